@@ -6,6 +6,7 @@
 
 #include "src/dump/json_source.h"
 #include "src/dump/member_stream.h"
+#include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::dump {
@@ -49,6 +50,58 @@ Status ParseError(Status status, const std::filesystem::path& path, bool truncat
       "complete entries before this point");
 }
 
+// Takes the members of a file apart, by a quick walk as long as its JSON is plain, else by the
+// parser, which then passes over the entries that were delivered already.
+class FileReader {
+ public:
+  using OnEntry = std::function<Status(std::string_view name, const EntryTree& entry)>;
+
+  FileReader(std::string_view text, const OnEntry& on_entry) : text_(text), on_entry_(on_entry) {}
+
+  // False: the parser has to read the rest.
+  bool Walk() {
+    const size_t first = text_.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) {
+      return false;
+    }
+    const std::string_view object =
+        text_.substr(first, text_.find_last_not_of(kBlanks) + 1 - first);
+    MemberStream stream = MakeStream();
+    stream.BorrowTexts();
+    const bool is_whole = json::WalkPlainObject(object, stream) && stream.status().ok();
+    header_.has_data = stream.found_expanded();
+    return is_whole || !refused_.ok();
+  }
+
+  MemberStream MakeStream() {
+    header_ = {};
+    return MemberStream(
+        [this](std::string_view key, const EntryTree& value) -> Result<bool> {
+          TakeHeaderMember(key, value, header_);
+          return true;
+        },
+        kDataKey,
+        [this](std::string_view name, const EntryTree& entry) -> Result<bool> {
+          if (++header_.entry_count > delivered_) {
+            delivered_ = header_.entry_count;
+            refused_ = on_entry_(name, entry);
+          }
+          return refused_.ok();
+        });
+  }
+
+  // The caller's error, which is returned as it is.
+  const Status& refused() const { return refused_; }
+  DumpHeader& header() { return header_; }
+
+ private:
+  const std::string_view text_;
+  const OnEntry& on_entry_;
+  uint64_t delivered_ = 0;
+  DumpHeader header_;
+  Status refused_;
+};
+
 // Feeds the whole file to `stream`. Sets `truncated` where the end of the file is missing and that
 // is allowed.
 Status ParseFile(const std::filesystem::path& path, std::string_view text, bool allow_truncated,
@@ -73,27 +126,18 @@ Result<DumpHeader> ReadDumpFile(
     const std::filesystem::path& path, const ReadOptions& options,
     const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry) {
   MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
-  DumpHeader header;
+  FileReader reader(file.text(), on_entry);
+  DumpHeader& header = reader.header();
+  if (!reader.Walk()) {
+    MemberStream stream = reader.MakeStream();
+    MSP_RETURN_IF_ERROR(
+        ParseFile(path, file.text(), options.allow_truncated, stream, &header.truncated));
+    header.has_data = stream.found_expanded();
+  }
+  MSP_RETURN_IF_ERROR(Status(reader.refused()));
   header.size_bytes = file.text().size();
   header.recovery = file.recovery();
-  Status refused;  // the caller's, which is returned as it is
-  MemberStream stream(
-      [&header](std::string_view key, const EntryTree& value) -> Result<bool> {
-        TakeHeaderMember(key, value, header);
-        return true;
-      },
-      kDataKey,
-      [&header, &on_entry, &refused](std::string_view name,
-                                     const EntryTree& entry) -> Result<bool> {
-        ++header.entry_count;
-        refused = on_entry(name, entry);
-        return refused.ok();
-      });
-  MSP_RETURN_IF_ERROR(
-      ParseFile(path, file.text(), options.allow_truncated, stream, &header.truncated));
-  MSP_RETURN_IF_ERROR(std::move(refused));
-  header.has_data = stream.found_expanded();
-  return header;
+  return std::move(header);
 }
 
 }  // namespace msprobe::dump

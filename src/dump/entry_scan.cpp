@@ -188,17 +188,21 @@ Result<EntryAccess> EntryAccess::Open(const std::filesystem::path& path) {
 }
 
 Result<EntryTree> EntryAccess::Read(uint64_t offset, uint64_t bytes) const {
+  EntryTree tree;
+  MSP_RETURN_IF_ERROR(Read(offset, bytes, tree));
+  return tree;
+}
+
+Status EntryAccess::Read(uint64_t offset, uint64_t bytes, EntryTree& tree) const {
   const std::string_view text = file_->source.text();
   if (offset > text.size() || bytes > text.size() - offset) {
     return IoError(
         fmt::format("cannot read {}: it was truncated while being read", file_->path.string()));
   }
-  Result<EntryTree> tree = json::ParseValueTree(text.substr(offset, bytes));
-  if (!tree.ok()) {
-    return std::move(tree).status().AddContext(
-        fmt::format("cannot read {}: entry at byte {}", file_->path.string(), offset));
-  }
-  return tree;
+  Status parsed = json::ParseValueTree(text.substr(offset, bytes), tree);
+  return parsed.ok() ? std::move(parsed)
+                     : std::move(parsed).AddContext(fmt::format("cannot read {}: entry at byte {}",
+                                                                file_->path.string(), offset));
 }
 
 }  // namespace msprobe::dump

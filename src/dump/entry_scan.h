@@ -57,6 +57,8 @@ class EntryAccess {
 
   // An error when no such piece is in the file, or when it is not JSON.
   Result<EntryTree> Read(uint64_t offset, uint64_t bytes) const;
+  // The same in the memory of an earlier tree.
+  Status Read(uint64_t offset, uint64_t bytes, EntryTree& tree) const;
 
  private:
   struct File;

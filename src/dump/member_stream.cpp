@@ -11,10 +11,14 @@ MemberStream::MemberStream(Visit member, std::string_view expanded_key, Visit en
 
 bool MemberStream::Fail(Status status) {
   status_ = std::move(status);
+  stopped_ = true;
   return false;
 }
 
 bool MemberStream::StartValue(std::string_view what) {
+  if (stopped_) {
+    return false;
+  }
   if (building_) {
     return true;
   }
@@ -40,6 +44,7 @@ bool MemberStream::FinishValue(bool taken) {
   if (!go_on.ok()) {
     return Fail(std::move(go_on).status());
   }
+  stopped_ = !*go_on;
   return *go_on;
 }
 
@@ -62,6 +67,9 @@ bool MemberStream::OnText(std::string_view value) {
 }
 
 bool MemberStream::OnBeginObject() {
+  if (stopped_) {
+    return false;
+  }
   if (!building_ && level_ == Level::kOutside) {
     level_ = Level::kTop;
     return true;
@@ -75,6 +83,9 @@ bool MemberStream::OnBeginObject() {
 }
 
 bool MemberStream::OnKey(std::string_view key) {
+  if (stopped_) {
+    return false;
+  }
   if (building_) {
     builder_.Key(key);
   } else {
@@ -84,6 +95,9 @@ bool MemberStream::OnKey(std::string_view key) {
 }
 
 bool MemberStream::OnEndObject() {
+  if (stopped_) {
+    return false;
+  }
   if (building_) {
     builder_.End();
     return FinishValue(true);
@@ -97,6 +111,9 @@ bool MemberStream::OnBeginArray() {
 }
 
 bool MemberStream::OnEndArray() {
+  if (stopped_) {
+    return false;
+  }
   builder_.End();
   return FinishValue(true);
 }

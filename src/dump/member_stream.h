@@ -23,8 +23,13 @@ class MemberStream final : public json::Handler {
   MemberStream(Visit member, std::string_view expanded_key, Visit entry);
   explicit MemberStream(Visit member) : MemberStream(std::move(member), {}, {}) {}
 
+  // The text that is read outlives the stream: trees need not copy it.
+  void BorrowTexts() { builder_.BorrowTexts(); }
+
   // Why reading was stopped by this side: a visitor's error, or a document of the wrong form.
   const Status& status() const { return status_; }
+  // Nothing more is wanted, for whatever reason; further events are ignored.
+  bool stopped() const { return stopped_; }
   bool found_expanded() const { return found_expanded_; }
 
   bool OnNull() override;
@@ -55,6 +60,7 @@ class MemberStream final : public json::Handler {
   Level level_ = Level::kOutside;
   bool building_ = false;
   bool found_expanded_ = false;
+  bool stopped_ = false;
   Status status_;
 };
 

@@ -27,6 +27,11 @@ class PlainWalk {
       if (!Value() || !Next()) {
         return false;
       }
+      if constexpr (requires { events_.stopped(); }) {
+        if (events_.stopped()) {
+          return true;
+        }
+      }
     } while (depth_ > 0);
     return at_ == end_;
   }
@@ -215,10 +220,10 @@ class PlainWalk {
 }  // namespace internal
 
 // True: `text` is a JSON object, and `events`, a class with the functions of Handler, was told the
-// same as ParseStream would have told it (its answers are not asked for). False: the text is
-// damaged or holds what json.dump of Python seldom writes (escapes, numbers of many digits, deep
-// nesting); `events` has then heard a part of it and is of no more use, and ParseStream has the
-// answer.
+// same as ParseStream would have told it. Its answers are not asked for, but where it has a
+// function stopped(), nothing is read once that is true. False: the text is damaged or holds what
+// json.dump of Python seldom writes (escapes, numbers of many digits, deep nesting); `events` has
+// then heard a part of it and is of no more use, and ParseStream has the answer.
 template <typename Events>
 bool WalkPlainObject(std::string_view text, Events& events) {
   return internal::PlainWalk<Events>(text, events).Run();

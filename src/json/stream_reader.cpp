@@ -270,9 +270,10 @@ std::string_view Describe(rapidjson::ParseErrorCode code) {
 bool Handler::OnNumber(std::string_view digits) {
   const char* begin = digits.data();
   const char* end = begin + digits.size();
+  const bool is_whole =
+      std::all_of(begin, end, [](char c) { return c == '-' || (c >= '0' && c <= '9'); });
   int64_t integer = 0;
-  const auto as_integer = std::from_chars(begin, end, integer);
-  if (as_integer.ec == std::errc() && as_integer.ptr == end) {
+  if (is_whole && std::from_chars(begin, end, integer).ec == std::errc()) {
     return OnInt(integer);
   }
   double value = 0;

@@ -99,7 +99,7 @@ void ValueTreeBuilder::Reset() {
   text_used_ = 0;
 }
 
-std::string_view ValueTreeBuilder::Keep(std::string_view text) {
+std::string_view ValueTreeBuilder::Copy(std::string_view text) {
   if (text.empty()) {
     return {};
   }
@@ -193,11 +193,20 @@ void ValueTreeBuilder::End() {
   open_.pop_back();
 }
 
-Result<ValueTree> ParseValueTree(std::string_view text) {
+Status ParseValueTree(std::string_view text, ValueTree& tree) {
   // A text this short cannot hold too many values, so the walk need not be stopped.
   if (text.size() < ValueTreeBuilder::kMaxNodes) {
-    if (TreeHandler quick; WalkPlainObject(text, quick)) {
-      return quick.builder().Take();
+    // One copy of everything is quicker than one per text.
+    tree.text_.assign(text.begin(), text.end());
+    const std::string_view copied(tree.text_.data(), tree.text_.size());
+    TreeHandler quick;
+    quick.builder().Use(std::move(tree));  // a vector that is moved stays where it is
+    quick.builder().BorrowTexts();
+    quick.builder().Reset();
+    const bool is_plain = WalkPlainObject(copied, quick);
+    tree = quick.builder().Take();
+    if (is_plain) {
+      return {};
     }
   }
   TreeHandler handler;
@@ -206,7 +215,14 @@ Result<ValueTree> ParseValueTree(std::string_view text) {
     // Only an event that does not fit stops a parse that found no error.
     return UnsupportedError(fmt::format("more than {} values", ValueTreeBuilder::kMaxNodes));
   }
-  return handler.builder().Take();
+  tree = handler.builder().Take();
+  return {};
+}
+
+Result<ValueTree> ParseValueTree(std::string_view text) {
+  ValueTree tree;
+  MSP_RETURN_IF_ERROR(ParseValueTree(text, tree));
+  return tree;
 }
 
 }  // namespace msprobe::json

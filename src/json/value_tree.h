@@ -54,6 +54,7 @@ class ValueTree {
 
  private:
   friend class ValueTreeBuilder;
+  friend Status ParseValueTree(std::string_view text, ValueTree& tree);
 
   // Lets every view into `old_text` point to the same place of `new_text`.
   void MoveViews(const char* old_text, const char* new_text);
@@ -71,6 +72,8 @@ class ValueTreeBuilder {
 
   // Forgets the value built before.
   void Reset();
+  // Keys and texts are not copied from now on: what they are views of outlives the tree.
+  void BorrowTexts() { borrows_ = true; }
 
   // Each returns false when the value has become larger than kMaxNodes; the tree is then not
   // usable.
@@ -88,20 +91,26 @@ class ValueTreeBuilder {
   const ValueTree& tree() const { return tree_; }
   // Hands the tree over; Reset() before the next value.
   ValueTree Take() { return std::move(tree_); }
+  // Builds the next values in the memory of `tree`. Reset() follows.
+  void Use(ValueTree tree) { tree_ = std::move(tree); }
 
  private:
   // A new node with the pending key, counted in its container; null when there are too many.
   ValueNode* Append(ValueKind kind);
-  std::string_view Keep(std::string_view text);
+  std::string_view Keep(std::string_view text) { return borrows_ ? text : Copy(text); }
+  std::string_view Copy(std::string_view text);
 
   ValueTree tree_;
   std::vector<uint32_t> open_;  // indices of the containers around the next value
   std::string_view key_;
   size_t text_used_ = 0;  // of tree_.text_, whose size is the capacity in use
+  bool borrows_ = false;
 };
 
 // A whole text as one value. Accepts what ParseStream accepts; a text of more values than a tree
 // holds is an error.
 Result<ValueTree> ParseValueTree(std::string_view text);
+// The same into a tree whose memory is used again; of no use after an error.
+Status ParseValueTree(std::string_view text, ValueTree& tree);
 
 }  // namespace msprobe::json

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "src/base/number_text.h"
 #include "src/base/utf8.h"
 
@@ -102,8 +106,31 @@ bool ArePlain(const char* bytes) {
   return (below & kHighBits) == 0;
 }
 
+#if defined(__SSE2__)
+// The same of sixteen bytes. Compared as signed, what is not ASCII is below a blank, too.
+bool SixteenArePlain(const char* bytes) {
+  const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+  const __m128i special = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8('"')),
+                                                    _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'))),
+                                       _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8(0x7F)),
+                                                    _mm_cmplt_epi8(block, _mm_set1_epi8(' '))));
+  return _mm_movemask_epi8(special) == 0;
+}
+#endif
+
 bool AllPlain(std::string_view text) {
   constexpr size_t kWord = sizeof(uint64_t);
+#if defined(__SSE2__)
+  constexpr size_t kBlock = sizeof(__m128i);
+  if (text.size() >= kBlock) {
+    for (size_t at = 0; at + kBlock < text.size(); at += kBlock) {
+      if (!SixteenArePlain(text.data() + at)) {
+        return false;
+      }
+    }
+    return SixteenArePlain(text.data() + text.size() - kBlock);  // some are looked at twice
+  }
+#endif
   if (text.size() < kWord) {
     return std::all_of(text.begin(), text.end(),
                        [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
@@ -199,9 +226,34 @@ void Writer::BeginArray() { Open('['); }
 void Writer::EndArray() { Close(']'); }
 
 void Writer::Key(std::string_view key) {
-  BeforeValue();
-  AppendQuoted(key, non_finite_ == NonFinite::kText, out_);
-  out_ += ": ";
+  if (has_items_.empty() || !AllPlain(key)) {
+    BeforeValue();
+    AppendQuoted(key, non_finite_ == NonFinite::kText, out_);
+    out_ += ": ";
+    after_key_ = true;
+    return;
+  }
+  // Most keys need no escapes: one append for the key and all that stands around it.
+  const bool is_first = has_items_.back() == 0;
+  has_items_.back() = 1;
+  const size_t comma = is_first ? 0 : 1;
+  const size_t blanks =
+      indent_ < 0 ? comma : 1 + (depth_ + has_items_.size()) * static_cast<size_t>(indent_);
+  constexpr size_t kAround = 4;  // quotes, colon and blank
+  const size_t begin = out_.size();
+  out_.append(comma + blanks + key.size() + kAround, ' ');
+  char* at = out_.data() + begin;
+  if (!is_first) {
+    *at++ = ',';
+  }
+  if (indent_ >= 0) {
+    *at = '\n';
+  }
+  at += blanks;
+  *at++ = '"';
+  at = std::copy(key.begin(), key.end(), at);
+  *at++ = '"';
+  *at = ':';
   after_key_ = true;
 }
 

@@ -25,6 +25,7 @@ constexpr int kMaxDepth = 10;
 constexpr std::string_view kNoFile = "-1";
 constexpr std::string_view kNoneText = "None";
 constexpr std::string_view kNoChecksum = "N/A";
+constexpr std::string_view kChecksumOfNothing = "00000000";  // CRC-32 of the empty text
 constexpr std::string_view kPointToPointClass = "torch.distributed.P2POp";
 constexpr std::string_view kPlaceArguments[] = {"src", "dst", "group_src", "group_dst"};
 
@@ -398,12 +399,12 @@ class RowBuilder {
     }
     if (!md5.empty()) {
       row.md5 = side_.Keep(md5);
+    } else if (value == EntryTree::kNone) {
+      row.md5 = kChecksumOfNothing;
     } else {
-      const std::string text =
-          value == EntryTree::kNone ? std::string() : json::PythonStr(tree, value);
+      const std::string text = json::PythonStr(tree, value);
       row.md5 = side_.Intern(fmt::format("{:08x}", kernels::Crc32(std::string_view(text))));
-      if (value != EntryTree::kNone && tree[value].kind == NodeKind::kText &&
-          LooksLikeFormula(tree[value].text)) {
+      if (tree[value].kind == NodeKind::kText && LooksLikeFormula(tree[value].text)) {
         NoteFormula(row.name, tree[value].text);
       }
     }

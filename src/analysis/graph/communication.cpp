@@ -289,7 +289,7 @@ PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
       const CommunicationCall* partner = Find(*call.peer, call.partner_key);
       if (partner != nullptr &&
           (edition_ == Edition::k26 || call.first_output == partner->first_output)) {
-        found[call.node.name].push_back({call.kind, {{*call.peer, partner->node}}});
+        found[call.node.name].push_back({call.kind, {{*call.peer, &partner->node}}});
       }
       continue;
     }
@@ -297,17 +297,22 @@ PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
       // The one rank tells who belongs to it.
       const CommunicationCall* root = Find(*call.root, call.key);
       if (root != nullptr && root->root == call.root && contains(root->group, rank)) {
-        found[call.node.name].push_back({Opposite(root->kind), {{*call.root, root->node}}});
+        found[call.node.name].push_back({Opposite(root->kind), {{*call.root, &root->node}}});
       }
       continue;
     }
     Partners partners = {call.kind, {}};
+    partners.nodes.reserve(call.group.size());
     for (const int64_t other : call.group) {
       const CommunicationCall* partner = other == rank ? nullptr : Find(other, call.key);
       if (partner != nullptr) {
-        partners.nodes.emplace(other, partner->node);
+        partners.nodes.emplace_back(other, &partner->node);
       }
     }
+    // A group that names a rank twice means it once.
+    std::sort(partners.nodes.begin(), partners.nodes.end());
+    partners.nodes.erase(std::unique(partners.nodes.begin(), partners.nodes.end()),
+                         partners.nodes.end());
     if (!partners.nodes.empty()) {
       found[call.node.name].push_back(std::move(partners));
     }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -24,14 +24,15 @@ struct PartnerNode {
   std::string name;
 };
 
-// The other ends of a communication.
+// The other ends of a communication. Of a collective of many ranks they are many, and every rank
+// names them: nodes and texts are those of the PartnerFinder.
 struct Partners {
-  std::string_view kind;                 // "send", "receive", "send_receive"
-  std::map<int64_t, PartnerNode> nodes;  // by rank
+  std::string_view kind;                                      // "send", "receive", "send_receive"
+  std::vector<std::pair<int64_t, const PartnerNode*>> nodes;  // by rank, rising
 };
 
 // Of one rank: by name of the node; several where one call makes several transfers.
-using PartnersOfNodes = std::unordered_map<std::string, std::vector<Partners>>;
+using PartnersOfNodes = std::unordered_map<std::string_view, std::vector<Partners>>;
 
 // A transfer or a part of a collective, as one rank tells it. Texts are its own, so that it
 // outlives the rank's dump.
@@ -69,7 +70,8 @@ class PartnerFinder {
   PartnerFinder(PartnerFinder&&) = default;
   PartnerFinder& operator=(PartnerFinder&&) = default;
 
-  PartnersOfNodes Of(int64_t rank) const;  // empty for a rank that is not known
+  // Borrows from the finder. Empty for a rank that is not known.
+  PartnersOfNodes Of(int64_t rank) const;
 
  private:
   using CallIndex = std::unordered_map<std::string_view, const CommunicationCall*>;

@@ -279,7 +279,7 @@ std::string TensorFolder(const RankDump& dump) {
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& path,
-                                                   bool is_comparison) {
+                                                   bool is_comparison, size_t threads) {
   std::unique_ptr<Database> database(new Database(path));
   if (sqlite3_open_v2(path.c_str(), &database->database_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
@@ -292,6 +292,7 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
       database->Execute("PRAGMA page_size=65536; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
                         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; "
                         "PRAGMA mmap_size=0x10000000; BEGIN;"));
+  MSP_RETURN_IF_ERROR(database->Execute(fmt::format("PRAGMA threads={}", threads - 1).c_str()));
   MSP_RETURN_IF_ERROR(database->Execute(kTables));
   MSP_RETURN_IF_ERROR(
       database->Prepare("INSERT INTO tb_nodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",

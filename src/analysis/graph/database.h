@@ -46,8 +46,9 @@ struct DatabaseConfig {
 // Everything is written in one transaction without a journal; the file is nothing until Finish().
 class Database {
  public:
+  // `threads`: so many may make the indices.
   static Result<std::unique_ptr<Database>> Create(const std::filesystem::path& path,
-                                                  bool is_comparison);
+                                                  bool is_comparison, size_t threads);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
   ~Database();

@@ -85,8 +85,7 @@ Status ItemWriter::Open(uint32_t entry) {
     return {};
   }
   is_batch_ = dump_.side().entries[entry].name.find("batch_isend_irecv") != std::string_view::npos;
-  MSP_ASSIGN_OR_RETURN(tree_, dump_.ReadEntry(entry));
-  return {};
+  return dump_.ReadEntry(entry, tree_);
 }
 
 void ItemWriter::Write(bool outputs, const ComparedRows& compared, json::Writer& json) {

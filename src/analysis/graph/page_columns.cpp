@@ -99,7 +99,7 @@ void PutFindings(const RankView& view, json::Writer& writer) {
   std::sort(names.begin(), names.end());
   for (const std::string_view name : names) {
     writer.Key(name);
-    WritePartners(view.npu.partners.at(std::string(name)), writer);
+    WritePartners(view.npu.partners.at(name), writer);
   }
   writer.EndObject();
 }

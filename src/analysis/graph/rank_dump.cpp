@@ -67,4 +67,8 @@ Result<dump::EntryTree> RankDump::ReadEntry(uint32_t entry) const {
   return access_->Read(places_[entry].offset, places_[entry].bytes);
 }
 
+Status RankDump::ReadEntry(uint32_t entry, dump::EntryTree& tree) const {
+  return access_->Read(places_[entry].offset, places_[entry].bytes, tree);
+}
+
 }  // namespace msprobe::analysis::graph

@@ -43,6 +43,8 @@ class RankDump {
   uint32_t FindEntry(std::string_view name) const;  // index into side().entries, or kNone
   // The entry as it stands in the file: what SideRow::leaf counts in.
   Result<dump::EntryTree> ReadEntry(uint32_t entry) const;
+  // The same in the memory of an earlier tree.
+  Status ReadEntry(uint32_t entry, dump::EntryTree& tree) const;
 
  private:
   struct Place {

@@ -26,6 +26,7 @@ using Groups = std::vector<std::vector<int64_t>>;
 constexpr std::string_view kAttentionWords[] = {"attention", "attn"};
 // Where tokens go to the experts of other ranks.
 constexpr std::string_view kMixtureWords[] = {"moe", "expert"};
+constexpr std::string_view kSharedExpertWords[] = {"shared_expert", "sharedexpert"};
 constexpr int kMostParents = 1000;
 
 // "[0, 2]"; empty: something else.
@@ -104,10 +105,29 @@ class RecordedGroups {
 
   Groups Reducing() { return reducing_.All(); }
   Groups Sending() { return sending_.All(); }
-  Groups Dispatching() {
+  // Tokens go to experts by all_to_all, or are gathered by ranks beyond those that share the
+  // layers.
+  Groups Dispatching(const Groups& tensor) {
+    for (const std::vector<int64_t>& ranks : gathering_groups_) {
+      if (!AreTogether(ranks, tensor)) {
+        for (const int64_t other : ranks) {
+          dispatching_.Join(ranks.front(), other);
+        }
+      }
+    }
     Groups groups = dispatching_.All();
     std::erase_if(groups, [](const std::vector<int64_t>& ranks) { return ranks.size() == 1; });
     return groups;
+  }
+  // Ranks that share the layers and gather tokens in front of experts: these may be parts of the
+  // same experts as well as other ones. Empty: there are none.
+  std::vector<int64_t> GatheringForSomeExperts(const Groups& tensor, const Groups& experts) const {
+    for (const std::vector<int64_t>& ranks : gathering_groups_) {
+      if (AreTogether(ranks, tensor) && !AreTogether(ranks, experts)) {
+        return ranks;
+      }
+    }
+    return {};
   }
   // Leaves out what tensor parallelism exchanges: it also adds up parts of sums there.
   Groups Attending(const Groups& tensor) {
@@ -131,8 +151,13 @@ class RecordedGroups {
         continue;
       }
       const bool attends = IsInside(dump.construct(), entry.name, kAttentionWords);
-      const bool dispatches = !attends && entry.name.find("all_to_all") != entry.name.npos &&
-                              IsInside(dump.construct(), entry.name, kMixtureWords);
+      const bool is_exchange = entry.name.find("all_to_all") != entry.name.npos;
+      const bool is_gather = entry.name.find("all_gather") != entry.name.npos ||
+                             entry.name.find("allgather") != entry.name.npos;
+      const bool mixes = !attends && (is_exchange || is_gather) &&
+                         IsInside(dump.construct(), entry.name, kMixtureWords);
+      const bool gathers =
+          mixes && is_gather && !IsInside(dump.construct(), entry.name, kSharedExpertWords);
       const bool is_between = dump.construct().ParentOf(entry.name).empty();
       for (uint32_t i = 0; i < entry.row_count; ++i) {
         const compare::SideRow& row = dump.side().rows[entry.first_row + i];
@@ -143,7 +168,10 @@ class RecordedGroups {
         if (ranks.size() > 1 && attends) {
           (IsReduction(entry.name) ? summing_groups_ : attention_groups_).insert(ranks);
         }
-        if (dispatches) {
+        if (ranks.size() > 1 && gathers) {
+          gathering_groups_.insert(ranks);
+        }
+        if (mixes && is_exchange) {
           for (const int64_t other : ranks) {
             dispatching_.Join(ranks.front(), other);
           }
@@ -163,6 +191,14 @@ class RecordedGroups {
         }
       }
     }
+  }
+
+  static bool AreTogether(const std::vector<int64_t>& ranks, const Groups& groups) {
+    return std::any_of(groups.begin(), groups.end(), [&ranks](const std::vector<int64_t>& group) {
+      return std::all_of(ranks.begin(), ranks.end(), [&group](int64_t rank) {
+        return std::find(group.begin(), group.end(), rank) != group.end();
+      });
+    });
   }
 
   static bool IsReduction(std::string_view name) {
@@ -213,7 +249,8 @@ class RecordedGroups {
   Components attending_;    // inside of attention
   Components dispatching_;  // inside of MoE modules
   std::set<std::vector<int64_t>> attention_groups_;
-  std::set<std::vector<int64_t>> summing_groups_;  // in attention
+  std::set<std::vector<int64_t>> summing_groups_;    // in attention
+  std::set<std::vector<int64_t>> gathering_groups_;  // inside of MoE modules
 };
 
 // Ranks that differ in one kind of parallelism only.
@@ -346,8 +383,8 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
                              sizes.rank_count % (sizes.tensor * sizes.pipeline * found) == 0;
   const uint64_t size = sizes.context.value_or(tells_context ? found : 1);
 
-  RankGroups groups = {GroupsOf(sizes, size, "pp"), GroupsOf(sizes, size, "tp"),
-                       GroupsOf(sizes, size, "cp"), recorded.Dispatching()};
+  RankGroups groups = {
+      GroupsOf(sizes, size, "pp"), GroupsOf(sizes, size, "tp"), GroupsOf(sizes, size, "cp"), {}};
   RankGroups told = groups;
   if (tells_tensor) {
     told.tensor = std::move(tensor);
@@ -376,6 +413,7 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
   if (fits) {
     groups = std::move(told);
   }
+  groups.expert = recorded.Dispatching(groups.tensor);
   if (!sizes.context && !tells_context && found > 1) {
     warnings.push_back(fmt::format(
         "ranks {} exchange values inside of attention modules, but not all ranks do so in groups "
@@ -394,6 +432,19 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
         "joined, as a dump does not tell which ones a rank has; they stand under the numbers that "
         "their rank counts them by",
         Listed(groups.expert.front())));
+  }
+  if (const std::vector<int64_t> ranks =
+          recorded.GatheringForSomeExperts(groups.tensor, groups.expert);
+      !ranks.empty()) {
+    warnings.push_back(
+        fmt::format("ranks {} gather tokens inside of MoE modules and share the other layers: "
+                    "their experts are "
+                    "joined as parts of the same ones; where each rank has other experts, the "
+                    "joined figures of "
+                    "experts mean nothing. A dump would have to tell the number of experts of the "
+                    "model, and the "
+                    "first one of each rank",
+                    Listed(ranks)));
   }
   return groups;
 }

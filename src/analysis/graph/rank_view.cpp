@@ -40,7 +40,7 @@ const std::vector<Partners>* SideView::PartnersOf(const Node& node) const {
   if (partners.empty()) {
     return nullptr;
   }
-  const auto found = partners.find(std::string(node.name));
+  const auto found = partners.find(node.name);
   return found == partners.end() ? nullptr : &found->second;
 }
 
@@ -132,8 +132,8 @@ void WritePartners(const std::vector<Partners>& partners, json::Writer& json) {
     for (const auto& [rank, node] : group.nodes) {
       json.Key(std::to_string(rank));
       json.BeginArray();
-      json.Text(node.figure);
-      json.Text(node.name);
+      json.Text(node->figure);
+      json.Text(node->name);
       json.EndArray();
     }
     json.EndObject();

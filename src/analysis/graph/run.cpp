@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "src/analysis/compare/run_verdict.h"
@@ -33,6 +34,7 @@
 #include "src/analysis/graph/vis_file.h"
 #include "src/base/output_rule.h"
 #include "src/base/partial_file.h"
+#include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/entry_scan.h"
@@ -43,6 +45,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What one rank leaves is used by the next: the system, to which large blocks would go back each
+// time, has to clear them before it gives them again.
+void KeepFreedMemory() {
+  constexpr int kMostOfAHeap = 32 << 20;  // what the C library takes at most
+  constexpr int kKept = 256 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kMostOfAHeap);
+  ::mallopt(M_TRIM_THRESHOLD, kKept);
+}
+
 class GraphRun {
  public:
   explicit GraphRun(const Options& options) : options_(options), pool_(options.threads) {
@@ -51,6 +62,7 @@ class GraphRun {
 
   Result<Answer> Run() {
     const Clock::time_point start = Clock::now();
+    KeepFreedMemory();
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
     if (options_.npu_parallelism) {
       MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));
@@ -124,8 +136,9 @@ class GraphRun {
     partial_.emplace(options_.output /
                      fmt::format(".{}.{}.partial", database_path_.filename().string(), ::getpid()));
     MSP_RETURN_IF_ERROR(partial_->Create());
-    MSP_ASSIGN_OR_RETURN(
-        database_, Database::Create(partial_->path(), /*is_comparison=*/answer_.is_comparison));
+    MSP_ASSIGN_OR_RETURN(database_,
+                         Database::Create(partial_->path(), /*is_comparison=*/answer_.is_comparison,
+                                          pool_.thread_count()));
     return {};
   }
 
@@ -191,13 +204,33 @@ class GraphRun {
   Status RunStep(std::span<const RankFolders> folders, bool is_last) {
     StepState state;
     state.is_whole = folders.size() <= MostRanks();
+    // One line for the whole step instead of one for each of its parts.
+    part_options_ = options_;
+    part_options_.quiet = options_.quiet || !state.is_whole;
+    base::Progress progress("writing", folders.size(), "ranks", options_.quiet || state.is_whole);
     if (!state.is_whole) {
       MSP_RETURN_IF_ERROR(FindAllPartners(folders, state));
+      if (pool_.thread_count() > 1 && !reading_pool_) {
+        reading_pool_.emplace(pool_.thread_count() / 2);
+      }
     }
+    const auto part = [&folders, this](size_t first) {
+      return folders.subspan(first, std::min(MostRanks(), folders.size() - first));
+    };
+    // The next ranks are read while those before them are written.
+    std::future<Result<LoadedStep>> ahead;
     for (size_t first = 0; first < folders.size(); first += MostRanks()) {
-      const size_t count = std::min(MostRanks(), folders.size() - first);
-      MSP_RETURN_IF_ERROR(RunRanks(folders.subspan(first, count),
-                                   is_last && first + count == folders.size(), state));
+      const size_t next = first + part(first).size();
+      MSP_ASSIGN_OR_RETURN(
+          LoadedStep step,
+          ahead.valid() ? ahead.get() : LoadStep(part(first), part_options_, nullptr, pool_));
+      if (reading_pool_ && next < folders.size()) {
+        ahead = std::async(std::launch::async | std::launch::deferred, [this, ranks = part(next)] {
+          return LoadStep(ranks, part_options_, nullptr, *reading_pool_);
+        });
+      }
+      MSP_RETURN_IF_ERROR(RunRanks(step, is_last && next == folders.size(), state));
+      progress.Add(next - first);
     }
     if (!state.mode) {
       return state.first_error;
@@ -222,8 +255,8 @@ class GraphRun {
     for (size_t first = 0; first < folders.size(); first += MostRanks()) {
       MSP_ASSIGN_OR_RETURN(
           LoadedStep step,
-          LoadStep(folders.subspan(first, std::min(MostRanks(), folders.size() - first)), options_,
-                   keep, pool_));
+          LoadStep(folders.subspan(first, std::min(MostRanks(), folders.size() - first)),
+                   part_options_, keep, pool_));
       const auto read = [&](Edition edition, StepCommunications& found) -> Status {
         MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
                              MakeViews(step, edition, options_, /*beside=*/{}, pool_, told_later));
@@ -281,10 +314,9 @@ class GraphRun {
     return {};
   }
 
-  Status RunRanks(std::span<const RankFolders> folders, bool is_last, StepState& state) {
-    MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, options_, nullptr, pool_));
+  Status RunRanks(LoadedStep& step, bool is_last, StepState& state) {
     AppendTo(answer_.warnings, step.warnings);
-    walks_.Begin(step, options_, pool_);
+    walks_.Begin(step, part_options_, pool_);
     if (!step.first_error.ok()) {
       answer_.incomplete = true;
       state.first_error = state.first_error.ok() ? step.first_error : state.first_error;
@@ -300,7 +332,7 @@ class GraphRun {
       const WorkBeside walks = {walks_.count(), [this](size_t item) { walks_.Take(item); }};
       std::vector<std::string> warnings;
       MSP_ASSIGN_OR_RETURN(std::vector<RankView> views,
-                           MakeViews(step, edition, options_, walks, pool_, warnings));
+                           MakeViews(step, edition, part_options_, walks, pool_, warnings));
       AppendTo(answer_.warnings, walks_.Finish());
       AppendTo(answer_.warnings, warnings);
       if (state.is_whole) {
@@ -440,7 +472,9 @@ class GraphRun {
   }
 
   const Options& options_;
+  Options part_options_;  // of the step that is at work
   base::ThreadPool pool_;
+  std::optional<base::ThreadPool> reading_pool_;  // where parts of a step are read ahead
   Answer answer_;
   InputPlan plan_;
   DivergenceWalks walks_;

@@ -100,6 +100,48 @@ TEST(ReadDumpFile, DeliversEntriesOfEveryKindAndNamesThatOccurTwice) {
   EXPECT_EQ(seen.trees[3][0].kind, NodeKind::kObject);
 }
 
+// The quick walk stands aside there; what it has delivered does not come again.
+TEST(ReadDumpFile, DeliversEveryEntryOnceWhereverSomethingUnusualStands) {
+  constexpr std::string_view kUnusual[] = {R"("\u00e9")", "1e400",
+                                           "123456789012345678901234567890123"};
+  const TemporaryFolder folder;
+  for (const std::string_view unusual : kUnusual) {
+    for (size_t place = 0; place < 4; ++place) {
+      std::string text = R"({"task": "t", "x": 1, "data": {)";
+      for (size_t entry = 0; entry < 4; ++entry) {
+        text += entry == 0 ? "" : ", ";
+        text += R"("e)" + std::to_string(entry) + R"(": [2, )";
+        text += entry == place ? unusual : std::string_view("3");
+        text += "]";
+      }
+      text += R"(}, "level": "L1"})";
+      const Seen seen = ReadText(folder.Write("dump.json", text));
+      ASSERT_TRUE(seen.header.ok()) << seen.header.status().message();
+      EXPECT_EQ(seen.names, (std::vector<std::string>{"e0", "e1", "e2", "e3"})) << text;
+      EXPECT_EQ(seen.header->entry_count, 4U);
+      EXPECT_EQ(seen.header->extras.size(), 1U);
+      EXPECT_EQ(seen.header->level, "L1");
+      EXPECT_EQ(seen.header->task, "t");
+      EXPECT_TRUE(seen.header->has_data);
+      EXPECT_EQ(seen.trees[place][1].integer, 2);
+    }
+  }
+}
+
+// Opened where no node is left: nothing may be closed that was never there.
+TEST(ReadDumpFile, RefusesAnEntryOfTooManyValues) {
+  const TemporaryFolder folder;
+  std::string text = R"({"data": {"a": [1], "b": [)";
+  for (uint32_t i = 0; i + 2 < EntryTreeBuilder::kMaxNodes; ++i) {
+    text += "1,";
+  }
+  text += "1, [[[[[[[[]]]]]]]]]}}";
+  const Seen seen = ReadText(folder.Write("dump.json", text));
+  ASSERT_FALSE(seen.header.ok());
+  EXPECT_THAT(seen.header.status().message(), HasSubstr("\"b\" holds more than"));
+  EXPECT_EQ(seen.names, (std::vector<std::string>{"a"}));
+}
+
 TEST(ReadDumpFile, KeepsUnknownKeysOfTheTopObject) {
   const TemporaryFolder folder;
   const Seen seen =

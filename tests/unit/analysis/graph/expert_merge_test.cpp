@@ -30,16 +30,17 @@ std::string CallOf(double most) {
 
 // `exchange`: whose tokens the experts of a rank get.
 std::vector<std::filesystem::path> WriteRanks(const TemporaryFolder& scratch,
-                                              std::string_view exchange) {
+                                              std::string_view exchange, std::string_view call) {
   std::vector<std::filesystem::path> folders;
   for (int rank = 0; rank < 2; ++rank) {
     const std::string name = fmt::format("rank{}", rank);
     const std::string construct = fmt::format(
-        R"("{0}": null, "{1}": "{0}", "{2}": "{0}", "Distributed.all_to_all_single.0.forward": "{0}")",
-        kMixture, kExpert, kShared);
+        R"("{0}": null, "{1}": "{0}", "{2}": "{0}", "Distributed.{3}.0.forward": "{0}")", kMixture,
+        kExpert, kShared, call);
     const std::string data = fmt::format(
-        R"("{}": {}, "{}": {}, "{}": {}, "Distributed.all_to_all_single.0.forward": {{"input_args": [], "input_kwargs": {{"group": {{"type": "torch.ProcessGroup", "group_ranks": {}, "group_id": "g"}}}}, "output": []}})",
-        kExpert, CallOf(1 + rank), kShared, CallOf(1 + rank), kMixture, CallOf(1 + rank), exchange);
+        R"("{}": {}, "{}": {}, "{}": {}, "Distributed.{}.0.forward": {{"input_args": [], "input_kwargs": {{"group": {{"type": "torch.ProcessGroup", "group_ranks": {}, "group_id": "g"}}}}, "output": []}})",
+        kExpert, CallOf(1 + rank), kShared, CallOf(1 + rank), kMixture, CallOf(1 + rank), call,
+        exchange);
     LoadDump(scratch, name, construct, data);
     folders.push_back(scratch / name);
   }
@@ -64,13 +65,14 @@ struct Merge {
   }
 };
 
-Merge MergeOf(const TemporaryFolder& scratch, std::string_view exchange, uint64_t tensor) {
+Merge MergeOf(const TemporaryFolder& scratch, std::string_view exchange, uint64_t tensor,
+              std::string_view call = "all_to_all_single") {
   Parallelism sizes;
   sizes.rank_count = 2;
   sizes.tensor = tensor;
   Merge merge;
-  Result<MergedRanks> ranks = MergeRanks(WriteRanks(scratch, exchange), sizes, MergedFor::kGraph,
-                                         scratch / "merged", merge.warnings);
+  Result<MergedRanks> ranks = MergeRanks(WriteRanks(scratch, exchange, call), sizes,
+                                         MergedFor::kGraph, scratch / "merged", merge.warnings);
   EXPECT_TRUE(ranks.ok()) << ranks.status().message();
   merge.ranks = *std::move(ranks);
   return merge;
@@ -107,6 +109,26 @@ TEST(ExpertMerge, ExpertsThatAllRanksShareAreJoinedAsOtherLayers) {
   EXPECT_EQ(merge.ranks.expert_ranks, 1U);
   EXPECT_EQ(merge.Of(kExpert).substr(0, 21), "2 This data is the me");
   EXPECT_TRUE(merge.warnings.empty());
+}
+
+// The other way of Megatron: all tokens go to all ranks.
+TEST(ExpertMerge, ExpertsThatGetTokensOfOtherModelsByGatheringAreOtherOnes) {
+  const TemporaryFolder scratch;
+  const Merge merge = MergeOf(scratch, "[0, 1]", 1, "all_gather_into_tensor");
+  EXPECT_EQ(merge.ranks.expert_ranks, 2U);
+  ASSERT_EQ(merge.warnings.size(), 1U);
+  EXPECT_NE(merge.warnings[0].find("expert parallelism"), std::string::npos) << merge.warnings[0];
+}
+
+TEST(ExpertMerge, WhereGatheringDoesNotTellWhoseExpertsTheseAreTheMissingNumberIsNamed) {
+  const TemporaryFolder scratch;
+  const Merge merge = MergeOf(scratch, "[0, 1]", 2, "_all_gather_base");
+  EXPECT_EQ(merge.ranks.expert_ranks, 1U);
+  EXPECT_EQ(merge.Of(kExpert).substr(0, 21), "2 This data is the me");
+  ASSERT_EQ(merge.warnings.size(), 1U);
+  EXPECT_NE(merge.warnings[0].find("the number of experts of the model, and the first one of each"),
+            std::string::npos)
+      << merge.warnings[0];
 }
 
 }  // namespace
