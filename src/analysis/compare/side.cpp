@@ -8,6 +8,7 @@
 #include "src/analysis/compare/formula_text.h"
 #include "src/base/strings.h"
 #include "src/dump/entry_scan.h"
+#include "src/dump/key_is.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
@@ -85,13 +86,14 @@ struct LeafMembers {
   LeafMembers(const EntryTree& tree, uint32_t index) {
     tree.ForEachChild(index, [&](uint32_t child) {
       const std::string_view key = tree[child].key;
-      uint32_t* const member = key == "dtype"           ? &dtype
-                               : key == "shape"         ? &shape
-                               : key == "requires_grad" ? &requires_grad
-                               : key == "data_name"     ? &data_name
-                               : key == "value"         ? &value
-                               : key == "md5"           ? &md5
-                                                        : Statistic(key);
+      uint32_t* const member = dump::KeyIs(key, "dtype")           ? &dtype
+                               : dump::KeyIs(key, "shape")         ? &shape
+                               : dump::KeyIs(key, "requires_grad") ? &requires_grad
+                               : dump::KeyIs(key, "data_name")     ? &data_name
+                               : dump::KeyIs(key, "value")         ? &value
+                               : dump::KeyIs(key, "md5")           ? &md5
+                               : dump::KeyIs(key, "type")          ? nullptr
+                                                                   : Statistic(key);
       if (member != nullptr) {
         *member = child;
       }

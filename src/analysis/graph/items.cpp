@@ -11,6 +11,7 @@
 #include "src/base/fixed_number.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/dump/key_is.h"
 #include "src/dump/statistic_keys.h"
 #include "src/json/value_text.h"
 
@@ -40,6 +41,9 @@ constexpr std::array<std::string_view, 6> kRealCells = {"Cosine",
 
 // Its place in kStatisticKeys; kStatCount: none.
 size_t StatisticOf(std::string_view key) {
+  if (dump::KeyIs(key, "type")) {
+    return compare::kStatCount;
+  }
   size_t place = 0;
   while (place < compare::kStatCount && dump::kStatisticKeys[place] != key) {
     ++place;
@@ -143,7 +147,7 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
   std::array<bool, compare::kStatCount> has_statistic{};
   tree_.ForEachChild(leaf, [&](uint32_t child) {
     const std::string_view key = tree_[child].key;
-    if (key == "value") {
+    if (dump::KeyIs(key, "value")) {
       value = child;
     }
     const size_t statistic = StatisticOf(key);
@@ -152,24 +156,28 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
       has_statistic[statistic] = true;
     }
     const bool is_26 = edition_ == Edition::k26;
-    if (is_26 && key == kShapeKey && tree_.Find(leaf, kLocalShapeKey) != EntryTree::kNone) {
+    const bool is_dtype = dump::KeyIs(key, "dtype");
+    const bool is_shape = !is_dtype && key == kShapeKey;
+    const bool is_checksum = dump::KeyIs(key, "md5");
+    const bool is_gradient_flag = dump::KeyIs(key, "requires_grad");
+    if (is_26 && is_shape && tree_.Find(leaf, kLocalShapeKey) != EntryTree::kNone) {
       json.Member(key, TextOf(tree_.Find(leaf, kLocalShapeKey)));  // as the 26.x line has it
       has_shape = true;
       return;
     }
-    const bool dropped = key == "full_op_name" || (is_26 && key == kLocalShapeKey) ||
-                         key == (edition_ == Edition::k8 ? "requires_grad" : "state") ||
-                         (key == "md5" && !with_checksums_) ||
+    const bool dropped = dump::KeyIs(key, "full_op_name") || (is_26 && key == kLocalShapeKey) ||
+                         (is_26 ? dump::KeyIs(key, "state") : is_gradient_flag) ||
+                         (is_checksum && !with_checksums_) ||
                          (is_batch_ && base::IsOneOf(key, kBatchKeys)) ||
-                         (!is_tensor && (is_statistic || key == "dtype" || key == kShapeKey));
+                         (!is_tensor && (is_statistic || is_dtype || is_shape));
     if (dropped) {
       return;
     }
-    has_requires_grad = has_requires_grad || key == "requires_grad";
-    has_data_name = has_data_name || key == "data_name";
-    has_checksum = has_checksum || key == "md5";
-    has_dtype = has_dtype || key == "dtype";
-    has_shape = has_shape || key == kShapeKey;
+    has_requires_grad = has_requires_grad || is_gradient_flag;
+    has_data_name = has_data_name || dump::KeyIs(key, "data_name");
+    has_checksum = has_checksum || is_checksum;
+    has_dtype = has_dtype || is_dtype;
+    has_shape = has_shape || is_shape;
     json.Member(key, TextOf(child));
   });
   if (!has_data_name) {
