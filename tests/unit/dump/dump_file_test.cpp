@@ -102,8 +102,7 @@ TEST(ReadDumpFile, DeliversEntriesOfEveryKindAndNamesThatOccurTwice) {
 
 // The quick walk stands aside there; what it has delivered does not come again.
 TEST(ReadDumpFile, DeliversEveryEntryOnceWhereverSomethingUnusualStands) {
-  constexpr std::string_view kUnusual[] = {R"("\u00e9")", "1e400",
-                                           "123456789012345678901234567890123"};
+  constexpr std::string_view kUnusual[] = {R"("\u00e9")", "123456789012345678901234567890123"};
   const TemporaryFolder folder;
   for (const std::string_view unusual : kUnusual) {
     for (size_t place = 0; place < 4; ++place) {

@@ -153,23 +153,19 @@ Values KullbackLeibler(Call& call, const Arithmetic& m) {
   const bool logs = call.Bool(5, "log_target", false);
   const Value x = call.Tensor(0, "input");
   const Value y = call.Tensor(1, "target");
-  const Value loss = logs ? m.Multiply(m.Stored(m.Map(
-                                           y, [](double t) { return Term(std::exp(t)); },
-                                           [](double t) { return Term(std::exp(t)); })),
-                                       m.Stored(m.Subtract(y, x)))
-                          : m.Zip(
-                                x, y,
-                                [](double at, double t) {
-                                  const double own = t > 0 ? t * std::log(t) : 0;
-                                  return Term(std::isnan(t) ? t : own - t * at,
-                                              std::fabs(own) + std::fabs(t * at));
-                                },
-                                [](double, double t) { return Term(-t); },
-                                [](double at, double t) {
-                                  return t > 0 ? Term(std::log(t) + 1 - at,
-                                                      std::fabs(std::log(t)) + 1 + std::fabs(at))
-                                               : Term(-at);
-                                });
+  Value loss;
+  if (logs) {
+    const auto exponential = [](double t) { return Term(std::exp(t)); };
+    loss = m.Multiply(m.Stored(m.Map(y, exponential, exponential)), m.Stored(m.Subtract(y, x)));
+  } else {
+    // In steps, as frameworks do: hooks may have seen what goes to each of the two.
+    const Value own = m.Map(
+        y, [](double t) { return Term(t > 0 || std::isnan(t) ? t * std::log(t) : 0); },
+        [](double t) {
+          return t > 0 ? Term(std::log(t) + 1, std::fabs(std::log(t)) + 1) : Term(0);
+        });
+    loss = m.Subtract(m.Stored(own), m.Stored(m.Multiply(y, x)));
+  }
   if (reduction == "batchmean") {
     const double rows = x == nullptr || x->shape.empty() ? 1 : static_cast<double>(x->shape[0]);
     return {m.Scale(Reduced(m, loss, "sum"), 1 / rows)};

@@ -28,9 +28,15 @@ TEST(ReproScript, NamesNoFunctionThatIsNoOperator) {
   call.entries["Torch.load.0.forward"] = call.forward();
   call.name = "Torch.load.0.forward";
   EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("none of PyTorch's operators"));
-  call.entries["Module.act.GELU.forward.0"] = call.forward();
+}
+
+TEST(ReproScript, MakesAModuleOfItsClass) {
+  CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward");
   call.name = "Module.act.GELU.forward.0";
-  EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("how a module was made"));
+  call.entries[call.name] = call.entries["Functional.gelu.0.forward"];
+  const Result<std::string> script = MakeScript(call);
+  ASSERT_TRUE(script.ok()) << script.status().message();
+  EXPECT_THAT(*script, HasSubstr("GELU"));
 }
 
 // A name that ends as those of modules do may hold anything between.
