@@ -26,27 +26,21 @@ bool IsPending() {
 
 }  // namespace
 
-Result<std::thread> StartBackgroundThread(std::function<void()> body) {
-  // A new thread begins with the mask of its maker.
+NoSignals::NoSignals() {
   sigset_t all;
-  sigset_t previous;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &previous);
-  std::thread thread;
-  Status status;
+  ::pthread_sigmask(SIG_SETMASK, &all, &previous_);
+}
+
+NoSignals::~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+
+Result<std::thread> StartBackgroundThread(std::function<void()> body) {
+  const NoSignals no_signals;  // a new thread begins with the mask of its maker
   try {
-    thread = std::thread(std::move(body));
+    return std::thread(std::move(body));
   } catch (const std::system_error& error) {
-    status = IoError(fmt::format("cannot start a thread: {}", error.what()));
-  } catch (...) {  // no memory for one; the mask is the caller's in any case
-    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-    throw;
+    return IoError(fmt::format("cannot start a thread: {}", error.what()));
   }
-  ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-  if (!status.ok()) {
-    return status;
-  }
-  return thread;
 }
 
 NoFileSizeSignal::NoFileSizeSignal() : was_pending_(IsPending()) {

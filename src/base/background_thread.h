@@ -9,8 +9,20 @@
 
 namespace msprobe::base {
 
-// A thread that takes no signals: those of the training process are handled by its own threads.
-// std::bad_alloc passes.
+// While it lives, this thread takes no signals, and threads that it starts never do: those of the
+// training process are handled by its own threads.
+class NoSignals {
+ public:
+  NoSignals();
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals();
+
+ private:
+  sigset_t previous_;
+};
+
+// A thread that takes no signals. std::bad_alloc passes.
 Result<std::thread> StartBackgroundThread(std::function<void()> body);
 
 // While it lives, a write beyond the process's file size limit fails with EFBIG in this thread

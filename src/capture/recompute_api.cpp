@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "msprobe/dispatch.h"
 
 #include "src/analysis/recheck/exact_results.h"
+#include "src/base/background_thread.h"
 #include "src/base/thread_pool.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/monitor_tensor.h"
@@ -36,26 +38,6 @@ namespace {
 
 // Of fewer elements a thread costs more than it saves.
 constexpr uint64_t kElementsPerThread = uint64_t{1} << 16U;
-
-// Threads that take no signals: those of the training are none of their business.
-class QuietPool {
- public:
-  explicit QuietPool(size_t threads) : previous_(BlockAll()), pool_(threads) {
-    ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
-  }
-  msprobe::base::ThreadPool& get() { return pool_; }
-
- private:
-  static sigset_t BlockAll() {
-    sigset_t all;
-    sigset_t previous;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &previous);
-    return previous;
-  }
-  sigset_t previous_;
-  msprobe::base::ThreadPool pool_;
-};
 
 template <typename Element>
 Status WriteIntegers(std::span<const double> exact, std::byte* out) {
@@ -125,10 +107,14 @@ Status Recompute(std::string_view name, std::string_view call_json,
     }
     return recheck::ValueOf(views[index]);
   };
-  QuietPool pool(
-      std::clamp<uint64_t>(elements / kElementsPerThread, 1, std::max(threads, size_t{1})));
+  std::optional<msprobe::base::ThreadPool> pool;
+  {
+    const msprobe::base::NoSignals no_signals;  // nor do the threads of the pool take any
+    pool.emplace(
+        std::clamp<uint64_t>(elements / kElementsPerThread, 1, std::max(threads, size_t{1})));
+  }
   MSP_ASSIGN_OR_RETURN(const std::vector<recheck::Value> exact,
-                       recheck::ExactResults(name, call, source, pool.get()));
+                       recheck::ExactResults(name, call, source, *pool));
   if (exact.size() != goldens.size()) {
     return UsageError("the call has another number of outputs than places are given");
   }

@@ -55,7 +55,7 @@ def train(model_name, folder, runs):
 
 
 def recheck(dump):
-    """(CPU seconds, last line of its answer)"""
+    """(CPU seconds, first line of its answer)"""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run([os.path.join(ROOT, "build", "bin", "msprobe"), "recheck", dump, "--threads", "1"], stdout=subprocess.PIPE,
                            check=True, text=True)

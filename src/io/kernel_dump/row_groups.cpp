@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kFewestRows = 16;
 constexpr int64_t kMostPlanes = int64_t{1} << 16U;
 constexpr int64_t kPageBytes = 4096;
-constexpr int64_t kRunBytes = 1024;      // of a row that are written at once
-constexpr int64_t kPlainRunBytes = 256;  // of one that is only gathered: the buffer fits the first
-                                         // cache
+constexpr int64_t kRunBytes = 1024;  // of a row that are written at once
+// Of one that is only gathered: the buffer fits the first cache.
+constexpr int64_t kPlainRunBytes = 256;
 constexpr int64_t kBufferBytes = int64_t{256} << 10U;  // in the second-level cache
 constexpr int64_t kLineBytes = 64;
 constexpr int64_t kMostFetched = 16;  // lines that are on their way from memory at once

@@ -294,6 +294,18 @@ assert {"native_layer_norm", "exp", "remainder"} <= set(again), again
 assert block.passed and block.recomputed + len(again) == block.checked, (block.recomputed, block.checked, block.failed)
 """)
 
+    def test_arguments_may_be_infinite_and_results_that_are_run_again(self):
+        self.run_block("""
+again = count_goldens()
+x = torch.tensor([1.0, -2.0, 3.0])
+mask = x > 0
+with PtdbgDispatch(dump_path="dump") as block:
+    x.clamp(max=float("inf")); x.clamp(-float("inf"), 2.0); x.lt(float("inf")); x.gt(float("nan"))
+    assert block.recomputed == block.checked == 4, (block.recomputed, block.checked)
+    x.masked_fill(mask, -float("inf")); x.add(x, alpha=float("inf"))
+assert again == ["masked_fill", "add"] and not block.failed, (again, block.failed)
+""")
+
     def test_a_fault_is_called_whoever_computes_the_reference(self):
         for workers in (0, 1):
             with self.subTest(workers):

@@ -96,8 +96,6 @@ class Call:
     def recomputed(self, results):
         """The result by the library's own kernels, without PyTorch; None where it does not know it for
         certain. The dtypes are those of golden()."""
-        if not self.operator.is_native:
-            return None
         dtypes = [_HIGHER.get(result.dtype, result.dtype) for result in results]
         return native_forms.recomputed(self.operator.name, self.inputs, self.keywords, results, dtypes,
                                        self._threads)

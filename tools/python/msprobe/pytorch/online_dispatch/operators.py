@@ -55,7 +55,7 @@ class Operator:
     def note_vain(self):
         """The library could not tell, or was overruled."""
         self._vain += 1
-        if self._vain == _MOST_VAIN:
+        if self._vain >= _MOST_VAIN:  # threads of process_num may count at once
             self.is_native = False
 
 
