@@ -64,7 +64,7 @@ class ShardingHandler final : public json::Handler {
 
   bool OnInt(int64_t value) override {
     if (!in_offsets_) {
-      return depth_ > 1;
+      return IsElsewhere();
     }
     Shape& offset = offsets.find(name_)->second;
     if (depth_ != kDepthOfOffsets || value < 0 || offset.size() >= kMaxRank) {

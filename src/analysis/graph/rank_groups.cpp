@@ -438,12 +438,9 @@ RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism&
       !ranks.empty()) {
     warnings.push_back(
         fmt::format("ranks {} gather tokens inside of MoE modules and share the other layers: "
-                    "their experts are "
-                    "joined as parts of the same ones; where each rank has other experts, the "
-                    "joined figures of "
-                    "experts mean nothing. A dump would have to tell the number of experts of the "
-                    "model, and the "
-                    "first one of each rank",
+                    "their experts are joined as parts of the same ones; where each rank has other "
+                    "experts, the joined figures of experts mean nothing. A dump would have to "
+                    "tell the number of experts of the model, and the first one of each rank",
                     Listed(ranks)));
   }
   return groups;

@@ -46,7 +46,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What one rank leaves is used by the next: the system, to which large blocks would go back each
-// time, has to clear them before it gives them again.
+// time, has to clear them before it gives them again. Holds for the whole process, which does
+// little else after a graph.
 void KeepFreedMemory() {
   constexpr int kMostOfAHeap = 32 << 20;  // what the C library takes at most
   constexpr int kKept = 256 << 20;
@@ -185,7 +186,8 @@ class GraphRun {
     return verdict;
   }
 
-  // So many ranks are in memory at a time: enough for all threads.
+  // So many ranks are worked on at a time: enough for all threads. As many more may be in memory,
+  // read ahead.
   size_t MostRanks() const { return std::max<size_t>(pool_.thread_count(), 2); }
 
   bool makes_26() const {
@@ -258,8 +260,9 @@ class GraphRun {
           LoadStep(folders.subspan(first, std::min(MostRanks(), folders.size() - first)),
                    part_options_, keep, pool_));
       const auto read = [&](Edition edition, StepCommunications& found) -> Status {
-        MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
-                             MakeViews(step, edition, options_, /*beside=*/{}, pool_, told_later));
+        MSP_ASSIGN_OR_RETURN(
+            const std::vector<RankView> views,
+            MakeViews(step, edition, part_options_, /*beside=*/{}, pool_, told_later));
         return AddCommunications(views, options_.overflow_check, found);
       };
       if (writes_database()) {

@@ -30,6 +30,9 @@ void JoinShard(Parameter& part, Parameter& whole) {
   if (whole.status.ok()) {
     whole.status = part.status;
   }
+  if (!whole.status.ok()) {
+    return;
+  }
   if (whole.shape.size() != part.shape.size()) {
     whole.status = BadFormatError(
         fmt::format("parts reach to {} and {}", ShapeText(whole.shape), ShapeText(part.shape)));
@@ -42,8 +45,12 @@ void JoinShard(Parameter& part, Parameter& whole) {
 }
 
 void CloseShards(Parameter& whole) {
+  const Status size = io::DenseBytes(whole.shape, DTypeSize(whole.dtype)).status();
   if (whole.status.ok()) {
-    whole.status = io::DenseBytes(whole.shape, DTypeSize(whole.dtype)).status();
+    whole.status = size;
+  }
+  if (!size.ok()) {
+    whole.shape.clear();  // nobody can count its elements
   }
   if (whole.status.ok()) {
     whole.status = CheckTiling(whole);

@@ -10,7 +10,8 @@ namespace msprobe::checkpoint {
 // its parts do. An offset that cannot be becomes the status.
 void MoveTo(const Shape& offset, Parameter& part);
 
-// Takes the pieces of one more part, which was moved to its place.
+// Takes the pieces of one more part, which was moved to its place. A part that cannot be read makes
+// the whole unreadable.
 void JoinShard(Parameter& part, Parameter& whole);
 
 // After the last part: a gap or an overlap becomes the parameter's status.

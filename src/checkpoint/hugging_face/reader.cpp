@@ -205,6 +205,7 @@ class Reader {
       return first_failure_;
     }
     for (const auto& [name, entry] : sharded_) {
+      entries_[entry].parameter.name = name;  // for what is wrong with it
       CloseShards(entries_[entry].parameter);
     }
     AddParameters(std::move(entries_), optimizer, checkpoint_);
@@ -217,7 +218,8 @@ class Reader {
   // Where the tensors of a file lie in larger ones, if it says so.
   Offsets OffsetsIn(const std::string& file, const TensorFile& tensors) {
     const std::span<const NamedScalar> texts = tensors.scalars();
-    if (std::none_of(texts.begin(), texts.end(), [](const NamedScalar& text) {
+    if (tensors.format() != TensorFileFormat::kSafetensors ||
+        std::none_of(texts.begin(), texts.end(), [](const NamedScalar& text) {
           return text.path.back() == io::kShardingInfoKey;
         })) {
       return {};
@@ -237,11 +239,13 @@ class Reader {
   void Add(const NamedTensor& tensor, size_t file, const Offsets& offsets) {
     StateEntry entry = MakeStateEntry(tensor, file);
     const auto place = offsets.find(tensor.name());
-    if (place == offsets.end() || !entry.parameter.status.ok()) {
+    if (place == offsets.end()) {
       entries_.push_back(std::move(entry));
       return;
     }
-    MoveTo(place->second, entry.parameter);
+    if (entry.parameter.status.ok()) {
+      MoveTo(place->second, entry.parameter);
+    }
     const auto [known, is_first] = sharded_.emplace(tensor.name(), entries_.size());
     if (is_first) {
       entries_.push_back(std::move(entry));

@@ -180,6 +180,7 @@ TEST(ReadDumpFile, GivesTheCompleteEntriesOfATruncatedFileWhereverItEnds) {
     const Seen seen = ReadText(folder.Write("dump.json", kSmallDump.substr(0, length)), true);
     ASSERT_TRUE(seen.header.ok()) << length << ": " << seen.header.status().message();
     EXPECT_TRUE(seen.header->truncated) << length;
+    EXPECT_EQ(seen.names.size(), seen.header->entry_count) << length;
     if (length < second - 5) {
       EXPECT_EQ(seen.names.size(), 0U) << length;
     } else if (length > second) {
@@ -194,6 +195,14 @@ TEST(ReadDumpFile, RefusesBrokenTextEvenWhenTruncationIsAllowed) {
   ASSERT_FALSE(seen.header.ok());
   EXPECT_THAT(seen.header.status().message(), HasSubstr("line 2"));
   EXPECT_EQ(seen.names.size(), 0U);
+}
+
+TEST(ReadDumpFile, NamesThePlaceOfDamageBehindEntriesThatWereDelivered) {
+  const TemporaryFolder folder;
+  const Seen seen = ReadText(folder.Write("dump.json", "{\"data\": {\"a\": [1],\n\"b\": [1, }}}"));
+  ASSERT_FALSE(seen.header.ok());
+  EXPECT_THAT(seen.header.status().message(), HasSubstr("line 2"));
+  EXPECT_EQ(seen.names, std::vector<std::string>{"a"});
 }
 
 TEST(ReadDumpFile, RefusesOtherTopValues) {

@@ -27,7 +27,7 @@ std::string Sharded(const std::string& sharding) {
 
 TEST(SafetensorsShards, EveryTensorsPlaceIsRead) {
   const auto offsets = ShardOffsets(Sharded(
-      R"({\"a\": {\"x\": [1, \"y\"], \"saved_offsets\": [6, 0], \"z\": {\"w\": 1}}, \"b\": {\"saved_offsets\": []}, \"c\": {}})"));
+      R"({\"a\": {\"x\": [1, \"y\"], \"saved_offsets\": [6, 0], \"z\": {\"w\": 1}}, \"b\": {\"saved_offsets\": []}, \"c\": {}, \"d\": 3})"));
   ASSERT_TRUE(offsets.ok()) << offsets.status().message();
   ASSERT_EQ(offsets->size(), 2U);
   EXPECT_THAT(offsets->at("a"), ElementsAre(6, 0));

@@ -1,5 +1,6 @@
 #include "src/json/value_tree.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,30 @@ TEST(ValueTree, CopiesAndMovedTreesOwnTheirTexts) {
   }
   EXPECT_EQ(copy[copy.Find(0, "name")].text, "a");
   EXPECT_EQ(moved[moved.Find(0, "Max")].text, "1.50");
+}
+
+// Whether the quick walk or the parser read them, and whatever the memory held before.
+TEST(ValueTree, MemoryIsUsedAgainFromTextToText) {
+  ValueTree tree;
+  ValueTree kept;
+  for (int round = 0; round < 2; ++round) {
+    for (const std::string& value : {std::string("short"), std::string(5000, 'l'),
+                                     std::string(R"(with \"quotes\")"), std::string("s")}) {
+      auto text = std::make_unique<std::string>(R"({"key": [")" + value + R"(", 1.50]})");
+      ASSERT_TRUE(ParseValueTree(*text, tree).ok());
+      text.reset();  // nothing is left of it but the tree
+      ASSERT_EQ(tree.size(), 4U);
+      EXPECT_EQ(tree[1].key, "key");
+      EXPECT_EQ(tree[2].text, value.starts_with("with") ? R"(with "quotes")" : value);
+      EXPECT_EQ(tree[3].text, "1.50");
+      if (value == "short") {
+        kept = tree;
+      }
+      EXPECT_FALSE(ParseValueTree(R"({"key": ["damaged", )", tree).ok());
+    }
+  }
+  EXPECT_EQ(kept[1].key, "key");
+  EXPECT_EQ(kept[2].text, "short");
 }
 
 TEST(ValueTreeBuilder, IsCompleteAfterOneWholeValueOnly) {

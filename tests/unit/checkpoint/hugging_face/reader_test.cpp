@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -111,7 +112,8 @@ TEST(HuggingFace, PartsOfATensorThatRanksWroteAreJoined) {
 TEST(HuggingFace, PartsThatOverlapOrLeaveAGapMarkTheirTensor) {
   const int64_t largest = std::numeric_limits<int64_t>::max();
   for (const auto& [files, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{ShardOfRank(1, 0, 2), ShardOfRank(2, 1, 2)}, "overlap"},
+           {{ShardOfRank(1, 0, 2), ShardOfRank(2, 1, 2)},
+            "parameter a of shape [3, 2]: its pieces overlap"},
            {{ShardOfRank(1, 0, 2), ShardOfRank(2, 3, 1)}, "missing"},
            {{ShardOfRank(1, 0, 2), ShardOfRank(2, largest, 1)}, "lies at"},
            {{ShardOfRank(1, 0, 2), ShardOfRank(2, largest - 1, 1)}, ""},
@@ -121,7 +123,40 @@ TEST(HuggingFace, PartsThatOverlapOrLeaveAGapMarkTheirTensor) {
     ASSERT_EQ(checkpoint->parameters.size(), 1U);
     EXPECT_FALSE(checkpoint->parameters[0].status.ok());
     EXPECT_THAT(checkpoint->parameters[0].status.message(), HasSubstr(why));
+    const Shape& shape = checkpoint->parameters[0].shape;
+    EXPECT_TRUE(std::all_of(shape.begin(), shape.end(), [](int64_t size) { return size < 9; }));
   }
+}
+
+// Without it the others would pass for a smaller tensor.
+TEST(HuggingFace, APartThatCannotBeReadMarksItsTensor) {
+  const std::string header =
+      R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"a\": {\"saved_offsets\": [2, 0]}}"},)"
+      R"("b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+      R"("a":{"dtype":"U8","shape":[1,2],"data_offsets":[1,3]}})";
+  std::string cut;
+  io::test_support::PutLittle<uint64_t>(cut, header.size());
+  cut += header + "12";
+  for (const auto& files : {std::vector<std::string>{ShardOfRank(1, 0, 2), cut},
+                            std::vector<std::string>{cut, ShardOfRank(1, 0, 2)}}) {
+    const Result<Checkpoint> checkpoint = OpenShards(files);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    ASSERT_EQ(checkpoint->parameters.size(), 2U);
+    const Parameter* whole = FindParameter(checkpoint->parameters, "a");
+    EXPECT_THAT(whole->status.message(), HasSubstr("bytes 1 to 3 are not in the data"));
+    EXPECT_TRUE(whole->pieces.empty());
+  }
+}
+
+TEST(HuggingFace, AShardThatIsOneNumberHasNoParameters) {
+  const TemporaryFolder folder;
+  folder.Write("pytorch_model-00001-of-00002.bin",
+               io::test_support::MakeZip({{"archive/data.pkl", std::string("\x80\x02K\x03.", 5)}}));
+  folder.Write("pytorch_model-00002-of-00002.bin",
+               io::test_support::MakeZip({{"archive/data.pkl", std::string("\x80\x02K\x03.", 5)}}));
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_FALSE(checkpoint.ok());
+  EXPECT_THAT(checkpoint.status().message(), HasSubstr("no parameters"));
 }
 
 TEST(HuggingFace, ModelsOfTextAndPicturesKeepTheirFactsOneLevelDown) {
