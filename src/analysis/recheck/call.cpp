@@ -50,6 +50,13 @@ uint32_t ValueNode(const EntryTree& tree, uint32_t index) {
 
 }  // namespace
 
+DType StorageOf(const std::vector<CapturedTensor>& tensors) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [](const CapturedTensor& tensor) {
+    return GetDTypeInfo(tensor.dtype).kind == DTypeKind::kFloat;
+  });
+  return found == tensors.end() ? tensors.front().dtype : found->dtype;
+}
+
 TensorSource TensorsOf(std::filesystem::path folder) {
   return [folder = std::move(folder)](std::string_view data_name) -> Result<Value> {
     MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
@@ -216,18 +223,27 @@ std::vector<Value> Call::Tensors(size_t position, std::string_view name) {
   return tensors;
 }
 
+std::optional<double> Call::NumberAt(uint32_t node) const {
+  const uint32_t value = ValueNode(forward_, node);
+  if (value == EntryTree::kNone) {
+    return std::nullopt;
+  }
+  switch (forward_[value].kind) {
+    case NodeKind::kInt:
+    case NodeKind::kFloat:
+      return forward_[value].number;
+    case NodeKind::kBool:
+      return forward_[value].boolean ? 1 : 0;
+    default:
+      return std::nullopt;
+  }
+}
+
 double Call::Number(size_t position, std::string_view name, std::optional<double> otherwise) {
   const uint32_t index = Find(position, name);
-  const uint32_t value = index == EntryTree::kNone ? index : ValueNode(forward_, index);
-  if (value != EntryTree::kNone) {
-    switch (forward_[value].kind) {
-      case NodeKind::kInt:
-      case NodeKind::kFloat:
-        return forward_[value].number;
-      case NodeKind::kBool:
-        return forward_[value].boolean ? 1 : 0;
-      default:
-        break;
+  if (index != EntryTree::kNone) {
+    if (const std::optional<double> number = NumberAt(index)) {
+      return *number;
     }
   }
   if (index != EntryTree::kNone && dump::IsTensorLeaf(forward_, index)) {

@@ -28,6 +28,10 @@ struct CapturedTensor {
   uint32_t position = 0;  // among the items of its list; nested ones count on
 };
 
+// The type that tensors are stored in, which decides what rounds on the way: that of the first
+// floating one, or else of the first one. There is at least one.
+DType StorageOf(const std::vector<CapturedTensor>& tensors);
+
 // The values of a tensor, by the data_name of its leaf.
 using TensorSource = std::function<Result<Value>(std::string_view data_name)>;
 // Files of a dump's folder of tensors.
@@ -44,6 +48,7 @@ struct PeerCalls {
   size_t own = 0;              // which of them this call is
   bool group_is_told = false;  // false: taken to be all ranks of the dump
 };
+
 // A tensor that another rank sent, in the entry of the call that sent it.
 struct SentTensor {
   dump::EntryTree tree;
@@ -88,6 +93,7 @@ class Call {
   // A tensor, or a number as Arithmetic::Scalar makes it of one.
   bool IsTensor(size_t position, std::string_view name) const;
   double Number(size_t position, std::string_view name, std::optional<double> otherwise = {});
+  std::optional<double> NumberAt(uint32_t node) const;  // of {"type": ..., "value": ...}
   int64_t Int(size_t position, std::string_view name, std::optional<int64_t> otherwise = {});
   bool Bool(size_t position, std::string_view name, bool otherwise);
   std::string Text(size_t position, std::string_view name, std::string_view otherwise);

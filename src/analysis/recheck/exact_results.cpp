@@ -1,6 +1,5 @@
 #include "src/analysis/recheck/exact_results.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -15,14 +14,6 @@ const Operator* FindFunction(std::string_view function) {
   name.kind = "Torch";
   name.subject = function;
   return FindOperator(name);
-}
-
-// The type that a result is stored in decides what rounds on the way.
-DType StorageOf(const std::vector<CapturedTensor>& outputs) {
-  const auto found = std::find_if(outputs.begin(), outputs.end(), [](const CapturedTensor& output) {
-    return IsFloat(output.dtype);
-  });
-  return found == outputs.end() ? outputs[0].dtype : found->dtype;
 }
 
 Status CheckCertain(const CapturedTensor& output, const Value& exact) {

@@ -20,14 +20,6 @@ CallVerdict NotCheckable(std::string operation, std::string reason) {
   return verdict;
 }
 
-// The type that results are stored in: of the first floating tensor.
-DType StorageOf(const std::vector<CapturedTensor>& tensors, DType otherwise) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [](const CapturedTensor& tensor) {
-    return IsFloat(tensor.dtype);
-  });
-  return found == tensors.end() ? otherwise : found->dtype;
-}
-
 void Conclude(CallVerdict& verdict) {
   bool any = false;
   for (const Judgement& tensor : verdict.tensors) {
@@ -303,7 +295,7 @@ CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulati
     return NotCheckable(asked.name, "it has no tensor as output");
   }
   CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(call.outputs(), call.outputs()[0].dtype), accumulation,
+      asked, StorageOf(call.outputs()), accumulation,
       [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
   verdict.unreadable = call.unreadable();
   return verdict;
@@ -331,8 +323,8 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulat
   if (outgoing.empty()) {
     return NotCheckable(asked.name, "no gradient goes out of it");
   }
-  CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(outgoing, outgoing[0].dtype), accumulation, [&](const Rounding& rounding) {
+  CallVerdict verdict =
+      WithEitherRounding(asked, StorageOf(outgoing), accumulation, [&](const Rounding& rounding) {
         return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
       });
   verdict.unreadable = call.unreadable();

@@ -144,22 +144,20 @@ Result<const StepRanks::MessageOfCall*> StepRanks::PartnerOf(int64_t rank,
     }
     return found;
   };
+  std::vector<const MessageOfCall*> ours;
+  std::vector<const MessageOfCall*> theirs;
   for (const bool of_group : {true, false}) {
-    const auto ours = stream(*own_messages, message.is_sent, message.peer, of_group);
-    const auto theirs = stream(*its_messages, !message.is_sent, rank, of_group);
+    ours = stream(*own_messages, message.is_sent, message.peer, of_group);
+    theirs = stream(*its_messages, !message.is_sent, rank, of_group);
     if (ours.size() == theirs.size()) {
       const auto place = std::find(ours.begin(), ours.end(), &own) - ours.begin();
       return theirs[static_cast<size_t>(place)];
     }
-    if (!of_group) {
-      const bool sent = message.is_sent;
-      return NotFoundError(
-          fmt::format("rank {} sent {} messages to rank {}, which received {}",
-                      sent ? rank : message.peer, sent ? ours.size() : theirs.size(),
-                      sent ? message.peer : rank, sent ? theirs.size() : ours.size()));
-    }
   }
-  return NotFoundError("its messages cannot be paired");
+  const bool sent = message.is_sent;
+  return NotFoundError(fmt::format("rank {} sent {} messages to rank {}, which received {}",
+                                   sent ? rank : message.peer, sent ? ours.size() : theirs.size(),
+                                   sent ? message.peer : rank, sent ? theirs.size() : ours.size()));
 }
 
 Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
@@ -254,10 +252,10 @@ Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::s
 OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {
   OtherCalls others;
   if (place.rank) {
-    others.group = [&] { return RanksOf(place.step).PeersOf(*place.rank, name); };
-    others.sent = [&] { return RanksOf(place.step).SentTo(*place.rank, name); };
+    others.group = [this, &place, name] { return RanksOf(place.step).PeersOf(*place.rank, name); };
+    others.sent = [this, &place, name] { return RanksOf(place.step).SentTo(*place.rank, name); };
   }
-  others.later = [&] { return LaterOf(place, name); };
+  others.later = [this, &place, name] { return LaterOf(place, name); };
   return others;
 }
 

@@ -135,7 +135,10 @@ Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, Captu
     if (call.framework == "mindspore") {
       return UnsupportedError("it is a call of MindSpore");
     }
-    if (recheck::FindOperator(name) == nullptr) {
+    // The script calls what stands behind the kind: that must be the operator's name, and all of
+    // it.
+    if (recheck::FindOperator(name) == nullptr ||
+        recheck::PlainOperatorName(name) != name.subject) {
       return UnsupportedError(fmt::format("{} is none of the communications that are known",
                                           base::Printable(name.subject)));
     }

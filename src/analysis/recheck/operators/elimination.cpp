@@ -114,7 +114,7 @@ Solver SolverOf(Call& call, const Arithmetic& m, const Value& a) {
   for (size_t at = 0; at < solver.matrices.count; ++at) {
     solver.eliminations.push_back(Eliminate(&a->value[at * n * n], n));
     if (solver.eliminations.back().is_singular) {
-      call.Fail("a singular matrix");
+      call.Fail("a matrix that is singular or holds NaN");
       return solver;
     }
     SolveWith(solver.eliminations.back(), n, unit.data(), n, &inverse[at * n * n]);
@@ -145,7 +145,7 @@ Values MatrixInverse(Call& call, const Arithmetic& m) {
 Values InverseOrReciprocal(Call& call, const Arithmetic& m) {
   const Value x = call.Tensor(0, "input");
   const std::vector<CapturedTensor>& outputs = call.outputs();
-  if (call.failed() || outputs[0].value == nullptr) {
+  if (call.failed() || outputs.empty() || outputs[0].value == nullptr) {
     return {call.Fail("its output was not saved")};
   }
   const auto near = [&](size_t i) {
@@ -209,19 +209,21 @@ Determinants DeterminantsOf(Call& call, const Arithmetic& m, const Value& a) {
   for (size_t at = 0; at < solver.matrices.count; ++at) {
     const Elimination& done = solver.eliminations[at];
     double sign = done.sign;
+    // Not from the logarithm, whose rounding the exponential enlarges.
+    double value = sign;
     double logarithm = 0;
     double magnitude = 0;
     double trace = 0;
     for (size_t i = 0; i < n; ++i) {
       const double pivot = done.factors[i * n + i];
       sign = pivot < 0 ? -sign : sign;
+      value *= pivot;
       logarithm += std::log(std::fabs(pivot));
       magnitude += std::fabs(std::log(std::fabs(pivot)));
       trace += solver.residual->value[(at * n + i) * n + i];
     }
     const double part = solver.gamma * trace;
     const bool is_known = part < kMostOff;
-    const double value = sign * std::exp(logarithm);
     signs.push_back(is_known ? sign : std::numeric_limits<double>::quiet_NaN());
     logarithms.push_back(logarithm);
     log_errors.push_back(is_known ? part / (1 - kMostOff) +

@@ -2,6 +2,7 @@
 // and the clipping of gradients make them.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "src/analysis/recheck/operators/arguments.h"
 #include "src/analysis/recheck/operators/operators.h"
@@ -17,15 +18,18 @@ Values ForEach(Call& call, const Arithmetic& m, size_t position, std::string_vie
   Values operands;
   if (index != dump::EntryTree::kNone && call.tree()[index].kind == dump::NodeKind::kList) {
     call.tree().ForEachChild(index, [&](uint32_t child) {
-      const uint32_t number = call.tree().Find(child, "value");
       if (dump::IsTensorLeaf(call.tree(), child)) {
         operands.push_back(call.TensorAt(child, name));
-      } else if (number != dump::EntryTree::kNone) {
-        operands.push_back(m.Scalar(call.tree()[number].number));
+      } else if (const std::optional<double> number = call.NumberAt(child)) {
+        operands.push_back(m.Scalar(*number));
       }
     });
   } else {
-    operands.assign(count, Operand(call, m, position, name));
+    const Value all = Operand(call, m, position, name);
+    if (all != nullptr && !all->shape.empty()) {
+      call.Fail("its operand is neither a list nor one number for all of its tensors");
+    }
+    operands.assign(count, all);
   }
   if (operands.size() != count) {
     call.Fail("its lists do not fit each other");
@@ -52,7 +56,7 @@ template <OfTwo kOperation>
 Values Each(Call& call, const Arithmetic& m) {
   Values results = call.Tensors(0, "self");
   const Values others = ForEach(call, m, 1, "other", results.size());
-  const double alpha = call.Has(2, "alpha") ? call.Number(2, "alpha") : 1;
+  const double alpha = call.Number(2, "alpha", 1);
   for (size_t i = 0; i < results.size(); ++i) {
     results[i] =
         kOperation(m, results[i], alpha == 1 ? others[i] : m.Multiply(others[i], m.Scalar(alpha)));

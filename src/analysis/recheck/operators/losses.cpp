@@ -256,10 +256,11 @@ Values CrossEntropy(Call& call, const Arithmetic& m) {
   if (call.failed()) {
     return {nullptr};
   }
-  // In the layout of the input, in which autograd's hooks see the gradient of the logarithms.
-  const bool has_batch = input->shape.size() >= 2;
-  const Value softened = m.Stored(m.LogSoftmax(ClassesLast(m, input)));
-  const Value logs = ClassesLast(m, has_batch ? DimBack(m, softened, 1) : softened);
+  Value logs = m.Stored(m.LogSoftmax(ClassesLast(m, input)));
+  if (m.taping() && input->shape.size() > 2) {
+    // Autograd's hooks see the gradient of the logarithms in the layout of the input.
+    logs = ClassesLast(m, DimBack(m, logs, 1));
+  }
   if (target->shape != input->shape) {
     return {NegativeLogLikelihood(call, m, logs, target, weight, ignored, reduction, smoothing)};
   }

@@ -9,8 +9,12 @@ namespace msprobe::analysis::recheck {
 Matrices MatricesOf(Call& call, const Value& x) {
   Matrices matrices;
   if (call.failed() || x == nullptr || x->shape.size() < 2 ||
-      x->shape.back() != x->shape[x->shape.size() - 2] || x->size() == 0) {
+      x->shape.back() != x->shape[x->shape.size() - 2]) {
     call.Fail("its argument holds no square matrices");
+    return matrices;
+  }
+  if (x->size() == 0) {
+    call.Fail("its matrices are empty");
     return matrices;
   }
   matrices.size = static_cast<size_t>(x->shape.back());

@@ -178,12 +178,12 @@ Values ArgExtreme(Call& call, const Arithmetic& m) {
       return {nullptr};
     }
     const std::vector<int64_t> order = OrderOfRow(along, 0, kLargest);
-    const Shape shape =
-        call.outputs()[0].value == nullptr ? Shape() : call.outputs()[0].value->shape;
+    const Value given = call.outputs().empty() ? nullptr : call.outputs()[0].value;
+    const Shape shape = given == nullptr ? Shape() : given->shape;
     if (ElementCount(shape) != 1) {
       return {call.Fail("its output is not a single number")};
     }
-    return {MakeValue(shape, IndicesLike(along, {order[0]}, 1, call.outputs()[0].value))};
+    return {MakeValue(shape, IndicesLike(along, {order[0]}, 1, given))};
   }
   return Sorted(call, m, 1, kLargest, call.Int(1, "dim"), call.Bool(2, "keepdim", false), 0);
 }

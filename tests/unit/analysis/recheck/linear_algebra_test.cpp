@@ -69,6 +69,15 @@ std::vector<float> CholeskyInFloat(std::vector<float> a) {
   return a;
 }
 
+// The verdict of a call of one matrix of float64 with this result.
+Verdict JudgedInDouble(const std::string& name, const std::vector<double>& input, int64_t size,
+                       double output) {
+  Ranks ranks(1);
+  ranks.Add(0, "Torch." + name + ".0.forward", ranks.Leaf<double>(0, "in.npy", input, {size, size}),
+            "", ranks.Leaf<double>(0, "out.npy", {output}, {}));
+  return ranks.Check().calls[0].verdict();
+}
+
 // The verdict of a call of one matrix with this result.
 Verdict Judged(const std::string& name, const std::vector<float>& input,
                const std::vector<float>& output, const Shape& shape) {
@@ -132,6 +141,24 @@ TEST(LinearAlgebra, ADeterminantIsJudgedByItsMatrix) {
   EXPECT_EQ(Judged("logdet", a, {std::log10(product)}, {}), Verdict::kBeyond);
 }
 
+TEST(LinearAlgebra, ALargeDeterminantOfFloat64IsAsExactAsItsProduct) {
+  EXPECT_EQ(JudgedInDouble("det", {1e300}, 1, 1e300), Verdict::kWithin);
+  EXPECT_EQ(JudgedInDouble("det", {1e150, 0, 0, -3e147}, 2, 1e150 * -3e147), Verdict::kWithin);
+  EXPECT_EQ(JudgedInDouble("det", {1e150, 0, 0, -3e147}, 2, 1e150 * -3e147 * (1 + 1e-13)),
+            Verdict::kBeyond);
+}
+
+// Gradients of calls whose results the dump does not hold.
+TEST(LinearAlgebra, AnInverseWithoutItsResultIsNotCheckable) {
+  for (const std::string name : {"Torch.inv.0", "Torch.argmax.0"}) {
+    Ranks ranks(1);
+    ranks.Add(0, name + ".forward", ranks.Leaf(0, "in.npy", {2, 0, 0, 2}, {2, 2}), "", "null");
+    ranks.AddBackward(0, name + ".backward", ranks.Leaf(0, "gi.npy", {1, 1, 1, 1}, {2, 2}),
+                      ranks.Leaf(0, "go.npy", {1, 1, 1, 1}, {2, 2}));
+    EXPECT_EQ(ranks.Check().not_checkable, 2U) << name;
+  }
+}
+
 TEST(LinearAlgebra, NothingIsSaidOfASingularMatrix) {
   const std::vector<float> ones(kSize * kSize, 1);
   EXPECT_EQ(Judged("inverse", ones, ones, kSquare), Verdict::kNotCheckable);
@@ -162,6 +189,42 @@ TEST(LinearAlgebra, SystemsAreSolvedForTheirRightHandSides) {
   std::vector<float> wrong = x;
   std::swap_ranges(wrong.begin(), wrong.begin() + kSize, wrong.begin() + kSize);
   EXPECT_EQ(judged(wrong), Verdict::kBeyond);
+}
+
+// Inverses of random triangles are large, and these solutions are not.
+TEST(LinearAlgebra, TrianglesWithLargeInversesAreJudgedInFloat64) {
+  constexpr int64_t kRows = 40;
+  std::mt19937 engine(7);
+  std::normal_distribution<double> draw;
+  std::vector<double> a(kRows * kRows);
+  std::vector<double> b(kRows);
+  for (size_t i = 0; i < kRows; ++i) {
+    long double sum = 0;
+    for (size_t j = 0; j <= i; ++j) {
+      a[i * kRows + j] = draw(engine);
+      sum += static_cast<long double>(a[i * kRows + j]) * (j % 2 == 0 ? 1 : -1);
+    }
+    b[i] = static_cast<double>(sum);
+  }
+  std::vector<double> x = b;
+  for (size_t i = 0; i < kRows; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      x[i] -= a[i * kRows + j] * x[j];
+    }
+    x[i] /= a[i * kRows + i];
+  }
+  const auto judged = [&](const std::vector<double>& found) {
+    Ranks ranks(1);
+    ranks.Add(0, "Torch.triangular_solve.0.forward",
+              ranks.Leaf<double>(0, "b.npy", b, {kRows, 1}) + ", " +
+                  ranks.Leaf<double>(0, "a.npy", a, {kRows, kRows}),
+              R"("upper": {"type": "bool", "value": false})",
+              ranks.Leaf<double>(0, "x.npy", found, {kRows, 1}));
+    return ranks.Check().calls[0].verdict();
+  };
+  EXPECT_EQ(judged(x), Verdict::kWithin);
+  x[1] *= 1 + 1e-9;
+  EXPECT_EQ(judged(x), Verdict::kBeyond);
 }
 
 TEST(LinearAlgebra, TrianglesAreTheHalfThatIsAskedFor) {

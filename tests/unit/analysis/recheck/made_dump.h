@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,10 +33,12 @@ class Ranks {
     return Leaf(rank, file, values, {static_cast<int64_t>(values.size())});
   }
 
-  std::string Leaf(size_t rank, const std::string& file, const std::vector<float>& values,
+  // Of float or double.
+  template <typename Element = float>
+  std::string Leaf(size_t rank, const std::string& file, const std::vector<Element>& values,
                    const Shape& shape) const {
     TensorView view;
-    view.dtype = DType::kFloat32;
+    view.dtype = std::is_same_v<Element, double> ? DType::kFloat64 : DType::kFloat32;
     view.shape = shape;
     view.strides = ContiguousStrides(shape);
     view.data = reinterpret_cast<const std::byte*>(values.data());
@@ -43,8 +46,8 @@ class Ranks {
     std::filesystem::create_directories(data);
     EXPECT_TRUE(WriteNpyFile(data / file, view).ok());
     return fmt::format(
-        R"({{"type": "torch.Tensor", "dtype": "torch.float32", "shape": [{}], "data_name": "{}"}})",
-        fmt::join(shape, ", "), file);
+        R"({{"type": "torch.Tensor", "dtype": "torch.{}", "shape": [{}], "data_name": "{}"}})",
+        GetDTypeInfo(view.dtype).name, fmt::join(shape, ", "), file);
   }
 
   void Add(size_t rank, const std::string& name, const std::string& arguments,

@@ -115,11 +115,20 @@ TEST(ListsOfTensors, AreRecomputedOneByOne) {
             a + ", " + a + ", " + a + ", [" + Integer(2) + ", " + Integer(-1) + "]", "",
             results({5, 6}, {0, 1, 1}));
   ranks.Add(0, "Aten._foreach_mul_.1.forward", a + ", " + Integer(2), "", "null");
+  // One of these numbers for each tensor, which none of its elements tells.
+  ranks.Add(0, "Aten._foreach_addcmul.0.forward",
+            a + ", " + a + ", " + a + ", " + ranks.Leaf(0, "factors.npy", {2, 1}), "",
+            results({21, 36}, {2, 6, 6}));
+  ranks.Add(0, "Aten._foreach_mul.1.forward",
+            a + R"(, [{"type": "str", "value": "2"}, )" + Integer(2) + "]", "",
+            results({0, 0}, {2, 4, 4}));
   const Answer answer = ranks.Check();
   EXPECT_EQ(answer.within, 4U);
   ASSERT_EQ(answer.beyond, 1U);
   EXPECT_EQ(answer.calls[1].verdict(), Verdict::kBeyond);
   EXPECT_THAT(answer.calls[5].checked().reason, HasSubstr("as they were before"));
+  EXPECT_THAT(answer.calls[6].checked().reason, HasSubstr("one number for all"));
+  EXPECT_THAT(answer.calls[7].checked().reason, HasSubstr("do not fit"));
 }
 
 }  // namespace

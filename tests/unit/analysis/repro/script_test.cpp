@@ -30,6 +30,16 @@ TEST(ReproScript, NamesNoFunctionThatIsNoOperator) {
   EXPECT_THAT(MakeScript(call).status().message(), HasSubstr("none of PyTorch's operators"));
 }
 
+// What comes first in a name is what would be called, what comes last what is known.
+TEST(ReproScript, OfRanksNamesNoFunctionThatIsNoCommunication) {
+  CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward");
+  call.name = "Distributed.all_reduce.0.forward";
+  EXPECT_TRUE(MakeScriptOfRanks({{0, call}}).ok());
+  call.name = "Distributed.destroy_process_group.all_reduce.0.forward";
+  EXPECT_THAT(MakeScriptOfRanks({{0, call}}).status().message(),
+              HasSubstr("none of the communications"));
+}
+
 TEST(ReproScript, MakesAModuleOfItsClass) {
   CapturedCall call = CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward");
   call.name = "Module.act.GELU.forward.0";
