@@ -64,31 +64,7 @@ print("bits", digest.hexdigest())
 
 
 # What passes between two ports: 20 ms late, and one piece in twenty 200 ms more, as one that was lost and sent again.
-SLOW_LINK = '''
-import random, socket, sys, threading, time
-host, port, behind = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-def carry(source, target, seed):
-    draw = random.Random(seed)
-    try:
-        while True:
-            piece = source.recv(16384)
-            if not piece:
-                break
-            time.sleep(0.02 + draw.uniform(-0.005, 0.005) + (0.2 if draw.random() < 0.05 else 0))
-            target.sendall(piece)
-        target.shutdown(socket.SHUT_WR)
-    except OSError:
-        target.close()
-listener = socket.create_server((host, port))
-print("ready", flush=True)
-number = 0
-while True:
-    near, _ = listener.accept()
-    far = socket.create_connection((host, behind))
-    for one, other in ((near, far), (far, near)):
-        number += 1
-        threading.Thread(target=carry, args=(one, other, number), daemon=True).start()
-'''
+LOSSY_LINK = os.path.join(HERE, "lossy_link.py")
 
 
 def rows(path):
@@ -373,45 +349,52 @@ class OnlineCheck(unittest.TestCase):
     def test_two_hosts_with_delay_and_loss_between_them(self):
         self.check_two_hosts(["delay", "20ms", "5ms", "loss", "5%"])
 
-    def test_two_hosts_with_a_slow_link_between_them(self):
-        """As far as that can be had of any kernel."""
-        self.check_two_hosts([], slow_link=True)
-
-    def check_two_hosts(self, trouble, slow_link=False):
+    def check_two_hosts(self, trouble):
         """Two network namespaces; the kernel delays and loses packets, where it can, or a process between them does."""
         if not self.has_certificates:
             self.skipTest("the command openssl is not installed")
         mark = "mp%d" % os.getpid()
         names = [mark + "a", mark + "b"]
+        lost = None   # lines of the process between them
 
         def network(*words):
             return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False).returncode == 0
 
-        if shutil.which("ip") is None or os.getuid() != 0 or not network("ip", "netns", "add", names[0]):
+        def inside(name, *words):
+            return ("ip", "netns", "exec", name) + words
+
+        def new_host(name):
+            if not network("ip", "netns", "add", name):
+                return False
+            self.addCleanup(network, "ip", "netns", "del", name)
+            return network("ip", "-n", name, "link", "set", "lo", "up")
+
+        if shutil.which("ip") is None or os.getuid() != 0 or not new_host(names[0]):
             self.skipTest("network namespaces need root, the command ip, and a kernel that allows them")
-        self.addCleanup(network, "ip", "netns", "del", names[0])
-        self.assertTrue(network("ip", "netns", "add", names[1]))
-        self.addCleanup(network, "ip", "netns", "del", names[1])
+        self.assertTrue(new_host(names[1]))
         if not network("ip", "link", "add", mark, "netns", names[0], "type", "veth", "peer", "name", mark, "netns", names[1]):
             self.skipTest("this kernel has no veth")
-        for number, name in enumerate(names, 1):
-            self.assertTrue(network("ip", "-n", name, "addr", "add", "10.9.8.%d/24" % number, "dev", mark))
-            self.assertTrue(network("ip", "-n", name, "link", "set", mark, "up"))
-            self.assertTrue(network("ip", "-n", name, "link", "set", "lo", "up"))
-            if trouble and not network("tc", "-n", name, "qdisc", "add", "dev", mark, "root", "netem", *trouble):
-                self.skipTest("this kernel cannot delay and lose packets (tc netem)")
-
-        # A training ends without its checks where nobody listens yet, so that it begins behind the checker.
-        port = 31001 if slow_link else 31000
-        checker = self.checker(inside=("ip", "netns", "exec", names[1]), host="10.9.8.2", port=port, tls_path=self.certificates)
-        if slow_link:
-            link = subprocess.Popen(["ip", "netns", "exec", names[1], sys.executable, "-c", SLOW_LINK, "10.9.8.2", "31000", str(port)],
-                                    stdout=subprocess.PIPE)
+        if trouble and not all(network("tc", "-n", name, "qdisc", "add", "dev", mark, "root", "netem", *trouble) for name in names):
+            self.assertTrue(network("ip", "-n", names[0], "link", "del", mark))
+            between = mark + "m"
+            self.assertTrue(new_host(between))
+            for name in names:
+                self.assertTrue(network("ip", "link", "add", mark, "netns", name, "type", "veth", "peer", "name", name, "netns", between))
+                self.assertTrue(network("ip", "-n", between, "link", "set", name, "up"))
+                self.assertTrue(network(*inside(name, sys.executable, LOSSY_LINK, "--plain", mark)))
+            link = subprocess.Popen(inside(between, sys.executable, LOSSY_LINK, *names), stdout=subprocess.PIPE)
             self.addCleanup(link.communicate)
             self.addCleanup(link.kill)
             self.assertEqual(link.stdout.readline(), b"ready\n")
+            lost = link.stdout
+        for number, name in enumerate(names, 1):
+            self.assertTrue(network("ip", "-n", name, "addr", "add", "10.9.8.%d/24" % number, "dev", mark))
+            self.assertTrue(network("ip", "-n", name, "link", "set", mark, "up"))
+
+        # A training ends without its checks where nobody listens yet, so that it begins behind the checker.
+        checker = self.checker(inside=inside(names[1]), host="10.9.8.2", port=31000, tls_path=self.certificates)
         training = self.config(host="10.9.8.2", port=31000, tls_path=self.certificates)
-        ended = subprocess.run(["ip", "netns", "exec", names[0], sys.executable, self.script, training, "2"], stdout=subprocess.PIPE,
+        ended = subprocess.run(inside(names[0], sys.executable, self.script, training, "2"), stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, universal_newlines=True, timeout=120, check=False, cwd=self.folder)
         self.assertEqual(ended.returncode, 0, ended.stdout)
         self.assertIn(self.bits[2], ended.stdout)
@@ -420,6 +403,8 @@ class OnlineCheck(unittest.TestCase):
         self.assertNotIn("dropped", answer)
         checked = [row[0] for row in checker.result("api_precision_compare_result")]
         self.assertEqual(checked.count("Functional.linear.0"), 2)
+        if lost is not None:
+            self.assertEqual(lost.readline(), b"lost\n")
 
 
 if __name__ == "__main__":
