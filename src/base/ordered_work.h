@@ -65,9 +65,13 @@ Status MakeInOrder(ThreadPool& pool, size_t count, const Make& make, const Take&
         error = std::move(status);
         stopped = true;
       }
-      moved_on.notify_all();
+      // Who waits for a free slot is woken for several of them.
+      if (stopped || next % pool.thread_count() == 0) {
+        moved_on.notify_all();
+      }
     }
     is_taking = false;
+    moved_on.notify_all();
   };
   pool.ParallelFor(count, [&](size_t number, size_t worker) {
     try {

@@ -56,7 +56,8 @@ class FileReader {
  public:
   using OnEntry = std::function<Status(std::string_view name, const EntryTree& entry)>;
 
-  FileReader(std::string_view text, const OnEntry& on_entry) : text_(text), on_entry_(on_entry) {}
+  FileReader(std::string_view text, std::vector<TextPlace>* places, const OnEntry& on_entry)
+      : text_(text), places_(places), on_entry_(on_entry) {}
 
   // False: the parser has to read the rest.
   bool Walk() {
@@ -68,7 +69,9 @@ class FileReader {
         text_.substr(first, text_.find_last_not_of(kBlanks) + 1 - first);
     MemberStream stream = MakeStream();
     stream.BorrowTexts();
+    walked_ = &stream;
     const bool is_whole = json::WalkPlainObject(object, stream) && stream.status().ok();
+    walked_ = nullptr;
     header_.has_data = stream.found_expanded();
     return is_whole || !refused_.ok();
   }
@@ -84,6 +87,7 @@ class FileReader {
         [this](std::string_view name, const EntryTree& entry) -> Result<bool> {
           if (++header_.entry_count > delivered_) {
             delivered_ = header_.entry_count;
+            KeepPlace();
             refused_ = on_entry_(name, entry);
           }
           return refused_.ok();
@@ -95,8 +99,18 @@ class FileReader {
   DumpHeader& header() { return header_; }
 
  private:
+  void KeepPlace() {
+    if (places_ == nullptr || walked_ == nullptr || walked_->value_text().empty()) {
+      return;
+    }
+    const std::string_view value = walked_->value_text();
+    places_->push_back({static_cast<uint64_t>(value.data() - text_.data()), value.size()});
+  }
+
   const std::string_view text_;
+  std::vector<TextPlace>* const places_;
   const OnEntry& on_entry_;
+  const MemberStream* walked_ = nullptr;  // during Walk()
   uint64_t delivered_ = 0;
   DumpHeader header_;
   Status refused_;
@@ -126,7 +140,7 @@ Result<DumpHeader> ReadDumpFile(
     const std::filesystem::path& path, const ReadOptions& options,
     const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry) {
   MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
-  FileReader reader(file.text(), on_entry);
+  FileReader reader(file.text(), options.places, on_entry);
   DumpHeader& header = reader.header();
   if (!reader.Walk()) {
     MemberStream stream = reader.MakeStream();

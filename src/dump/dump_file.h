@@ -1,6 +1,7 @@
 // dump.json and debug.json: header keys, then entries one by one.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -39,9 +40,18 @@ struct DumpHeader {
 
 inline constexpr size_t kMaxExtras = 1000;
 
+// Of a piece of a file's text, for EntryAccess.
+struct TextPlace {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
 struct ReadOptions {
   // A file that ends early gives its complete entries instead of an error.
   bool allow_truncated = false;
+  // If set: gets the place of each entry of "data", as long as that costs nothing. Fewer places
+  // than entries: ScanEntries tells the others.
+  std::vector<TextPlace>* places = nullptr;
 };
 
 // Streams the file. `on_entry` gets every entry of "data" in file order, whatever its value is

@@ -28,6 +28,7 @@ bool MemberStream::StartValue(std::string_view what) {
   }
   builder_.Reset();
   building_ = true;
+  value_begin_ = nullptr;
   return true;
 }
 
@@ -79,7 +80,14 @@ bool MemberStream::OnBeginObject() {
     found_expanded_ = true;
     return true;
   }
-  return StartValue("an object") && FinishValue(builder_.Begin(NodeKind::kObject));
+  const bool is_whole_value = !building_;
+  if (!StartValue("an object")) {
+    return false;
+  }
+  if (is_whole_value) {
+    value_begin_ = place_;
+  }
+  return FinishValue(builder_.Begin(NodeKind::kObject));
 }
 
 bool MemberStream::OnKey(std::string_view key) {

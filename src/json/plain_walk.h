@@ -37,6 +37,14 @@ class PlainWalk {
   }
 
  private:
+  // For events that know OnPlace(at): `at` is the bracket that an object or a list begins with, or
+  // the place behind the one it ends with, whose event comes next.
+  void TellPlace(const char* at) {
+    if constexpr (requires { events_.OnPlace(at); }) {
+      events_.OnPlace(at);
+    }
+  }
+
   static constexpr unsigned kDeepest = 64;  // one bit each
   static constexpr std::ptrdiff_t kLongestNumber = 32;
 
@@ -85,6 +93,7 @@ class PlainWalk {
       return false;
     }
     const bool is_object = *at_ == '{';
+    TellPlace(at_);
     is_object ? events_.OnBeginObject() : events_.OnBeginArray();
     objects_ = objects_ << 1U | (is_object ? 1U : 0U);
     ++depth_;
@@ -93,6 +102,7 @@ class PlainWalk {
   }
 
   void Close() {
+    TellPlace(at_ + 1);
     in_object() ? events_.OnEndObject() : events_.OnEndArray();
     objects_ >>= 1U;
     --depth_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -525,12 +526,20 @@ std::string_view Side::Intern(std::string_view text) {
 
 namespace {
 
+// Many times as fast as find() where the first letter of what is looked for is frequent.
+bool Mentions(std::string_view text, std::string_view part) {
+  return ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
+}
+
 Status SkimSide(const SideOptions& options, RowBuilder& builder, Side& side) {
   Status failed;
   const auto visit = [&](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
     const bool keep = options.keep_entry(entry.name);
-    if (!keep && (side.has_md5 || entry.text.find("\"md5\"") == std::string_view::npos)) {
+    if (!keep && (side.has_md5 || !Mentions(entry.text, "\"md5\""))) {
       return true;
+    }
+    if (keep && options.places != nullptr) {
+      options.places->push_back({entry.offset, entry.text.size()});
     }
     const Result<EntryTree> tree = json::ParseValueTree(entry.text);
     failed = !tree.ok() ? tree.status()
@@ -563,6 +572,8 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
   RowBuilder builder(side, options.edition);
   dump::ReadOptions read_options;
   read_options.allow_truncated = options.allow_truncated;
+  // Places of entries that are left out would stand among the others.
+  read_options.places = options.keep_entry ? nullptr : options.places;
   if (options.skim && options.keep_entry) {
     MSP_RETURN_IF_ERROR(SkimSide(options, builder, side));
   } else {

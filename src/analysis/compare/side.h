@@ -121,6 +121,8 @@ struct SideOptions {
   // With keep_entry: what is left out is not decoded, so that its errors are not found, and of the
   // header only task and framework are read. A file that ends early is an error.
   bool skim = false;
+  // If set: gets the place of each entry that is kept, as ReadOptions::places.
+  std::vector<dump::TextPlace>* places = nullptr;
 };
 Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions& options = {});
 

@@ -261,18 +261,26 @@ PartnerFinder::PartnerFinder(std::vector<RankCommunications> ranks, Edition edit
   for (size_t place = 0; place < ranks_.size(); ++place) {
     place_of_rank_.emplace(ranks_[place].rank, place);
     for (const CommunicationCall& call : ranks_[place].calls) {
-      calls_[place].emplace(call.key, &call);
+      const auto number = static_cast<KeyNumber>(numbers_.size());
+      calls_[place].keys.push_back(numbers_.try_emplace(call.key, number).first->second);
+      calls_[place].by_key.emplace(calls_[place].keys.back(), &call);
     }
   }
 }
 
-const CommunicationCall* PartnerFinder::Find(int64_t rank, std::string_view key) const {
+const CommunicationCall* PartnerFinder::Find(int64_t rank, KeyNumber key) const {
   const auto place = place_of_rank_.find(rank);
   if (place == place_of_rank_.end()) {
     return nullptr;
   }
-  const auto found = calls_[place->second].find(key);
-  return found == calls_[place->second].end() ? nullptr : found->second;
+  const auto& calls = calls_[place->second].by_key;
+  const auto found = calls.find(key);
+  return found == calls.end() ? nullptr : found->second;
+}
+
+const CommunicationCall* PartnerFinder::Find(int64_t rank, std::string_view key) const {
+  const auto number = numbers_.find(key);
+  return number == numbers_.end() ? nullptr : Find(rank, number->second);
 }
 
 PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
@@ -284,7 +292,10 @@ PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
   const auto contains = [](const std::vector<int64_t>& group, int64_t number) {
     return std::find(group.begin(), group.end(), number) != group.end();
   };
-  for (const CommunicationCall& call : ranks_[place->second].calls) {
+  const std::vector<CommunicationCall>& calls = ranks_[place->second].calls;
+  for (size_t number = 0; number < calls.size(); ++number) {
+    const CommunicationCall& call = calls[number];
+    const KeyNumber key = calls_[place->second].keys[number];
     if (call.is_point_to_point) {
       const CommunicationCall* partner = Find(*call.peer, call.partner_key);
       if (partner != nullptr &&
@@ -295,7 +306,7 @@ PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
     }
     if (call.root && *call.root != rank) {
       // The one rank tells who belongs to it.
-      const CommunicationCall* root = Find(*call.root, call.key);
+      const CommunicationCall* root = Find(*call.root, key);
       if (root != nullptr && root->root == call.root && contains(root->group, rank)) {
         found[call.node.name].push_back({Opposite(root->kind), {{*call.root, &root->node}}});
       }
@@ -304,7 +315,7 @@ PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
     Partners partners = {call.kind, {}};
     partners.nodes.reserve(call.group.size());
     for (const int64_t other : call.group) {
-      const CommunicationCall* partner = other == rank ? nullptr : Find(other, call.key);
+      const CommunicationCall* partner = other == rank ? nullptr : Find(other, key);
       if (partner != nullptr) {
         partners.nodes.emplace_back(other, &partner->node);
       }

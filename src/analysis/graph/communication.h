@@ -74,12 +74,19 @@ class PartnerFinder {
   PartnersOfNodes Of(int64_t rank) const;
 
  private:
-  using CallIndex = std::unordered_map<std::string_view, const CommunicationCall*>;
+  // Keys are long, and every rank asks for each of them at every other one: they have numbers.
+  using KeyNumber = uint32_t;
+  struct RankCalls {
+    std::vector<KeyNumber> keys;  // by call
+    std::unordered_map<KeyNumber, const CommunicationCall*> by_key;
+  };
 
+  const CommunicationCall* Find(int64_t rank, KeyNumber key) const;
   const CommunicationCall* Find(int64_t rank, std::string_view key) const;
 
   std::vector<RankCommunications> ranks_;
-  std::vector<CallIndex> calls_;  // by rank: by their key
+  std::vector<RankCalls> calls_;  // by rank
+  std::unordered_map<std::string_view, KeyNumber> numbers_;
   std::unordered_map<int64_t, size_t> place_of_rank_;
   Edition edition_ = Edition::k26;
 };

@@ -47,6 +47,8 @@ CREATE TABLE msprobe_divergence(
 constexpr const char* kDivergenceIndex =
     "CREATE INDEX msprobe_index1 ON msprobe_divergence(step, rank, data_source, node_name);";
 
+// Made before the rows. Afterwards each of them would be a walk through the whole table by one
+// thread alone, while rows are entered beside the making of those that follow.
 constexpr const char* kIndices = R"(
 CREATE INDEX index1 ON tb_nodes(step, rank, data_source, up_node, node_order);
 CREATE INDEX index2 ON tb_nodes(step, rank, data_source, node_name);
@@ -294,6 +296,7 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
                         "PRAGMA mmap_size=0x10000000; BEGIN;"));
   MSP_RETURN_IF_ERROR(database->Execute(fmt::format("PRAGMA threads={}", threads - 1).c_str()));
   MSP_RETURN_IF_ERROR(database->Execute(kTables));
+  MSP_RETURN_IF_ERROR(database->Execute(kIndices));
   MSP_RETURN_IF_ERROR(
       database->Prepare("INSERT INTO tb_nodes VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                         &database->node_));
@@ -494,7 +497,6 @@ Status Database::Finish(const DatabaseConfig& config) {
   const Status status = Step(statement);
   sqlite3_finalize(statement);
   MSP_RETURN_IF_ERROR(status);
-  MSP_RETURN_IF_ERROR(Execute(kIndices));
   if (divergence_ != nullptr) {
     MSP_RETURN_IF_ERROR(AddRanks(config));
   }

@@ -14,6 +14,7 @@ Result<RankDump> RankDump::Load(const std::filesystem::path& folder, const KeepE
   compare::SideOptions options;
   options.keep_entry = keep_entry;
   options.skim = true;
+  options.places = &dump.places_;
   MSP_ASSIGN_OR_RETURN(dump.side_, compare::LoadSide(folder / dump::kDumpFileName, options));
   auto construct = dump::ConstructFile::Read(folder / dump::kConstructFileName);
   if (!construct.ok()) {
@@ -42,6 +43,11 @@ Result<RankDump> RankDump::Load(const std::filesystem::path& folder, const KeepE
 
 Status RankDump::FindPlaces(const KeepEntry& keep_entry) {
   const std::filesystem::path path = folder_ / dump::kDumpFileName;
+  MSP_ASSIGN_OR_RETURN(access_, dump::EntryAccess::Open(path));
+  if (places_.size() == side_.entries.size()) {
+    return {};
+  }
+  places_.clear();
   places_.reserve(side_.entries.size());
   const auto scanned =
       dump::ScanEntries(path, [&](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
@@ -54,7 +60,6 @@ Status RankDump::FindPlaces(const KeepEntry& keep_entry) {
   if (places_.size() != side_.entries.size()) {
     return IoError(fmt::format("{} changed while it was being read", path.string()));
   }
-  MSP_ASSIGN_OR_RETURN(access_, dump::EntryAccess::Open(path));
   return {};
 }
 

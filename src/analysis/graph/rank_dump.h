@@ -47,11 +47,6 @@ class RankDump {
   Status ReadEntry(uint32_t entry, dump::EntryTree& tree) const;
 
  private:
-  struct Place {
-    uint64_t offset = 0;
-    uint64_t bytes = 0;
-  };
-
   RankDump() = default;
   Status FindPlaces(const KeepEntry& keep_entry);
 
@@ -59,8 +54,8 @@ class RankDump {
   compare::Side side_;
   dump::ConstructFile construct_;
   dump::StackFile stacks_;
-  std::vector<bool> is_output_;  // by row
-  std::vector<Place> places_;    // by entry
+  std::vector<bool> is_output_;          // by row
+  std::vector<dump::TextPlace> places_;  // by entry
   std::optional<dump::EntryAccess> access_;
   std::unordered_map<std::string_view, uint32_t> entry_of_name_;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -219,19 +220,24 @@ class GraphRun {
     const auto part = [&folders, this](size_t first) {
       return folders.subspan(first, std::min(MostRanks(), folders.size() - first));
     };
-    // The next ranks are read while those before them are written.
+    // The next ranks are read while those before them are written; who reads also takes apart those
+    // that have been written.
     std::future<Result<LoadedStep>> ahead;
+    std::optional<LoadedStep> written;
     for (size_t first = 0; first < folders.size(); first += MostRanks()) {
       const size_t next = first + part(first).size();
       MSP_ASSIGN_OR_RETURN(
           LoadedStep step,
           ahead.valid() ? ahead.get() : LoadStep(part(first), part_options_, nullptr, pool_));
       if (reading_pool_ && next < folders.size()) {
-        ahead = std::async(std::launch::async | std::launch::deferred, [this, ranks = part(next)] {
-          return LoadStep(ranks, part_options_, nullptr, *reading_pool_);
-        });
+        ahead = std::async(std::launch::async | std::launch::deferred,
+                           [this, ranks = part(next), old = std::move(written)]() mutable {
+                             old.reset();
+                             return LoadStep(ranks, part_options_, nullptr, *reading_pool_);
+                           });
       }
       MSP_RETURN_IF_ERROR(RunRanks(step, is_last && next == folders.size(), state));
+      written = std::move(step);
       progress.Add(next - first);
     }
     if (!state.mode) {
@@ -251,30 +257,46 @@ class GraphRun {
     }
     const RankDump::KeepEntry keep =
         options_.layer_mapping.given ? RankDump::KeepEntry() : IsCommunicationName;
-    StepCommunications found26;
-    StepCommunications found8;
-    std::vector<std::string> told_later;
-    for (size_t first = 0; first < folders.size(); first += MostRanks()) {
-      MSP_ASSIGN_OR_RETURN(
-          LoadedStep step,
-          LoadStep(folders.subspan(first, std::min(MostRanks(), folders.size() - first)),
-                   part_options_, keep, pool_));
-      const auto read = [&](Edition edition, StepCommunications& found) -> Status {
-        MSP_ASSIGN_OR_RETURN(
-            const std::vector<RankView> views,
-            MakeViews(step, edition, part_options_, /*beside=*/{}, pool_, told_later));
-        return AddCommunications(views, options_.overflow_check, found);
-      };
-      if (writes_database()) {
-        MSP_RETURN_IF_ERROR(read(Edition::k26, found26));
-      }
-      if (writes_vis()) {
-        MSP_RETURN_IF_ERROR(read(Edition::k8, found8));
-      }
+    std::vector<StepCommunications> found26(folders.size());
+    std::vector<StepCommunications> found8(folders.size());
+    std::vector<Status> statuses(folders.size());
+    pool_.ParallelFor(folders.size(), [&](size_t place, size_t /*worker*/) {
+      statuses[place] =
+          FindCommunications(folders.subspan(place, 1), keep, found26[place], found8[place]);
+    });
+    for (Status& status : statuses) {
+      MSP_RETURN_IF_ERROR(std::move(status));
     }
-    state.partners26 = PartnersOf(std::move(found26), Edition::k26);
-    state.partners8 = PartnersOf(std::move(found8), Edition::k8);
+    state.partners26 = PartnersOf(JoinCommunications(std::move(found26)), Edition::k26);
+    state.partners8 = PartnersOf(JoinCommunications(std::move(found8)), Edition::k8);
     return {};
+  }
+
+  // Of one rank, on one thread.
+  Status FindCommunications(std::span<const RankFolders> folders, const RankDump::KeepEntry& keep,
+                            StepCommunications& found26, StepCommunications& found8) const {
+    base::ThreadPool alone(1);
+    std::vector<std::string> told_later;
+    MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep(folders, part_options_, keep, alone));
+    const auto read = [&](Edition edition, StepCommunications& found) -> Status {
+      MSP_ASSIGN_OR_RETURN(
+          const std::vector<RankView> views,
+          MakeViews(step, edition, part_options_, /*beside=*/{}, alone, told_later));
+      return AddCommunications(views, options_.overflow_check, found);
+    };
+    if (writes_database()) {
+      MSP_RETURN_IF_ERROR(read(Edition::k26, found26));
+    }
+    return writes_vis() ? read(Edition::k8, found8) : Status();
+  }
+
+  static StepCommunications JoinCommunications(std::vector<StepCommunications> ranks) {
+    StepCommunications all;
+    for (StepCommunications& rank : ranks) {
+      std::move(rank.npu.begin(), rank.npu.end(), std::back_inserter(all.npu));
+      std::move(rank.bench.begin(), rank.bench.end(), std::back_inserter(all.bench));
+    }
+    return all;
   }
 
   // Goes through the names alone. What cannot be read is told when it is loaded.

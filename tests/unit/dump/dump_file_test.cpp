@@ -1,6 +1,7 @@
 #include "src/dump/dump_file.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 #include "src/dump/stack_file.h"
@@ -62,6 +64,57 @@ TEST(ReadDumpFile, DeliversHeaderAndEntriesInFileOrder) {
   EXPECT_EQ(seen.header->entry_count, 2U);
   EXPECT_EQ(seen.header->size_bytes, kSmallDump.size());
   EXPECT_EQ(seen.names, (std::vector<std::string>{"Torch.a.0.forward", "Torch.b.0.forward"}));
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> PlacesOfReading(const std::filesystem::path& path) {
+  std::vector<TextPlace> places;
+  const auto header =
+      ReadDumpFile(path, {.places = &places},
+                   [](std::string_view /*name*/, const EntryTree& /*tree*/) { return OkStatus(); });
+  EXPECT_TRUE(header.ok()) << header.status().message();
+  std::vector<std::pair<uint64_t, uint64_t>> pairs;
+  for (const TextPlace& place : places) {
+    pairs.emplace_back(place.offset, place.bytes);
+  }
+  return pairs;
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> PlacesOfScanning(const std::filesystem::path& path) {
+  std::vector<std::pair<uint64_t, uint64_t>> pairs;
+  const auto scanned = ScanEntries(path, [&](const ScannedEntry& entry, const auto& /*so_far*/) {
+    pairs.emplace_back(entry.offset, entry.text.size());
+    return true;
+  });
+  EXPECT_TRUE(scanned.ok()) << scanned.status().message();
+  return pairs;
+}
+
+TEST(ReadDumpFile, TellsThePlacesOfEntriesOfPlainJson) {
+  const TemporaryFolder folder;
+  const auto path = folder.Write("dump.json", std::string("\n \n") + std::string(kSmallDump));
+  const auto places = PlacesOfReading(path);
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places, PlacesOfScanning(path));
+  const auto access = EntryAccess::Open(path);
+  ASSERT_TRUE(access.ok());
+  const auto tree = access->Read(places[1].first, places[1].second);
+  ASSERT_TRUE(tree.ok()) << tree.status().message();
+  EXPECT_NE(tree->Find(0, "output"), EntryTree::kNone);
+}
+
+TEST(ReadDumpFile, TellsFewerPlacesWhereSomethingIsNotPlain) {
+  const TemporaryFolder folder;
+  const auto path = folder.Write(
+      "dump.json",
+      R"({"data": {"a": {"output": [1]}, "b\u0041": {"output": [2]}, "c": {"output": [3]}}})");
+  const auto places = PlacesOfReading(path);
+  const auto all = PlacesOfScanning(path);
+  ASSERT_EQ(all.size(), 3U);
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_EQ(places[0], all[0]);
+  // A value that is no object has none either.
+  EXPECT_EQ(PlacesOfReading(folder.Write("list.json", R"({"data": {"a": [1], "b": {}}})")).size(),
+            1U);
 }
 
 TEST(ReadDumpFile, AcceptsTheNumbersStrictJsonForbids) {
