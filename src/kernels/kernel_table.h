@@ -86,11 +86,12 @@ using CompareFunction = void (*)(const std::byte* npu, const std::byte* bench, s
                                  const RelativeRule& rule, CompareLanes& lanes);
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
 
-// A tile of a matrix product: c[i * columns + j] += sum over p in rising order of a[p * rows + i] *
-// b[p * columns + j], for the rows and columns of the tile. Panels are packed and aligned to 64
-// bytes. Products of two float32 numbers are exact in double, so that with these a fused and an
-// unfused multiplication give the same bits.
-using ProductFunction = void (*)(size_t depth, const double* a, const double* b, double* c);
+// A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
+// * b[p * columns + j], for the rows and columns of the tile; `from_zero`: what stands in c is not
+// read. Panels are packed and aligned to 64 bytes, c need not be. Products of two float32 numbers
+// are exact in double, so that with these a fused and an unfused multiplication give the same bits.
+using ProductFunction = void (*)(size_t depth, const double* a, const double* b, double* c,
+                                 size_t c_stride, bool from_zero);
 struct ProductTile {
   size_t rows = 0;
   size_t columns = 0;

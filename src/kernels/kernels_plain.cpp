@@ -1,5 +1,8 @@
 // The implementation every other one is held against; it also finishes the runs the vector loops
 // leave over.
+#include <algorithm>
+#include <cstddef>
+
 #include "src/kernels/scalar_steps.h"
 
 namespace msprobe::kernels::internal {
@@ -47,11 +50,15 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
 constexpr size_t kTileRows = 4;
 constexpr size_t kTileColumns = 4;
 
-void AddProduct(size_t depth, const double* a, const double* b, double* c) {
+void AddProduct(size_t depth, const double* a, const double* b, double* c, size_t c_stride,
+                bool from_zero) {
+  for (size_t i = 0; from_zero && i < kTileRows; ++i) {
+    std::fill_n(c + i * c_stride, kTileColumns, 0.0);
+  }
   for (size_t p = 0; p < depth; ++p) {
     for (size_t i = 0; i < kTileRows; ++i) {
       for (size_t j = 0; j < kTileColumns; ++j) {
-        c[i * kTileColumns + j] += a[p * kTileRows + i] * b[p * kTileColumns + j];
+        c[i * c_stride + j] += a[p * kTileRows + i] * b[p * kTileColumns + j];
       }
     }
   }
