@@ -63,25 +63,25 @@ def train(settings, steps, dtype):
         seconds.append(time.process_time() - begin)
 
     task = settings["task"] if settings else ""
-    with tempfile.TemporaryDirectory() as folder:
-        if task == "isolate":
-            return isolated(model, step, folder, seconds)
-        debugger, block = None, contextlib.nullcontext()
-        if task == "online_dispatch":
-            from msprobe.pytorch import PtdbgDispatch
-            block = PtdbgDispatch(dump_path=folder)
-        elif task:
-            from msprobe.pytorch import PrecisionDebugger
-            path = os.path.join(folder, "config.json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(dict(settings, dump_path=os.path.join(folder, "out")), file)
-            debugger = PrecisionDebugger(path)
-            if task == "grad_probe":
-                debugger.monitor(model)
-                debugger = None
-        for _ in range(steps + 2):
-            step(debugger, block)
-        return statistics.median(seconds[2:])
+    folder = tempfile.mkdtemp()
+    if task == "isolate":
+        return isolated(model, step, folder, seconds)
+    debugger, block = None, contextlib.nullcontext()
+    if task == "online_dispatch":
+        from msprobe.pytorch import PtdbgDispatch
+        block = PtdbgDispatch(dump_path=folder)
+    elif task:
+        from msprobe.pytorch import PrecisionDebugger
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(dict(settings, dump_path=os.path.join(folder, "out")), file)
+        debugger = PrecisionDebugger(path)
+        if task == "grad_probe":
+            debugger.monitor(model)
+            debugger = None
+    for _ in range(steps + 2):
+        step(debugger, block)
+    return statistics.median(seconds[2:])
 
 
 def isolated(model, step, folder, seconds):

@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORDS = 512
@@ -30,11 +31,13 @@ def batch():
 def seconds_of(*worker, place=None):
     """What the running script prints when it is called as a worker; NaN, and its last words, where that fails. `place`: its PYTHONPATH, if
     not that of this process."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1")
-    if place is not None:
-        environment["PYTHONPATH"] = place
-    run = subprocess.run([sys.executable, os.path.abspath(sys.argv[0]), "--worker", *worker], env=environment, stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, check=False)
+    # What a worker writes, some of it when it ends, goes when it has gone.
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, OMP_NUM_THREADS="1", TMPDIR=folder)
+        if place is not None:
+            environment["PYTHONPATH"] = place
+        run = subprocess.run([sys.executable, os.path.abspath(sys.argv[0]), "--worker", *worker], env=environment, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, check=False)
     if run.returncode != 0:
         sys.stderr.write("%s failed:\n%s\n" % (" ".join(worker), run.stderr.decode()[-2000:]))
         return float("nan")
