@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/formula_text.h"
+#include "src/analysis/compare/leaf_members.h"
 #include "src/base/strings.h"
 #include "src/dump/entry_scan.h"
-#include "src/dump/key_is.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
@@ -72,45 +72,6 @@ bool HasPart(std::string_view name, std::string_view part) {
   }
   return false;
 }
-
-// The members of a leaf that a row is made of; of equal keys the last one, as EntryTree::Find.
-struct LeafMembers {
-  uint32_t data_name = EntryTree::kNone;
-  uint32_t requires_grad = EntryTree::kNone;
-  uint32_t dtype = EntryTree::kNone;
-  uint32_t shape = EntryTree::kNone;
-  uint32_t value = EntryTree::kNone;
-  uint32_t md5 = EntryTree::kNone;
-  std::array<uint32_t, kStatCount> stats = {EntryTree::kNone, EntryTree::kNone, EntryTree::kNone,
-                                            EntryTree::kNone};
-
-  LeafMembers(const EntryTree& tree, uint32_t index) {
-    tree.ForEachChild(index, [&](uint32_t child) {
-      const std::string_view key = tree[child].key;
-      uint32_t* const member = dump::KeyIs(key, "dtype")           ? &dtype
-                               : dump::KeyIs(key, "shape")         ? &shape
-                               : dump::KeyIs(key, "requires_grad") ? &requires_grad
-                               : dump::KeyIs(key, "data_name")     ? &data_name
-                               : dump::KeyIs(key, "value")         ? &value
-                               : dump::KeyIs(key, "md5")           ? &md5
-                               : dump::KeyIs(key, "type")          ? nullptr
-                                                                   : Statistic(key);
-      if (member != nullptr) {
-        *member = child;
-      }
-    });
-  }
-
- private:
-  uint32_t* Statistic(std::string_view key) {
-    for (size_t i = 0; i < kStatCount; ++i) {
-      if (key == dump::kStatisticKeys[i]) {
-        return &stats[i];
-      }
-    }
-    return nullptr;
-  }
-};
 
 // The order of the rows of one entry in the table.
 int StateOrder(RowState state) {
