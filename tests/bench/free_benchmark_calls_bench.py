@@ -1,0 +1,97 @@
+"""What free_benchmark costs per call: CPU time of small and of large operators, called once after the other in a training's step, on one
+thread, a process per figure.
+
+usage: free_benchmark_calls_bench.py [--peer FOLDER] [--calls N]
+
+PYTHONPATH leads to msprobe; --peer: a folder that takes its place, in which the Python tool is installed. Both run this script.
+"""
+import argparse
+import json
+import math
+import os
+import statistics
+import tempfile
+import time
+
+import small_gpt
+
+SIZES = {"4 x 8": (4, 8), "2048 x 2048": (2048, 2048)}
+OPERATORS = ("softmax", "linear", "add")
+MODES = [(stage, mode) for stage in ("forward", "backward") for mode in ("no_change", "add_noise")]
+
+
+def call_of(name, shape):
+    """(the operator on one argument, its argument)"""
+    import torch
+    import torch.nn.functional as F
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    given = torch.randn(shape)
+    weight = torch.randn(shape[1], shape[1])
+    return {"softmax": lambda x: F.softmax(x, -1), "linear": lambda x: F.linear(x, weight),
+            "add": lambda x: torch.add(x, given)}[name], given.clone()
+
+
+def measure(work):
+    """CPU seconds per call, the median of five steps, of which two more are not counted."""
+    import torch
+    call, given = call_of(work["operator"], work["shape"])
+    incoming = torch.ones(call(given).shape)
+    debugger = None
+    if work["mode"]:
+        # Without one the Python tool writes no rows with PyTorch 2.
+        torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "meet"), rank=0,
+                                             world_size=1)
+        from msprobe.pytorch import PrecisionDebugger
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+            json.dump({"task": "free_benchmark", "dump_path": tempfile.mkdtemp(), "rank": [], "step": [], "level": "L1", "free_benchmark": {
+                "scope": [], "list": [], "fuzz_device": "npu", "pert_mode": work["mode"], "handler_type": "check", "fuzz_level": "L1",
+                "fuzz_stage": work["stage"], "if_preheat": False}}, file)
+        debugger = PrecisionDebugger(file.name)
+    seconds = []
+    for _ in range(7):
+        if debugger:
+            debugger.start()
+        begin = time.process_time()
+        for _ in range(work["calls"]):
+            if work["stage"] == "backward":
+                # A new leaf each time: the Python tool leaves a hook with it.
+                call(given.detach().requires_grad_()).backward(incoming)
+            else:
+                call(given)
+        seconds.append((time.process_time() - begin) / work["calls"])
+        if debugger:
+            debugger.stop()
+            debugger.step()
+    return statistics.median(seconds[2:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer")
+    parser.add_argument("--calls", type=int, default=200, help="of a small operator; of a large one a fiftieth")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker is not None:
+        print(measure(json.loads(given.worker)))
+        return
+    places = [os.environ.get("PYTHONPATH", "")] + ([given.peer] if given.peer else [])
+    print("| elements | operator | stage | mode | plain us | msprobe us | (plain and a second run = 2) | Python tool us | its addition by ours |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for size, shape in SIZES.items():
+        calls = given.calls if math.prod(shape) < 1000 else max(given.calls // 50, 1)
+        for operator in OPERATORS:
+            plain = {}
+            for stage, mode in MODES:
+                work = {"operator": operator, "shape": shape, "stage": stage, "mode": None, "calls": calls}
+                if stage not in plain:
+                    plain[stage] = small_gpt.seconds_of(json.dumps(work), place=places[0])
+                times = [small_gpt.seconds_of(json.dumps(dict(work, mode=mode)), place=place) for place in places]
+                ratio = (times[1] - plain[stage]) / (times[0] - plain[stage]) if given.peer else math.nan
+                print("| %s | %s | %s | %s | %.1f | %.1f | %.2f | %s | %.1f |" % (
+                    size, operator, stage, mode, plain[stage] * 1e6, times[0] * 1e6, times[0] / plain[stage],
+                    "%.1f" % (times[1] * 1e6) if given.peer else "", ratio), flush=True)
+
+
+if __name__ == "__main__":
+    main()
