@@ -14,16 +14,19 @@ namespace {
 
 // Whether max |x| >= noise; a NaN makes the maximum NaN, which is not below.
 template <typename Format>
-bool ReachesNoise(std::span<std::byte> elements) {
+bool ReachesNoise(std::span<const std::byte> elements) {
   using Value = typename Format::Value;
   const Value noise =
       Format::Load(Format::Store(static_cast<Value>(*SmallestNoise(Format::kDType))));
-  bool reaches = false;
-  ForEachElement<Format>(elements, [&](typename Format::Bits bits) {
-    reaches = reaches || !(std::abs(Format::Load(bits)) < noise);
-    return bits;
-  });
-  return reaches;
+  using Bits = typename Format::Bits;
+  for (size_t at = 0; at < elements.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, elements.data() + at, sizeof(Bits));
+    if (!(std::abs(Format::Load(bits)) < noise)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 template <typename Format>
@@ -34,8 +37,10 @@ bool AddNoise(std::span<std::byte> elements) {
   const Value noise = Format::Load(Format::Store(static_cast<Value>(exact)));
   const Value bound = Format::Load(Format::Store(static_cast<Value>(std::sqrt(exact))));
   ForEachElement<Format>(elements, [&](typename Format::Bits bits) {
+    // Added to all, so that it can be done for several at once.
     const Value value = Format::Load(bits);
-    return std::abs(value) > bound ? Format::Store(value + noise) : bits;
+    const auto changed = Format::Store(value + noise);
+    return std::abs(value) > bound ? changed : bits;
   });
   return true;
 }

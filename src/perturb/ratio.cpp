@@ -1,7 +1,9 @@
 #include "src/perturb/ratio.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <tuple>
@@ -21,23 +23,53 @@ constexpr double kMebibyte = 1048576.0;
 constexpr int kMebibytesOfChunk = 4;  // as a power of two
 constexpr size_t kMostChunks = 128;
 
-// The type of arithmetic of a dtype, and its rounding.
+// The type of arithmetic of a dtype, and its rounding. kRoundsInVectors: RoundNumber, of what is no
+// NaN, can be made for several numbers at once.
 template <typename Number>
 struct Plain {
   using Value = Number;
   static Value Round(Value value) { return value; }
+  static constexpr bool kRoundsInVectors = true;
+  static Value RoundNumber(Value value) { return value; }
   static constexpr Value kLargest = std::numeric_limits<Number>::max();
 };
 struct Half : Plain<float> {
   static float Round(float value) { return tensor::Float16ToFloat(tensor::FloatToFloat16(value)); }
+  static constexpr bool kRoundsInVectors = false;
   static constexpr float kLargest = 65504.0F;
 };
 struct Brain : Plain<float> {
   static float Round(float value) {
     return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(value));
   }
+  static float RoundNumber(float value) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t nearest_even = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+    return std::bit_cast<float>(nearest_even & 0xFFFF0000U);
+  }
   static constexpr float kLargest = 0x1.FEp127F;
 };
+
+// Patterns of bits that show a vector unit what a number is.
+template <typename Value>
+using BitsOf = std::conditional_t<sizeof(Value) == sizeof(uint32_t), uint32_t, uint64_t>;
+template <typename Value>
+constexpr BitsOf<Value> kInfinityBits =
+    std::bit_cast<BitsOf<Value>>(std::numeric_limits<Value>::infinity());
+template <typename Value>
+constexpr BitsOf<Value> kSignBit = ~(~BitsOf<Value>{0} >> 1U);
+
+template <typename Value>
+bool AllFinite(std::span<const Value> values) {
+  using Bits = BitsOf<Value>;
+  const Value* const value = values.data();
+  const size_t count = values.size();
+  Bits odd = 0;
+  for (size_t i = 0; i < count; ++i) {
+    odd |= (std::bit_cast<Bits>(value[i]) & kInfinityBits<Value>) == kInfinityBits<Value> ? 1U : 0U;
+  }
+  return odd == 0;
+}
 
 // Of a run of elements.
 struct Extremes {
@@ -70,8 +102,138 @@ class RatioWalk {
         flips_below_(-static_cast<double>(bound) * bound),
         counts_(counts) {}
 
+  // Most elements are the same, or nearly: they are taken many at a time.
   void Add(std::span<const Value> original, std::span<const Value> perturbed, size_t first,
            Extremes& extremes) {
+    for (size_t begin = 0; begin < original.size(); begin += kRunElements) {
+      const size_t count = std::min(kRunElements, original.size() - begin);
+      const std::span<const Value> o = original.subspan(begin, count);
+      const std::span<const Value> p = perturbed.subspan(begin, count);
+      if (AddEqual(o, p, first + begin, extremes)) {
+        continue;
+      }
+      if constexpr (Format::kRoundsInVectors) {
+        if (AddNumbers(o, p, first + begin, extremes)) {
+          continue;
+        }
+      }
+      AddOneByOne(o, p, first + begin, extremes);
+    }
+  }
+
+ private:
+  static constexpr size_t kRunElements = 256;
+
+  void AddRange(double largest, size_t largest_index, double smallest, size_t smallest_index,
+                Extremes& extremes) {
+    if (largest > extremes.largest) {
+      extremes.largest = largest;
+      extremes.largest_index = largest_index;
+    }
+    if (smallest < extremes.smallest) {
+      extremes.smallest = smallest;
+      extremes.smallest_index = smallest_index;
+    }
+  }
+
+  void AddOnes(size_t count, size_t first, Extremes& extremes) {
+    AddRange(1, first, 1, first, extremes);
+    counts_.exceeding_count += 1 > rules_.threshold ? count : 0;
+    extremes.sum += static_cast<double>(count);
+    extremes.summed += count;
+  }
+
+  // Equal numbers, the changed ones of their dtype: all ratios are 1. False: they are not.
+  bool AddEqual(std::span<const Value> o, std::span<const Value> p, size_t first,
+                Extremes& extremes) {
+    if (std::memcmp(o.data(), p.data(), o.size_bytes()) != 0 || !AllFinite(o)) {
+      return false;
+    }
+    AddOnes(o.size(), first, extremes);
+    return true;
+  }
+
+  // Finite numbers, no two of different signs. False: there are others. Plain loops over pointers
+  // and without conditions, which compilers turn into vector instructions.
+  bool AddNumbers(std::span<const Value> original, std::span<const Value> perturbed, size_t first,
+                  Extremes& extremes) {
+    using Bits = BitsOf<Value>;
+    const size_t count = perturbed.size();
+    const Value* const p = perturbed.data();
+    const Value* o = original.data();
+    Value rounded[kRunElements];
+    if constexpr (!std::is_same_v<Format, Plain<Value>>) {
+      if (!AllFinite(original)) {
+        return false;
+      }
+      for (size_t i = 0; i < count; ++i) {
+        rounded[i] = Format::RoundNumber(o[i]);
+      }
+      o = rounded;
+    }
+    Bits signs = 0;
+    for (size_t i = 0; i < count; ++i) {
+      signs |= std::bit_cast<Bits>(o[i]) ^ std::bit_cast<Bits>(p[i]);
+    }
+    if ((signs & kSignBit<Value>) != 0 || !AllFinite(std::span(o, count)) ||
+        !AllFinite(perturbed)) {
+      return false;
+    }
+    // Numbers above zero are in the order of their bits.
+    Bits largest = 0;
+    Bits smallest = kInfinityBits<Value>;
+    Value ratios[kRunElements];
+    for (size_t i = 0; i < count; ++i) {
+      const Value r = Format::RoundNumber(Floor(std::abs(o[i])) / Floor(std::abs(p[i])));
+      ratios[i] = r > Format::kLargest ? Format::kLargest : r;
+      const auto bits = std::bit_cast<Bits>(ratios[i]);
+      largest = bits > largest ? bits : largest;
+      smallest = bits < smallest ? bits : smallest;
+    }
+    const auto most = std::bit_cast<Value>(largest);
+    const auto least = std::bit_cast<Value>(smallest);
+    if (most == 1 && least == 1) {
+      AddOnes(count, first, extremes);
+      return true;
+    }
+    const auto index_of = [&](Value ratio) {
+      return first + static_cast<size_t>(std::find(ratios, ratios + count, ratio) - ratios);
+    };
+    AddRange(most, index_of(most), least, index_of(least), extremes);
+    double apart[kRunElements];
+    for (size_t i = 0; i < count; ++i) {
+      const auto ratio = static_cast<double>(ratios[i]);
+      const double inverse = 1 / ratio;
+      apart[i] = ratio >= 1 ? ratio : inverse;
+    }
+    const double threshold = rules_.threshold;
+    uint64_t exceeding = 0;
+    for (size_t i = 0; i < count; ++i) {
+      exceeding += apart[i] > threshold ? 1U : 0U;
+    }
+    counts_.exceeding_count += exceeding;
+    extremes.sum += SumOf(apart, count);
+    extremes.summed += count;
+    return true;
+  }
+
+  // In four sums side by side, which need not wait for each other.
+  static double SumOf(const double* values, size_t count) {
+    double sums[4] = {0, 0, 0, 0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+      for (size_t lane = 0; lane < 4; ++lane) {
+        sums[lane] += values[i + lane];
+      }
+    }
+    for (; i < count; ++i) {
+      sums[0] += values[i];
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+
+  void AddOneByOne(std::span<const Value> original, std::span<const Value> perturbed, size_t first,
+                   Extremes& extremes) {
     for (size_t i = 0; i < original.size(); ++i) {
       const Value o = Format::Round(original[i]);
       const Value p = perturbed[i];
@@ -105,7 +267,6 @@ class RatioWalk {
     }
   }
 
- private:
   // NaN stays NaN.
   Value Floor(Value size) const { return size < bound_ ? bound_ : size; }
 

@@ -137,7 +137,6 @@ class TrainingCase(FrameworkCase):
     not_asked = {}   # checks that cannot be asked of this training, with the reason: {"true": reason}
     notes = False   # whether the script also notes what the monitor is to say
     measured = "dump:mix:statistics monitor"   # what must not leak
-    settled, last = 50, 200   # steps between which it must not: what was allocated by then belongs to the training
     not_quick = ("leak-free",)   # checks that continuous integration leaves out
     timeout = 600
     environment = {}
@@ -330,13 +329,13 @@ class TrainingCase(FrameworkCase):
                 self.assertLessEqual(abs(actual - expected), 1e-6 * max(abs(expected), scale * 1e-2) + 1e-45,
                                      "%s %s: %r, float64 says %r" % (name, key, actual, expected))
 
-    def check_leak_free(self, observers=""):
-        """Memory, descriptors and threads from step `settled` to step `last`, beside the plain run."""
+    def check_leak_free(self, observers="", steps=200):
+        """Memory, descriptors and threads between a quarter of the steps and their end, beside the plain run."""
         with self.checking("leak-free"):
-            marks = [self.settled, self.last]
+            marks = [steps // 4, steps]
             growth = []
             for observer in ("", observers or self.measured):
-                reports = self.run_training(observer, steps=self.last, measure=marks).reports
+                reports = self.run_training(observer, steps=steps, measure=marks).reports
                 measured = [[report["resources"][str(mark)] for mark in marks] for report in reports]
                 growth.append([{key: after[key] - before[key] for key in after} for before, after in measured])
             for plain, observed in zip(*growth):

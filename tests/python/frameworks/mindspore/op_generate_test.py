@@ -77,7 +77,7 @@ class OpGenerate(harness.FrameworkCase):
                     self.assertGreaterEqual(len(details), 2)
         script = self.script("MintFunctional.relu.0", "forward")
         text = script.read_text()
-        wrong = text.replace("function(*values[0], **values[1])", "[item * 1.01 for item in [function(*values[0], **values[1])]]")
+        wrong = text.replace("function(*values[0], **values[1])", "[item + item for item in [function(*values[0], **values[1])]]")
         self.assertNotEqual(text, wrong)
         script.write_text(wrong)
         ended, tables = self.run_script(script)
