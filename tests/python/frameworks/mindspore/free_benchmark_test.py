@@ -66,7 +66,7 @@ class Harmless(MindSporeCase):
 
     def test_check_changes_no_bit(self):
         self.check_harmless(["launch free:change_value:forward", "launch free:no_change:forward",
-                             "launch free:change_value:backward"])
+                             "launch free:change_value:backward"], row="free_benchmark, the bits of a training")
 
 
 class Rows(harness.FrameworkCase):
