@@ -204,14 +204,13 @@ class RatioWalk {
     for (size_t i = 0; i < count; ++i) {
       const auto ratio = static_cast<double>(ratios[i]);
       const double inverse = 1 / ratio;
-      apart[i] = ratio >= 1 ? ratio : inverse;
+      apart[i] = ratio > inverse ? ratio : inverse;
     }
-    const double threshold = rules_.threshold;
-    uint64_t exceeding = 0;
-    for (size_t i = 0; i < count; ++i) {
-      exceeding += apart[i] > threshold ? 1U : 0U;
+    if (const double threshold = rules_.threshold;
+        most > threshold || 1 / double{least} > threshold) {
+      counts_.exceeding_count += static_cast<uint64_t>(
+          std::count_if(apart, apart + count, [&](double value) { return value > threshold; }));
     }
-    counts_.exceeding_count += exceeding;
     extremes.sum += SumOf(apart, count);
     extremes.summed += count;
     return true;
