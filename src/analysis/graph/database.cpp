@@ -281,7 +281,7 @@ std::string TensorFolder(const RankDump& dump) {
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& path,
-                                                   bool is_comparison, size_t threads) {
+                                                   bool is_comparison) {
   std::unique_ptr<Database> database(new Database(path));
   if (sqlite3_open_v2(path.c_str(), &database->database_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
@@ -289,12 +289,11 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
     return database->Failure("cannot open the database");
   }
   MSP_RETURN_IF_ERROR(
-      // A row with all its values fits into a large page, so that the indices, which need what
-      // stands behind the values, are made without going through them.
+      // A row with all its values fits into a large page, so that readers of what stands behind the
+      // values need not go through them.
       database->Execute("PRAGMA page_size=65536; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
                         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; "
                         "PRAGMA mmap_size=0x10000000; BEGIN;"));
-  MSP_RETURN_IF_ERROR(database->Execute(fmt::format("PRAGMA threads={}", threads - 1).c_str()));
   MSP_RETURN_IF_ERROR(database->Execute(kTables));
   MSP_RETURN_IF_ERROR(database->Execute(kIndices));
   MSP_RETURN_IF_ERROR(

@@ -46,16 +46,15 @@ struct DatabaseConfig {
 // Everything is written in one transaction without a journal; the file is nothing until Finish().
 class Database {
  public:
-  // `threads`: so many may make the indices.
   static Result<std::unique_ptr<Database>> Create(const std::filesystem::path& path,
-                                                  bool is_comparison, size_t threads);
+                                                  bool is_comparison);
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
   ~Database();
 
   // Both sides of one rank.
   Status Add(const RankView& view, base::ThreadPool& pool);
-  // The configuration and the indices.
+  // The configuration, what `compare` says of the ranks, and all that is still in memory.
   Status Finish(const DatabaseConfig& config);
 
  private:

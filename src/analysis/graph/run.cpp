@@ -138,13 +138,11 @@ class GraphRun {
     partial_.emplace(options_.output /
                      fmt::format(".{}.{}.partial", database_path_.filename().string(), ::getpid()));
     MSP_RETURN_IF_ERROR(partial_->Create());
-    MSP_ASSIGN_OR_RETURN(database_,
-                         Database::Create(partial_->path(), /*is_comparison=*/answer_.is_comparison,
-                                          pool_.thread_count()));
+    MSP_ASSIGN_OR_RETURN(database_, Database::Create(partial_->path(), answer_.is_comparison));
     return {};
   }
 
-  // The indices are made while the .vis files of the last step are written.
+  // The rest of the database is written while the .vis files of the last step are.
   void StartToFinishDatabase() {
     DatabaseConfig& config = config_;
     config.is_comparison = answer_.is_comparison;
