@@ -24,6 +24,7 @@ constexpr size_t kBlockDepth = 256;
 constexpr size_t kBlockRows = 96;
 constexpr size_t kBlockColumns = 1536;  // a multiple of all tiles
 constexpr size_t kAlignment = 64;
+constexpr size_t kLine = kAlignment / sizeof(double);  // of a cache, in elements
 // Below this many multiplications the work is not worth waking a thread.
 constexpr size_t kOneThreadBelow = size_t{1} << 18U;
 
@@ -48,7 +49,6 @@ void PackNeighbours(const double* source, size_t depth_stride, size_t depth, siz
                     size_t width, double* out) {
   // The next rows lie on pages of their own, which no processor fetches beforehand by itself.
   constexpr size_t kAhead = 8;
-  constexpr size_t kLine = kAlignment / sizeof(double);
   for (size_t p = 0; p < depth; ++p) {
     if (p + kAhead < depth) {
       for (size_t j = 0; j < count; j += kLine) {
@@ -98,7 +98,6 @@ struct Block {
 
 // A tile waits for what stands in c: it is on its way while the tile before is computed.
 void Prefetch(const double* c, size_t c_stride, size_t rows, size_t columns) {
-  constexpr size_t kLine = kAlignment / sizeof(double);
   for (size_t i = 0; i < rows; ++i) {
     for (size_t j = 0; j < columns; j += kLine) {
       __builtin_prefetch(c + i * c_stride + j, /*rw=*/1);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/perturb/element_pairs.h"
+#include "src/perturb/float_formats.h"
 #include "src/perturb/perturbation.h"
 #include "src/tensor/float_bits.h"
 
@@ -50,23 +51,19 @@ struct Brain : Plain<float> {
   static constexpr float kLargest = 0x1.FEp127F;
 };
 
-// Patterns of bits that show a vector unit what a number is.
+// How a Value lies in memory: its bits show a vector unit what it is.
 template <typename Value>
-using BitsOf = std::conditional_t<sizeof(Value) == sizeof(uint32_t), uint32_t, uint64_t>;
-template <typename Value>
-constexpr BitsOf<Value> kInfinityBits =
-    std::bit_cast<BitsOf<Value>>(std::numeric_limits<Value>::infinity());
-template <typename Value>
-constexpr BitsOf<Value> kSignBit = ~(~BitsOf<Value>{0} >> 1U);
+using InMemory = std::conditional_t<std::is_same_v<Value, float>, Float32, Float64>;
 
 template <typename Value>
 bool AllFinite(std::span<const Value> values) {
-  using Bits = BitsOf<Value>;
+  using Bits = typename InMemory<Value>::Bits;
+  constexpr Bits kExponent = InMemory<Value>::kExponent;
   const Value* const value = values.data();
   const size_t count = values.size();
   Bits odd = 0;
   for (size_t i = 0; i < count; ++i) {
-    odd |= (std::bit_cast<Bits>(value[i]) & kInfinityBits<Value>) == kInfinityBits<Value> ? 1U : 0U;
+    odd |= (std::bit_cast<Bits>(value[i]) & kExponent) == kExponent ? 1U : 0U;
   }
   return odd == 0;
 }
@@ -157,7 +154,7 @@ class RatioWalk {
   // and without conditions, which compilers turn into vector instructions.
   bool AddNumbers(std::span<const Value> original, std::span<const Value> perturbed, size_t first,
                   Extremes& extremes) {
-    using Bits = BitsOf<Value>;
+    using Bits = typename InMemory<Value>::Bits;
     const size_t count = perturbed.size();
     const Value* const p = perturbed.data();
     const Value* o = original.data();
@@ -175,13 +172,13 @@ class RatioWalk {
     for (size_t i = 0; i < count; ++i) {
       signs |= std::bit_cast<Bits>(o[i]) ^ std::bit_cast<Bits>(p[i]);
     }
-    if ((signs & kSignBit<Value>) != 0 || !AllFinite(std::span(o, count)) ||
+    if ((signs & kSign<InMemory<Value>>) != 0 || !AllFinite(std::span(o, count)) ||
         !AllFinite(perturbed)) {
       return false;
     }
     // Numbers above zero are in the order of their bits.
     Bits largest = 0;
-    Bits smallest = kInfinityBits<Value>;
+    Bits smallest = InMemory<Value>::kExponent;  // infinity
     Value ratios[kRunElements];
     for (size_t i = 0; i < count; ++i) {
       const Value r = Format::RoundNumber(Floor(std::abs(o[i])) / Floor(std::abs(p[i])));

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import statistics
-import tempfile
 import time
 
 import small_gpt
@@ -21,19 +20,9 @@ MODES += [("backward", ["softmax"], "add_noise")]
 
 
 def train(section, steps, dtype):
-    import torch
     import torch.nn.functional as F
-    # Without one the Python tool writes no rows with PyTorch 2.
-    torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "meet"), rank=0,
-                                         world_size=1)
     model, optimizer = small_gpt.make(dtype)
-    debugger = None
-    if section:
-        from msprobe.pytorch import PrecisionDebugger
-        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-            json.dump({"task": "free_benchmark", "dump_path": tempfile.mkdtemp(), "rank": [], "step": [], "level": "L1",
-                       "free_benchmark": section}, file)
-        debugger = PrecisionDebugger(file.name)
+    debugger = small_gpt.free_benchmark_debugger(section) if section else None
     seconds = []
     for _ in range(steps + 2):
         words = small_gpt.batch()

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import statistics
-import tempfile
 import time
 
 import small_gpt
@@ -37,17 +36,9 @@ def measure(work):
     import torch
     call, given = call_of(work["operator"], work["shape"])
     incoming = torch.ones(call(given).shape)
-    debugger = None
-    if work["mode"]:
-        # Without one the Python tool writes no rows with PyTorch 2.
-        torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "meet"), rank=0,
-                                             world_size=1)
-        from msprobe.pytorch import PrecisionDebugger
-        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-            json.dump({"task": "free_benchmark", "dump_path": tempfile.mkdtemp(), "rank": [], "step": [], "level": "L1", "free_benchmark": {
-                "scope": [], "list": [], "fuzz_device": "npu", "pert_mode": work["mode"], "handler_type": "check", "fuzz_level": "L1",
-                "fuzz_stage": work["stage"], "if_preheat": False}}, file)
-        debugger = PrecisionDebugger(file.name)
+    section = {"scope": [], "list": [], "fuzz_device": "npu", "pert_mode": work["mode"], "handler_type": "check", "fuzz_level": "L1",
+               "fuzz_stage": work["stage"], "if_preheat": False}
+    debugger = small_gpt.free_benchmark_debugger(section) if work["mode"] else None
     seconds = []
     for _ in range(7):
         if debugger:

@@ -1,6 +1,7 @@
 """What the benchmarks of tasks of PrecisionDebugger train, and how they measure it: the model of the published figures of the Python tool,
 2 layers, width 128, 4 heads, 64 tokens, batch 4, 512 words, SGD; 29 parameters of 0.54 million elements; one thread, a process per figure.
 """
+import json
 import os
 import subprocess
 import sys
@@ -26,6 +27,19 @@ def batch():
     """Words, with one more than the model takes: each is to tell the next."""
     import torch
     return torch.randint(0, WORDS, (4, TOKENS + 1))
+
+
+def free_benchmark_debugger(section):
+    """A PrecisionDebugger of msprobe, or of the Python tool where that takes its place, with this section of the configuration."""
+    import torch
+    # Without one the Python tool writes no rows with PyTorch 2.
+    torch.distributed.init_process_group("gloo", init_method="file://" + os.path.join(tempfile.mkdtemp(), "meet"), rank=0,
+                                         world_size=1)
+    from msprobe.pytorch import PrecisionDebugger
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+        json.dump({"task": "free_benchmark", "dump_path": tempfile.mkdtemp(), "rank": [], "step": [], "level": "L1",
+                   "free_benchmark": section}, file)
+    return PrecisionDebugger(file.name)
 
 
 def seconds_of(*worker, place=None):

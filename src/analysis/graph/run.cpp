@@ -235,7 +235,9 @@ class GraphRun {
                            });
       }
       MSP_RETURN_IF_ERROR(RunRanks(step, is_last && next == folders.size(), state));
-      written = std::move(step);
+      if (reading_pool_) {
+        written = std::move(step);
+      }
       progress.Add(next - first);
     }
     if (!state.mode) {

@@ -25,6 +25,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -53,6 +54,12 @@ MONITOR = {"targets": {}, "xy_distribution": True, "wg_distribution": True, "mv_
 CHECKS = ("harmless", "true", "leak-free", "leaves nothing", "fault named")   # of a training, one column each
 # Words of a capture that gave something up: a training that was not observed proves nothing.
 GAVE_UP = ("switched off", "reported once", "training continues", "nothing is captured")
+
+
+def packages_of(environment):
+    """The folder of another environment's packages: all environments lie in one folder (tests/frameworks/README.md)."""
+    own = os.path.relpath(sysconfig.get_paths()["purelib"], sys.prefix)
+    return os.path.join(os.path.dirname(sys.prefix), environment, own)
 
 
 class FrameworkCase(unittest.TestCase):

@@ -4,6 +4,7 @@ usage: lossy_link.py INTERFACE INTERFACE   what comes in at one goes out at the 
                                        lost; prints "ready", then a line for each that was
        lossy_link.py --plain INTERFACE     packets leave this interface as they would a wire: of its size, with their checksums
 """
+import ctypes
 import fcntl
 import heapq
 import random
@@ -19,7 +20,6 @@ OFFLOADS = (0x17, 0x1f, 0x24)   # ETHTOOL_STXCSUM, ETHTOOL_STSO and ETHTOOL_SGSO
 
 
 def make_plain(interface):
-    import ctypes
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for offload in OFFLOADS:
             value = ctypes.create_string_buffer(struct.pack("II", offload, 0))

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import unittest
 from pathlib import Path
@@ -16,8 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import harness  # noqa: E402
 
-# The environments of all frameworks lie in one folder (tests/frameworks/README.md).
-TORCH = Path(sys.prefix).parent / "torch" / Path(sysconfig.get_paths()["purelib"]).relative_to(sys.prefix)
+TORCH = Path(harness.packages_of("torch"))
 
 STEP = '''
 import json, sys
