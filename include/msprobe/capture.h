@@ -283,6 +283,14 @@ enum {
 MSPROBE_API int msprobe_tensor_statistics(const msprobe_tensor* tensor, int rounding,
                                           double* statistics) MSPROBE_NOEXCEPT;
 
+/* The same of a tensor of an accelerator, with sums in float64, by a kernel that is queued on
+ * tensor->stream: nothing waits for it. row: device memory for four float64. scratch:
+ * MSPROBE_STATISTICS_SCRATCH_BYTES of device memory, zero before their first use and then for this
+ * stream alone. MSPROBE_ERROR_DEVICE: there is no kernel for it, reduce it otherwise. */
+enum { MSPROBE_STATISTICS_SCRATCH_BYTES = 65536 };
+MSPROBE_API int msprobe_reduce_on_device(const msprobe_tensor* tensor, void* row,
+                                         void* scratch) MSPROBE_NOEXCEPT;
+
 /* msprobe_put_tensor for a tensor whose four statistics come later (reduced on its device, read
  * back once per flush). Returns a ticket for msprobe_fill_statistics; 0: nothing to fill. */
 MSPROBE_API uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry,

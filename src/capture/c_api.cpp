@@ -496,6 +496,36 @@ int msprobe_tensor_statistics(const msprobe_tensor* tensor, int rounding,
   });
 }
 
+int msprobe_reduce_on_device(const msprobe_tensor* tensor, void* row, void* scratch) noexcept {
+  return Guarded([&]() -> Status {
+    if (tensor == nullptr || row == nullptr || scratch == nullptr) {
+      return UsageError("msprobe_reduce_on_device needs a tensor and memory of its device");
+    }
+    TensorDescription described;
+    MSP_RETURN_IF_ERROR(Describe(*tensor, described));
+    if (!described.dtype || described.data == nullptr || described.conjugated ||
+        described.negated) {
+      return msprobe::DeviceError("the tensor has no values that a kernel could read");
+    }
+    msprobe::device::StatisticsRequest request;
+    request.device = described.device_index;
+    request.source = described.data;
+    request.dtype = *described.dtype;
+    request.shape = {described.shape.data(), described.shape.size()};
+    request.strides = {described.strides.data(), described.strides.size()};
+    request.stream = described.stream;
+    request.row = static_cast<double*>(row);
+    request.scratch = scratch;
+    static_assert(size_t{MSPROBE_STATISTICS_SCRATCH_BYTES} >=
+                  msprobe::device::kStatisticsScratchBytes);
+    const Status queued =
+        msprobe::device::Registry::OfThisProcess().Get(described.device).QueueStatistics(request);
+    return queued.code() == msprobe::StatusCode::kUnsupported
+               ? msprobe::DeviceError(queued.message())
+               : queued;
+  });
+}
+
 uint64_t msprobe_put_pending(msprobe_entry* entry) noexcept {
   uint64_t ticket = 0;
   WithEntry(entry, [&](Entry& e) { ticket = e.PutPending(); });

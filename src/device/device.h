@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/status.h"
 
 namespace msprobe::device {
@@ -86,6 +87,21 @@ struct CopyRequest {
   // is until the copy is done.
   bool hold_producer = true;
 };
+
+// Maximum, minimum, mean and norm of a tensor, reduced where it lies.
+struct StatisticsRequest {
+  int32_t device = 0;
+  const void* source = nullptr;  // device memory, the first element
+  DType dtype = DType::kFloat32;
+  std::span<const int64_t> shape;    // no size is 0
+  std::span<const int64_t> strides;  // in elements, >= 0; empty: row-major
+  Stream stream = nullptr;           // what produced the tensor was queued here
+  double* row = nullptr;             // device memory that gets the four as float64
+  // Device memory of kStatisticsScratchBytes, zero before its first use, then for this stream
+  // alone.
+  void* scratch = nullptr;
+};
+inline constexpr size_t kStatisticsScratchBytes = size_t{64} << 10U;
 
 // A copy under way. Its target may be read after Wait() returned, or Done() said true, without an
 // error; after an error its bytes are unspecified. Destruction waits.
@@ -162,6 +178,11 @@ class Runtime {
   virtual Status ResetOverflow(int32_t device, Stream stream) = 0;
   virtual Result<OverflowMode> GetOverflowMode(int32_t device) = 0;
   virtual Status SetOverflowMode(int32_t device, OverflowMode mode) = 0;
+
+  // Queues the reduction on the request's stream and returns without waiting for it. Sums are in
+  // float64, in an order that depends on the tensor alone; the norm is the root of the sum of
+  // squares; NaN anywhere makes all four NaN. kUnsupported where there is no kernel for it.
+  virtual Status QueueStatistics(const StatisticsRequest& request);
 
   // kUnsupported where the runtime cannot fill memory.
   virtual Result<std::unique_ptr<Scratch>> AllocateScratch(int32_t device, size_t bytes);

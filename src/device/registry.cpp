@@ -33,6 +33,11 @@ HostBuffer::~HostBuffer() {
   }
 }
 
+Status Runtime::QueueStatistics(const StatisticsRequest& /*request*/) {
+  return UnsupportedError(
+      fmt::format("{} devices have no kernel for statistics", KindName(kind())));
+}
+
 Result<std::unique_ptr<Scratch>> Runtime::AllocateScratch(int32_t /*device*/, size_t /*bytes*/) {
   return UnsupportedError(fmt::format("memory of {} devices is not filled", KindName(kind())));
 }

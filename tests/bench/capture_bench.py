@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What a capture costs: CPU time per training step without the tool, and with it in every mode.
 
-usage: tests/bench/capture_bench.py [--quick] [--model tiny|medium] [--mode MODE]... [--folder DIR]
+usage: tests/bench/capture_bench.py [--quick] [--model tiny|medium|large] [--mode MODE]... [--device cuda] [--folder DIR]
 
 Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in a
 process of its own on one thread; given is the median over the steps after two that are not counted, Adam inside the
-captured region. Then the writer: bytes per second to tensor files beside a plain sequential write to the same disk.
+captured region. On a GPU the step's time until the device has done it counts more (column "wall x"). A PYTHONPATH that leads to
+another tool of this interface measures that one. Then the writer: bytes per second to tensor files beside a plain sequential write to the same disk.
 """
 import argparse
 import json
@@ -20,6 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MODELS = {
     "tiny": dict(vocab=32, h=16, n=2, layers=2, seq=8, batch=2, steps=30),
     "medium": dict(vocab=1000, h=512, n=8, layers=4, seq=256, batch=1, steps=3),
+    "large": dict(vocab=32000, h=2048, n=16, layers=12, seq=1024, batch=2, steps=3),   # 0.7 billion parameters, for a GPU
 }
 # name: (task, level, further keys of the task's section), None: the tool is not even imported
 MODES = {
@@ -88,24 +90,31 @@ def run_worker(arguments):
     if mode is not None:
         from msprobe.pytorch import PrecisionDebugger
         debugger = PrecisionDebugger(config_path=write_config(arguments.folder, *mode))
-    model = TinyGPT(**shape)
+    device, on_gpu = arguments.device, arguments.device != "cpu"
+    model = TinyGPT(**shape).to(device)
+    if arguments.model == "large":
+        model = model.bfloat16()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     generator = torch.Generator().manual_seed(7)
     dump = os.path.join(arguments.folder, "dump")
     cpu, wall, counts = [], [], None
     for step in range(UNCOUNTED_STEPS + steps):
-        ids = torch.randint(0, shape["vocab"], (batch, shape["seq"]), generator=generator)
+        ids = torch.randint(0, shape["vocab"], (batch, shape["seq"]), generator=generator).to(device)
+        if on_gpu:
+            torch.cuda.synchronize()
         begin_cpu, begin_wall = time.process_time(), time.perf_counter()
         if debugger is not None and arguments.worker != "never started":
             debugger.start(model=model)
         logits = model(ids)
-        loss = functional.cross_entropy(logits.view(-1, shape["vocab"]), ids.view(-1))
+        loss = functional.cross_entropy(logits.view(-1, shape["vocab"]).float(), ids.view(-1))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if debugger is not None and arguments.worker != "never started":
             debugger.stop()
             debugger.step()
+        if on_gpu:
+            torch.cuda.synchronize()
         if step >= UNCOUNTED_STEPS:
             cpu.append(time.process_time() - begin_cpu)
             wall.append(time.perf_counter() - begin_wall)
@@ -116,24 +125,25 @@ def run_worker(arguments):
     print(json.dumps(dict(cpu=statistics.median(cpu), wall=statistics.median(wall), counts=counts)))
 
 
-def measure(model, mode, quick, scratch):
+def measure(model, mode, device, quick, scratch):
     folder = tempfile.mkdtemp(dir=scratch)
-    command = [sys.executable, os.path.abspath(__file__), "--worker", mode, "--model", model, "--folder", folder]
+    command = [sys.executable, os.path.abspath(__file__), "--worker", mode, "--model", model, "--folder", folder, "--device", device]
     done = subprocess.run(command + (["--quick"] if quick else []), stdout=subprocess.PIPE, check=True,
                           env={**os.environ, "MSPROBE_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def print_table(model, modes, quick, scratch):
-    print(f"\n{model} GPT: {MODELS[model]}")
-    print(f"{'mode':16} {'cpu ms':>9} {'x':>6} {'wall x':>7} {'us/tensor':>10} {'tensors':>8} {'files':>6} {'MB named':>9} {'MB disk':>8}")
+def print_table(model, modes, device, quick, scratch):
+    print(f"\n{model} GPT on {device}: {MODELS[model]}")
+    print(f"{'mode':16} {'cpu ms':>9} {'x':>6} {'wall ms':>9} {'wall x':>7} {'us/tensor':>10} {'tensors':>8} {'files':>6} {'MB named':>9} {'MB disk':>8}")
     base = None
     for mode in modes:
-        result = measure(model, mode, quick, scratch)
+        result = measure(model, mode, device, quick, scratch)
         base = base or result
         counts = result["counts"] or dict(disk=0, named=0, files=0, tensors=0)
         added = (result["cpu"] - base["cpu"]) * 1e6 / counts["tensors"] if counts["tensors"] else 0
-        print(f"{mode:16} {result['cpu'] * 1e3:9.2f} {result['cpu'] / base['cpu']:6.2f} {result['wall'] / base['wall']:7.2f}"
+        print(f"{mode:16} {result['cpu'] * 1e3:9.2f} {result['cpu'] / base['cpu']:6.2f} {result['wall'] * 1e3:9.2f}"
+              f" {result['wall'] / base['wall']:7.2f}"
               f" {added:10.2f} {counts['tensors']:8d} {counts['files']:6d} {counts['named'] / 1e6:9.2f}"
               f" {counts['disk'] / 1e6:8.2f}", flush=True)
 
@@ -192,6 +202,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few steps, small files")
     parser.add_argument("--model", choices=sorted(MODELS), action="append")
     parser.add_argument("--mode", choices=list(MODES), action="append")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--folder", help="where all files go (default: the system's temporary folder)")
     parser.add_argument("--worker", choices=list(MODES), help=argparse.SUPPRESS)
     parser.add_argument("--writer", type=int, help=argparse.SUPPRESS)
@@ -209,7 +220,7 @@ def main():
         modes = ["without"] + [mode for mode in arguments.mode or MODES if mode != "without"]
         with tempfile.TemporaryDirectory(dir=arguments.folder) as scratch:
             for model in arguments.model or ["tiny", "medium"]:
-                print_table(model, modes, arguments.quick, scratch)
+                print_table(model, modes, arguments.device, arguments.quick, scratch)
         if not arguments.mode:
             print_writer(arguments.quick, arguments.folder)
 

@@ -12,12 +12,13 @@ namespace msprobe::device {
 namespace {
 
 // In the order of CudaFeature.
-constexpr std::array<std::string_view, 5> kCudaFeatureNames = {
+constexpr std::array<std::string_view, 6> kCudaFeatureNames = {
     "driver",
     "copies from the device",
     "names of errors",
     "memory sizes",
     "check for streams that record a graph",
+    "kernels of our own",
 };
 
 }  // namespace

@@ -209,6 +209,11 @@ Status CudaRuntime::QueueCopyToHost(const CopyRequest& request, Stream stream) {
                            reinterpret_cast<CudaAddress>(request.source), request.bytes, stream);
 }
 
+Status CudaRuntime::QueueStatistics(const StatisticsRequest& request) {
+  MSP_ASSIGN_OR_RETURN(const Scope scope, Enter(request.device));
+  return statistics_.Queue(api_, request);
+}
+
 Result<bool> CudaRuntime::Overflowed(int32_t, Stream) { return NotOnCuda("overflow status"); }
 Status CudaRuntime::ResetOverflow(int32_t, Stream) { return NotOnCuda("overflow status"); }
 Result<OverflowMode> CudaRuntime::GetOverflowMode(int32_t) { return OverflowMode::kInfNan; }

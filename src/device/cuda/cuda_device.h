@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "src/device/cuda/cuda_api.h"
+#include "src/device/cuda/cuda_statistics.h"
 #include "src/device/streamed_runtime.h"
 
 namespace msprobe::device {
@@ -24,6 +25,7 @@ class CudaRuntime final : public StreamedRuntime {
   Result<OverflowMode> GetOverflowMode(int32_t device) override;
   Status SetOverflowMode(int32_t device, OverflowMode mode) override;
   Result<KernelDump*> GetKernelDump() override;
+  Status QueueStatistics(const StatisticsRequest& request) override;
 
  private:
   Result<Scope> EnterDevice(int32_t device) override;
@@ -57,6 +59,7 @@ class CudaRuntime final : public StreamedRuntime {
   std::atomic<bool> ready_ = false;
   int device_count_ = 0;
   CudaApi api_;
+  CudaStatistics statistics_;
   std::mutex contexts_mutex_;
   std::map<int32_t, PrimaryContext> contexts_;  // by index
 };

@@ -1,11 +1,23 @@
-"""training.py for PyTorch: what its scripts import Run from."""
+"""training.py for PyTorch: what its scripts import Run from.
+
+MSPROBE_TEST_DEVICE: the device that everything is made on, "cuda" for instance; the CPU if it is not set.
+"""
+import gc
 import inspect
+import os
 import random
 import re
 
 import numpy
 import torch
 import training
+
+DEVICE = os.environ.get("MSPROBE_TEST_DEVICE", "cpu")
+
+
+def seeded_generator(seed=5):
+    """Random numbers of this device that are the same in every run."""
+    return torch.Generator(DEVICE).manual_seed(seed)
 
 
 def bytes_of(value):
@@ -85,8 +97,20 @@ class Witness(training.Witness):
 class Run(training.TrainingRun):
     package = "msprobe.pytorch"
 
+    def __init__(self, makes_on_device=True):
+        """makes_on_device: whatever is made without a word about its device is made on DEVICE. Frameworks that bring a model and its data
+        there themselves do not want that."""
+        self._makes_on_device = makes_on_device
+        super().__init__()
+
     def prepare(self):
         torch.set_num_threads(1)
+        if DEVICE != "cpu":
+            # Kernels that add up in another order in each run would hide what a capture changes.
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            if self._makes_on_device:
+                torch.set_default_device(DEVICE)
         torch.manual_seed(11)
 
     def make_witness(self):
@@ -122,7 +146,17 @@ class Run(training.TrainingRun):
                  "buffers": [pair for chunk in chunks_of(self._model) for pair in chunk.named_buffers()],
                  "optimizer": optimizer.state_dict() if optimizer is not None else None,
                  "random generators": [torch.get_rng_state(), numpy.random.get_state(), random.getstate()]}
+        if DEVICE == "cuda":
+            state["generator of the device"] = torch.cuda.get_rng_state()
         return {what: training.digest(values, bytes_of) for what, values in state.items()}
+
+    def resources(self):
+        held = super().resources()
+        if DEVICE == "cuda":
+            gc.collect()
+            torch.cuda.synchronize()
+            held["device memory"] = torch.cuda.memory_allocated()
+        return held
 
     def plant_fault(self, model, name):
         found = [module for chunk in chunks_of(model) for path, module in chunk.named_modules() if path == name]

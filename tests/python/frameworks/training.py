@@ -179,6 +179,10 @@ class TrainingRun:
         """The optimizer that observers get, where scripts of the framework may give something else."""
         return optimizer
 
+    def resources(self):
+        """{what: how much of it} that must not grow from step to step."""
+        return resources()
+
     def hooks_of(self, model):
         """{place: what is there} of everything a capture could leave at a model or in the framework."""
         raise NotImplementedError
@@ -241,7 +245,7 @@ class TrainingRun:
             observer.end_step()
         if self._asked.get("measure"):
             if self._done + 1 in self._asked["measure"]:
-                self._resources[self._done + 1] = resources()
+                self._resources[self._done + 1] = self.resources()
         else:
             self._steps.append(state())
         self._done += 1

@@ -504,6 +504,49 @@ class Accelerators(ForkedCase):
             assert abs(filled[3][3] - 13 ** 0.5) < 1e-6
         """)
 
+    def test_large_tensors_are_reduced_in_blocks(self):
+        """Of every layout, views alone: together they are the tensor, and their numbers give those of the whole."""
+        self.run_code("""
+            import math
+            import msprobe._native as native
+            from msprobe.pytorch import device_blocks, device_statistics
+            from msprobe.pytorch.monitor import device
+            for module in (device_statistics, device):
+                module.blocks_of = lambda values: device_blocks.blocks_of(values, 7)
+            filled, rows = {}, {}
+            native.fill_statistics = lambda ticket, *row: filled.__setitem__(ticket, row)
+            class Engine:
+                def fill(self, ticket, row): rows[ticket] = row
+            ops = ["norm", "min", "max", "mean", "zeros", "nans", "std", "rms", "amax", "infs", "subnormals", "dynamic_range"]
+            statistics = device_statistics.DeviceStatistics(saves_bytes=False)
+            monitor, whole = device.DeviceStatistics(Engine(), {"ops": ops}), device.DeviceStatistics(Engine(), {"ops": ops})
+            base = torch.randn(12, 5, 8)
+            base[3, 2, 1] = 0
+            broken = base.clone()
+            broken[11, 4, 7] = float("nan")
+            tensors = [base, base.transpose(0, 2), base[:, 1, :], base[0, 0, :1].expand(30, 4), base.reshape(-1), broken,
+                       base.bfloat16(), torch.full((3, 9), -float("inf")), torch.full((40,), 1e-40), torch.arange(50)]
+            for ticket, tensor in enumerate(tensors, 1):
+                blocks = list(device_blocks.blocks_of(tensor, 7))
+                assert max(block.numel() for block in blocks) <= 7 and sum(block.numel() for block in blocks) == tensor.numel()
+                assert all(block.storage().data_ptr() == tensor.storage().data_ptr() for block in blocks)
+                statistics.describe(tensor)[-1](ticket)
+                monitor.describe(tensor)(ticket)
+            statistics.flush(); monitor.flush()
+            device.blocks_of = lambda values: [values]
+            for ticket, tensor in enumerate(tensors, 1):
+                whole.describe(tensor)(-ticket)
+            whole.flush()
+            def same(left, right):
+                return left == right or math.isnan(left) and math.isnan(right) or abs(left - right) <= 1e-5 * abs(right) + 1e-6
+            for ticket, tensor in enumerate(tensors, 1):
+                wide = tensor.double()
+                expected = [float(wide.max()), float(wide.min()), float(wide.mean()), float(wide.norm())]
+                assert all(map(same, filled[ticket], expected)), (ticket, filled[ticket], expected)
+                assert all(map(same, rows[ticket], rows[-ticket])), (ticket, rows[ticket], rows[-ticket])
+            assert rows[6][ops.index("nans")] == 1 and rows[8][ops.index("infs")] == 27 and rows[9][ops.index("subnormals")] == 40
+        """)
+
 
 class Debug(ForkedCase):
     def test_values_and_their_gradients_are_saved_by_name(self):

@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "tests/unit/device/fake_fixture.h"
 
@@ -73,6 +77,86 @@ TEST_F(CudaDevices, HaveNoOverflowStatusAndNoKernelDump) {
   EXPECT_EQ(*cuda().GetOverflowMode(0), OverflowMode::kInfNan);
   EXPECT_TRUE(cuda().SetOverflowMode(0, OverflowMode::kInfNan).ok());
   EXPECT_EQ(cuda().SetOverflowMode(0, OverflowMode::kSaturation).code(), StatusCode::kUnsupported);
+}
+
+// A tensor of float32 numbers 0, 1, 2, ... in memory, and what its kernel is asked.
+class CudaStatisticsTest : public CudaDevices {
+ protected:
+  CudaStatisticsTest() {
+    std::vector<float> numbers(values_.size() / sizeof(float));
+    std::iota(numbers.begin(), numbers.end(), 0.0F);
+    std::memcpy(fake::Inside(values_.address(), values_.size()), numbers.data(), values_.size());
+  }
+
+  Status Queue(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides,
+               size_t first = 0, DType dtype = DType::kFloat32) {
+    StatisticsRequest request;
+    request.source = static_cast<const float*>(values_.address()) + first;
+    request.dtype = dtype;
+    request.shape = shape;
+    request.strides = strides;
+    request.row = static_cast<double*>(const_cast<void*>(row_.address()));
+    request.scratch = const_cast<void*>(scratch_.address());
+    return cuda().QueueStatistics(request);
+  }
+
+  std::vector<double> Row() {
+    EXPECT_TRUE(cuda().Synchronize(0).ok());
+    std::vector<double> row(4);
+    std::memcpy(row.data(), fake::Inside(row_.address(), row_.size()), row_.size());
+    return row;
+  }
+
+ private:
+  test_support::DeviceBytes values_{size_t{6000} * sizeof(float), 0};
+  test_support::DeviceBytes row_{4 * sizeof(double), 0};
+  test_support::DeviceBytes scratch_{kStatisticsScratchBytes, 0};
+};
+
+TEST_F(CudaStatisticsTest, AreOfAllElements) {
+  ASSERT_TRUE(Queue({2, 3}, {}).ok());
+  EXPECT_THAT(Row(), ::testing::ElementsAre(5, 0, 2.5, ::testing::DoubleEq(std::sqrt(55.0))));
+}
+
+TEST_F(CudaStatisticsTest, FollowTheStridesOfViews) {
+  ASSERT_TRUE(Queue({3, 2}, {1, 3}).ok());  // transposed: the same six
+  EXPECT_THAT(Row(), ::testing::ElementsAre(5, 0, 2.5, ::testing::DoubleEq(std::sqrt(55.0))));
+  ASSERT_TRUE(Queue({2, 2}, {10, 2}, 1).ok());  // 1, 3, 11, 13
+  EXPECT_THAT(Row(), ::testing::ElementsAre(13, 1, 7, ::testing::DoubleEq(std::sqrt(300.0))));
+  ASSERT_TRUE(Queue({4, 1, 2}, {0, 77, 5}).ok());  // 0 and 5, four times each
+  EXPECT_THAT(Row(), ::testing::ElementsAre(5, 0, 2.5, 10));
+  ASSERT_TRUE(Queue({1, 1}, {9, 9}, 7).ok());
+  EXPECT_THAT(Row(), ::testing::ElementsAre(7, 7, 7, 7));
+  ASSERT_TRUE(Queue({}, {}, 8).ok());
+  EXPECT_THAT(Row(), ::testing::ElementsAre(8, 8, 8, 8));
+  // Attention's heads of a part of a packed projection: what is left is rows of 6 in rows of 18.
+  ASSERT_TRUE(Queue({2, 3, 2, 2}, {36, 2, 18, 1}).ok());
+  EXPECT_THAT(Row(), ::testing::ElementsAre(59, 0, 29.5, ::testing::_));
+}
+
+TEST_F(CudaStatisticsTest, LoadTheirKernelOnce) {
+  ASSERT_TRUE(Queue({6000}, {}).ok());
+  ASSERT_TRUE(Queue({6000}, {}).ok());
+  EXPECT_EQ(Row()[0], 5999);
+  EXPECT_EQ(fake::CallCount("cuModuleLoadData"), 1);
+  EXPECT_EQ(fake::CallCount("cuLaunchKernel"), 2);
+}
+
+TEST_F(CudaStatisticsTest, AreLeftToOthersWhereThereIsNoKernel) {
+  EXPECT_EQ(Queue({2}, {}, 0, DType::kComplex64).code(), StatusCode::kUnsupported);
+  const std::vector<int64_t> in_pieces = {1 << 13, 1 << 11, 1 << 9, 1 << 7, 1 << 5, 1 << 3, 2};
+  EXPECT_EQ(Queue({2, 2, 2, 2, 2, 2, 2}, in_pieces).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(Queue({0, 3}, {}).code(), StatusCode::kUsage);
+  EXPECT_EQ(fake::CallCount("cuLaunchKernel"), 0);
+}
+
+TEST_F(CudaStatisticsTest, OfADriverThatCannotReadThem) {
+  const Variable failure("FAKE_CUDA_FAIL", "cuModuleLoadData:222");
+  const Status queued = Queue({2}, {});
+  EXPECT_EQ(queued.code(), StatusCode::kUnsupported);
+  EXPECT_THAT(queued.message(), HasSubstr("cuModuleLoadData failed with 222"));
+  EXPECT_EQ(Queue({2}, {}).code(), StatusCode::kUnsupported);
+  EXPECT_EQ(fake::CallCount("cuModuleLoadData"), 1);
 }
 
 }  // namespace

@@ -349,6 +349,24 @@ PyObject* GetHostStatistics(PyObject* /*module*/, PyObject* args) {
   return HostStatistics(tensor, keeps_half != 0);
 }
 
+// reduce_on_device(tensor, device, index, stream, address of a row, address of scratch memory) -> bool
+PyObject* QueueReduction(PyObject* /*module*/, PyObject* args) {
+  PyObject* tensor = nullptr;
+  int device = 0;
+  int index = 0;
+  unsigned long long stream = 0;
+  unsigned long long row = 0;
+  unsigned long long scratch = 0;
+  if (PyArg_ParseTuple(args, "OiiKKK", &tensor, &device, &index, &stream, &row, &scratch) == 0) {
+    return nullptr;
+  }
+  const auto pointer = [](unsigned long long address) {
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  };
+  return PyBool_FromLong(static_cast<long>(ReduceOnDevice(
+      tensor, device, index, pointer(stream), pointer(row), pointer(scratch))));
+}
+
 PyMethodDef methods[] = {
     {"module_enter", GuardedRecord<ModuleEnter>, METH_VARARGS, nullptr},
     {"module_backward_enter", GuardedRecord<ModuleBackwardEnter>, METH_VARARGS, nullptr},
@@ -364,6 +382,7 @@ PyMethodDef methods[] = {
     {"save_pending", GuardedRecord<SavePending>, METH_VARARGS, nullptr},
     {"fill_pending", GuardedRecord<FillPending>, METH_VARARGS, nullptr},
     {"fill_statistics", GuardedRecord<FillStatistics>, METH_VARARGS, nullptr},
+    {"reduce_on_device", GuardedRecord<QueueReduction>, METH_VARARGS, nullptr},
     {"later_output", GuardedRecord<LaterOutput>, METH_VARARGS, nullptr},
     {"open_parent", GuardedRecord<OpenParent>, METH_VARARGS, nullptr},
     {"close_parent", GuardedRecord<CloseParent>, METH_VARARGS, nullptr},

@@ -51,6 +51,7 @@ bool MeasureOnDevice(MonitorObject* self, const ValueSpot& spot, PyObject* tenso
                      const msprobe_tensor& described) {
   const Ref answer = self->on_device == nullptr ? Ref() : Call(self->on_device, tensor);
   if (!answer) return false;
+  if (answer.get() == Py_None) return true;  // it has no values now
   if (IsTensor(answer.get())) return Measure(self, spot, answer.get(), Devices::kRefused);
   const uint64_t ticket = msprobe_monitor_measure_deferred(self->engine, spot.slot, spot.index,
                                                            spot.micro_step, &described);

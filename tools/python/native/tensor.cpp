@@ -209,8 +209,8 @@ bool IsBareOffset(PyObject* tensor, uintptr_t address) {
   return bytes == address;
 }
 
-// Address, strides and flags of values on the host.
-void ReadHostValues(PyObject* tensor, Fields* out) {
+// Address, strides and flags of values.
+void ReadAddress(PyObject* tensor, Fields* out) {
   const Names& names = Known();
   msprobe_tensor& described = out->tensor;
   const Ref address = CallMethod(tensor, names.data_ptr);
@@ -300,7 +300,7 @@ void PutHeld(msprobe_entry* entry, std::string_view name, PyObject* tensor, int 
   requires_grad = requires_grad || fields.tensor.requires_grad == 1;
   fields.tensor.requires_grad = requires_grad ? 1 : 0;
   const ValueLocation location = FindValues(tensor, &fields);
-  if (location == ValueLocation::kHost) ReadHostValues(tensor, &fields);
+  if (location == ValueLocation::kHost) ReadAddress(tensor, &fields);
   const bool may_wrap = location == ValueLocation::kDevice ||
                         (location == ValueLocation::kHost && fields.tensor.data == nullptr);
   if (may_wrap && depth < kDeepestWrapper) {
@@ -401,7 +401,7 @@ bool DescribeAny(PyObject* tensor, Fields* fields, bool* on_device) {
   if (!dtype) return false;
   ReadDescription(tensor, DtypeOf(dtype.get()), fields);
   const ValueLocation location = FindValues(tensor, fields);
-  if (location == ValueLocation::kHost) ReadHostValues(tensor, fields);
+  if (location == ValueLocation::kHost) ReadAddress(tensor, fields);
   *on_device = location == ValueLocation::kDevice;
   return true;
 }
@@ -451,6 +451,23 @@ bool UseAllTensors(PyObject* tensors,
       });
   Read(*largest, [&](const msprobe_tensor& /*largest*/) { use(described); });
   return true;
+}
+
+bool ReduceOnDevice(PyObject* tensor, int device, int index, void* stream, void* row,
+                    void* scratch) {
+  const Ref dtype = Attribute(tensor, Known().dtype);
+  if (!dtype) {
+    PyErr_Clear();
+    return false;
+  }
+  Fields fields;
+  ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
+  if (FindValues(tensor, &fields) != ValueLocation::kDevice) return false;
+  ReadAddress(tensor, &fields);
+  fields.tensor.device = device;
+  fields.tensor.device_index = index;
+  fields.tensor.stream = stream;
+  return msprobe_reduce_on_device(&fields.tensor, row, scratch) == MSPROBE_OK;
 }
 
 PyObject* HostStatistics(PyObject* tensor, bool keeps_half) {

@@ -25,6 +25,11 @@ bool UseAllTensors(PyObject* tensors,
 // Python error when it is no tensor at all.
 PyObject* HostStatistics(PyObject* tensor, bool keeps_half);
 
+// Queues the reduction of a tensor of an accelerator on its stream (msprobe_reduce_on_device); false
+// where that cannot be done, without a Python error.
+bool ReduceOnDevice(PyObject* tensor, int device, int index, void* stream, void* row,
+                    void* scratch);
+
 // Gives `use` the description of a tensor of any framework. Its bytes, if it has readable ones, stay
 // until `use` returns; those of an accelerator (`on_device`) are not pointed to. While many bytes
 // of the host are read, other Python threads run: `use` may not touch Python then. False with a

@@ -3,7 +3,7 @@ import peft
 import torch
 import transformers
 
-from torch_training import Run
+from torch_training import Run, seeded_generator
 
 
 def main():
@@ -15,7 +15,7 @@ def main():
         r=4, lora_alpha=8, lora_dropout=0.1, target_modules=["q_proj", "v_proj", "down_proj"], task_type="CAUSAL_LM"))
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-2)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     run.watch(model, optimizer)
     for _ in run.steps():
         ids = torch.randint(0, 48, (2, 8), generator=generator)

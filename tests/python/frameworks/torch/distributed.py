@@ -1,4 +1,4 @@
-"""Trains a small model in two processes, shared out in one of PyTorch's ways.   usage: distributed.py WAY"""
+"""Trains a small model in two processes, shared out in one of PyTorch's ways; on a GPU in one.   usage: distributed.py WAY"""
 import os
 import sys
 
@@ -7,7 +7,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.nn as nn  # noqa: E402
 from harmless_models import Gpt, next_token_loss, tokens  # noqa: E402
-from torch_training import Run  # noqa: E402
+from torch_training import DEVICE, Run, seeded_generator  # noqa: E402
 
 WAYS = {}
 
@@ -22,7 +22,7 @@ def train(run, model, trained=None, optimizer=None, same_data=False):
     trained = model if trained is None else trained
     optimizer = optimizer or torch.optim.AdamW(trained.parameters(), lr=1e-2)
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5 + (0 if same_data else run.rank))
+    generator = seeded_generator(5 + (0 if same_data else run.rank))
     for _ in run.steps():
         loss = next_token_loss(trained, tokens(generator))
         loss.backward()
@@ -68,7 +68,7 @@ def fsdp1(run, original="original"):
     from harmless_models import GptBlock
     model = make_gpt()
     model.lm_head.weight = nn.Parameter(model.lm_head.weight.detach().clone())   # tied weights may not be cut apart
-    model = FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({GptBlock}), device_id=torch.device("cpu"),
+    model = FullyShardedDataParallel(model, auto_wrap_policy=ModuleWrapPolicy({GptBlock}), device_id=torch.device(DEVICE),
                                      use_orig_params=original == "original")
     train(run, model)
 
@@ -90,7 +90,7 @@ def tensor_parallel(run):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
     model = make_gpt()
-    mesh = init_device_mesh("cpu", (2,))
+    mesh = init_device_mesh(DEVICE, (dist.get_world_size(),))
     for block in model.blocks:
         parallelize_module(block, mesh, {"mlp.0": ColwiseParallel(), "mlp.2": RowwiseParallel()})
     train(run, model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-2, foreach=False), same_data=True)
@@ -110,7 +110,7 @@ def pipeline(run, schedule):
     def shape(requires_grad):
         return torch.zeros(2, width, requires_grad=requires_grad)
 
-    stages = [pipelining.PipelineStage(chunk, run.rank + 2 * at, 2 * chunks, torch.device("cpu"),
+    stages = [pipelining.PipelineStage(chunk, run.rank + 2 * at, 2 * chunks, torch.device(DEVICE),
                                        input_args=(shape(run.rank + 2 * at > 0),), output_args=shape(True))
               for at, chunk in enumerate(mine)]
 
@@ -121,7 +121,7 @@ def pipeline(run, schedule):
     made = kind(stages[0] if chunks == 1 else stages, n_microbatches=4, loss_fn=loss_of)
     optimizer = torch.optim.AdamW([parameter for part in mine for parameter in part.parameters()], lr=1e-2)
     run.watch(mine[0] if chunks == 1 else mine, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         x, y = (torch.randn(8, width, generator=generator) for _ in range(2))
         losses = []
@@ -135,7 +135,10 @@ def pipeline(run, schedule):
 
 
 def main(name, *arguments):
-    dist.init_process_group("gloo")
+    if DEVICE == "cuda":   # NCCL has one process per device
+        dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group("gloo")
     WAYS[name](Run(), *arguments)
     dist.destroy_process_group()
 

@@ -8,7 +8,7 @@ import torch  # noqa: E402
 import torch.nn as nn  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from harmless_models import CausalAttention, Gpt, next_token_loss, tokens  # noqa: E402
-from torch_training import Run  # noqa: E402
+from torch_training import DEVICE, Run, seeded_generator  # noqa: E402
 
 FEATURES = {}
 
@@ -23,7 +23,7 @@ def train(run, model, loss_of=next_token_loss, batch=tokens, optimizer=None, tra
     optimizer = optimizer or torch.optim.AdamW(model.parameters(), lr=1e-2)
     trained = model if trained is None else trained
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         ids = batch(generator)
         with around():
@@ -38,7 +38,7 @@ def train(run, model, loss_of=next_token_loss, batch=tokens, optimizer=None, tra
 def infer(run, model, around=torch.no_grad):
     model.eval()
     run.watch(model)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         with around():
             result = model(tokens(generator))
@@ -121,7 +121,7 @@ def flex_attention(run, how):
     def near(score, batch, head, q, k):
         return score - 0.1 * (q - k)
 
-    mask = create_block_mask(causal, None, None, 6, 6, device="cpu")
+    mask = create_block_mask(causal, None, None, 6, 6, device=DEVICE)
     if how != "eager":
         attend = torch.compile(attend, backend=how)
     infer(run, Model(lambda: Attention(lambda q, k, v: attend(q, k, v, score_mod=near, block_mask=mask))))
@@ -133,7 +133,7 @@ def multihead_attention_fast_path(run):
     layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     model = nn.Sequential(nn.Linear(16, 16), nn.TransformerEncoder(layer, 2)).eval()
     run.watch(model)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         with torch.no_grad():
             x = torch.randn(2, 5, 16, generator=generator)
@@ -161,7 +161,7 @@ def functional_gradients(run):
     def loss_of(parameters, x, y):
         return (functional_call(model, parameters, (x[None],)) - y).square().sum()
 
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         x, y = torch.randn(4, 6, generator=generator), torch.randn(4, 1, generator=generator)
         parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
@@ -186,7 +186,7 @@ def optimizer(run, how):
     if how != "lbfgs":
         return train(run, model, optimizer=made)
     run.watch(model, made)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         ids = tokens(generator)
 
@@ -213,7 +213,7 @@ def optimizer_in_backward(run):
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(step)
     run.watch(model, optimizers[next(model.parameters())])
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         loss = next_token_loss(model, tokens(generator))
         loss.backward()
@@ -227,12 +227,12 @@ def optimizer_in_backward(run):
 def autocast(run, dtype):
     """Mixed precision, with a scaler of the loss where the type needs one."""
     model = Model(lambda: CausalAttention(16, 2))
-    scaler = torch.amp.GradScaler("cpu", enabled=dtype == "float16") if hasattr(torch.amp, "GradScaler") else None
+    scaler = torch.amp.GradScaler(DEVICE, enabled=dtype == "float16") if hasattr(torch.amp, "GradScaler") else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
-        with torch.autocast("cpu", dtype=getattr(torch, dtype)):
+        with torch.autocast(DEVICE, dtype=getattr(torch, dtype)):
             loss = next_token_loss(model, tokens(generator))
         if scaler is None:
             loss.backward()
@@ -362,7 +362,7 @@ def modes(run):
     model = Gpt()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         with Functions(), Operators():
             loss = next_token_loss(model, tokens(generator))
@@ -387,7 +387,7 @@ def static_inputs(run):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     ids, result = torch.zeros(2, 6, dtype=torch.long), torch.zeros(())
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     addresses = set()
     for _ in run.steps():
         ids.copy_(tokens(generator))

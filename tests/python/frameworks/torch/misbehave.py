@@ -8,7 +8,7 @@ import threading
 
 import torch
 import torch.nn as nn
-from torch_training import Run
+from torch_training import Run, seeded_generator
 
 KEPT = []
 
@@ -18,7 +18,7 @@ def main(defect):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     optimizer = torch.optim.Adam(model.parameters())
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for number in run.steps():
         x = torch.randn(3, 4, generator=generator)
         if run.is_observed:

@@ -5,7 +5,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "torch"))
 import torch  # noqa: E402
 from harmless_models import MODELS  # noqa: E402
-from torch_training import Run  # noqa: E402
+from torch_training import Run, seeded_generator  # noqa: E402
 
 
 def main(name):
@@ -13,7 +13,7 @@ def main(name):
     model, batch, loss_of = MODELS[name]()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
     run.watch(model, optimizer)
-    generator = torch.Generator().manual_seed(5)
+    generator = seeded_generator()
     for _ in run.steps():
         loss = loss_of(model, batch(generator))
         loss.backward()

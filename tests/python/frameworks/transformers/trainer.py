@@ -10,7 +10,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import transformers  # noqa: E402
 
 from families import FAMILIES  # noqa: E402
-from torch_training import Run  # noqa: E402
+from torch_training import DEVICE, Run  # noqa: E402
 
 
 class Reports(transformers.TrainerCallback):
@@ -46,14 +46,14 @@ class Trainer(transformers.Trainer):
 
 def main():
     family, *options = sys.argv[1:]
-    run = Run()
+    run = Run(makes_on_device=False)
     transformers.set_seed(11)
     model, examples = FAMILIES[family]()
     reports = Reports(run)
     with tempfile.TemporaryDirectory() as folder:
         arguments = transformers.TrainingArguments(
             output_dir=folder, max_steps=run.count, per_device_train_batch_size=2, gradient_accumulation_steps=2 if "accumulating" in options else 1,
-            save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, logging_strategy="no", learning_rate=1e-3,
+            save_strategy="no", report_to=[], use_cpu=DEVICE == "cpu", disable_tqdm=True, logging_strategy="no", learning_rate=1e-3,
             bf16="bf16" in options)
         if "checkpointing" in options:
             model.gradient_checkpointing_enable()

@@ -1,30 +1,46 @@
 """Tensors of an accelerator: their statistics are reduced where they lie and come back together.
 
 No call here waits for the device: results go into rows of one buffer per device, which is copied
-once per flush. What is saved or checksummed is copied by the capture library, behind the stream
-that produced it; those tensors are held until it says so.
+once per flush. On CUDA a kernel of the capture library reduces a tensor in one pass; where there is
+none for it, and on other devices, the framework's own functions do. What is saved or checksummed is
+copied by the capture library, behind the stream that produced it; those tensors are held until it
+says so.
 """
 import sys
 
 import torch
 
 from msprobe import _native
+from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
+from msprobe.pytorch.device_streams import current_stream as _current_stream, handle_of_stream as _handle_of_stream, wait_for_streams
 
 _ROWS = 4096
 # Tensors on their way to the host are held up to here: a step must not keep all of them alive.
 _MAX_HELD_BYTES = 256 * 2**20
 # Storage formats of Ascend whose bytes lie in the order of the elements.
 _PLAIN_NPU_FORMATS = (-1, 0, 1, 2, 27, 30)
+_NO_VALUES = (_native.DEVICE_HOST, 0, 0, 0, None, 0, None)
 
 
 class _Buffer:
     def __init__(self, device):
         self.rows = torch.empty((_ROWS, 4), dtype=torch.float64 if device.type == "cuda"
                                 else torch.float32, device=device)
+        self.address = self.rows.data_ptr()
         self.tickets = []
+        self.streams = {}   # by handle: those that have written rows since the last reading
+        self.scratch = {}   # by handle: what kernels of one stream put their parts into
 
     def next_row(self):
         return self.rows[len(self.tickets)]
+
+    def next_address(self):
+        return self.address + 32 * len(self.tickets)
+
+    def scratch_of(self, stream):
+        if stream not in self.scratch:
+            self.scratch[stream] = torch.zeros(_native.STATISTICS_SCRATCH_BYTES, dtype=torch.uint8, device=self.rows.device)
+        return self.scratch[stream].data_ptr()
 
 
 class DeviceStatistics:
@@ -45,21 +61,26 @@ class DeviceStatistics:
 
     def _describe(self, tensor):
         device = tensor.device
-        if self._is_captured(device):
+        if self._is_captured(device) or self._is_freed(tensor):
             # A graph is being captured: what is queued now would become part of it.
-            return (_native.DEVICE_HOST, 0, 0, 0, None, 0, None)
+            return _NO_VALUES
         values = tensor.detach()
         if values.is_conj():
             values = values.resolve_conj()
         if values.is_neg():
             values = values.resolve_neg()
-        take = self._reduce(values)
         kind = _native.DEVICE_CUDA if device.type == "cuda" else _native.DEVICE_ACL
+        take = self._reduce(values, kind)
         if take is not None and not self._saves_bytes:
             return (kind, device.index or 0, values.data_ptr(), 0, None, 0, take)
         values = self._in_element_order(values)
         self._hold(values)
         return (kind, device.index or 0, values.data_ptr(), self._stream(device), None, 0, take)
+
+    @staticmethod
+    def _is_freed(tensor):
+        """Whether its memory was taken away, as sharding does between uses: its address is nothing but an offset then."""
+        return tensor.data_ptr() == tensor.storage_offset() * tensor.element_size()
 
     @staticmethod
     def _is_captured(device):
@@ -86,31 +107,42 @@ class DeviceStatistics:
 
     @staticmethod
     def _stream(device):
-        accelerator = getattr(torch, device.type)
-        stream = accelerator.current_stream(device)
+        stream = _current_stream(device)
         if device.type == "npu":
             stream.synchronize()  # its work is queued by a thread of its own, not by this one
         return getattr(stream, device.type + "_stream", 0)
 
-    def _reduce(self, values):
+    def _reduce(self, values, kind):
         """Queues max, min, mean and norm into a row; what takes the row's ticket, or None where the
         library works from the bytes."""
         if values.is_complex() or values.dtype == torch.bool or values.dim() == 0:
             return None
-        buffer = self._buffers.get(values.device)
+        device = values.device
+        buffer = self._buffers.get(device)
         if buffer is None:
-            buffer = self._buffers[values.device] = _Buffer(values.device)
+            buffer = self._buffers[device] = _Buffer(device)
         if len(buffer.tickets) == _ROWS:
             self._read(buffer)
-        row = buffer.next_row()
-        wide = values.to(buffer.rows.dtype)
-        torch.stack((wide.max(), wide.min(), wide.mean(), torch.linalg.vector_norm(wide)), out=row)
+        stream = _handle_of_stream(device)
+        if stream not in buffer.streams:
+            buffer.streams[stream] = _current_stream(device)
+        if kind == _native.DEVICE_CUDA and _native.reduce_on_device(
+                values, kind, device.index or 0, stream, buffer.next_address(), buffer.scratch_of(stream)):
+            return buffer.tickets.append
+        parts, counts = [], []
+        for block in blocks_of(values):
+            wide = block.to(buffer.rows.dtype)
+            parts.append((wide.max(), wide.min(), wide.mean(), torch.linalg.vector_norm(wide)))
+            counts.append(block.numel())
+        high, low, means, norms = zip(*parts)
+        torch.stack((largest(high), smallest(low), mean_of_blocks(means, counts), norm_of_blocks(norms)), out=buffer.next_row())
         return buffer.tickets.append
 
     @staticmethod
     def _read(buffer):
         if not buffer.tickets:
             return
+        wait_for_streams(buffer.streams, buffer.rows.device)
         for ticket, row in zip(buffer.tickets, buffer.rows[:len(buffer.tickets)].cpu().tolist()):
             _native.fill_statistics(ticket, *row)
         buffer.tickets.clear()

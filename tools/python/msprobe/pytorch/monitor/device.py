@@ -1,6 +1,9 @@
 """Statistics of tensors on an accelerator: reduced where they lie, one copy to the host per step."""
 import torch
 
+from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
+from msprobe.pytorch.device_streams import current_stream, handle_of_stream, wait_for_streams
+
 _ROWS = 4096
 _EPSILON = 1e-8
 
@@ -9,11 +12,36 @@ def _wide(values, dtype):
     return values.to(dtype) if values.dtype != dtype else values
 
 
+def _join(op, parts, counts):
+    """The number of a tensor, of what _measure() found in its blocks."""
+    if op in ("max", "amax"):
+        return largest(parts)
+    if op == "min":
+        return smallest(parts)
+    if op == "mean":
+        return mean_of_blocks(parts, counts)
+    if op == "norm":
+        return norm_of_blocks(parts)
+    if op == "rms":
+        return norm_of_blocks(parts) / sum(counts) ** 0.5
+    if op == "zeros":
+        return sum(parts) / sum(counts)
+    if op == "std":
+        means, variances = zip(*parts)
+        mean = mean_of_blocks(means, counts)
+        return mean_of_blocks([variance + (part - mean) ** 2 for part, variance in zip(means, variances)], counts).sqrt()
+    if op == "dynamic_range":
+        least, most = zip(*parts)
+        return torch.log2(largest(most)) - torch.log2(smallest(least))
+    return sum(parts)
+
+
 class _Buffer:
     def __init__(self, device, columns):
         self.dtype = torch.float64 if device.type == "cuda" else torch.float32
         self.rows = torch.full((_ROWS, columns), float("nan"), dtype=self.dtype, device=device)
         self.tickets = []
+        self.streams = {}   # by handle: those that have written rows since the last reading
 
 
 class DeviceStatistics:
@@ -31,25 +59,35 @@ class DeviceStatistics:
         self._buffers = {}
 
     def describe(self, tensor):
-        """For the extension: what takes the ticket of the tensor's row, or a copy on the host."""
+        """For the extension: what takes the ticket of the tensor's row, a copy on the host, or None where there is nothing to read."""
         with torch.no_grad():
             values = tensor.detach()
-            if (values.is_complex() or values.dtype == torch.bool or values.dim() == 0
-                    or (values.device.type == "cuda" and torch.cuda.is_current_stream_capturing())):
+            if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+                # A graph is being recorded: nothing has a value yet, and reading one would end the recording.
+                return None
+            if values.is_complex() or values.dtype == torch.bool or values.dim() == 0:
                 return values.cpu()
             buffer = self._buffers.get(values.device)
             if buffer is None:
                 buffer = self._buffers[values.device] = _Buffer(values.device, len(self._ops))
             if len(buffer.tickets) == _ROWS:
                 self._read(buffer)
-            wide = _wide(values, buffer.dtype)
-            numbers = [self._number(op, values, wide) for op in self._ops]
+            handle = handle_of_stream(values.device)
+            if handle not in buffer.streams:
+                buffer.streams[handle] = current_stream(values.device)
+            parts, counts = [], []
+            for block in blocks_of(values):
+                wide = _wide(block, buffer.dtype)
+                parts.append([self._measure(op, block, wide) for op in self._ops])
+                counts.append(block.numel())
+            numbers = [_join(op, list(of_op), counts) for op, of_op in zip(self._ops, zip(*parts))]
             torch.stack([number.to(buffer.dtype) for number in numbers],
                         out=buffer.rows[len(buffer.tickets)])
             return buffer.tickets.append
 
-    def _number(self, op, values, wide):
-        if op == "norm":
+    def _measure(self, op, values, wide):
+        """What _join() needs of a block: a number, or two."""
+        if op in ("norm", "rms"):
             return torch.linalg.vector_norm(wide)
         if op == "min":
             return wide.min()
@@ -58,26 +96,24 @@ class DeviceStatistics:
         if op == "mean":
             return wide.mean()
         if op == "zeros":
-            return (wide.abs() < self._epsilon).sum() / wide.numel()
+            return (wide.abs() < self._epsilon).sum()
         if op == "nans":
             return torch.isnan(values).sum()
         if op == "std":
-            return wide.std(unbiased=False)
-        if op == "rms":
-            return torch.linalg.vector_norm(wide) / wide.numel() ** 0.5
+            return wide.mean(), wide.var(unbiased=False)
         if op == "amax":
             return wide.abs().max()
         if op == "infs":
             return torch.isinf(values).sum()
         if op == "subnormals" and values.is_floating_point():
-            smallest = torch.finfo(values.dtype).tiny
-            return ((wide != 0) & (wide.abs() < smallest)).sum()
+            smallest_normal = torch.finfo(values.dtype).tiny
+            return ((wide != 0) & (wide.abs() < smallest_normal)).sum()
         if op == "dynamic_range":
             sizes = wide.abs()
             finite = torch.isfinite(sizes) & (sizes > 0)
             least = torch.where(finite, sizes, torch.full_like(sizes, float("inf"))).min()
-            largest = torch.where(finite, sizes, torch.zeros_like(sizes)).max()
-            return torch.log2(largest) - torch.log2(least)
+            most = torch.where(finite, sizes, torch.zeros_like(sizes)).max()
+            return least, most
         return torch.full((), float("nan"), device=wide.device)
 
     def flush(self):
@@ -88,5 +124,6 @@ class DeviceStatistics:
         if not buffer.tickets:
             return
         tickets, buffer.tickets = buffer.tickets, []
+        wait_for_streams(buffer.streams, buffer.rows.device)
         for ticket, row in zip(tickets, buffer.rows[:len(tickets)].cpu().tolist()):
             self._engine.fill(ticket, row)

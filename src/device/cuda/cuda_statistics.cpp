@@ -1,0 +1,143 @@
+#include "src/device/cuda/cuda_statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace msprobe::resources {
+extern const std::string_view kStatisticsPtx;  // statistics.ptx, see cmake/EmbedResources.cmake
+}
+
+namespace msprobe::device {
+namespace {
+
+constexpr uint64_t kThreads = 256;  // as in statistics.cu
+constexpr size_t kMostDims = 6;
+constexpr uint64_t kMostBlocks = 1024;
+constexpr uint64_t kElementsPerThread = 16;
+constexpr size_t kPartBytes = 5 * sizeof(double);
+constexpr size_t kCounterBytes = 64;
+static_assert(kStatisticsScratchBytes >= kCounterBytes + kMostBlocks * kPartBytes);
+
+// What the kernel calls a dtype; nothing for those it does not know.
+std::optional<int> KernelType(DType dtype) {
+  constexpr std::array kTypes = {DType::kFloat32,  DType::kFloat64,      DType::kFloat16,
+                                 DType::kBFloat16, DType::kFloat8E4M3FN, DType::kFloat8E5M2,
+                                 DType::kInt8,     DType::kUInt8,        DType::kInt16,
+                                 DType::kInt32,    DType::kInt64};
+  const auto* const found = std::find(kTypes.begin(), kTypes.end(), dtype);
+  if (found == kTypes.end()) {
+    return std::nullopt;
+  }
+  return static_cast<int>(found - kTypes.begin());
+}
+
+// As in statistics.cu. Strides are in elements.
+struct Layout {
+  std::array<uint64_t, kMostDims> sizes;
+  std::array<int64_t, kMostDims> strides;
+  int dims;
+};
+
+// The same elements in the order of memory, in as few dims as possible: of statistics the order is
+// of no importance. Nothing if too many dims are left.
+std::optional<Layout> InOrderOfMemory(const StatisticsRequest& request) {
+  struct Dim {
+    uint64_t size;
+    int64_t stride;
+  };
+  std::vector<Dim> dims;
+  int64_t row_major = 1;
+  for (size_t i = request.shape.size(); i-- > 0;) {
+    const int64_t stride = request.strides.empty() ? row_major : request.strides[i];
+    if (request.shape[i] != 1) {
+      dims.push_back({static_cast<uint64_t>(request.shape[i]), stride});
+    }
+    row_major *= request.shape[i];
+  }
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const Dim& left, const Dim& right) { return left.stride > right.stride; });
+  Layout layout = {};
+  for (const Dim& dim : dims) {
+    if (layout.dims > 0) {
+      const auto outer = static_cast<size_t>(layout.dims - 1);
+      if (layout.strides[outer] == dim.stride * static_cast<int64_t>(dim.size)) {
+        layout.sizes[outer] *= dim.size;
+        layout.strides[outer] = dim.stride;
+        continue;
+      }
+    }
+    if (static_cast<size_t>(layout.dims) == kMostDims) {
+      return std::nullopt;
+    }
+    layout.sizes[static_cast<size_t>(layout.dims)] = dim.size;
+    layout.strides[static_cast<size_t>(layout.dims)] = dim.stride;
+    ++layout.dims;
+  }
+  if (layout.dims == 0) {
+    layout.sizes[0] = 1;
+    layout.strides[0] = 1;
+    layout.dims = 1;
+  }
+  return layout;
+}
+
+}  // namespace
+
+const CudaStatistics::Kernel& CudaStatistics::KernelOf(const CudaApi& api, int32_t device) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = kernels_.try_emplace(device);
+  Kernel& kernel = entry->second;
+  if (is_new) {
+    const std::string text(resources::kStatisticsPtx);
+    void* module = nullptr;
+    kernel.status = MSPROBE_CUDA_CALL(api, cuModuleLoadData, &module, text.c_str());
+    if (kernel.status.ok()) {
+      kernel.status = MSPROBE_CUDA_CALL(api, cuModuleGetFunction, &kernel.function, module,
+                                        "msprobe_statistics");
+    }
+    if (!kernel.status.ok()) {
+      kernel.status = UnsupportedError(kernel.status.message());
+    }
+  }
+  return kernel;
+}
+
+Status CudaStatistics::Queue(const CudaApi& api, const StatisticsRequest& request) {
+  MSP_RETURN_IF_ERROR(api.Require(CudaFeature::kKernels));
+  std::optional<int> type = KernelType(request.dtype);
+  if (!type) {
+    return UnsupportedError(
+        fmt::format("there is no kernel for tensors of {}", DTypeName(request.dtype)));
+  }
+  std::optional<Layout> layout = InOrderOfMemory(request);
+  if (!layout) {
+    return UnsupportedError("the elements of the tensor lie in too many pieces for a kernel");
+  }
+  uint64_t elements = 1;
+  for (const int64_t size : request.shape) {
+    elements *= static_cast<uint64_t>(size);
+  }
+  if (elements == 0) {
+    return UsageError("a tensor without elements has no statistics");
+  }
+  const Kernel& kernel = KernelOf(api, request.device);
+  MSP_RETURN_IF_ERROR(kernel.status);
+  const uint64_t per_block = kThreads * kElementsPerThread;
+  const uint64_t blocks =
+      std::clamp<uint64_t>((elements + per_block - 1) / per_block, 1, kMostBlocks);
+  CudaAddress data = reinterpret_cast<CudaAddress>(request.source);
+  CudaAddress row = reinterpret_cast<CudaAddress>(request.row);
+  CudaAddress done = reinterpret_cast<CudaAddress>(request.scratch);
+  CudaAddress parts = done + kCounterBytes;
+  std::array<void*, 7> arguments = {&*type, &data, &*layout, &elements, &row, &parts, &done};
+  return MSPROBE_CUDA_CALL(api, cuLaunchKernel, kernel.function, static_cast<unsigned>(blocks), 1,
+                           1, static_cast<unsigned>(kThreads), 1, 1, 0, request.stream,
+                           arguments.data(), nullptr);
+}
+
+}  // namespace msprobe::device
