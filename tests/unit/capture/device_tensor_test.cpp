@@ -396,6 +396,32 @@ TEST(DeviceTensor, IsCopiedForTheMonitorBehindTheWorkThatProducesIt) {
   });
 }
 
+TEST(DeviceTensor, IsReducedWhereItLiesByAKernel) {
+  InAProcessWithDevices([] {
+    const Variable library("MSPROBE_CUDA_LIB", FAKE_CUDA);
+    const TensorOnDevice tensor({1, 7, -3, 5}, {2, 2});
+    const test_support::DeviceBytes row(4 * sizeof(double), 0);
+    const test_support::DeviceBytes scratch(MSPROBE_STATISTICS_SCRATCH_BYTES, 0);
+    const auto reduce = [&](int device, uint32_t flags) {
+      msprobe_tensor description = tensor.description();
+      description.device = device;
+      description.flags = flags;
+      return msprobe_reduce_on_device(&description, const_cast<void*>(row.address()),
+                                      const_cast<void*>(scratch.address()));
+    };
+    EXPECT_EQ(reduce(MSPROBE_DEVICE_CUDA, 0), MSPROBE_OK) << msprobe_last_error();
+    fake::SynchronizeAll();
+    std::vector<double> numbers(4);
+    std::memcpy(numbers.data(), fake::Inside(row.address(), row.size()), row.size());
+    EXPECT_THAT(numbers, ElementsAre(7, -3, 2.5, ::testing::DoubleEq(std::sqrt(84.0))));
+    // Nobody has a kernel for these, and the caller is told so.
+    EXPECT_EQ(reduce(MSPROBE_DEVICE_ACL, 0), MSPROBE_ERROR_DEVICE);
+    EXPECT_THAT(msprobe_last_error(), HasSubstr("no kernel for statistics"));
+    EXPECT_EQ(reduce(MSPROBE_DEVICE_CUDA, MSPROBE_TENSOR_NEGATED), MSPROBE_ERROR_DEVICE);
+    EXPECT_EQ(msprobe_reduce_on_device(nullptr, nullptr, nullptr), MSPROBE_ERROR_USAGE);
+  });
+}
+
 TEST(DeviceTensor, OfACallThatIsSentToACheckerArrivesWhole) {
   InAProcessWithDevices([] {
     const TemporaryFolder folder;

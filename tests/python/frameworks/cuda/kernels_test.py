@@ -2,13 +2,14 @@
 import math
 import os
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import harness  # noqa: E402
 import torch  # noqa: E402
 
-if torch.cuda.device_count() == 0:
+if not os.path.exists("/dev/nvidiactl"):
     print("there is no GPU: skipped")
     sys.exit(77)
 
@@ -108,9 +109,6 @@ class Kernels(harness.FrameworkCase):
             self.assertGreater(rates[1], 0)
             del tensor, other, view
         small = torch.ones(64, 64, device="cuda")
-        begin = torch.cuda.Event(enable_timing=True)
-        begin.record()
-        import time
         started = time.perf_counter()
         for _ in range(2000):
             self.reduce_without_waiting(small)
