@@ -50,6 +50,13 @@ std::vector<Flag> RecheckCommand::flags() {
        .group = Group::kMethod,
        .help = "What calls on 16-bit tensors may round their steps to: any is float32 or the type "
                "itself"},
+      {.name = "--factors",
+       .type = "NAME",
+       .fills = &factors_,
+       .values = {"any", "float32"},
+       .group = Group::kMethod,
+       .help = "What products of float32 tensors may round their factors to: any is float32, TF32 "
+               "or HF32"},
       OutputFolderFlag(options_.output, "Folder for a table with a row per call",
                        {"--output_path"}),
       FormatsFlag(options_.formats, {"csv", "xlsx"}, "csv"),
@@ -82,8 +89,10 @@ Result<ExitCode> RecheckCommand::Run(const Context& context) {
   if (!options_.output.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   }
-  options_.accumulation =
+  options_.precision.accumulation =
       accumulation_ == "any" ? recheck::Accumulation::kAny : recheck::Accumulation::kFloat32;
+  options_.precision.factors =
+      factors_ == "any" ? recheck::ProductFactors::kAny : recheck::ProductFactors::kFloat32;
   options_.forward = direction_ != "backward";
   options_.backward = direction_ != "forward";
   options_.quiet = context.quiet || answer_.json;

@@ -27,6 +27,7 @@ class RecheckCommand final : public Command {
   analysis::recheck::Options options_;
   std::string direction_ = "both";
   std::string accumulation_ = "any";
+  std::string factors_ = "any";
   AnswerFlags answer_;
 };
 

@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (const std::string& name : entries->calls()) {
     const msprobe::Result<recheck::CallVerdict> verdict =
-        recheck::RecheckCall(*entries, name, recheck::Accumulation::kAny, pool);
+        recheck::RecheckCall(*entries, name, recheck::Precision(), pool);
     if (verdict.ok() && verdict->verdict == recheck::Verdict::kBeyond &&
         verdict->worst() == nullptr) {
       std::abort();

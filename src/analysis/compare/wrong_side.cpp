@@ -18,7 +18,7 @@ std::string VerdictText(const recheck::CallVerdict& verdict) {
   switch (verdict.verdict) {
     case recheck::Verdict::kWithin:
       return "within its error bound" +
-             (verdict.rounds_every_step ? ", " + verdict.reason : std::string());
+             (verdict.is_less_exact ? ", " + verdict.reason : std::string());
     case recheck::Verdict::kNotCheckable:
       return fmt::format("not checkable ({})", base::Printable(verdict.reason));
     case recheck::Verdict::kBeyond:
@@ -72,7 +72,7 @@ recheck::CallVerdict RecheckSide(const std::filesystem::path& json, const std::s
     return unknown;
   }
   Result<recheck::CallVerdict> verdict =
-      recheck::RecheckCall(*entries, name, recheck::Accumulation::kAny, pool);
+      recheck::RecheckCall(*entries, name, recheck::Precision(), pool);
   if (!verdict.ok()) {
     unknown.reason = verdict.status().message();
     return unknown;

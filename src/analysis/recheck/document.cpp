@@ -111,13 +111,14 @@ Section BeyondSection(const Answer& answer) {
   return section;
 }
 
-// Calls that are as exact as 16-bit arithmetic allows, and less exact than sums in float32 are.
-Section RoundedSection(const Answer& answer) {
+// Calls that are as exact as 16-bit arithmetic, TF32 or HF32 allow, and less exact than sums in
+// float32 are.
+Section LessExactSection(const Answer& answer) {
   std::map<std::string, uint64_t> counts;
   for (const CheckedCall& call : answer.calls) {
-    if (call.verdict() == Verdict::kWithin && call.rounds_every_step()) {
+    if (call.verdict() == Verdict::kWithin && call.is_less_exact()) {
       for (const std::optional<CallVerdict>& side : call.sides) {
-        if (side && side->rounds_every_step) {
+        if (side && side->is_less_exact) {
           ++counts[side->operation + ", " + side->reason];
           break;
         }
@@ -191,8 +192,8 @@ report::Document MakeDocument(const Answer& answer) {
             : "That call is wrong given its own inputs: look at its kernel, its dtype and "
               "its flags.");
   }
-  if (answer.round_every_step > 0) {
-    document.sections.push_back(RoundedSection(answer));
+  if (answer.less_exact > 0) {
+    document.sections.push_back(LessExactSection(answer));
   }
   if (answer.not_checkable > 0) {
     document.sections.push_back(UncheckedSection(answer));

@@ -14,6 +14,8 @@ namespace {
 
 // The reference is computed in double, whose own rounding is far below that of other types.
 constexpr double kReferenceSlack = 1 + 0x1p-20;
+constexpr double kNearlyAsFar = 8;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::string ElementText(const Shape& shape, size_t index) {
   Shape place(shape.size());
@@ -39,6 +41,83 @@ double Wrapped(DType dtype, double value) {
   return rest;
 }
 
+// How one element stands.
+struct ElementStanding {
+  bool is_judged = false;
+  bool is_unknown = false;  // nothing is known about it
+  double ratio = 0;         // of how far it is off to its bound
+  // The same of its arithmetic alone, without what storing it costs.
+  double share = 0;
+  double wanted = 0;
+  double bound = 0;
+};
+
+class Yardstick {
+ public:
+  Yardstick(const CapturedTensor& captured, const Tensor& exact, const Rounding& rounding)
+      : found_(captured.value->value),
+        exact_(exact),
+        dtype_(captured.dtype),
+        is_float_(IsFloat(captured.dtype)),
+        format_(FormatOf(captured.dtype)),
+        largest_(std::min(format_.largest, rounding.working.largest)) {}
+
+  ElementStanding Of(size_t i) const {
+    ElementStanding element;
+    const double found = found_[i];
+    const double error = exact_.error_at(i) * kReferenceSlack;
+    double wanted = exact_.value[i];
+    if (!is_float_ && dtype_ != DType::kBool && std::isfinite(wanted)) {
+      if (std::fabs(wanted) >= 0x1p53) {
+        element.is_unknown = true;
+        return element;
+      }
+      wanted = Wrapped(dtype_, wanted);
+    }
+    if (!std::isfinite(error)) {
+      element.is_unknown = !std::isnan(wanted) || !std::isnan(found);
+      return element;
+    }
+    element.is_judged = true;
+    element.wanted = wanted;
+    double store = 0;
+    if (std::isnan(wanted) || std::isinf(wanted)) {
+      const bool agrees = std::isnan(wanted) ? std::isnan(found) : found == wanted;
+      element.ratio = agrees ? 0 : kInfinity;
+    } else {
+      // A result that is a number of the type is stored as it is.
+      if (is_float_ && !(exact_.error_at(i) == 0 && found == wanted)) {
+        store = format_.unit * (std::fabs(wanted) + error) + format_.tiny / 2;
+      }
+      const double bound = error + store;
+      const double off = std::fabs(found - wanted);
+      const bool may_overflow = is_float_ && std::fabs(wanted) + bound >= largest_;
+      if (std::isnan(found) || std::isinf(found)) {
+        element.ratio =
+            may_overflow && !std::isnan(found) && std::signbit(found) == std::signbit(wanted)
+                ? 0
+                : kInfinity;
+      } else {
+        element.ratio = off == 0 ? 0 : bound > 0 ? off / bound : kInfinity;
+        element.share = error > 0 ? std::max(0.0, off - store) / error : 0;
+      }
+    }
+    element.bound = error + store;
+    if (element.ratio == kInfinity) {
+      element.share = kInfinity;
+    }
+    return element;
+  }
+
+ private:
+  const std::vector<double>& found_;
+  const Tensor& exact_;
+  const DType dtype_;
+  const bool is_float_;
+  const FloatFormat format_;
+  const double largest_;
+};
+
 }  // namespace
 
 std::string_view VerdictName(Verdict verdict) {
@@ -55,66 +134,30 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
   }
   if (captured.value->shape != exact->shape) {
     judgement.verdict = Verdict::kBeyond;
-    judgement.ratio = std::numeric_limits<double>::infinity();
+    judgement.ratio = kInfinity;
     judgement.reason = fmt::format("its shape is {} instead of {}",
                                    ShapeText(captured.value->shape), ShapeText(exact->shape));
     return judgement;
   }
-  const bool is_float = IsFloat(captured.dtype);
-  const FloatFormat format = FormatOf(captured.dtype);
+  const Yardstick yardstick(captured, *exact, rounding);
   judgement.elements = exact->size();
   double worst = -1;
+  double largest_share = 0;
   for (size_t i = 0; i < exact->size(); ++i) {
-    const double found = captured.value->value[i];
-    double wanted = exact->value[i];
-    double bound = exact->error_at(i) * kReferenceSlack;
-    if (!is_float && captured.dtype != DType::kBool && std::isfinite(wanted)) {
-      if (std::fabs(wanted) >= 0x1p53) {
-        ++judgement.unjudged;
-        continue;
-      }
-      wanted = Wrapped(captured.dtype, wanted);
-    }
-    double ratio = 0;
-    if (!std::isfinite(bound)) {
-      if (!std::isnan(wanted) || !std::isnan(found)) {
-        ++judgement.unjudged;
-      }
-      continue;
-    }
-    if (std::isnan(wanted) || std::isinf(wanted)) {
-      const bool agrees = std::isnan(wanted) ? std::isnan(found) : found == wanted;
-      ratio = agrees ? 0 : std::numeric_limits<double>::infinity();
-    } else {
-      if (is_float) {
-        bound += format.unit * (std::fabs(wanted) + bound) + format.tiny / 2;
-        // A result that is a number of the type is stored as it is.
-        if (exact->error_at(i) == 0 && found == wanted) {
-          bound = 0;
-        }
-      }
-      const double off = std::fabs(found - wanted);
-      const double reach = std::fabs(wanted) + bound;
-      const bool may_overflow =
-          is_float && reach >= std::min(format.largest, rounding.working.largest);
-      if (std::isnan(found) || std::isinf(found)) {
-        ratio = may_overflow && !std::isnan(found) && std::signbit(found) == std::signbit(wanted)
-                    ? 0
-                    : std::numeric_limits<double>::infinity();
-      } else {
-        ratio = off == 0 ? 0 : bound > 0 ? off / bound : std::numeric_limits<double>::infinity();
-      }
-    }
-    if (ratio > 1) {
-      ++judgement.beyond;
-    }
-    if (ratio > worst) {
-      worst = ratio;
+    const ElementStanding element = yardstick.Of(i);
+    judgement.unjudged += element.is_unknown ? 1 : 0;
+    judgement.beyond += element.ratio > 1 ? 1 : 0;
+    largest_share = std::max(largest_share, element.share);
+    if (element.is_judged && element.ratio > worst) {
+      worst = element.ratio;
       judgement.element = ElementText(exact->shape, i);
-      judgement.captured = found;
-      judgement.exact = wanted;
-      judgement.bound = bound;
+      judgement.captured = captured.value->value[i];
+      judgement.exact = element.wanted;
+      judgement.bound = element.bound;
     }
+  }
+  for (size_t i = 0; judgement.beyond > 0 && i < exact->size(); ++i) {
+    judgement.nearly_as_far += yardstick.Of(i).share >= largest_share / kNearlyAsFar ? 1 : 0;
   }
   judgement.ratio = std::max(worst, 0.0);
   if (judgement.elements > 0 && judgement.unjudged == judgement.elements) {

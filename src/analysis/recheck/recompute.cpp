@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -180,6 +181,7 @@ CallVerdict ForwardWith(Call& call, const Request& asked, const Rounding& roundi
   }
   CallVerdict verdict;
   verdict.operation = asked.name;
+  verdict.has_products = arithmetic.has_products();
   if (results.size() > call.outputs().size()) {
     Judgement judgement;
     judgement.verdict = Verdict::kBeyond;
@@ -234,6 +236,7 @@ CallVerdict BackwardWith(Call& call, const Request& asked,
   }
   CallVerdict verdict;
   verdict.operation = asked.name;
+  verdict.has_products = arithmetic.has_products();
   for (const CapturedTensor& captured : outgoing) {
     verdict.tensors.push_back(BestOf(
         captured, Candidates(arithmetic, results, gradients, seeds, outgoing, captured), rounding));
@@ -242,42 +245,65 @@ CallVerdict BackwardWith(Call& call, const Request& asked,
   return verdict;
 }
 
-// Rounding of a 16-bit type that reaches every step reaches all elements of a tensor alike: where
-// of this many elements fewer than one in a hundred are off, it is not what happened.
+// Less exact arithmetic reaches all elements of a tensor alike: where of this many elements fewer
+// than one in a hundred are off, and one of them stands out, it is not what happened.
 constexpr uint64_t kManyElements = 1000;
 constexpr uint64_t kOneIn = 100;
 
-bool MayBeSteps(const CallVerdict& verdict) {
+bool ReachesAllAlike(const CallVerdict& verdict) {
   return std::none_of(verdict.tensors.begin(), verdict.tensors.end(), [](const Judgement& tensor) {
     return tensor.verdict == Verdict::kBeyond && tensor.elements >= kManyElements &&
-           tensor.beyond * kOneIn < tensor.elements;
+           std::max(tensor.beyond, tensor.nearly_as_far) * kOneIn < tensor.elements;
   });
 }
 
-// As if its steps were computed in float32, and where that does not explain a result of a 16-bit
-// type, as if each of them rounded to that type.
+// Arithmetic that is less exact than float32 and found in correct implementations, too.
+struct LessExact {
+  Rounding rounding;
+  std::string reason;  // "only if ..."
+};
+
+std::optional<LessExact> LessExactThan(const Rounding& rounding, const CallVerdict& verdict,
+                                       const Precision& precision) {
+  const Rounding steps = Rounding::Of(rounding.storage, true);
+  if (steps.unit != rounding.unit && precision.accumulation == Accumulation::kAny) {
+    return LessExact{
+        steps, fmt::format("only if its steps round to {}", GetDTypeInfo(rounding.storage).name)};
+  }
+  if (rounding.storage == DType::kFloat32 && verdict.has_products &&
+      precision.factors == ProductFactors::kAny) {
+    return LessExact{rounding.WithFactorsOf(kTf32),
+                     "only if its factors are rounded to TF32 or HF32"};
+  }
+  return std::nullopt;
+}
+
+// As if its steps were computed in float32, and where that does not explain a result, in less exact
+// arithmetic.
 template <typename With>
-CallVerdict WithEitherRounding(const Request& asked, DType storage, Accumulation accumulation,
+CallVerdict WithEitherRounding(const Request& asked, DType storage, const Precision& precision,
                                const With& with) {
-  const bool steps = asked.operation->rounds == Rounds::kSteps;
-  CallVerdict verdict = with(Rounding::Of(storage, steps));
-  const Rounding loose = Rounding::Of(storage, true);
-  if (verdict.verdict != Verdict::kBeyond || accumulation == Accumulation::kFloat32 || steps ||
-      loose.unit == Rounding::Of(storage, false).unit || !MayBeSteps(verdict)) {
+  const Rounding rounding = Rounding::Of(storage, asked.operation->rounds == Rounds::kSteps);
+  CallVerdict verdict = with(rounding);
+  if (verdict.verdict != Verdict::kBeyond || !ReachesAllAlike(verdict)) {
     return verdict;
   }
-  CallVerdict second = with(loose);
+  const std::optional<LessExact> less = LessExactThan(rounding, verdict, precision);
+  if (!less) {
+    return verdict;
+  }
+  CallVerdict second = with(less->rounding);
   if (second.verdict != Verdict::kWithin) {
     return verdict;
   }
-  second.rounds_every_step = true;
-  second.reason = fmt::format("only if its steps round to {}", GetDTypeInfo(storage).name);
+  second.is_less_exact = true;
+  second.reason = less->reason;
   return second;
 }
 
 }  // namespace
 
-CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulation,
+CallVerdict RecheckForward(const RecordedCall& recorded, const Precision& precision,
                            base::ThreadPool& pool) {
   const Request asked = RequestFor(recorded);
   if (!asked.problem.empty()) {
@@ -295,13 +321,13 @@ CallVerdict RecheckForward(const RecordedCall& recorded, Accumulation accumulati
     return NotCheckable(asked.name, "it has no tensor as output");
   }
   CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(call.outputs()), accumulation,
+      asked, StorageOf(call.outputs()), precision,
       [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
   verdict.unreadable = call.unreadable();
   return verdict;
 }
 
-CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulation,
+CallVerdict RecheckBackward(const RecordedCall& recorded, const Precision& precision,
                             base::ThreadPool& pool) {
   const Request asked = RequestFor(recorded);
   if (!asked.problem.empty()) {
@@ -324,7 +350,7 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, Accumulation accumulat
     return NotCheckable(asked.name, "no gradient goes out of it");
   }
   CallVerdict verdict =
-      WithEitherRounding(asked, StorageOf(outgoing), accumulation, [&](const Rounding& rounding) {
+      WithEitherRounding(asked, StorageOf(outgoing), precision, [&](const Rounding& rounding) {
         return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
       });
   verdict.unreadable = call.unreadable();

@@ -17,10 +17,12 @@ struct CallVerdict {
   double ratio = 0;                // of the worst tensor; 0 where nothing was judged
   std::vector<Judgement> tensors;  // in the order of the outputs
   std::string reason;              // not checkable, or a shape that is wrong: why
-  // It is within its bound only if its steps round to the 16-bit type of its tensors.
-  bool rounds_every_step = false;
-  std::string unreadable;  // a tensor file of it that could not be read, and why; empty: none
-  std::string operation;   // "linear"; empty when the operator is not known
+  // It is within its bound only if less exact arithmetic than float32 is allowed: `reason` tells
+  // which.
+  bool is_less_exact = false;
+  bool has_products = false;  // products of matrices are among what it computes
+  std::string unreadable;     // a tensor file of it that could not be read, and why; empty: none
+  std::string operation;      // "linear"; empty when the operator is not known
 
   // The tensor that decides: the one of the largest ratio. Null where nothing was judged.
   const Judgement* worst() const;
@@ -37,12 +39,12 @@ struct RecordedCall {
 };
 
 // Outputs of the forward call.
-CallVerdict RecheckForward(const RecordedCall& call, Accumulation accumulation,
+CallVerdict RecheckForward(const RecordedCall& call, const Precision& precision,
                            base::ThreadPool& pool);
 // Gradients that go out of the backward call, from those that come in and the forward call's
 // inputs; of a module also those of its parameters. Autograd's hooks see the gradients of the last
 // node of a call: each is held against the gradients of all steps of the call that have its shape.
-CallVerdict RecheckBackward(const RecordedCall& call, Accumulation accumulation,
+CallVerdict RecheckBackward(const RecordedCall& call, const Precision& precision,
                             base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::recheck

@@ -26,8 +26,8 @@ struct CheckedCall {
 
   // kUnknown where a side that is not beyond could not be checked.
   WrongSide wrong_side() const;
-  Verdict verdict() const;         // of the dump's side; with one side alone, of that
-  bool rounds_every_step() const;  // one of its sides
+  Verdict verdict() const;     // of the dump's side; with one side alone, of that
+  bool is_less_exact() const;  // one of its sides
   const CallVerdict& checked() const { return *(sides[0] ? sides[0] : sides[1]); }
 };
 
@@ -39,8 +39,8 @@ struct Answer {
   uint64_t within = 0;
   uint64_t beyond = 0;
   uint64_t not_checkable = 0;
-  uint64_t round_every_step = 0;  // within, but only if their steps round to a 16-bit type
-  uint64_t unreadable = 0;        // calls of which a tensor file could not be read
+  uint64_t less_exact = 0;  // within, but only in less exact arithmetic than float32
+  uint64_t unreadable = 0;  // calls of which a tensor file could not be read
   std::vector<std::string> warnings;
   std::vector<std::filesystem::path> files;
   uint64_t size_bytes = 0;

@@ -91,8 +91,8 @@ class RankCheck {
       for (size_t at = 0; at < sides.size(); ++at) {
         const Side& side = sides[at];
         if (side.entries && side.entries->Has(name)) {
-          Result<CallVerdict> verdict = RecheckCall(*side.entries, name, options_.accumulation,
-                                                    pool_, side.steps.OthersOf(*side.folder, name));
+          Result<CallVerdict> verdict = RecheckCall(*side.entries, name, options_.precision, pool_,
+                                                    side.steps.OthersOf(*side.folder, name));
           if (verdict.ok()) {
             call.sides[at] = *std::move(verdict);
           } else {
@@ -107,7 +107,7 @@ class RankCheck {
       switch (call.verdict()) {
         case Verdict::kWithin:
           ++answer_.within;
-          answer_.round_every_step += call.rounds_every_step() ? 1 : 0;
+          answer_.less_exact += call.is_less_exact() ? 1 : 0;
           break;
         case Verdict::kBeyond:
           ++answer_.beyond;
@@ -164,9 +164,9 @@ WrongSide CheckedCall::wrong_side() const {
                                                             : WrongSide::kUnknown;
 }
 
-bool CheckedCall::rounds_every_step() const {
+bool CheckedCall::is_less_exact() const {
   return std::any_of(sides.begin(), sides.end(), [](const std::optional<CallVerdict>& side) {
-    return side && side->rounds_every_step;
+    return side && side->is_less_exact;
   });
 }
 
@@ -187,7 +187,7 @@ Verdict CheckedCall::verdict() const {
 }
 
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
-                                Accumulation accumulation, base::ThreadPool& pool,
+                                const Precision& precision, base::ThreadPool& pool,
                                 const OtherCalls& others) {
   const dump::EntryName parsed = dump::ParseEntryName(name);
   RecordedCall call;
@@ -203,7 +203,7 @@ Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view nam
     call.forward = &forward;
   }
   if (parsed.direction == dump::Direction::kForward) {
-    return RecheckForward(call, accumulation, pool);
+    return RecheckForward(call, precision, pool);
   }
   MSP_ASSIGN_OR_RETURN(backward, entries.Read(name), std::string(name));
   call.backward = &backward;
@@ -217,7 +217,7 @@ Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view nam
       call.parameters_grad = &parameters_grad;
     }
   }
-  return RecheckBackward(call, accumulation, pool);
+  return RecheckBackward(call, precision, pool);
 }
 
 Result<Answer> Run(const Options& options) {

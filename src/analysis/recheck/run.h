@@ -18,7 +18,7 @@ Result<Answer> Run(const Options& options);
 // One call of one rank; the name's direction tells which half. `others`: communication and what
 // only the next step tells is not checkable without them.
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
-                                Accumulation accumulation, base::ThreadPool& pool,
+                                const Precision& precision, base::ThreadPool& pool,
                                 const OtherCalls& others = {});
 
 }  // namespace msprobe::analysis::recheck

@@ -186,11 +186,11 @@ Result<recheck::CallVerdict> Recheck(const CapturedCall& call, base::ThreadPool&
   }
   recorded.forward = &trees[0];
   if (!call.is_backward()) {
-    return recheck::RecheckForward(recorded, recheck::Accumulation::kAny, pool);
+    return recheck::RecheckForward(recorded, recheck::Precision(), pool);
   }
   recorded.backward = &trees[1];
   recorded.parameters_grad = trees.size() > 2 ? &trees[2] : nullptr;
-  return recheck::RecheckBackward(recorded, recheck::Accumulation::kAny, pool);
+  return recheck::RecheckBackward(recorded, recheck::Precision(), pool);
 }
 
 Status WriteDump(const CapturedCall& call, const std::filesystem::path& folder) {

@@ -173,12 +173,12 @@ Result<Answer> Run(const Options& options) {
   std::optional<CapturedCall> call;
   for (const std::string& name : place.names) {
     MSP_ASSIGN_OR_RETURN(CapturedCall half, ReadCall(place.entries, name), name);
-    MSP_ASSIGN_OR_RETURN(
-        recheck::CallVerdict verdict,
-        is_communication ? recheck::RecheckCall(place.entries, name, recheck::Accumulation::kAny,
-                                                pool, steps.OthersOf(place.folder, name))
-                         : Recheck(half, pool),
-        name);
+    MSP_ASSIGN_OR_RETURN(recheck::CallVerdict verdict,
+                         is_communication
+                             ? recheck::RecheckCall(place.entries, name, recheck::Precision(), pool,
+                                                    steps.OthersOf(place.folder, name))
+                             : Recheck(half, pool),
+                         name);
     if (!call || (answer.verdict.verdict != recheck::Verdict::kBeyond &&
                   verdict.verdict == recheck::Verdict::kBeyond)) {
       call = std::move(half);

@@ -1,9 +1,9 @@
 """Runs the sample inputs of PyTorch's own operator tests under capture, forward and backward, and can plant a fault into every operator on the way.
 
-usage: recheck_samples.py OUTPUT [--operators NAME,...] [--samples N] [--dtypes NAME,...] [--fault KIND]
+usage: recheck_samples.py OUTPUT [--operators NAME,...] [--samples N] [--dtypes NAME,...] [--fault KIND] [--device cpu|cuda] [--part I/N] [--tf32]
 
 The samples are PyTorch's installed `op_db`, used as data. OUTPUT becomes a dump; with --fault, OUTPUT.planted.json lists the calls whose results were
-changed.
+changed. --part takes every N-th operator, beginning with the I-th: parts run beside each other.
 """
 import argparse
 import functools
@@ -158,19 +158,19 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False)
     return torch.nn.functional._scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, False, is_causal)[0]
 
 
-def attention_samples(dtype):
+def attention_samples(dtype, device):
     """(arguments, named arguments) of calls."""
     for shape in ((2, 3, 5, 8), (4, 6, 16), (1, 2, 40, 32)):
         length = shape[-2]
-        for named in ({}, {"is_causal": True}, {"attn_mask": torch.rand(length, length).gt(0.3) | torch.eye(length).bool()},
-                      {"attn_mask": torch.randn(length, length, dtype=dtype)}):
-            yield [torch.randn(*shape, dtype=dtype, requires_grad=True) for _ in range(3)], named
+        for named in ({}, {"is_causal": True}, {"attn_mask": (torch.rand(length, length).gt(0.3) | torch.eye(length).bool()).to(device)},
+                      {"attn_mask": torch.randn(length, length).to(device, dtype)}):
+            yield [torch.randn(*shape).to(device, dtype).requires_grad_() for _ in range(3)], named
 
 
-def run_attention(debugger, dtypes):
+def run_attention(debugger, dtypes, device):
     """Not in op_db under the name that dumps have."""
     for dtype in dtypes:
-        for arguments, named in attention_samples(dtype):
+        for arguments, named in attention_samples(dtype, device):
             debugger.start()
             torch.nn.functional.scaled_dot_product_attention(*arguments, **named).float().sum().backward()
             debugger.stop()
@@ -183,9 +183,14 @@ def main():
     parser.add_argument("--samples", type=int, default=1000000)
     parser.add_argument("--dtypes", default="float32,float64,bfloat16,float16")
     parser.add_argument("--fault", choices=KINDS)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--part", default="0/1", metavar="I/N")
+    parser.add_argument("--tf32", action="store_true", help="let a GPU round the factors of float32 products")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = given.tf32
+    part, parts = map(int, given.part.split("/"))
     if not hasattr(torch.nn.functional, "scaled_dot_product_attention") and hasattr(torch.nn.functional, "_scaled_dot_product_attention"):
         torch.nn.functional.scaled_dot_product_attention = attention
     planting = Planting(given.fault) if given.fault else None
@@ -202,18 +207,16 @@ def main():
     debugger.stop()
     wanted = set(filter(None, given.operators.split(",")))
     count, raised = 0, {}
-    for info in op_db:
-        name = info.name.split(".")[-1]
-        if name in LEFT_OUT or (wanted and name not in wanted):
-            continue
+    chosen = [info for info in op_db if info.name.split(".")[-1] not in LEFT_OUT and (not wanted or info.name.split(".")[-1] in wanted)]
+    for info in chosen[part::parts]:
         for dtype in (getattr(torch, word) for word in given.dtypes.split(",")):
-            if not info.supports_dtype(dtype, "cpu"):
+            if not info.supports_dtype(dtype, given.device):
                 continue
-            gradients = not planting and info.supports_autograd and dtype in info.supported_backward_dtypes("cpu")
+            gradients = not planting and info.supports_autograd and dtype in info.supported_backward_dtypes(given.device)
             try:
-                samples = list(info.sample_inputs("cpu", dtype, requires_grad=gradients))
+                samples = list(info.sample_inputs(given.device, dtype, requires_grad=gradients))
             except Exception as error:  # samples that need what is not installed
-                raised[info.name] = str(error)
+                raised[f"{info.name} {dtype}"] = repr(error)
                 continue
             debugger.start()
             for sample in samples[::max(1, len(samples) // given.samples)][:given.samples]:
@@ -223,18 +226,20 @@ def main():
                     run(info, sample, gradients)
                     count += 1
                 except Exception as error:  # samples that PyTorch itself refuses
-                    raised[info.name] = str(error)
+                    raised[f"{info.name} {dtype}"] = repr(error)
                 if planting:
                     planting.is_on = False
             debugger.stop()
-    if not planting and (not wanted or "scaled_dot_product_attention" in wanted):
-        # In float16 it is not there on a CPU.
-        run_attention(debugger, [getattr(torch, word) for word in given.dtypes.split(",") if word != "float16"])
+    if not planting and part == 0 and (not wanted or "scaled_dot_product_attention" in wanted):
+        # In float16 it is not there on every CPU.
+        run_attention(debugger, [getattr(torch, word) for word in given.dtypes.split(",") if word != "float16" or given.device != "cpu"], given.device)
     debugger.step()
     if planting:
         with open(given.output + ".planted.json", "w", encoding="utf-8") as file:
             json.dump(planting.names(), file)
-    print(f"{count} samples, {len(raised)} operators raised")
+    with open(given.output + ".raised.json", "w", encoding="utf-8") as file:
+        json.dump(raised, file)
+    print(f"{count} samples, {len(raised)} operators and dtypes raised")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from recheck_samples import CHANGES, changed  # noqa: E402  pylint: disable=wron
 
 MSPROBE = os.environ["MSPROBE"]
 IS_WHOLE = os.environ.get("MSPROBE_RECHECK") == "whole"
-NETS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "bench", "recheck_devices.py")
+NETS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "bench", "recheck_nets.py")
 SAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recheck_samples.py")
 FREQUENT = ("add,sub,mul,div,exp,log,sigmoid,tanh,gelu,silu,relu,softmax,log_softmax,matmul,mm,bmm,addmm,linear,layer_norm,group_norm,sum,mean,cat,"
             "where,mse_loss,cross_entropy,embedding,pow,permute,pad,svd_lowrank,einsum,conv1d,conv2d,conv_transpose2d,max_pool2d,avg_pool2d,interpolate,sort,topk,gather,scatter_add,max,var,std,logsumexp,vector_norm,"
@@ -90,7 +90,7 @@ class Recheck(unittest.TestCase):
 
     def test_training_steps_are_within_their_bounds_and_a_wrong_step_of_the_optimizer_is_not(self):
         """A convolutional net with SGD, a GPT with AdamW and a BERT-like encoder with Adam."""
-        subprocess.run([sys.executable, NETS, "train", self.folder], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        subprocess.run([sys.executable, NETS, self.folder], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="1"))
         rows = self.recheck()
         self.assertEqual([name for name, row in rows.items() if row["Verdict"] == "beyond"], [])
         new_parameter = "Tensor.addcdiv_.0.forward"

@@ -106,6 +106,8 @@ class Arithmetic {
   // Null, with a reason.
   Value Fail(std::string reason) const;
   const std::string& problem() const { return problem_; }
+  // Whether a product of matrices is among what was computed.
+  bool has_products() const { return has_products_; }
 
   // Body over blocks of [0, count).
   void ForBlocks(size_t count, const std::function<void(size_t first, size_t end)>& body) const;
@@ -123,7 +125,9 @@ class Arithmetic {
   base::ThreadPool& pool_;
   const bool taping_;
   const uint64_t* const loaded_;
-  mutable std::string problem_;  // set by the thread that calls, never inside of blocks
+  // Set by the thread that calls, never inside of blocks.
+  mutable std::string problem_;
+  mutable bool has_products_ = false;
 };
 
 // The shape that both broadcast to; not `ok` where they do not fit.

@@ -1,7 +1,7 @@
 // Products of matrices. |fl(AB) - AB| <= gamma(n) |A||B| element by element for sums in any order,
 // fused or not (Higham, section 3.5); |A||B| is bounded by the norms of a row of A and a column of
 // B (Cauchy and Schwarz), which costs no second product and is larger by a factor of about pi / 2
-// for random numbers.
+// for random numbers. What rounding the factors first costs them adds to their errors.
 #include <algorithm>
 #include <cmath>
 
@@ -34,6 +34,19 @@ std::vector<double> LineNorms(const double* data, size_t lines, size_t depth, si
     square = std::sqrt(square);
   }
   return squares;
+}
+
+// Norms of the errors of a matrix's lines, to which rounding the factors adds.
+void AddRounding(const FloatFormat& format, const std::vector<double>& norms, size_t depth,
+                 std::vector<double>& errors) {
+  if (format.unit == 0) {
+    return;
+  }
+  errors.resize(norms.size());
+  const double tiny = format.tiny * std::sqrt(static_cast<double>(depth));
+  for (size_t i = 0; i < norms.size(); ++i) {
+    errors[i] += format.unit * (norms[i] + errors[i]) + tiny;
+  }
 }
 
 }  // namespace
@@ -77,6 +90,7 @@ Value Arithmetic::MatMul(const Value& a, const Value& b, bool transpose_a, bool 
   const double gamma = rounding_.Gamma(depth + more_terms);
   const double tiny = rounding_.working.tiny * static_cast<double>(depth);
   const size_t items = a->size() == 0 || b->size() == 0 ? 0 : places_a.size();  // else: zeros
+  has_products_ = has_products_ || items > 0;
   for (size_t item = 0; item < items; ++item) {
     const size_t at_a = static_cast<size_t>(places_a[item]) * rows * depth;
     const size_t at_b = static_cast<size_t>(places_b[item]) * columns * depth;
@@ -95,8 +109,10 @@ Value Arithmetic::MatMul(const Value& a, const Value& b, bool transpose_a, bool 
     };
     const std::vector<double> norm_a = norms(a->value, at_a, true);
     const std::vector<double> norm_b = norms(b->value, at_b, false);
-    const std::vector<double> error_a = norms(a->error, at_a, true);
-    const std::vector<double> error_b = norms(b->error, at_b, false);
+    std::vector<double> error_a = norms(a->error, at_a, true);
+    std::vector<double> error_b = norms(b->error, at_b, false);
+    AddRounding(rounding_.factors, norm_a, depth, error_a);
+    AddRounding(rounding_.factors, norm_b, depth, error_b);
     for (size_t i = 0; i < rows; ++i) {
       double* error = out->error.data() + item * matrix + i * columns;
       const double from_a = error_a.empty() ? 0 : error_a[i];

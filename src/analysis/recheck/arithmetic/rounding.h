@@ -21,6 +21,12 @@ namespace msprobe::analysis::recheck {
 using tensor::FloatFormat;
 using tensor::FormatOf;
 
+// TF32 keeps 10 bits of a float32 number's mantissa and all of its exponent (NVIDIA, A100 Tensor
+// Core GPU Architecture, 2020). Matrix units take a factor for one by leaving its other bits out,
+// which costs up to 2^-10 of it, twice of what rounding to nearest does. HF32 of Ascend keeps 11
+// bits: it is within the same bounds.
+inline constexpr FloatFormat kTf32 = {.unit = 0x1p-10, .tiny = 0x1p-136, .normal = 0x1p-126};
+
 bool IsFloat(DType dtype);
 
 // The arithmetic of one call.
@@ -32,9 +38,16 @@ struct Rounding {
   FloatFormat working;
   double unit = 0;            // of working; twice that of float64, which the reference has, too
   double function_units = 4;  // of exp, tanh, pow, ...: errors that libraries document, in units
+  // What products of matrices take their factors for: unit and tiny 0, for what they are.
+  FloatFormat factors;
 
   // "steps": every operation may round to the storage type (implementations out of several calls).
   static Rounding Of(DType storage, bool steps);
+  Rounding WithFactorsOf(const FloatFormat& format) const {
+    Rounding rounding = *this;
+    rounding.factors = format;
+    return rounding;
+  }
 
   // What a sum of so many terms is off by, relative to the sum of their magnitudes. Of sums that
   // round to a 16-bit type at every step, for which the worst case soon says nothing, it is the

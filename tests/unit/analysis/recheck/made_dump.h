@@ -64,7 +64,7 @@ class Ranks {
         ", \"" + name + "\": {\"input\": [" + incoming + "], \"output\": [" + outgoing + "]}";
   }
 
-  Answer Check() const {
+  Answer Check(const Precision& precision = {}) const {
     for (size_t rank = 0; rank < calls_.size(); ++rank) {
       folder_.Write(Place(rank) + "/dump.json",
                     "{\"task\": \"tensor\", \"data\": {" + calls_[rank] + "}}");
@@ -73,6 +73,7 @@ class Ranks {
     options.dump = folder_.path();
     options.threads = 1;
     options.quiet = true;
+    options.precision = precision;
     Result<Answer> answer = Run(options);
     EXPECT_TRUE(answer.ok()) << answer.status().message();
     return answer.ok() ? *std::move(answer) : Answer();
