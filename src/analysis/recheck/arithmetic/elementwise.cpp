@@ -333,7 +333,7 @@ Value Arithmetic::Map(const Value& x, const Function& f, const Function& derivat
   if (!derivative) {
     return out;
   }
-  return Finish(out, {x}, [this, x, derivative, allowed](const Value& gradient) {
+  return Finish(out, {x}, [this, x, f, derivative, allowed](const Value& gradient) {
     // f' of x: its own change over the error of x, and its rounding. Where it is the result itself
     // (exp, sigmoid), the stored one is used by some: the storage type's rounding.
     std::shared_ptr<Tensor> slope = NewTensor(x->shape, true);
@@ -343,6 +343,10 @@ Value Arithmetic::Map(const Value& x, const Function& f, const Function& derivat
         slope->value[i] = term.value;
         slope->error[i] =
             Units(allowed, term) + (allowed > 0 ? rounding_.Store(term.magnitude) : 0);
+        if (allowed > 0 &&
+            rounding_.MayOverflow([&] { return f(x->value[i]).value; }, term.value)) {
+          slope->error[i] = std::numeric_limits<double>::infinity();
+        }
         if (const double error = x->error_at(i); error > 0) {
           slope->error[i] +=
               1.05 * std::max(std::fabs(derivative(x->value[i] + error).value - term.value),
@@ -378,11 +382,14 @@ Value Arithmetic::Zip(const Value& a, const Value& b, const Function2& f, const 
   if (!by_a && !by_b) {
     return out;
   }
-  return Finish(out, {a, b}, [this, a, b, by_a, by_b, allowed](const Value& gradient) {
+  return Finish(out, {a, b}, [this, a, b, f, by_a, by_b, allowed](const Value& gradient) {
     const auto slope = [&](const Function2& by) -> Value {
       return Combine(*this, a, b, [&](double x, double ex, double y, double ey, double& error) {
         const Term term = by(x, y);
         error = Units(allowed, term) + (allowed > 0 ? rounding_.Store(term.magnitude) : 0);
+        if (allowed > 0 && rounding_.MayOverflow([&] { return f(x, y).value; }, term.value)) {
+          error = std::numeric_limits<double>::infinity();
+        }
         if (ex > 0) {
           error += std::fabs(by(x + ex, y).value - term.value) +
                    std::fabs(by(x - ex, y).value - term.value);

@@ -65,6 +65,16 @@ struct Rounding {
   double Step(double magnitude) const {
     return std::isfinite(magnitude) ? unit * std::fabs(magnitude) + working.tiny : 0.0;
   }
+  // Whether a derivative may come out infinite: some are stored, or made of the stored result of
+  // their function, which a type of small range may have no numbers for.
+  template <typename Result>
+  bool MayOverflow(const Result& result, double derivative) const {
+    constexpr double kWideRange = 0x1p100;
+    const auto is_beyond = [&](double number) {
+      return std::isfinite(number) && std::fabs(number) * (1 + 2 * stored.unit) >= stored.largest;
+    };
+    return stored.largest < kWideRange && (is_beyond(derivative) || is_beyond(result()));
+  }
   // What storing it costs.
   double Store(double magnitude) const {
     return std::isfinite(magnitude) ? stored.unit * std::fabs(magnitude) + stored.tiny : 0.0;

@@ -88,26 +88,59 @@ Value Along(const Shape& shape, size_t dim, std::vector<double> weights,
   return MakeValue(own, std::move(weights), std::move(errors));
 }
 
-Value Nearest(const Arithmetic& m, const Value& x, size_t dim, const Axis& axis, Mode mode) {
-  std::vector<int64_t> places;
-  std::vector<double> ones(static_cast<size_t>(axis.out), 1.0);
-  std::vector<double> errors(static_cast<size_t>(axis.out), 0.0);
-  bool is_free = false;
-  // What float holds of the scale exactly, it multiplies exactly, too.
-  const bool is_exact = static_cast<double>(static_cast<float>(axis.scale)) == axis.scale;
-  for (int64_t i = 0; i < axis.out; ++i) {
-    const double source = SourceOf(axis, i, mode);
-    places.push_back(std::clamp(static_cast<int64_t>(std::floor(source)), int64_t{0}, axis.in - 1));
-    const double slack = kCoordinateUnits * 0x1p-24 * (source + 1);
-    if (!is_exact && std::fabs(source - std::round(source)) <= slack && source > slack) {
-      errors[static_cast<size_t>(i)] = std::numeric_limits<double>::infinity();
-      is_free = true;
+// The nearest neighbours along all dims at once: gradients are sums over all of them in any order.
+Value Nearest(const Arithmetic& m, const Value& x, const std::vector<Axis>& axes, Mode mode) {
+  const size_t first = x->shape.size() - axes.size();
+  std::vector<int64_t> indices = {0};  // of the output's places within a plane
+  Shape shape(x->shape.begin(), x->shape.begin() + static_cast<std::ptrdiff_t>(first));
+  const int64_t planes = ElementCount(shape);
+  std::vector<Value> free;
+  for (size_t dim = 0; dim < axes.size(); ++dim) {
+    const Axis& axis = axes[dim];
+    shape.push_back(axis.out);
+    if (!m.Affords(shape)) {
+      return nullptr;
+    }
+    std::vector<double> errors(static_cast<size_t>(axis.out), 0.0);
+    std::vector<int64_t> places;
+    // What float holds of the scale exactly, it multiplies exactly, too.
+    const bool is_exact = static_cast<double>(static_cast<float>(axis.scale)) == axis.scale;
+    for (int64_t i = 0; i < axis.out; ++i) {
+      const double source = SourceOf(axis, i, mode);
+      places.push_back(
+          std::clamp(static_cast<int64_t>(std::floor(source)), int64_t{0}, axis.in - 1));
+      const double slack = kCoordinateUnits * 0x1p-24 * (source + 1);
+      if (!is_exact && std::fabs(source - std::round(source)) <= slack && source > slack) {
+        errors[static_cast<size_t>(i)] = std::numeric_limits<double>::infinity();
+      }
+    }
+    if (std::any_of(errors.begin(), errors.end(), [](double error) { return error > 0; })) {
+      free.push_back(Along(x->shape, first + dim,
+                           std::vector<double>(static_cast<size_t>(axis.out), 1.0),
+                           std::move(errors)));
+    }
+    std::vector<int64_t> further;
+    further.reserve(indices.size() * places.size());
+    for (const int64_t index : indices) {
+      for (const int64_t place : places) {
+        further.push_back(index * axis.in + place);
+      }
+    }
+    indices = std::move(further);
+  }
+  const int64_t plane = planes == 0 ? 0 : static_cast<int64_t>(x->size()) / planes;
+  std::vector<int64_t> all;
+  all.reserve(static_cast<size_t>(planes) * indices.size());
+  for (int64_t i = 0; i < planes; ++i) {
+    for (const int64_t index : indices) {
+      all.push_back(i * plane + index);
     }
   }
-  const Value taken = TakeAlong(m, x, dim, places);
-  return taken == nullptr || !is_free
-             ? taken
-             : m.Multiply(taken, Along(x->shape, dim, std::move(ones), std::move(errors)));
+  Value result = m.Take({x}, shape, std::move(all));
+  for (const Value& factor : free) {
+    result = m.Multiply(result, factor);
+  }
+  return result;
 }
 
 Value Weighted(const Arithmetic& m, const Value& x, size_t dim, const Axis& axis, Mode mode) {
@@ -246,11 +279,12 @@ Values Interpolate(Call& call, const Arithmetic& m) {
   if (*mode == Mode::kArea) {
     return {Area(call, m, x, axes)};
   }
+  if (*mode == Mode::kNearest || *mode == Mode::kNearestExact) {
+    return {Nearest(m, x, axes, *mode)};
+  }
   Value result = x;
   for (size_t i = dims; i-- > 0 && result != nullptr;) {
-    result = *mode == Mode::kNearest || *mode == Mode::kNearestExact
-                 ? Nearest(m, result, i + 2, axes[i], *mode)
-                 : Weighted(m, result, i + 2, axes[i], *mode);
+    result = Weighted(m, result, i + 2, axes[i], *mode);
   }
   return {result};
 }
