@@ -111,6 +111,12 @@ Section BeyondSection(const Answer& answer) {
   return section;
 }
 
+bool RoundsFactors(const CheckedCall& call) {
+  return call.verdict() == Verdict::kWithin &&
+         std::any_of(call.sides.begin(), call.sides.end(),
+                     [](const auto& side) { return side && side->rounds_factors; });
+}
+
 // Calls that are as exact as 16-bit arithmetic, TF32 or HF32 allow, and less exact than sums in
 // float32 are.
 Section LessExactSection(const Answer& answer) {
@@ -194,6 +200,11 @@ report::Document MakeDocument(const Answer& answer) {
   }
   if (answer.less_exact > 0) {
     document.sections.push_back(LessExactSection(answer));
+    if (std::any_of(answer.calls.begin(), answer.calls.end(), RoundsFactors)) {
+      document.next.emplace_back(
+          "Calls that need TF32 or HF32 are wrong if these are off on the device: "
+          "--factors float32 calls them so.");
+    }
   }
   if (answer.not_checkable > 0) {
     document.sections.push_back(UncheckedSection(answer));

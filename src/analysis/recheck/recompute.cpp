@@ -297,6 +297,7 @@ CallVerdict WithEitherRounding(const Request& asked, DType storage, const Precis
     return verdict;
   }
   second.is_less_exact = true;
+  second.rounds_factors = less->rounding.factors.unit > 0;
   second.reason = less->reason;
   return second;
 }

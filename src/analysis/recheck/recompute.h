@@ -20,9 +20,10 @@ struct CallVerdict {
   // It is within its bound only if less exact arithmetic than float32 is allowed: `reason` tells
   // which.
   bool is_less_exact = false;
-  bool has_products = false;  // products of matrices are among what it computes
-  std::string unreadable;     // a tensor file of it that could not be read, and why; empty: none
-  std::string operation;      // "linear"; empty when the operator is not known
+  bool rounds_factors = false;  // that is TF32 or HF32
+  bool has_products = false;    // products of matrices are among what it computes
+  std::string unreadable;       // a tensor file of it that could not be read, and why; empty: none
+  std::string operation;        // "linear"; empty when the operator is not known
 
   // The tensor that decides: the one of the largest ratio. Null where nothing was judged.
   const Judgement* worst() const;
