@@ -137,7 +137,8 @@ class Recheck(unittest.TestCase):
                         if wrong is not None and not is_rounding(wrong, true, incoming):
                             torch.save(wrong, file)
                             planted.append(name)
-                judged = self.recheck("--direction", "backward", sides=("bench", "dump"))
+                # Captured on a CPU, which has no TF32: its bounds are wide where the scores of attention are large.
+                judged = self.recheck("--direction", "backward", "--factors", "float32", sides=("bench", "dump"))
                 missed = [(name, judged[name]["Verdict"], judged[name]["Ratio"]) for name in planted if judged[name]["Verdict"] != "beyond"]
                 guilty = sum(judged[name]["Wrong Side"] == "bench" for name in planted)  # the second dump is the planted one
                 print(f"{kind} in a gradient: {len(planted) - len(missed)} of {len(planted)}, the wrong side told {guilty} times", missed[:20])
