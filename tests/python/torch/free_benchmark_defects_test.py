@@ -211,6 +211,31 @@ class Failures(Case):
         self.assertEqual(self.names(dump), ["Torch.exp.0.forward"])
 
 
+class Gradients(Case):
+    def test_of_a_call_under_autocast_are_computed_under_it_once_more_and_without_it_in_higher_precision(self):
+        dump = self.run_task("""
+            debugger.start()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                first, second = nn.Linear(8, 8), nn.Linear(8, 8)
+                y = second(first(torch.rand(4, 8)))  # a half and weights in float32
+            y.float().sum().backward()
+            debugger.stop(); debugger.step()
+            debugger._session.close()
+            assert debugger._session._checked == 1, debugger._session._checked
+            assert "the second run failed" not in debugger._session._attempts.skipped
+        """, pert_mode="improve_precision", fuzz_stage="backward", list=["linear.1"])
+        self.assertNotIn("is not checked", dump.output)
+
+    def test_what_is_made_of_nothing_has_none(self):
+        dump = self.run_task("""
+            debugger.start()
+            x = torch.full((3,), 2.0, requires_grad=True)
+            (x * torch.cat([x[:1], x[1:]])).sum().backward()
+            debugger.stop(); debugger.step()
+        """, pert_mode="no_change", fuzz_stage="backward", list=["full", "cat"])
+        self.assertNotIn("is not checked", dump.output)
+
+
 class Elements(unittest.TestCase):
     def test_an_element_that_cannot_be_compared_does_not_hide_those_behind_it(self):
         values.configure()

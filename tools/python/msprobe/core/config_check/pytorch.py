@@ -118,6 +118,8 @@ class Statistics:
         """Queues the four numbers on the device; the object that `finish` fills."""
         if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_quantized:
             return None
+        if hasattr(tensor, "untyped_storage") and tensor.untyped_storage().nbytes() == 0:
+            return None  # freed for now, as FSDP does: a kernel would read it all the same
         exact = torch.float64 if tensor.device.type == "cuda" else torch.float32
         parts = []
         for part in tensor.reshape(-1).split(_CHUNK):

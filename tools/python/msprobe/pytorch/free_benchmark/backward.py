@@ -4,6 +4,7 @@ import contextlib
 
 import torch
 
+from msprobe._free_benchmark.attempts import Skipped
 from msprobe._intercept.runtime import own_work
 from msprobe.pytorch.free_benchmark.calls import second_run
 from msprobe.pytorch.free_benchmark.perturbation import mapped
@@ -26,14 +27,18 @@ class Backward:
     def gradients(self, gradient):
         """(those of the inputs that need any, the same of changed inputs)"""
         call = self._call
+        if not any(map(_needs, call.args)):
+            raise Skipped("no argument by position is a tensor that needs a gradient")
         if not call.unchanged_since():
             return None
-        plain = self._of(call.args, call.kwargs, gradient.detach())
+        plain = self._of(call.args, call.kwargs, gradient.detach(), autocasts=True)
         with own_work():
             changed = self._changed(gradient.detach())
         if changed is None:
             return None
-        return plain, self._of(*changed)
+        # What was cast by hand, or brought to the CPU, is computed as it is.
+        by_hand = self._perturbation._mode in ("improve_precision", "to_cpu")
+        return plain, self._of(*changed, autocasts=not by_hand)
 
     def _changed(self, gradient):
         """(args, kwargs, gradient) as the mode wants them."""
@@ -59,8 +64,7 @@ class Backward:
                         break
         return tuple(args), kwargs, gradient
 
-    def _of(self, args, kwargs, gradient):
-        autocasts = self._perturbation._mode not in ("improve_precision", "to_cpu")
+    def _of(self, args, kwargs, gradient, autocasts):
         with second_run(self._call.state, autocasts, gradients=True):
             leaves = []
 

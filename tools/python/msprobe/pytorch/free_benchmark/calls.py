@@ -56,6 +56,11 @@ class RandomState:
             if hasattr(module, "get_rng_state"):
                 self._devices.append((module, device, module.get_rng_state(device)))
 
+    def device_moved(self):
+        """Whether a device has drawn random numbers since."""
+        return any(not torch.equal(state, module.get_rng_state(device))
+                   for module, device, state in self._devices)
+
     def put(self):
         torch.set_rng_state(self._host)
         for module, device, state in self._devices:
@@ -148,6 +153,10 @@ class Call:
         if not self.writes and _versions(self._tensors) != self._versions:
             _writers.add(self._function)
             raise Skipped("it writes into its arguments, which was not known before its first call")
+        if (self._settings.mode in ("improve_precision", "to_cpu") and not self._settings.compat and
+                self.state.device_moved()):
+            raise Skipped("it draws random numbers of the device, which are others on the CPU and in "
+                          "another dtype")
 
     def unchanged_since(self):
         """Whether the arguments still hold what the call was given."""

@@ -106,19 +106,23 @@ def _to_cpu(tensor):
 
 def _on_device(tensor, mode, ulps):
     """The rules of src/perturb/perturbation.h where the tensor lies."""
+    if tensor.numel() == 0:
+        return None
     if mode == "change_value":
         return _ends_swapped(tensor)
     size = tensor.abs()
-    noise = _NOISE[tensor.dtype]
-    if tensor.numel() == 0 or bool(size.max() < noise):
-        return None
-    if mode == "add_noise" and not ulps:
-        return torch.where(size > math.sqrt(noise), tensor + noise, tensor)
-    bits = tensor.contiguous().view(_BITS[tensor.dtype])
     tiny = torch.finfo(tensor.dtype).tiny
-    if ulps:
+    # Without the bit that negates a view lazily: bits are looked at.
+    bits = tensor.resolve_neg().contiguous().view(_BITS[tensor.dtype])
+    if mode == "add_noise" and ulps:
         moved = (bits + ulps).view(tensor.dtype)
-        return torch.where((size >= tiny) & torch.isfinite(moved) & torch.isfinite(tensor), moved, tensor)
+        movable = (size >= tiny) & torch.isfinite(moved) & torch.isfinite(tensor)
+        return torch.where(movable, moved, tensor) if bool(movable.any()) else None
+    noise = _NOISE[tensor.dtype]
+    if bool(size.max() < noise):
+        return None
+    if mode == "add_noise":
+        return torch.where(size > math.sqrt(noise), tensor + noise, tensor)
     return torch.where(size > tiny, (bits ^ 1).view(tensor.dtype), tensor)
 
 

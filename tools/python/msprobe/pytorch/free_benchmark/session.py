@@ -72,7 +72,8 @@ class FreeBenchmark(session.FreeBenchmark):
         dtype = getattr(first, "dtype", None)
         threshold = 0.0 if self._preheat is None else self._preheat.threshold(function, dtype)
         verdicts = self._comparison.by_ratio(result, perturbed, threshold)
-        if self._preheat is not None and verdicts and self._preheat.samples(function, dtype):
+        if (self._preheat is not None and verdicts and not call.state.device_moved() and
+                self._preheat.samples(function, dtype)):
             ratio = max((verdict.ratio for verdict in verdicts if isinstance(verdict.ratio, float)),
                         default=1.0)
             self._preheat.record(function, dtype, ratio, self._agrees(call, original, result),

@@ -63,7 +63,7 @@ class Rounding:
 def _on_device(tensor, seed):
     """The rule of src/perturb/stochastic_rounding.h where the tensor lies, with lots of its own."""
     generator = torch.Generator(tensor.device).manual_seed(seed)
-    bits = tensor.contiguous().view(_BITS[tensor.dtype])
+    bits = tensor.resolve_neg().contiguous().view(_BITS[tensor.dtype])
     lots = torch.randint(4, bits.shape, generator=generator, device=tensor.device, dtype=torch.int32)
     units = (lots == 1).to(bits.dtype) - (lots == 0).to(bits.dtype)
     size = tensor.abs()
