@@ -22,6 +22,11 @@ _PLAIN_NPU_FORMATS = (-1, 0, 1, 2, 27, 30)
 _NO_VALUES = (_native.DEVICE_HOST, 0, 0, 0, None, 0, None)
 
 
+def is_freed(tensor):
+    """Whether its memory was taken away, as sharding does between uses: its address is nothing but an offset then."""
+    return tensor.data_ptr() == tensor.storage_offset() * tensor.element_size()
+
+
 class _Buffer:
     def __init__(self, device):
         self.rows = torch.empty((_ROWS, 4), dtype=torch.float64 if device.type == "cuda"
@@ -61,7 +66,7 @@ class DeviceStatistics:
 
     def _describe(self, tensor):
         device = tensor.device
-        if self._is_captured(device) or self._is_freed(tensor):
+        if self._is_captured(device) or is_freed(tensor):
             # A graph is being captured: what is queued now would become part of it.
             return _NO_VALUES
         values = tensor.detach()
@@ -76,11 +81,6 @@ class DeviceStatistics:
         values = self._in_element_order(values)
         self._hold(values)
         return (kind, device.index or 0, values.data_ptr(), self._stream(device), None, 0, take)
-
-    @staticmethod
-    def _is_freed(tensor):
-        """Whether its memory was taken away, as sharding does between uses: its address is nothing but an offset then."""
-        return tensor.data_ptr() == tensor.storage_offset() * tensor.element_size()
 
     @staticmethod
     def _is_captured(device):

@@ -2,6 +2,7 @@
 import torch
 
 from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
+from msprobe.pytorch.device_statistics import is_freed
 from msprobe.pytorch.device_streams import current_stream, handle_of_stream, wait_for_streams
 
 _ROWS = 4096
@@ -64,6 +65,8 @@ class DeviceStatistics:
             values = tensor.detach()
             if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
                 # A graph is being recorded: nothing has a value yet, and reading one would end the recording.
+                return None
+            if is_freed(values):
                 return None
             if values.is_complex() or values.dtype == torch.bool or values.dim() == 0:
                 return values.cpu()
