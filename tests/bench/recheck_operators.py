@@ -53,6 +53,8 @@ def main():
     parser.add_argument("--timeout", type=float, default=600, help="seconds after which a process of samples is ended")
     parser.add_argument("--program", default="build/bin/msprobe")
     given = parser.parse_args()
+    if os.path.exists(given.output):
+        sys.exit(f"{given.output} exists: name a new folder")
     os.makedirs(given.output)
     began = time.monotonic()
     parts = range(given.processes)
