@@ -30,7 +30,11 @@ if KIND == "cuda" and torch.cuda.device_count() == 0:
     sys.exit(77)
 
 TRAIN = [sys.executable, os.path.join(HERE, "commands_train.py")]
-ENVIRONMENT = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="1", NO_COLOR="1", PYTHONWARNINGS="ignore")
+MSPROBE = os.path.abspath(harness.MSPROBE)
+# Processes run in folders of their own.
+PACKAGES = os.pathsep.join(map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))))
+ENVIRONMENT = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", OMP_NUM_THREADS="1", NO_COLOR="1", PYTHONWARNINGS="ignore",
+                   PYTHONPATH=PACKAGES)
 PROCESSES = threading.Semaphore(max(2, (os.cpu_count() or 2) - 2))
 CHECKS = {}
 
@@ -70,13 +74,13 @@ class Case(unittest.TestCase):
         """What it printed on stdout, and on stderr behind it."""
         with PROCESSES:
             run = subprocess.run([str(word) for word in words], cwd=self.folder, env=dict(ENVIRONMENT, **(environment or {})),
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=400, check=False)
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=200, check=False)
         told = run.stdout + run.stderr
         self.assertEqual(run.returncode, status, "%s\nends with %d:\n%s" % (" ".join(map(str, words)), run.returncode, told[-8000:]))
         return told
 
     def msprobe(self, *words, **options):
-        return self.run_process(harness.MSPROBE, *words, **options)
+        return self.run_process(MSPROBE, *words, **options)
 
     def job(self, *words):
         return self.run_process(sys.executable, os.path.join(HERE, "commands_jobs.py"), *words)
