@@ -110,32 +110,34 @@ def adam(model):
     return torch.optim.Adam(model.parameters(), lr=0.01, foreach=False)
 
 
+NETS = {"cnn": SmallCNN, "gpt": TinyGPT, "bert": Bert, "fused": FusedGPT, "wide": Wide}
+
+
 def nets(device="cpu", dtype=torch.float32, wanted=("cnn", "gpt", "bert")):
     """(model, optimizer, loss) of each net. Numbers are drawn on the CPU: they are the same on every device."""
-    def placed(model, tensor):
-        tensor = tensor.to(dtype) if tensor.is_floating_point() else tensor
-        return model.to(device=device, dtype=dtype), tensor.to(device)
+    models = {name: NETS[name]().to(device=device, dtype=dtype) for name in wanted}
     # Steps of Adam divide by roots that a 16-bit type has no numbers for.
     small = dtype in (torch.float16, torch.bfloat16)
+    optimizers = {"gpt": adamw, "bert": adam, "fused": adamw}
+    losses = {}
     if "cnn" in wanted:
-        classes = torch.randint(0, 10, (4,)).to(device)
-        cnn, images = placed(SmallCNN(), torch.randn(4, 3, 8, 8))
-        yield cnn, sgd(cnn), lambda: F.nll_loss(cnn(images), classes)
+        images, classes = torch.randn(4, 3, 8, 8).to(device, dtype), torch.randint(0, 10, (4,)).to(device)
+        losses["cnn"] = lambda: F.nll_loss(models["cnn"](images), classes)
     if "gpt" in wanted:
-        gpt, ids = placed(TinyGPT(), torch.randint(0, 32, (2, 9)))
-        yield gpt, sgd(gpt) if small else adamw(gpt), lambda: F.cross_entropy(gpt(ids[:, :-1]).reshape(-1, 32), ids[:, 1:].reshape(-1))
+        ids = torch.randint(0, 32, (2, 9)).to(device)
+        losses["gpt"] = lambda: F.cross_entropy(models["gpt"](ids[:, :-1]).reshape(-1, 32), ids[:, 1:].reshape(-1))
     if "bert" in wanted:
-        sentences = torch.randint(1, 40, (6, 10))
+        sentences = torch.randint(1, 40, (6, 10)).to(device)
         sentences[:3, 7:] = 0
-        bert, sentences = placed(Bert(), sentences)
-        yield bert, sgd(bert) if small else adam(bert), lambda: F.cross_entropy(bert(sentences), torch.arange(6, device=device) % 3)
+        losses["bert"] = lambda: F.cross_entropy(models["bert"](sentences), torch.arange(6, device=device) % 3)
     if "fused" in wanted:
-        fused, words = placed(FusedGPT(), torch.randint(0, 64, (2, 65)))
-        yield fused, sgd(fused) if small else adamw(fused), lambda: F.cross_entropy(fused(words[:, :-1]).reshape(-1, 64), words[:, 1:].reshape(-1))
+        words = torch.randint(0, 64, (2, 65)).to(device)
+        losses["fused"] = lambda: F.cross_entropy(models["fused"](words[:, :-1]).reshape(-1, 64), words[:, 1:].reshape(-1))
     if "wide" in wanted:
-        kinds = torch.randint(0, 10, (4,)).to(device)
-        wide, pictures = placed(Wide(), torch.randn(4, 8, 16, 16))
-        yield wide, sgd(wide), lambda: F.cross_entropy(wide(pictures), kinds)
+        pictures, kinds = torch.randn(4, 8, 16, 16).to(device, dtype), torch.randint(0, 10, (4,)).to(device)
+        losses["wide"] = lambda: F.cross_entropy(models["wide"](pictures), kinds)
+    for name, model in models.items():
+        yield model, (sgd if small else optimizers.get(name, sgd))(model), losses[name]
 
 
 @contextlib.contextmanager

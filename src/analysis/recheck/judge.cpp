@@ -46,8 +46,6 @@ struct ElementStanding {
   bool is_judged = false;
   bool is_unknown = false;  // nothing is known about it
   double ratio = 0;         // of how far it is off to its bound
-  // The same of its arithmetic alone, without what storing it costs.
-  double share = 0;
   double wanted = 0;
   double bound = 0;
 };
@@ -80,16 +78,16 @@ class Yardstick {
     }
     element.is_judged = true;
     element.wanted = wanted;
-    double store = 0;
+    element.bound = error;
     if (std::isnan(wanted) || std::isinf(wanted)) {
       const bool agrees = std::isnan(wanted) ? std::isnan(found) : found == wanted;
       element.ratio = agrees ? 0 : kInfinity;
     } else {
       // A result that is a number of the type is stored as it is.
       if (is_float_ && !(exact_.error_at(i) == 0 && found == wanted)) {
-        store = format_.unit * (std::fabs(wanted) + error) + format_.tiny / 2;
+        element.bound += format_.unit * (std::fabs(wanted) + error) + format_.tiny / 2;
       }
-      const double bound = error + store;
+      const double bound = element.bound;
       const double off = std::fabs(found - wanted);
       const bool may_overflow = is_float_ && std::fabs(wanted) + bound >= largest_;
       if (std::isnan(found) || std::isinf(found)) {
@@ -99,12 +97,7 @@ class Yardstick {
                 : kInfinity;
       } else {
         element.ratio = off == 0 ? 0 : bound > 0 ? off / bound : kInfinity;
-        element.share = error > 0 ? std::max(0.0, off - store) / error : 0;
       }
-    }
-    element.bound = error + store;
-    if (element.ratio == kInfinity) {
-      element.share = kInfinity;
     }
     return element;
   }
@@ -142,12 +135,10 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
   const Yardstick yardstick(captured, *exact, rounding);
   judgement.elements = exact->size();
   double worst = -1;
-  double largest_share = 0;
   for (size_t i = 0; i < exact->size(); ++i) {
     const ElementStanding element = yardstick.Of(i);
     judgement.unjudged += element.is_unknown ? 1 : 0;
     judgement.beyond += element.ratio > 1 ? 1 : 0;
-    largest_share = std::max(largest_share, element.share);
     if (element.is_judged && element.ratio > worst) {
       worst = element.ratio;
       judgement.element = ElementText(exact->shape, i);
@@ -157,7 +148,7 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
     }
   }
   for (size_t i = 0; judgement.beyond > 0 && i < exact->size(); ++i) {
-    judgement.nearly_as_far += yardstick.Of(i).share >= largest_share / kNearlyAsFar ? 1 : 0;
+    judgement.nearly_as_far += yardstick.Of(i).ratio >= worst / kNearlyAsFar ? 1 : 0;
   }
   judgement.ratio = std::max(worst, 0.0);
   if (judgement.elements > 0 && judgement.unjudged == judgement.elements) {

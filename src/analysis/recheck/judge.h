@@ -26,8 +26,8 @@ struct Judgement {
   double bound = 0;
   uint64_t elements = 0;
   uint64_t beyond = 0;  // elements beyond their bounds
-  // Where one is: elements whose arithmetic is an eighth as far off at least as that of the worst
-  // one, both as parts of their bounds. Of a million normally distributed errors, every second one.
+  // Where one is: elements of an eighth of the largest ratio at least. Of a million normally
+  // distributed errors it is every second one.
   uint64_t nearly_as_far = 0;
   uint64_t unjudged = 0;  // elements about which nothing is known
   std::string reason;     // not checkable: why
