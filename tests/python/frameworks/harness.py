@@ -254,7 +254,10 @@ class TrainingCase(FrameworkCase):
 
     def check_observed(self, observers, run):
         """There is a result to every observer."""
-        if "dump:" in observers and "debug" not in observers and "overflow_check" not in observers:
+        if "structure" in observers:
+            with open(os.path.join(run.dump(), "construct.json"), encoding="utf-8") as file:
+                self.assertGreater(len(json.load(file)), 1, observers + run.output)
+        elif "dump:" in observers and "debug" not in observers and "overflow_check" not in observers:
             self.assertGreater(len(run.data()), 1, observers + run.output)
         if "monitor" in observers:
             self.assertTrue(glob.glob(os.path.join(run.folder, "monitor", "**", "*.csv"), recursive=True),

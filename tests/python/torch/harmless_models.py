@@ -52,7 +52,7 @@ class CausalAttention(nn.Module):
         q, k, v = self.c_attn(x).split(width, dim=2)
         q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in (q, k, v))
         scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
-        mask = torch.tril(torch.ones(length, length, dtype=torch.bool))
+        mask = torch.tril(torch.ones(length, length, dtype=torch.bool, device=x.device))
         weights = self.dropout(F.softmax(scores.masked_fill(~mask, float("-inf")), dim=-1))
         return self.c_proj((weights @ v).transpose(1, 2).contiguous().view(batch, length, width))
 
@@ -83,7 +83,7 @@ class Gpt(nn.Module):
         self.lm_head.weight = self.wte.weight
 
     def forward(self, ids):
-        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1], device=ids.device))
         for block in self.blocks:
             if self.reentrant is None:
                 x = block(x)

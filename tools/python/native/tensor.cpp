@@ -248,6 +248,11 @@ Ref HeldTensor(PyObject* tensor) {
   return held;
 }
 
+bool MayWrap(ValueLocation location, const Fields& fields) {
+  return location == ValueLocation::kDevice ||
+         (location == ValueLocation::kHost && fields.tensor.data == nullptr);
+}
+
 // A tensor of another framework; false with a Python error when it cannot be described.
 bool ReadOtherTensor(PyObject* tensor, Fields* out) {
   const State& state = Global();
@@ -301,9 +306,7 @@ void PutHeld(msprobe_entry* entry, std::string_view name, PyObject* tensor, int 
   fields.tensor.requires_grad = requires_grad ? 1 : 0;
   const ValueLocation location = FindValues(tensor, &fields);
   if (location == ValueLocation::kHost) ReadAddress(tensor, &fields);
-  const bool may_wrap = location == ValueLocation::kDevice ||
-                        (location == ValueLocation::kHost && fields.tensor.data == nullptr);
-  if (may_wrap && depth < kDeepestWrapper) {
+  if (MayWrap(location, fields) && depth < kDeepestWrapper) {
     if (const Ref held = HeldTensor(tensor)) {
       PutHeld(entry, name, held.get(), depth + 1, requires_grad);
       return;
@@ -394,16 +397,24 @@ void PutOtherTensor(msprobe_entry* entry, std::string_view name, PyObject* tenso
 
 namespace {
 
-// False with a Python error.
+// What a wrapper holds is described in its place. False with a Python error.
 bool DescribeAny(PyObject* tensor, Fields* fields, bool* on_device) {
   if (KindOf(tensor) == Kind::kOtherTensor) return ReadOtherTensor(tensor, fields);
-  const Ref dtype = Attribute(tensor, Known().dtype);
-  if (!dtype) return false;
-  ReadDescription(tensor, DtypeOf(dtype.get()), fields);
-  const ValueLocation location = FindValues(tensor, fields);
-  if (location == ValueLocation::kHost) ReadAddress(tensor, fields);
-  *on_device = location == ValueLocation::kDevice;
-  return true;
+  for (int depth = 0;; ++depth) {
+    fields->tensor = {};
+    const Ref dtype = Attribute(tensor, Known().dtype);
+    if (!dtype) return false;
+    ReadDescription(tensor, DtypeOf(dtype.get()), fields);
+    const ValueLocation location = FindValues(tensor, fields);
+    if (location == ValueLocation::kHost) ReadAddress(tensor, fields);
+    Ref held = depth < kDeepestWrapper && MayWrap(location, *fields) ? HeldTensor(tensor) : Ref();
+    if (!held) {
+      *on_device = location == ValueLocation::kDevice;
+      return true;
+    }
+    fields->holder = std::move(held);
+    tensor = fields->holder.get();
+  }
 }
 
 }  // namespace

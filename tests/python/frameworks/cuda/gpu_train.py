@@ -179,7 +179,7 @@ def fused_optimizer_under_a_scaler(run):
 
 
 def main(name, *arguments):
-    FEATURES[name](Run(), *arguments)
+    FEATURES[name](Run(makes_on_device=name != "copied_from_pinned_memory"), *arguments)
 
 
 main(*sys.argv[1:])

@@ -124,7 +124,7 @@ def flex_attention(run, how):
     mask = create_block_mask(causal, None, None, 6, 6, device=DEVICE)
     if how != "eager":
         attend = torch.compile(attend, backend=how)
-    infer(run, Model(lambda: Attention(lambda q, k, v: attend(q, k, v, score_mod=near, block_mask=mask))))
+    infer(run, Model(lambda: Attention(lambda q, k, v: attend(q, k, v, score_mod=near, block_mask=mask), heads=1)))
 
 
 @feature

@@ -6,6 +6,11 @@ from msprobe._intercept.slots import Slot
 from msprobe._intercept.runtime import report
 
 
+# What a batch of messages names as the operation of each. The module that runs the batch asks which of the two it is by identity with its
+# own name for the function, to tell destination from source: that name stays the function.
+_IN_BATCHES = ("isend", "irecv")
+
+
 class StandIn:
     """Stands for one function while somebody looks. It is equal to the function: PyTorch compares
     them by that. `recorder` is called in its place; observers have begin(name, args, kwargs), which
@@ -17,7 +22,8 @@ class StandIn:
         self._function = function
         self._name = name
         self._slots = [Slot(holder, name, self) for holder in holders
-                       if getattr(holder, name, None) is function]
+                       if getattr(holder, name, None) is function
+                       and not (name in _IN_BATCHES and holder.__name__.endswith(".distributed_c10d"))]
         self._recorder = None
         self._observers = ()
         self.__name__ = name
@@ -73,6 +79,8 @@ class StandIn:
             slot.take()
 
     def __call__(self, *args, **kwargs):
+        if self._name == "isend" and "group_src" in kwargs:   # a batch did not take this object for the function
+            kwargs["group_dst"] = kwargs.pop("group_src")
         function = self._recorder or self._function
         if not self._observers or runtime.is_traced():
             return function(*args, **kwargs)

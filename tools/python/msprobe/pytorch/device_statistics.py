@@ -3,8 +3,8 @@
 No call here waits for the device: results go into rows of one buffer per device, which is copied
 once per flush. On CUDA a kernel of the capture library reduces a tensor in one pass; where there is
 none for it, and on other devices, the framework's own functions do. What is saved or checksummed is
-copied by the capture library, behind the stream that produced it; those tensors are held until it
-says so.
+copied by the capture library, behind the stream that produced it and before whatever that stream does
+next: no tensor has to be held meanwhile.
 """
 import sys
 
@@ -12,25 +12,27 @@ import torch
 
 from msprobe import _native
 from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
-from msprobe.pytorch.device_streams import current_stream as _current_stream, handle_of_stream as _handle_of_stream, wait_for_streams
+from msprobe.pytorch.device_streams import (
+    current_stream as _current_stream, handle_of_stream as _handle_of_stream, made_aside, wait_for_streams)
 
 _ROWS = 4096
-# Tensors on their way to the host are held up to here: a step must not keep all of them alive.
-_MAX_HELD_BYTES = 256 * 2**20
 # Storage formats of Ascend whose bytes lie in the order of the elements.
 _PLAIN_NPU_FORMATS = (-1, 0, 1, 2, 27, 30)
 _NO_VALUES = (_native.DEVICE_HOST, 0, 0, 0, None, 0, None)
 
 
-def is_freed(tensor):
-    """Whether its memory was taken away, as sharding does between uses: its address is nothing but an offset then."""
-    return tensor.data_ptr() == tensor.storage_offset() * tensor.element_size()
+def has_memory(tensor):
+    """Not where it was taken away, as sharding does between uses: an address is nothing but an offset then. Nor has a tracer's stand-in any."""
+    try:
+        return tensor.data_ptr() != tensor.storage_offset() * tensor.element_size()
+    except RuntimeError:
+        return False
 
 
 class _Buffer:
     def __init__(self, device):
-        self.rows = torch.empty((_ROWS, 4), dtype=torch.float64 if device.type == "cuda"
-                                else torch.float32, device=device)
+        dtype = torch.float64 if device.type == "cuda" else torch.float32
+        self.rows = made_aside(lambda: torch.zeros((_ROWS, 4), dtype=dtype, device=device))
         self.address = self.rows.data_ptr()
         self.tickets = []
         self.streams = {}   # by handle: those that have written rows since the last reading
@@ -44,7 +46,8 @@ class _Buffer:
 
     def scratch_of(self, stream):
         if stream not in self.scratch:
-            self.scratch[stream] = torch.zeros(_native.STATISTICS_SCRATCH_BYTES, dtype=torch.uint8, device=self.rows.device)
+            self.scratch[stream] = made_aside(
+                lambda: torch.zeros(_native.STATISTICS_SCRATCH_BYTES, dtype=torch.uint8, device=self.rows.device))
         return self.scratch[stream].data_ptr()
 
 
@@ -52,8 +55,7 @@ class DeviceStatistics:
     def __init__(self, saves_bytes):
         self._saves_bytes = saves_bytes
         self._buffers = {}
-        self._held = []
-        self._held_bytes = 0
+        self._copies = False   # whether some may be under way
 
     def describe(self, tensor):
         """For the extension: (kind, index, address, stream, strides, flags, take_ticket)."""
@@ -66,7 +68,7 @@ class DeviceStatistics:
 
     def _describe(self, tensor):
         device = tensor.device
-        if self._is_captured(device) or is_freed(tensor):
+        if self._is_captured(device) or not has_memory(tensor):
             # A graph is being captured: what is queued now would become part of it.
             return _NO_VALUES
         values = tensor.detach()
@@ -79,7 +81,7 @@ class DeviceStatistics:
         if take is not None and not self._saves_bytes:
             return (kind, device.index or 0, values.data_ptr(), 0, None, 0, take)
         values = self._in_element_order(values)
-        self._hold(values)
+        self._copies = True
         return (kind, device.index or 0, values.data_ptr(), self._stream(device), None, 0, take)
 
     @staticmethod
@@ -93,17 +95,6 @@ class DeviceStatistics:
             if npu is not None and npu.get_npu_format(values) not in _PLAIN_NPU_FORMATS:
                 values = npu.npu_format_cast(values, 2)
         return values.contiguous()
-
-    def _hold(self, values):
-        self._held.append(values)
-        self._held_bytes += values.numel() * values.element_size()
-        if self._held_bytes > _MAX_HELD_BYTES:
-            self._let_go()
-
-    def _let_go(self):
-        _native.device_wait()
-        self._held.clear()
-        self._held_bytes = 0
 
     @staticmethod
     def _stream(device):
@@ -154,5 +145,6 @@ class DeviceStatistics:
                 self._read(buffer)
         finally:
             _native.inside(before)
-        if self._held:
-            self._let_go()
+        if self._copies:
+            _native.device_wait()
+            self._copies = False

@@ -1,4 +1,6 @@
 """Streams of an accelerator, whichever it is."""
+import threading
+
 import torch
 
 
@@ -22,3 +24,20 @@ def wait_for_streams(streams, device):
         if handle != current and stream is not None:
             current_stream(device).wait_stream(stream)
     streams.clear()
+
+
+def made_aside(make):
+    """A tensor for as long as a capture: made by a thread of its own, because this one may be in a mode (inference, a pool of memory that
+    belongs to a graph) which that tensor must not belong to. It can be used on every stream."""
+    made = []
+
+    def run():
+        made.append(make())
+        stream = current_stream(made[0].device)
+        if stream is not None:
+            stream.synchronize()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    return made[0]

@@ -10,7 +10,7 @@ from msprobe.core.config_check import notice
 from msprobe.core.config_check.calls import CallsOfOne
 from msprobe.core.config_check.features import KEYS
 from msprobe.pytorch import distributed, values
-from msprobe.pytorch.device_statistics import is_freed
+from msprobe.pytorch.device_statistics import has_memory
 
 _FUNCTIONS = ("rand", "randint", "randn", "rand_like", "randint_like", "randn_like", "manual_seed")
 _METHODS = ("exponential_", "geometric_", "log_normal_", "cauchy_")
@@ -119,7 +119,7 @@ class Statistics:
         """Queues the four numbers on the device; the object that `finish` fills."""
         if tensor.numel() == 0 or tensor.layout is not torch.strided or tensor.is_quantized:
             return None
-        if is_freed(tensor):
+        if not has_memory(tensor):
             return None
         exact = torch.float64 if tensor.device.type == "cuda" else torch.float32
         parts = []

@@ -2,8 +2,8 @@
 import torch
 
 from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
-from msprobe.pytorch.device_statistics import is_freed
-from msprobe.pytorch.device_streams import current_stream, handle_of_stream, wait_for_streams
+from msprobe.pytorch.device_statistics import has_memory
+from msprobe.pytorch.device_streams import current_stream, handle_of_stream, made_aside, wait_for_streams
 
 _ROWS = 4096
 _EPSILON = 1e-8
@@ -40,7 +40,7 @@ def _join(op, parts, counts):
 class _Buffer:
     def __init__(self, device, columns):
         self.dtype = torch.float64 if device.type == "cuda" else torch.float32
-        self.rows = torch.full((_ROWS, columns), float("nan"), dtype=self.dtype, device=device)
+        self.rows = made_aside(lambda: torch.full((_ROWS, columns), float("nan"), dtype=self.dtype, device=device))
         self.tickets = []
         self.streams = {}   # by handle: those that have written rows since the last reading
 
@@ -62,11 +62,12 @@ class DeviceStatistics:
     def describe(self, tensor):
         """For the extension: what takes the ticket of the tensor's row, a copy on the host, or None where there is nothing to read."""
         with torch.no_grad():
-            values = tensor.detach()
+            # What a DTensor holds on this rank.
+            values = getattr(tensor, "_local_tensor", tensor).detach()
             if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
                 # A graph is being recorded: nothing has a value yet, and reading one would end the recording.
                 return None
-            if is_freed(values):
+            if not has_memory(values):
                 return None
             if values.is_complex() or values.dtype == torch.bool or values.dim() == 0:
                 return values.cpu()

@@ -1,7 +1,11 @@
 """Weight gradients before ranks exchange them: seen where autograd accumulates them."""
+import torch
+
 from msprobe import _monitor, _native
 from msprobe.pytorch.graph import accumulators
 from msprobe.pytorch.monitor import buckets, optimizers
+
+_TAKE_HOOKS = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")   # from PyTorch 2.1 on
 
 
 class _Watch:
@@ -11,7 +15,7 @@ class _Watch:
 
     def __init__(self, parameter, node, slot):
         self.parameter = parameter
-        self.node = node  # held: PyTorch makes a new one otherwise, without our hook
+        self.node = node  # None: the parameter itself takes the hook
         self.slot = slot
         self.seen = 0
         self.handle = None
@@ -36,9 +40,9 @@ class UnreducedGradients(_monitor.Collector):
             if bucket_hooks is not None:
                 self._buckets = bucket_hooks
                 return
-        nodes = accumulators([parameter.tensor for parameter in watched.parameters])
+        nodes = self._nodes(watched)
         for parameter, node in zip(watched.parameters, nodes):
-            if node is None:
+            if node is None and not (_TAKE_HOOKS and parameter.tensor.numel()):
                 self.monitor.say_once(
                     _native.LOG_WARNING,
                     "%s has no node that accumulates its gradient: it has no row in "
@@ -47,13 +51,24 @@ class UnreducedGradients(_monitor.Collector):
             slot = self.engine.slot(_native.TABLE_GRAD_UNREDUCED, parameter.name, "acc_grad")
             self._watches.append((_Watch(parameter, node, slot), watched))
 
+    @staticmethod
+    def _nodes(watched):
+        """Where the hooks go: to the parameters, if they can take them. A node that is held works on the stream on which it was made, from
+        then on: no graph can be recorded on another one. But who keeps main gradients writes them in hooks of the nodes, and ours
+        have to come after them."""
+        if _TAKE_HOOKS and not watched.main_gradients:
+            return [None] * len(watched.parameters)
+        return accumulators([parameter.tensor for parameter in watched.parameters])
+
     def start(self):
         if self._buckets is not None:
             self._buckets.start()
         for watch, watched in self._watches:
             watch.seen = 0
             if watch.handle is None:
-                watch.handle = watch.node.register_hook(self._hook(watch, watched))
+                hook = self._hook(watch, watched)
+                watch.handle = (watch.parameter.tensor.register_post_accumulate_grad_hook(hook) if watch.node is None
+                                else watch.node.register_hook(hook))
 
     def stop(self):
         if self._buckets is not None:
