@@ -269,8 +269,8 @@ typedef struct msprobe_tensor {
 } msprobe_tensor;
 
 /* Statistics, checksum and file as the configuration says, from one pass over the bytes, before the
- * call returns (host) or after a copy queued behind `stream` (device). What the caller queues on that
- * stream next comes after the copy: the memory may be changed there, or given back. */
+ * call returns (host) or after a copy queued behind `stream` (device). What the caller queues on
+ * that stream next comes after the copy: the memory may be changed there, or given back. */
 MSPROBE_API void msprobe_put_tensor(msprobe_entry* entry,
                                     const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 

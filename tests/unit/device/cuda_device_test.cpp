@@ -129,6 +129,10 @@ TEST_F(CudaStatisticsTest, FollowTheStridesOfViews) {
   EXPECT_THAT(Row(), ::testing::ElementsAre(7, 7, 7, 7));
   ASSERT_TRUE(Queue({}, {}, 8).ok());
   EXPECT_THAT(Row(), ::testing::ElementsAre(8, 8, 8, 8));
+  ASSERT_TRUE(Queue({2, 4}, {8, 1}, 4).ok());  // 4 to 7 and 12 to 15: in vectors
+  EXPECT_THAT(Row(), ::testing::ElementsAre(15, 4, 9.5, ::testing::_));
+  ASSERT_TRUE(Queue({2, 4}, {8, 1}, 5).ok());  // not aligned
+  EXPECT_THAT(Row(), ::testing::ElementsAre(16, 5, 10.5, ::testing::_));
   // Attention's heads of a part of a packed projection: what is left is rows of 6 in rows of 18.
   ASSERT_TRUE(Queue({2, 3, 2, 2}, {36, 2, 18, 1}).ok());
   EXPECT_THAT(Row(), ::testing::ElementsAre(59, 0, 29.5, ::testing::_));

@@ -55,6 +55,7 @@ struct KernelLayout {
   uint64_t sizes[6];
   int64_t strides[6];
   int dims;
+  int in_vectors;
 };
 
 void RunStatistics(int type, const void* data, KernelLayout layout, uint64_t elements,
@@ -63,9 +64,10 @@ void RunStatistics(int type, const void* data, KernelLayout layout, uint64_t ele
   double low = -high;
   double sum = 0;
   double squares = 0;
+  const uint64_t in_vector = layout.in_vectors != 0 ? 4 : 1;
   for (uint64_t i = 0; i < elements; ++i) {
-    uint64_t rest = i;
-    int64_t offset = 0;
+    uint64_t rest = i / in_vector;
+    auto offset = static_cast<int64_t>(i % in_vector);
     for (int dim = layout.dims - 1; dim >= 0; --dim) {
       offset += static_cast<int64_t>(rest % layout.sizes[dim]) * layout.strides[dim];
       rest /= layout.sizes[dim];

@@ -65,7 +65,7 @@ class Kernels(harness.FrameworkCase):
                 base = self.filled((70, 33, 12, 10), dtype, generator)
                 flat = base.reshape(-1)
                 views = {"offset 1": flat[1:], "offset 3": flat[3:-2], "every other": flat[::2], "transposed": base.transpose(1, 3),
-                         "permuted": base.permute(3, 1, 0, 2), "part": base[3:60, 2:30, 1:9, 2:7], "column": base[:, 5, :, 3],
+                         "permuted": base.permute(3, 1, 0, 2), "part": base[3:60, 2:30, 1:9, 2:7], "rows in vectors": flat[:277120].view(-1, 64)[:, :32], "rows, not aligned": flat[1:].view(-1)[:277056].view(-1, 64)[:, 3:35], "column": base[:, 5, :, 3],
                          "expanded": base[:, :1, :, :].expand(70, 9, 12, 10), "one element": base[3:4, 2:3, 1:2, 0:1],
                          "channels last": base.contiguous(memory_format=torch.channels_last)}
                 for what, view in views.items():
