@@ -2,6 +2,7 @@
 
 Skipped without one. Continuous integration has none; what was found is in docs/compatibility.md, with the device.
 """
+import importlib.util
 import os
 import re
 import sys
@@ -49,12 +50,21 @@ ROWS = [
     ("DDP, NCCL, one rank", "../torch/distributed.py", "data_parallel", ALL, BLOCK),
     ("FSDP2, NCCL, one rank", "../torch/distributed.py", "fsdp2", ALL, BLOCK),
 ]
+TRAINER = "../transformers/trainer.py"
+if importlib.util.find_spec("transformers") is not None:
+    sys.path.insert(0, os.path.join(harness.HERE, "transformers"))
+    ROWS += [
+        ("Transformers' Trainer, Llama", TRAINER, "llama", ALL, "model.layers.1.input_layernorm"),
+        ("Transformers' Trainer, Llama, accumulated gradients, activation checkpointing, bfloat16 autocast", TRAINER,
+         "llama accumulating checkpointing bf16", ALL, "model.layers.1.mlp.down_proj"),
+        ("Transformers' Trainer, ViT", TRAINER, "vit", ALL, "vit.layers.1.layernorm_before"),
+        ("Transformers' Trainer, Whisper", TRAINER, "whisper", ALL, "model.encoder.layers.1.fc1"),
+    ]
 INFERENCE = ("inference", "flex_attention inductor")
 
 
 class Gpu(harness.TrainingCase):
     framework, module = "cuda", "torch"
-
 
 
 def case_of(subject, script, arguments, not_asked, fault):
@@ -68,6 +78,8 @@ def case_of(subject, script, arguments, not_asked, fault):
         usual = harness.OBSERVERS
     without_fault = {} if fault or "fault named" in not_asked else {"fault named": "asked of the other rows"}
     name = "".join(word.capitalize() for word in re.split("[^a-z0-9]+", arguments))
+    if script == TRAINER:
+        name = "Trainer" + name
     return type(name, (Gpu,), {
         "subject": subject, "script": script, "arguments": tuple(arguments.split()), "not_asked": dict(not_asked, **without_fault),
         "fault": fault, "usual": usual, "observers": usual, "test_all": test_all, "__module__": __name__,

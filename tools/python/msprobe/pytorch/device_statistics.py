@@ -6,7 +6,9 @@ none for it, and on other devices, the framework's own functions do. What is sav
 copied by the capture library, behind the stream that produced it and before whatever that stream does
 next: no tensor has to be held meanwhile.
 """
+import functools
 import sys
+import threading
 
 import torch
 
@@ -34,15 +36,17 @@ class _Buffer:
         dtype = torch.float64 if device.type == "cuda" else torch.float32
         self.rows = made_aside(lambda: torch.zeros((_ROWS, 4), dtype=dtype, device=device))
         self.address = self.rows.data_ptr()
-        self.tickets = []
+        self.tickets = []   # of the rows in their order; None until it is told
+        self.lock = threading.Lock()
         self.streams = {}   # by handle: those that have written rows since the last reading
         self.scratch = {}   # by handle: what kernels of one stream put their parts into
 
     def next_row(self):
-        return self.rows[len(self.tickets)]
-
-    def next_address(self):
-        return self.address + 32 * len(self.tickets)
+        """The number of a row that nobody else gets, and what takes its ticket: other threads may record meanwhile."""
+        with self.lock:
+            number = len(self.tickets)
+            self.tickets.append(None)
+            return number, functools.partial(self.tickets.__setitem__, number)
 
     def scratch_of(self, stream):
         if stream not in self.scratch:
@@ -112,31 +116,34 @@ class DeviceStatistics:
         buffer = self._buffers.get(device)
         if buffer is None:
             buffer = self._buffers[device] = _Buffer(device)
-        if len(buffer.tickets) == _ROWS:
+        if len(buffer.tickets) >= _ROWS - 64:   # some are left for threads that are between this line and their row
             self._read(buffer)
         stream = _handle_of_stream(device)
         if stream not in buffer.streams:
             buffer.streams[stream] = _current_stream(device)
+        number, take = buffer.next_row()
         if kind == _native.DEVICE_CUDA and _native.reduce_on_device(
-                values, kind, device.index or 0, stream, buffer.next_address(), buffer.scratch_of(stream)):
-            return buffer.tickets.append
+                values, kind, device.index or 0, stream, buffer.address + 32 * number, buffer.scratch_of(stream)):
+            return take
         parts, counts = [], []
         for block in blocks_of(values):
             wide = block.to(buffer.rows.dtype)
             parts.append((wide.max(), wide.min(), wide.mean(), torch.linalg.vector_norm(wide)))
             counts.append(block.numel())
         high, low, means, norms = zip(*parts)
-        torch.stack((largest(high), smallest(low), mean_of_blocks(means, counts), norm_of_blocks(norms)), out=buffer.next_row())
-        return buffer.tickets.append
+        torch.stack((largest(high), smallest(low), mean_of_blocks(means, counts), norm_of_blocks(norms)), out=buffer.rows[number])
+        return take
 
     @staticmethod
     def _read(buffer):
-        if not buffer.tickets:
+        with buffer.lock:
+            tickets, buffer.tickets = buffer.tickets, []
+        if not tickets:
             return
         wait_for_streams(buffer.streams, buffer.rows.device)
-        for ticket, row in zip(buffer.tickets, buffer.rows[:len(buffer.tickets)].cpu().tolist()):
-            _native.fill_statistics(ticket, *row)
-        buffer.tickets.clear()
+        for ticket, row in zip(tickets, buffer.rows[:len(tickets)].cpu().tolist()):
+            if ticket is not None:
+                _native.fill_statistics(ticket, *row)
 
     def flush(self):
         before = _native.inside(True)

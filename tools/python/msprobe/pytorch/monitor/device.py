@@ -1,4 +1,7 @@
 """Statistics of tensors on an accelerator: reduced where they lie, one copy to the host per step."""
+import functools
+import threading
+
 import torch
 
 from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
@@ -41,7 +44,8 @@ class _Buffer:
     def __init__(self, device, columns):
         self.dtype = torch.float64 if device.type == "cuda" else torch.float32
         self.rows = made_aside(lambda: torch.full((_ROWS, columns), float("nan"), dtype=self.dtype, device=device))
-        self.tickets = []
+        self.tickets = []   # of the rows in their order; None until it is told
+        self.lock = threading.Lock()
         self.streams = {}   # by handle: those that have written rows since the last reading
 
 
@@ -74,7 +78,7 @@ class DeviceStatistics:
             buffer = self._buffers.get(values.device)
             if buffer is None:
                 buffer = self._buffers[values.device] = _Buffer(values.device, len(self._ops))
-            if len(buffer.tickets) == _ROWS:
+            if len(buffer.tickets) >= _ROWS - 64:   # some are left for threads that are between this line and their row
                 self._read(buffer)
             handle = handle_of_stream(values.device)
             if handle not in buffer.streams:
@@ -85,9 +89,11 @@ class DeviceStatistics:
                 parts.append([self._measure(op, block, wide) for op in self._ops])
                 counts.append(block.numel())
             numbers = [_join(op, list(of_op), counts) for op, of_op in zip(self._ops, zip(*parts))]
-            torch.stack([number.to(buffer.dtype) for number in numbers],
-                        out=buffer.rows[len(buffer.tickets)])
-            return buffer.tickets.append
+            with buffer.lock:
+                row, tickets = len(buffer.tickets), buffer.tickets
+                tickets.append(None)
+            torch.stack([number.to(buffer.dtype) for number in numbers], out=buffer.rows[row])
+            return functools.partial(tickets.__setitem__, row)
 
     def _measure(self, op, values, wide):
         """What _join() needs of a block: a number, or two."""
@@ -125,9 +131,11 @@ class DeviceStatistics:
             self._read(buffer)
 
     def _read(self, buffer):
-        if not buffer.tickets:
+        with buffer.lock:
+            tickets, buffer.tickets = buffer.tickets, []
+        if not tickets:
             return
-        tickets, buffer.tickets = buffer.tickets, []
         wait_for_streams(buffer.streams, buffer.rows.device)
         for ticket, row in zip(tickets, buffer.rows[:len(tickets)].cpu().tolist()):
-            self._engine.fill(ticket, row)
+            if ticket is not None:
+                self._engine.fill(ticket, row)
