@@ -191,7 +191,7 @@ class Objects(ForkedCase):
                 model(torch.ones(2, 2)).sum().backward(); optimizer.step(); optimizer.zero_grad()
                 debugger.stop(); debugger.step()
             monitor.close()
-            left = {type(item).__name__ for item in gc.get_objects() if type(item).__module__.startswith("msprobe")}
+            left = {type(item).__name__ for item in gc.get_objects() if str(type(item).__module__).startswith("msprobe")}
             assert not left & {"CallGradients", "_Boundary", "_Point", "_Call"}, left
         """, prologue=PROLOGUE + MONITOR)
 

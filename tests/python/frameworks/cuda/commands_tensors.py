@@ -45,7 +45,7 @@ def tensors(device):
     made.update(special=special.to(device), special_half=special.half().to(device), infinite=special[[0, 2, 4]].to(device),
                 large=torch.tensor([2 ** 60 + 1, -2 ** 53 - 1, 7]).to(device), zeros=torch.zeros(9, dtype=torch.bfloat16, device=device))
     made.update(sparse=base.relu().to_sparse().to(device), csr=base.relu().to_sparse_csr().to(device))
-    made["leaf"] = base.clone().to(device).requires_grad_()
+    made["leaf"] = (base * 8).round().to(device).requires_grad_()
     return made
 
 

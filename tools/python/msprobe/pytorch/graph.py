@@ -1,12 +1,12 @@
 """How the autograd graph of PyTorch is read."""
 import contextlib
 import operator
-import threading
 
 import torch
 
 from msprobe import _native
 from msprobe._intercept import gradients, runtime
+from msprobe.pytorch.device_streams import in_own_thread, in_streams_of
 
 
 def collect(value, found, depth=0):
@@ -64,19 +64,18 @@ def accumulators(leaves):
 
     Nodes are numbered per thread, and where several threads ran the forward pass the numbers decide
     in which order gradients are summed. So what has to be computed here is computed by a thread of
-    its own."""
+    its own. A node works on the stream on which it was made: on that of the caller."""
     found = [None] * len(leaves)
+    streams = in_streams_of(leaves)
 
     def find():
         _native.inside(True)
-        with torch.enable_grad():
+        with streams, torch.enable_grad():
             for index, leaf in enumerate(leaves):
                 if not leaf.numel():
                     continue
                 with contextlib.suppress(Exception):
                     found[index] = torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
 
-    thread = threading.Thread(target=find, daemon=True)
-    thread.start()
-    thread.join()
+    in_own_thread(find)
     return found
