@@ -334,6 +334,15 @@ std::optional<DType> Call::DTypeOf(const Value& argument) const {
   return std::nullopt;
 }
 
+std::optional<DType> Call::NarrowArgument() const {
+  for (const auto& [index, tensor] : arguments_) {
+    if (GetDTypeInfo(tensor.dtype).kind == DTypeKind::kFloat && DTypeSize(tensor.dtype) == 2) {
+      return tensor.dtype;
+    }
+  }
+  return std::nullopt;
+}
+
 size_t Call::PeerCount() {
   if (!peers_ && !failed()) {
     Result<PeerCalls> peers =

@@ -102,6 +102,8 @@ class Call {
   Value Parameter(std::string_view name);  // of a module; null when it has none
   bool HasParameters() const;
   std::optional<DType> DTypeOf(const Value& argument) const;
+  // That of the first argument of a 16-bit floating type among those that were asked for.
+  std::optional<DType> NarrowArgument() const;
   // The node of an argument, kNone when it is missing or None; and its tree.
   uint32_t Find(size_t position, std::string_view name) const;
   const dump::EntryTree& tree() const { return forward_; }

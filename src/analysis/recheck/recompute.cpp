@@ -64,17 +64,21 @@ Judgement BestOf(const CapturedTensor& captured, const std::vector<Candidate>& c
   if (captured.value == nullptr) {
     return best;
   }
+  Judgement unknown;  // that of one which it may be, whatever its elements are
   for (const Candidate& candidate : candidates) {
     Judgement judgement = Judge(captured, candidate.gradient, rounding);
-    if (judgement.verdict == Verdict::kNotCheckable ||
-        (judgement.verdict == Verdict::kBeyond && !candidate.is_certain)) {
+    if (judgement.verdict == Verdict::kNotCheckable) {
+      unknown = std::move(judgement);
+      continue;
+    }
+    if (judgement.verdict == Verdict::kBeyond && !candidate.is_certain) {
       continue;
     }
     if (best.verdict == Verdict::kNotCheckable || judgement.ratio < best.ratio) {
       best = std::move(judgement);
     }
   }
-  return best;
+  return best.verdict == Verdict::kWithin || unknown.reason.empty() ? best : unknown;
 }
 
 Shape WithoutOnes(Shape shape) {
@@ -263,43 +267,52 @@ struct LessExact {
   std::string reason;  // "only if ..."
 };
 
-std::optional<LessExact> LessExactThan(const Rounding& rounding, const CallVerdict& verdict,
-                                       const Precision& precision) {
+// `narrow`: the 16-bit type of arguments of a call whose result is wider. Under autocast a step in
+// the middle may keep its results in that type, as the logarithms of cross_entropy are, while sums
+// are in float32.
+std::vector<LessExact> LessExactThan(const Rounding& rounding, std::optional<DType> narrow,
+                                     const CallVerdict& verdict, const Precision& precision) {
+  std::vector<LessExact> all;
+  const auto add_steps = [&](const Rounding& steps) {
+    all.push_back(
+        {steps, fmt::format("only if its steps round to {}", GetDTypeInfo(steps.storage).name)});
+  };
   const Rounding steps = Rounding::Of(rounding.storage, true);
-  if (steps.unit != rounding.unit && precision.accumulation == Accumulation::kAny) {
-    return LessExact{
-        steps, fmt::format("only if its steps round to {}", GetDTypeInfo(rounding.storage).name)};
+  if (precision.accumulation == Accumulation::kAny) {
+    if (steps.unit != rounding.unit) {
+      add_steps(steps);
+    } else if (rounding.storage == DType::kFloat32 && narrow) {
+      add_steps(Rounding::Of(*narrow, false));
+    }
   }
   if (rounding.storage == DType::kFloat32 && verdict.has_products &&
       precision.factors == ProductFactors::kAny) {
-    return LessExact{rounding.WithFactorsOf(kTf32),
-                     "only if its factors are rounded to TF32 or HF32"};
+    all.push_back(
+        {rounding.WithFactorsOf(kTf32), "only if its factors are rounded to TF32 or HF32"});
   }
-  return std::nullopt;
+  return all;
 }
 
 // As if its steps were computed in float32, and where that does not explain a result, in less exact
 // arithmetic.
-template <typename With>
+template <typename With, typename Narrow>
 CallVerdict WithEitherRounding(const Request& asked, DType storage, const Precision& precision,
-                               const With& with) {
+                               const Narrow& narrow, const With& with) {
   const Rounding rounding = Rounding::Of(storage, asked.operation->rounds == Rounds::kSteps);
   CallVerdict verdict = with(rounding);
   if (verdict.verdict != Verdict::kBeyond || !ReachesAllAlike(verdict)) {
     return verdict;
   }
-  const std::optional<LessExact> less = LessExactThan(rounding, verdict, precision);
-  if (!less) {
-    return verdict;
+  for (const LessExact& less : LessExactThan(rounding, narrow(), verdict, precision)) {
+    CallVerdict second = with(less.rounding);
+    if (second.verdict == Verdict::kWithin) {
+      second.is_less_exact = true;
+      second.rounds_factors = less.rounding.factors.unit > 0;
+      second.reason = less.reason;
+      return second;
+    }
   }
-  CallVerdict second = with(less->rounding);
-  if (second.verdict != Verdict::kWithin) {
-    return verdict;
-  }
-  second.is_less_exact = true;
-  second.rounds_factors = less->rounding.factors.unit > 0;
-  second.reason = less->reason;
-  return second;
+  return verdict;
 }
 
 }  // namespace
@@ -322,7 +335,7 @@ CallVerdict RecheckForward(const RecordedCall& recorded, const Precision& precis
     return NotCheckable(asked.name, "it has no tensor as output");
   }
   CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(call.outputs()), precision,
+      asked, StorageOf(call.outputs()), precision, [&] { return call.NarrowArgument(); },
       [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
   verdict.unreadable = call.unreadable();
   return verdict;
@@ -350,8 +363,9 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, const Precision& preci
   if (outgoing.empty()) {
     return NotCheckable(asked.name, "no gradient goes out of it");
   }
-  CallVerdict verdict =
-      WithEitherRounding(asked, StorageOf(outgoing), precision, [&](const Rounding& rounding) {
+  CallVerdict verdict = WithEitherRounding(
+      asked, StorageOf(outgoing), precision, [] { return std::optional<DType>(); },
+      [&](const Rounding& rounding) {
         return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
       });
   verdict.unreadable = call.unreadable();

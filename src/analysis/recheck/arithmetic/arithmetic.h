@@ -63,6 +63,8 @@ class Arithmetic {
   Value Multiply(const Value& a, const Value& b) const;
   Value Divide(const Value& a, const Value& b) const;
   Value Negate(const Value& x) const;
+  // x, of whose gradient implementations may take what is below the smallest normal number for 0.
+  Value GradientMayFlush(const Value& x) const;
   // x times a number that every implementation has exactly (a power of two, a count that divides).
   Value Scale(const Value& x, double factor) const;
   // condition ? a : b; the condition is exact.

@@ -169,6 +169,21 @@ Value Arithmetic::Stored(const Value& x) const {
   return Finish(out, {x}, [](const Value& gradient) { return std::vector<Value>{gradient}; });
 }
 
+Value Arithmetic::GradientMayFlush(const Value& x) const {
+  if (x == nullptr || !taping_ || !x->wants_gradient) {
+    return x;
+  }
+  auto out = std::make_shared<Tensor>(*x);
+  return Finish(out, {x}, [this](const Value& gradient) {
+    auto passed = std::make_shared<Tensor>(*gradient);
+    passed->error.resize(passed->size());
+    for (double& error : passed->error) {
+      error += rounding_.working.normal;
+    }
+    return std::vector<Value>{passed};
+  });
+}
+
 Value Arithmetic::Add(const Value& a, const Value& b) const {
   if (!Fit({a, b})) {
     return nullptr;

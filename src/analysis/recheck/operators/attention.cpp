@@ -1,5 +1,7 @@
 // Attention as one call: softmax(scale q k' + mask) v. Fused kernels keep the weights in the type
-// of the tensors or in float32, and normalise before or after the second product.
+// of the tensors or in float32, and normalise before or after the second product. On GPUs they take
+// numbers below the smallest normal one for 0: weights (Softmax allows for that) and gradients of
+// all steps, which are that small for tokens of which the loss is certain.
 #include <cmath>
 #include <limits>
 
@@ -56,7 +58,8 @@ Values ScaledDotProductAttention(Call& call, const Arithmetic& m) {
     v = SharedHeads(m, v, heads / v->shape[rank - 3]);
   }
   // Scaled before the product, by the root of the scale on both sides, or after it.
-  Value scores = m.Multiply(m.Stored(m.MatMul(q, k, false, true)), m.Scalar(scale));
+  Value scores =
+      m.Multiply(m.GradientMayFlush(m.Stored(m.MatMul(q, k, false, true))), m.Scalar(scale));
   if (scores == nullptr) {
     return {nullptr};
   }
@@ -74,7 +77,8 @@ Values ScaledDotProductAttention(Call& call, const Arithmetic& m) {
     scores = call.DTypeOf(mask) == DType::kBool ? m.Where(mask, scores, m.Filled({}, kHidden))
                                                 : m.Add(m.Stored(scores), mask);
   }
-  const Value out = m.MatMul(m.Stored(m.Softmax(m.Stored(scores))), v);
+  const Value weights = m.Stored(m.Softmax(m.GradientMayFlush(m.Stored(scores))));
+  const Value out = m.GradientMayFlush(m.MatMul(m.GradientMayFlush(weights), v));
   // Of steps, the last one may be a view, through which the gradient comes as it is.
   return {out == nullptr ? nullptr : m.Reshape(out, out->shape)};
 }

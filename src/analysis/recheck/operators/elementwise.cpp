@@ -13,8 +13,8 @@ namespace {
 
 constexpr double kPi = std::numbers::pi;
 
-// What functions are off by on GPUs, in units, where it is more than elsewhere: twice the ulps of
-// the CUDA C++ Programming Guide's table of single precision functions.
+// What functions are off by on GPUs, in units, where it is more than elsewhere: twice the ulps that
+// NVIDIA, CUDA C++ Programming Guide 12, section 17.1, table 17 has for single precision.
 constexpr int kThreeUlps = 6;  // sinh, asinh, atanh, atan2
 constexpr int kFourUlps = 8;   // tan, acosh, erfc, pow
 constexpr int kUsual = -1;     // as of all functions
@@ -220,21 +220,27 @@ Values ArcTangent2(Call& call, const Arithmetic& m) {
 }
 
 // The remainder of floats is exact (fmod), or off by the division's rounding times the divisor
-// (x - y floor(x / y)), which is all of it where the quotient has more digits than the type. Its
-// quotient may be rounded over a whole number.
+// (x - y floor(x / y)), which is all of it where the quotient has more digits than the type.
+//
+// The divisor's gradient has the whole quotient, which may be rounded over a whole number in the
+// type of the tensors: it is off by as many as there are within 8 units.
 template <bool kFloor>
-Term WholeQuotient(double x, double y, double unit) {
+Term WholeQuotient(double x, double y, const Rounding& rounding) {
   const double quotient = x / y;
-  const double whole = kFloor ? std::floor(quotient) : std::trunc(quotient);
-  const bool is_free = unit > 0 && !(std::fabs(quotient - std::nearbyint(quotient)) >
-                                     8 * unit * std::max(1.0, std::fabs(quotient)));
-  return is_free ? Term(-whole, std::numeric_limits<double>::infinity()) : Term(-whole);
+  const auto whole = [](double of) { return kFloor ? std::floor(of) : std::trunc(of); };
+  const double room = 8 * rounding.stored.unit * std::max(1.0, std::fabs(quotient));
+  const double off = std::max(std::fabs(whole(quotient + room) - whole(quotient)),
+                              std::fabs(whole(quotient - room) - whole(quotient)));
+  // A magnitude whose rounding is as much.
+  const double units = rounding.function_units * rounding.unit + rounding.stored.unit;
+  return Term(-whole(quotient), std::fabs(whole(quotient)) + off / units);
 }
 template <bool kFloor>
 Values Remainder(Call& call, const Arithmetic& m) {
   const Value a = Operand(call, m, 0, "input");
   const Value b = Operand(call, m, 1, "other");
-  const double unit = m.rounding().stored.unit;
+  const Rounding& rounding = m.rounding();
+  const double unit = rounding.stored.unit;
   return {m.Zip(
       a, b,
       [unit](double x, double y) {
@@ -245,8 +251,8 @@ Values Remainder(Call& call, const Arithmetic& m) {
             moved, is_free ? std::numeric_limits<double>::infinity() : std::fabs(x) + std::fabs(y));
       },
       [](double, double) { return Term(1); },
-      [unit](double x, double y) { return WholeQuotient<kFloor>(x, y, unit); },
-      m.rounding().stored.unit == 0 ? 0 : -1)};
+      [rounding](double x, double y) { return WholeQuotient<kFloor>(x, y, rounding); },
+      unit == 0 ? 0 : -1)};
 }
 
 // Of a value and a bound that are equal either may have the gradient.

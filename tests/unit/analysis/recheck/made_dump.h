@@ -24,6 +24,13 @@ inline std::string Integer(int64_t value) {
   return R"({"type": "int", "value": )" + std::to_string(value) + "}";
 }
 
+// A leaf of float32 as one of a narrower type, whose numbers its own are.
+inline std::string As(DType dtype, std::string leaf) {
+  const std::string wide = "torch.float32";
+  return leaf.replace(leaf.find(wide), wide.size(),
+                      fmt::format("torch.{}", GetDTypeInfo(dtype).name));
+}
+
 // The dumps of all ranks of a step, or of all steps of one rank, call by call.
 class Ranks {
  public:
