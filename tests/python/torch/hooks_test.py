@@ -547,6 +547,108 @@ class Accelerators(ForkedCase):
             assert rows[6][ops.index("nans")] == 1 and rows[8][ops.index("infs")] == 27 and rows[9][ops.index("subnormals")] == 40
         """)
 
+    def test_a_row_is_never_written_into_memory_that_was_given_back(self):
+        """Two threads meet a device for the first time: both use the rows of the one that was quicker."""
+        self.run_code("""
+            import threading
+            import msprobe._native as native
+            from msprobe.pytorch import device_rows, device_statistics
+            from msprobe.pytorch.monitor import device
+            made_aside, both = device_rows.made_aside, threading.Barrier(2)
+            def made_together(*arguments):
+                both.wait()
+                return made_aside(*arguments)
+            device_rows.made_aside = made_together
+            filled, rows = {}, {}
+            native.fill_statistics = lambda ticket, *row: filled.__setitem__(ticket, row)
+            class Engine:
+                def fill(self, ticket, row): rows[ticket] = row
+            for of_device in (device_statistics.DeviceStatistics(saves_bytes=False), device.DeviceStatistics(Engine(), {"ops": ["max"]})):
+                def observed(ticket):
+                    described = of_device.describe(torch.full((3,), float(ticket)))
+                    (described[-1] if isinstance(described, tuple) else described)(ticket)
+                threads = [threading.Thread(target=observed, args=(ticket,)) for ticket in (1, 2)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+                of_device.flush()
+            assert {ticket: row[0] for ticket, row in filled.items()} == {1: 1.0, 2: 2.0}, filled
+            assert rows == {1: [1.0], 2: [2.0]}, rows
+        """)
+
+    def test_what_is_copied_is_held_until_the_copy_is_queued(self):
+        self.run_code("""
+            from msprobe.pytorch.device_statistics import DeviceStatistics
+            tensor = torch.arange(6.0).view(2, 3).t()
+            described = DeviceStatistics(saves_bytes=True).describe(tensor)
+            held = described[-2]
+            assert held.data_ptr() == described[2] != tensor.data_ptr() and held.is_contiguous() and held.equal(tensor)
+        """)
+
+    def test_rows_are_not_read_while_a_graph_is_recorded(self):
+        self.run_code("""
+            import types
+            from msprobe.pytorch.device_rows import Rows
+            rows = Rows(torch.device("cpu"), 1)
+            number, take = rows.next()
+            rows.numbers[number] = 5.0
+            rows.written()
+            take(7)
+            rows.device = types.SimpleNamespace(type="cuda")
+            torch.cuda.is_current_stream_capturing = lambda: True
+            assert rows.read() == []
+            rows.device = torch.device("cpu")
+            assert rows.read() == [(7, [5.0])] and rows.read() == []
+        """)
+
+    def test_shape_and_dtype_need_no_number(self):
+        self.run_code("""
+            from msprobe.pytorch.monitor import device
+            rows = {}
+            class Engine:
+                def fill(self, ticket, row): rows[ticket] = row
+            of_device = device.DeviceStatistics(Engine(), {"ops": ["shape", "dtype"]})
+            of_device.describe(torch.ones(3))(4)
+            of_device.flush()
+            assert rows == {4: []}, rows
+        """)
+
+    def test_streams_of_a_device_that_is_not_the_first(self):
+        """Other threads never come back to the first device, and streams are told apart without waiting for what queues their work."""
+        self.run_code("""
+            import contextlib, types
+            from msprobe.pytorch import device_streams
+            done, current = [], {}
+            class Stream:
+                def __init__(self, number, device): self.stream_id, self.device = number, device
+                @property
+                def pretended_stream(self): raise AssertionError("this waits")
+                def synchronize(self): done.append("synchronized %d" % self.stream_id)
+                def wait_stream(self, other): done.append("%d waits for %d" % (self.stream_id, other.stream_id))
+            @contextlib.contextmanager
+            def entered(stream):
+                done.append("enters %d" % stream.stream_id)
+                yield
+            torch.pretended = types.SimpleNamespace(
+                current_stream=lambda device: current[device.index], stream=entered, set_device=lambda device: done.append("device %d" % device.index))
+            class Key:   # devices are keys of what is asked for
+                type, index = "pretended", 3
+            device = Key()
+            current[3] = Stream(8, device)
+            assert device_streams.handle_of_stream(device) == 8
+            assert device_streams.made_aside(device, lambda: done.append("made") or torch.ones(2)).tolist() == [1, 1]
+            assert done == ["device 3", "made", "synchronized 8"], done
+            del done[:]
+            context = device_streams.in_streams_of([types.SimpleNamespace(device=device), types.SimpleNamespace(device=torch.device("cpu"))])
+            def work():
+                with context: done.append("works")
+            device_streams.in_own_thread(work)
+            assert done == ["device 3", "enters 8", "works"], done
+            del done[:]
+            streams = {8: current[3], 9: Stream(9, device)}
+            device_streams.wait_for_streams(streams, device)
+            assert done == ["8 waits for 9"] and not streams, done
+        """)
+
 
 class Debug(ForkedCase):
     def test_values_and_their_gradients_are_saved_by_name(self):

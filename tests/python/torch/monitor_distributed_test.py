@@ -3,6 +3,7 @@
 Recorded: the rows of cc_2rank in the corrected form (one per function, moment and argument), module_ranks_2rank as they are.
 """
 import csv
+import importlib.util
 import json
 import os
 import subprocess
@@ -195,6 +196,26 @@ class Two(MonitorCase):
         self.assertEqual(len(reduced), 4)
         self.assertNotIn("grad_reduced_0-0.csv", written.tables(1))  # a replica of rank 0
         self.assertIn("module.0.output", written.names("actv_1-1.csv", 1))
+
+    @unittest.skipUnless(hasattr(torch.Tensor, "register_post_accumulate_grad_hook") and importlib.util.find_spec("torch.distributed.fsdp._fully_shard"),
+                         "fully_shard is of PyTorch 2.6")
+    def test_parameters_of_fully_shard_have_no_gradient_before_the_exchange(self):
+        """It calls the hooks of parameters with gradients that have been exchanged."""
+        written = self.run_two("""
+            def work(rank, monitor):
+                from torch.distributed.fsdp import fully_shard
+                model = nn.ModuleDict({"sharded": nn.Linear(2, 4), "whole": nn.Linear(4, 1)})
+                fully_shard(model["sharded"], mesh=torch.distributed.init_device_mesh("cpu", (2,)))
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                monitor.set_monitor(model, optimizer)
+                for step in range(2):
+                    optimizer.zero_grad()
+                    model["whole"](model["sharded"](torch.full((1, 2), float(rank + 1)))).sum().backward()
+                    optimizer.step()
+        """, {"wg_distribution": True, "ops": ["norm"]})
+        for rank in (0, 1):
+            self.assertEqual(sorted(written.names("grad_reduced_1-1.csv", rank)), ["sharded.bias", "sharded.weight", "whole.bias", "whole.weight"])
+            self.assertEqual(sorted(written.names("grad_unreduced_1-1.csv", rank)), ["whole.bias", "whole.weight"])
 
 
 if __name__ == "__main__":

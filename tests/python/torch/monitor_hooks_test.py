@@ -218,6 +218,40 @@ class Model(nn.Module):
         self.assertNotEqual(rows["two.input_0"], "nan")
         self.assertNotIn("unused.weight", watched.names("grad_unreduced_0-0.csv"))
 
+    def test_parameters_that_are_frozen_or_not_made_yet_do_not_cost_others_their_rows(self):
+        watched = self.run_code("""
+            model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            monitor = TrainerMon("config.json", params_have_main_grad=False)
+            monitor.set_monitor(model, optimizer)
+            for step in range(5):
+                model[0].weight.requires_grad_(step not in (1, 2))
+                model(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            monitor.close()
+        """, dict(wg_distribution=True, ops=["norm"], step_interval=2))
+        self.assertNotIn("training continues", watched.said)
+        names = ["0.bias", "0.weight", "1.bias", "1.weight"]
+        self.assertEqual(sorted(watched.names("grad_unreduced_0-0.csv")), names)
+        self.assertEqual(sorted(watched.names("grad_unreduced_2-2.csv")), ["0.bias", "1.bias", "1.weight"])
+        self.assertEqual(sorted(watched.names("grad_unreduced_4-4.csv")), names)
+        watched = self.run_code("""
+            model = nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 2))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            monitor = TrainerMon("config.json", params_have_main_grad=False)
+            monitor.set_monitor(model, optimizer)
+            for step in range(2):
+                model(torch.ones(2, 4)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            monitor.close()
+        """, dict(wg_distribution=True, ops=["norm"]))
+        self.assertNotIn("training continues", watched.said)
+        later = names if hasattr(torch.Tensor, "register_post_accumulate_grad_hook") else ["1.bias", "1.weight"]
+        self.assertEqual(sorted(watched.names("grad_unreduced_0-0.csv")), ["1.bias", "1.weight"])
+        self.assertEqual(sorted(watched.names("grad_unreduced_1-1.csv")), later)
+
     def test_activation_checkpointing_in_both_forms(self):
         for reentrant in (True, False):
             with self.subTest(reentrant=reentrant):

@@ -113,9 +113,10 @@ void Put(msprobe_entry* entry, const Fields& fields) {
 bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* described) {
   const State& state = Global();
   if (!state.device_tensor) return false;
-  // (kind, index, address, stream, strides or None, flags, take_ticket or None)
+  // (kind, index, address, stream, strides or None, flags, what keeps the memory until the copy is
+  // queued, take_ticket or None)
   const Ref answer = Call(state.device_tensor.get(), tensor);
-  if (!answer || !PyTuple_Check(answer.get()) || PyTuple_Size(answer.get()) != 7) return false;
+  if (!answer || !PyTuple_Check(answer.get()) || PyTuple_Size(answer.get()) != 8) return false;
   const auto item = [&answer](Py_ssize_t i) { return PyTuple_GetItem(answer.get(), i); };
   described->device = static_cast<int32_t>(PyLong_AsLong(item(0)));
   described->device_index = static_cast<int32_t>(PyLong_AsLong(item(1)));
@@ -126,7 +127,7 @@ bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* des
   described->strides = item(4) == Py_None ? nullptr : strides.data();
   described->flags = static_cast<uint32_t>(PyLong_AsUnsignedLong(item(5)));
   if (PyErr_Occurred() != nullptr) return false;
-  const bool deferred = item(6) != Py_None;
+  const bool deferred = item(7) != Py_None;
   uint64_t ticket = 0;
   // Copies may have to wait for room: other Python threads run meanwhile.
   PyThreadState* saved = PyEval_SaveThread();
@@ -138,7 +139,7 @@ bool PutDeviceTensor(msprobe_entry* entry, PyObject* tensor, msprobe_tensor* des
   PyEval_RestoreThread(saved);
   if (ticket == 0) return true;
   const Ref number(PyLong_FromUnsignedLongLong(ticket));
-  const Ref taken = number ? Call(item(6), number.get()) : Ref();
+  const Ref taken = number ? Call(item(7), number.get()) : Ref();
   if (!taken) PyErr_Clear();  // the statistics stay null
   return true;
 }

@@ -6,21 +6,18 @@ none for it, and on other devices, the framework's own functions do. What is sav
 copied by the capture library, behind the stream that produced it and before whatever that stream does
 next: no tensor has to be held meanwhile.
 """
-import functools
 import sys
-import threading
 
 import torch
 
 from msprobe import _native
 from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
-from msprobe.pytorch.device_streams import (
-    current_stream as _current_stream, handle_of_stream as _handle_of_stream, made_aside, wait_for_streams)
+from msprobe.pytorch.device_rows import Rows
+from msprobe.pytorch.device_streams import current_stream, handle_of_stream, is_recorded, made_aside
 
-_ROWS = 4096
 # Storage formats of Ascend whose bytes lie in the order of the elements.
 _PLAIN_NPU_FORMATS = (-1, 0, 1, 2, 27, 30)
-_NO_VALUES = (_native.DEVICE_HOST, 0, 0, 0, None, 0, None)
+_NO_VALUES = (_native.DEVICE_HOST, 0, 0, 0, None, 0, None, None)
 
 
 def has_memory(tensor):
@@ -31,28 +28,20 @@ def has_memory(tensor):
         return False
 
 
-class _Buffer:
+class _Buffer(Rows):
     def __init__(self, device):
-        dtype = torch.float64 if device.type == "cuda" else torch.float32
-        self.rows = made_aside(lambda: torch.zeros((_ROWS, 4), dtype=dtype, device=device))
-        self.address = self.rows.data_ptr()
-        self.tickets = []   # of the rows in their order; None until it is told
-        self.lock = threading.Lock()
-        self.streams = {}   # by handle: those that have written rows since the last reading
-        self.scratch = {}   # by handle: what kernels of one stream put their parts into
-
-    def next_row(self):
-        """The number of a row that nobody else gets, and what takes its ticket: other threads may record meanwhile."""
-        with self.lock:
-            number = len(self.tickets)
-            self.tickets.append(None)
-            return number, functools.partial(self.tickets.__setitem__, number)
+        super().__init__(device, 4)
+        self.address = self.numbers.data_ptr()
+        self._scratch = {}   # by handle of the stream: what its kernels put their parts into
 
     def scratch_of(self, stream):
-        if stream not in self.scratch:
-            self.scratch[stream] = made_aside(
-                lambda: torch.zeros(_native.STATISTICS_SCRATCH_BYTES, dtype=torch.uint8, device=self.rows.device))
-        return self.scratch[stream].data_ptr()
+        """Its address. Never replaced, even if two threads make one: a kernel may be using it."""
+        scratch = self._scratch.get(stream)
+        if scratch is None:
+            device = self.device
+            scratch = self._scratch.setdefault(stream, made_aside(
+                device, lambda: torch.zeros(_native.STATISTICS_SCRATCH_BYTES, dtype=torch.uint8, device=device)))
+        return scratch.data_ptr()
 
 
 class DeviceStatistics:
@@ -62,7 +51,8 @@ class DeviceStatistics:
         self._copies = False   # whether some may be under way
 
     def describe(self, tensor):
-        """For the extension: (kind, index, address, stream, strides, flags, take_ticket)."""
+        """For the extension: (kind, index, address, stream, strides, flags, what keeps the memory until the copy is
+        queued, take_ticket)."""
         before = _native.inside(True)
         try:
             with torch.no_grad():
@@ -72,8 +62,7 @@ class DeviceStatistics:
 
     def _describe(self, tensor):
         device = tensor.device
-        if self._is_captured(device) or not has_memory(tensor):
-            # A graph is being captured: what is queued now would become part of it.
+        if is_recorded(device) or not has_memory(tensor):
             return _NO_VALUES
         values = tensor.detach()
         if values.is_conj():
@@ -83,14 +72,10 @@ class DeviceStatistics:
         kind = _native.DEVICE_CUDA if device.type == "cuda" else _native.DEVICE_ACL
         take = self._reduce(values, kind)
         if take is not None and not self._saves_bytes:
-            return (kind, device.index or 0, values.data_ptr(), 0, None, 0, take)
+            return (kind, device.index or 0, values.data_ptr(), 0, None, 0, None, take)
         values = self._in_element_order(values)
         self._copies = True
-        return (kind, device.index or 0, values.data_ptr(), self._stream(device), None, 0, take)
-
-    @staticmethod
-    def _is_captured(device):
-        return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        return (kind, device.index or 0, values.data_ptr(), self._stream(device), None, 0, values, take)
 
     @staticmethod
     def _in_element_order(values):
@@ -102,7 +87,7 @@ class DeviceStatistics:
 
     @staticmethod
     def _stream(device):
-        stream = _current_stream(device)
+        stream = current_stream(device)
         if device.type == "npu":
             stream.synchronize()  # its work is queued by a thread of its own, not by this one
         return getattr(stream, device.type + "_stream", 0)
@@ -115,40 +100,36 @@ class DeviceStatistics:
         device = values.device
         buffer = self._buffers.get(device)
         if buffer is None:
-            buffer = self._buffers[device] = _Buffer(device)
-        if len(buffer.tickets) >= _ROWS - 64:   # some are left for threads that are between this line and their row
+            buffer = self._buffers.setdefault(device, _Buffer(device))
+        if buffer.are_full():
             self._read(buffer)
-        stream = _handle_of_stream(device)
-        if stream not in buffer.streams:
-            buffer.streams[stream] = _current_stream(device)
-        number, take = buffer.next_row()
-        if kind == _native.DEVICE_CUDA and _native.reduce_on_device(
-                values, kind, device.index or 0, stream, buffer.address + 32 * number, buffer.scratch_of(stream)):
-            return take
-        parts, counts = [], []
-        for block in blocks_of(values):
-            wide = block.to(buffer.rows.dtype)
-            parts.append((wide.max(), wide.min(), wide.mean(), torch.linalg.vector_norm(wide)))
-            counts.append(block.numel())
-        high, low, means, norms = zip(*parts)
-        torch.stack((largest(high), smallest(low), mean_of_blocks(means, counts), norm_of_blocks(norms)), out=buffer.rows[number])
+        stream = handle_of_stream(device)
+        number, take = buffer.next()
+        if not (kind == _native.DEVICE_CUDA and _native.reduce_on_device(
+                values, kind, device.index or 0, stream, buffer.address + 32 * number, buffer.scratch_of(stream))):
+            self._reduce_in_blocks(values, buffer.numbers[number])
+        buffer.written()
         return take
 
     @staticmethod
+    def _reduce_in_blocks(values, row):
+        parts, counts = [], []
+        for block in blocks_of(values):
+            wide = block.to(row.dtype)
+            parts.append((wide.max(), wide.min(), wide.mean(), torch.linalg.vector_norm(wide)))
+            counts.append(block.numel())
+        high, low, means, norms = zip(*parts)
+        torch.stack((largest(high), smallest(low), mean_of_blocks(means, counts), norm_of_blocks(norms)), out=row)
+
+    @staticmethod
     def _read(buffer):
-        with buffer.lock:
-            tickets, buffer.tickets = buffer.tickets, []
-        if not tickets:
-            return
-        wait_for_streams(buffer.streams, buffer.rows.device)
-        for ticket, row in zip(tickets, buffer.rows[:len(tickets)].cpu().tolist()):
-            if ticket is not None:
-                _native.fill_statistics(ticket, *row)
+        for ticket, row in buffer.read():
+            _native.fill_statistics(ticket, *row)
 
     def flush(self):
         before = _native.inside(True)
         try:
-            for buffer in self._buffers.values():
+            for buffer in list(self._buffers.values()):
                 self._read(buffer)
         finally:
             _native.inside(before)

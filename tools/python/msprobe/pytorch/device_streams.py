@@ -5,17 +5,32 @@ import contextlib
 import torch
 
 
+def _accelerator(device):
+    """The module of PyTorch for a kind of devices; None for the host and for kinds without one."""
+    return None if device.type == "cpu" else getattr(torch, device.type, None)
+
+
 def current_stream(device):
     """None on devices without streams."""
-    accelerator = None if device.type == "cpu" else getattr(torch, device.type, None)
+    accelerator = _accelerator(device)
     return accelerator.current_stream(device) if hasattr(accelerator, "current_stream") else None
 
 
+def is_recorded(device):
+    """Whether a CUDA graph is being recorded: what is queued now becomes part of it, and what waits for the device ends it."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 def handle_of_stream(device):
-    """The number by which libraries know the current stream."""
+    """What tells the current stream from others of the device: on CUDA the number by which libraries know it."""
     if device.type == "cuda":
         return torch._C._cuda_getCurrentRawStream(device.index or 0)   # a tenth of what the object costs
-    return getattr(current_stream(device), device.type + "_stream", 0)
+    stream = current_stream(device)
+    # Not the library's number where there is another one: on an NPU, asking for that waits until a thread of torch_npu has queued everything.
+    for name in ("stream_id", "_cdata", device.type + "_stream"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
+    return 0
 
 
 def wait_for_streams(streams, device):
@@ -36,20 +51,29 @@ def in_streams_of(tensors):
         with contextlib.ExitStack() as stack:
             for device, stream in streams.items():
                 if stream is not None:
-                    stack.enter_context(getattr(torch, device.type).stream(stream))
+                    _leave_first_device(device)
+                    stack.enter_context(_accelerator(device).stream(stream))
             yield
 
     return entered()
 
 
-def made_aside(make):
-    """A tensor for as long as a capture: made by a thread of its own, because this one may be in a mode (inference, a pool of memory that
+def _leave_first_device(device):
+    """New threads begin on the first device. Coming back to it from another one takes memory of it, for every process of a machine."""
+    accelerator = _accelerator(device)
+    if hasattr(accelerator, "set_device"):
+        accelerator.set_device(device)
+
+
+def made_aside(device, make):
+    """A tensor of the device for as long as a capture: made by a thread of its own, because this one may be in a mode (inference, a pool of memory that
     belongs to a graph) which that tensor must not belong to. It can be used on every stream."""
     made = []
 
     def run():
+        _leave_first_device(device)
         made.append(make())
-        stream = current_stream(made[0].device)
+        stream = current_stream(device)
         if stream is not None:
             stream.synchronize()
 

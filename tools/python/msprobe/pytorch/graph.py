@@ -72,9 +72,9 @@ def accumulators(leaves):
         _native.inside(True)
         with streams, torch.enable_grad():
             for index, leaf in enumerate(leaves):
-                if not leaf.numel():
-                    continue
                 with contextlib.suppress(Exception):
+                    if not leaf.numel():
+                        continue
                     found[index] = torch.Tensor.view_as(leaf, leaf).grad_fn.next_functions[0][0]
 
     in_own_thread(find)

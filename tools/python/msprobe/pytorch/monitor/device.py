@@ -1,14 +1,11 @@
 """Statistics of tensors on an accelerator: reduced where they lie, one copy to the host per step."""
-import functools
-import threading
-
 import torch
 
 from msprobe.pytorch.device_blocks import blocks_of, largest, mean_of_blocks, norm_of_blocks, smallest
+from msprobe.pytorch.device_rows import Rows
 from msprobe.pytorch.device_statistics import has_memory
-from msprobe.pytorch.device_streams import current_stream, handle_of_stream, made_aside, wait_for_streams
+from msprobe.pytorch.device_streams import is_recorded
 
-_ROWS = 4096
 _EPSILON = 1e-8
 
 
@@ -40,15 +37,6 @@ def _join(op, parts, counts):
     return sum(parts)
 
 
-class _Buffer:
-    def __init__(self, device, columns):
-        self.dtype = torch.float64 if device.type == "cuda" else torch.float32
-        self.rows = made_aside(lambda: torch.full((_ROWS, columns), float("nan"), dtype=self.dtype, device=device))
-        self.tickets = []   # of the rows in their order; None until it is told
-        self.lock = threading.Lock()
-        self.streams = {}   # by handle: those that have written rows since the last reading
-
-
 class DeviceStatistics:
     """No call here waits for the device: numbers go into the rows of one buffer per device."""
 
@@ -68,32 +56,26 @@ class DeviceStatistics:
         with torch.no_grad():
             # What a DTensor holds on this rank.
             values = getattr(tensor, "_local_tensor", tensor).detach()
-            if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-                # A graph is being recorded: nothing has a value yet, and reading one would end the recording.
-                return None
-            if not has_memory(values):
+            if is_recorded(values.device) or not has_memory(values):
                 return None
             if values.is_complex() or values.dtype == torch.bool or values.dim() == 0:
                 return values.cpu()
             buffer = self._buffers.get(values.device)
             if buffer is None:
-                buffer = self._buffers[values.device] = _Buffer(values.device, len(self._ops))
-            if len(buffer.tickets) >= _ROWS - 64:   # some are left for threads that are between this line and their row
+                buffer = self._buffers.setdefault(values.device, Rows(values.device, len(self._ops)))
+            if buffer.are_full():
                 self._read(buffer)
-            handle = handle_of_stream(values.device)
-            if handle not in buffer.streams:
-                buffer.streams[handle] = current_stream(values.device)
             parts, counts = [], []
             for block in blocks_of(values):
                 wide = _wide(block, buffer.dtype)
                 parts.append([self._measure(op, block, wide) for op in self._ops])
                 counts.append(block.numel())
             numbers = [_join(op, list(of_op), counts) for op, of_op in zip(self._ops, zip(*parts))]
-            with buffer.lock:
-                row, tickets = len(buffer.tickets), buffer.tickets
-                tickets.append(None)
-            torch.stack([number.to(buffer.dtype) for number in numbers], out=buffer.rows[row])
-            return functools.partial(tickets.__setitem__, row)
+            row, take = buffer.next()
+            if numbers:   # not if shape and dtype are all that is asked
+                torch.stack([number.to(buffer.dtype) for number in numbers], out=buffer.numbers[row])
+            buffer.written()
+            return take
 
     def _measure(self, op, values, wide):
         """What _join() needs of a block: a number, or two."""
@@ -127,15 +109,9 @@ class DeviceStatistics:
         return torch.full((), float("nan"), device=wide.device)
 
     def flush(self):
-        for buffer in self._buffers.values():
+        for buffer in list(self._buffers.values()):
             self._read(buffer)
 
     def _read(self, buffer):
-        with buffer.lock:
-            tickets, buffer.tickets = buffer.tickets, []
-        if not tickets:
-            return
-        wait_for_streams(buffer.streams, buffer.rows.device)
-        for ticket, row in zip(tickets, buffer.rows[:len(tickets)].cpu().tolist()):
-            if ticket is not None:
-                self._engine.fill(ticket, row)
+        for ticket, row in buffer.read():
+            self._engine.fill(ticket, row)

@@ -1,11 +1,22 @@
 """Weight gradients before ranks exchange them: seen where autograd accumulates them."""
 import torch
+from torch.nn.parameter import is_lazy
 
 from msprobe import _monitor, _native
 from msprobe.pytorch.graph import accumulators
 from msprobe.pytorch.monitor import buckets, optimizers
 
 _TAKE_HOOKS = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")   # from PyTorch 2.1 on
+
+
+def _has_elements(tensor):
+    """Not where they are elsewhere at the moment (ZeRO stage 3). What a lazy module will have is not made yet."""
+    return is_lazy(tensor) or tensor.numel() > 0
+
+
+def _is_distributed(tensor):
+    """A DTensor. FSDP2 calls the hooks of these itself, with gradients that have been exchanged."""
+    return hasattr(tensor, "_local_tensor")
 
 
 class _Watch:
@@ -42,7 +53,7 @@ class UnreducedGradients(_monitor.Collector):
                 return
         nodes = self._nodes(watched)
         for parameter, node in zip(watched.parameters, nodes):
-            if node is None and not (_TAKE_HOOKS and parameter.tensor.numel()):
+            if node is None and not (self._take_hooks(watched, parameter.tensor) and _has_elements(parameter.tensor)):
                 self.monitor.say_once(
                     _native.LOG_WARNING,
                     "%s has no node that accumulates its gradient: it has no row in "
@@ -52,13 +63,17 @@ class UnreducedGradients(_monitor.Collector):
             self._watches.append((_Watch(parameter, node, slot), watched))
 
     @staticmethod
-    def _nodes(watched):
-        """Where the hooks go: to the parameters, if they can take them. A node that is held works on the stream on which it was made, from
-        then on: no graph can be recorded on another one. But who keeps main gradients writes them in hooks of the nodes, and ours
-        have to come after them."""
-        if _TAKE_HOOKS and not watched.main_gradients:
-            return [None] * len(watched.parameters)
-        return accumulators([parameter.tensor for parameter in watched.parameters])
+    def _take_hooks(watched, tensor):
+        """Whether the hook goes to the parameter. A node that is held works on the stream on which it was made, from then on: no graph can be
+        recorded on another one. But who keeps main gradients writes them in hooks of the nodes, and ours have to come after them."""
+        return _TAKE_HOOKS and not watched.main_gradients and not _is_distributed(tensor)
+
+    def _nodes(self, watched):
+        """Where the other hooks go; None for parameters that take them."""
+        tensors = [parameter.tensor for parameter in watched.parameters]
+        of_nodes = [tensor for tensor in tensors if not self._take_hooks(watched, tensor)]
+        nodes = iter(accumulators(of_nodes) if of_nodes else ())
+        return [None if self._take_hooks(watched, tensor) else next(nodes) for tensor in tensors]
 
     def start(self):
         if self._buckets is not None:
@@ -66,9 +81,15 @@ class UnreducedGradients(_monitor.Collector):
         for watch, watched in self._watches:
             watch.seen = 0
             if watch.handle is None:
-                hook = self._hook(watch, watched)
-                watch.handle = (watch.parameter.tensor.register_post_accumulate_grad_hook(hook) if watch.node is None
-                                else watch.node.register_hook(hook))
+                watch.handle = self._hooked(watch, self._hook(watch, watched))
+
+    @staticmethod
+    def _hooked(watch, hook):
+        """The handle; None for a parameter that takes no hook now, frozen or not initialized: the next step asks again."""
+        if watch.node is not None:
+            return watch.node.register_hook(hook)
+        tensor = watch.parameter.tensor
+        return tensor.register_post_accumulate_grad_hook(hook) if tensor.requires_grad and not is_lazy(tensor) else None
 
     def stop(self):
         if self._buckets is not None:
