@@ -36,6 +36,29 @@ std::optional<int> KernelType(DType dtype) {
   return static_cast<int>(found - kTypes.begin());
 }
 
+// How many there are. The kernel reads wherever a description points: it has to be one of a tensor.
+Result<uint64_t> CountElements(const StatisticsRequest& request) {
+  const bool has_strides = !request.strides.empty();
+  if (has_strides && request.strides.size() != request.shape.size()) {
+    return UsageError(fmt::format("a tensor of {} dimensions with {} strides", request.shape.size(),
+                                  request.strides.size()));
+  }
+  int64_t elements = 1;
+  int64_t end = 0;
+  for (size_t i = 0; i < request.shape.size(); ++i) {
+    const int64_t size = request.shape[i];
+    const int64_t stride = has_strides && size > 1 ? request.strides[i] : 0;
+    int64_t reach = 0;
+    if (size <= 0 || stride < 0 || __builtin_mul_overflow(elements, size, &elements) ||
+        __builtin_mul_overflow(size, stride, &reach) || __builtin_add_overflow(end, reach, &end)) {
+      return UsageError(fmt::format(
+          "dimension {} has size {} and stride {}, as in no tensor with elements in memory", i,
+          size, stride));
+    }
+  }
+  return static_cast<uint64_t>(elements);
+}
+
 // As in statistics.cu. Strides are in elements. in_vectors: the last dim counts vectors of 16
 // bytes, all of them aligned.
 struct Layout {
@@ -134,16 +157,10 @@ Status CudaStatistics::Queue(const CudaApi& api, const StatisticsRequest& reques
     return UnsupportedError(
         fmt::format("there is no kernel for tensors of {}", DTypeName(request.dtype)));
   }
+  MSP_ASSIGN_OR_RETURN(uint64_t elements, CountElements(request));
   std::optional<Layout> layout = InOrderOfMemory(request);
   if (!layout) {
     return UnsupportedError("the elements of the tensor lie in too many pieces for a kernel");
-  }
-  uint64_t elements = 1;
-  for (const int64_t size : request.shape) {
-    elements *= static_cast<uint64_t>(size);
-  }
-  if (elements == 0) {
-    return UsageError("a tensor without elements has no statistics");
   }
   ReadInVectors(request.source, DTypeSize(request.dtype), *layout);
   const Kernel& kernel = KernelOf(api, request.device);

@@ -2,9 +2,9 @@
 // translates this file into statistics.ptx, which is what the build uses: building needs no CUDA.
 // The driver's compiler reads that when the first tensor is reduced.
 //
-// Sums are in float64. How many blocks there are,
-// which elements each takes, and the order in which their sums are added depend on the number of
-// elements alone: the same bits on every device and in every run.
+// Sums are in float64. How many blocks there are, which elements each takes, and the order in which
+// their sums are added depend on the tensor's dtype, shape, strides and alignment alone: the same
+// bits on every device and in every run.
 
 typedef unsigned char u8;
 typedef unsigned short u16;

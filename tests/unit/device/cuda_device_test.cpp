@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/device/fake_fixture.h"
@@ -150,7 +152,12 @@ TEST_F(CudaStatisticsTest, AreLeftToOthersWhereThereIsNoKernel) {
   EXPECT_EQ(Queue({2}, {}, 0, DType::kComplex64).code(), StatusCode::kUnsupported);
   const std::vector<int64_t> in_pieces = {1 << 13, 1 << 11, 1 << 9, 1 << 7, 1 << 5, 1 << 3, 2};
   EXPECT_EQ(Queue({2, 2, 2, 2, 2, 2, 2}, in_pieces).code(), StatusCode::kUnsupported);
-  EXPECT_EQ(Queue({0, 3}, {}).code(), StatusCode::kUsage);
+  const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> of_no_tensor = {
+      {{0, 3}, {}},           {{-1}, {}},   {{2}, {-1}}, {{int64_t{1} << 62, 8}, {}},
+      {{2}, {INT64_MAX - 1}}, {{2, 2}, {1}}};
+  for (const auto& [shape, strides] : of_no_tensor) {
+    EXPECT_EQ(Queue(shape, strides).code(), StatusCode::kUsage) << testing::PrintToString(shape);
+  }
   EXPECT_EQ(fake::CallCount("cuLaunchKernel"), 0);
 }
 

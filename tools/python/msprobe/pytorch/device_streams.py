@@ -43,7 +43,7 @@ def wait_for_streams(streams, device):
 
 
 def in_streams_of(tensors):
-    """A context in which work of another thread is queued where this thread queues its own: {device of a tensor: its current stream}."""
+    """A context for another thread, in which work on the devices of these tensors is queued on the streams that are current in this one."""
     streams = {tensor.device: current_stream(tensor.device) for tensor in tensors if tensor.device.type not in ("cpu", "meta")}
 
     @contextlib.contextmanager
@@ -82,7 +82,8 @@ def made_aside(device, make):
 
 
 def in_own_thread(work):
-    """Runs work() to its end in another thread. Python does not hear of it: a thread of autograd that waits here would stay in its list."""
+    """Runs work() to its end in another thread. Not by the module threading, which would put a thread of autograd that waits for it into its
+    list, and leave it there."""
     ended, raised = _thread.allocate_lock(), []
     ended.acquire()
 
