@@ -1,6 +1,7 @@
 """Streams of an accelerator, whichever it is."""
 import _thread
 import contextlib
+import sys
 
 import torch
 
@@ -84,6 +85,8 @@ def made_aside(device, make):
 def in_own_thread(work):
     """Runs work() to its end in another thread. Not by the module threading, which would put a thread of autograd that waits for it into its
     list, and leave it there."""
+    if sys.is_finalizing():   # a thread that begins now may never get its turn
+        raise RuntimeError("Python is ending: no thread can begin")
     ended, raised = _thread.allocate_lock(), []
     ended.acquire()
 
