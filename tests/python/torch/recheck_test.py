@@ -43,6 +43,12 @@ def is_rounding(wrong, right, incoming):
     return float((wrong.double() - right.double()).abs().max()) <= 16 * torch.finfo(right.dtype).eps * largest
 
 
+def is_known_defect(row):
+    """With AVX2 and AVX-512, PyTorch 1.13 gives NaN where a quotient that is rounded down is beyond the largest float32; its other code gives infinity."""
+    return (row["Call"].startswith(("Torch.div.", "Torch.floor_divide.", "Torch.remainder.")) and row["Captured"] == "nan" and
+            abs(float(row["Exact"])) > torch.finfo(torch.float32).max)
+
+
 class Recheck(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="msprobe_recheck_")
@@ -70,7 +76,8 @@ class Recheck(unittest.TestCase):
 
     def assert_no_false_alarms(self, *flags, environment=None, at_least=0):
         rows = self.rows(*flags, environment=environment)
-        wrong = [(row["Call"], row["Ratio"], row["Tensor"], row["Element"], row["Captured"], row["Exact"]) for row in rows.values() if row["Verdict"] == "beyond"]
+        wrong = [(row["Call"], row["Ratio"], row["Tensor"], row["Element"], row["Captured"], row["Exact"]) for row in rows.values()
+                 if row["Verdict"] == "beyond" and not is_known_defect(row)]
         self.assertEqual(wrong, [])
         self.assertGreater(sum(row["Verdict"] == "within" for row in rows.values()), at_least)
 
