@@ -92,3 +92,15 @@ class TinyGPT(nn.Module):
             if self.save:
                 self.save({'hidden': x, 'meta': {'layer': i, 'tag': 'blk', 'list': [x * 2, 0.5]}}, f'block{i}')
         return self.head(self.ln_f(x))
+
+
+class WrongGradient(torch.autograd.Function):
+    """A fault to plant: hands its argument on, and a gradient that is one per cent too large."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 1.01

@@ -50,9 +50,10 @@ struct ElementStanding {
   double bound = 0;
 };
 
-class Yardstick {
+// How each element of a captured tensor stands.
+class ElementJudge {
  public:
-  Yardstick(const CapturedTensor& captured, const Tensor& exact, const Rounding& rounding)
+  ElementJudge(const CapturedTensor& captured, const Tensor& exact, const Rounding& rounding)
       : found_(captured.value->value),
         exact_(exact),
         dtype_(captured.dtype),
@@ -132,11 +133,11 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
                                    ShapeText(captured.value->shape), ShapeText(exact->shape));
     return judgement;
   }
-  const Yardstick yardstick(captured, *exact, rounding);
+  const ElementJudge judge(captured, *exact, rounding);
   judgement.elements = exact->size();
   double worst = -1;
   for (size_t i = 0; i < exact->size(); ++i) {
-    const ElementStanding element = yardstick.Of(i);
+    const ElementStanding element = judge.Of(i);
     judgement.unjudged += element.is_unknown ? 1 : 0;
     judgement.beyond += element.ratio > 1 ? 1 : 0;
     if (element.is_judged && element.ratio > worst) {
@@ -148,7 +149,7 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
     }
   }
   for (size_t i = 0; judgement.beyond > 0 && i < exact->size(); ++i) {
-    judgement.nearly_as_far += yardstick.Of(i).ratio >= worst / kNearlyAsFar ? 1 : 0;
+    judgement.nearly_as_far += judge.Of(i).ratio >= worst / kNearlyAsFar ? 1 : 0;
   }
   judgement.ratio = std::max(worst, 0.0);
   if (judgement.elements > 0 && judgement.unjudged == judgement.elements) {

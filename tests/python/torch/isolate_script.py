@@ -13,7 +13,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from models import SmallCNN, TinyGPT  # noqa: E402
+from models import SmallCNN, TinyGPT, WrongGradient  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -61,16 +61,6 @@ class SmallMoE(nn.Module):
 
 # ---- faults ----
 
-class _WrongGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 1.01
-
-
 def scaled(module, factor=1.001):
     """The result of a module, a little too large."""
     original = module.forward
@@ -80,7 +70,7 @@ def scaled(module, factor=1.001):
 def wrong_backward(module):
     """The forward pass is right."""
     original = module.forward
-    module.forward = lambda x: original(_WrongGradient.apply(x))
+    module.forward = lambda x: original(WrongGradient.apply(x))
 
 
 def wrong_weight(module):

@@ -16,7 +16,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from models import TinyGPT  # noqa: E402
+from models import TinyGPT, WrongGradient  # noqa: E402
 
 DEVICE = os.environ.get("MSPROBE_TEST_DEVICE", "cuda")
 
@@ -41,20 +41,10 @@ def bits_of(tensor):
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-class _WrongGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 1.01
-
-
 def change(model, options):
     """Plants the fault that is asked for."""
     for path, changed in ((options.scale, lambda call: lambda *x: call(*x) * 1.02),
-                          (options.wrong_backward, lambda call: lambda *x: call(_WrongGradient.apply(x[0]), *x[1:]))):
+                          (options.wrong_backward, lambda call: lambda *x: call(WrongGradient.apply(x[0]), *x[1:]))):
         if path:
             module = model.get_submodule(path)
             module.forward = changed(module.forward)
