@@ -17,7 +17,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include "src/analysis/compare/run_verdict.h"
@@ -33,6 +32,7 @@
 #include "src/analysis/graph/step_views.h"
 #include "src/analysis/graph/trace_file.h"
 #include "src/analysis/graph/vis_file.h"
+#include "src/base/kept_memory.h"
 #include "src/base/output_rule.h"
 #include "src/base/partial_file.h"
 #include "src/base/progress.h"
@@ -46,16 +46,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What one rank leaves is used by the next: the system, to which large blocks would go back each
-// time, has to clear them before it gives them again. Holds for the whole process, which does
-// little else after a graph.
-void KeepFreedMemory() {
-  constexpr int kMostOfAHeap = 32 << 20;  // what the C library takes at most
-  constexpr int kKept = 256 << 20;
-  ::mallopt(M_MMAP_THRESHOLD, kMostOfAHeap);
-  ::mallopt(M_TRIM_THRESHOLD, kKept);
-}
-
 class GraphRun {
  public:
   explicit GraphRun(const Options& options) : options_(options), pool_(options.threads) {
@@ -64,7 +54,7 @@ class GraphRun {
 
   Result<Answer> Run() {
     const Clock::time_point start = Clock::now();
-    KeepFreedMemory();
+    base::KeepFreedMemory();  // what one rank leaves is used by the next
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
     if (options_.npu_parallelism) {
       MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));

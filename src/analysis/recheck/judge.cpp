@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -48,6 +50,14 @@ struct ElementStanding {
   double ratio = 0;         // of how far it is off to its bound
   double wanted = 0;
   double bound = 0;
+};
+
+// How far off the worst of some elements is, and how many are how far.
+struct Worst {
+  double ratio = -1;  // below 0: none was judged
+  size_t index = 0;   // of the first one of this ratio
+  uint64_t beyond = 0;
+  uint64_t unjudged = 0;
 };
 
 // How each element of a captured tensor stands.
@@ -103,7 +113,84 @@ class ElementJudge {
     return element;
   }
 
+  // The worst of the elements [first, end).
+  Worst WorstOf(size_t first, size_t end) const {
+    Worst worst;
+    for (; first < end; first += kRunElements) {
+      const size_t last = std::min(end, first + kRunElements);
+      const std::optional<Run> run = OrdinaryRun(first, last, kJustBeyond);
+      if (run && run->largest <= worst.ratio * kSurelyLess) {
+        worst.beyond += run->reaching;
+      } else {
+        AddOneByOne(first, last, worst);
+      }
+    }
+    return worst;
+  }
+
+  // How many of the elements [first, end) have at least this ratio.
+  uint64_t CountOf(size_t first, size_t end, double ratio) const {
+    uint64_t count = 0;
+    for (; first < end; first += kRunElements) {
+      const size_t last = std::min(end, first + kRunElements);
+      if (const std::optional<Run> run = OrdinaryRun(first, last, ratio)) {
+        count += run->reaching;
+        continue;
+      }
+      for (size_t i = first; i < last; ++i) {
+        count += Of(i).ratio >= ratio ? 1 : 0;
+      }
+    }
+    return count;
+  }
+
  private:
+  static constexpr double kJustBeyond = 1 + std::numeric_limits<double>::epsilon();
+  // What the compiler may compute another way in one of two places differs by less.
+  static constexpr double kSurelyLess = 1 - 0x1p-40;
+  struct Run {
+    double largest;     // ratio
+    uint64_t reaching;  // so many have at least the ratio that was asked for
+  };
+
+  // Without a branch per element. Nothing where a number of one is not finite.
+  std::optional<Run> OrdinaryRun(size_t first, size_t end, double asked) const {
+    if (!is_float_) {
+      return std::nullopt;
+    }
+    const size_t count = end - first;
+    const double* const found = found_.data() + first;
+    const double* const wanted = exact_.value.data() + first;
+    const double* const errors = exact_.errors_from(first);
+    const double half_tiny = format_.tiny / 2;
+    const double unit = format_.unit;
+    double largest = 0;
+    double not_finite = 0;  // x - x is 0, or NaN
+    uint64_t reaching = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const double error = errors[i] * kReferenceSlack;
+      const double off = std::fabs(found[i] - wanted[i]);
+      const double bound = error + (unit * (std::fabs(wanted[i]) + error) + half_tiny);
+      const double ratio = off / bound;
+      not_finite += (off - off) + (bound - bound);
+      reaching += ratio >= asked ? 1 : 0;
+      largest = ratio > largest ? ratio : largest;
+    }
+    return not_finite == 0 ? std::optional(Run{largest, reaching}) : std::nullopt;
+  }
+
+  void AddOneByOne(size_t first, size_t end, Worst& worst) const {
+    for (size_t i = first; i < end; ++i) {
+      const ElementStanding element = Of(i);
+      worst.unjudged += element.is_unknown ? 1 : 0;
+      worst.beyond += element.ratio > 1 ? 1 : 0;
+      if (element.is_judged && element.ratio > worst.ratio) {
+        worst.ratio = element.ratio;
+        worst.index = i;
+      }
+    }
+  }
+
   const std::vector<double>& found_;
   const Tensor& exact_;
   const DType dtype_;
@@ -112,6 +199,29 @@ class ElementJudge {
   const double largest_;
 };
 
+// In parts of fixed size, the first of several that are equally far off.
+Worst WorstOfAll(const ElementJudge& judge, size_t elements, base::ThreadPool& pool) {
+  constexpr size_t kPartElements = size_t{1} << 16U;
+  if (elements <= kPartElements) {
+    return judge.WorstOf(0, elements);
+  }
+  std::vector<Worst> parts((elements + kPartElements - 1) / kPartElements);
+  pool.ParallelFor(parts.size(), [&](size_t part, size_t) {
+    parts[part] =
+        judge.WorstOf(part * kPartElements, std::min(elements, (part + 1) * kPartElements));
+  });
+  Worst worst;
+  for (const Worst& part : parts) {
+    if (part.ratio > worst.ratio) {
+      worst.ratio = part.ratio;
+      worst.index = part.index;
+    }
+    worst.beyond += part.beyond;
+    worst.unjudged += part.unjudged;
+  }
+  return worst;
+}
+
 }  // namespace
 
 std::string_view VerdictName(Verdict verdict) {
@@ -119,7 +229,8 @@ std::string_view VerdictName(Verdict verdict) {
   return kNames[static_cast<size_t>(verdict)];
 }
 
-Judgement Judge(const CapturedTensor& captured, const Value& exact, const Rounding& rounding) {
+Judgement Judge(const CapturedTensor& captured, const Value& exact, const Rounding& rounding,
+                base::ThreadPool& pool) {
   Judgement judgement;
   judgement.tensor = captured.name;
   if (captured.value == nullptr) {
@@ -135,23 +246,20 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
   }
   const ElementJudge judge(captured, *exact, rounding);
   judgement.elements = exact->size();
-  double worst = -1;
-  for (size_t i = 0; i < exact->size(); ++i) {
-    const ElementStanding element = judge.Of(i);
-    judgement.unjudged += element.is_unknown ? 1 : 0;
-    judgement.beyond += element.ratio > 1 ? 1 : 0;
-    if (element.is_judged && element.ratio > worst) {
-      worst = element.ratio;
-      judgement.element = ElementText(exact->shape, i);
-      judgement.captured = captured.value->value[i];
-      judgement.exact = element.wanted;
-      judgement.bound = element.bound;
-    }
+  const Worst worst = WorstOfAll(judge, exact->size(), pool);
+  judgement.unjudged = worst.unjudged;
+  judgement.beyond = worst.beyond;
+  if (worst.ratio >= 0) {
+    const ElementStanding element = judge.Of(worst.index);
+    judgement.element = ElementText(exact->shape, worst.index);
+    judgement.captured = captured.value->value[worst.index];
+    judgement.exact = element.wanted;
+    judgement.bound = element.bound;
   }
-  for (size_t i = 0; judgement.beyond > 0 && i < exact->size(); ++i) {
-    judgement.nearly_as_far += judge.Of(i).ratio >= worst / kNearlyAsFar ? 1 : 0;
+  if (judgement.beyond > 0) {
+    judgement.nearly_as_far = judge.CountOf(0, exact->size(), worst.ratio / kNearlyAsFar);
   }
-  judgement.ratio = std::max(worst, 0.0);
+  judgement.ratio = std::max(worst.ratio, 0.0);
   if (judgement.elements > 0 && judgement.unjudged == judgement.elements) {
     judgement.reason = "errors of its inputs leave nothing to say about its values";
     return judgement;

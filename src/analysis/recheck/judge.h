@@ -7,6 +7,7 @@
 
 #include "src/analysis/recheck/arithmetic/rounding.h"
 #include "src/analysis/recheck/call.h"
+#include "src/base/thread_pool.h"
 
 namespace msprobe::analysis::recheck {
 
@@ -36,6 +37,7 @@ struct Judgement {
 // An element may be off by the error of its value, and by what storing it in `captured.dtype`
 // costs. A value that may round beyond the largest number of the dtype, or of the arithmetic, may
 // be infinite. Integers wrap around.
-Judgement Judge(const CapturedTensor& captured, const Value& exact, const Rounding& rounding);
+Judgement Judge(const CapturedTensor& captured, const Value& exact, const Rounding& rounding,
+                base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::recheck

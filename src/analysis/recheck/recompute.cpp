@@ -48,14 +48,21 @@ void Conclude(CallVerdict& verdict) {
   }
 }
 
-// A gradient that a hook may have seen, in the shape in which it was captured.
+// A gradient that a hook may have seen, and how it becomes of the captured shape.
 struct Candidate {
   Value gradient;
+  bool is_transposed = false;
   bool is_certain = true;  // its elements are in the captured order
 };
 
-Judgement BestOf(const CapturedTensor& captured, const std::vector<Candidate>& candidates,
-                 const Rounding& rounding) {
+Value InShape(const Arithmetic& arithmetic, const Candidate& candidate, const Shape& shape) {
+  const Value gradient =
+      candidate.is_transposed ? arithmetic.Permute(candidate.gradient, {1, 0}) : candidate.gradient;
+  return gradient->shape == shape ? gradient : arithmetic.Reshape(gradient, shape);
+}
+
+Judgement BestOf(const Arithmetic& arithmetic, const CapturedTensor& captured,
+                 const std::vector<Candidate>& candidates) {
   Judgement best;
   best.tensor = captured.name;
   best.reason = captured.value == nullptr
@@ -66,7 +73,11 @@ Judgement BestOf(const CapturedTensor& captured, const std::vector<Candidate>& c
   }
   Judgement unknown;  // that of one which it may be, whatever its elements are
   for (const Candidate& candidate : candidates) {
-    Judgement judgement = Judge(captured, candidate.gradient, rounding);
+    if (candidate.is_transposed && best.verdict == Verdict::kWithin) {
+      continue;  // those before explain it
+    }
+    Judgement judgement = Judge(captured, InShape(arithmetic, candidate, captured.value->shape),
+                                arithmetic.rounding(), arithmetic.pool());
     if (judgement.verdict == Verdict::kNotCheckable) {
       unknown = std::move(judgement);
       continue;
@@ -86,9 +97,9 @@ Shape WithoutOnes(Shape shape) {
   return shape;
 }
 
-// Gradients of the steps of a call that a hook may have seen.
-std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& results,
-                                  const Gradients& gradients, const Values& incoming,
+// Gradients of the steps of a call that a hook may have seen, those that are to be transposed last.
+std::vector<Candidate> Candidates(const Values& results, const Gradients& gradients,
+                                  const Values& incoming,
                                   const std::vector<CapturedTensor>& outgoing,
                                   const CapturedTensor& captured) {
   std::vector<Candidate> candidates;
@@ -107,9 +118,9 @@ std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& re
     // matrix.
     const bool same_order = WithoutOnes(own) == WithoutOnes(wanted) ||
                             (!own.empty() && !wanted.empty() && own.back() == wanted.back());
-    candidates.push_back({arithmetic.Reshape(gradient, wanted), same_order});
+    candidates.push_back({gradient, false, same_order});
     if (own.size() == 2 && wanted.size() == 2) {
-      candidates.push_back({arithmetic.Reshape(arithmetic.Permute(gradient, {1, 0}), wanted)});
+      candidates.push_back({gradient, true});
     }
   };
   for (const Tensor* tensor : gradients.order) {
@@ -134,6 +145,8 @@ std::vector<Candidate> Candidates(const Arithmetic& arithmetic, const Values& re
       add(gradient);
     }
   }
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [](const Candidate& candidate) { return !candidate.is_transposed; });
   return candidates;
 }
 
@@ -197,7 +210,7 @@ CallVerdict ForwardWith(Call& call, const Request& asked, const Rounding& roundi
   }
   for (size_t i = 0; i < results.size() && i < call.outputs().size(); ++i) {
     if (results[i] != nullptr) {
-      verdict.tensors.push_back(Judge(call.outputs()[i], results[i], rounding));
+      verdict.tensors.push_back(Judge(call.outputs()[i], results[i], rounding, pool));
     }
   }
   Conclude(verdict);
@@ -242,8 +255,8 @@ CallVerdict BackwardWith(Call& call, const Request& asked,
   verdict.operation = asked.name;
   verdict.has_products = arithmetic.has_products();
   for (const CapturedTensor& captured : outgoing) {
-    verdict.tensors.push_back(BestOf(
-        captured, Candidates(arithmetic, results, gradients, seeds, outgoing, captured), rounding));
+    verdict.tensors.push_back(
+        BestOf(arithmetic, captured, Candidates(results, gradients, seeds, outgoing, captured)));
   }
   Conclude(verdict);
   return verdict;

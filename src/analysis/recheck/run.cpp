@@ -11,6 +11,7 @@
 
 #include "src/analysis/recheck/result_table.h"
 #include "src/analysis/recheck/step_ranks.h"
+#include "src/base/kept_memory.h"
 #include "src/base/progress.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
@@ -224,6 +225,7 @@ Result<Answer> Run(const Options& options) {
   const Clock::time_point start = Clock::now();
   Answer answer;
   answer.has_bench = !options.bench.empty();
+  base::KeepFreedMemory();  // what one call leaves is used by the next
   base::ThreadPool pool(options.threads);
   MSP_ASSIGN_OR_RETURN(const dump::DumpLayout dump, dump::FindDump(options.dump));
   dump::DumpLayout bench;

@@ -1,6 +1,7 @@
 // Element by element. Errors travel by the derivative of the function; products of two errors and
 // the curvature are covered by taking the larger derivative at both ends of the interval.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -23,23 +24,70 @@ std::shared_ptr<Tensor> NewTensor(Shape shape, bool with_error) {
   return tensor;
 }
 
-// Places of the elements of an operand: itself where the shapes agree or it is a single number.
-struct BroadcastOperand {
-  const Tensor& tensor;
-  std::vector<int64_t> indices;
-  bool is_single = false;
+// An operand, seen in the shape of the result.
+class BroadcastOperand {
+ public:
+  struct Run {
+    const double* value;
+    const double* error;
+  };
+  // What a run lies in where its elements do not lie side by side.
+  struct Scratch {
+    std::array<double, kRunElements> value;
+    std::array<double, kRunElements> error;
+  };
 
-  BroadcastOperand(const Value& value, const Shape& whole) : tensor(*value) {
-    if (value->size() == 1) {
-      is_single = true;
-    } else if (value->shape != whole) {
-      indices = BroadcastIndices(value->shape, whole);
+  BroadcastOperand(const Value& value, const Shape& whole) : tensor_(*value) {
+    const Shape& shape = value->shape;
+    if (shape == whole) {
+      places_ = Places::kSame;
+    } else if (value->size() == 1 || (shape.size() <= whole.size() &&
+                                      std::equal(shape.rbegin(), shape.rend(), whole.rbegin()))) {
+      places_ = Places::kRepeated;
+    } else {
+      places_ = Places::kIndexed;
+      indices_ = BroadcastIndices(shape, whole);
     }
   }
-  size_t at(size_t index) const {
-    return is_single ? 0 : indices.empty() ? index : static_cast<size_t>(indices[index]);
+
+  Run At(size_t first, size_t count, Scratch& scratch) const {
+    if (places_ == Places::kSame) {
+      return {tensor_.value.data() + first, tensor_.errors_from(first)};
+    }
+    size_t at = places_ == Places::kRepeated ? first % tensor_.size() : 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (places_ == Places::kIndexed) {
+        at = static_cast<size_t>(indices_[first + i]);
+      }
+      scratch.value[i] = tensor_.value[at];
+      scratch.error[i] = tensor_.error_at(at);
+      if (places_ == Places::kRepeated && ++at == tensor_.size()) {
+        at = 0;
+      }
+    }
+    return {scratch.value.data(), scratch.error.data()};
   }
+
+ private:
+  enum class Places {
+    kSame,
+    kRepeated,  // it is broadcast along dims in front of its own
+    kIndexed,
+  };
+  const Tensor& tensor_;
+  Places places_;
+  std::vector<int64_t> indices_;
 };
+
+// Body over runs of [0, count).
+template <typename Body>
+void ForRuns(const Arithmetic& arithmetic, size_t count, const Body& body) {
+  arithmetic.ForBlocks(count, [&](size_t first, size_t end) {
+    for (; first < end; first += kRunElements) {
+      body(first, std::min(kRunElements, end - first));
+    }
+  });
+}
 
 // f(x, ex, y, ey, error) -> value, for all elements of two broadcast operands.
 template <typename F>
@@ -49,12 +97,15 @@ std::shared_ptr<Tensor> Combine(const Arithmetic& arithmetic, const Value& a, co
   std::shared_ptr<Tensor> out = NewTensor(whole.shape, true);
   const BroadcastOperand left(a, whole.shape);
   const BroadcastOperand right(b, whole.shape);
-  arithmetic.ForBlocks(out->size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      const size_t at_a = left.at(i);
-      const size_t at_b = right.at(i);
-      out->value[i] = f(left.tensor.value[at_a], left.tensor.error_at(at_a),
-                        right.tensor.value[at_b], right.tensor.error_at(at_b), out->error[i]);
+  ForRuns(arithmetic, out->size(), [&](size_t first, size_t count) {
+    BroadcastOperand::Scratch left_scratch;
+    BroadcastOperand::Scratch right_scratch;
+    const BroadcastOperand::Run x = left.At(first, count, left_scratch);
+    const BroadcastOperand::Run y = right.At(first, count, right_scratch);
+    double* const value = out->value.data() + first;
+    double* const error = out->error.data() + first;
+    for (size_t i = 0; i < count; ++i) {
+      value[i] = f(x.value[i], x.error[i], y.value[i], y.error[i], error[i]);
     }
   });
   return out;
@@ -288,13 +339,16 @@ Value Arithmetic::Where(const Value& condition, const Value& a, const Value& b) 
   const BroadcastOperand left(a, whole);
   const BroadcastOperand right(b, whole);
   std::shared_ptr<Tensor> out = NewTensor(whole, !a->is_exact() || !b->is_exact());
-  ForBlocks(out->size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      const BroadcastOperand& chosen = choice.tensor.value[choice.at(i)] != 0 ? left : right;
-      const size_t at = chosen.at(i);
-      out->value[i] = chosen.tensor.value[at];
+  ForRuns(*this, out->size(), [&](size_t first, size_t count) {
+    std::array<BroadcastOperand::Scratch, 3> scratch;
+    const BroadcastOperand::Run chosen = choice.At(first, count, scratch[0]);
+    const BroadcastOperand::Run x = left.At(first, count, scratch[1]);
+    const BroadcastOperand::Run y = right.At(first, count, scratch[2]);
+    for (size_t i = 0; i < count; ++i) {
+      const BroadcastOperand::Run& from = chosen.value[i] != 0 ? x : y;
+      out->value[first + i] = from.value[i];
       if (!out->error.empty()) {
-        out->error[i] = chosen.tensor.error_at(at);
+        out->error[first + i] = from.error[i];
       }
     }
   });

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "src/analysis/recheck/arithmetic/arithmetic.h"
+#include "src/kernels/transpose.h"
 
 namespace msprobe::analysis::recheck {
 namespace {
@@ -34,6 +35,111 @@ std::shared_ptr<Tensor> Gather(const Arithmetic& arithmetic, const Value& x,
     if (terms[i] > 1) {
       out->error[i] += arithmetic.rounding().Gamma(terms[i]) * magnitude[i];
     }
+  }
+  return out;
+}
+
+// The elements of a tensor at other places: dims in another order, or broadcast.
+class StridedCopy {
+ public:
+  // `strides`: for each dim of the result, how far a step along it goes in the source.
+  StridedCopy(const Shape& shape, const std::vector<int64_t>& strides)
+      : elements_(static_cast<size_t>(ElementCount(shape))) {
+    if (elements_ == 0) {
+      return;
+    }
+    for (size_t at = 0; at < shape.size(); ++at) {
+      // Dims that lie one behind the other are one.
+      if (!dims_.empty() && dims_.back().from_stride == strides[at] * shape[at]) {
+        dims_.back().size *= shape[at];
+        dims_.back().from_stride = strides[at];
+      } else if (shape[at] != 1) {
+        dims_.push_back({shape[at], strides[at], 0});
+      }
+    }
+    int64_t stride = 1;
+    for (size_t dim = dims_.size(); dim-- > 0;) {
+      dims_[dim].to_stride = stride;
+      stride *= dims_[dim].size;
+    }
+    // The innermost dim of the source, which with that of the result makes matrices to transpose.
+    const auto inner = std::find_if(dims_.begin(), dims_.end(),
+                                    [](const Dim& dim) { return dim.from_stride == 1; });
+    if (inner != dims_.end()) {
+      lines_ = *inner;
+      dims_.erase(inner);
+    }
+    if (lines_.to_stride != 1 && !dims_.empty()) {
+      columns_ = dims_.back();
+      dims_.pop_back();
+    }
+    for (const Dim& dim : dims_) {
+      pieces_ *= static_cast<size_t>(dim.size);
+    }
+  }
+
+  std::vector<double> Of(const std::vector<double>& from, const Arithmetic& arithmetic) const {
+    std::vector<double> to(elements_);
+    if (elements_ == 0) {
+      return to;
+    }
+    const auto piece = static_cast<size_t>(lines_.size * columns_.size);
+    const size_t at_once = std::max<size_t>(1, kElementsAtOnce / piece);
+    const auto copy = [&](size_t first, size_t) {
+      for (size_t i = first * at_once; i < std::min(pieces_, (first + 1) * at_once); ++i) {
+        CopyPiece(i, from.data(), to.data());
+      }
+    };
+    const size_t blocks = (pieces_ + at_once - 1) / at_once;
+    if (blocks == 1) {
+      copy(0, 0);
+    } else {
+      arithmetic.pool().ParallelFor(blocks, copy);
+    }
+    return to;
+  }
+
+ private:
+  static constexpr size_t kElementsAtOnce = size_t{1} << 15U;
+  struct Dim {
+    int64_t size = 1;
+    int64_t from_stride = 1;
+    int64_t to_stride = 1;
+  };
+
+  void CopyPiece(size_t number, const double* from, double* to) const {
+    auto rest = static_cast<int64_t>(number);
+    for (size_t dim = dims_.size(); dim-- > 0;) {
+      const int64_t place = rest % dims_[dim].size;
+      rest /= dims_[dim].size;
+      from += place * dims_[dim].from_stride;
+      to += place * dims_[dim].to_stride;
+    }
+    if (lines_.to_stride == 1) {
+      std::copy_n(from, lines_.size, to);
+    } else {
+      kernels::TransposeMatrix(sizeof(double), reinterpret_cast<const std::byte*>(from),
+                               columns_.from_stride, reinterpret_cast<std::byte*>(to),
+                               lines_.to_stride, columns_.size, lines_.size);
+    }
+  }
+
+  size_t elements_;
+  // Of the result, outermost first, but for the two of a piece.
+  std::vector<Dim> dims_;
+  Dim lines_{1, 1, 0};  // side by side in the source
+  Dim columns_;         // side by side in the result, where that is another dim
+  size_t pieces_ = 1;
+};
+
+std::shared_ptr<Tensor> Copied(const Arithmetic& arithmetic, const Tensor& x, const Shape& shape,
+                               const std::vector<int64_t>& strides) {
+  const StridedCopy copy(shape, strides);
+  auto out = std::make_shared<Tensor>();
+  out->shape = shape;
+  out->value = copy.Of(x.value, arithmetic);
+  if (!x.is_exact()) {
+    out->error = copy.Of(x.error, arithmetic);
   }
   return out;
 }
@@ -129,27 +235,18 @@ Value Arithmetic::Permute(const Value& x, const std::vector<int64_t>& order) con
     return Fail("the order of dims does not fit shape " + ShapeText(x->shape));
   }
   const Shape strides = ContiguousStrides(x->shape);
-  Shape shape(order.size());
-  std::vector<int64_t> moved(order.size());
+  Shape shape;
+  std::vector<int64_t> moved;
+  std::vector<int64_t> back(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
-    shape[i] = x->shape[static_cast<size_t>(order[i])];
-    moved[i] = strides[static_cast<size_t>(order[i])];
+    const auto from = static_cast<size_t>(order[i]);
+    shape.push_back(x->shape[from]);
+    moved.push_back(strides[from]);
+    back[from] = static_cast<int64_t>(i);
   }
-  std::vector<int64_t> indices(x->size());
-  std::vector<int64_t> place(shape.size(), 0);
-  int64_t at = 0;
-  for (int64_t& index : indices) {
-    index = at;
-    for (size_t dim = shape.size(); dim-- > 0;) {
-      at += moved[dim];
-      if (++place[dim] < shape[dim]) {
-        break;
-      }
-      at -= moved[dim] * shape[dim];
-      place[dim] = 0;
-    }
-  }
-  return Take({x}, shape, std::move(indices));
+  return Finish(Copied(*this, *x, shape, moved), {x}, [this, back](const Value& gradient) {
+    return std::vector<Value>{Permute(gradient, back)};
+  });
 }
 
 Value Arithmetic::Expand(const Value& x, const Shape& shape) const {
@@ -162,7 +259,12 @@ Value Arithmetic::Expand(const Value& x, const Shape& shape) const {
   if (!Affords(shape)) {
     return nullptr;
   }
-  return x->shape == shape ? x : Take({x}, shape, BroadcastIndices(x->shape, shape));
+  if (x->shape == shape) {
+    return x;
+  }
+  return Finish(
+      Copied(*this, *x, shape, BroadcastStrides(x->shape, shape)), {x},
+      [this, x](const Value& gradient) { return std::vector<Value>{SumTo(gradient, x->shape)}; });
 }
 
 Value Arithmetic::Sum(const Value& x, const std::vector<int64_t>& dims, bool keep) const {

@@ -2,6 +2,7 @@
 // correct implementation may be.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,6 +12,10 @@
 #include "msprobe/tensor_view.h"
 
 namespace msprobe::analysis::recheck {
+
+// So many elements are worked on together: all that is known of them fits into the L1 cache.
+inline constexpr size_t kRunElements = 1024;
+inline constexpr std::array<double, kRunElements> kNoErrors{};
 
 struct Tensor;
 using Value = std::shared_ptr<const Tensor>;
@@ -35,6 +40,10 @@ struct Tensor {
   size_t size() const { return value.size(); }
   bool is_exact() const { return error.empty(); }
   double error_at(size_t index) const { return error.empty() ? 0.0 : error[index]; }
+  // Those of up to kRunElements elements from here on.
+  const double* errors_from(size_t index) const {
+    return error.empty() ? kNoErrors.data() : error.data() + index;
+  }
 };
 
 inline Value MakeValue(Shape shape, std::vector<double> value, std::vector<double> error = {}) {

@@ -8,8 +8,8 @@
 namespace msprobe::analysis::recheck {
 namespace {
 
-// As torch.matmul: vectors become rows or columns for the product.
-Value Product(const Arithmetic& m, Value a, Value b) {
+// As torch.matmul: vectors become rows or columns for the product. `transpose_b`: of a matrix.
+Value Product(const Arithmetic& m, Value a, Value b, bool transpose_b = false) {
   if (a == nullptr || b == nullptr) {
     return nullptr;
   }
@@ -30,11 +30,11 @@ Value Product(const Arithmetic& m, Value a, Value b) {
     Shape shape = a->shape;
     const int64_t rows = shape.back() == 0 ? ElementCount({shape.begin(), shape.end() - 1})
                                            : ElementCount(shape) / shape.back();
-    product = m.MatMul(m.Reshape(a, {rows, shape.back()}), b);
-    shape.back() = b->shape[1];
+    product = m.MatMul(m.Reshape(a, {rows, shape.back()}), b, false, transpose_b);
+    shape.back() = b->shape[transpose_b ? 0 : 1];
     product = product == nullptr ? nullptr : m.Reshape(product, shape);
   } else {
-    product = m.MatMul(a, b);
+    product = m.MatMul(a, b, false, transpose_b);
   }
   if (product == nullptr) {
     return nullptr;
@@ -60,11 +60,10 @@ Value LinearOf(const Arithmetic& m, const Value& x, const Value& weight, const V
   if (x == nullptr || weight == nullptr) {
     return nullptr;
   }
-  Value transposed = weight;
-  if (weight->shape.size() == 2) {
-    transposed = m.Permute(weight, {1, 0});
-  }
-  const Value product = Product(m, x, transposed);
+  const bool is_matrix = weight->shape.size() == 2;
+  // Hooks may have seen the gradient of the transposed weight, so that it has to be a value then.
+  const Value product = is_matrix && m.taping() ? Product(m, x, m.Permute(weight, {1, 0}))
+                                                : Product(m, x, weight, is_matrix);
   // Not fused, the product is stored before the bias is added.
   return bias == nullptr ? product : m.Add(m.Stored(product), bias);
 }

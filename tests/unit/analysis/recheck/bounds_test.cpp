@@ -10,14 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/recheck/arithmetic/arithmetic.h"
+#include "tests/unit/analysis/recheck/test_pool.h"
 
 namespace msprobe::analysis::recheck {
 namespace {
-
-base::ThreadPool& Pool() {
-  static base::ThreadPool pool(2);
-  return pool;
-}
 
 Arithmetic Plain(DType dtype = DType::kFloat32, bool steps = false) {
   return {Rounding::Of(dtype, steps), Pool(), false};

@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tests/unit/analysis/recheck/test_pool.h"
 
 namespace msprobe::analysis::recheck {
 namespace {
@@ -19,7 +22,7 @@ Judgement Judged(DType dtype, double captured, double exact, double error) {
   return Judge(
       tensor,
       MakeValue({1}, {exact}, error == 0 ? std::vector<double>() : std::vector<double>{error}),
-      Rounding::Of(dtype, false));
+      Rounding::Of(dtype, false), Pool());
 }
 
 TEST(Judge, StoringCostsHalfAUnitInTheLastPlace) {
@@ -50,17 +53,84 @@ TEST(Judge, WhatIsNotKnownIsNotJudged) {
   EXPECT_EQ(Judged(DType::kFloat32, 5, 1, kInfinity).verdict, Verdict::kNotCheckable);
   CapturedTensor unread;
   unread.problem = "the values of output.0 were not saved";
-  EXPECT_EQ(Judge(unread, MakeValue({1}, {1.0}), Rounding::Of(DType::kFloat32, false)).reason,
-            unread.problem);
+  EXPECT_EQ(
+      Judge(unread, MakeValue({1}, {1.0}), Rounding::Of(DType::kFloat32, false), Pool()).reason,
+      unread.problem);
 }
 
 TEST(Judge, AnotherShapeIsBeyond) {
   CapturedTensor tensor;
   tensor.value = MakeValue({2}, {1, 2});
   const Judgement judgement =
-      Judge(tensor, MakeValue({1, 2}, {1, 2}), Rounding::Of(DType::kFloat32, false));
+      Judge(tensor, MakeValue({1, 2}, {1, 2}), Rounding::Of(DType::kFloat32, false), Pool());
   EXPECT_EQ(judgement.verdict, Verdict::kBeyond);
   EXPECT_EQ(judgement.reason, "its shape is [2] instead of [1, 2]");
+}
+
+// A long tensor: elements of 1 + i / 2^20, each off by a quarter of its bound where nothing is
+// planted.
+struct LongTensor {
+  static constexpr size_t kElements = 200000;
+  std::vector<double> captured = std::vector<double>(kElements);
+  std::vector<double> exact = std::vector<double>(kElements);
+  std::vector<double> error = std::vector<double>(kElements, 0x1p-20);
+
+  LongTensor() {
+    for (size_t i = 0; i < kElements; ++i) {
+      exact[i] = 1 + static_cast<double>(i) * 0x1p-20;
+      captured[i] = exact[i] + 0x1p-22;
+    }
+  }
+  Judgement Judged(size_t threads = 3) const {
+    CapturedTensor tensor;
+    tensor.dtype = DType::kFloat32;
+    tensor.value = MakeValue({2, kElements / 2}, captured);
+    base::ThreadPool pool(threads);
+    return Judge(tensor, MakeValue({2, kElements / 2}, exact, error),
+                 Rounding::Of(DType::kFloat32, false), pool);
+  }
+};
+
+TEST(Judge, FindsTheWorstOfManyElements) {
+  LongTensor tensor;
+  EXPECT_EQ(tensor.Judged().verdict, Verdict::kWithin);
+  EXPECT_EQ(tensor.Judged().element, "[0, 0]");  // the smallest has the smallest bound
+  tensor.captured[123456] += 0x1p-18;
+  tensor.captured[199999] += 0x1p-19;
+  for (const size_t threads : {1, 2, 5}) {
+    const Judgement judgement = tensor.Judged(threads);
+    EXPECT_EQ(judgement.verdict, Verdict::kBeyond);
+    EXPECT_EQ(judgement.element, "[1, 23456]");
+    EXPECT_EQ(judgement.captured, tensor.captured[123456]);
+    EXPECT_EQ(judgement.exact, tensor.exact[123456]);
+    EXPECT_EQ(judgement.beyond, 2U);
+    EXPECT_EQ(judgement.elements, LongTensor::kElements);
+    EXPECT_NEAR(judgement.ratio, (0x1p-18 + 0x1p-22) / 0x1.1p-20, 0.3);
+  }
+}
+
+TEST(Judge, NamesTheFirstOfSeveralThatAreEquallyFarOff) {
+  LongTensor tensor;
+  tensor.captured[70001] = kNan;
+  tensor.captured[70000] = kInfinity;
+  tensor.captured[150000] = kNan;
+  const Judgement judgement = tensor.Judged();
+  EXPECT_EQ(judgement.element, "[0, 70000]");
+  EXPECT_EQ(judgement.ratio, kInfinity);
+  EXPECT_EQ(judgement.beyond, 3U);
+  EXPECT_EQ(judgement.nearly_as_far, 3U);
+}
+
+TEST(Judge, CountsWhatIsNotKnownAmongManyElements) {
+  LongTensor tensor;
+  tensor.error[7] = kInfinity;
+  tensor.error[180000] = kNan;
+  tensor.exact[180001] = kNan;
+  tensor.captured[180001] = kNan;
+  const Judgement judgement = tensor.Judged();
+  EXPECT_EQ(judgement.verdict, Verdict::kWithin);
+  EXPECT_EQ(judgement.unjudged, 2U);
+  EXPECT_EQ(judgement.beyond, 0U);
 }
 
 }  // namespace
