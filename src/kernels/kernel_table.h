@@ -8,8 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
+
+#include "src/kernels/ratios.h"
 
 namespace msprobe::kernels::internal {
 
@@ -19,6 +22,7 @@ inline constexpr size_t kGroupElements = 16;
 
 inline constexpr size_t kStatsLanes = 16;
 inline constexpr size_t kCompareLanes = 8;
+inline constexpr size_t kRatioLanes = 8;
 
 struct StatsLanes {
   double sum[kStatsLanes] = {};
@@ -63,6 +67,13 @@ struct CompareLanes {
   uint64_t different_count = 0;
 };
 
+struct RatioLanes {
+  double sum[kRatioLanes] = {};
+  double largest = 0;
+  double smallest = std::numeric_limits<double>::infinity();
+  uint64_t exceeding = 0;
+};
+
 // 2^-52, added to both sides where the bench is zero. A float16 side absorbs it: its epsilon is 0.
 inline constexpr double kRelativeEpsilon = 0x1p-52;
 
@@ -84,6 +95,10 @@ using SmallStatsFunction = void (*)(const std::byte* data, size_t count, const S
 // All values finite.
 using CompareFunction = void (*)(const std::byte* npu, const std::byte* bench, size_t count,
                                  const RelativeRule& rule, CompareLanes& lanes);
+// See ratios.h. False, with everything but `ratios` as before, where the elements are not ordinary.
+template <typename Number>
+using RatioFunction = bool (*)(const Number* original, const Number* perturbed, size_t count,
+                               const RatioRule& rule, Number* ratios, RatioLanes& lanes);
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
 
 // A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
@@ -110,6 +125,8 @@ struct KernelTable {
   CompareFunction compare_float32, compare_bfloat16, compare_float16, compare_widened_float16,
       compare_float64;
   WidenFunction widen_float16;
+  RatioFunction<float> ratios_float32, ratios_bfloat16, ratios_float16;
+  RatioFunction<double> ratios_float64;
   ProductTile product;
 };
 

@@ -1,6 +1,7 @@
 // The implementation every other one is held against; it also finishes the runs the vector loops
 // leave over.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "src/kernels/scalar_steps.h"
@@ -47,6 +48,37 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
   }
 }
 
+template <typename Number>
+Number Unrounded(Number value) {
+  return value;
+}
+
+template <typename Number, Number (*kRound)(Number)>
+bool Ratios(const Number* original, const Number* perturbed, size_t count, const RatioRule& rule,
+            Number* ratios, RatioLanes& lanes) {
+  for (size_t i = 0; i < count; ++i) {
+    const Number o = kRound(original[i]);
+    if (!std::isfinite(original[i]) || !std::isfinite(o) || !std::isfinite(perturbed[i]) ||
+        std::signbit(o) != std::signbit(perturbed[i])) {
+      return false;
+    }
+  }
+  const auto floor = static_cast<Number>(rule.floor);
+  const auto most = static_cast<Number>(rule.most);
+  for (size_t i = 0; i < count; ++i) {
+    const Number o = std::max(std::abs(kRound(original[i])), floor);
+    const Number p = std::max(std::abs(perturbed[i]), floor);
+    ratios[i] = std::min(kRound(o / p), most);
+    const double ratio{ratios[i]};
+    const double apart = std::max(ratio, 1 / ratio);
+    lanes.sum[i % kRatioLanes] += apart;
+    lanes.exceeding += apart > rule.threshold ? 1 : 0;
+    lanes.largest = std::max(lanes.largest, ratio);
+    lanes.smallest = std::min(lanes.smallest, ratio);
+  }
+  return true;
+}
+
 constexpr size_t kTileRows = 4;
 constexpr size_t kTileColumns = 4;
 
@@ -88,6 +120,10 @@ constexpr KernelTable kPlainTable = {
     .compare_widened_float16 = Compare<Float32Element, Float16Relative>,
     .compare_float64 = Compare<Float64Element, Float64Relative>,
     .widen_float16 = WidenFloat16,
+    .ratios_float32 = Ratios<float, Unrounded<float>>,
+    .ratios_bfloat16 = Ratios<float, RoundToBFloat16>,
+    .ratios_float16 = Ratios<float, RoundToFloat16>,
+    .ratios_float64 = Ratios<double, Unrounded<double>>,
     .product = {kTileRows, kTileColumns, AddProduct},
 };
 

@@ -55,6 +55,10 @@ inline float RoundToFloat16(float value) {
   return tensor::Float16ToFloat(tensor::FloatToFloat16(value));
 }
 
+inline float RoundToBFloat16(float value) {
+  return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(value));
+}
+
 inline void StatsStep(double value, size_t lane, StatsLanes& lanes) {
   lanes.sum[lane] += value;
   lanes.square_sum[lane] += value * value;

@@ -547,6 +547,13 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
 }
 
 }  // namespace HWY_NAMESPACE
+}  // namespace msprobe::kernels::internal
+HWY_AFTER_NAMESPACE();
+
+#include "src/kernels/ratios-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::kernels::internal {
 
 const KernelTable MSPROBE_KERNEL_TABLE = {
     .name = MSPROBE_KERNEL_NAME,
@@ -576,6 +583,12 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
                                                          HWY_NAMESPACE::VectorFloat16Relative>,
     .compare_float64 = HWY_NAMESPACE::CompareFloat64,
     .widen_float16 = HWY_NAMESPACE::WidenFloat16,
+    .ratios_float32 = HWY_NAMESPACE::Ratios<HWY_NAMESPACE::FloatTag, HWY_NAMESPACE::Unrounded>,
+    .ratios_bfloat16 =
+        HWY_NAMESPACE::Ratios<HWY_NAMESPACE::FloatTag, HWY_NAMESPACE::RoundedToBFloat16>,
+    .ratios_float16 =
+        HWY_NAMESPACE::Ratios<HWY_NAMESPACE::FloatTag, HWY_NAMESPACE::RoundedToFloat16>,
+    .ratios_float64 = HWY_NAMESPACE::Ratios<HWY_NAMESPACE::DoubleTag, HWY_NAMESPACE::Unrounded>,
     .product = {HWY_NAMESPACE::kTileRows, HWY_NAMESPACE::kTileColumns, HWY_NAMESPACE::AddProduct},
 };
 

@@ -42,9 +42,8 @@ bool ReachesNoise(std::span<const std::byte> elements) {
 }
 
 template <typename Format>
-bool AddNoise(std::span<std::byte> elements) {
+void AddNoise(std::span<std::byte> elements) {
   using Value = typename Format::Value;
-  if (!ReachesNoise<Format>(elements)) return false;
   const double exact = *SmallestNoise(Format::kDType);
   const Value noise = Format::Load(Format::Store(static_cast<Value>(exact)));
   const Value bound = Format::Load(Format::Store(static_cast<Value>(std::sqrt(exact))));
@@ -58,25 +57,44 @@ bool AddNoise(std::span<std::byte> elements) {
       numbers[i] = Format::Load(static_cast<Bits>((Format::Store(value + noise) & chosen) |
                                                   (Format::Store(value) & ~chosen)));
     }
-    return true;
+    return;
   }
   ForEachElement<Format>(elements, [&](typename Format::Bits bits) {
     const Value value = Format::Load(bits);
     return std::abs(value) > bound ? Format::Store(value + noise) : bits;
   });
-  return true;
 }
 
 template <typename Format>
-bool FlipLowestBits(std::span<std::byte> elements) {
+void FlipLowestBits(std::span<std::byte> elements) {
   using Bits = typename Format::Bits;
-  if (!ReachesNoise<Format>(elements)) return false;
   ForEachElement<Format>(elements, [](Bits bits) {
     const Bits magnitude = bits & static_cast<Bits>(~kSign<Format>);
     const bool is_nan = magnitude > Format::kExponent;
     return magnitude > Format::kSmallestNormal && !is_nan ? static_cast<Bits>(bits ^ 1U) : bits;
   });
-  return true;
+}
+
+// A copy whose elements are changed block by block, while they are in a cache; none of them before
+// one reaches the noise. False: none does.
+template <typename Format>
+bool CopyWithNoise(const TensorView& input, Mode mode, std::span<std::byte> out) {
+  size_t copied = 0;
+  size_t changed = 0;
+  bool reached = false;
+  std::vector<std::byte> scratch;
+  tensor::ForEachBlock(
+      input, tensor::kCopyBlockElements, scratch, [&](std::span<const std::byte> block, size_t) {
+        std::memcpy(out.data() + copied, block.data(), block.size());
+        copied += block.size();
+        reached = reached || ReachesNoise<Format>(block);
+        if (reached) {
+          const std::span<std::byte> elements = out.subspan(changed, copied - changed);
+          mode == Mode::kAddNoise ? AddNoise<Format>(elements) : FlipLowestBits<Format>(elements);
+          changed = copied;
+        }
+      });
+  return reached;
 }
 
 template <typename Format>
@@ -128,10 +146,6 @@ bool SwapEnds(const TensorView& input, std::span<std::byte> elements) {
 template <typename Format>
 bool Change(const TensorView& input, Mode mode, std::span<std::byte> elements, uint32_t ulps) {
   switch (mode) {
-    case Mode::kAddNoise:
-      return AddNoise<Format>(elements);
-    case Mode::kBitNoise:
-      return FlipLowestBits<Format>(elements);
     case Mode::kChangeValue:
       return SwapEnds(input, elements);
     case Mode::kUlpNoise:
@@ -142,23 +156,23 @@ bool Change(const TensorView& input, Mode mode, std::span<std::byte> elements, u
       return RoundStochastically(Format::kDType, elements, ulps, 0);
     case Mode::kNoChange:
       return true;
-    case Mode::kImprovePrecision:
-      break;
+    default:
+      return false;
   }
-  return false;
 }
 
-bool ChangeElements(const TensorView& input, Mode mode, std::span<std::byte> elements,
-                    uint32_t ulps) {
-  switch (input.dtype) {
+// work(Format()), or false of what is not floating.
+template <typename Work>
+bool WithFormat(DType dtype, const Work& work) {
+  switch (dtype) {
     case DType::kFloat16:
-      return Change<Float16>(input, mode, elements, ulps);
+      return work(Float16());
     case DType::kBFloat16:
-      return Change<BFloat16>(input, mode, elements, ulps);
+      return work(BFloat16());
     case DType::kFloat32:
-      return Change<Float32>(input, mode, elements, ulps);
+      return work(Float32());
     case DType::kFloat64:
-      return Change<Float64>(input, mode, elements, ulps);
+      return work(Float64());
     default:
       return false;
   }
@@ -193,6 +207,10 @@ Result<bool> Perturb(const TensorView& input, Mode mode, std::span<std::byte> ou
     return UsageError("the changed tensor has another size than the one to change");
   }
   if (ulps == 0) return UsageError("noise is at least one unit in the last place");
+  if ((mode == Mode::kAddNoise || mode == Mode::kBitNoise) && SmallestNoise(dtype)) {
+    return WithFormat(
+        dtype, [&](auto format) { return CopyWithNoise<decltype(format)>(input, mode, out); });
+  }
   std::vector<std::byte> scratch;
   const bool widens = dtype != input.dtype;
   tensor::ForEachBlock(input, tensor::kCopyBlockElements, scratch,
@@ -208,7 +226,9 @@ Result<bool> Perturb(const TensorView& input, Mode mode, std::span<std::byte> ou
                          std::memcpy(to, values, elements * sizeof(float));
                        });
   if (mode == Mode::kImprovePrecision) return widens;
-  return count != 0 && ChangeElements(input, mode, out, ulps);
+  return count != 0 && WithFormat(dtype, [&](auto format) {
+           return Change<decltype(format)>(input, mode, out, ulps);
+         });
 }
 
 }  // namespace msprobe::perturb

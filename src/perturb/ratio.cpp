@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include "src/kernels/ratios.h"
 #include "src/perturb/element_pairs.h"
 #include "src/perturb/float_formats.h"
 #include "src/perturb/perturbation.h"
@@ -24,29 +26,24 @@ constexpr double kMebibyte = 1048576.0;
 constexpr int kMebibytesOfChunk = 4;  // as a power of two
 constexpr size_t kMostChunks = 128;
 
-// The type of arithmetic of a dtype, and its rounding. kRoundsInVectors: RoundNumber, of what is no
-// NaN, can be made for several numbers at once.
+// The arithmetic of a dtype: the type that it is done in, and its rounding.
 template <typename Number>
 struct Plain {
   using Value = Number;
+  static constexpr DType kDType =
+      sizeof(Number) == sizeof(float) ? DType::kFloat32 : DType::kFloat64;
   static Value Round(Value value) { return value; }
-  static constexpr bool kRoundsInVectors = true;
-  static Value RoundNumber(Value value) { return value; }
   static constexpr Value kLargest = std::numeric_limits<Number>::max();
 };
 struct Half : Plain<float> {
+  static constexpr DType kDType = DType::kFloat16;
   static float Round(float value) { return tensor::Float16ToFloat(tensor::FloatToFloat16(value)); }
-  static constexpr bool kRoundsInVectors = false;
   static constexpr float kLargest = 65504.0F;
 };
 struct Brain : Plain<float> {
+  static constexpr DType kDType = DType::kBFloat16;
   static float Round(float value) {
     return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(value));
-  }
-  static float RoundNumber(float value) {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    const uint32_t nearest_even = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-    return std::bit_cast<float>(nearest_even & 0xFFFF0000U);
   }
   static constexpr float kLargest = 0x1.FEp127F;
 };
@@ -109,32 +106,24 @@ class RatioWalk {
       if (AddEqual(o, p, first + begin, extremes)) {
         continue;
       }
-      if constexpr (Format::kRoundsInVectors) {
-        if (AddNumbers(o, p, first + begin, extremes)) {
-          continue;
-        }
+      if (!AddNumbers(o, p, first + begin, extremes)) {
+        AddOneByOne(o, p, first + begin, extremes);
       }
-      AddOneByOne(o, p, first + begin, extremes);
     }
   }
 
  private:
   static constexpr size_t kRunElements = 256;
 
-  void AddRange(double largest, size_t largest_index, double smallest, size_t smallest_index,
-                Extremes& extremes) {
-    if (largest > extremes.largest) {
-      extremes.largest = largest;
-      extremes.largest_index = largest_index;
-    }
-    if (smallest < extremes.smallest) {
-      extremes.smallest = smallest;
-      extremes.smallest_index = smallest_index;
-    }
-  }
-
   void AddOnes(size_t count, size_t first, Extremes& extremes) {
-    AddRange(1, first, 1, first, extremes);
+    if (1 > extremes.largest) {
+      extremes.largest = 1;
+      extremes.largest_index = first;
+    }
+    if (1 < extremes.smallest) {
+      extremes.smallest = 1;
+      extremes.smallest_index = first;
+    }
     counts_.exceeding_count += 1 > rules_.threshold ? count : 0;
     extremes.sum += static_cast<double>(count);
     extremes.summed += count;
@@ -150,82 +139,45 @@ class RatioWalk {
     return true;
   }
 
-  // Finite numbers, no two of different signs. False: there are others. Plain loops over pointers
-  // and without conditions, which compilers turn into vector instructions.
+  // Finite numbers, no two of different signs. False: there are others.
   bool AddNumbers(std::span<const Value> original, std::span<const Value> perturbed, size_t first,
                   Extremes& extremes) {
-    using Bits = typename InMemory<Value>::Bits;
-    const size_t count = perturbed.size();
-    const Value* const p = perturbed.data();
-    const Value* o = original.data();
-    Value rounded[kRunElements];
-    if constexpr (!std::is_same_v<Format, Plain<Value>>) {
-      if (!AllFinite(original)) {
-        return false;
-      }
-      for (size_t i = 0; i < count; ++i) {
-        rounded[i] = Format::RoundNumber(o[i]);
-      }
-      o = rounded;
-    }
-    Bits signs = 0;
-    for (size_t i = 0; i < count; ++i) {
-      signs |= std::bit_cast<Bits>(o[i]) ^ std::bit_cast<Bits>(p[i]);
-    }
-    if ((signs & kSign<InMemory<Value>>) != 0 || !AllFinite(std::span(o, count)) ||
-        !AllFinite(perturbed)) {
+    Value memory[kRunElements];
+    const std::span<Value> ratios(memory, original.size());
+    const kernels::RatioRule rule{.floor = static_cast<double>(bound_),
+                                  .most = static_cast<double>(Format::kLargest),
+                                  .threshold = rules_.threshold};
+    const std::optional<kernels::RatioRun> run = RatiosOf(original, perturbed, rule, ratios);
+    if (!run) {
       return false;
     }
-    // Numbers above zero are in the order of their bits.
-    Bits largest = 0;
-    Bits smallest = InMemory<Value>::kExponent;  // infinity
-    Value ratios[kRunElements];
-    for (size_t i = 0; i < count; ++i) {
-      const Value r = Format::RoundNumber(Floor(std::abs(o[i])) / Floor(std::abs(p[i])));
-      ratios[i] = r > Format::kLargest ? Format::kLargest : r;
-      const auto bits = std::bit_cast<Bits>(ratios[i]);
-      largest = bits > largest ? bits : largest;
-      smallest = bits < smallest ? bits : smallest;
-    }
-    const auto most = std::bit_cast<Value>(largest);
-    const auto least = std::bit_cast<Value>(smallest);
-    if (most == 1 && least == 1) {
-      AddOnes(count, first, extremes);
-      return true;
-    }
-    const auto index_of = [&](Value ratio) {
-      return first + static_cast<size_t>(std::find(ratios, ratios + count, ratio) - ratios);
+    const auto index_of = [&](double ratio) {
+      const auto found = std::find(ratios.begin(), ratios.end(), static_cast<Value>(ratio));
+      return first + static_cast<size_t>(found - ratios.begin());
     };
-    AddRange(most, index_of(most), least, index_of(least), extremes);
-    double apart[kRunElements];
-    for (size_t i = 0; i < count; ++i) {
-      const auto ratio = static_cast<double>(ratios[i]);
-      const double inverse = 1 / ratio;
-      apart[i] = ratio > inverse ? ratio : inverse;
+    if (run->largest > extremes.largest) {
+      extremes.largest = run->largest;
+      extremes.largest_index = index_of(run->largest);
     }
-    if (const double threshold = rules_.threshold;
-        most > threshold || 1 / double{least} > threshold) {
-      counts_.exceeding_count += static_cast<uint64_t>(
-          std::count_if(apart, apart + count, [&](double value) { return value > threshold; }));
+    if (run->smallest < extremes.smallest) {
+      extremes.smallest = run->smallest;
+      extremes.smallest_index = index_of(run->smallest);
     }
-    extremes.sum += SumOf(apart, count);
-    extremes.summed += count;
+    counts_.exceeding_count += run->exceeding;
+    extremes.sum += run->sum;
+    extremes.summed += original.size();
     return true;
   }
 
-  // In four sums side by side, which need not wait for each other.
-  static double SumOf(const double* values, size_t count) {
-    double sums[4] = {0, 0, 0, 0};
-    size_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-      for (size_t lane = 0; lane < 4; ++lane) {
-        sums[lane] += values[i + lane];
-      }
+  static std::optional<kernels::RatioRun> RatiosOf(std::span<const Value> original,
+                                                   std::span<const Value> perturbed,
+                                                   const kernels::RatioRule& rule,
+                                                   std::span<Value> ratios) {
+    if constexpr (std::is_same_v<Value, float>) {
+      return kernels::RatiosOf(Format::kDType, original, perturbed, rule, ratios);
+    } else {
+      return kernels::RatiosOf(original, perturbed, rule, ratios);
     }
-    for (; i < count; ++i) {
-      sums[0] += values[i];
-    }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
   void AddOneByOne(std::span<const Value> original, std::span<const Value> perturbed, size_t first,

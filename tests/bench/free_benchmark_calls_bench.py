@@ -4,6 +4,9 @@ thread, a process per figure.
 usage: free_benchmark_calls_bench.py [--peer FOLDER] [--calls N]
 
 PYTHONPATH leads to msprobe; --peer: a folder that takes its place, in which the Python tool is installed. Both run this script.
+
+"by hand" is what nobody can do without, written with PyTorch's own functions: the call, a changed copy of its input (but for no_change), the
+call once more, and both results read once, as their dot product. Of a backward pass likewise: both passes, and the gradients read.
 """
 import argparse
 import json
@@ -31,6 +34,22 @@ def call_of(name, shape):
             "add": lambda x: torch.add(x, given)}[name], given.clone()
 
 
+def by_hand(call, given, incoming, work):
+    """What measure() has done with each call where no tool is there to do it."""
+    import torch
+
+    def once(x):
+        if work["stage"] == "forward":
+            return call(x)
+        leaf = x.detach().requires_grad_()
+        call(leaf).backward(incoming)
+        return leaf.grad
+
+    first = once(given)
+    second = once(given if work["mode"] == "no_change" else given + 1e-8)
+    torch.dot(first.view(-1), second.view(-1))
+
+
 def measure(work):
     """CPU seconds per call, the median of five steps, of which two more are not counted."""
     import torch
@@ -38,14 +57,16 @@ def measure(work):
     incoming = torch.ones(call(given).shape)
     section = {"scope": [], "list": [], "fuzz_device": "npu", "pert_mode": work["mode"], "handler_type": "check", "fuzz_level": "L1",
                "fuzz_stage": work["stage"], "if_preheat": False}
-    debugger = small_gpt.free_benchmark_debugger(section) if work["mode"] else None
+    debugger = small_gpt.free_benchmark_debugger(section) if work["mode"] and not work.get("by_hand") else None
     seconds = []
     for _ in range(7):
         if debugger:
             debugger.start()
         begin = time.process_time()
         for _ in range(work["calls"]):
-            if work["stage"] == "backward":
+            if work.get("by_hand"):
+                by_hand(call, given, incoming, work)
+            elif work["stage"] == "backward":
                 # A new leaf each time: the Python tool leaves a hook with it.
                 call(given.detach().requires_grad_()).backward(incoming)
             else:
@@ -67,8 +88,8 @@ def main():
         print(measure(json.loads(given.worker)))
         return
     places = [os.environ.get("PYTHONPATH", "")] + ([given.peer] if given.peer else [])
-    print("| elements | operator | stage | mode | plain us | msprobe us | (plain and a second run = 2) | Python tool us | its addition by ours |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| elements | operator | stage | mode | plain us | by hand us | msprobe us | by hand = 1 | Python tool us | its addition by ours |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for size, shape in SIZES.items():
         calls = given.calls if math.prod(shape) < 1000 else max(given.calls // 50, 1)
         for operator in OPERATORS:
@@ -77,10 +98,11 @@ def main():
                 work = {"operator": operator, "shape": shape, "stage": stage, "mode": None, "calls": calls}
                 if stage not in plain:
                     plain[stage] = small_gpt.seconds_of(json.dumps(work), place=places[0])
+                hand = small_gpt.seconds_of(json.dumps(dict(work, mode=mode, by_hand=True)), place=places[0])
                 times = [small_gpt.seconds_of(json.dumps(dict(work, mode=mode)), place=place) for place in places]
                 ratio = (times[1] - plain[stage]) / (times[0] - plain[stage]) if given.peer else math.nan
-                print("| %s | %s | %s | %s | %.1f | %.1f | %.2f | %s | %.1f |" % (
-                    size, operator, stage, mode, plain[stage] * 1e6, times[0] * 1e6, times[0] / plain[stage],
+                print("| %s | %s | %s | %s | %.1f | %.1f | %.1f | %.2f | %s | %.1f |" % (
+                    size, operator, stage, mode, plain[stage] * 1e6, hand * 1e6, times[0] * 1e6, times[0] / hand,
                     "%.1f" % (times[1] * 1e6) if given.peer else "", ratio), flush=True)
 
 

@@ -1,0 +1,183 @@
+"""Gradients that a backward pass hands on are those that a second pass through the call gives, so that one is enough."""
+import os
+import sys
+import unittest
+
+try:
+    import torch
+except ImportError:
+    print("PyTorch is not installed: skipped")
+    sys.exit(77)
+
+from shim_case import ForkedCase
+
+# seen[function]: for each check, whether the gradients were handed on. Those are held against another pass through the call.
+WATCH = """
+from msprobe._intercept.runtime import own_work
+from msprobe.pytorch.free_benchmark.backward import Backward
+seen, runs = {}, []
+gradients, of = Backward.gradients, Backward._of
+
+def compared(self, gradient, plain):
+    seen.setdefault(self._call._function, []).append(plain is not None)
+    if plain is not None:
+        again = of(self, self._call.args, self._call.kwargs, gradient.detach(), autocasts=True)
+        needed = [place for place, value in enumerate(self._call.args)
+                  if isinstance(value, torch.Tensor) and value.requires_grad]
+        assert sorted(plain) == needed, (self._call._function, sorted(plain), needed)
+        for place, other in zip(needed, again):
+            with own_work():
+                assert torch.equal(plain[place], other), (self._call._function, place)
+    return gradients(self, gradient, plain)
+
+def counted(self, *given, **named):
+    runs.append(self._call._function)
+    return of(self, *given, **named)
+
+Backward.gradients, Backward._of = compared, counted
+
+def some(*shape):
+    return torch.randn(shape, requires_grad=True)
+
+def checked(name):
+    found = [flags for function, flags in seen.items() if function.rpartition(".")[2] == name]
+    assert len(found) == 1, (name, sorted(seen))
+    return found[0]
+"""
+
+
+class Case(ForkedCase):
+    def run_task(self, code, **section):
+        section = dict({"pert_mode": "no_change", "fuzz_stage": "backward", "list": []}, **section)
+        dump = self.run_code(WATCH + code, task="free_benchmark", level="L1", section=section)
+        self.assertFalse(os.path.exists(dump.path("step0", "rank", "free_benchmark.csv")))
+        return dump
+
+
+class HandedOn(Case):
+    # (what is called, the function, whether its part of the graph tells)
+    CALLS = """
+calls = [
+    (lambda: F.softmax(some(3, 5), -1), "softmax", True),
+    (lambda: torch.add(some(3, 1), some(3, 4)), "add", True),
+    (lambda: torch.mul(some(4), some(3, 4)), "mul", True),
+    (lambda: F.linear(some(3, 4), some(5, 4)), "linear", True),
+    (lambda: F.linear(some(3, 4), torch.randn(5, 4)), "linear", True),
+    (lambda: F.linear(some(2, 3, 4), some(5, 4), some(5)), "linear", True),
+    (lambda: F.linear(some(2, 3, 4) * 2, some(5, 4), some(5)), "linear", True),
+    (lambda: F.layer_norm(some(2, 3, 4), (4,), some(4), some(4)), "layer_norm", True),
+    (lambda: F.conv2d(some(1, 2, 5, 5), some(3, 2, 3, 3), some(3)), "conv2d", True),
+    (lambda: torch.matmul(some(2, 3, 4, 5), some(2, 3, 5, 4)), "matmul", True),
+    (lambda: torch.matmul(some(2, 3, 4, 5), some(5, 4)), "matmul", True),
+    (lambda: torch.baddbmm(some(2, 3, 3), some(2, 3, 4), some(2, 4, 3)), "baddbmm", True),
+    (lambda: F.gelu(some(3, 4) + 1), "gelu", True),
+    (lambda: F.dropout(some(30, 4), 0.5, True), "dropout", True),
+    (lambda: F.batch_norm(some(6, 4), torch.zeros(4), torch.ones(4), some(4), some(4), True), "batch_norm", True),
+    (lambda: F.cross_entropy(some(3, 4), torch.tensor([0, 2, 1])), "cross_entropy", True),
+    (lambda: F.smooth_l1_loss(some(3, 4), some(3, 4)), "smooth_l1_loss", True),
+    (lambda: torch.cumsum(some(3, 4), 1), "cumsum", True),
+    (lambda: torch.var(some(3, 4), 1), "var", True),
+]
+"""
+
+    def test_what_the_graph_of_a_call_hands_on_are_its_gradients(self):
+        self.run_task(self.CALLS + """
+for call, name, tells in calls:
+    seen.clear()
+    runs.clear()
+    debugger.start()
+    result = call()
+    debugger.stop()
+    result.sum().backward() if not result.is_complex() else None
+    assert checked(name) == [tells], name
+    assert sum(function.endswith(name) for function in runs) == 1, (name, runs)
+debugger.step()
+""")
+
+    def test_the_same_tensor_given_twice_does_not_tell_which_gradient_is_whose(self):
+        self.run_task("""
+x = some(3)
+debugger.start()
+y = torch.mul(x, x)
+debugger.stop()
+y.sum().backward()
+assert checked("mul") == [False] and len(runs) == 2
+assert torch.equal(x.grad, 2 * x.detach())
+debugger.step()
+""")
+
+    def test_a_pass_that_asks_for_some_gradients_only_is_checked_too(self):
+        self.run_task("""
+x, w, b = some(3, 4), some(5, 4), some(5)
+debugger.start()
+y = F.linear(x, w, b)
+z = torch.mul(x, 1 + x.detach())
+product = torch.mul(w, w.detach() + some(5, 4))
+debugger.stop()
+torch.autograd.grad(y.sum(), [x])
+assert checked("linear") == [False]
+torch.autograd.grad(product.sum(), [w])
+assert checked("mul") == [False], seen
+debugger.step()
+""", list=["linear", "mul.1"])
+
+    def test_every_pass_through_a_kept_graph_is_checked(self):
+        self.run_task("""
+x, w, b = some(3, 4), some(5, 4), some(5)
+debugger.start()
+y = F.linear(x, w, b)
+debugger.stop()
+for scale in (1, 2, 3):
+    x.grad = None
+    (scale * y).sum().backward(retain_graph=True)
+    assert torch.equal(x.grad, torch.full((3, 5), float(scale)).mm(w.detach()))
+torch.autograd.grad(y.sum(), [x], retain_graph=True)
+y.sum().backward()
+assert checked("linear") == [True, True, True, False, True]
+debugger.step()
+""")
+
+    def test_a_hook_of_the_user_s_that_changes_a_gradient_is_part_of_the_pass(self):
+        self.run_task("""
+x = some(3)
+debugger.start()
+y = torch.exp(x)
+y.register_hook(lambda gradient: gradient * 3)
+debugger.stop()
+y.sum().backward()
+assert checked("exp") == [True]
+assert torch.equal(x.grad, 3 * y.detach())
+debugger.step()
+""")
+
+    def test_graphs_and_their_tensors_go_when_they_are_no_longer_used(self):
+        self.run_task("""
+import gc, weakref
+gc.collect()
+gc.disable()
+debugger.start()
+x, w, b = some(3, 4), some(5, 4), some(5)
+y = F.linear(x * 1, w, b)
+kept = [weakref.ref(tensor) for tensor in (x, w, b, y)]
+y.sum().backward()
+debugger.stop()
+del x, w, b, y
+assert [reference() for reference in kept] == [None] * 4
+debugger.step()
+""")
+
+    def test_views_and_calls_that_hand_their_argument_on_change_nothing(self):
+        self.run_task("""
+x = some(2, 3)
+h = x * 1
+debugger.start()
+outs = [h.view(3, 2), torch.reshape(h, (2, 3)), h.contiguous(), h.t(), torch.dropout(h, 0.5, False)]
+debugger.stop()
+sum(out.sum() for out in outs).backward()
+assert torch.equal(x.grad, torch.full((2, 3), 5.0))
+debugger.step()
+""")
+
+
+if __name__ == "__main__":
+    unittest.main()
