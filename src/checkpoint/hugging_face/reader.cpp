@@ -205,8 +205,12 @@ class Reader {
       return first_failure_;
     }
     for (const auto& [name, entry] : sharded_) {
-      entries_[entry].parameter.name = name;  // for what is wrong with it
-      CloseShards(entries_[entry].parameter);
+      Parameter& whole = entries_[entry].parameter;
+      whole.name = name;  // for what is wrong with it
+      if (whole.status.ok() && !first_failure_.ok()) {
+        whole.status = Status(first_failure_).AddContext("a part of it may be missing");
+      }
+      CloseShards(whole);
     }
     AddParameters(std::move(entries_), optimizer, checkpoint_);
     return CheckNotEmpty(checkpoint_, optimizer);

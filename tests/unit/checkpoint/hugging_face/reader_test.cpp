@@ -148,6 +148,20 @@ TEST(HuggingFace, APartThatCannotBeReadMarksItsTensor) {
   }
 }
 
+TEST(HuggingFace, AShardThatCannotBeOpenedMarksEveryTensorThatMayHaveAPartInIt) {
+  for (const std::string& damaged : {std::string("?"), std::string()}) {
+    const Result<Checkpoint> checkpoint =
+        OpenShards({ShardOfRank(1, 0, 2), damaged, ShardOfRank(3, 2, 1)});
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+    ASSERT_EQ(checkpoint->parameters.size(), 1U);
+    const Parameter& whole = checkpoint->parameters[0];
+    EXPECT_THAT(whole.status.message(), HasSubstr("a part of it may be missing"));
+    EXPECT_THAT(whole.status.message(), HasSubstr("shard-00002"));
+    EXPECT_TRUE(whole.pieces.empty());
+    EXPECT_EQ(checkpoint->warnings.size(), 1U);
+  }
+}
+
 TEST(HuggingFace, AShardThatIsOneNumberHasNoParameters) {
   const TemporaryFolder folder;
   folder.Write("pytorch_model-00001-of-00002.bin",
