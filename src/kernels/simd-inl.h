@@ -552,7 +552,6 @@ HWY_AFTER_NAMESPACE();
 
 #include "src/kernels/ratios-inl.h"
 
-HWY_BEFORE_NAMESPACE();
 namespace msprobe::kernels::internal {
 
 const KernelTable MSPROBE_KERNEL_TABLE = {
@@ -593,4 +592,3 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
 };
 
 }  // namespace msprobe::kernels::internal
-HWY_AFTER_NAMESPACE();
