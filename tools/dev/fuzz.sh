@@ -8,7 +8,8 @@
 #   --no-build                                                takes the fuzzers as they were built last
 #
 # Everything is kept in build-fuzz, so that a call goes on where the last one stopped, however it ended: new inputs in corpus, what
-# made a reader fail in crashes, counts in results. tools/dev/fuzz_table.py makes the table of docs/security.md of them.
+# made a reader fail in crashes, counts in results, which begin with those of the table in docs/security.md.
+# tools/dev/fuzz_table.py makes that table of them.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds='' runs=0 keep=0 build=1
 readers=()
@@ -18,7 +19,7 @@ while [ $# -gt 0 ]; do
     --seconds) seconds=${2:?--seconds needs a number}; shift ;;
     --keep) keep=1 ;;
     --no-build) build=0 ;;
-    -h | --help) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     -*) fail "unknown argument $1" "known: [SECONDS] --runs N --seconds S --keep --no-build [READER...]" ;;
     *) if [[ $1 =~ ^[0-9]+$ ]]; then seconds=$1; else readers+=("$1"); fi ;;
   esac
@@ -59,8 +60,12 @@ fuzz() {
   return "$status"
 }
 
+# Counts go on where the table of docs/security.md stands, on whichever machine that was made.
 executed_so_far() {
-  [ -f "build-fuzz/results/$1" ] || { echo 0; return; }
+  if [ ! -f "build-fuzz/results/$1" ]; then
+    awk -F ' *[|] *' -v name="$1" '$2 == name { gsub(",", ""); print $4, ($5 > 0 ? int($4 / $5) : 0), 0 }' \
+      docs/security.md >"build-fuzz/results/$1"
+  fi
   awk '{ sum += $1 } END { printf "%.0f\n", sum }' "build-fuzz/results/$1"
 }
 
@@ -68,6 +73,7 @@ failed=()
 for name in "${readers[@]}"; do
   [ -x "build-fuzz/bin/fuzz_$name" ] || fail "there is no fuzzer fuzz_$name" "$(ls build-fuzz/bin | sed -n 's/^fuzz_//p' | tr '\n' ' ')"
   mkdir -p "build-fuzz/corpus/$name"
+  executed_so_far "$name" >/dev/null
   if [ "$keep" = 1 ]; then
     mapfile -t inputs < <(inputs_of "$name")
     rm -rf "build-fuzz/corpus.new"
