@@ -90,7 +90,11 @@ bool CopyWithNoise(const TensorView& input, Mode mode, std::span<std::byte> out)
         reached = reached || ReachesNoise<Format>(block);
         if (reached) {
           const std::span<std::byte> elements = out.subspan(changed, copied - changed);
-          mode == Mode::kAddNoise ? AddNoise<Format>(elements) : FlipLowestBits<Format>(elements);
+          if (mode == Mode::kAddNoise) {
+            AddNoise<Format>(elements);
+          } else {
+            FlipLowestBits<Format>(elements);
+          }
           changed = copied;
         }
       });
@@ -156,9 +160,12 @@ bool Change(const TensorView& input, Mode mode, std::span<std::byte> elements, u
       return RoundStochastically(Format::kDType, elements, ulps, 0);
     case Mode::kNoChange:
       return true;
-    default:
-      return false;
+    case Mode::kAddNoise:
+    case Mode::kBitNoise:
+    case Mode::kImprovePrecision:
+      break;  // done while copying
   }
+  return false;
 }
 
 // work(Format()), or false of what is not floating.

@@ -119,7 +119,7 @@ class ElementJudge {
     for (; first < end; first += kRunElements) {
       const size_t last = std::min(end, first + kRunElements);
       const std::optional<Run> run = OrdinaryRun(first, last, kJustBeyond);
-      if (run && run->largest <= worst.ratio * kSurelyLess) {
+      if (run && run->largest <= worst.ratio) {
         worst.beyond += run->reaching;
       } else {
         AddOneByOne(first, last, worst);
@@ -146,8 +146,6 @@ class ElementJudge {
 
  private:
   static constexpr double kJustBeyond = 1 + std::numeric_limits<double>::epsilon();
-  // What the compiler may compute another way in one of two places differs by less.
-  static constexpr double kSurelyLess = 1 - 0x1p-40;
   struct Run {
     double largest;     // ratio
     uint64_t reaching;  // so many have at least the ratio that was asked for

@@ -48,7 +48,7 @@ void Conclude(CallVerdict& verdict) {
   }
 }
 
-// A gradient that a hook may have seen, and how it becomes of the captured shape.
+// A gradient that a hook may have seen, and how it takes the captured shape.
 struct Candidate {
   Value gradient;
   bool is_transposed = false;

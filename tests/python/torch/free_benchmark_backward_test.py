@@ -11,24 +11,25 @@ except ImportError:
 
 from shim_case import ForkedCase
 
-# seen[function]: for each check, whether the gradients were handed on. Those are held against another pass through the call.
+# seen[function]: for each check, whether the gradients were handed on. Those are held against another pass through the call; what
+# differs is in `wrong`.
 WATCH = """
 from msprobe._intercept.runtime import own_work
 from msprobe.pytorch.free_benchmark.backward import Backward
-seen, runs = {}, []
+seen, runs, wrong = {}, [], []
 gradients, of = Backward.gradients, Backward._of
 
-def compared(self, gradient, plain):
-    seen.setdefault(self._call._function, []).append(plain is not None)
-    if plain is not None:
-        again = of(self, self._call.args, self._call.kwargs, gradient.detach(), autocasts=True)
-        needed = [place for place, value in enumerate(self._call.args)
-                  if isinstance(value, torch.Tensor) and value.requires_grad]
-        assert sorted(plain) == needed, (self._call._function, sorted(plain), needed)
-        for place, other in zip(needed, again):
-            with own_work():
-                assert torch.equal(plain[place], other), (self._call._function, place)
-    return gradients(self, gradient, plain)
+def compared(self, gradient, handed):
+    name = self._call._function
+    both = gradients(self, gradient, handed)
+    needed = [value for value in self._call.args if isinstance(value, torch.Tensor) and value.requires_grad]
+    told = handed is not None and all(handed[index] is not None for index, _ in self._edges)
+    seen.setdefault(name, []).append(told)
+    again = of(self, self._call.args, self._call.kwargs, gradient.detach().reshape(self._shape), autocasts=True)
+    with own_work():
+        if both is None or len(both[0]) != len(needed) or not all(map(torch.equal, both[0], again)):
+            wrong.append((name, both, again))
+    return both
 
 def counted(self, *given, **named):
     runs.append(self._call._function)
@@ -40,6 +41,7 @@ def some(*shape):
     return torch.randn(shape, requires_grad=True)
 
 def checked(name):
+    assert not wrong, wrong
     found = [flags for function, flags in seen.items() if function.rpartition(".")[2] == name]
     assert len(found) == 1, (name, sorted(seen))
     return found[0]
@@ -49,7 +51,8 @@ def checked(name):
 class Case(ForkedCase):
     def run_task(self, code, **section):
         section = dict({"pert_mode": "no_change", "fuzz_stage": "backward", "list": []}, **section)
-        dump = self.run_code(WATCH + code, task="free_benchmark", level="L1", section=section)
+        dump = self.run_code(WATCH + code + "assert not wrong, wrong\n", task="free_benchmark", level="L1", section=section)
+        self.assertNotIn("is not checked", dump.output)
         self.assertFalse(os.path.exists(dump.path("step0", "rank", "free_benchmark.csv")))
         return dump
 
@@ -73,7 +76,9 @@ calls = [
     (lambda: F.gelu(some(3, 4) + 1), "gelu", True),
     (lambda: F.dropout(some(30, 4), 0.5, True), "dropout", True),
     (lambda: F.batch_norm(some(6, 4), torch.zeros(4), torch.ones(4), some(4), some(4), True), "batch_norm", True),
-    (lambda: F.cross_entropy(some(3, 4), torch.tensor([0, 2, 1])), "cross_entropy", True),
+    (lambda: F.cross_entropy(some(3, 4), torch.tensor([0, 2, 1])), "cross_entropy", False),
+    (lambda: F.linear(some(3, 4), weight=some(5, 4)), "linear", True),
+    (lambda: torch.cat((some(3, 4) + 1, some(3, 4))).sum() * some(1), "__mul__", True),
     (lambda: F.smooth_l1_loss(some(3, 4), some(3, 4)), "smooth_l1_loss", True),
     (lambda: torch.cumsum(some(3, 4), 1), "cumsum", True),
     (lambda: torch.var(some(3, 4), 1), "var", True),
@@ -88,9 +93,9 @@ for call, name, tells in calls:
     debugger.start()
     result = call()
     debugger.stop()
-    result.sum().backward() if not result.is_complex() else None
-    assert checked(name) == [tells], name
-    assert sum(function.endswith(name) for function in runs) == 1, (name, runs)
+    result.sum().backward()
+    assert checked(name) == [tells], (name, seen)
+    assert sum(function.endswith(name) for function in runs) == (1 if tells else 2), (name, runs)
 debugger.step()
 """)
 
@@ -105,6 +110,76 @@ assert checked("mul") == [False] and len(runs) == 2
 assert torch.equal(x.grad, 2 * x.detach())
 debugger.step()
 """)
+
+    def test_one_tensor_by_position_and_by_name_does_not_tell_either(self):
+        self.run_task("""
+x = some(3)
+debugger.start()
+y = torch.mul(x, other=x)
+debugger.stop()
+y.sum().backward()
+assert checked("mul") == [False] and len(runs) == 2
+debugger.step()
+""")
+
+    def test_a_weight_that_autocast_has_cast_once_for_all_calls_is_not_that_of_one(self):
+        self.run_task("""
+w, b, x = some(5, 4), some(5), some(3, 4)
+debugger.start()
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    one, two = F.linear(x, w, b), F.linear(x * 2, w, b)
+debugger.stop()
+(one.float().sum() + two.float().sum()).backward()
+assert checked("linear") == [False, False]
+debugger.step()
+""", list=["linear"])
+
+    def test_a_hook_that_changes_a_gradient_in_place_changes_none_that_is_compared(self):
+        self.run_task("""
+x, w, b = some(3, 4), some(5, 4), some(5)
+for leaf in (x, w, b):
+    leaf.register_hook(lambda gradient: gradient.mul_(0.5))
+debugger.start()
+y = F.linear(x, w, b)
+debugger.stop()
+y.sum().backward()
+assert checked("linear") == [True]
+assert torch.equal(b.grad, torch.full((5,), 1.5))
+debugger.step()
+""")
+
+    @unittest.skipUnless(hasattr(torch.Tensor, "register_post_accumulate_grad_hook"), "this PyTorch has no such hooks")
+    def test_a_step_of_an_optimizer_within_the_pass_comes_after_it(self):
+        self.run_task("""
+x, w, b = some(3, 4), some(5, 4), some(5)
+def step(leaf):
+    leaf.data.add_(leaf.grad, alpha=-1)
+for leaf in (w, b):
+    leaf.register_post_accumulate_grad_hook(step)
+debugger.start()
+y = F.linear(x, w, b)
+debugger.stop()
+y.sum().backward()
+assert checked("linear") == [True]
+debugger.step()
+""")
+
+    def test_passes_of_several_threads_are_told_apart(self):
+        self.run_task("""
+import threading
+x, w, b = some(3, 4), some(5, 4), some(5)
+debugger.start()
+y = F.linear(x, w, b)
+debugger.stop()
+def work(scale):
+    for _ in range(20):
+        torch.autograd.grad((scale * y).sum(), [x, w, b], retain_graph=True)
+threads = [threading.Thread(target=work, args=(scale,)) for scale in (1.0, 3.0)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(checked("linear")) == 40 and all(checked("linear"))
+debugger.step()
+""", list=["linear"])
 
     def test_a_pass_that_asks_for_some_gradients_only_is_checked_too(self):
         self.run_task("""

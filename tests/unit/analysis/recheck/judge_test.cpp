@@ -109,6 +109,22 @@ TEST(Judge, FindsTheWorstOfManyElements) {
   }
 }
 
+// After the worst one of a part, the others are counted without being looked at one by one.
+TEST(Judge, CountsElementsThatAreNotTheWorst) {
+  LongTensor tensor;
+  tensor.captured[1000] += 0x1p-16;
+  for (const size_t index : {5000, 5001, 9000, 150000}) {
+    tensor.captured[index] += 0x1p-18;  // a quarter of that: nearly as far off
+  }
+  for (const size_t index : {20000, 20001, 160000}) {
+    tensor.captured[index] += 0x1.8p-20;  // beyond, but no more than that
+  }
+  const Judgement judgement = tensor.Judged();
+  EXPECT_EQ(judgement.element, "[0, 1000]");
+  EXPECT_EQ(judgement.beyond, 8U);
+  EXPECT_EQ(judgement.nearly_as_far, 5U);
+}
+
 TEST(Judge, NamesTheFirstOfSeveralThatAreEquallyFarOff) {
   LongTensor tensor;
   tensor.captured[70001] = kNan;

@@ -1,8 +1,7 @@
 """The gradients of a call, and those of changed inputs, which are computed when the former are due. The former are those that the
 backward pass itself hands on, where the call's part of the graph shows them, and computed once more otherwise. Hooks are on the
-result or on that part of the graph and go with it: nothing stays on parameters."""
+result or on a node of that part and go with it: nothing stays on parameters."""
 import contextlib
-import functools
 
 import torch
 
@@ -11,8 +10,11 @@ from msprobe._intercept.runtime import own_work
 from msprobe.pytorch.free_benchmark.calls import second_run
 from msprobe.pytorch.free_benchmark.perturbation import mapped, tensors_in
 
-_MOST_NODES = 16   # of one call's part of the graph
-_MOST_USES = 2     # of one argument in it: of two gradients the sum is the same in any order
+# Nodes whose gradient is the one that came in, in another shape; and those that only move it or add up what was broadcast. They
+# keep no tensors, so that they can be asked once more what they make of a gradient.
+_RESHAPES = {"ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "SqueezeBackward0",
+             "SqueezeBackward1"}
+_MOVES = _RESHAPES | {"TBackward0", "TransposeBackward0", "PermuteBackward0", "ExpandBackward0"}
 
 
 class Backward:
@@ -22,36 +24,57 @@ class Backward:
         self._perturbation = perturbation
 
     def watch(self, result, found):
-        """found(self, gradient of the result, gradients of the inputs or None) in every backward pass through
-        the call. False: there will be none."""
+        """found(self, gradient of the result, gradients that the call's node hands on or None) in every
+        backward pass through the call. False: there will be none."""
         if not isinstance(result, torch.Tensor) or not result.requires_grad or self._call.writes:
             return False
-        edges = _edges(result, self._call.args, self._call.kwargs)
-        if edges is None:
+        self._shape = result.shape
+        self._edges = None
+        handing = _handing_on(result, self._call.args, self._call.kwargs)
+        if handing is None:
             result.register_hook(lambda gradient: found(self, gradient, None))
         else:
-            _HandedOn(result, edges, functools.partial(found, self))
+            node, output, self._edges = handing
+
+            def handed(gradients, incoming):
+                if incoming[output] is not None:
+                    found(self, incoming[output], gradients)
+
+            node.register_hook(handed)
         return True
 
-    def gradients(self, gradient, plain):
-        """(those of the inputs that need any, the same of changed inputs). `plain`: the former, by the position
-        of the argument, as the backward pass handed them on; None: not known."""
+    def gradients(self, gradient, handed):
+        """(those of the inputs that need any, the same of changed inputs); the arguments are those of found()."""
         call = self._call
         if not any(map(_needs, call.args)):
             raise Skipped("no argument by position is a tensor that needs a gradient")
         if not call.unchanged_since():
             return None
+        with own_work(), torch.no_grad():
+            gradient = gradient.detach().reshape(self._shape)
+            plain = None if handed is None else self._handed_on(handed)
         if plain is None:
-            plain = self._of(call.args, call.kwargs, gradient.detach(), autocasts=True)
-        else:
-            plain = tuple(plain.get(position) for position, value in enumerate(call.args) if _needs(value))
+            plain = self._of(call.args, call.kwargs, gradient, autocasts=True)
         with own_work():
-            changed = self._changed(gradient.detach())
+            changed = self._changed(gradient)
         if changed is None:
             return None
         # What was cast by hand, or brought to the CPU, is computed as it is.
         by_hand = self._perturbation._mode in ("improve_precision", "to_cpu")
         return plain, self._of(*changed, autocasts=not by_hand)
+
+    def _handed_on(self, gradients):
+        """The gradients in the order of the arguments; None where the pass did not ask for all of them."""
+        plain = []
+        for index, moves in self._edges:
+            gradient = gradients[index]
+            if gradient is None:
+                return None
+            gradient = gradient.detach()
+            for move in moves:
+                gradient = move(gradient)
+            plain.append(gradient)
+        return tuple(plain)
 
     def _changed(self, gradient):
         """(args, kwargs, gradient) as the mode wants them."""
@@ -104,86 +127,58 @@ def _marked(value):
     return value.detach().requires_grad_()
 
 
-def _edges(result, args, kwargs):
-    """[(node, [(which of its gradients, position of the argument that gets it)])]: where gradients leave the part of the graph
-    that the call has made. None: that does not show."""
-    start = result.grad_fn
-    leaves, inner, ends = {}, {}, set()
-    positions = {id(value): position for position, value in enumerate(args) if _needs(value)}
-    if len(positions) != sum(map(_needs, args)):
-        return None   # one tensor is two arguments
-    for tensor in tensors_in(args, kwargs):
-        if not tensor.requires_grad:
-            continue
-        if tensor.grad_fn is None:
-            leaves[id(tensor)] = tensor
-        else:
-            ends.add(tensor.grad_fn)
-            inner[tensor.grad_fn, tensor.output_nr] = tensor
-    if not positions or start is None or start in ends:
-        return None
-    edges, nodes, uses = [], [start], dict.fromkeys(positions.values(), 0)
-    for node in nodes:   # which grows meanwhile
-        leaving = []
-        for index, (child, output) in enumerate(node.next_functions):
-            if child is None:
-                continue
-            variable = getattr(child, "variable", None) if type(child).__name__ == "AccumulateGrad" else None
-            tensor = leaves.get(id(variable)) if variable is not None else inner.get((child, output))
-            position = positions.get(id(tensor))
-            if position is not None:
-                leaving.append((index, position))
-                uses[position] += 1
-            elif variable is None and child not in ends and child not in nodes:
-                nodes.append(child)
-        if leaving:
-            edges.append((node, leaving))
-        if len(nodes) > _MOST_NODES:
-            return None
-    return edges if edges and max(uses.values()) <= _MOST_USES else None
+def _handing_on(result, args, kwargs):
+    """(the node of the call that computes gradients, which of its outputs leads to the result, [(which of its gradients it is, nodes
+    that move it)] in the order of the arguments that need one). None where there is more than one such node, or its gradients are not
+    one for each argument."""
+    order = {id(value): place for place, value in enumerate(filter(_needs, args))}
+    given = [tensor for tensor in tensors_in(args, kwargs) if tensor.requires_grad]
+    owners = {_place(tensor): tensor for tensor in given}
+    if not order or len(owners) != len(given):
+        return None   # one tensor is two arguments, or two are one to the graph
+
+    def owner(child, output):
+        """The argument that has its gradient from this edge of the graph, or None."""
+        leaf = getattr(child, "variable", None) if _name(child) == "AccumulateGrad" else None
+        return owners.get((id(leaf), 0) if leaf is not None else (child, output))
+
+    node, output = result.grad_fn, result.output_nr
+    if any(node is place for place, _ in owners):
+        return None   # an argument itself is what the call gives
+    while _name(node) in _RESHAPES:
+        child, child_output = node.next_functions[0]
+        if child is None or _name(child) == "AccumulateGrad" or owner(child, child_output) is not None:
+            break
+        node, output = child, child_output
+    edges = [None] * len(order)
+    for index, (child, child_output) in enumerate(node.next_functions):
+        moves = []
+        while owner(child, child_output) is None and _name(child) in _MOVES:
+            moves.append(child)
+            child, child_output = child.next_functions[0]
+        tensor = owner(child, child_output)
+        if tensor is None and child is not None and _name(child) != "AccumulateGrad":
+            return None   # more is computed behind it
+        place = order.get(id(tensor))
+        if place is not None:
+            if edges[place] is not None:
+                return None
+            edges[place] = index, moves
+    return None if None in edges else (node, output, edges)
 
 
-class _HandedOn:
-    """Collects the gradients that leave a call's nodes in a backward pass. Holds no node: they hold it."""
+def _place(tensor):
+    """Where its gradient goes: (node, which of its outputs), or (itself, 0) of a leaf."""
+    return (id(tensor), 0) if tensor.grad_fn is None else (tensor.grad_fn, tensor.output_nr)
 
-    def __init__(self, result, edges, found):
-        self._output = result.output_nr
-        self._count = len(edges)
-        self._found = found
-        self._incoming = None
-        self._parts = {}
-        # The result's node runs first; it may be one of those at the other end, too.
-        result.grad_fn.register_hook(self._begin)
-        for node, leaving in edges:
-            node.register_hook(functools.partial(self._take, leaving))
 
-    def _begin(self, _, incoming):
-        self._incoming = incoming[self._output]
-        self._parts = {}
-        self._left = self._count
-        if self._count > 1:
-            torch.autograd.Variable._execution_engine.queue_callback(self._end)
+def _name(node):
+    return type(node).__name__
 
-    def _end(self):
-        """After the pass. Some nodes may not have run, where it did not ask for all gradients."""
-        incoming, self._incoming, self._parts = self._incoming, None, {}
-        if incoming is not None:
-            self._found(incoming, None)
 
-    def _take(self, leaving, gradients, _):
-        incoming = self._incoming
-        if incoming is None:
-            return
-        for index, position in leaving:
-            self._parts.setdefault(position, []).append(gradients[index])
-        self._left -= 1
-        if self._left > 0:
-            return
-        parts, self._parts, self._incoming = self._parts, {}, None
-        if any(part is None for handed in parts.values() for part in handed):
-            self._found(incoming, None)   # of a pass that does not ask for all of them
-            return
-        with own_work(), torch.no_grad():
-            plain = {position: handed[0].detach() if len(handed) == 1 else handed[0] + handed[1]
-                     for position, handed in parts.items()}
-        self._found(incoming, plain)
+def _needs(value):
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _marked(value):
+    return value.detach().requires_grad_()

@@ -92,14 +92,14 @@ class FreeBenchmark(session.FreeBenchmark):
             return
         generation = self.generation
 
-        def found(backward, gradient, plain):
+        def found(backward, gradient, handed):
             if generation == self.generation and self._rows is not None:
-                self._attempts.make(name, self._compare_gradients, function, name, backward, gradient, plain)
+                self._attempts.make(name, self._compare_gradients, function, name, backward, gradient, handed)
 
         Backward(call, original, self._perturbation).watch(result, found)
 
-    def _compare_gradients(self, function, name, backward, gradient, plain):
-        both = backward.gradients(gradient, plain)
+    def _compare_gradients(self, function, name, backward, gradient, handed):
+        both = backward.gradients(gradient, handed)
         if both is None:
             raise Skipped("nothing to change, or its inputs were written since")
         self._checked += 1
