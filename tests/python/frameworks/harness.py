@@ -72,6 +72,7 @@ class FrameworkCase(unittest.TestCase):
     def setUp(self):
         if os.environ.get("MSPROBE_QUICK") and not self.quick:
             self.skipTest("not of the quick part")
+        super().setUp()   # of whatever else a test derives from
 
     def version(self):
         return importlib.import_module(self.module or self.framework).__version__.split("+")[0]
