@@ -1,4 +1,5 @@
 """Gradients that a backward pass hands on are those that a second pass through the call gives, so that one is enough."""
+import csv
 import os
 import sys
 import unittest
@@ -22,12 +23,11 @@ gradients, of = Backward.gradients, Backward._of
 def compared(self, gradient, handed):
     name = self._call._function
     both = gradients(self, gradient, handed)
-    needed = [value for value in self._call.args if isinstance(value, torch.Tensor) and value.requires_grad]
-    told = handed is not None and all(handed[index] is not None for index, _ in self._edges)
-    seen.setdefault(name, []).append(told)
-    again = of(self, self._call.args, self._call.kwargs, gradient.detach().reshape(self._shape), autocasts=True)
+    seen.setdefault(name, []).append(both is not None and both[2] is not None)
+    given = gradient.detach() if self._shape is None else gradient.detach().reshape(self._shape)
+    again = of(self, self._call.args, self._call.kwargs, given, autocasts=True)
     with own_work():
-        if both is None or len(both[0]) != len(needed) or not all(map(torch.equal, both[0], again)):
+        if both is not None and (len(both[0]) != sum(self._needed) or not all(map(torch.equal, both[0], again))):
             wrong.append((name, both, again))
     return both
 
@@ -55,6 +55,38 @@ class Case(ForkedCase):
         self.assertNotIn("is not checked", dump.output)
         self.assertFalse(os.path.exists(dump.path("step0", "rank", "free_benchmark.csv")))
         return dump
+
+
+class Alarms(ForkedCase):
+    def rows(self, code, **section):
+        section = dict({"pert_mode": "no_change", "fuzz_stage": "backward", "list": []}, **section)
+        dump = self.run_code(code, task="free_benchmark", level="L1", section=section)
+        path = dump.path("step0", "rank", "free_benchmark.csv")
+        if not os.path.exists(path):
+            return []
+        with open(path, newline="", encoding="utf-8") as file:
+            return [row["api_name"] for row in csv.DictReader(file)]
+
+    def test_gradients_that_differ_for_another_reason_are_computed_once_more_before_they_are_called_unstable(self):
+        self.assertEqual(self.rows("""
+x = torch.ones(3, requires_grad=True)
+debugger.start()
+y = torch.tanh(x)
+debugger.stop()
+x.data.mul_(2)   # which no version tells
+y.sum().backward()
+debugger.step()
+""", list=["tanh"]), [])
+
+    def test_unstable_gradients_are_told(self):
+        self.assertEqual(self.rows("""
+x = torch.tensor([1.0, 2.0, 30.0], requires_grad=True)
+debugger.start()
+y = torch.exp(x)
+debugger.stop()
+y.sum().backward()
+debugger.step()
+""", list=["exp"], pert_mode="change_value"), ["Torch.exp.0.backward"])
 
 
 class HandedOn(Case):
@@ -180,6 +212,87 @@ for thread in threads: thread.join()
 assert len(checked("linear")) == 40 and all(checked("linear"))
 debugger.step()
 """, list=["linear"])
+
+    def test_a_call_without_autocast_is_run_again_without(self):
+        self.run_task("""
+x, w = some(3, 4), some(5, 4)
+debugger.start()
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", enabled=False):
+        y = F.linear(x, w)
+    y.sum().backward()
+debugger.stop()
+assert checked("linear") == [True]
+debugger.step()
+""", list=["linear"])
+
+    def test_an_argument_that_is_frozen_after_the_call_had_a_gradient_in_it(self):
+        self.run_task("""
+x, w = some(4, 4), some(4, 4)
+debugger.start()
+y = torch.mul(x, w)
+debugger.stop()
+x.requires_grad_(False)
+y.sum().backward()
+assert checked("mul") == [True]
+debugger.step()
+""", list=["mul"])
+
+    def test_a_function_that_writes_into_its_gradient_writes_into_none_of_the_training_s(self):
+        self.run_task("""
+class Careless(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x * 2
+    @staticmethod
+    def backward(context, gradient):
+        return gradient.mul_(2)
+class Kernels:
+    careless = staticmethod(lambda x: Careless.apply(x))
+PrecisionDebugger.register_custom_api(Kernels, "careless", "Kernels")
+
+def gradients_of():
+    x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    ((Kernels.careless(x) + w) * torch.arange(3.0)).sum().backward()
+    return x.grad, w.grad
+
+plain = gradients_of()
+debugger.start()
+watched = gradients_of()
+debugger.stop()
+assert all(map(torch.equal, plain, watched)), (plain, watched)
+assert not any(checked("careless"))
+debugger.step()
+""", list=["careless"])
+
+    def test_a_leaf_that_a_call_hands_on_has_no_hook(self):
+        self.run_task("""
+w = some(3)
+debugger.start()
+y = w.to(torch.float32)
+z = torch.exp(y)
+debugger.stop()
+z.sum().backward()
+assert y is w and not w._backward_hooks
+debugger.step()
+""")
+
+    def test_an_argument_that_is_written_with_the_result_goes_when_it_is_no_longer_used(self):
+        self.run_task("""
+import gc, weakref
+x = some(3)
+h = x * 1
+debugger.start()
+y = torch.sigmoid(h)
+debugger.stop()
+h += y
+h.sum().backward()
+kept = weakref.ref(h)
+del h, y
+gc.collect()
+assert kept() is None
+debugger.step()
+""", list=["sigmoid"])
 
     def test_a_pass_that_asks_for_some_gradients_only_is_checked_too(self):
         self.run_task("""

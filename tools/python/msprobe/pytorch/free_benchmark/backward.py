@@ -1,7 +1,8 @@
 """The gradients of a call, and those of changed inputs, which are computed when the former are due. The former are those that the
-backward pass itself hands on, where the call's part of the graph shows them, and computed once more otherwise. Hooks are on the
-result or on a node of that part and go with it: nothing stays on parameters."""
+backward pass itself hands on, where the call's part of the graph shows them, and computed once more otherwise, or where the two
+differ. Hooks are on the result or on a node of that part and go with it: nothing stays on parameters."""
 import contextlib
+import re
 
 import torch
 
@@ -15,6 +16,9 @@ from msprobe.pytorch.free_benchmark.perturbation import mapped, tensors_in
 _RESHAPES = {"ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0", "UnsqueezeBackward0", "SqueezeBackward0",
              "SqueezeBackward1"}
 _MOVES = _RESHAPES | {"TBackward0", "TransposeBackward0", "PermuteBackward0", "ExpandBackward0"}
+# Nodes of PyTorch's own operators. Those of other people may write into the gradients that they are given.
+_OWN = re.compile(r"[A-Z]\w*Backward\d+")
+_MOST_NODES = 16   # of one call's part of the graph that are looked at
 
 
 class Backward:
@@ -22,46 +26,61 @@ class Backward:
         self._call = call
         self._original = original
         self._perturbation = perturbation
+        self._needed = tuple(map(_needs, call.args))
 
     def watch(self, result, found):
         """found(self, gradient of the result, gradients that the call's node hands on or None) in every
         backward pass through the call. False: there will be none."""
-        if not isinstance(result, torch.Tensor) or not result.requires_grad or self._call.writes:
+        if not isinstance(result, torch.Tensor) or result.grad_fn is None or self._call.writes:
             return False
-        self._shape = result.shape
-        self._edges = None
-        handing = _handing_on(result, self._call.args, self._call.kwargs)
+        arguments = _Arguments(self._call.args, self._call.kwargs)
+        self._copies = not arguments.are_led_to_by_own_nodes(result.grad_fn)
+        handing = None if self._copies else _handing_on(result, arguments)
+        self._shape = self._edges = None
         if handing is None:
             result.register_hook(lambda gradient: found(self, gradient, None))
         else:
             node, output, self._edges = handing
+            if node is not result.grad_fn:
+                self._shape = result.shape
 
             def handed(gradients, incoming):
                 if incoming[output] is not None:
                     found(self, incoming[output], gradients)
 
             node.register_hook(handed)
+        # The node keeps the hook, which may not keep what leads to the node.
+        self._call.leave_graph()
         return True
 
     def gradients(self, gradient, handed):
-        """(those of the inputs that need any, the same of changed inputs); the arguments are those of found()."""
+        """(those of the inputs that need any, the same of changed inputs, a function that computes the former once
+        more, or None where that was done); the arguments are those of found(). None: there is nothing to change, or
+        the inputs were written since."""
         call = self._call
-        if not any(map(_needs, call.args)):
+        if not any(self._needed):
             raise Skipped("no argument by position is a tensor that needs a gradient")
         if not call.unchanged_since():
             return None
         with own_work(), torch.no_grad():
-            gradient = gradient.detach().reshape(self._shape)
+            gradient = gradient.detach()
+            if self._shape is not None:
+                gradient = gradient.reshape(self._shape)
             plain = None if handed is None else self._handed_on(handed)
-        if plain is None:
-            plain = self._of(call.args, call.kwargs, gradient, autocasts=True)
+
+        def again():
+            return self._of(call.args, call.kwargs, gradient, autocasts=True)
+
+        known = plain is not None
+        if not known:
+            plain = again()
         with own_work():
             changed = self._changed(gradient)
         if changed is None:
             return None
         # What was cast by hand, or brought to the CPU, is computed as it is.
         by_hand = self._perturbation._mode in ("improve_precision", "to_cpu")
-        return plain, self._of(*changed, autocasts=not by_hand)
+        return plain, self._of(*changed, autocasts=not by_hand), again if known else None
 
     def _handed_on(self, gradients):
         """The gradients in the order of the arguments; None where the pass did not ask for all of them."""
@@ -85,91 +104,94 @@ class Backward:
             if applied is None:
                 return None
             (args, gradient), kwargs = applied
-            needed = iter([_needs(value) for value in self._call.args])
-            args = tuple(_marked(value) if need else value for value, need in zip(args, needed))
             return args, kwargs, gradient
         if mode == "no_change":
             return args, kwargs, gradient
         args = list(args)
-        for position, value in enumerate(args):
-            if _needs(value):
-                changed = self._perturbation.of_tensor(value.detach())
+        for position, needed in enumerate(self._needed):
+            if needed:
+                changed = self._perturbation.of_tensor(args[position])
                 if changed is not None:
-                    args[position] = _marked(changed)
+                    args[position] = changed
                     if not self._perturbation._all:
                         break
         return tuple(args), kwargs, gradient
 
     def _of(self, args, kwargs, gradient, autocasts):
         with second_run(self._call.state, autocasts, gradients=True):
-            leaves = []
-
-            def leaf(value):
-                if not _needs(value):
-                    return mapped(value, torch.Tensor.detach)
-                leaves.append(value.detach().requires_grad_())
-                return leaves[-1]
-
-            args = [leaf(value) for value in args]
+            args = [value.detach().requires_grad_() if needed else mapped(value, torch.Tensor.detach)
+                    for value, needed in zip(args, self._needed)]
+            leaves = [value for value, needed in zip(args, self._needed) if needed]
             kwargs = dict(mapped(kwargs, torch.Tensor.detach))
             if "inplace" in kwargs:
                 kwargs["inplace"] = False
             with self._call.autocasting() if autocasts else contextlib.nullcontext():
                 result = self._original(*args, **kwargs)
-            return torch.autograd.grad(result, leaves, gradient.to(result.dtype), allow_unused=True)
+            gradient = gradient.to(result.dtype)
+            if self._copies:
+                gradient = gradient.clone()
+            return torch.autograd.grad(result, leaves, gradient, allow_unused=True)
 
 
-def _needs(value):
-    return isinstance(value, torch.Tensor) and value.requires_grad
+class _Arguments:
+    """Where a call's part of the graph ends: at the arguments that need gradients."""
+
+    def __init__(self, args, kwargs):
+        self.order = {id(value): place for place, value in enumerate(filter(_needs, args))}
+        given = [tensor for tensor in tensors_in(args, kwargs) if tensor.requires_grad]
+        self._at = {(id(tensor), 0) if tensor.grad_fn is None else (tensor.grad_fn, tensor.output_nr): tensor
+                    for tensor in given}
+        self._nodes = {node for node, _ in self._at}
+        # None is there twice, and no two are one to the graph.
+        self.are_told_apart = bool(self.order) and len(self._at) == len(given)
+
+    def owns(self, node):
+        return node in self._nodes
+
+    def behind(self, node, output):
+        """The argument that has its gradient from this edge of the graph, or None."""
+        leaf = getattr(node, "variable", None) if _name(node) == "AccumulateGrad" else None
+        return self._at.get((id(leaf), 0) if leaf is not None else (node, output))
+
+    def are_led_to_by_own_nodes(self, start):
+        """Whether all nodes from this one on to the arguments are of PyTorch's own operators."""
+        nodes = [start]
+        for node in nodes:   # which grows meanwhile
+            if self.owns(node) or _name(node) == "AccumulateGrad":
+                continue
+            if len(nodes) > _MOST_NODES or not _OWN.fullmatch(_name(node)):
+                return False
+            nodes += [child for child, _ in node.next_functions if child is not None and child not in nodes]
+        return True
 
 
-def _marked(value):
-    return value.detach().requires_grad_()
-
-
-def _handing_on(result, args, kwargs):
+def _handing_on(result, arguments):
     """(the node of the call that computes gradients, which of its outputs leads to the result, [(which of its gradients it is, nodes
     that move it)] in the order of the arguments that need one). None where there is more than one such node, or its gradients are not
     one for each argument."""
-    order = {id(value): place for place, value in enumerate(filter(_needs, args))}
-    given = [tensor for tensor in tensors_in(args, kwargs) if tensor.requires_grad]
-    owners = {_place(tensor): tensor for tensor in given}
-    if not order or len(owners) != len(given):
-        return None   # one tensor is two arguments, or two are one to the graph
-
-    def owner(child, output):
-        """The argument that has its gradient from this edge of the graph, or None."""
-        leaf = getattr(child, "variable", None) if _name(child) == "AccumulateGrad" else None
-        return owners.get((id(leaf), 0) if leaf is not None else (child, output))
-
     node, output = result.grad_fn, result.output_nr
-    if any(node is place for place, _ in owners):
-        return None   # an argument itself is what the call gives
+    if not arguments.are_told_apart or arguments.owns(node):
+        return None
     while _name(node) in _RESHAPES:
         child, child_output = node.next_functions[0]
-        if child is None or _name(child) == "AccumulateGrad" or owner(child, child_output) is not None:
+        if child is None or _name(child) == "AccumulateGrad" or arguments.behind(child, child_output) is not None:
             break
         node, output = child, child_output
-    edges = [None] * len(order)
+    edges = [None] * len(arguments.order)
     for index, (child, child_output) in enumerate(node.next_functions):
         moves = []
-        while owner(child, child_output) is None and _name(child) in _MOVES:
+        while arguments.behind(child, child_output) is None and _name(child) in _MOVES:
             moves.append(child)
             child, child_output = child.next_functions[0]
-        tensor = owner(child, child_output)
+        tensor = arguments.behind(child, child_output)
         if tensor is None and child is not None and _name(child) != "AccumulateGrad":
             return None   # more is computed behind it
-        place = order.get(id(tensor))
+        place = arguments.order.get(id(tensor))
         if place is not None:
             if edges[place] is not None:
                 return None
             edges[place] = index, moves
     return None if None in edges else (node, output, edges)
-
-
-def _place(tensor):
-    """Where its gradient goes: (node, which of its outputs), or (itself, 0) of a leaf."""
-    return (id(tensor), 0) if tensor.grad_fn is None else (tensor.grad_fn, tensor.output_nr)
 
 
 def _name(node):
@@ -178,7 +200,3 @@ def _name(node):
 
 def _needs(value):
     return isinstance(value, torch.Tensor) and value.requires_grad
-
-
-def _marked(value):
-    return value.detach().requires_grad_()

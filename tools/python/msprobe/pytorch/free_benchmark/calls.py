@@ -104,7 +104,7 @@ class Call:
         self._function = function
         self.args = args
         self.kwargs = kwargs
-        self._autocasts = [(kind, _cast_dtype(kind)) for kind in ("cpu", "cuda") if _casts(kind)]
+        self._autocasts = {kind: _cast_dtype(kind) for kind in ("cpu", "cuda") if _casts(kind)}
         if function.rpartition(".")[2] in _UNINITIALISED:
             raise Skipped("its result is not initialised")
         if position_of(args) is None:
@@ -141,11 +141,14 @@ class Call:
 
     @contextlib.contextmanager
     def autocasting(self):
-        """Autocast as the call had it, for a run in its backward, which stands outside of that block. Casts
+        """Autocast as the call had it, for a run in its backward, which stands in another block or in none. Casts
         of weights are not kept: the training makes its own."""
         with contextlib.ExitStack() as stack:
-            for kind, dtype in self._autocasts:
-                stack.enter_context(torch.autocast(kind, dtype=dtype, cache_enabled=False))
+            for kind in ("cpu", "cuda"):
+                if kind in self._autocasts:
+                    stack.enter_context(torch.autocast(kind, dtype=self._autocasts[kind], cache_enabled=False))
+                elif _casts(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
             yield
 
     def made(self):
@@ -161,6 +164,11 @@ class Call:
     def unchanged_since(self):
         """Whether the arguments still hold what the call was given."""
         return self.writes or _versions(self._tensors) == self._versions
+
+    def leave_graph(self):
+        """From here on the arguments are known by their values alone, which keep no graph alive."""
+        with own_work():
+            self.args, self.kwargs, self._tensors = mapped((self.args, self.kwargs, self._tensors), torch.Tensor.detach)
 
     def again(self, original, perturbation):
         """The result of the second run."""
