@@ -182,7 +182,7 @@ class TrainingCase(FrameworkCase):
             statuses, output = self._run_several(folder, environment)
         else:
             statuses, output = self._fork(folder, environment)
-        self.assertEqual(set(statuses), {0}, output[-4000:])
+        self.assertEqual(set(statuses), {0}, "with \"%s\": %s" % (observers, output[-4000:]))
         if observers and observers != "witness":
             for words in GAVE_UP:
                 self.assertNotIn(words, output)

@@ -1,5 +1,6 @@
 """Runs script.py of a folder in a process of its own: in a new interpreter, or in a copy of this one."""
 import atexit
+import faulthandler
 import os
 import runpy
 import signal
@@ -38,6 +39,7 @@ def _become_script(folder, path, arguments, environment, seconds):
         output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for number in (1, 2):
             os.dup2(output, number)
+        faulthandler.enable()   # where it died, if it does
         os.environ.update(environment)
         sys.argv = ["script.py"] + arguments
         sys.path[0] = folder
