@@ -34,7 +34,7 @@ static_assert(kPytorchHeader.size() == kMindsporeHeader.size());
 // As of any csv file: each cell takes memory.
 constexpr report::ReadLimits kTableLimits;
 struct CsvColumn {
-  enum : size_t { kRank, kMode, kStage, kStep, kName, kMaxRel, kDtype, kCount = 9 };
+  enum : size_t { kRank, kMode, kStage, kStep, kApiName, kMaxRel, kDtype, kCount = 9 };
 };
 
 // How far two results of a call are apart. Words of the column max_rel weigh more than any number.
@@ -117,7 +117,7 @@ class Ranking {
                     [](const auto& t) { return !t.empty(); })) {
       return fmt::format("it does not have {} columns", static_cast<size_t>(CsvColumn::kCount));
     }
-    const std::string_view name = FunctionOf(texts[CsvColumn::kName]);
+    const std::string_view name = FunctionOf(texts[CsvColumn::kApiName]);
     const std::optional<Distance> distance = DistanceOf(texts[CsvColumn::kMaxRel]);
     if (name.empty()) return "its api_name is not the name of a call";
     if (!distance)
@@ -125,7 +125,7 @@ class Ranking {
     auto [entry, is_new] = functions.try_emplace(std::string(name));
     Function& function = entry->second;
     const auto call =
-        std::tuple(texts[CsvColumn::kStep], texts[CsvColumn::kRank], texts[CsvColumn::kName]);
+        std::tuple(texts[CsvColumn::kStep], texts[CsvColumn::kRank], texts[CsvColumn::kApiName]);
     function.calls.insert(call);
     calls.insert(call);
     if (is_new || function.largest < *distance) {
@@ -133,7 +133,7 @@ class Ranking {
       function.worst_call =
           fmt::format("step {}{}: {}", texts[CsvColumn::kStep],
                       texts[CsvColumn::kRank].empty() ? "" : ", rank " + texts[CsvColumn::kRank],
-                      texts[CsvColumn::kName]);
+                      texts[CsvColumn::kApiName]);
     }
     if (is_new || base::NaturalLess(texts[CsvColumn::kStep], function.first_step)) {
       function.first_step = texts[CsvColumn::kStep];

@@ -152,6 +152,8 @@ class TrainingCase(FrameworkCase):
     @classmethod
     def setUpClass(cls):
         if cls.script:
+            # pyarrow's allocator would start a thread when it is imported, and run_forked() could copy this process no more.
+            os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
             sys.path[:0] = [os.path.join(HERE, cls.framework), HERE]
             for name in cls.imports:
                 importlib.import_module(name)

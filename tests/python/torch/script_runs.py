@@ -10,17 +10,20 @@ import threading
 import traceback
 
 
-def run_anew(folder, arguments, environment):
+def run_anew(folder, arguments, environment, seconds=120):
     """(exit status, output) of script.py in this folder."""
     run = subprocess.run([sys.executable, "script.py"] + arguments, cwd=folder,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
                          env=dict(os.environ, **environment))
     return run.returncode, run.stdout.decode("utf-8", "replace")
 
 
 def run_forked(folder, arguments, environment, seconds=120):
     """The same in a copy of this process, which has imported PyTorch but computed nothing: the
-    import takes longer than most scripts."""
+    import takes longer than most scripts. A copy has one thread: where this process has more, as
+    some libraries start when they are imported, their locks stay locked in it, and it may die."""
+    if len(os.listdir("/proc/self/task")) > 1:
+        return run_anew(folder, arguments, environment, seconds)
     sys.stdout.flush()
     sys.stderr.flush()
     path = os.path.join(folder, "output.txt")
