@@ -1,7 +1,7 @@
 """What free_benchmark costs per call: CPU time of small and of large operators, called once after the other in a training's step, on one
 thread, a process per figure.
 
-usage: free_benchmark_calls_bench.py [--peer FOLDER] [--calls N]
+usage: free_benchmark_calls_bench.py [--peer FOLDER] [--calls N] [--operators NAME...]
 
 PYTHONPATH leads to msprobe; --peer: a folder that takes its place, in which the Python tool is installed. Both run this script.
 
@@ -82,6 +82,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer")
     parser.add_argument("--calls", type=int, default=200, help="of a small operator; of a large one a fiftieth")
+    parser.add_argument("--operators", nargs="+", choices=OPERATORS, default=OPERATORS, help="default all")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker is not None:
@@ -92,7 +93,7 @@ def main():
     print("|---|---|---|---|---|---|---|---|---|---|")
     for size, shape in SIZES.items():
         calls = given.calls if math.prod(shape) < 1000 else max(given.calls // 50, 1)
-        for operator in OPERATORS:
+        for operator in given.operators:
             plain = {}
             for stage, mode in MODES:
                 work = {"operator": operator, "shape": shape, "stage": stage, "mode": None, "calls": calls}

@@ -115,14 +115,15 @@ class TreeReader {
 
   Result<uint32_t> StackOf(std::string_view id) {
     const auto [known, is_new] = number_of_stack_.try_emplace(std::string(id), 0);
+    uint32_t& number = known->second;
     if (is_new) {
       MSP_RETURN_IF_ERROR(file_.ForEachMatch("tb_stack", {"stack_info"}, {{"id", id}}, "",
                                              [&](const database::SqliteRow& row) {
-                                               known->second = stacks_.Add(LinesOf(row.Text(0)));
+                                               number = stacks_.Add(LinesOf(row.Text(0)));
                                                return Status();
                                              }));
     }
-    return known->second;
+    return number;
   }
 
   const database::SqliteFile& file_;
