@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -34,23 +35,42 @@ class InputFolder {
   InputFolder(const InputFolder&) = delete;
   InputFolder& operator=(const InputFolder&) = delete;
   ~InputFolder() {
+    for (const auto& [name, file] : files_) {
+      ::close(file.descriptor);
+    }
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
 
   const std::filesystem::path& path() const { return path_; }
 
-  // The file with this content, in place of an older one; folders above it must be there.
-  std::filesystem::path Write(std::string_view name, std::string_view content) const {
+  // The file with this content, in place of an older one; folders above it must be there. It stays
+  // open, and is written again only where its content is another one.
+  std::filesystem::path Write(const std::string& name, std::string_view content) const {
     const std::filesystem::path path = path_ / name;
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0 ||
-        ::write(file, content.data(), content.size()) != static_cast<ssize_t>(content.size())) {
+    auto [entry, is_new] = files_.try_emplace(name);
+    File& file = entry->second;
+    if (is_new) {
+      file.descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    } else if (file.content == content) {
+      return path;
+    }
+    const auto size = static_cast<ssize_t>(content.size());
+    if (file.descriptor < 0 ||
+        ::pwrite(file.descriptor, content.data(), content.size(), 0) != size ||
+        (content.size() < file.content.size() && ::ftruncate(file.descriptor, size) != 0)) {
       std::perror(path.c_str());
       std::abort();
     }
-    ::close(file);
+    file.content = content;
     return path;
+  }
+  void Remove(const std::string& name) const {
+    if (const auto found = files_.find(name); found != files_.end()) {
+      ::close(found->second.descriptor);
+      files_.erase(found);
+      std::filesystem::remove(path_ / name);
+    }
   }
   std::filesystem::path MakeFolder(std::string_view name) const {
     std::filesystem::create_directories(path_ / name);
@@ -58,7 +78,13 @@ class InputFolder {
   }
 
  private:
+  struct File {
+    int descriptor = -1;
+    std::string content;
+  };
+
   std::filesystem::path path_;
+  mutable std::map<std::string, File> files_;
 };
 
 inline std::string_view TextOf(const uint8_t* data, size_t size) {

@@ -2,6 +2,7 @@
 // others are absent.
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "src/profile/ascend_text/reader.h"
 #include "tests/fuzz/touch_profile.h"
@@ -18,9 +19,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       R"({"ph":"X","name":"Enqueue","cat":"enqueue","pid":1,"tid":1,"ts":"1","dur":1,"args":{"correlation_id":"7"}},)"
       R"({"ph":"X","name":"Dequeue","cat":"dequeue","pid":1,"tid":2,"ts":"2","dur":3,"args":{"correlation_id":"7"}}])");
   std::string_view input = msprobe::fuzz::TextOf(data, size);
-  const std::string_view name = kNames[msprobe::fuzz::TakeChoice(input, kNames.size())];
-  const std::filesystem::path path = folder.Write(name, input);
+  const std::string name(kNames[msprobe::fuzz::TakeChoice(input, kNames.size())]);
+  folder.Write(name, input);
   profile::TouchProfile(profile::ReadAscendText(folder.path(), folder.path(), profile::AllNeeds()));
-  std::filesystem::remove(path);
+  folder.Remove(name);
   return 0;
 }

@@ -2,20 +2,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <string>
-
-#include <unistd.h>
 
 #include "src/profile/ascend_text/reader.h"
 #include "src/profile/pytorch_trace/reader.h"
+#include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace profile = msprobe::profile;
-  static const std::filesystem::path path = std::filesystem::temp_directory_path() /
-                                            ("msprobe_fuzz_" + std::to_string(getpid()) + ".json");
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+  static const msprobe::fuzz::InputFolder folder;
+  const std::filesystem::path path = folder.Write("trace.json", msprobe::fuzz::TextOf(data, size));
   profile::Needs needs;
   needs.operators = needs.kernels = needs.flows = needs.python_calls = needs.memory = true;
   needs.communication = needs.overlap = true;
@@ -39,6 +34,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
   }
-  std::filesystem::remove(path);
   return 0;
 }

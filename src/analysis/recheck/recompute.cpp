@@ -132,10 +132,11 @@ std::vector<Candidate> Candidates(const Values& results, const Gradients& gradie
   }
   for (const auto& [gradient, parent] : gradients.passed) {
     // Who saw the sum over what was broadcast did not see what was summed.
-    if (gradient->shape == parent ||
-        std::none_of(outgoing.begin(), outgoing.end(), [&shape = parent](const CapturedTensor& other) {
-          return other.value != nullptr && other.value->shape == shape;
-        })) {
+    if (gradient->shape == parent || std::none_of(outgoing.begin(), outgoing.end(),
+                                                  [&shape = parent](const CapturedTensor& other) {
+                                                    return other.value != nullptr &&
+                                                           other.value->shape == shape;
+                                                  })) {
       add(gradient);
     }
   }

@@ -99,7 +99,8 @@ std::vector<TensorLeaf> LeavesOf(const CapturedCall& call) {
     for (const auto& [member, items] : value.items()) {
       const std::string root = is_gradients ? "parameters_grad." + member : member;
       Walk(items, Json::json_pointer() / entry / member, root,
-           [&](const Json& leaf, const Json::json_pointer& place, const std::string& name) {
+           [&, &entry = entry, &member = member](const Json& leaf, const Json::json_pointer& place,
+                                                 const std::string& name) {
              TensorLeaf& found = leaves.emplace_back();
              found.entry = entry;
              found.place = place;

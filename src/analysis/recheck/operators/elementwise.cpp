@@ -223,10 +223,14 @@ Values ArcTangent2(Call& call, const Arithmetic& m) {
 // (x - y floor(x / y)), which is all of it where the quotient has more digits than the type.
 //
 // The divisor's gradient has the whole quotient, which may be rounded over a whole number in the
-// type of the tensors: it is off by as many as there are within 8 units.
+// type of the tensors: it is off by as many as there are within 8 units. One that the type has no
+// number for says nothing of its product with the gradient that comes in.
 template <bool kFloor>
 Term WholeQuotient(double x, double y, const Rounding& rounding) {
   const double quotient = x / y;
+  if (std::fabs(quotient) * (1 + 2 * rounding.stored.unit) >= rounding.stored.largest) {
+    return Term(-quotient, std::numeric_limits<double>::infinity());
+  }
   const auto whole = [](double of) { return kFloor ? std::floor(of) : std::trunc(of); };
   const double room = 8 * rounding.stored.unit * std::max(1.0, std::fabs(quotient));
   const double off = std::max(std::fabs(whole(quotient + room) - whole(quotient)),

@@ -1,5 +1,6 @@
-// What GPUs do to single elements of gradients: numbers below the normal ones taken for 0 in
-// attention, and quotients that round over a whole number in remainders.
+// What implementations do to single elements of gradients: numbers below the normal ones taken for
+// 0 in attention, and quotients in remainders that round over a whole number or to infinity.
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -57,15 +58,16 @@ TEST(Softmax, GradientsBelowTheNormalNumbersMayNot) {
 // ---- remainders ----
 
 // The gradient of the divisor, of one element.
-Verdict JudgedDivisor(const std::string& name, DType dtype, float x, float y, float gradient) {
+Verdict JudgedDivisor(const std::string& name, DType dtype, float x, float y, float gradient,
+                      float incoming = 1.6171875F) {
   Ranks ranks(1);
   const auto leaf = [&](const std::string& file, float value) {
     return As(dtype, ranks.Leaf(0, file, {value}, {}));
   };
   ranks.Add(0, "Torch." + name + ".0.forward", leaf("x.npy", x) + ", " + leaf("y.npy", y), "",
             leaf("rest.npy", 0));
-  ranks.AddBackward(0, "Torch." + name + ".0.backward", leaf("gi.npy", 1.6171875F),
-                    leaf("gx.npy", 1.6171875F) + ", " + leaf("gy.npy", gradient));
+  ranks.AddBackward(0, "Torch." + name + ".0.backward", leaf("gi.npy", incoming),
+                    leaf("gx.npy", incoming) + ", " + leaf("gy.npy", gradient));
   return ranks.Check().calls[1].verdict();
 }
 
@@ -92,6 +94,24 @@ TEST(Remainders, AQuotientNearAWholeNumberMayBeRoundedOverIt) {
           << name << " " << at.x;
       EXPECT_EQ(judged(-6), Verdict::kBeyond) << name << " " << at.x;
       EXPECT_EQ(judged(4), Verdict::kBeyond) << name << " " << at.x;
+    }
+  }
+}
+
+TEST(Remainders, AQuotientBeyondItsTypeMayBeInfinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+    for (const std::string name : {"remainder", "fmod"}) {
+      // 2^128 and 2^126 times 2^-4.
+      EXPECT_EQ(JudgedDivisor(name, dtype, 0x1p120F, 0x1p-8F, -kInfinity, 0x1p-4F),
+                Verdict::kWithin);
+      EXPECT_EQ(JudgedDivisor(name, dtype, 0x1p120F, 0x1p-8F, -0x1p124F, 0x1p-4F),
+                Verdict::kWithin);
+      EXPECT_EQ(JudgedDivisor(name, dtype, 0x1p120F, 0x1p-6F, -0x1p122F, 0x1p-4F),
+                Verdict::kWithin);
+      EXPECT_EQ(JudgedDivisor(name, dtype, 0x1p120F, 0x1p-6F, -kInfinity, 0x1p-4F),
+                Verdict::kBeyond);
+      EXPECT_EQ(JudgedDivisor(name, dtype, 0x1p120F, 0x1p-6F, 0x1p122F, 0x1p-4F), Verdict::kBeyond);
     }
   }
 }
