@@ -2,6 +2,7 @@
 
 The quick part takes a few samples of frequent operators; MSPROBE_RECHECK=whole takes all samples of all operators (minutes).
 """
+import collections
 import csv
 import glob
 import json
@@ -119,7 +120,7 @@ class Recheck(unittest.TestCase):
                 called = [name for name in planted if rows[name]["Verdict"] == "beyond"]
                 self.assertGreater(len(planted), 1)
                 missed = [(name, rows[name]["Verdict"], rows[name]["Ratio"]) for name in planted if name not in called]
-                print(f"{kind}: {len(called)} of {len(planted)}", missed[:20])
+                print(f"{kind}: {len(called)} of {len(planted)}", missed[:20], flush=True)
                 self.assertLessEqual(len(missed), len(planted) // 100, missed)
 
     def test_planted_faults_in_gradients_are_called(self):
@@ -130,6 +131,11 @@ class Recheck(unittest.TestCase):
         shutil.copytree(self.folder + "/dump", self.folder + "/bench")
         [data] = glob.glob(self.folder + "/dump/step0/rank*/dump_tensor_data")
         [right] = glob.glob(self.folder + "/bench/step0/rank*/dump_tensor_data")
+        incoming_files = collections.defaultdict(list)   # a folder of 100,000 files is not to be searched for each call
+        for file in os.listdir(right):
+            name, is_input, _ = file.partition(".input.")
+            if is_input and file.endswith(".pt"):
+                incoming_files[name].append(os.path.join(right, file))
         for kind, change in CHANGES.items():
             with self.subTest(kind=kind):
                 shutil.rmtree(data)
@@ -140,7 +146,7 @@ class Recheck(unittest.TestCase):
                     if name.endswith(".backward") and row["Verdict"] == "within" and os.path.exists(file):
                         true = torch.load(file)
                         wrong = changed(true, change)
-                        incoming = [torch.load(other) for other in glob.glob(os.path.join(data, f"{name}.input.*.pt"))]
+                        incoming = [torch.load(other) for other in incoming_files[name]]
                         if wrong is not None and not is_rounding(wrong, true, incoming):
                             torch.save(wrong, file)
                             planted.append(name)
@@ -148,7 +154,7 @@ class Recheck(unittest.TestCase):
                 judged = self.recheck("--direction", "backward", "--factors", "float32", sides=("bench", "dump"))
                 missed = [(name, judged[name]["Verdict"], judged[name]["Ratio"]) for name in planted if judged[name]["Verdict"] != "beyond"]
                 guilty = sum(judged[name]["Wrong Side"] == "bench" for name in planted)  # the second dump is the planted one
-                print(f"{kind} in a gradient: {len(planted) - len(missed)} of {len(planted)}, the wrong side told {guilty} times", missed[:20])
+                print(f"{kind} in a gradient: {len(planted) - len(missed)} of {len(planted)}, the wrong side told {guilty} times", missed[:20], flush=True)
                 self.assertGreater(len(planted), 20)
                 self.assertLessEqual(len(missed), len(planted) // 100, missed)
                 self.assertLessEqual(len(planted) - guilty, len(planted) // 100)
