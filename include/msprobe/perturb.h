@@ -47,9 +47,9 @@ MSPROBE_API int msprobe_perturb(const msprobe_tensor* input, int mode, uint32_t 
                                 size_t out_bytes, int* changed) MSPROBE_NOEXCEPT;
 
 typedef struct msprobe_ratio {
-  double ratio; /* max(max r, 1 / min r), r = |original| / |perturbed| over a lower bound */
-  double mean_ratio;
-  uint64_t exceeding_count; /* elements apart by more than the threshold */
+  double ratio;      /* max(max r, 1 / min r), r = |original| / |perturbed| over a lower bound */
+  double mean_ratio; /* of max(r, 1 / r), where the results are not consistent; else 1 */
+  uint64_t exceeding_count; /* elements apart by more than the threshold, likewise; else 0 */
   uint64_t worst_index;     /* row-major */
   uint64_t born_count;      /* NaN or infinite in the changed result alone */
   uint64_t gone_count;      /* in the original one alone */

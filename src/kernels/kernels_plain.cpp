@@ -70,11 +70,13 @@ bool Ratios(const Number* original, const Number* perturbed, size_t count, const
     const Number p = std::max(std::abs(perturbed[i]), floor);
     ratios[i] = std::min(kRound(o / p), most);
     const double ratio{ratios[i]};
-    const double apart = std::max(ratio, 1 / ratio);
-    lanes.sum[i % kRatioLanes] += apart;
-    lanes.exceeding += apart > rule.threshold ? 1 : 0;
     lanes.largest = std::max(lanes.largest, ratio);
     lanes.smallest = std::min(lanes.smallest, ratio);
+    if (rule.details) {
+      const double apart{std::max(ratios[i], std::min(1 / ratios[i], most))};
+      lanes.sum[i % kRatioLanes] += apart;
+      lanes.exceeding += apart > rule.threshold ? 1 : 0;
+    }
   }
   return true;
 }

@@ -49,15 +49,13 @@ struct RatioState {
 };
 
 template <size_t k, class Tag>
-HWY_INLINE void AddApart(Doubles ratio, Doubles threshold, RatioState<Tag>& state) {
-  constexpr DoubleTag d;
-  const Doubles apart = hn::Max(ratio, hn::Div(hn::Set(d, 1), ratio));
+HWY_INLINE void AddApart(Doubles apart, Doubles threshold, RatioState<Tag>& state) {
   Doubles& sum = state.sums[k % kRatioSums];
   sum = hn::Add(sum, apart);
   state.exceeding = CountIn(state.exceeding, hn::Gt(apart, threshold));
 }
 
-template <class Rounding, size_t v, class Tag, typename T = hn::TFromD<Tag>>
+template <class Rounding, bool kDetails, size_t v, class Tag, typename T = hn::TFromD<Tag>>
 HWY_INLINE void RatioVector(const T* original, const T* perturbed, hn::Vec<Tag> floor,
                             hn::Vec<Tag> most, Doubles threshold, T* ratios,
                             RatioState<Tag>& state) {
@@ -69,19 +67,24 @@ HWY_INLINE void RatioVector(const T* original, const T* perturbed, hn::Vec<Tag> 
   hn::StoreU(ratio, d, ratios + at);
   state.largest = hn::Max(state.largest, ratio);
   state.smallest = hn::Min(state.smallest, ratio);
-  if constexpr (sizeof(T) == sizeof(double)) {
-    AddApart<v>(ratio, threshold, state);
-  } else {
-    AddApart<2 * v>(LowerDoubles(ratio), threshold, state);
-    AddApart<2 * v + 1>(UpperDoubles(ratio), threshold, state);
+  if constexpr (kDetails) {
+    const auto apart = hn::Max(ratio, hn::Min(hn::Div(hn::Set(d, T{1}), ratio), most));
+    if constexpr (sizeof(T) == sizeof(double)) {
+      AddApart<v>(apart, threshold, state);
+    } else {
+      AddApart<2 * v>(LowerDoubles(apart), threshold, state);
+      AddApart<2 * v + 1>(UpperDoubles(apart), threshold, state);
+    }
   }
 }
 
-template <class Rounding, size_t... v, class Tag, typename T = hn::TFromD<Tag>>
+template <class Rounding, bool kDetails, size_t... v, class Tag, typename T = hn::TFromD<Tag>>
 HWY_INLINE void RatioGroup(std::index_sequence<v...> /*vectors*/, const T* original,
                            const T* perturbed, hn::Vec<Tag> floor, hn::Vec<Tag> most,
                            Doubles threshold, T* ratios, RatioState<Tag>& state) {
-  (RatioVector<Rounding, v, Tag>(original, perturbed, floor, most, threshold, ratios, state), ...);
+  (RatioVector<Rounding, kDetails, v, Tag>(original, perturbed, floor, most, threshold, ratios,
+                                           state),
+   ...);
 }
 
 // All finite, and no two of different signs.
@@ -108,12 +111,9 @@ bool AreOrdinary(const T* original, const T* perturbed, size_t count) {
   return hn::AllFalse(d, odd) && hn::AllFalse(di, differ);
 }
 
-template <class Tag, class Rounding, typename T = hn::TFromD<Tag>>
-bool Ratios(const T* original, const T* perturbed, size_t count, const RatioRule& rule, T* ratios,
-            RatioLanes& lanes) {
-  if (!AreOrdinary<Tag, Rounding>(original, perturbed, count)) {
-    return false;
-  }
+template <class Tag, class Rounding, bool kDetails, typename T = hn::TFromD<Tag>>
+void OrdinaryRatios(const T* original, const T* perturbed, size_t count, const RatioRule& rule,
+                    T* ratios, RatioLanes& lanes) {
   constexpr Tag d;
   constexpr DoubleTag dd;
   const auto floor = hn::Set(d, static_cast<T>(rule.floor));
@@ -127,8 +127,8 @@ bool Ratios(const T* original, const T* perturbed, size_t count, const RatioRule
     state.sums[k] = hn::LoadU(dd, lanes.sum + k * kDoubles);
   }
   for (size_t i = 0; i < count; i += kGroupElements) {
-    RatioGroup<Rounding>(std::make_index_sequence<kVectors<Tag>>(), original + i, perturbed + i,
-                         floor, most, threshold, ratios + i, state);
+    RatioGroup<Rounding, kDetails>(std::make_index_sequence<kVectors<Tag>>(), original + i,
+                                   perturbed + i, floor, most, threshold, ratios + i, state);
   }
   for (size_t k = 0; k < kRatioSums; ++k) {
     hn::StoreU(state.sums[k], dd, lanes.sum + k * kDoubles);
@@ -142,6 +142,19 @@ bool Ratios(const T* original, const T* perturbed, size_t count, const RatioRule
     lanes.smallest = smallest[lane] < lanes.smallest ? smallest[lane] : lanes.smallest;
   }
   lanes.exceeding += SumOfCounts(&state.exceeding, 1);
+}
+
+template <class Tag, class Rounding, typename T = hn::TFromD<Tag>>
+bool Ratios(const T* original, const T* perturbed, size_t count, const RatioRule& rule, T* ratios,
+            RatioLanes& lanes) {
+  if (!AreOrdinary<Tag, Rounding>(original, perturbed, count)) {
+    return false;
+  }
+  if (rule.details) {
+    OrdinaryRatios<Tag, Rounding, true>(original, perturbed, count, rule, ratios, lanes);
+  } else {
+    OrdinaryRatios<Tag, Rounding, false>(original, perturbed, count, rule, ratios, lanes);
+  }
   return true;
 }
 

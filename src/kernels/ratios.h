@@ -13,12 +13,14 @@ struct RatioRule {
   double floor = 0;      // above 0; magnitudes below count as this
   double most = 0;       // ratios above count as this
   double threshold = 0;  // of what `exceeding` counts
+  // Whether `sum` and `exceeding` are asked for, which takes as long again; they are 0 otherwise.
+  bool details = true;
 };
 
 struct RatioRun {
   double largest = 0;      // ratio
   double smallest = 0;     // ratio
-  double sum = 0;          // of max(ratio, 1 / ratio)
+  double sum = 0;          // of max(ratio, 1 / ratio), both in the type of the spans
   uint64_t exceeding = 0;  // elements whose max(ratio, 1 / ratio) is more than the threshold
 };
 

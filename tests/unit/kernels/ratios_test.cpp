@@ -83,7 +83,7 @@ void ExpectAsOneLoop(DType type) {
       const Number p = std::max(std::abs(pair.perturbed[i]), floor);
       const Number ratio = Rounded<Number>(type, o / p);
       ASSERT_EQ(ratios[i], ratio) << i;
-      const double apart = std::max(double{ratio}, 1 / double{ratio});
+      const Number apart = std::max(ratio, 1 / ratio);
       sums[i % kLanes] += apart;
       exceeding += apart > rule.threshold ? 1 : 0;
     }
@@ -93,6 +93,13 @@ void ExpectAsOneLoop(DType type) {
     const double sum =
         ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     EXPECT_EQ(std::bit_cast<uint64_t>(run->sum), std::bit_cast<uint64_t>(sum));
+    rule.details = false;
+    const std::optional<RatioRun> extremes = RatiosOfPair(type, pair, rule, ratios);
+    ASSERT_TRUE(extremes.has_value());
+    EXPECT_EQ(extremes->largest, run->largest);
+    EXPECT_EQ(extremes->smallest, run->smallest);
+    EXPECT_EQ(extremes->sum, 0);
+    EXPECT_EQ(extremes->exceeding, 0U);
   }
 }
 

@@ -41,6 +41,19 @@ TEST(Ratio, EveryElementOfALargeTensorCounts) {
   }
 }
 
+TEST(Ratio, HowManyElementsDifferIsToldOfInconsistentResults) {
+  std::vector<float> perturbed(1000, 2.0F);
+  perturbed[3] = 2.0001F;
+  const std::vector<float> original(perturbed.size(), 2.0F);
+  EXPECT_TRUE(Ratios(original, perturbed).consistent(1.0002));
+  EXPECT_EQ(Ratios(original, perturbed).exceeding_count, 0U);
+  EXPECT_EQ(Ratios(original, perturbed).mean_ratio, 1);
+  perturbed[700] = 1;
+  EXPECT_EQ(Ratios(original, perturbed).ratio, 2);
+  EXPECT_EQ(Ratios(original, perturbed).exceeding_count, 1U);
+  EXPECT_NEAR(Ratios(original, perturbed).mean_ratio, 1.001, 1e-6);
+}
+
 TEST(Ratio, BirthsOfNanAndInfinitiesAreCounted) {
   const RatioResult result = Ratios({1, kNan, 2, kNan}, {kNan, 1, 2, kNan});
   EXPECT_EQ(result.born_count, 1U);
