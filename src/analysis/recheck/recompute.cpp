@@ -97,6 +97,22 @@ Shape WithoutOnes(Shape shape) {
   return shape;
 }
 
+// Whether one has several dims of the other as one, so that the elements have the same order.
+bool IsMerged(const Shape& one, const Shape& other) {
+  const auto strides = [](const Shape& shape) {
+    std::vector<int64_t> sizes;
+    int64_t size = 1;
+    for (auto dim = shape.rbegin(); dim != shape.rend(); ++dim) {
+      sizes.push_back(size *= *dim);
+    }
+    return sizes;
+  };
+  const std::vector<int64_t> ones = strides(WithoutOnes(one));
+  const std::vector<int64_t> others = strides(WithoutOnes(other));
+  return std::includes(ones.begin(), ones.end(), others.begin(), others.end()) ||
+         std::includes(others.begin(), others.end(), ones.begin(), ones.end());
+}
+
 // Gradients of the steps of a call that a hook may have seen, those that are to be transposed last.
 std::vector<Candidate> Candidates(const Values& results, const Gradients& gradients,
                                   const Values& incoming,
@@ -114,11 +130,13 @@ std::vector<Candidate> Candidates(const Values& results, const Gradients& gradie
       candidates.push_back({gradient});
       return;
     }
-    // The node worked on a view: dims of 1 more or less, leading dims as one, or a transposed
+    // The node worked on a view: dims of 1 more or less, several dims as one, or a transposed
     // matrix.
-    const bool same_order = WithoutOnes(own) == WithoutOnes(wanted) ||
-                            (!own.empty() && !wanted.empty() && own.back() == wanted.back());
-    candidates.push_back({gradient, false, same_order});
+    if (IsMerged(own, wanted)) {
+      const bool same_order = WithoutOnes(own) == WithoutOnes(wanted) ||
+                              (!own.empty() && !wanted.empty() && own.back() == wanted.back());
+      candidates.push_back({gradient, false, same_order});
+    }
     if (own.size() == 2 && wanted.size() == 2) {
       candidates.push_back({gradient, true});
     }

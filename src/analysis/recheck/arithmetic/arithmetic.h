@@ -83,7 +83,8 @@ class Arithmetic {
   Value Take(const std::vector<Value>& sources, const Shape& shape, std::vector<int64_t> indices,
              double fill = 0) const;
   Value Reshape(const Value& x, const Shape& shape) const;
-  Value Permute(const Value& x, const std::vector<int64_t>& order) const;
+  // is_inner: see Tensor.
+  Value Permute(const Value& x, const std::vector<int64_t>& order, bool is_inner = false) const;
   Value Expand(const Value& x, const Shape& shape) const;
 
   // ---- reductions; `dims` sorted, not negative ----

@@ -56,7 +56,9 @@ Gradients FollowGradients(const Arithmetic& arithmetic, const std::vector<Value>
     if (known == found.of.end()) {
       continue;
     }
-    found.order.push_back(&tensor);
+    if (!tensor.is_inner) {
+      found.order.push_back(&tensor);
+    }
     if (!tensor.pass_gradient) {
       continue;
     }
@@ -66,7 +68,9 @@ Gradients FollowGradients(const Arithmetic& arithmetic, const std::vector<Value>
       if (passed[i] == nullptr || parent == nullptr || !parent->wants_gradient) {
         continue;
       }
-      found.passed.push_back({passed[i], parent->shape});
+      if (!parent->is_inner) {
+        found.passed.push_back({passed[i], parent->shape});
+      }
       if (passed[i]->shape == parent->shape) {
         add(parent.get(), passed[i]);
       } else {

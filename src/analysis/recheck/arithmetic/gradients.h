@@ -18,7 +18,7 @@ struct Gradients {
     Shape parent;
   };
   std::vector<Passed> passed;
-  // In the order in which they became known, results first.
+  // Those that hooks may see, in the order in which they became known, results first.
   std::vector<const Tensor*> order;
 };
 

@@ -223,7 +223,7 @@ Value Arithmetic::Reshape(const Value& x, const Shape& shape) const {
   });
 }
 
-Value Arithmetic::Permute(const Value& x, const std::vector<int64_t>& order) const {
+Value Arithmetic::Permute(const Value& x, const std::vector<int64_t>& order, bool is_inner) const {
   if (x == nullptr) {
     return nullptr;
   }
@@ -244,7 +244,11 @@ Value Arithmetic::Permute(const Value& x, const std::vector<int64_t>& order) con
     moved.push_back(strides[from]);
     back[from] = static_cast<int64_t>(i);
   }
-  return Finish(Copied(*this, *x, shape, moved), {x}, [this, back](const Value& gradient) {
+  const std::shared_ptr<Tensor> out = Copied(*this, *x, shape, moved);
+  if (out != nullptr) {
+    out->is_inner = is_inner;
+  }
+  return Finish(out, {x}, [this, back](const Value& gradient) {
     return std::vector<Value>{Permute(gradient, back)};
   });
 }

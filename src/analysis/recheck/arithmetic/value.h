@@ -36,6 +36,7 @@ struct Tensor {
   std::vector<Value> parents;
   PassGradient pass_gradient;
   bool wants_gradient = false;  // it is an input that has a gradient, or is made of one
+  bool is_inner = false;        // of dims moved for loops of ours: no hook of autograd sees it
 
   size_t size() const { return value.size(); }
   bool is_exact() const { return error.empty(); }

@@ -86,7 +86,7 @@ Value DimLast(const Arithmetic& arithmetic, const Value& x, int64_t dim) {
     }
   }
   order.push_back(dim);
-  return arithmetic.Permute(x, order);
+  return arithmetic.Permute(x, order, true);
 }
 
 Value DimBack(const Arithmetic& arithmetic, const Value& x, int64_t dim) {
