@@ -17,6 +17,7 @@ case ${1:-} in
 esac
 
 export MSPROBE_GOLDEN=${MSPROBE_GOLDEN:-$(dirname "$repository")/shared/golden}
+export MSPROBE_EMULATED=1   # tests skip what qemu cannot show, and say so
 # All that qemu knows, and one without what came after ARMv8.0.
 processors=(max cortex-a72)
 emulator=(qemu-aarch64 -L "$repository/build-aarch64-root")

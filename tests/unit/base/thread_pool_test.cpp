@@ -100,6 +100,9 @@ TEST(ThreadPool, TheCallerDoesTheWorkWhereNoThreadsCanBeHad) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer ends the program itself where it gets no memory for a thread";
 #endif
+  if (test_support::IsEmulated()) {
+    GTEST_SKIP() << "qemu keeps no limit of memory";
+  }
   const auto end = test_support::RunInChild([] {
     // Room for the stacks of some threads, not of all.
     const rlimit limit{size_t{1} << 30U, size_t{1} << 30U};

@@ -34,6 +34,10 @@ inline ChildEnd RunInChild(const std::function<int()>& body) {
   return end;
 }
 
+// Whether tools/dev/test_aarch64.sh runs this under qemu, which keeps no limit of memory and does
+// not end the first process of a namespace.
+inline bool IsEmulated() { return std::getenv("MSPROBE_EMULATED") != nullptr; }
+
 // Root may read everything: permission tests become the user "nobody" first (for the rest of this
 // child).
 inline bool BecomeOrdinaryUser() { return ::geteuid() != 0 || ::setuid(65534) == 0; }
