@@ -53,13 +53,14 @@ class HeapFigures(ctypes.Structure):
 
 
 def resources():
-    """{memory: bytes resident but for those that the C library keeps for later, which come and go by megabytes, descriptors, threads}"""
+    """{memory: bytes of its own that are resident, but for those that the C library keeps for later, which come and go by megabytes, as do
+    pages of files, which the system takes when it likes; descriptors, threads}"""
     gc.collect()
     with open("/proc/self/statm", encoding="ascii") as file:
-        pages = int(file.read().split()[1])
+        resident, of_files = (int(pages) for pages in file.read().split()[1:3])
     figures = ctypes.CDLL(None).mallinfo2
     figures.restype = HeapFigures
-    return {"memory": pages * os.sysconf("SC_PAGE_SIZE") - figures().fordblks, "descriptors": len(os.listdir("/proc/self/fd")),
+    return {"memory": (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - figures().fordblks, "descriptors": len(os.listdir("/proc/self/fd")),
             "threads": len(os.listdir("/proc/self/task"))}
 
 
