@@ -46,21 +46,14 @@ def digest(values, bytes_of):
     return state.hexdigest()[:16]
 
 
-class HeapFigures(ctypes.Structure):
-    """struct mallinfo2 of <malloc.h>."""
-    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
-                                                     "fordblks", "keepcost")]
-
-
 def resources():
-    """{memory: bytes of its own that are resident, but for those that the C library keeps for later, which come and go by megabytes, as do
-    pages of files, which the system takes when it likes; descriptors, threads}"""
+    """{memory: bytes of its own that are resident, descriptors, threads}. What the C library keeps for later goes back to the system before, and
+    pages of files do not count: both come and go by megabytes."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm", encoding="ascii") as file:
         resident, of_files = (int(pages) for pages in file.read().split()[1:3])
-    figures = ctypes.CDLL(None).mallinfo2
-    figures.restype = HeapFigures
-    return {"memory": (resident - of_files) * os.sysconf("SC_PAGE_SIZE") - figures().fordblks, "descriptors": len(os.listdir("/proc/self/fd")),
+    return {"memory": (resident - of_files) * os.sysconf("SC_PAGE_SIZE"), "descriptors": len(os.listdir("/proc/self/fd")),
             "threads": len(os.listdir("/proc/self/task"))}
 
 
