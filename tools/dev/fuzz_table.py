@@ -64,9 +64,10 @@ def table(root):
         checked += sanitized
         reached = edges(root, name, patterns)
         percent = f"{reached[0]:,} of {reached[1]:,} ({100 * reached[0] // max(1, reached[1])} %)" if reached else "not counted"
+        rate = f"{executions // seconds:,}" if seconds >= 10 else ""
         left = len(list((root / FOUND / "crashes").glob(f"{name}-*")))
         rows.append(f"| {name} | {', '.join(f'`{pattern}`' for pattern in patterns)} | {executions:,} | {sanitized:,} | "
-                    f"{executions // max(1, seconds):,} | {percent} | {left} |")
+                    f"{rate} | {percent} | {left} |")
     rows.append(f"| all | | {whole:,} | {checked:,} | | | |")
     return "\n".join(rows) + "\n"
 
