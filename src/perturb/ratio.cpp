@@ -350,7 +350,11 @@ RatioResult CompareMagnitudes(const TensorView& original, const TensorView& pert
     sum += extremes.sum;
     summed += extremes.summed;
   }
-  result.mean_ratio = summed == 0 || !details ? 1 : sum / static_cast<double>(summed);
+  if (!details) {
+    result.exceeding_count = 0;  // those that were taken one by one
+  } else if (summed != 0) {
+    result.mean_ratio = sum / static_cast<double>(summed);
+  }
   return result;
 }
 

@@ -109,11 +109,11 @@ def main():
                 work = {"operator": operator, "shape": shape, "stage": stage, "mode": None, "calls": calls}
                 if stage not in plain:
                     plain[stage] = small_gpt.seconds_of(json.dumps(work), place=places[0])
-                by_hands = small_gpt.seconds_of(json.dumps(dict(work, mode=mode, by_hand=True)), place=places[0])
+                relative = small_gpt.seconds_of(json.dumps(dict(work, mode=mode, by_hand=True)), place=places[0])
                 times = [small_gpt.seconds_of(json.dumps(dict(work, mode=mode)), place=place) for place in places]
                 ratio = (times[1] - plain[stage]) / (times[0] - plain[stage]) if given.peer else math.nan
                 print("| %s | %s | %s | %s | %.1f | %.1f | %.2f | %s | %.1f |" % (
-                    size, operator, stage, mode, plain[stage] * 1e6, times[0] * 1e6, by_hands,
+                    size, operator, stage, mode, plain[stage] * 1e6, times[0] * 1e6, relative,
                     "%.1f" % (times[1] * 1e6) if given.peer else "", ratio), flush=True)
 
 

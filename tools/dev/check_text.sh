@@ -35,6 +35,9 @@ report "files over 600 lines" "$(matching '^(src|include)/.*\.(h|cpp)$' | xargs 
 report "top-level entries outside the plan" "$(matching . | cut -d/ -f1 | sort -u \
   | grep -vxE 'CMakeLists.txt|CMakePresets.json|CONTRIBUTING.md|README.md|README.zh.md|LICENSE|cmake|include|src|tools|config|docs|tests|\..*' || true)"
 
+# What a fuzzer collects belongs into build-fuzz; tools/dev/fuzz.sh --keep takes the smallest of it.
+report "corpora of more than 100 files" "$(matching '^tests/fuzz/corpus/' | cut -d/ -f4 | sort | uniq -c | awk '$1 > 100 { print $2 ": " $1 " files" }')"
+
 report "scripts without the run bit" "$(for script in $(matching '^(tools/.*\.(sh|py)|\.ci/run)$'); do
   case $script in */common.sh | tools/python/*) continue ;; esac
   head -c 2 "$script" | grep -q '#!' && [ ! -x "$script" ] && echo "$script"

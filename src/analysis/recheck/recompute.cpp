@@ -97,20 +97,25 @@ Shape WithoutOnes(Shape shape) {
   return shape;
 }
 
-// Whether one has several dims of the other as one, so that the elements have the same order.
-bool IsMerged(const Shape& one, const Shape& other) {
-  const auto strides = [](const Shape& shape) {
-    std::vector<int64_t> sizes;
-    int64_t size = 1;
-    for (auto dim = shape.rbegin(); dim != shape.rend(); ++dim) {
+// Elements in the last dim, in the last two, and so on, but for dims of 1.
+std::vector<int64_t> BlockSizes(const Shape& shape) {
+  std::vector<int64_t> sizes;
+  int64_t size = 1;
+  for (auto dim = shape.rbegin(); dim != shape.rend(); ++dim) {
+    if (*dim != 1) {
       sizes.push_back(size *= *dim);
     }
-    return sizes;
-  };
-  const std::vector<int64_t> ones = strides(WithoutOnes(one));
-  const std::vector<int64_t> others = strides(WithoutOnes(other));
-  return std::includes(ones.begin(), ones.end(), others.begin(), others.end()) ||
-         std::includes(others.begin(), others.end(), ones.begin(), ones.end());
+  }
+  return sizes;
+}
+
+// Whether one of two shapes that are not empty has several dims of the other as one, so that the
+// elements have the same order.
+bool IsMerged(const Shape& one, const Shape& other) {
+  const std::vector<int64_t> blocks = BlockSizes(one);
+  const std::vector<int64_t> others = BlockSizes(other);
+  return std::includes(blocks.begin(), blocks.end(), others.begin(), others.end()) ||
+         std::includes(others.begin(), others.end(), blocks.begin(), blocks.end());
 }
 
 // Gradients of the steps of a call that a hook may have seen, those that are to be transposed last.
@@ -132,7 +137,7 @@ std::vector<Candidate> Candidates(const Values& results, const Gradients& gradie
     }
     // The node worked on a view: dims of 1 more or less, several dims as one, or a transposed
     // matrix.
-    if (IsMerged(own, wanted)) {
+    if (gradient->size() == 0 || IsMerged(own, wanted)) {
       const bool same_order = WithoutOnes(own) == WithoutOnes(wanted) ||
                               (!own.empty() && !wanted.empty() && own.back() == wanted.back());
       candidates.push_back({gradient, false, same_order});
