@@ -40,9 +40,9 @@ if [ ${#readers[@]} -eq 0 ]; then
 fi
 mkdir -p build-fuzz/crashes build-fuzz/results build-fuzz/logs
 # A read of one file may take 25 s and 2 GiB at most, leaks included. Short inputs reach what long ones do, and more of them are run.
-limits=(-rss_limit_mb=2048 -malloc_limit_mb=2048 -timeout=25 -max_len=16384)
+limits=(-rss_limit_mb=2048 -malloc_limit_mb=2048 -timeout=25)
 # Weighing inputs by how rare their branches are takes longer than most of these readers do.
-[ "$preset" = fuzz ] || limits+=(-entropic=0)
+if [ "$preset" = fuzz ]; then limits+=(-max_len=16384); else limits+=(-max_len=4096 -entropic=0); fi
 
 # inputs_of READER: the collected and the checked-in corpora.
 inputs_of() {

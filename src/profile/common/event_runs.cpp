@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kKey = "traceEvents";
 constexpr size_t kRunBytes = size_t{1} << 22U;
+constexpr size_t kFirstBytes = size_t{1} << 16U;  // grows: many traces of a cluster are small
 constexpr size_t kLongestEventBytes = size_t{256} << 20U;
 constexpr unsigned kZlibBufferBytes = 1U << 18U;
 constexpr size_t kReadBytes = size_t{1} << 20U;
@@ -31,7 +32,7 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
                   fmt::format("cannot open {}", path.string()));
   }
   gzbuffer(runs.file_.get(), kZlibBufferBytes);
-  runs.buffer_.resize(kRunBytes + 2);
+  runs.buffer_.resize(kFirstBytes + 2);
   MSP_RETURN_IF_ERROR(runs.Fill());
   const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);
   size_t first = text.starts_with(base::kByteOrderMark) ? base::kByteOrderMark.size() : 0;
