@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/config_check/interpreter.h"
+#include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::config_check::internal {
@@ -89,21 +90,32 @@ TEST(Interpreter, TellsItsSearchPath) {
   EXPECT_THAT((*interpreter).search_path, ElementsAre("", "/a", "/b c"));
 }
 
+std::string ErrorOf(const fs::path& interpreter, double seconds) {
+  const Result<Interpreter> answer = AskInterpreter(interpreter, seconds);
+  return answer.ok() ? "no error" : answer.status().message();
+}
+
 TEST(Interpreter, ThatIsNoneIsAnErrorAndNoHang) {
   const msprobe::test_support::TemporaryFolder folder;
   const auto error = [&folder](const char* name, const char* text, double seconds) {
-    const Result<Interpreter> answer = AskInterpreter(Program(folder, name, text), seconds);
-    return answer.ok() ? std::string("no error") : answer.status().message();
+    return ErrorOf(Program(folder, name, text), seconds);
   };
   EXPECT_THAT(error("silent", "#!/bin/sh\n", 10), HasSubstr("did not report its package path"));
   EXPECT_THAT(error("slow", "#!/bin/sh\nsleep 60 & sleep 60\n", 0.05), HasSubstr("did not answer"));
   EXPECT_THAT(
       error("endless", "#!/bin/sh\nwhile :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done\n", 5),
       HasSubstr("endless"));
-  EXPECT_THAT(error("broken",
-                    "\x7f"
-                    "ELF",
-                    10),
+}
+
+TEST(Interpreter, ThatCannotBeExecutedIsToldAsSuch) {
+  if (msprobe::test_support::IsEmulated()) {
+    GTEST_SKIP() << "qemu does not tell the parent that a program could not be executed";
+  }
+  const msprobe::test_support::TemporaryFolder folder;
+  EXPECT_THAT(ErrorOf(Program(folder, "broken",
+                              "\x7f"
+                              "ELF"),
+                      10),
               HasSubstr("cannot run"));
 }
 
