@@ -2,10 +2,12 @@
 """Damaged tensor files through our readers and through those of PyTorch, NumPy and safetensors: both read the same values, or neither does.
 
 usage: differential.py LIST_TENSORS [--format pt|npy|npz|safetensors]... [--files N] [--seed N] [--keep FOLDER]
+                       [--emulator WORDS]
 
-LIST_TENSORS is the program of list_tensors.cpp. Files are made from the seed alone, so that a finding can be made again with --seed and
---files; --keep stores what was found. Fails when both read a tensor and disagree, or when ours reads what the other refuses, for reasons that
-are not in EXPECTED. Where ours refuses what the other reads (it checks more: checksums, holes, ranges), the reasons are counted.
+LIST_TENSORS is the program of list_tensors.cpp, which WORDS run where it is another machine's. Files are made from the seed alone, so that a
+finding can be made again with --seed and --files; --keep stores what was found. Fails when both read a tensor and disagree, or when ours
+reads what the other refuses, for reasons that are not in EXPECTED. Where ours refuses what the other reads (it checks more: checksums, holes,
+ranges), the reasons are counted.
 """
 import argparse
 import collections
@@ -14,6 +16,7 @@ import json
 import os
 import random
 import select
+import shlex
 import struct
 import subprocess
 import sys
@@ -333,7 +336,7 @@ def reason_without_numbers(text):
 def run(kind, options, folder):
     rng = random.Random("%s %d" % (kind, options.seed))
     make, damages = MAKERS[kind]
-    ours, other = Reader(options.list_tensors), Reader(sys.executable, __file__, "--serve", kind)
+    ours, other = Reader(*shlex.split(options.emulator), options.list_tensors), Reader(sys.executable, __file__, "--serve", kind)
     counts, reasons, findings = collections.Counter(), collections.Counter(), []
     path = os.path.join(folder, "file." + kind)
     for number in range(options.files):
@@ -370,6 +373,7 @@ def main():
     parser.add_argument("--files", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep")
+    parser.add_argument("--emulator", default="")
     parser.add_argument("--reasons", type=int, default=8)
     options = parser.parse_args()
     kinds = options.format or sorted(MAKERS)
