@@ -1,7 +1,7 @@
 # MSPROBE_SANITIZE=address;undefined or thread: applied to everything that is built, so that no object file stays blind.
 if(MSPROBE_SANITIZE)
   string(REPLACE ";" "," _sanitizers "${MSPROBE_SANITIZE}")
-  add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  add_compile_options(-fsanitize=${_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${_sanitizers})
   # What a sanitizer puts between the statements hides from g++ that a value was set (its manual warns of it): release is where this
   # warning counts.

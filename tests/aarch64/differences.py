@@ -25,6 +25,8 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     (rb"\bin (\d+ min \d+ s|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
     (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),
     (rb' time="\d+\.\d+"', b' time="<duration>"'),
+    # Progress, told where a call takes longer than a moment.
+    (rb"(?m)^[a-z][\w ]*: +\d+ % \([^\n]*\)\n", b""),
 ]]
 NAME_MASKS = MASKS[:5]
 

@@ -35,6 +35,7 @@ LEFT_OUT = [
     (r"plan\.", "about the linked files"),
     (r"faults\.", "a library is loaded into the program that makes its calls fail"),
     (r".*\.browser$", "the same pages as the test .file, in a browser"),
+    (r"perf_compare\.many_processes$", "which process compares a rank, and what an ended one leaves, is a matter of time"),
     (r"cli\.launcher$", "starts programs of this machine from the other's: nothing is written"),
 ]
 

@@ -39,7 +39,7 @@ class GraphInputs(unittest.TestCase):
         return folder
 
     def run_graph(self, *arguments, out="out", expect=0):
-        done = subprocess.run([PROGRAM, "graph", *map(str, arguments), "-o", str(self.root / out)], capture_output=True, timeout=300,
+        done = subprocess.run([PROGRAM, "graph", *map(str, arguments), "-o", str(self.root / out)], capture_output=True, timeout=900,
                               text=True, errors="replace")
         self.assertEqual(done.returncode, expect, done.stderr[-2000:])
         return done
