@@ -18,17 +18,20 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     (rb"(?<!\d)20\d{12}(?!\d)(_\d+(?=[._]))?", b"<stamp>"),  # and the number of a second one in one second
     (rb"\b[A-Z][a-z]{2}[0-3]\d_[0-2]\d-[0-5]\d-[0-6]\d\b", b"<stamp>"),
     (rb"(?<!\d)1[6-9]\d{17}(?!\d)", b"<nanoseconds>"),
+    (rb"\bbatch_compare_\d{10}\b", b"batch_compare_<stamp>"),
+    (rb"(?<=\.)(msprobe-)?\d+(-\d+)?(?=\.(tmp|partial)\b)", b"<process>"),
     (rb"tfevents\.\d+\.[\w.-]+\.\d+\.\d+", b"tfevents.<time>.<host>.<process>.<number>"),
     (rb"(?<!\d)20\d\d-?[01]\d-?[0-3]\d[T _][0-2]\d:?[0-5]\d:?[0-6]\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", b"<time>"),
     # How long it took, and how fast that was.
     # How long the call itself took: at the end of an answer, in its JSON, in a JUnit report.
-    (rb"\bin (\d+ min \d+ s|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
+    (rb"\b\d+ min +\d+ s\b", b"<duration>"),
+    (rb"\bin (<duration>|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
     (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),
     (rb' time="\d+\.\d+"', b' time="<duration>"'),
     # Progress, told where a call takes longer than a moment.
     (rb"(?m)^[a-z][\w ]*: +\d+ % \([^\n]*\)\n", b""),
 ]]
-NAME_MASKS = MASKS[:5]
+NAME_MASKS = MASKS[:7]
 
 
 def mask_text(data):

@@ -54,7 +54,7 @@ QEMU_CPU=cortex-a72 QEMU_PAGESIZE=65536 unit_tests -R '^(kernels|tensor|base|io|
 
 say "building for this machine"
 cmake --preset release -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not configure the preset release; its messages stand above"
-build_preset release msprobe msprobe_capture_shared capture_program
+build_preset release
 
 python=$(command -v /usr/bin/python3 || command -v python3)
 say "the linked files"
