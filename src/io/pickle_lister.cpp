@@ -14,9 +14,11 @@ namespace {
 constexpr uint32_t kMaxDepth = 1000;
 constexpr uint8_t kSeen = 1;
 constexpr uint8_t kOnPath = 2;
-// A value met again costs what its listing costs; a state dict that is stored twice stays far below
-// this.
-constexpr uint64_t kRepeatBudget = 2'000'000;
+// A value met again costs what its listing costs. A state dict that is stored twice, or settings
+// that all layers share, stay far below this; few values may not become millions of names.
+constexpr uint64_t kLeastRepeatBudget = 20'000;
+constexpr uint64_t kRepeatBudgetPerValue = 32;
+constexpr uint64_t kMostRepeatBudget = 2'000'000;
 constexpr uint64_t kPathBudgetBytes = uint64_t{64} << 20U;
 constexpr size_t kMaxScalars = 10'000;
 
@@ -70,7 +72,9 @@ PickleLister::PickleLister(const Pickle& pickle, StorageSource& storages,
       contents_(contents),
       marks_(pickle.value_count(), 0),
       path_bytes_left_(kPathBudgetBytes + pickle.end_offset() * 8),
-      repeats_left_(kRepeatBudget),
+      repeats_left_(
+          std::min(kLeastRepeatBudget + kRepeatBudgetPerValue * uint64_t{pickle.value_count()},
+                   kMostRepeatBudget)),
       scalars_left_(kMaxScalars) {}
 
 Status PickleLister::Run() {

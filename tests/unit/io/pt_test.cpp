@@ -166,6 +166,34 @@ TEST(PtZip, SharedContainersAreListedUnderEachName) {
   EXPECT_EQ(opened->contents.tensors[0].view.data, opened->contents.tensors[1].view.data);
 }
 
+TEST(PtZip, FewValuesDoNotBecomeMillionsOfNames) {
+  // Forty lists that each hold the one before twice: 2^40 names of one tensor.
+  std::string pickle = "]q\x01" + kPlainVector + "a";
+  for (int i = 0; i < 40; ++i) {
+    pickle +=
+        "0](h\x01h\x01"
+        "eq\x01";
+  }
+  const auto opened = OpenZip(pickle);
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  EXPECT_THAT(opened->contents.warnings,
+              ElementsAre("values that occur very often are not listed under all their names"));
+  EXPECT_LT(opened->contents.tensors.size(), 1000U);
+}
+
+TEST(PtZip, SettingsThatAllLayersShareAreListedUnderEachName) {
+  // 600 items that are one dict of a tensor and a number.
+  std::string pickle = "](}q\x01(" + Text("w") + kPlainVector + Text("n") + "K\x03u";
+  for (int i = 1; i < 600; ++i) {
+    pickle += "h\x01";
+  }
+  const auto opened = OpenZip(pickle + "e");
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  EXPECT_THAT(opened->contents.warnings, ::testing::IsEmpty());
+  EXPECT_EQ(opened->contents.tensors.size(), 600U);
+  EXPECT_EQ(opened->contents.scalars.size(), 600U);
+}
+
 TEST(PtZip, ListsTensorsWithWhetherOnlyDictsLeadToThem) {
   const auto opened = OpenZip("}(" + Text("a") + "}" + Text("b") + kPlainVector + "s" + Text("c") +
                               "](" + kPlainVector + "e" + Text("d") + kFloats + "u");
