@@ -27,10 +27,10 @@ def run(program, records, temporary, arguments):
     code = run_program(program + arguments, folder)
     written = [path for path, identity in look(places).items() if before.get(path) != identity]
     kept = []
-    for number, path in enumerate(sorted(written)):
+    for path in sorted(written):
         try:
             if os.path.getsize(path) <= LARGEST_BYTES:
-                shutil.copyfile(path, os.path.join(folder, "file%d" % number))
+                shutil.copyfile(path, os.path.join(folder, "file%d" % len(kept)))
                 kept.append(os.path.relpath(path, temporary))
         except OSError:
             pass  # removed meanwhile: another process of the test
