@@ -43,9 +43,15 @@ Status PickleReader::StepObject(uint8_t opcode) {
     }
     case 0x92: {
       MSP_RETURN_IF_ERROR(Need(3));
-      const PickleId keyword_arguments = Pop();
+      const PickleId named = Pop();
       const PickleId arguments = Pop();
-      return Call(Pop(), arguments, keyword_arguments);
+      if (pickle_.kind(named) != PickleKind::kDict) {
+        return Bad("the keyword arguments of a call must be a dict");
+      }
+      // A copy: items that are set on the object are not set on the dict, which others may hold.
+      popped_.assign(pickle_.items(named).begin(), pickle_.items(named).end());
+      MSP_ASSIGN_OR_RETURN(const PickleId copy, NewSequence(PickleKind::kDict, popped_));
+      return Call(Pop(), arguments, copy);
     }
     case 'o': {
       MSP_RETURN_IF_ERROR(PopMark(&popped_));

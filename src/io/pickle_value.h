@@ -97,9 +97,13 @@ class Pickle {
   // object.
   std::string_view text(PickleId id) const { return {values_[id].text, values_[id].count}; }
   // Of kList, kTuple, kSet; of kDict key, value, key, value, ... with duplicate keys as written
-  // (the last one counts). Of kPersistentId one item: what the reference says.
+  // (the last one counts). Of kPersistentId one item: what the reference says. Nothing for kinds
+  // that have none.
   std::span<const PickleId> items(PickleId id) const {
     const Value& value = values_[id];
+    if (value.kind < PickleKind::kList || value.kind == PickleKind::kGlobal) {
+      return {};
+    }
     return {items_.data() + value.items.begin, value.count};
   }
   PickleGlobal global(PickleId id) const {

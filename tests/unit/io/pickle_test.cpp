@@ -304,6 +304,17 @@ TEST(PickleCalls, ArgumentsMustBeATuple) {
   EXPECT_THAT(PickleErrorOf("cm\nC\nNR."), HasSubstr("must be a tuple"));
 }
 
+TEST(PickleCalls, KeywordArgumentsMustBeADictWhichStaysAsItIs) {
+  EXPECT_THAT(PickleErrorOf("cm\nC\n)X\x07\x00\x00\x00keyword\x92."s), HasSubstr("must be a dict"));
+  // A list of a dict and of an object that took it and got an item of its own.
+  const ParsedPickle parsed = ParsePickle("](}q\x00K\x01K\x02scm\nC\n)h\x00\x92K\x03K\x04se."s);
+  ASSERT_TRUE(parsed.pickle.ok()) << parsed.pickle.status().message();
+  const std::span<const PickleId> both = parsed->items(parsed->root());
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(parsed->items(both[0]).size(), 2U);
+  EXPECT_EQ(parsed->items(parsed->object(both[1]).dict_items).size(), 4U);
+}
+
 TEST(PickleGlobals, ReachingForProcessesFilesOrCodeIsSuspicious) {
   for (const char* name :
        {"os\nsystem", "posix\nsystem", "subprocess\nPopen", "builtins\neval", "__builtin__\nopen",
