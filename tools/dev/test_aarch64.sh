@@ -24,6 +24,7 @@ emulator=(qemu-aarch64 -L "$repository/build-aarch64-root")
 
 tools/install_dependencies.sh build test aarch64
 tools/dev/fetch_aarch64_libraries.sh
+tools/dev/build_web.sh --if-possible   # what needs the page is left out otherwise
 
 say "configuring for aarch64"
 cmake --preset aarch64 -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not configure the preset aarch64; its messages stand above"
