@@ -22,8 +22,7 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     (rb"(?<=\.)(msprobe-)?\d+(-\d+)?(?=\.(tmp|partial)\b)", b"<process>"),
     (rb"tfevents\.\d+\.[\w.-]+\.\d+\.\d+", b"tfevents.<time>.<host>.<process>.<number>"),
     (rb"(?<!\d)20\d\d-?[01]\d-?[0-3]\d[T _][0-2]\d:?[0-5]\d:?[0-6]\d([.,]\d+)?(Z|[+-]\d\d:?\d\d)?", b"<time>"),
-    # How long it took, and how fast that was.
-    # How long the call itself took: at the end of an answer, in its JSON, in a JUnit report.
+    # How long something took or ago is, and how fast that was: in an answer, in its JSON, in a JUnit report.
     (rb"\b\d+ min +\d+ s\b", b"<duration>"),
     (rb"\bin (<duration>|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
     (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),

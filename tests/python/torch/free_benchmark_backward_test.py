@@ -180,7 +180,7 @@ assert torch.equal(b.grad, torch.full((5,), 1.5))
 debugger.step()
 """)
 
-    @unittest.skipUnless(hasattr(torch.Tensor, "register_post_accumulate_grad_hook"), "this PyTorch has no such hooks")
+    @unittest.skipUnless(hasattr(torch.Tensor, "register_post_accumulate_grad_hook"), "PyTorch has register_post_accumulate_grad_hook from 2.1 on")
     def test_a_step_of_an_optimizer_within_the_pass_comes_after_it(self):
         self.run_task("""
 x, w, b = some(3, 4), some(5, 4), some(5)
