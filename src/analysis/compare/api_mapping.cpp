@@ -27,7 +27,7 @@ std::string_view ApiOf(std::string_view name) {
   return name.substr(0, name.find('.', first + 1));
 }
 
-Result<TextMap> BuiltInApis() {
+Result<TextMap> ParseBuiltInApis() {
   MSP_ASSIGN_OR_RETURN(const json::Config config,
                        json::ParseJsonConfig(resources::kMsToPtApi, "built-in API table"));
   TextMap table;
@@ -35,6 +35,12 @@ Result<TextMap> BuiltInApis() {
   for (const auto& [mindspore, pytorch] : config.root.members) {
     table.emplace(mindspore, pytorch.text);
   }
+  return table;
+}
+
+// Parsed once: every rank of a comparison asks for it.
+const Result<TextMap>& BuiltInApis() {
+  static const Result<TextMap> table = ParseBuiltInApis();
   return table;
 }
 
@@ -254,7 +260,8 @@ std::unordered_map<std::string_view, const ApiRule*> RulesInUse(const std::vecto
 
 Status MapRowsByApi(const std::filesystem::path& file, const Side& npu, const Side& bench,
                     RowMapping& mapping) {
-  MSP_ASSIGN_OR_RETURN(const TextMap table, BuiltInApis());
+  const Result<TextMap>& table = BuiltInApis();
+  MSP_RETURN_IF_ERROR(table.status());
   std::vector<ApiRule> rules;
   if (!file.empty()) {
     MSP_ASSIGN_OR_RETURN(rules, LoadRules(file, mapping.warnings));
@@ -270,7 +277,7 @@ Status MapRowsByApi(const std::filesystem::path& file, const Side& npu, const Si
         return rule != nullptr;
       });
     }
-    mapping.keys.push_back(rule == nullptr ? BuiltInKey(table, row.name, mapping)
+    mapping.keys.push_back(rule == nullptr ? BuiltInKey(*table, row.name, mapping)
                                            : mapping.arena->Keep(KeyByRule(*rule, row)));
   }
   return OkStatus();
