@@ -420,7 +420,7 @@ class AccuracyCheck(unittest.TestCase):
 
     def test_operators_of_mindspore_need_it_where_nothing_is_recorded(self):
         if importlib.util.find_spec("mindspore") is not None:
-            self.skipTest("MindSpore is here")
+            self.skipTest("MindSpore is installed: what is said without it cannot be seen")
         path = self.dump({"Mint.exp.0.forward": forward(tensor())}, framework="mindspore")
         self.assertIn("No module named 'mindspore'", self.call("run_ut", path, "-o", "none", code=3))
 
