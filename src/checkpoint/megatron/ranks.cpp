@@ -1,6 +1,7 @@
 #include "src/checkpoint/megatron/ranks.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -20,12 +21,23 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAllowHint =
     "copy the missing rank here, or compare what is there with --allow-missing-ranks";
 
+// Of several reasons, and of several warnings: the sizes that the arguments record cost a file
+// nothing, and a rank that is missing for each of them would fill the screen.
+constexpr size_t kMostNamed = 8;
+
 // Opens rank folders on demand, each once.
 class RankOpener {
  public:
-  explicit RankOpener(Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  // `folders`: those there are. The others are known to be missing without a look at the disk.
+  RankOpener(Checkpoint& checkpoint, const std::vector<std::string>& folders)
+      : checkpoint_(checkpoint), folders_(folders.begin(), folders.end()) {}
+
+  bool Exists(const std::string& folder) const { return folders_.count(folder) != 0; }
 
   Result<size_t> Open(const std::string& folder) {
+    if (!Exists(folder)) {
+      return NotFoundError(fmt::format("rank folder {} is missing", folder));
+    }
     const auto known = opened_.find(folder);
     return known != opened_.end() ? known->second
                                   : opened_.emplace(folder, OpenNew(folder)).first->second;
@@ -34,9 +46,6 @@ class RankOpener {
  private:
   Result<size_t> OpenNew(const std::string& folder) {
     const fs::path path = RankFile(checkpoint_.path / folder);
-    if (!base::Exists(checkpoint_.path / folder)) {
-      return NotFoundError(fmt::format("rank folder {} is missing", folder));
-    }
     if (!base::IsRegularFile(path)) {
       return NotFoundError(fmt::format("{} holds no {}", folder, path.filename().native()));
     }
@@ -62,6 +71,7 @@ class RankOpener {
   }
 
   Checkpoint& checkpoint_;
+  std::unordered_set<std::string> folders_;
   std::map<std::string, Result<size_t>> opened_;
   std::map<std::string, bool> warned_;
 };
@@ -76,51 +86,89 @@ bool HoldsLastLayer(const TensorFile& file) {
   });
 }
 
-struct MissingRank {
-  RankPlace place;
-  Status reason;
+// Why ranks cannot be used: all of them counted, the first ones named.
+class Reasons {
+ public:
+  void Add(const Status& status) {
+    if (count_ == 0) {
+      code_ = status.code();
+    }
+    if (count_ < kMostNamed) {
+      text_ += fmt::format("{}{}", count_ > 0 ? "; " : "", status.message());
+    }
+    ++count_;
+  }
+
+  size_t count() const { return count_; }
+  StatusCode code() const { return code_; }  // of the first one
+  std::string Text() const {
+    return count_ > kMostNamed ? fmt::format("{}; and {} more", text_, count_ - kMostNamed) : text_;
+  }
+
+ private:
+  size_t count_ = 0;
+  StatusCode code_ = StatusCode::kOk;
+  std::string text_;
 };
 
-Status MissingRanks(const std::vector<MissingRank>& missing, const MegatronRanks& ranks,
-                    const fs::path& folder) {
-  constexpr size_t kMostNamed = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(missing.size(), kMostNamed); ++i) {
-    text += fmt::format("{}{}", i > 0 ? "; " : "", missing[i].reason.message());
-  }
-  if (missing.size() > kMostNamed) {
-    text += fmt::format("; and {} more", missing.size() - kMostNamed);
-  }
+Status MissingRanks(const Reasons& missing, const MegatronRanks& ranks, const fs::path& folder) {
   const ParallelSizes& sizes = ranks.sizes;
-  return Status(missing[0].reason.code(),
+  return Status(missing.code(),
                 fmt::format("{}: {} of {} ranks (TP {}, PP {}, EP {}) cannot be used: {}",
-                            folder.native(), missing.size(), ranks.files.size(), sizes.tensor,
-                            sizes.pipeline, sizes.expert, text))
+                            folder.native(), missing.count(), ranks.files.size(), sizes.tensor,
+                            sizes.pipeline, sizes.expert, missing.Text()))
       .WithHint(kAllowHint);
 }
 
-// One line per stage and expert rank.
-void WarnAboutMissing(const std::vector<MissingRank>& missing, const MegatronRanks& ranks,
-                      std::vector<std::string>& warnings) {
-  for (size_t i = 0; i < missing.size();) {
-    const RankPlace& place = missing[i].place;
-    std::string reasons;
-    int64_t count = 0;
-    for (; i < missing.size() && missing[i].place.pipeline == place.pipeline &&
-           missing[i].place.expert == place.expert;
-         ++i, ++count) {
-      reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", missing[i].reason.message());
-    }
-    std::string where = fmt::format("pipeline stage {}", place.pipeline);
-    if (ranks.sizes.expert > 1) {
-      where += fmt::format(", expert rank {}", place.expert);
-    }
-    warnings.push_back(fmt::format(
-        "{}: {} of {} tensor ranks cannot be used, {} ({})", where, count, ranks.sizes.tensor,
-        count == ranks.sizes.tensor ? "nothing of it is compared"
-                                    : "what they share is compared without their parts",
-        reasons));
+// Of the tensor ranks of one stage and expert rank.
+std::string MissingOfStage(const Reasons& missing, const ParallelSizes& sizes,
+                           const RankPlace& place) {
+  std::string where = fmt::format("pipeline stage {}", place.pipeline);
+  if (sizes.expert > 1) {
+    where += fmt::format(", expert rank {}", place.expert);
   }
+  return fmt::format("{}: {} of {} tensor ranks cannot be used, {} ({})", where, missing.count(),
+                     sizes.tensor,
+                     missing.count() == static_cast<size_t>(sizes.tensor)
+                         ? "nothing of it is compared"
+                         : "what they share is compared without their parts",
+                     missing.Text());
+}
+
+// Opens every rank that the sizes tell of, into ranks.files. `expected`: those of them that have a
+// folder. `warnings`: a line per stage and expert rank that lacks some.
+Reasons OpenExpected(RankOpener& opener, MegatronRanks& ranks,
+                     std::unordered_set<std::string>& expected,
+                     std::vector<std::string>& warnings) {
+  const ParallelSizes& sizes = ranks.sizes;
+  Reasons missing;
+  size_t incomplete_stages = 0;
+  for (RankPlace place; place.expert < sizes.expert; ++place.expert) {
+    for (place.pipeline = 0; place.pipeline < sizes.pipeline; ++place.pipeline) {
+      Reasons missing_of_stage;
+      for (place.tensor = 0; place.tensor < sizes.tensor; ++place.tensor) {
+        const std::string name = RankFolderName(sizes, place);
+        const Result<size_t> opened = opener.Open(name);
+        if (opener.Exists(name)) {
+          expected.insert(name);
+        }
+        ranks.files.push_back(opened.ok() ? std::optional<size_t>(*opened) : std::nullopt);
+        if (!opened.ok()) {
+          missing.Add(opened.status());
+          missing_of_stage.Add(opened.status());
+        }
+      }
+      if (missing_of_stage.count() > 0 && ++incomplete_stages <= kMostNamed) {
+        warnings.push_back(MissingOfStage(missing_of_stage, sizes, place));
+      }
+    }
+  }
+  if (incomplete_stages > kMostNamed) {
+    warnings.push_back(fmt::format("{} more pipeline stages{} have ranks that cannot be used",
+                                   incomplete_stages - kMostNamed,
+                                   sizes.expert > 1 ? ", counted per expert rank," : ""));
+  }
+  return missing;
 }
 
 }  // namespace
@@ -161,7 +209,7 @@ Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& chec
   if (names.empty()) {
     return NotFoundError(fmt::format("no rank folders (mp_rank_...) found in {}", folder.native()));
   }
-  RankOpener opener(checkpoint);
+  RankOpener opener(checkpoint, names);
   // The arguments are the same in every rank; any readable one will do.
   std::optional<size_t> first;
   for (const std::string& name : names) {
@@ -184,22 +232,10 @@ Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& chec
   MSP_ASSIGN_OR_RETURN(ranks.sizes, FindParallelSizes(ranks.args, names, HoldsLastLayer(file)),
                        folder.native());
 
-  const ParallelSizes& sizes = ranks.sizes;
   std::unordered_set<std::string> expected;
-  std::vector<MissingRank> missing;
-  for (RankPlace place; place.expert < sizes.expert; ++place.expert) {
-    for (place.pipeline = 0; place.pipeline < sizes.pipeline; ++place.pipeline) {
-      for (place.tensor = 0; place.tensor < sizes.tensor; ++place.tensor) {
-        const std::string name = RankFolderName(sizes, place);
-        expected.insert(name);
-        Result<size_t> opened = opener.Open(name);
-        ranks.files.push_back(opened.ok() ? std::optional<size_t>(*opened) : std::nullopt);
-        if (!opened.ok()) {
-          missing.push_back({place, std::move(opened).status()});
-        }
-      }
-    }
-  }
+  std::vector<std::string> warnings;
+  const Reasons missing = OpenExpected(opener, ranks, expected, warnings);
+  const ParallelSizes& sizes = ranks.sizes;
   for (const std::string& name : names) {
     if (expected.count(name) == 0) {
       checkpoint.warnings.push_back(fmt::format("{} is not read: args record TP {}, PP {}, EP {}",
@@ -207,10 +243,12 @@ Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& chec
                                                 sizes.pipeline, sizes.expert));
     }
   }
-  if (missing.size() == ranks.files.size() || (!missing.empty() && !options.allow_missing_ranks)) {
+  if (missing.count() == ranks.files.size() ||
+      (missing.count() > 0 && !options.allow_missing_ranks)) {
     return MissingRanks(missing, ranks, folder);
   }
-  WarnAboutMissing(missing, ranks, checkpoint.warnings);
+  checkpoint.warnings.insert(checkpoint.warnings.end(), std::make_move_iterator(warnings.begin()),
+                             std::make_move_iterator(warnings.end()));
   return ranks;
 }
 

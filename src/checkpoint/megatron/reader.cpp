@@ -26,7 +26,7 @@ namespace {
 constexpr uint64_t kVerifyUpToBytes = uint64_t{1} << 20U;
 // Parts of the pipeline, and experts that are split off one by one, of a whole checkpoint: both are
 // numbers in the arguments, which cost a file nothing.
-constexpr int64_t kMostPipelineParts = 1'000'000;
+constexpr int64_t kMostPipelineParts = 100'000;
 constexpr size_t kMostSplitExperts = 1'000'000;
 
 // A tensor of one rank file.

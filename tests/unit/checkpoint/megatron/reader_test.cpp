@@ -147,6 +147,33 @@ TEST(OpenMegatron, NumbersLayersBehindAMissingStage) {
   EXPECT_EQ(FindParameter(opened.parameters, "decoder.layers.1.mlp.linear_fc1.weight"), nullptr);
 }
 
+// The sizes are numbers in a file of 1 KiB: ranks that are not there are counted, not written down.
+TEST(OpenMegatron, NamesTheFirstOfManyMissingRanks) {
+  const TemporaryFolder folder;
+  WriteRank(folder, "mp_rank_00_000", SmallRank(20, 3000));
+  const std::string message = OpenMegatron(folder.path(), {}).status().message();
+  EXPECT_THAT(message, HasSubstr("59999 of 60000 ranks"));
+  EXPECT_THAT(message, HasSubstr("mp_rank_08_000 is missing; and 59991 more"));
+  EXPECT_LT(message.size(), 1000U);
+
+  Options options;
+  options.allow_missing_ranks = true;
+  const std::vector<std::string> warnings = MustOpen(folder.path(), options).warnings;
+  ASSERT_EQ(warnings.size(), 10U);
+  EXPECT_THAT(warnings[0], HasSubstr("19 of 20 tensor ranks"));
+  EXPECT_THAT(warnings[0], HasSubstr("mp_rank_08_000 is missing; and 11 more"));
+  EXPECT_THAT(warnings[8], HasSubstr("2992 more pipeline stages have ranks"));
+}
+
+TEST(OpenMegatron, RefusesMoreRanksThanAnyMachineHas) {
+  const TemporaryFolder folder;
+  WriteRank(folder, "mp_rank_00_000", SmallRank(1, 100'001));
+  Options options;
+  options.allow_missing_ranks = true;
+  EXPECT_THAT(OpenMegatron(folder.path(), options).status().message(),
+              HasSubstr("100001 ranks side by side"));
+}
+
 TEST(OpenMegatron, FailsWhenNoRankIsLeft) {
   const TemporaryFolder folder;
   folder.Write("mp_rank_00/other.pt", "");
