@@ -34,24 +34,33 @@ constexpr std::string_view kTimestampTag = "tag:yaml.org,2002:timestamp";
 
 // Values that aliases repeat in one document: far more than people write, few enough to hold.
 constexpr size_t kMostCopied = 100'000;
+// The bytes of the texts that anchors and aliases repeat: one long text may be named very often.
+constexpr size_t kMostCopiedBytes = size_t{64} << 20U;
 
 int LineOf(const YAML::Mark& mark) { return mark.line + 1; }
 
-size_t CountNodes(const ConfigValue& root) {
-  size_t count = 0;
+struct TreeSize {
+  size_t nodes = 0;
+  size_t bytes = 0;  // of texts and keys
+};
+
+TreeSize SizeOf(const ConfigValue& root) {
+  TreeSize size;
   std::vector<const ConfigValue*> pending = {&root};
   while (!pending.empty()) {
     const ConfigValue* value = pending.back();
     pending.pop_back();
-    ++count;
+    ++size.nodes;
+    size.bytes += value->text.size();
     for (const ConfigValue& item : value->items) {
       pending.push_back(&item);
     }
     for (const auto& [key, member] : value->members) {
+      size.bytes += key.size();
       pending.push_back(&member);
     }
   }
-  return count;
+  return size;
 }
 
 size_t Depth(const ConfigValue& root) {
@@ -72,8 +81,8 @@ size_t Depth(const ConfigValue& root) {
 }
 
 // yaml-cpp's events into the tree. They cannot be stopped, so after a failure they are only
-// ignored. An alias becomes a copy of what its anchor named; copies count against the limit of
-// values, so that nested aliases cannot blow up.
+// ignored. An alias becomes a copy of what its anchor named; copies count against the limits of
+// values and of bytes, so that nested aliases and long texts cannot blow up.
 class YamlTree final : public YAML::EventHandler {
  public:
   explicit YamlTree(internal::TreeUse use)
@@ -121,7 +130,7 @@ class YamlTree final : public YAML::EventHandler {
     if (builder_.expects_key()) {
       if (named.value.kind != ConfigKind::kText) {
         builder_.Fail(line, "a key must be text");
-      } else {
+      } else if (CountBytes(named.size.bytes, line)) {
         builder_.Key(named.value.text, line);
       }
       return;
@@ -130,12 +139,12 @@ class YamlTree final : public YAML::EventHandler {
       builder_.Fail(line, fmt::format("more than {} nested levels", internal::kConfigDepth));
       return;
     }
-    copied_ += named.nodes;
+    copied_ += named.size.nodes;
     if (copied_ > kMostCopied) {
       builder_.Fail(line, fmt::format("its aliases come to more than {} values", kMostCopied));
       return;
     }
-    if (builder_.Count(named.nodes, line)) {
+    if (builder_.Count(named.size.nodes, line) && CountBytes(named.size.bytes, line)) {
       builder_.Add(named.value);
     }
   }
@@ -156,9 +165,18 @@ class YamlTree final : public YAML::EventHandler {
  private:
   struct Anchored {
     ConfigValue value;
-    size_t nodes = 0;
+    TreeSize size;
     size_t depth = 0;
   };
+
+  bool CountBytes(size_t bytes, int line) {
+    copied_bytes_ += bytes;
+    if (copied_bytes_ > kMostCopiedBytes) {
+      return builder_.Fail(
+          line, fmt::format("its anchors and aliases repeat more than {} bytes", kMostCopiedBytes));
+    }
+    return true;
+  }
 
   static ConfigValue TextValue(const std::string& text, int line) {
     ConfigValue value;
@@ -216,14 +234,15 @@ class YamlTree final : public YAML::EventHandler {
     if (anchor == YAML::NullAnchor || builder_.failed()) {
       return;
     }
-    const size_t nodes = CountNodes(value);
-    if (builder_.Count(nodes, value.line)) {
-      anchors_[anchor] = {value, nodes, Depth(value)};
+    const TreeSize size = SizeOf(value);
+    if (builder_.Count(size.nodes, value.line) && CountBytes(size.bytes, value.line)) {
+      anchors_[anchor] = {value, size, Depth(value)};
     }
   }
 
   const bool is_data_;
   size_t copied_ = 0;
+  size_t copied_bytes_ = 0;
   internal::TreeBuilder builder_;
   std::map<YAML::anchor_t, Anchored> anchors_;
   std::vector<YAML::anchor_t> open_anchors_;

@@ -111,6 +111,30 @@ TEST(YamlConfig, RefusesAliasesThatBlowUp) {
               HasSubstr("line 1: an alias refers to a node that contains it"));
 }
 
+TEST(YamlConfig, RefusesAliasesThatRepeatTooMuchText) {
+  const std::string text = "a: &a \"" + std::string(1 << 20, 'x') + "\"\n";
+  const auto list_of = [](int aliases) {
+    std::string list = "b: [*a";
+    for (int i = 1; i < aliases; ++i) {
+      list += ", *a";
+    }
+    return list + "]\n";
+  };
+  const char* refused = "line 2: its anchors and aliases repeat more than 67108864 bytes";
+  // One copy is the anchor's own.
+  EXPECT_EQ(ParseYaml(text + list_of(63)).root.Find("b")->items.size(), 63U);
+  EXPECT_THAT(YamlErrorOf(text + list_of(64)), HasSubstr(refused));
+  // As keys and as parts of other anchors, too.
+  std::string keys = text + "b: [";
+  std::string levels = text + "b: ";
+  for (int i = 0; i < 64; ++i) {
+    keys += "{*a : 1}, ";
+    levels += fmt::format("&b{} [", i);
+  }
+  EXPECT_THAT(YamlErrorOf(keys + "]\n"), HasSubstr(refused));
+  EXPECT_THAT(YamlErrorOf(levels + "*a" + std::string(64, ']')), HasSubstr(refused));
+}
+
 TEST(YamlConfig, RefusesDeepNestingInEveryStyle) {
   EXPECT_THAT(YamlErrorOf(std::string(100000, '[')), HasSubstr("a.yaml"));
   EXPECT_THAT(YamlErrorOf(std::string(101, '[') + std::string(101, ']')),
