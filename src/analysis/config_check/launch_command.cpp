@@ -150,11 +150,12 @@ void ReadScriptArguments(std::span<const ShellField> arguments, Parameters& para
       continue;
     }
     const size_t first = at;
+    // Asked once: the first value may be long, and the values behind it many.
+    const bool takes_overrides = at < arguments.size() && IsOverride(arguments[at].text);
     // Behind the first value whatever may be no value ends the list.
-    while (
-        at < arguments.size() && !IsOption(arguments[at].text) &&
-        (at == first || (!arguments[at].is_unknown && arguments[at].text != "#" &&
-                         (!IsOverride(arguments[at].text) || IsOverride(arguments[first].text))))) {
+    while (at < arguments.size() && !IsOption(arguments[at].text) &&
+           (at == first || (!arguments[at].is_unknown && arguments[at].text != "#" &&
+                            (takes_overrides || !IsOverride(arguments[at].text))))) {
       ++at;
     }
     parameters.Set(option.name,

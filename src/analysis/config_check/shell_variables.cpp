@@ -11,8 +11,10 @@
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
-constexpr size_t kExpandedLimitBytes = size_t{16} << 20U;  // all expansions of a script together
-constexpr int kDeepestDefaults = 16;                       // of ${A:-${B:-...}}
+// All expansions of a script together: what they come to, and the spelling of every reference each
+// time that it is expanded, because what expands to nothing is work, too.
+constexpr size_t kExpandedLimitBytes = size_t{16} << 20U;
+constexpr int kDeepestDefaults = 16;  // of ${A:-${B:-...}}
 constexpr std::string_view kSplitAt = " \t\n";
 
 }  // namespace
@@ -107,6 +109,7 @@ Status ShellVariables::Count(size_t bytes) {
 }
 
 Status ShellVariables::ExpandVariable(const ShellSegment& segment, int depth, Builder& out) {
+  MSP_RETURN_IF_ERROR(Count(segment.text.size()));
   // The arguments that the script itself will be given.
   if (segment.name == "@" || segment.name == "*") {
     out.DropEmptyWord();
@@ -133,7 +136,6 @@ Status ShellVariables::ExpandVariable(const ShellSegment& segment, int depth, Bu
     return {};
   }
   if (known == values_.end()) {
-    MSP_RETURN_IF_ERROR(Count(segment.text.size()));
     out.AddUnknown(segment.text);
     return {};
   }

@@ -159,6 +159,19 @@ TEST(ShellVariables, CannotGrowBeyondMeasure) {
   EXPECT_THAT(script.status().message(), HasSubstr("expand to more than"));
 }
 
+TEST(ShellVariables, AreWorkEvenWhereTheyExpandToNothing) {
+  std::string text = "c ";
+  for (int i = 0; i < 15; ++i) {
+    text += fmt::format("${{{}:=", static_cast<char>('A' + i));
+  }
+  for (int i = 0; i < 2000; ++i) {
+    text += "${P:=}";
+  }
+  const Result<LaunchScript> script = ReadLaunchScript(text + std::string(15, '}'));
+  ASSERT_FALSE(script.ok());
+  EXPECT_THAT(script.status().message(), HasSubstr("expand to more than"));
+}
+
 // "name=value name" of the parameters; without value: true.
 std::string ReadShell(std::string_view text) {
   const Result<LaunchScript> script = ReadLaunchScript(text);
@@ -246,6 +259,14 @@ TEST(LaunchScript, ReadsSettingsWithoutDashes) {
   EXPECT_EQ(ReadShell("python t.py --config-name x trainer.lr=1e-3 +model.depth=2 data/set=y"),
             "config-name=x trainer.lr=1e-3 model.depth=2 data/set=y");
   EXPECT_EQ(ReadShell("python t.py --set a=1 b=2 --x"), "set=\"a=1 b=2\" x");
+}
+
+TEST(LaunchScript, LooksAtALongFirstValueOnce) {
+  std::string text = "python t.py --set " + std::string(400'000, 'a') + "=1";
+  for (int i = 0; i < 100'000; ++i) {
+    text += " b=1";
+  }
+  EXPECT_THAT(ReadShell(text), HasSubstr("=1 b=1 b=1"));
 }
 
 TEST(LaunchScript, FollowsBlocksInAnyOrder) {
