@@ -80,10 +80,12 @@ std::string MaskUrls(std::string_view text) {
        at = text.find(kSchemeEnd, at + 1)) {
     const size_t begin = at + kSchemeEnd.size();
     const size_t end = std::min(text.find_first_of("/?# \t\r\n\"'<>,;", begin), text.size());
-    const size_t sign = text.substr(0, end).rfind('@');
-    if (sign == std::string_view::npos || sign < begin || begin < copied) {
+    // Not beyond `begin`: a text may hold many schemes and no @.
+    const size_t place = text.substr(begin, end - begin).rfind('@');
+    if (place == std::string_view::npos || begin < copied) {
       continue;
     }
+    const size_t sign = begin + place;
     const std::string_view user = text.substr(begin, sign - begin);
     const std::string_view before = text.substr(0, at);
     const bool web = before.ends_with("http") || before.ends_with("https");
@@ -116,10 +118,13 @@ std::string MaskAssignments(std::string_view text) {
     const size_t quote =
         sign + 1 < text.size() && (text[sign + 1] == '"' || text[sign + 1] == '\'');
     const size_t value = sign + 1 + quote;
-    const size_t end = std::min(text.find_first_of(kValueEnds, value), text.size());
-    if (begin == sign || end == value || !NamesSecretAnywhere(text.substr(begin, sign - begin))) {
+    const bool has_value =
+        value < text.size() && kValueEnds.find(text[value]) == std::string_view::npos;
+    if (begin == sign || !has_value || !NamesSecretAnywhere(text.substr(begin, sign - begin))) {
       continue;
     }
+    // Looked for last: a text may be all assignments that nothing ends.
+    const size_t end = std::min(text.find_first_of(kValueEnds, value), text.size());
     result += text.substr(copied, value - copied);
     result += kMaskedText;
     copied = end;

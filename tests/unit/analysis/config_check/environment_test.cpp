@@ -83,6 +83,17 @@ TEST(Secrets, AreFoundInsideOfUrls) {
   }
 }
 
+TEST(Secrets, AreLookedForInTextsOfAnySize) {
+  std::string urls;
+  std::string assignments;
+  for (int i = 0; i < 700'000; ++i) {
+    urls += "://";
+    assignments += "a=";
+  }
+  EXPECT_EQ(MaskVariable("X", urls), urls);
+  EXPECT_EQ(MaskVariable("X", assignments + "b"), assignments + "b");
+}
+
 TEST(Versions, AreReadFromEveryKindOfFile) {
   EXPECT_EQ(ParseVersion("package_name=Ascend\nversion=8.0.RC1\n", "version"), "8.0.RC1");
   EXPECT_EQ(ParseVersion("Version = 24.1.rc1\r\n", "version"), "24.1.rc1");
