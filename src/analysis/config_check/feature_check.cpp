@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
+#include "src/analysis/config_check/name_budget.h"
 #include "src/analysis/config_check/rules.h"
 #include "src/analysis/config_check/step_files.h"
 #include "src/analysis/config_check/values.h"
@@ -229,12 +230,14 @@ std::string Joined(const std::string& path, std::string_view key) {
 }
 
 // The inputs of one forward call. Depth is bounded by the JSON reader.
-void CompareInputs(const ValueTree& bench, uint32_t bench_node, const ValueTree& cmp,
-                   uint32_t cmp_node, const std::string& path, FeatureRows& rows) {
+Status CompareInputs(const ValueTree& bench, uint32_t bench_node, const ValueTree& cmp,
+                     uint32_t cmp_node, const std::string& path, internal::NameBudget& names,
+                     FeatureRows& rows) {
   const Members bench_members(bench, bench_node);
   const Members cmp_members(cmp, cmp_node);
   for (const Members::Member& member : bench_members) {
     const std::string tag = Joined(path, member.key);
+    MSP_RETURN_IF_ERROR(names.Take(tag));
     const uint32_t other = cmp_members.Find(member.key);
     if (other == ValueTree::kNone) {
       rows.AddUnequal(tag, "only in bench");
@@ -246,7 +249,7 @@ void CompareInputs(const ValueTree& bench, uint32_t bench_node, const ValueTree&
     const std::optional<FeatureNodes> bench_features = FeaturesAt(bench, member.node);
     if (!bench_features) {
       if (cmp[other].kind == ValueKind::kObject) {
-        CompareInputs(bench, member.node, cmp, other, tag, rows);
+        MSP_RETURN_IF_ERROR(CompareInputs(bench, member.node, cmp, other, tag, names, rows));
       } else {
         rows.AddUnequal(tag, "a container in bench only");
       }
@@ -261,9 +264,12 @@ void CompareInputs(const ValueTree& bench, uint32_t bench_node, const ValueTree&
   }
   for (const Members::Member& member : cmp_members) {
     if (bench_members.Find(member.key) == ValueTree::kNone) {
-      rows.AddUnequal(Joined(path, member.key), "only in cmp");
+      const std::string tag = Joined(path, member.key);
+      MSP_RETURN_IF_ERROR(names.Take(tag));
+      rows.AddUnequal(tag, "only in cmp");
     }
   }
+  return {};
 }
 
 void CompareParameters(const ValueTree& bench, const ValueTree& cmp, FeatureRows& rows) {
@@ -294,6 +300,8 @@ void CompareParameters(const ValueTree& bench, const ValueTree& cmp, FeatureRows
 
 Result<CheckResult> CheckDataset(const PackPair& packs) {
   FeatureRows rows(Part::kDataset, "tag");
+  internal::NameBudget names;
+  constexpr uint64_t kTimesFileSize = 4;  // short keys and values below a path of some length
   const StepFiles files = FindStepFiles(packs.bench, Part::kDataset, "dataset.json");
   for (const StepFile& file : files.files) {
     if (!packs.cmp.HasMember(file.member)) {
@@ -302,7 +310,8 @@ Result<CheckResult> CheckDataset(const PackPair& packs) {
     MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(file.member));
     MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(file.member));
     rows.StartFile(file);
-    CompareInputs(bench, 0, cmp, 0, "", rows);
+    names.Add(kTimesFileSize * (packs.bench.BytesOf(file.member) + packs.cmp.BytesOf(file.member)));
+    MSP_RETURN_IF_ERROR(CompareInputs(bench, 0, cmp, 0, "", names, rows), file.member);
   }
   rows.AddUnplaced(packs.bench, files.unplaced);
   rows.AddUnplaced(packs.cmp, FindStepFiles(packs.cmp, Part::kDataset, "dataset.json").unplaced);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/hyperparameters.h"
+#include "src/analysis/config_check/name_budget.h"
 
 namespace msprobe::analysis::config_check::internal {
 namespace {
@@ -16,9 +17,10 @@ using json::ConfigValue;
 // The depth of a config is limited where it is read, so recursion is, too.
 class Flattener {
  public:
-  explicit Flattener(bool compat) : compat_(compat) {}
+  Flattener(bool compat, size_t bytes) : compat_(compat), names_(bytes) {}
 
   Status Walk(const std::string& name, const ConfigValue& value, bool top) {
+    MSP_RETURN_IF_ERROR(names_.Take(name));
     if (value.kind == ConfigKind::kObject && (compat_ || top || !value.members.empty())) {
       for (const auto& [key, member] : value.members) {
         if (compat_ && !top && member.key_kind != ConfigKind::kText) {
@@ -67,13 +69,14 @@ class Flattener {
   }
 
   const bool compat_;
+  NameBudget names_;
   Parameters parameters_;
 };
 
 }  // namespace
 
-Result<Parameters> FlattenConfig(const ConfigValue& root, bool compat) {
-  Flattener flattener(compat);
+Result<Parameters> FlattenConfig(const ConfigValue& root, size_t bytes, bool compat) {
+  Flattener flattener(compat, bytes);
   if (root.kind != ConfigKind::kNull) {
     MSP_RETURN_IF_ERROR(flattener.Walk({}, root, true));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +25,7 @@ constexpr uint64_t kScriptLimitBytes = uint64_t{1} << 20U;
 constexpr uint64_t kConfigLimitBytes = uint64_t{64} << 20U;
 constexpr std::array<std::string_view, 5> kScriptSuffixes = {".sh", ".bash", ".slurm", ".sbatch",
                                                              ".zsh"};
+constexpr size_t kMostWarnings = 20;  // of one script: a line each may be wrong in the same way
 constexpr std::string_view kDescription = "duplicate_value";
 
 enum class FileKind { kScript, kYaml, kJson, kUnknown };
@@ -97,10 +100,27 @@ bool EqualValues(const ConfigValue& left, const ConfigValue& right) {
       return false;
     }
   }
-  return std::all_of(left.members.begin(), left.members.end(), [&right](const auto& member) {
-    const ConfigValue* other = right.Find(member.first);
-    return other != nullptr && EqualValues(member.second, *other);
-  });
+  // By name, made where the order differs first: an object may have very many members.
+  std::unordered_map<std::string_view, const ConfigValue*> others;
+  for (size_t i = 0; i < left.members.size(); ++i) {
+    const auto& [name, value] = left.members[i];
+    if (others.empty() && right.members[i].first == name) {
+      if (!EqualValues(value, right.members[i].second)) {
+        return false;
+      }
+      continue;
+    }
+    if (others.empty()) {
+      for (const auto& [other_name, other] : right.members) {
+        others.emplace(other_name, &other);
+      }
+    }
+    const auto other = others.find(name);
+    if (other == others.end() || !EqualValues(value, *other->second)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::string_view text) {
@@ -113,8 +133,13 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
   }
   if (kind == FileKind::kScript) {
     MSP_ASSIGN_OR_RETURN(LaunchScript script, ReadLaunchScript(Normalized(text)), name);
-    for (const std::string& warning : script.warnings) {
-      warnings_.push_back(fmt::format("{}: {}", name, warning));
+    const size_t told = std::min(script.warnings.size(), kMostWarnings);
+    for (size_t i = 0; i < told; ++i) {
+      warnings_.push_back(fmt::format("{}: {}", name, script.warnings[i]));
+    }
+    if (told < script.warnings.size()) {
+      warnings_.push_back(
+          fmt::format("{}: {} more like these", name, script.warnings.size() - told));
     }
     return std::move(script.parameters);
   }
@@ -125,7 +150,8 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
   MSP_ASSIGN_OR_RETURN(const json::Config config,
                        kind == FileKind::kYaml ? json::ParseYamlData(text, std::string(name))
                                                : json::ParseJsonData(text, std::string(name)));
-  MSP_ASSIGN_OR_RETURN(Parameters parameters, FlattenConfig(config.root, compat_), name);
+  MSP_ASSIGN_OR_RETURN(Parameters parameters, FlattenConfig(config.root, text.size(), compat_),
+                       name);
   if (!compat_ || kind != FileKind::kYaml) {
     return parameters;
   }

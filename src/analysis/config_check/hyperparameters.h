@@ -16,7 +16,7 @@ namespace msprobe::analysis::config_check::internal {
 // Names of nested keys are joined by dots. As the Python tool does it (`compat`): floats, nulls,
 // dates and empty lists are left out, the last element stands for a list, and keys that are no
 // text are refused below the top.
-Result<Parameters> FlattenConfig(const json::ConfigValue& root, bool compat);
+Result<Parameters> FlattenConfig(const json::ConfigValue& root, size_t bytes, bool compat);
 
 // Reads one file after the other, and merges what they say.
 class HyperparameterReader {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/config_check/name_budget.h"
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/printed_config.h"
 #include "src/analysis/config_check/run.h"
@@ -40,17 +41,20 @@ struct PrintedSettings {
 
 // Node by name; an empty dict is a value, and so is a list. Depth is limited where the tree is
 // read.
-void Flatten(const ValueTree& tree, uint32_t node, const std::string& name,
-             std::map<std::string, uint32_t>& settings) {
+Status Flatten(const ValueTree& tree, uint32_t node, const std::string& name,
+               internal::NameBudget& names, std::map<std::string, uint32_t>& settings) {
+  MSP_RETURN_IF_ERROR(names.Take(name));
   if (tree[node].kind != ValueKind::kObject || (tree[node].child_count == 0 && !name.empty())) {
     settings[name] = node;
-    return;
+    return {};
   }
   for (const Members::Member& member : Members(tree, node)) {
-    Flatten(tree, member.node,
-            name.empty() ? std::string(member.key) : fmt::format("{}/{}", name, member.key),
-            settings);
+    MSP_RETURN_IF_ERROR(
+        Flatten(tree, member.node,
+                name.empty() ? std::string(member.key) : fmt::format("{}/{}", name, member.key),
+                names, settings));
   }
+  return {};
 }
 
 bool IsLeftOut(std::string_view name) {
@@ -75,11 +79,12 @@ LogSetting Compare(const std::string& name, std::span<const PrintedSettings> sid
   return setting;
 }
 
-std::vector<LogSetting> Settings(std::span<const PrintedSettings> sides, bool only_first) {
+Result<std::vector<LogSetting>> Settings(std::span<const PrintedSettings> sides, bool only_first) {
   std::array<std::map<std::string, uint32_t>, 2> flat;
   std::map<std::string, std::array<std::optional<uint32_t>, 2>> all;
   for (size_t side = 0; side < 2; ++side) {
-    Flatten(sides[side].tree, 0, {}, flat[side]);
+    internal::NameBudget names;
+    MSP_RETURN_IF_ERROR(Flatten(sides[side].tree, 0, {}, names, flat[side]), sides[side].source);
     for (const auto& [name, node] : flat[side]) {
       if (side == 0 || !only_first || all.contains(name)) {
         all[name][side] = node;
@@ -173,7 +178,7 @@ Result<LogSettingsRun> CompareLogs(const LogSettingsOptions& options) {
   MSP_ASSIGN_OR_RETURN(sides[0], ReadLog(options.first, run.warnings));
   MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
   run.sources = {sides[0].source, sides[1].source};
-  run.settings = Settings(sides, false);
+  MSP_ASSIGN_OR_RETURN(run.settings, Settings(sides, false));
   MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
   MSP_RETURN_IF_ERROR(
       WriteTable(run.files[0], {"超参名称", "NPU生效值", "bench生效值", "是否一致"}, run.settings));
@@ -196,7 +201,7 @@ Result<LogSettingsRun> VerifyLog(const LogSettingsOptions& options) {
   MSP_ASSIGN_OR_RETURN(sides[0], ReadRequirements(options.first));
   MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
   run.sources = {sides[0].source, sides[1].source};
-  run.settings = Settings(sides, true);
+  MSP_ASSIGN_OR_RETURN(run.settings, Settings(sides, true));
   MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
   MSP_RETURN_IF_ERROR(WriteTable(
       run.files[0], {"关键参数名称", "bench生效值", "target生效值", "是否一致"}, run.settings));

@@ -138,6 +138,11 @@ std::vector<std::string_view> Pack::MembersBelow(std::string_view folder) const 
   return names;
 }
 
+uint64_t Pack::BytesOf(std::string_view member) const {
+  const auto found = members_.find(member);
+  return found == members_.end() ? 0 : found->second->size_bytes;
+}
+
 Result<io::ZipBytes> Pack::Read(std::string_view member) const {
   const auto found = members_.find(member);
   if (found == members_.end()) {

@@ -47,6 +47,7 @@ class Pack {
   bool HasMember(std::string_view name) const { return members_.count(name) > 0; }
   // Names of the members below a folder ("dataset/"), by bytes.
   std::vector<std::string_view> MembersBelow(std::string_view folder) const;
+  uint64_t BytesOf(std::string_view member) const;  // unpacked; 0: no such member
   // Members that no pack has; they are neither read nor extracted.
   size_t foreign_member_count() const { return foreign_member_count_; }
 

@@ -1,3 +1,6 @@
+#include <string>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,6 +67,19 @@ TEST(CheckDataset, InputsOfOneSideOrOfAnotherShapeDiffer) {
   EXPECT_THAT(FindingThat(result, "inputs differ").examples,
               ElementsAre(HasSubstr("only in bench"), HasSubstr("a tensor in bench only"),
                           HasSubstr("a container in bench only"), HasSubstr("only in cmp")));
+}
+
+TEST(CheckDataset, InputsOfLongPathsAreRefused) {
+  std::string tensors;
+  for (int i = 0; i < 20'000; ++i) {
+    tensors += fmt::format("{}\"{}\": {}", i == 0 ? "" : ",", i, kOne);
+  }
+  const std::string inputs = Named(std::string(2000, 'k'), "{" + tensors + "}");
+  const MadePacks packs({{kInputs, inputs}}, {{kInputs, inputs}});
+  const Result<CheckResult> result = CheckDataset(packs.pair());
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(), HasSubstr("the names of its nested values come to more"));
+  EXPECT_EQ(Inputs("{" + tensors + "}", "{" + tensors + "}").table.row_count(), 20'000U);
 }
 
 TEST(CheckDataset, NanOnBothSidesIsNoDifferenceOfTheRuns) {

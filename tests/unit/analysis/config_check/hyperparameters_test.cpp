@@ -102,6 +102,49 @@ TEST(Hyperparameters, ThatDifferBetweenFilesAreAllKept) {
             "\"duplicate_value\", \"values\": [ 3, 4 ] }, 7 ] }, \"same\": 1}");
 }
 
+TEST(Hyperparameters, OfObjectsAreEqualInAnyOrder) {
+  const std::string one = R"({"list": [{"a": 1, "b": 2, "c": {"d": 3, "e": 4}}]})";
+  const std::string same = R"({"list": [{"a": 1, "c": {"e": 4.0, "d": 3}, "b": 2}]})";
+  const std::string other = R"({"list": [{"a": 1, "c": {"e": 3, "d": 4}, "b": 2}]})";
+  EXPECT_EQ(JsonOf({{"a.json", one}, {"b.json", same}}), JsonOf({{"a.json", one}}));
+  EXPECT_THAT(JsonOf({{"a.json", one}, {"b.json", other}}), HasSubstr("duplicate_value"));
+  // An object with very many members is no more work than its size.
+  constexpr int kMany = 100'000;
+  std::string forwards = "{\"list\": [{";
+  std::string backwards = forwards;
+  for (int i = 0; i < kMany; ++i) {
+    forwards += fmt::format("{}\"{:06}\": 1", i == 0 ? "" : ",", i);
+    backwards += fmt::format("{}\"{:06}\": 1", i == 0 ? "" : ",", kMany - 1 - i);
+  }
+  HyperparameterReader reader(false);
+  ASSERT_TRUE(reader.AddText("a.json", forwards + "}]}").ok());
+  ASSERT_TRUE(reader.AddText("b.json", backwards + "}]}").ok());
+  EXPECT_EQ(reader.merged().Find("list")->kind, json::ConfigKind::kList);
+}
+
+TEST(Hyperparameters, OfLongPathsAreRefused) {
+  // Twenty thousand leaves below a key of a thousand letters: each is named by both.
+  std::string leaves;
+  for (int i = 0; i < 20'000; ++i) {
+    leaves += fmt::format("{}\"{}\": 1", i == 0 ? "" : ",", i);
+  }
+  const std::string text = "{\"" + std::string(1000, 'k') + "\": {" + leaves + "}}";
+  EXPECT_THAT(ErrorOf("a.json", text), HasSubstr("the names of its nested values come to more"));
+  EXPECT_THAT(ErrorOf("a.json", text, true), HasSubstr("come to more than"));
+  EXPECT_EQ(ErrorOf("a.json", "{" + leaves + "}"), "no error");
+}
+
+TEST(Hyperparameters, OfAScriptThatIsWrongInEveryLineAreToldShortly) {
+  std::string script;
+  for (int i = 0; i < 1000; ++i) {
+    script += "a\\ \n";
+  }
+  HyperparameterReader reader(false);
+  ASSERT_TRUE(reader.AddText("a.sh", script).ok());
+  ASSERT_EQ(reader.warnings().size(), 21U);
+  EXPECT_EQ(reader.warnings().back(), "a.sh: 980 more like these");
+}
+
 TEST(Hyperparameters, UnderCompatLoseWhatThePythonToolLoses) {
   EXPECT_EQ(JsonOf({{"a.yaml",
                      "f: 0.5\nn: null\nl: [1, 2]\nd: 2024-01-02\ne: []\n\"q\": \"2024-01-02\""}},
