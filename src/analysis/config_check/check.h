@@ -12,6 +12,7 @@
 #include "src/analysis/config_check/options.h"
 #include "src/analysis/config_check/pack.h"
 #include "src/analysis/config_check/result.h"
+#include "src/analysis/config_check/similarity.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::config_check {
@@ -36,7 +37,9 @@ Result<CheckResult> CheckEnv(const PackPair& packs, const CheckOptions& options)
 Result<CheckResult> CheckPip(const PackPair& packs, const CheckOptions& options);
 Result<CheckResult> CheckDataset(const PackPair& packs);
 Result<CheckResult> CheckWeights(const PackPair& packs);
-Result<CheckResult> CheckHyperparameters(const PackPair& packs);
-Result<CheckResult> CheckRandom(const PackPair& packs);
+// The search for names or code that are alike ends after `most_steps`; equal ones are still found.
+Result<CheckResult> CheckHyperparameters(const PackPair& packs,
+                                         uint64_t most_steps = kMostSimilaritySteps);
+Result<CheckResult> CheckRandom(const PackPair& packs, uint64_t most_steps = kMostSimilaritySteps);
 
 }  // namespace msprobe::analysis::config_check

@@ -25,8 +25,8 @@ using report::Cell;
 constexpr std::array<std::string_view, 2> kFiles = {"hyperparameters_static.json",
                                                     "hyperparameters_dynamic.json"};
 constexpr double kLeastSimilarity = 0.8;  // exclusive
-// Real configs have hundreds of names; beyond this many pairs only names that are equal or
-// aliases are matched.
+// Real configs have hundreds of names; beyond this many pairs, or kMostSimilaritySteps, only names
+// that are equal or aliases are matched.
 constexpr size_t kMaxFuzzyPairs = 20'000'000;
 
 // The values with secrets masked, wherever the pack is from.
@@ -81,8 +81,13 @@ struct Row {
 // One file of both sides.
 class FileCheck {
  public:
-  FileCheck(const Rules& rules, const ValueTree& bench, const ValueTree& cmp)
-      : rules_(rules), bench_(bench), cmp_(cmp), bench_members_(bench, 0), cmp_members_(cmp, 0) {
+  FileCheck(const Rules& rules, const ValueTree& bench, const ValueTree& cmp, uint64_t most_steps)
+      : rules_(rules),
+        most_steps_(most_steps),
+        bench_(bench),
+        cmp_(cmp),
+        bench_members_(bench, 0),
+        cmp_members_(cmp, 0) {
     taken_.resize(cmp_members_.size(), false);
   }
 
@@ -151,7 +156,7 @@ class FileCheck {
 
   std::optional<size_t> MostSimilar(std::string_view name, std::string& matched_with) {
     fuzzy_pairs_ += cmp_members_.size();
-    if (fuzzy_pairs_ > kMaxFuzzyPairs) {
+    if (fuzzy_pairs_ > kMaxFuzzyPairs || fuzzy_steps_ > most_steps_) {
       gave_up_ = true;
       return std::nullopt;
     }
@@ -168,7 +173,7 @@ class FileCheck {
           SimilarityBound(text, cmp_texts_[i]) <= best_ratio) {
         continue;
       }
-      const double ratio = Similarity(text, cmp_texts_[i]);
+      const double ratio = Similarity(text, cmp_texts_[i], fuzzy_steps_);
       if (ratio > best_ratio) {
         best_ratio = ratio;
         best = i;
@@ -181,6 +186,7 @@ class FileCheck {
   }
 
   const Rules& rules_;
+  const uint64_t most_steps_;
   const ValueTree& bench_;
   const ValueTree& cmp_;
   const Members bench_members_;
@@ -189,12 +195,14 @@ class FileCheck {
   std::vector<SimilarityText> cmp_texts_;
   std::vector<std::string> renamed_;
   size_t fuzzy_pairs_ = 0;
+  uint64_t fuzzy_steps_ = 0;
   bool gave_up_ = false;
 };
 
 class HyperparameterCheck {
  public:
-  explicit HyperparameterCheck(const Rules& rules) : rules_(rules) {
+  HyperparameterCheck(const Rules& rules, uint64_t most_steps)
+      : rules_(rules), most_steps_(most_steps) {
     result_.part = Part::kHyperparameters;
     result_.compared = false;
     result_.table =
@@ -205,7 +213,7 @@ class HyperparameterCheck {
   }
 
   void AddFile(std::string_view file, const ValueTree& bench, const ValueTree& cmp) {
-    FileCheck check(rules_, bench, cmp);
+    FileCheck check(rules_, bench, cmp, most_steps_);
     for (const Row& row : check.Rows()) {
       AddRow(file, bench, cmp, row);
     }
@@ -305,6 +313,7 @@ class HyperparameterCheck {
   }
 
   const Rules& rules_;
+  const uint64_t most_steps_;
   CheckResult result_;
   std::vector<std::vector<std::string>> by_topic_;  // differing ones
   Finding only_;
@@ -315,8 +324,8 @@ class HyperparameterCheck {
 
 }  // namespace
 
-Result<CheckResult> CheckHyperparameters(const PackPair& packs) {
-  HyperparameterCheck check(BuiltInRules());
+Result<CheckResult> CheckHyperparameters(const PackPair& packs, uint64_t most_steps) {
+  HyperparameterCheck check(BuiltInRules(), most_steps);
   for (const std::string_view file : kFiles) {
     const std::string member = fmt::format("hyperparameters/{}", file);
     if (packs.bench.HasMember(member) && packs.cmp.HasMember(member)) {

@@ -3,7 +3,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -50,30 +52,119 @@ struct Frame {
   std::string_view code;
 };
 
-// Line numbers may differ; the file's name, the function and most of the code may not.
-bool FramesMatch(const Frame& a, const Frame& b) {
-  // Without either of the first two the score stays below the limit.
-  if (a.file.empty() || a.file != b.file || a.function != b.function) {
-    return false;
-  }
-  const double code =
-      a.code == b.code ? 1.0
-                       : Similarity(SimilarityText(a.code, false), SimilarityText(b.code, false));
-  return (1.0 + 1.0 + code) / 3 >= kLeastScore;
-}
-
 // The calls of one operation from one place.
 struct Entry {
   const ValueTree* tree = nullptr;
   std::optional<uint32_t> count;
   std::vector<Frame> frames;
   std::string stack;  // lines
-
-  bool Matches(const Entry& other) const {
-    return frames.size() == other.frames.size() &&
-           std::equal(frames.begin(), frames.end(), other.frames.begin(), FramesMatch);
-  }
+  // What a partner has, too: file and function of each frame, behind a mark because a stack without
+  // frames matches another one. Empty where a frame names no file: nothing matches that.
+  std::string places = "|";
 };
+
+// Compares the code of frames whose file and function are equal: line numbers may differ, and a
+// little of the code. Without either of the first two the score of a frame stays below the limit.
+class CodeMatcher {
+ public:
+  // `steps`: what all matchers have done so far.
+  CodeMatcher(uint64_t& steps, uint64_t most_steps) : steps_(steps), most_steps_(most_steps) {}
+
+  bool Matches(const Entry& a, const Entry& b) {
+    return std::equal(a.frames.begin(), a.frames.end(), b.frames.begin(),
+                      [this](const Frame& x, const Frame& y) { return Matches(x.code, y.code); });
+  }
+  // From now on only equal code matches.
+  bool gave_up() const { return steps_ > most_steps_; }
+
+ private:
+  bool Matches(std::string_view a, std::string_view b) {
+    constexpr size_t kBytesPerStep = 32;
+    steps_ += 1 + (a.size() == b.size() ? a.size() / kBytesPerStep : 0);
+    if (a == b) {
+      return true;
+    }
+    if (gave_up()) {
+      return false;
+    }
+    const SimilarityText& text_a = TextOf(a);
+    const SimilarityText& text_b = TextOf(b);
+    steps_ += text_a.histogram.size();
+    return IsEnough(SimilarityBound(text_a, text_b)) &&
+           IsEnough(Similarity(text_a, text_b, steps_));
+  }
+
+  static bool IsEnough(double code) { return (1.0 + 1.0 + code) / 3 >= kLeastScore; }
+
+  const SimilarityText& TextOf(std::string_view code) {
+    return texts_.try_emplace(code, code, false).first->second;
+  }
+
+  std::unordered_map<std::string_view, SimilarityText> texts_;  // by code, of the trees
+  uint64_t& steps_;
+  const uint64_t most_steps_;
+};
+
+// Entries by the places of their frames, in file order.
+class EntriesByPlaces {
+ public:
+  explicit EntriesByPlaces(const std::vector<Entry>& entries) : all_(entries) {
+    for (const Entry& entry : entries) {
+      if (!entry.places.empty()) {
+        entries_[entry.places].push_back(&entry);
+      }
+    }
+  }
+
+  // The first one that matches; nullptr when there is none.
+  const Entry* FirstMatch(const Entry& entry, CodeMatcher& matcher) {
+    if (matcher.gave_up()) {
+      return FirstEqual(entry);
+    }
+    const auto known = entries_.find(entry.places);
+    if (known == entries_.end()) {
+      return nullptr;
+    }
+    const auto match =
+        std::find_if(known->second.begin(), known->second.end(),
+                     [&](const Entry* other) { return matcher.Matches(*other, entry); });
+    return match == known->second.end() ? nullptr : *match;
+  }
+
+ private:
+  const Entry* FirstEqual(const Entry& entry) {
+    if (equal_.empty()) {
+      for (const Entry& other : all_) {
+        equal_.emplace(PlacesAndCode(other), &other);
+      }
+    }
+    const auto known = entry.places.empty() ? equal_.end() : equal_.find(PlacesAndCode(entry));
+    return known == equal_.end() ? nullptr : known->second;
+  }
+
+  static std::string PlacesAndCode(const Entry& entry) {
+    std::string text = entry.places;
+    for (const Frame& frame : entry.frames) {
+      text.append(std::to_string(frame.code.size())).append(" ").append(frame.code);
+    }
+    return text;
+  }
+
+  const std::vector<Entry>& all_;
+  std::unordered_map<std::string_view, std::vector<const Entry*>> entries_;
+  std::unordered_map<std::string, const Entry*> equal_;  // the first one each
+};
+
+void SetPlaces(Entry& entry) {
+  for (const Frame& frame : entry.frames) {
+    if (frame.file.empty()) {
+      entry.places.clear();
+      return;
+    }
+    // Neither holds a blank.
+    entry.places.append(frame.file).append(" ").append(frame.function).append(" ");
+  }
+}
 
 std::vector<Entry> EntriesOf(const ValueTree& tree, uint32_t operation) {
   std::vector<Entry> entries;
@@ -96,13 +187,14 @@ std::vector<Entry> EntriesOf(const ValueTree& tree, uint32_t operation) {
       entry.stack += tree[frame].text;
       entry.frames.emplace_back(tree[frame].text);
     });
+    SetPlaces(entry);
   });
   return entries;
 }
 
 class RandomRows {
  public:
-  RandomRows() {
+  explicit RandomRows(uint64_t most_steps) : most_steps_(most_steps) {
     result_.part = Part::kRandom;
     result_.table = report::Table("random", {"op", "rank", "bench_stack", "cmp_stack",
                                              "bench_count", "cmp_count", "check_result"});
@@ -111,16 +203,14 @@ class RandomRows {
 
   void Compare(std::string_view operation, int64_t rank, const std::vector<Entry>& bench,
                const std::vector<Entry>& cmp) {
+    EntriesByPlaces bench_entries(bench);
+    EntriesByPlaces cmp_entries(cmp);
+    CodeMatcher matcher(steps_, most_steps_);
     for (const Entry& entry : bench) {
-      const auto match = std::find_if(
-          cmp.begin(), cmp.end(), [&entry](const Entry& other) { return other.Matches(entry); });
-      const Entry* partner = match == cmp.end() ? nullptr : &*match;
-      AddRow(operation, rank, &entry, partner);
+      AddRow(operation, rank, &entry, cmp_entries.FirstMatch(entry, matcher));
     }
     for (const Entry& entry : cmp) {
-      const bool used = std::any_of(bench.begin(), bench.end(),
-                                    [&entry](const Entry& other) { return other.Matches(entry); });
-      if (!used) {
+      if (bench_entries.FirstMatch(entry, matcher) == nullptr) {
         AddRow(operation, rank, nullptr, &entry);
       }
     }
@@ -135,6 +225,13 @@ class RandomRows {
       differing_.why = remedy.why;
       differing_.fix = remedy.fix;
       result_.findings.push_back(std::move(differing_));
+    }
+    if (steps_ > most_steps_) {
+      Finding finding;
+      finding.severity = Severity::kWarning;
+      finding.part = Part::kRandom;
+      finding.what = "too many unmatched places: the search for similar code was cut short";
+      result_.findings.push_back(std::move(finding));
     }
     result_.passed = result_.errors == 0;
     return std::move(result_);
@@ -184,6 +281,8 @@ class RandomRows {
 
   CheckResult result_;
   Finding differing_;
+  const uint64_t most_steps_;
+  uint64_t steps_ = 0;
 };
 
 // The files of one side by rank.
@@ -216,13 +315,13 @@ Result<ValueTree> ReadRank(const Pack& pack, const std::map<int64_t, std::string
 
 }  // namespace
 
-Result<CheckResult> CheckRandom(const PackPair& packs) {
+Result<CheckResult> CheckRandom(const PackPair& packs, uint64_t most_steps) {
   std::vector<std::string> unplaced;
   const std::map<int64_t, std::string_view> bench_ranks = FindRanks(packs.bench, unplaced);
   const std::map<int64_t, std::string_view> cmp_ranks = FindRanks(packs.cmp, unplaced);
   std::map<int64_t, std::string_view> all = bench_ranks;
   all.insert(cmp_ranks.begin(), cmp_ranks.end());
-  RandomRows rows;
+  RandomRows rows(most_steps);
   for (const auto& [rank, member] : all) {
     MSP_ASSIGN_OR_RETURN(const ValueTree bench, ReadRank(packs.bench, bench_ranks, rank));
     MSP_ASSIGN_OR_RETURN(const ValueTree cmp, ReadRank(packs.cmp, cmp_ranks, rank));

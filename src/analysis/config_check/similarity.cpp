@@ -38,6 +38,8 @@ class Matcher {
     }
   }
 
+  uint64_t steps() const { return steps_; }
+
   size_t MatchedCharacters() {
     size_t matched = 0;
     std::vector<Region> open = {{0, a_.size(), 0, b_.size()}};
@@ -64,10 +66,12 @@ class Matcher {
   Match Longest(const Region& region) {
     Match best = {region.a_begin, region.b_begin, 0};
     // run_[j]: how many characters up to b[j] equal those up to the previous character of a.
+    steps_ += region.a_end - region.a_begin;
     for (size_t i = region.a_begin; i < region.a_end; ++i) {
       const auto places = places_.find(a_[i]);
       if (places != places_.end()) {
         for (const size_t j : places->second) {
+          ++steps_;
           if (j < region.b_begin) {
             continue;
           }
@@ -113,6 +117,7 @@ class Matcher {
   std::vector<size_t> next_run_;
   std::vector<size_t> touched_;  // where run_ is not zero
   std::vector<size_t> next_touched_;
+  uint64_t steps_ = 0;
 };
 
 double Ratio(size_t matched, size_t total) {
@@ -135,8 +140,16 @@ SimilarityText::SimilarityText(std::string_view utf8, bool fold_case) {
 }
 
 double Similarity(const SimilarityText& a, const SimilarityText& b) {
+  uint64_t steps = 0;
+  return Similarity(a, b, steps);
+}
+
+double Similarity(const SimilarityText& a, const SimilarityText& b, uint64_t& steps) {
   Matcher matcher(a.characters, b.characters);
-  return Ratio(matcher.MatchedCharacters(), a.characters.size() + b.characters.size());
+  const size_t matched = matcher.MatchedCharacters();
+  // Making the matcher ready is work, too.
+  steps += matcher.steps() + a.characters.size() + b.characters.size();
+  return Ratio(matched, a.characters.size() + b.characters.size());
 }
 
 double SimilarityBound(const SimilarityText& a, const SimilarityText& b) {

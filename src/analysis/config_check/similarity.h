@@ -25,6 +25,12 @@ struct SimilarityText {
 
 // Between 0 and 1; 1 for two empty texts. Not symmetric.
 double Similarity(const SimilarityText& a, const SimilarityText& b);
+// The same; counts the pairs of characters that were looked at.
+double Similarity(const SimilarityText& a, const SimilarityText& b, uint64_t& steps);
+
+// Of one check: some seconds. Two texts of kMaxCharacters may take a million each time, names and
+// lines of code that people write some hundred.
+inline constexpr uint64_t kMostSimilaritySteps = 500'000'000;
 
 // Never below Similarity(a, b), and quick.
 double SimilarityBound(const SimilarityText& a, const SimilarityText& b);

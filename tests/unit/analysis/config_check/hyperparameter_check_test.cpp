@@ -114,5 +114,22 @@ TEST(CheckHyperparameters, NamesTheMemberThatIsDamaged) {
   EXPECT_THAT(result.status().message(), HasSubstr(kStatic));
 }
 
+TEST(CheckHyperparameters, IsCutShortWhereTooManyNamesAreNearlyAlike) {
+  const auto object = [](unsigned seed) {
+    std::string text = R"({"last": 1)";
+    for (const std::string& name : test_support::Shuffled(10, seed)) {
+      text += ", \"" + name + "\": 1";
+    }
+    return text + "}";
+  };
+  const MadePacks packs({{kStatic, object(1)}}, {{kStatic, object(2)}});
+  const CheckResult whole = Done(CheckHyperparameters(packs.pair()));
+  const CheckResult cut = Done(CheckHyperparameters(packs.pair(), 100'000));
+  EXPECT_EQ(whole.warnings, 20U);
+  EXPECT_EQ(cut.warnings, 20U);
+  EXPECT_THAT(Sentences(whole), Not(Contains(HasSubstr("cut short"))));
+  EXPECT_THAT(Sentences(cut), Contains(HasSubstr("the search for similar names was cut short")));
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::config_check

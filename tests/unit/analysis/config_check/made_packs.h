@@ -3,7 +3,10 @@
 
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +45,27 @@ class MadePacks {
   std::unique_ptr<Pack> bench_;
   std::unique_ptr<Pack> cmp_;
 };
+
+// Texts of a thousand characters, made of the same hundred in another order.
+inline std::vector<std::string> Shuffled(int count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int> order(1000);
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<int>(i % 100);
+  }
+  std::vector<std::string> texts(static_cast<size_t>(count));
+  for (std::string& text : texts) {
+    for (size_t i = order.size() - 1; i > 0; --i) {
+      std::swap(order[i], order[random() % (i + 1)]);
+    }
+    for (const int character : order) {
+      text += "\xC4";
+      text += static_cast<char>(0x80 + character % 64);
+      text[text.size() - 2] = static_cast<char>(0xC4 + character / 64);
+    }
+  }
+  return texts;
+}
 
 // The result of a check that must be able to read its packs.
 inline CheckResult Done(Result<CheckResult> result) {

@@ -1,3 +1,6 @@
+#include <string>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,9 +16,11 @@ using test_support::MadePacks;
 using test_support::PackMembers;
 using test_support::Rows;
 using test_support::Sentences;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr const char* kRank0 = "random/rank0.json";
 
@@ -122,6 +127,42 @@ TEST(CheckRandom, FilesThatBelongToNoRankAreTold) {
   EXPECT_THAT(
       result.findings[0].examples,
       ElementsAre("bench: random/notes.txt", "bench: random/rank.json", "cmp: random/rank1x.json"));
+}
+
+TEST(CheckRandom, IsCutShortWhereTooMuchCodeIsNearlyAlike) {
+  constexpr int kCalls = 10;
+  const auto calls = [](unsigned seed) {
+    std::string text;
+    for (const std::string& code : test_support::Shuffled(kCalls, seed)) {
+      text += (text.empty() ? "" : ",") + Call({"File /a/x.py, line 1, in f, " + code}, "1");
+    }
+    return text;
+  };
+  // The last ones of both sides are equal, and found although the search was cut short.
+  const std::string last = Call({"File /a/x.py, line 9, in f, ##"}, "1");
+  const MadePacks packs({{kRank0, Operation(calls(1) + "," + last)}},
+                        {{kRank0, Operation(calls(2) + "," + last)}});
+  const CheckResult whole = Done(CheckRandom(packs.pair()));
+  const CheckResult cut = Done(CheckRandom(packs.pair(), 100'000));
+  for (const CheckResult* result : {&whole, &cut}) {
+    EXPECT_EQ(result->errors, 2U * kCalls);
+    EXPECT_EQ(result->table.row_count(), 2U * kCalls + 1);
+  }
+  EXPECT_THAT(Sentences(whole), Not(Contains(HasSubstr("cut short"))));
+  EXPECT_THAT(Sentences(cut), Contains(HasSubstr("the search for similar code was cut short")));
+}
+
+TEST(CheckRandom, ManyCallsOfManyPlacesAreFound) {
+  constexpr int kCalls = 20'000;
+  const auto calls = [](int line) {
+    std::string text;
+    for (int i = 0; i < kCalls; ++i) {
+      text += (text.empty() ? "" : ",") +
+              Call({fmt::format("File /a/x.py, line {}, in f{}, draw(1)", line, i)}, "1");
+    }
+    return Operation(text);
+  };
+  EXPECT_TRUE(CheckedRandom({{kRank0, calls(1)}}, {{kRank0, calls(2)}}).passed);
 }
 
 }  // namespace

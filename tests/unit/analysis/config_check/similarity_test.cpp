@@ -1,5 +1,6 @@
 #include "src/analysis/config_check/similarity.h"
 
+#include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -43,6 +44,14 @@ TEST(Similarity, StartsNoMatchAtFrequentCharactersOfLongTexts) {
 TEST(Similarity, ExtendsAMatchOverFrequentCharacters) {
   const std::string frequent(250, 'a');
   EXPECT_EQ(Ratio("b" + frequent, "b" + frequent), 1.0);
+}
+
+TEST(Similarity, CountsItsSteps) {
+  uint64_t steps = 0;
+  const SimilarityText text(std::string(150, 'a'), false);
+  EXPECT_EQ(Similarity(text, text, steps), 1.0);
+  EXPECT_GE(steps, 150U * 150U);
+  EXPECT_LE(steps, 150U * 150U + 1000U);
 }
 
 TEST(Similarity, IsNeverAboveItsBound) {
