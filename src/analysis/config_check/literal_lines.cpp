@@ -133,7 +133,8 @@ std::string NumberJson(std::string_view word) {
 void LiteralLines::Restore(const State& state) {
   levels_ = state.levels;
   json_.resize(state.json_size);
-  text_ = state.text;
+  text_.resize(state.text_size);
+  text_begin_ = state.text_begin;
   has_text_ = state.has_text;
   for (const Level& level : levels_) {
     json_[level.opened_at] =
@@ -141,7 +142,25 @@ void LiteralLines::Restore(const State& state) {
   }
 }
 
+void LiteralLines::DropTakenText() {
+  if (!has_text_) {
+    text_.clear();
+    text_begin_ = 0;
+  }
+}
+
+LiteralLines::Fed LiteralLines::FeedWhole(std::string_view line) {
+  DropTakenText();
+  const State before = Save();
+  const Fed fed = Feed(line);
+  if (fed == Fed::kCut) {
+    Restore(before);
+  }
+  return fed;
+}
+
 LiteralLines::Fed LiteralLines::Feed(std::string_view line) {
+  DropTakenText();
   const State before = Save();
   std::optional<State> behind_comma;
   size_t at = 0;
@@ -237,7 +256,8 @@ bool LiteralLines::StepText(std::string_view line, size_t* at) {
 
 bool LiteralLines::FlushText() {
   has_text_ = false;
-  const std::string text = std::exchange(text_, {});
+  const size_t begin = std::exchange(text_begin_, text_.size());
+  const std::string_view text = std::string_view(text_).substr(begin);
   Level& level = levels_.back();
   if (level.container == Container::kDict && level.next != Next::kValue) {
     return PutKey(text);

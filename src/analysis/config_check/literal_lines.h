@@ -25,6 +25,8 @@ class LiteralLines {
   };
   // A line without its end. Its first one must begin with the literal.
   Fed Feed(std::string_view line);
+  // Feed, unless it would cut or ignore the line: then nothing has changed.
+  Fed FeedWhole(std::string_view line);
 
   bool done() const { return done_; }
   const std::string& json() const { return json_; }
@@ -42,12 +44,16 @@ class LiteralLines {
   struct State {
     std::vector<Level> levels;
     size_t json_size;
-    std::string text;  // of adjacent quoted texts, which are one
+    size_t text_begin;
+    size_t text_size;
     bool has_text;
   };
 
-  State Save() const { return {levels_, json_.size(), text_, has_text_}; }
+  // Sizes, not copies: a state is kept for every line and comma.
+  State Save() const { return {levels_, json_.size(), text_begin_, text_.size(), has_text_}; }
   void Restore(const State& state);
+  // What an earlier line's state might have needed.
+  void DropTakenText();
   // One token; false: it does not fit.
   bool Step(std::string_view line, size_t* at);
   bool StepText(std::string_view line, size_t* at);
@@ -61,7 +67,10 @@ class LiteralLines {
 
   std::vector<Level> levels_;
   std::string json_;
+  // Of adjacent quoted texts, which are one: those that are not in json_ yet stand behind
+  // text_begin_, in front of them what an earlier state may need again.
   std::string text_;
+  size_t text_begin_ = 0;
   bool has_text_ = false;
   bool done_ = false;
 };

@@ -20,6 +20,8 @@ using internal::LiteralLines;
 // never closes its dict must not be read to its end once per candidate.
 constexpr size_t kMostLines = 100'000;
 constexpr size_t kMostCandidates = 20;
+// Bytes of lines that are read for all candidates together, in addition to the log's own.
+constexpr size_t kMostReadBytes = size_t{256} << 20U;
 
 // Without colours and other control sequences, and without Ray's mark of repeated lines.
 std::string CleanLine(std::string_view line) {
@@ -52,13 +54,23 @@ std::string CleanLine(std::string_view line) {
 // The lines of a log, cleaned when asked for.
 class Lines {
  public:
-  explicit Lines(std::string_view log) : lines_(base::Split(log, '\n')) {}
+  explicit Lines(std::string_view log)
+      : lines_(base::Split(log, '\n')), limit_(kMostReadBytes + log.size()) {}
   size_t size() const { return lines_.size(); }
   std::string_view raw(size_t index) const { return lines_[index]; }
   std::string operator[](size_t index) const { return CleanLine(lines_[index]); }
+  // The same for a candidate's literal; nullopt when candidates have read too much.
+  std::optional<std::string> Read(size_t index) {
+    read_ += lines_[index].size();
+    return too_much() ? std::nullopt : std::optional(CleanLine(lines_[index]));
+  }
+  bool too_much() const { return read_ > limit_; }
+  size_t limit() const { return limit_; }
 
  private:
   std::vector<std::string_view> lines_;
+  size_t limit_;
+  size_t read_ = 0;
 };
 
 // Digits all alike: a time of day changes from line to line, its form does not.
@@ -89,12 +101,10 @@ LiteralLines::Fed FeedParts(LiteralLines& literal, std::string_view rest, std::s
     return literal.Feed(rest);
   }
   // The prefix may also be part of a text.
-  const LiteralLines before = literal;
-  LiteralLines::Fed fed = literal.Feed(rest);
+  LiteralLines::Fed fed = literal.FeedWhole(rest);
   if (fed == LiteralLines::Fed::kTaken || fed == LiteralLines::Fed::kDone) {
     return fed;
   }
-  literal = before;
   fed = LiteralLines::Fed::kIgnored;
   while (true) {
     const size_t next = rest.find(prefix);
@@ -110,7 +120,7 @@ LiteralLines::Fed FeedParts(LiteralLines& literal, std::string_view rest, std::s
 }
 
 // The JSON of the literal that begins there; nullopt when it does not end.
-std::optional<std::string> ReadLiteral(const Lines& lines, const Start& start, Prefix how) {
+std::optional<std::string> ReadLiteral(Lines& lines, const Start& start, Prefix how) {
   const std::string first = lines[start.line];
   const std::string prefix = first.substr(0, start.column);
   LiteralLines literal;
@@ -120,8 +130,11 @@ std::optional<std::string> ReadLiteral(const Lines& lines, const Start& start, P
   }
   const size_t end = std::min(lines.size(), start.line + kMostLines);
   for (size_t i = start.line + 1; i < end && !literal.done(); ++i) {
-    const std::string line = lines[i];
-    std::string_view rest = line;
+    const std::optional<std::string> line = lines.Read(i);
+    if (!line) {
+      return std::nullopt;
+    }
+    std::string_view rest = *line;
     if (how != Prefix::kNone) {
       const bool fits = how == Prefix::kExact ? rest.starts_with(prefix) : SameForm(rest, prefix);
       if (!fits) {
@@ -134,7 +147,7 @@ std::optional<std::string> ReadLiteral(const Lines& lines, const Start& start, P
   return literal.done() ? std::optional(literal.json()) : std::nullopt;
 }
 
-std::optional<std::string> ReadLiteral(const Lines& lines, const Start& start) {
+std::optional<std::string> ReadLiteral(Lines& lines, const Start& start) {
   for (const Prefix how : {Prefix::kExact, Prefix::kForm, Prefix::kNone}) {
     if (std::optional<std::string> json = ReadLiteral(lines, start, how)) {
       return json;
@@ -183,16 +196,18 @@ std::vector<Start> VerlStarts(const Lines& lines) {
 std::vector<Start> OtherDictStarts(const Lines& lines) {
   constexpr size_t kLinesAbove = 2000;
   std::vector<Start> starts;
+  size_t looked_at = lines.size();  // from here on no line has a bracket
   for (size_t i = lines.size(); i-- > 0 && starts.empty();) {
     if (lines.raw(i).find(kVerlKey) == std::string_view::npos) {
       continue;
     }
-    for (size_t above = i + 1;
+    for (size_t above = std::min(i + 1, looked_at);
          above-- > 0 && i - above < kLinesAbove && starts.size() < kMostCandidates;) {
       const size_t column = lines[above].find('{');
       if (column != std::string::npos) {
         starts.push_back({above, column});
       }
+      looked_at = above;
     }
   }
   return starts;
@@ -268,7 +283,7 @@ bool HasVerlKey(const json::ValueTree& tree) {
 }  // namespace
 
 Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view file_name) {
-  const Lines lines(log);
+  Lines lines(log);
   PrintedConfig config;
   std::optional<size_t> unclosed;
   const auto take = [&](const std::vector<Start>& starts, bool verl) -> Result<bool> {
@@ -308,6 +323,12 @@ Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view f
       config.line = dump->second + 1;
       found = true;
     }
+  }
+  if (!found && lines.too_much()) {
+    return UnsupportedError(
+               fmt::format("{}: more than {} bytes read for configurations that do not end",
+                           file_name, lines.limit()))
+        .WithHint("cut the log: only the lines of the configuration are needed");
   }
   if (!found && unclosed) {
     return BadFormatError(

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -125,6 +126,39 @@ TEST(PrintedConfig, MayBeANamespaceOrAnArgumentDump) {
                    "  name .............. my model\n"
                    "-------------------- end of arguments ---------------------\n"),
             R"({"adam_beta1": 0.9, "data_path": ["/a", "/b"], "name": "my model"})");
+}
+
+TEST(LiteralLines, TakeALineBackWithTheTextsInFrontOfIt) {
+  internal::LiteralLines literal;
+  literal.Feed("{'a': 'x'");
+  // Would be cut behind its comma, and then ends the text of the line above.
+  EXPECT_EQ(literal.FeedWhole("'y', 'b': 1, INFO other"), internal::LiteralLines::Fed::kCut);
+  EXPECT_EQ(literal.FeedWhole(": 3"), internal::LiteralLines::Fed::kIgnored);
+  literal.Feed("'z', 'b': 2, INFO other");
+  literal.Feed("'c': 'd'}");
+  EXPECT_EQ(literal.json(), R"({"a": "xz", "b": 2, "c": "d"})");
+}
+
+TEST(PrintedConfig, MayHaveVeryManyLines) {
+  constexpr int kLines = 90'000;
+  std::string prefixed = "abc {'actor_rollout_ref': 1,\n";
+  std::string adjacent = "{'actor_rollout_ref': \n";
+  for (int i = 0; i < kLines; ++i) {
+    prefixed += fmt::format("abc 'k{}': 'abc ',\n", i);
+    adjacent += "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'\n";
+  }
+  EXPECT_THAT(Config(prefixed + "abc 'z': 2}\n"), HasSubstr(R"("k7": "abc ", "k8")"));
+  EXPECT_EQ(Config(adjacent + "}\n").size(), 25U + 30U * kLines);
+  EXPECT_THAT(Config(prefixed), HasSubstr("does not end"));
+}
+
+TEST(PrintedConfig, IsLookedForOnceAboveItsKey) {
+  std::string log;
+  for (int i = 0; i < 100'000; ++i) {
+    log += "actor_rollout_ref without a bracket\n";
+  }
+  EXPECT_THAT(Config(log), HasSubstr("no printed configuration"));
+  EXPECT_EQ(Config("{\n\"actor_rollout_ref\": 1\n}\n" + log), R"({"actor_rollout_ref": 1})");
 }
 
 TEST(PrintedConfig, ThatDoesNotEndIsAnError) {
