@@ -37,7 +37,8 @@ Status ReadRows(std::string_view text, size_t max_cells, internal::TableBuilder&
 }  // namespace
 
 Result<Table> ReadCsvText(std::string_view text, std::string name, const ReadLimits& limits) {
-  internal::TableBuilder builder(limits.cells);
+  ReadLimits left = limits;
+  internal::TableBuilder builder(left);
   MSP_RETURN_IF_ERROR(ReadRows(base::WithoutByteOrderMark(text), limits.cells, builder),
                       fmt::format("row {}", builder.row_count() + 1));
   return builder.Finish(std::move(name));

@@ -20,6 +20,10 @@ struct ReadLimits {
   uint64_t member_bytes = uint64_t{1} << 30U;  // of one member of a workbook, or of a csv file
   uint64_t total_bytes = uint64_t{10} << 30U;  // of all members of a workbook
   size_t cells = size_t{1} << 26U;             // of all sheets, gaps included
+  // Empty cells beyond the end of rows and between cells, in addition to kGapsPerCell for each cell
+  // that the file holds: results have a few in a row.
+  static constexpr size_t kGapsPerCell = 32;
+  size_t gaps = size_t{1} << 22U;
 };
 
 // All sheets of a workbook, in workbook order; first row = columns, named by position where a later

@@ -200,8 +200,8 @@ Result<SharedStrings> ParseSharedStrings(std::string_view xml) {
 }
 
 Result<Table> ParseSheet(std::string_view xml, std::string name, const SharedStrings& shared,
-                         size_t max_cells) {
-  TableBuilder builder(max_cells);
+                         ReadLimits& left) {
+  TableBuilder builder(left);
   SheetHandler handler(shared, builder);
   MSP_RETURN_IF_ERROR(ParseXml(xml, handler));
   MSP_ASSIGN_OR_RETURN(Table table, builder.Finish(std::move(name)));

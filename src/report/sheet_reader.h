@@ -9,6 +9,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/report/readers.h"
 #include "src/report/table.h"
 
 namespace msprobe::report::internal {
@@ -21,6 +22,6 @@ struct SharedStrings {
 
 Result<SharedStrings> ParseSharedStrings(std::string_view xml);
 Result<Table> ParseSheet(std::string_view xml, std::string name, const SharedStrings& shared,
-                         size_t max_cells);
+                         ReadLimits& left);
 
 }  // namespace msprobe::report::internal

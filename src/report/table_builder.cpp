@@ -20,10 +20,20 @@ Result<Table> TableBuilder::Finish(std::string name) {
   if (row_ends_.empty()) {
     return Table(std::move(name), {});
   }
-  if (full() || (width_ > 0 && row_ends_.size() > max_cells_ / width_)) {
+  if (full() || (width_ > 0 && row_ends_.size() > left_.cells / width_)) {
     return UnsupportedError(fmt::format("{} rows of {} columns are more than {} cells",
-                                        row_ends_.size(), width_, max_cells_));
+                                        row_ends_.size(), width_, left_.cells));
   }
+  const size_t all = row_ends_.size() * width_;
+  const size_t free = cells_.size() * (1 + ReadLimits::kGapsPerCell);
+  const size_t gaps = all - std::min(all, free);
+  if (gaps > left_.gaps) {
+    return UnsupportedError(fmt::format("{} rows of {} columns with only {} cells in them",
+                                        row_ends_.size(), width_, cells_.size()))
+        .WithHint("a row is much longer than the others: correct it, or leave it out");
+  }
+  left_.cells -= all;
+  left_.gaps -= gaps;
   std::vector<std::string> columns(width_);
   for (size_t column = 0; column < width_; ++column) {
     columns[column] = fmt::format("Column {}", ColumnName(column));

@@ -11,13 +11,15 @@
 
 #include "msprobe/status.h"
 
+#include "src/report/readers.h"
 #include "src/report/table.h"
 
 namespace msprobe::report::internal {
 
 class TableBuilder {
  public:
-  explicit TableBuilder(size_t max_cells) : max_cells_(max_cells) {}
+  // `left`: what all tables of the file may still hold.
+  explicit TableBuilder(ReadLimits& left) : left_(left) {}
 
   // A cell of the current row; the last one at a column counts. Texts must be kept ones.
   void Add(size_t column, const Cell& cell);
@@ -26,9 +28,9 @@ class TableBuilder {
 
   size_t row_count() const { return row_ends_.size(); }
   // No more cells should be added: Finish will fail.
-  bool full() const { return cells_.size() > max_cells_; }
-  // The first row becomes the columns. Refuses a table whose cells would not fit the limit: one
-  // cell far to the right makes every row wide.
+  bool full() const { return cells_.size() > left_.cells; }
+  // The first row becomes the columns. Refuses a table whose cells would not fit the limit, or that
+  // is nearly all gaps: one cell far to the right makes every row wide.
   Result<Table> Finish(std::string name);
 
  private:
@@ -36,7 +38,7 @@ class TableBuilder {
     Cell cell;
     uint32_t column;
   };
-  const size_t max_cells_;
+  ReadLimits& left_;
   std::vector<PlacedCell> cells_;
   std::vector<size_t> row_ends_;
   size_t width_ = 0;

@@ -108,7 +108,7 @@ class WorkbookReader {
       return UnsupportedError(fmt::format("more than {} sheets", kMaxSheets));
     }
     std::vector<Table> tables;
-    size_t cells_left = limits_.cells;
+    ReadLimits left = limits_;
     for (const SheetEntry& entry : entries) {
       const auto relation = relations.find(entry.relation);
       if (relation == relations.end()) {
@@ -118,10 +118,8 @@ class WorkbookReader {
         continue;  // a chart or a macro sheet holds no rows
       }
       MSP_ASSIGN_OR_RETURN(const io::ZipBytes xml, Member(relation->second.target));
-      MSP_ASSIGN_OR_RETURN(Table table,
-                           internal::ParseSheet(xml.text(), entry.name, shared, cells_left),
+      MSP_ASSIGN_OR_RETURN(Table table, internal::ParseSheet(xml.text(), entry.name, shared, left),
                            "sheet \"", entry.name, "\"");
-      cells_left -= std::min(cells_left, (table.row_count() + 1) * table.columns().size());
       tables.push_back(std::move(table));
     }
     return tables;

@@ -204,6 +204,22 @@ TEST(ReadCsv, TakesEveryLineEndAndRaggedRows) {
   EXPECT_THAT(RowTexts(*table, 3), ElementsAre("", "", ""));
 }
 
+TEST(ReadCsv, RefusesATableThatIsNearlyAllGaps) {
+  const auto read = [](size_t rows) {
+    // A wide header, and rows of one cell.
+    return ReadCsvText("a" + std::string(8000, ',') + std::string(rows, '\n') + "1", "t");
+  };
+  // 33 columns for each of its cells, and four million.
+  EXPECT_EQ(read(500)->row_count(), 500U);
+  EXPECT_THAT(read(8000).status().message(), HasSubstr("rows of 8001 columns with only"));
+  // Its own size in cells is no reason to refuse a table.
+  std::string full;
+  for (int i = 0; i < 1000; ++i) {
+    full += std::string(8000, ',') + "\n";
+  }
+  EXPECT_EQ(ReadCsvText(full, "t")->row_count(), 999U);
+}
+
 TEST(ReadCsv, NamesTheRowOfAnError) {
   EXPECT_THAT(ReadCsvText("a\n\"x", "t").status().message(),
               HasSubstr("row 2: unterminated quoted cell"));
