@@ -96,21 +96,23 @@ std::vector<std::string> WrapText(std::string_view text, size_t first, size_t ot
     begins = true;
   };
   for (std::string_view word : base::Split(text, ' ')) {
-    if (!begins && columns + 1 + ColumnsOf(word) > room()) {
+    size_t left = ColumnsOf(word);  // counted once: a word may be very long
+    if (!begins && columns + 1 + left > room()) {
       next_line();
     }
     if (!begins) {
       lines.back() += ' ';
       ++columns;
     }
-    while (columns + ColumnsOf(word) > room()) {
+    while (columns + left > room()) {
       const size_t bytes = std::max<size_t>(BytesThatFit(word, room() - columns), 1);
       lines.back() += word.substr(0, bytes);
+      left -= std::min(left, ColumnsOf(word.substr(0, bytes)));
       word.remove_prefix(bytes);
       next_line();
     }
     lines.back() += word;
-    columns += ColumnsOf(word);
+    columns += left;
     begins = false;
   }
   return lines;

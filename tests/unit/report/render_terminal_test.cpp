@@ -114,6 +114,10 @@ TEST(WrapText, BreaksAtBlanksAndLongWordsBehindTheirParts) {
   EXPECT_THAT(WrapText("abcdefg.hijklmnopq", 10, 10),
               ::testing::ElementsAre("abcdefg.", "hijklmnopq"));
   EXPECT_THAT(WrapText("", 10, 10), ::testing::ElementsAre(""));
+  EXPECT_THAT(WrapText("a 层层层层层层\xE5\xB1 b", 8, 8),
+              ::testing::ElementsAre("a", "层层层层", "层层\xE5\xB1 b"));
+  // Every letter is looked at a few times, however long the word is.
+  EXPECT_EQ(WrapText(std::string(4'000'000, 'x'), 8, 8).size(), 500'000U);
   EXPECT_THAT(WrapText("层层层层层层", 8, 8), ::testing::ElementsAre("层层层层", "层层"));
 }
 
