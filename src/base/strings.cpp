@@ -151,21 +151,44 @@ bool GlobMatch(std::string_view pattern, std::string_view text) {
 
 namespace {
 
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+// How many letters must change, come or go between the two; `limit` where it is that or more. `row`
+// is room to work in.
+size_t EditDistance(std::string_view a, std::string_view b, size_t limit,
+                    std::vector<size_t>& row) {
+  if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) {
+    return limit;
+  }
+  while (!a.empty() && !b.empty() && a.front() == b.front()) {
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+  while (!a.empty() && !b.empty() && a.back() == b.back()) {
+    a.remove_suffix(1);
+    b.remove_suffix(1);
+  }
+  row.resize(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) {
     row[j] = j;
   }
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
+    // Only places less than `limit` off the diagonal can come to less than it. What lies beside
+    // them is taken for `limit`.
+    const size_t first = i > limit ? i - limit : 1;
+    const size_t last = std::min(b.size(), i + limit);
+    size_t diagonal = row[first - 1];
+    row[first - 1] = first == 1 ? i : limit;
+    size_t least = row[first - 1];
+    for (size_t j = first; j <= last; ++j) {
       const size_t substitution = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitution});
+      least = std::min(least, row[j]);
+    }
+    if (least >= limit) {
+      return limit;
     }
   }
-  return row[b.size()];
+  return std::min(row[b.size()], limit);
 }
 
 }  // namespace
@@ -185,10 +208,16 @@ std::string Printable(std::string_view text, std::string_view kept) {
 
 std::optional<std::string> NearestMatch(std::string_view word,
                                         std::span<const std::string> candidates) {
+  // Of longer words nobody mistypes a letter; the work grows with the square of their length.
+  constexpr size_t kLongestWord = 1024;
+  if (word.size() > kLongestWord) {
+    return std::nullopt;
+  }
+  std::vector<size_t> row;
   const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(word, candidate);
+    const size_t distance = EditDistance(word, candidate, best_distance, row);
     if (distance < best_distance) {
       best_distance = distance;
       best = &candidate;

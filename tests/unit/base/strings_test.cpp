@@ -1,6 +1,9 @@
 #include "src/base/strings.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -72,6 +75,49 @@ TEST(NearestMatch, FindsTypingMistakesAndNothingElse) {
   EXPECT_EQ(NearestMatch("--fuzzy-match", flags), "--fuzzy_match");
   EXPECT_EQ(NearestMatch("--completely-other", flags), std::nullopt);
   EXPECT_EQ(NearestMatch("x", {}), std::nullopt);
+}
+
+TEST(NearestMatch, IsTheFirstOneOfTheLeastEdits) {
+  const auto distance = [](std::string_view a, std::string_view b) {
+    std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
+    for (size_t i = 0; i <= a.size(); ++i) {
+      for (size_t j = 0; j <= b.size(); ++j) {
+        edits[i][j] = i == 0   ? j
+                      : j == 0 ? i
+                               : std::min({edits[i - 1][j] + 1, edits[i][j - 1] + 1,
+                                           edits[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      }
+    }
+    return edits[a.size()][b.size()];
+  };
+  std::vector<std::string> words = {""};
+  for (size_t i = 0; words.size() < 120; ++i) {
+    words.push_back(words[i] + 'a');
+    words.push_back(words[i] + 'b');
+    words.push_back(words[i] + "ba");
+  }
+  std::vector<std::string> few;
+  for (size_t i = 7; i < words.size(); i += 11) {
+    few.push_back(words[i] + words[i / 2]);
+  }
+  for (const std::string& word : words) {
+    std::optional<std::string> nearest;
+    size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+    for (const std::string& candidate : few) {
+      if (distance(word, candidate) < least) {
+        least = distance(word, candidate);
+        nearest = candidate;
+      }
+    }
+    EXPECT_EQ(NearestMatch(word, few), nearest) << word;
+  }
+}
+
+TEST(NearestMatch, LooksNotAtWordsThatNobodyTypes) {
+  const std::vector<std::string> names(20, std::string(100'000, 'b'));
+  EXPECT_EQ(NearestMatch(std::string(100'000, 'a'), names), std::nullopt);
+  // Too long for the word, whatever it is.
+  EXPECT_EQ(NearestMatch("output", names), std::nullopt);
 }
 
 TEST(Printable, LeavesNothingThatSteersATerminal) {
