@@ -105,11 +105,13 @@ class Comparison {
   // Rows of one operator.
   PrecisionComparison CompareRows(std::span<const DetailCells> npu,
                                   std::span<const DetailCells> gpu) {
+    std::unordered_map<std::string_view, const DetailCells*> by_name;  // the first one each
+    for (const DetailCells& row : gpu) {
+      by_name.emplace(row[detail_column::kApiName], &row);
+    }
     for (const DetailCells& cells : npu) {
-      const auto partner = std::find_if(gpu.begin(), gpu.end(), [&](const DetailCells& row) {
-        return row[detail_column::kApiName] == cells[detail_column::kApiName];
-      });
-      Take(cells, partner == gpu.end() ? std::optional<DetailCells>() : *partner);
+      const auto partner = by_name.find(cells[detail_column::kApiName]);
+      Take(cells, partner == by_name.end() ? std::optional<DetailCells>() : *partner->second);
     }
     EndOperator();
     return std::move(out_);
