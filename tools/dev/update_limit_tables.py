@@ -76,7 +76,8 @@ LIMITS = [
         ("size", "src/json/config_tree.h", "kConfigLimitBytes", "B"),
         ("nesting", "src/json/config_tree.h", "kConfigDepth", ""),
         ("values", "src/json/config_tree.h", "kConfigNodes", ""),
-        ("values that YAML aliases repeat", "src/json/config_yaml.cpp", "kMostCopied", "")]),
+        ("values that YAML aliases repeat", "src/json/config_yaml.cpp", "kMostCopied", ""),
+        ("bytes that YAML anchors and aliases repeat", "src/json/config_yaml.cpp", "kMostCopiedBytes", "B")]),
     ("regular expressions in a configuration", [
         ("length", "src/capture/name_pattern.cpp", "kLongestExpression", "B"),
         ("depth of backtracking", "src/capture/name_pattern.cpp", "kMatchDepth", "")]),
@@ -97,6 +98,8 @@ LIMITS = [
         ("member of a workbook, or .csv file", "src/report/readers.h", "member_bytes", "B"),
         ("all members of a workbook", "src/report/readers.h", "total_bytes", "B"),
         ("cells", "src/report/readers.h", "cells", ""),
+        ("empty cells that no row spells out, for each that is there", "src/report/readers.h", "kGapsPerCell", ""),
+        ("the same in addition", "src/report/readers.h", "gaps", ""),
         ("sheets", "src/report/xlsx_reader.cpp", "kMaxSheets", ""),
         ("nesting of XML", "src/report/xml_events.cpp", "kMaxDepth", "")]),
     ("profiles", [
@@ -130,7 +133,14 @@ LIMITS = [
     ("packs of config_check", [
         ("size", "src/analysis/config_check/pack.cpp", "kMaxPackBytes", "B"),
         ("member", "src/analysis/config_check/pack.cpp", "kMaxMemberBytes", "B"),
-        ("all members", "src/analysis/config_check/pack.cpp", "kMaxTotalBytes", "B")]),
+        ("all members", "src/analysis/config_check/pack.cpp", "kMaxTotalBytes", "B"),
+        ("characters compared to find names or code that are alike", "src/analysis/config_check/similarity.h",
+         "kMostSimilaritySteps", "")]),
+    ("configs, packs and logs of config_check", [
+        ("names of nested values, in addition to the size of the file", "src/analysis/config_check/name_budget.h", "kMostNameBytes",
+         "B"),
+        ("lines read for a printed configuration, in addition to the size of the log",
+         "src/analysis/config_check/printed_config.cpp", "kMostReadBytes", "B")]),
     ("launch scripts", [
         ("size", "src/analysis/config_check/hyperparameters.cpp", "kScriptLimitBytes", "B"),
         ("all expansions of variables", "src/analysis/config_check/shell_variables.cpp", "kExpandedLimitBytes", "B"),
