@@ -144,7 +144,8 @@ class TerminalRenderer {
         const size_t blanks = first ? 2 : 4;
         Note(item.tone);
         const size_t most = screen_.options().width / 2;
-        const size_t width = screen_.options().has_edge ? std::min(label_width, most) : label_width;
+        const size_t width =
+            std::min(label_width, screen_.options().has_edge ? most : kMostFilledColumns);
         screen_.Labelled(InkOf(item.tone), std::string(blanks, ' ') + Filled(label, width) + " ",
                          text, blanks + width + 2);
         break;
@@ -251,7 +252,8 @@ class TerminalRenderer {
     }
     constexpr size_t kFigures = 10;
     constexpr size_t kGaps = 6;
-    const size_t most = options.has_edge ? options.width / 2 : name_width;
+    const size_t most =
+        options.has_edge ? options.width / 2 : std::min(name_width, kMostFilledColumns);
     const bool in_one_line = name_width <= most;
     const size_t taken = (in_one_line ? name_width : most) + kFigures + kGaps;
     const size_t room = options.width > taken ? options.width - taken : 1;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -168,6 +169,8 @@ class TableWriter {
     out_ += paints ? std::string(color) + text + std::string(kReset) : text;
   }
 
+  bool HasEdge() const { return options_.width != SIZE_MAX; }
+
   size_t RowCount() const { return std::min(table_.row_count(), options_.rows); }
 
   void Measure() {
@@ -184,6 +187,12 @@ class TableWriter {
     }
     for (const size_t column : options_.amounts) {
       right_[column] = true;
+    }
+    if (!HasEdge()) {
+      for (size_t& width : widths_) {
+        width = std::min(width, kMostFilledColumns);
+      }
+      return;
     }
     Shrink(widths_, options_.width, options_.wrap ? options_.narrowest : kNarrowestColumn);
   }
@@ -223,7 +232,10 @@ class TableWriter {
     const size_t start = out_.size();
     for (size_t column = 0; column < widths_.size(); ++column) {
       const bool last = column + 1 == widths_.size();
-      AppendFitted(text_of(column), widths_[column], !last, right_[column], options_.ascii, out_);
+      const std::string text = text_of(column);
+      // Without an edge nothing is cut.
+      const size_t width = HasEdge() ? widths_[column] : std::max(widths_[column], ColumnsOf(text));
+      AppendFitted(text, width, !last, right_[column], options_.ascii, out_);
       out_.append(last ? 0 : kGap, ' ');
     }
     while (out_.size() > start && out_.back() == ' ') {

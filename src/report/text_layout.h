@@ -19,6 +19,10 @@ Glyph NextGlyph(std::string_view text);
 
 size_t ColumnsOf(std::string_view text);
 
+// Where lines have no edge, nothing is filled up to more columns than this to stand below something
+// longer: one very long name would make every line as long.
+inline constexpr size_t kMostFilledColumns = 1024;
+
 // Lines of at most `first` columns, then `others`: broken at blanks, words that fit nowhere behind
 // a dot, slash, underscore, hyphen or comma, or in their midst. At least one line. Both widths are
 // taken as 8 where they are less.

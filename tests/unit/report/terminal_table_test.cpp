@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,20 @@ TEST(TerminalTable, ColoursTheHeaderAndFilledRows) {
             "\x1b[1mname    value\x1b[0m\n"
             "\x1b[31mlinear     12\x1b[0m\n"
             "\u4f60\u597d      0.5\n");
+}
+
+TEST(TerminalTable, FillsNoRowUpToOneThatIsVeryLong) {
+  Table table("t", {"a", "b"});
+  const std::string name(100'000, 'x');
+  const std::vector<Cell> row = {Cell::Text(name), Cell::Text("1")};
+  const std::vector<Cell> other = {Cell::Text("y"), Cell::Text("1")};
+  table.AddRow(row);
+  for (int i = 0; i < 100; ++i) {
+    table.AddRow(other);
+  }
+  const std::string text = TerminalTable(table, {SIZE_MAX, false});
+  EXPECT_NE(text.find(name + "  1\ny" + std::string(1023, ' ') + "  1\n"), std::string::npos);
+  EXPECT_LT(text.size(), 100'000U + 102 * 1030);
 }
 
 TEST(TerminalTable, CutsTheWidestColumnWithAnEllipsis) {
