@@ -19,7 +19,11 @@ namespace msprobe::report {
 struct ReadLimits {
   uint64_t member_bytes = uint64_t{1} << 30U;  // of one member of a workbook, or of a csv file
   uint64_t total_bytes = uint64_t{10} << 30U;  // of all members of a workbook
-  size_t cells = size_t{1} << 26U;             // of all sheets, gaps included
+  // Of all members, too: as a multiple of the file's size, and in addition. Sheets may all name one
+  // member, and that may be all blanks.
+  static constexpr uint64_t kTimesFileSize = 64;
+  uint64_t free_bytes = uint64_t{512} << 20U;
+  size_t cells = size_t{1} << 26U;  // of all sheets, gaps included
   // Empty cells beyond the end of rows and between cells, in addition to kGapsPerCell for each cell
   // that the file holds: results have a few in a row.
   static constexpr size_t kGapsPerCell = 32;

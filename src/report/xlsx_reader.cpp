@@ -92,8 +92,11 @@ class WorkbookHandler final : public internal::XmlHandler {
 
 class WorkbookReader {
  public:
-  WorkbookReader(const io::ZipArchive& archive, const ReadLimits& limits)
-      : archive_(archive), limits_(limits) {}
+  WorkbookReader(const io::ZipArchive& archive, uint64_t file_bytes, const ReadLimits& limits)
+      : archive_(archive),
+        limits_(limits),
+        total_bytes_(std::min(limits.total_bytes,
+                              limits.free_bytes + ReadLimits::kTimesFileSize * file_bytes)) {}
 
   Result<std::vector<Table>> Read() {
     MSP_ASSIGN_OR_RETURN(const std::string workbook_path, FindWorkbook());
@@ -132,9 +135,10 @@ class WorkbookReader {
     if (entry == nullptr) {
       return BadFormatError(fmt::format("the archive has no member {}", path));
     }
-    if (entry->size_bytes > limits_.total_bytes - read_bytes_) {
+    if (entry->size_bytes > total_bytes_ - read_bytes_) {
       return UnsupportedError(
-          fmt::format("its members have more than {} bytes together", limits_.total_bytes));
+                 fmt::format("its members have more than {} bytes together", total_bytes_))
+          .WithHint("workbooks of results are some ten times as large as their files");
     }
     MSP_ASSIGN_OR_RETURN(io::ZipBytes content, archive_.Read(*entry, limits_.member_bytes, true));
     read_bytes_ += content.bytes.size();
@@ -180,6 +184,7 @@ class WorkbookReader {
 
   const io::ZipArchive& archive_;
   const ReadLimits& limits_;
+  const uint64_t total_bytes_;
   uint64_t read_bytes_ = 0;
 };
 
@@ -188,7 +193,7 @@ class WorkbookReader {
 Result<std::vector<Table>> ReadXlsxBytes(std::span<const std::byte> file,
                                          const ReadLimits& limits) {
   MSP_ASSIGN_OR_RETURN(const io::ZipArchive archive, io::ZipArchive::Open(file));
-  return WorkbookReader(archive, limits).Read();
+  return WorkbookReader(archive, file.size(), limits).Read();
 }
 
 Result<std::vector<Table>> ReadXlsx(const std::filesystem::path& path, const ReadLimits& limits) {

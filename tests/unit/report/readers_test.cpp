@@ -28,14 +28,18 @@ std::vector<std::string> RowTexts(const Table& table, size_t row) {
 // A workbook of one sheet with this XML between <sheetData> and </sheetData>, as a hostile or
 // foreign writer might make it.
 std::string Workbook(std::string_view rows, std::string_view shared_strings = "",
-                     std::string_view sheet_head = "") {
+                     std::string_view sheet_head = "", size_t sheets = 1) {
   const std::filesystem::path path = TestFile("made.xlsx");
   Result<base::AtomicFile> file = base::AtomicFile::Create(path);
   io::ZipWriter zip(*file);
+  std::string names;
+  for (size_t sheet = 1; sheet <= sheets; ++sheet) {
+    names += fmt::format("<x:sheet name='S{0}' sheetId='{0}' r:id='r1'/>", sheet);
+  }
   EXPECT_TRUE(zip.AddStored("xl/workbook.xml",
-                            "<x:workbook xmlns:x='a' xmlns:r='b'><x:sheets><x:sheet name='S1' "
-                            "sheetId='1' r:id='r1'/>"
-                            "</x:sheets></x:workbook>")
+                            fmt::format("<x:workbook xmlns:x='a' xmlns:r='b'><x:sheets>{}"
+                                        "</x:sheets></x:workbook>",
+                                        names))
                   .ok());
   EXPECT_TRUE(
       zip.AddStored(
@@ -153,6 +157,15 @@ TEST(ReadXlsx, RefusesTablesThatUnfoldToManyCells) {
   limits = {};
   limits.total_bytes = 300;
   EXPECT_THAT(ErrorOf(Workbook("<row/>"), limits), HasSubstr("more than 300 bytes"));
+}
+
+TEST(ReadXlsx, RefusesSheetsThatAreOneMemberVeryOften) {
+  const std::string rows = "<row><c><v>1</v></c></row>" + std::string(100'000, ' ');
+  ReadLimits limits;
+  limits.free_bytes = 0;
+  EXPECT_EQ(Read(Workbook(rows, "", "", 60), limits)->size(), 60U);
+  EXPECT_THAT(ErrorOf(Workbook(rows, "", "", 70), limits), HasSubstr("bytes together"));
+  EXPECT_EQ(ErrorOf(Workbook(rows, "", "", 70)), "no error");
 }
 
 TEST(ReadXlsx, RefusesDeepAndBrokenXml) {
