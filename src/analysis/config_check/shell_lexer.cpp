@@ -186,8 +186,11 @@ Status Lexer::Operator() {
 Status Lexer::Redirection() {
   // The number in front of it belongs to it.
   if (!command_.words.empty() && at_ > 0 && base::IsDigit(text_[at_ - 1])) {
+    // Not looked at where it is too long for one: many redirections may stand behind one word.
+    constexpr size_t kMostDigits = 20;
     const std::string_view number = command_.words.back().Plain();
-    if (!number.empty() && std::all_of(number.begin(), number.end(), base::IsDigit)) {
+    if (!number.empty() && number.size() <= kMostDigits &&
+        std::all_of(number.begin(), number.end(), base::IsDigit)) {
       command_.words.pop_back();
     }
   }

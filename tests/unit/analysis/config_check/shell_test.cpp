@@ -73,6 +73,15 @@ TEST(ShellLexer, DropsRedirectionsAndHereDocuments) {
   EXPECT_EQ(Commands("a > >(tee x) 12"), "a|12");
 }
 
+TEST(ShellLexer, LooksAtALongWordOnceInFrontOfManyRedirections) {
+  const std::string word = std::string(500'000, '1') + "a1";
+  std::string text = "c " + word;
+  for (int i = 0; i < 200'000; ++i) {
+    text += ">1";
+  }
+  EXPECT_EQ(Commands(text), "c|" + word);
+}
+
 TEST(ShellLexer, LooksThroughCompoundCommands) {
   EXPECT_EQ(Commands("if [ -z $x ]; then a; else b; fi"), "[|-z|$x|]; a; b; fi");
   EXPECT_EQ(Commands("for i in 1 2; do a $i; done"), "for|i|in|1|2; a|$i; done");
