@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace msprobe::analysis::response_anomaly {
 namespace {
 
 // Lags of the autocorrelation that count as a period; up to a third of a window, so that twice and
 // three times the lag lie inside.
 constexpr size_t kShortestPeriod = 3;
+// Pairs of tokens that are compared for each token of a response, because windows overlap: those of
+// 1,024 tokens may begin at every token, those of 65,536 at every 4,096th.
+constexpr size_t kMostPairsPerToken = size_t{1} << 20U;
 constexpr double kLeastDeviation = 1e-12;
 // The autocorrelation of a response that repeats itself goes up and down; that of a drift does not.
 constexpr double kLeastRoughness = 0.9;
@@ -37,6 +42,25 @@ std::string_view IllnessName(Illness illness) {
   constexpr std::array<std::string_view, kIllnessCount> kNames = {
       "none", "rare_characters", "garbled", "repetition", "not_finite"};
   return kNames[static_cast<size_t>(illness)];
+}
+
+Status Judge::CheckWork(size_t tokens) const {
+  // Sorting n-grams compares each with some others.
+  constexpr size_t kComparisons = 16;
+  const size_t stride = Unsigned(limits_.stride);
+  if (tokens < stride) {
+    return {};  // no window is searched for repetition
+  }
+  const size_t window = std::min(Unsigned(limits_.window_size), tokens);
+  const size_t pairs =
+      window * std::max(window, std::min(Unsigned(limits_.n), window) * kComparisons) / stride;
+  if (pairs > kMostPairsPerToken) {
+    return UnsupportedError(fmt::format(
+        "{} tokens in windows of {} that begin {} apart: {} comparisons for each token, more than "
+        "{}; choose a larger stride or a smaller window_size",
+        tokens, limits_.window_size, stride, pairs, kMostPairsPerToken));
+  }
+  return {};
 }
 
 // What is left of a mixture of scripts: more categories than text in one language has.
@@ -177,13 +201,17 @@ bool Judge::IsPeriodic(size_t begin, size_t end) {
   }
   const size_t points = 2 * PowerOfTwoFrom(Unsigned(limits_.window_size));
   const double highest = alternating * alternating / static_cast<double>(points);
-  correlation_.resize(points / 2);
-  for (size_t lag = 0; lag < correlation_.size(); ++lag) {
-    double sum = 0;
-    for (size_t i = lag; i < length; ++i) {
-      sum += centred_[i] * centred_[i - lag];
+  correlation_.assign(points / 2, 0);
+  // Sums of all lags side by side: each has its terms in the order of the window, and none waits
+  // for the one before it.
+  for (size_t i = 0; i < length; ++i) {
+    const size_t lags = std::min(i + 1, correlation_.size());
+    for (size_t lag = 0; lag < lags; ++lag) {
+      correlation_[lag] += centred_[i] * centred_[i - lag];
     }
-    correlation_[lag] = sum - (lag % 2 == 0 ? highest : -highest);
+  }
+  for (size_t lag = 0; lag < correlation_.size(); ++lag) {
+    correlation_[lag] -= lag % 2 == 0 ? highest : -highest;
   }
   const double whole = correlation_[0];
   if (!(whole > 0)) {

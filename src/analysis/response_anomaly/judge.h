@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "msprobe/status.h"
+
 #include "src/analysis/response_anomaly/model_table.h"
 #include "src/analysis/response_anomaly/options.h"
 #include "src/analysis/response_anomaly/request.h"
@@ -51,6 +53,8 @@ class Judge {
  public:
   Judge(const Limits& limits, const ModelTable& models) : limits_(limits), models_(models) {}
 
+  // Fails where windows overlap so much that judging a response of so many tokens has no end.
+  Status CheckWork(size_t tokens) const;
   // Sorts the candidates of `request`. A request by itself: no other one changes its answer.
   Judgement Examine(Request& request);
 

@@ -129,6 +129,9 @@ Result<Findings> Run(const Options& options, const OnRow& on_row) {
                                                    base::FormatBytes(LineReader::kLongestLine)))
                       : ParseRequest(line, request);
     if (read.ok()) {
+      read = judge.CheckWork(request.tokens.size());
+    }
+    if (read.ok()) {
       row.name = request.name;
       row.model = request.model;
       row.judgement = judge.Examine(request);

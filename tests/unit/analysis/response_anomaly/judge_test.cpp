@@ -52,6 +52,25 @@ TEST(ResponseJudge, FindsNothingInVariedTextOfAnyLength) {
   }
 }
 
+TEST(ResponseJudge, RefusesWindowsThatOverlapWithoutEnd) {
+  static const ModelTable no_models;
+  Limits limits;
+  const auto check = [&](size_t tokens) { return Judge(limits, no_models).CheckWork(tokens).ok(); };
+  EXPECT_TRUE(check(1'000'000'000));
+  limits.window_size = 65536;
+  EXPECT_TRUE(check(8000));  // all of a response in windows that begin 64 apart
+  EXPECT_FALSE(check(60'000));
+  limits.stride = 4096;
+  EXPECT_TRUE(check(60'000));
+  limits.n = 65536;
+  EXPECT_FALSE(check(60'000));
+  EXPECT_TRUE(check(4095));
+  limits.n = 3;
+  limits.window_size = 1024;
+  limits.stride = 1;
+  EXPECT_TRUE(check(1'000'000));
+}
+
 TEST(ResponseJudge, TellsNanFromInfinitiesAndNamesTheFirstToken) {
   for (const auto& [value, nans, positive, negative] :
        {std::tuple{kNan, 1, 0, 0}, std::tuple{kInf, 0, 1, 0}, std::tuple{-kInf, 0, 0, 1}}) {
