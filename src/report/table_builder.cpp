@@ -9,6 +9,15 @@
 #include "src/report/sheet_xml.h"
 
 namespace msprobe::report::internal {
+namespace {
+
+// JSON repeats the names of columns in every row: so long may they be on average, and beyond that
+// come to so much in all rows.
+constexpr size_t kNameBytesPerCell = 64;
+constexpr size_t kMostNameBytes = size_t{64} << 20U;
+
+}  // namespace
+
 void TableBuilder::Add(size_t column, const Cell& cell) {
   cells_.push_back({cell, static_cast<uint32_t>(column)});
   width_ = std::max(width_, column + 1);
@@ -31,6 +40,16 @@ Result<Table> TableBuilder::Finish(std::string name) {
     return UnsupportedError(fmt::format("{} rows of {} columns with only {} cells in them",
                                         row_ends_.size(), width_, cells_.size()))
         .WithHint("a row is much longer than the others: correct it, or leave it out");
+  }
+  size_t name_bytes = 0;
+  for (size_t at = 0; at < row_ends_[0]; ++at) {
+    name_bytes += cells_[at].cell.text().size();
+  }
+  const size_t usual = kNameBytesPerCell * width_;
+  if (name_bytes > usual && row_ends_.size() > kMostNameBytes / (name_bytes - usual)) {
+    return UnsupportedError(fmt::format("{} rows below names of columns that have {} bytes",
+                                        row_ends_.size(), name_bytes))
+        .WithHint("results repeat the names in every row: shorten them");
   }
   left_.cells -= all;
   left_.gaps -= gaps;

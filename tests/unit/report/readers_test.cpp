@@ -233,6 +233,16 @@ TEST(ReadCsv, RefusesATableThatIsNearlyAllGaps) {
   EXPECT_EQ(ReadCsvText(full, "t")->row_count(), 999U);
 }
 
+TEST(ReadCsv, RefusesLongNamesAboveVeryManyRows) {
+  std::string rows = "\n";
+  for (int i = 0; i < 2000; ++i) {
+    rows += "1,2\n";
+  }
+  EXPECT_THAT(ReadCsvText(std::string(100'000, 'a') + ",b" + rows, "t").status().message(),
+              HasSubstr("rows below names of columns that have 100001 bytes"));
+  EXPECT_EQ(ReadCsvText(std::string(1000, 'a') + ",b" + rows, "t")->row_count(), 2000U);
+}
+
 TEST(ReadCsv, NamesTheRowOfAnError) {
   EXPECT_THAT(ReadCsvText("a\n\"x", "t").status().message(),
               HasSubstr("row 2: unterminated quoted cell"));
