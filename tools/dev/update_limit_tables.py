@@ -97,9 +97,12 @@ LIMITS = [
     ("workbooks (.xlsx) and .csv results", [
         ("member of a workbook, or .csv file", "src/report/readers.h", "member_bytes", "B"),
         ("all members of a workbook", "src/report/readers.h", "total_bytes", "B"),
+        ("the same, as a multiple of the file's size", "src/report/readers.h", "kTimesFileSize", "x"),
+        ("in addition to that", "src/report/readers.h", "free_bytes", "B"),
         ("cells", "src/report/readers.h", "cells", ""),
         ("empty cells that no row spells out, for each that is there", "src/report/readers.h", "kGapsPerCell", ""),
         ("the same in addition", "src/report/readers.h", "gaps", ""),
+        ("names of columns, in all rows together, beyond 64 bytes each", "src/report/table_builder.cpp", "kMostNameBytes", "B"),
         ("sheets", "src/report/xlsx_reader.cpp", "kMaxSheets", ""),
         ("nesting of XML", "src/report/xml_events.cpp", "kMaxDepth", "")]),
     ("profiles", [
@@ -130,6 +133,8 @@ LIMITS = [
         ("nesting of outputs", "src/analysis/accuracy/online/judge_call.cpp", "kMostReceivedDepth", ""),
         ("connections", "src/online/receiver.h", "kMostConnections", ""),
         ("trainings", "src/online/inbox.cpp", "kMostSessions", "")]),
+    ("responses of a model", [
+        ("pairs of tokens that are compared, for each token", "src/analysis/response_anomaly/judge.cpp", "kMostPairsPerToken", "")]),
     ("packs of config_check", [
         ("size", "src/analysis/config_check/pack.cpp", "kMaxPackBytes", "B"),
         ("member", "src/analysis/config_check/pack.cpp", "kMaxMemberBytes", "B"),
