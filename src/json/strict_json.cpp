@@ -65,9 +65,10 @@ class StrictWalk {
     size_t length = 0;
     if (rest.starts_with("//")) {
       length = std::min(rest.find('\n'), rest.size());
-    } else if (rest.starts_with("/*")) {
+    } else if (rest.starts_with("/*") && !no_comment_ends_) {
       const size_t end = rest.find("*/", 2);
       length = end == kNowhere ? 0 : end + 2;
+      no_comment_ends_ = end == kNowhere;
     }
     const auto begin = strict_.begin() + static_cast<std::ptrdiff_t>(at_);
     std::replace_if(
@@ -127,6 +128,7 @@ class StrictWalk {
   const std::string_view text_;
   const TreeUse use_;
   std::string strict_;
+  bool no_comment_ends_ = false;  // from here on: a search for the end is not made again
   size_t at_ = 0;
   size_t comma_ = kNowhere;  // where one stands, if nothing but blanks and comments followed yet
   char last_ = ',';          // the last byte outside of texts that was neither blank nor comment

@@ -21,6 +21,16 @@ TEST(StrictJson, LeavesStrictJsonAsItIs) {
   }
 }
 
+TEST(StrictJson, LooksOnceForTheEndOfCommentsThatHaveNone) {
+  std::string text = "/* a */ ";
+  for (int i = 0; i < 1'000'000; ++i) {
+    text += "/* ";
+  }
+  std::string strict = text;
+  strict.replace(0, 7, 7, ' ');
+  EXPECT_EQ(Strict(text), strict);
+}
+
 TEST(StrictJson, BlanksCommentsAndKeepsTheirLines) {
   EXPECT_EQ(Strict("[1, // two\n2]"), "[1,       \n2]");
   EXPECT_EQ(Strict("[/* a\r\nb */1]"), "[     \n    1]");
