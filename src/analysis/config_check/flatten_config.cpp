@@ -19,10 +19,11 @@ class Flattener {
  public:
   Flattener(bool compat, size_t bytes) : compat_(compat), names_(bytes) {}
 
-  Status Walk(const std::string& name, const ConfigValue& value, bool top) {
+  // Takes what is kept out of `value`: a list may be large.
+  Status Walk(const std::string& name, ConfigValue& value, bool top) {
     MSP_RETURN_IF_ERROR(names_.Take(name));
     if (value.kind == ConfigKind::kObject && (compat_ || top || !value.members.empty())) {
-      for (const auto& [key, member] : value.members) {
+      for (auto& [key, member] : value.members) {
         if (compat_ && !top && member.key_kind != ConfigKind::kText) {
           return BadFormatError(
               fmt::format("line {}: the key {} is not a string", member.line, key));
@@ -33,13 +34,13 @@ class Flattener {
       return {};
     }
     if (compat_ && value.kind == ConfigKind::kList) {
-      for (const ConfigValue& item : value.items) {
+      for (ConfigValue& item : value.items) {
         MSP_RETURN_IF_ERROR(Walk(name, item, false));
       }
       return {};
     }
     if (!compat_ || IsKept(value)) {
-      parameters_.Set(name, value);
+      parameters_.Set(name, std::move(value));
     }
     return {};
   }
@@ -75,7 +76,7 @@ class Flattener {
 
 }  // namespace
 
-Result<Parameters> FlattenConfig(const ConfigValue& root, size_t bytes, bool compat) {
+Result<Parameters> FlattenConfig(ConfigValue root, size_t bytes, bool compat) {
   Flattener flattener(compat, bytes);
   if (root.kind != ConfigKind::kNull) {
     MSP_RETURN_IF_ERROR(flattener.Walk({}, root, true));

@@ -147,11 +147,11 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
     return UnsupportedError(fmt::format("{}: neither a launch script nor a config", name))
         .WithHint("name files .sh, .yaml, .yml or .json; scripts may begin with #!/bin/bash");
   }
-  MSP_ASSIGN_OR_RETURN(const json::Config config,
-                       kind == FileKind::kYaml ? json::ParseYamlData(text, std::string(name))
-                                               : json::ParseJsonData(text, std::string(name)));
-  MSP_ASSIGN_OR_RETURN(Parameters parameters, FlattenConfig(config.root, text.size(), compat_),
-                       name);
+  MSP_ASSIGN_OR_RETURN(json::Config config, kind == FileKind::kYaml
+                                                ? json::ParseYamlData(text, std::string(name))
+                                                : json::ParseJsonData(text, std::string(name)));
+  MSP_ASSIGN_OR_RETURN(Parameters parameters,
+                       FlattenConfig(std::move(config.root), text.size(), compat_), name);
   if (!compat_ || kind != FileKind::kYaml) {
     return parameters;
   }
@@ -161,32 +161,34 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
   return yaml_so_far_;
 }
 
-void HyperparameterReader::Merge(const Parameters& parameters) {
-  for (const auto& member : parameters.object().members) {
+void HyperparameterReader::Merge(Parameters parameters) {
+  ConfigValue object = parameters.Take();
+  for (auto& member : object.members) {
     // Not as bindings: clang 14 does not let a lambda see those.
     const std::string& name = member.first;
-    const ConfigValue& value = member.second;
+    ConfigValue& value = member.second;
     const ConfigValue* known = merged_.Find(name);
     if (known == nullptr) {
-      merged_.Set(name, value);
+      merged_.Set(name, std::move(value));
     } else if (!compat_ && IsDuplicate(*known)) {
       ConfigValue both = *known;
       std::vector<ConfigValue>& values = both.members[1].second.items;
       if (std::none_of(values.begin(), values.end(),
                        [&](const ConfigValue& old) { return EqualValues(old, value); })) {
-        values.push_back(value);
+        values.push_back(std::move(value));
         merged_.Set(name, std::move(both));
       }
     } else if (!EqualValues(*known, value)) {
-      merged_.Set(name, Duplicate(*known, value));
+      merged_.Set(name, Duplicate(*known, std::move(value)));
     }
   }
 }
 
 Result<size_t> HyperparameterReader::AddText(std::string_view name, std::string_view text) {
-  MSP_ASSIGN_OR_RETURN(const Parameters parameters, Parse(name, text));
-  Merge(parameters);
-  return parameters.size();
+  MSP_ASSIGN_OR_RETURN(Parameters parameters, Parse(name, text));
+  const size_t count = parameters.size();
+  Merge(std::move(parameters));
+  return count;
 }
 
 Result<size_t> HyperparameterReader::Add(const std::filesystem::path& path) {

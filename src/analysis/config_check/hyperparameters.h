@@ -16,7 +16,7 @@ namespace msprobe::analysis::config_check::internal {
 // Names of nested keys are joined by dots. As the Python tool does it (`compat`): floats, nulls,
 // dates and empty lists are left out, the last element stands for a list, and keys that are no
 // text are refused below the top.
-Result<Parameters> FlattenConfig(const json::ConfigValue& root, size_t bytes, bool compat);
+Result<Parameters> FlattenConfig(json::ConfigValue root, size_t bytes, bool compat);
 
 // Reads one file after the other, and merges what they say.
 class HyperparameterReader {
@@ -38,7 +38,7 @@ class HyperparameterReader {
 
  private:
   Result<Parameters> Parse(std::string_view name, std::string_view text);
-  void Merge(const Parameters& parameters);
+  void Merge(Parameters parameters);
 
   const bool compat_;
   Parameters merged_;
