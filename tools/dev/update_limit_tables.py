@@ -144,6 +144,8 @@ LIMITS = [
     ("configs, packs and logs of config_check", [
         ("names of nested values, in addition to the size of the file", "src/analysis/config_check/name_budget.h", "kMostNameBytes",
          "B"),
+        ("blanks in front of nested values, in addition to the size of the file", "src/analysis/config_check/hyperparameters.cpp",
+         "kMostBlanks", "B"),
         ("lines read for a printed configuration, in addition to the size of the log",
          "src/analysis/config_check/printed_config.cpp", "kMostReadBytes", "B")]),
     ("launch scripts", [

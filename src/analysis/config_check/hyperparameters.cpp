@@ -25,6 +25,10 @@ constexpr uint64_t kScriptLimitBytes = uint64_t{1} << 20U;
 constexpr uint64_t kConfigLimitBytes = uint64_t{64} << 20U;
 constexpr std::array<std::string_view, 5> kScriptSuffixes = {".sh", ".bash", ".slurm", ".sbatch",
                                                              ".zsh"};
+constexpr int kIndent = 4;
+// Blanks that a file's values are written with, in addition to its size: a hundred levels make four
+// hundred of them for each value.
+constexpr uint64_t kMostBlanks = uint64_t{64} << 20U;
 constexpr size_t kMostWarnings = 20;  // of one script: a line each may be wrong in the same way
 constexpr std::string_view kDescription = "duplicate_value";
 
@@ -69,6 +73,18 @@ bool IsDuplicate(const ConfigValue& value) {
   return value.kind == ConfigKind::kObject && value.members.size() == 2 && description != nullptr &&
          description->kind == ConfigKind::kText && description->text == kDescription &&
          value.Find("values") != nullptr;
+}
+
+// What a value at this level is indented by when it is written, with all in it.
+uint64_t BlanksOf(const ConfigValue& value, uint64_t level) {
+  uint64_t blanks = uint64_t{kIndent} * level;
+  for (const ConfigValue& item : value.items) {
+    blanks += BlanksOf(item, level + 1);
+  }
+  for (const auto& member : value.members) {
+    blanks += BlanksOf(member.second, level + 1);
+  }
+  return blanks;
 }
 
 ConfigValue Duplicate(ConfigValue first, ConfigValue second) {
@@ -152,6 +168,17 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
                                                 : json::ParseJsonData(text, std::string(name)));
   MSP_ASSIGN_OR_RETURN(Parameters parameters,
                        FlattenConfig(std::move(config.root), text.size(), compat_), name);
+  uint64_t blanks = 0;
+  for (const auto& member : parameters.object().members) {
+    blanks += BlanksOf(member.second, 1);
+  }
+  if (blanks > kMostBlanks + text.size()) {
+    return UnsupportedError(
+               fmt::format("{}: its lists are nested so deeply that {} bytes of blanks would stand "
+                           "in front of the values",
+                           name, blanks))
+        .WithHint("leave the file out");
+  }
   if (!compat_ || kind != FileKind::kYaml) {
     return parameters;
   }
@@ -207,7 +234,7 @@ std::string WriteMasked(ConfigValue object) {
     MaskParameter(name, value);
   }
   std::string text;
-  json::Writer writer(text, 4);
+  json::Writer writer(text, kIndent);
   WriteParameter(object, writer);
   return text;
 }

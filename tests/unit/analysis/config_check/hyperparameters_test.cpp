@@ -134,6 +134,18 @@ TEST(Hyperparameters, OfLongPathsAreRefused) {
   EXPECT_EQ(ErrorOf("a.json", "{" + leaves + "}"), "no error");
 }
 
+TEST(Hyperparameters, OfDeeplyNestedListsAreRefused) {
+  const auto nested = [](size_t levels) {
+    std::string values = "1";
+    for (int i = 0; i < 200'000; ++i) {
+      values += ",1";
+    }
+    return "{\"a\":" + std::string(levels, '[') + values + std::string(levels, ']') + "}";
+  };
+  EXPECT_EQ(ErrorOf("a.json", nested(3)), "no error");
+  EXPECT_THAT(ErrorOf("a.json", nested(95)), HasSubstr("bytes of blanks"));
+}
+
 TEST(Hyperparameters, OfAScriptThatIsWrongInEveryLineAreToldShortly) {
   std::string script;
   for (int i = 0; i < 1000; ++i) {
