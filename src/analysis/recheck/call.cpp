@@ -23,6 +23,22 @@ using dump::NodeKind;
 // Integers beyond this are not all numbers of double.
 constexpr double kLargestExact = 0x1p53;
 
+// The shape of an empty tensor is backed by no bytes, and what is computed of it may have no dim of
+// size 0 any more: elements that its other dims may stand for. 256 experts of 16,384 are half.
+constexpr int64_t kMostBesideEmpty = int64_t{1} << 23U;
+
+bool IsPlausibleIfEmpty(const Shape& shape) {
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (size < 0 || (is_empty && size > 0 && count > kMostBesideEmpty / size)) {
+      return false;
+    }
+    count *= is_empty && size > 0 ? size : 1;
+  }
+  return true;
+}
+
 constexpr const char* kNoOtherRanks = "the dumps of the other ranks are needed";
 
 Result<Value> LoadTensor(const std::filesystem::path& path) {
@@ -103,6 +119,11 @@ CapturedTensor Call::Read(const EntryTree& tree, uint32_t index, std::string nam
   }
   tensor.dtype = *dtype;
   const Shape shape = ShapeOf(tree, index);
+  if (!IsPlausibleIfEmpty(shape)) {
+    tensor.problem = fmt::format("{} of shape {} is out of proportion to what was captured",
+                                 tensor.name, ShapeText(shape));
+    return tensor;
+  }
   const std::string_view file = dump::LeafText(tree, index, "data_name");
   if (file.empty() || file == "-1") {
     if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
