@@ -73,10 +73,38 @@ DType StorageOf(const std::vector<CapturedTensor>& tensors) {
   return found == tensors.end() ? tensors.front().dtype : found->dtype;
 }
 
-TensorSource TensorsOf(std::filesystem::path folder) {
-  return [folder = std::move(folder)](std::string_view data_name) -> Result<Value> {
+Status TensorLoads::Ask(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = counts_.find(name);
+  if (known != counts_.end() && known->second >= most_) {
+    return UnsupportedError(
+        fmt::format("{} was read {} times: calls of a dump have tensor files of "
+                    "their own",
+                    base::Printable(name), most_));
+  }
+  return {};
+}
+
+void TensorLoads::Count(std::string_view name, uint64_t elements) {
+  if (elements <= kFewElements) {
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto known = counts_.find(name);
+  if (known == counts_.end()) {
+    known = counts_.emplace(std::string(name), 0).first;
+  }
+  ++known->second;
+}
+
+TensorSource TensorsOf(std::filesystem::path folder, std::shared_ptr<TensorLoads> loads) {
+  return [folder = std::move(folder),
+          loads = std::move(loads)](std::string_view data_name) -> Result<Value> {
     MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
-    return LoadTensor(folder / data_name);
+    MSP_RETURN_IF_ERROR(loads->Ask(data_name));
+    MSP_ASSIGN_OR_RETURN(Value value, LoadTensor(folder / data_name));
+    loads->Count(data_name, value->size());
+    return value;
   };
 }
 
@@ -427,8 +455,8 @@ std::vector<CapturedTensor> Call::Sent() {
     return tensors;
   }
   for (const SentTensor& one : *sent) {
-    const Call sender(one.tree, one.tensors);
-    tensors.push_back(sender.Read(one.tree, one.node, "what was sent"));
+    const Call sender(*one.tree, one.tensors);
+    tensors.push_back(sender.Read(*one.tree, one.node, "what was sent"));
     loaded_ += *sender.loaded();
     if (unreadable_.empty()) {
       unreadable_ = sender.unreadable();

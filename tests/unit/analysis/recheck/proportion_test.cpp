@@ -86,5 +86,24 @@ TEST(Proportion, LetsEmptyTensorsOfRealSizesBe) {
   EXPECT_EQ(ranks.Check().calls[0].verdict(), Verdict::kWithin);
 }
 
+// The file of one tensor, which each of many calls names.
+TEST(Proportion, OfAFileThatManyCallsName) {
+  for (const size_t elements : {size_t{1000}, size_t{2000}}) {
+    Ranks ranks(1);
+    const std::string tensor = ranks.Leaf(0, "x.npy", std::vector<float>(elements, 1));
+    for (int i = 0; i < 600; ++i) {
+      ranks.Add(0, fmt::format("Torch.relu.{}.forward", i), tensor, "", tensor);
+    }
+    const Answer answer = ranks.Check();
+    const bool is_small = elements == 1000;
+    EXPECT_GE(answer.within, is_small ? 600U : 300U);
+    EXPECT_EQ(answer.not_checkable == 0, is_small);
+    EXPECT_EQ(answer.unreadable, 0U);
+    if (!is_small) {
+      EXPECT_THAT(answer.calls.back().checked().reason, HasSubstr("x.npy was read 1032 times"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::recheck
