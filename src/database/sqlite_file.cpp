@@ -342,9 +342,10 @@ Result<int64_t> SqliteFile::Count(std::string_view table,
   MSP_ASSIGN_OR_RETURN(const std::string where, Where(table, conditions));
   int64_t count = 0;
   // A bare count(*) walks the whole table in one step, however long that takes.
-  MSP_RETURN_IF_ERROR(Visit("SELECT 1 FROM " + Quoted(found->name) + where, table, conditions,
-                            [&count](const SqliteRow& /*row*/) {
-                              ++count;
+  const std::string what = where.empty() ? "1" : "count(*)";
+  MSP_RETURN_IF_ERROR(Visit(fmt::format("SELECT {} FROM {}{}", what, Quoted(found->name), where),
+                            table, conditions, [&](const SqliteRow& row) {
+                              count = where.empty() ? count + 1 : row.Integer(0);
                               return Status();
                             }));
   return count;
