@@ -77,7 +77,7 @@ struct TraceEvent {
 struct TraceOutcome {
   TraceRoot root = TraceRoot::kList;
   uint64_t events = 0;
-  bool truncated = false;  // the trace broke off; all complete events before were delivered
+  bool truncated = false;        // the trace broke off; all complete events before were delivered
   bool unpacks_too_far = false;  // that is since it is packed more than any trace
 };
 
