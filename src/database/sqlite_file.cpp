@@ -14,6 +14,18 @@ namespace {
 constexpr int kLongestValueBytes = 16 << 20;
 constexpr size_t kMostTables = 4096;
 
+// A row takes two bytes of its page's list of rows, and at least its size, number and header. Pages
+// that are children of several others give the same rows again and again.
+constexpr uint64_t kLeastRowBytes = 4;
+// Texts of several rows may share the pages that they continue on: of one query over a table.
+constexpr uint64_t kTextTimesFileSize = 8;
+constexpr uint64_t kFreeTextBytes = uint64_t{64} << 20U;
+// A row takes a step for each of its columns, each of which takes a byte, and some ten for itself;
+// sorted rows take these twice.
+constexpr uint64_t kStepsPerByte = 64;
+constexpr uint64_t kFreeSteps = 1'000'000;
+constexpr int kStepsPerLook = 10'000;
+
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
@@ -39,6 +51,38 @@ std::string Quoted(std::string_view name) {
 }
 
 }  // namespace
+
+// Steps of SQLite's machine that a query, or the queries of a scope, may still take.
+struct ReadingSteps {
+  ReadingSteps(sqlite3* of, uint64_t size_bytes, ReadingSteps*& innermost)
+      : database(of),
+        outer(innermost),
+        current(&innermost),
+        looks_left((kStepsPerByte * size_bytes + kFreeSteps) / kStepsPerLook) {
+    innermost = this;
+    Install(this);
+  }
+  ~ReadingSteps() {
+    *current = outer;
+    Install(outer);
+  }
+  ReadingSteps(const ReadingSteps&) = delete;
+  ReadingSteps& operator=(const ReadingSteps&) = delete;
+
+  void Install(ReadingSteps* steps) const {
+    sqlite3_progress_handler(database, steps == nullptr ? 0 : kStepsPerLook,
+                             steps == nullptr ? nullptr : &ReadingSteps::Look, steps);
+  }
+  static int Look(void* steps) {
+    uint64_t& left = static_cast<ReadingSteps*>(steps)->looks_left;
+    return left == 0 ? 1 : (--left, 0);
+  }
+
+  sqlite3* database;
+  ReadingSteps* outer;
+  ReadingSteps** current;
+  uint64_t looks_left;
+};
 
 bool SqliteRow::IsNull(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
@@ -73,6 +117,11 @@ Result<SqliteFile> SqliteFile::Open(const std::filesystem::path& path) {
   if (code != SQLITE_OK) {
     return file.Failure("cannot be opened");
   }
+  std::error_code refused;
+  file.size_bytes_ = std::filesystem::file_size(path, refused);
+  if (refused) {
+    return IoError(fmt::format("{} cannot be opened: {}", file.path_, refused.message()));
+  }
   sqlite3_limit(file.database_, SQLITE_LIMIT_LENGTH, kLongestValueBytes);
   sqlite3_limit(file.database_, SQLITE_LIMIT_ATTACHED, 0);
   sqlite3_db_config(file.database_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
@@ -86,11 +135,13 @@ Result<SqliteFile> SqliteFile::Open(const std::filesystem::path& path) {
 
 SqliteFile::SqliteFile(SqliteFile&& other) noexcept
     : path_(std::move(other.path_)),
+      size_bytes_(other.size_bytes_),
       database_(std::exchange(other.database_, nullptr)),
       tables_(std::move(other.tables_)) {}
 
 SqliteFile& SqliteFile::operator=(SqliteFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(size_bytes_, other.size_bytes_);
   std::swap(database_, other.database_);
   std::swap(tables_, other.tables_);
   return *this;
@@ -99,13 +150,22 @@ SqliteFile& SqliteFile::operator=(SqliteFile&& other) noexcept {
 SqliteFile::~SqliteFile() { sqlite3_close(database_); }
 
 Status SqliteFile::Failure(std::string_view what) const {
-  return BadFormatError(
-             fmt::format("{} {}: {}", path_, what,
-                         database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_)))
+  const std::string message = fmt::format(
+      "{} {}: {}", path_, what, database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_));
+  const int code = database_ == nullptr ? SQLITE_NOMEM : sqlite3_errcode(database_);
+  const bool is_system = code == SQLITE_NOMEM || code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+  return (is_system ? IoError(message) : BadFormatError(message))
+      .WithHint("copy it again, or let the program that wrote it write it again");
+}
+
+Status SqliteFile::Damaged(std::string_view table, std::string_view why) const {
+  return BadFormatError(fmt::format("{} is damaged: table {} {} than its {} can hold", path_, table,
+                                    why, base::Plural(size_bytes_, "byte")))
       .WithHint("copy it again, or let the program that wrote it write it again");
 }
 
 Status SqliteFile::LoadTables() {
+  const ReadingSteps steps(database_, size_bytes_, running_);
   sqlite3_stmt* raw = nullptr;
   // Virtual tables have no root page.
   int code = sqlite3_prepare_v2(
@@ -202,6 +262,7 @@ Result<std::string> SqliteFile::Where(std::string_view table,
 Status SqliteFile::Visit(const std::string& query, std::string_view table,
                          std::initializer_list<Condition> conditions,
                          const std::function<Status(const SqliteRow&)>& visit) const {
+  const ReadingSteps steps(database_, size_bytes_, running_);
   sqlite3_stmt* raw = nullptr;
   int code = sqlite3_prepare_v2(database_, query.c_str(), -1, &raw, nullptr);
   const Statement statement(raw);
@@ -218,8 +279,28 @@ Status SqliteFile::Visit(const std::string& query, std::string_view table,
     }
   }
   const SqliteRow row(raw);
+  const int columns = sqlite3_column_count(raw);
+  uint64_t rows_left = size_bytes_ / kLeastRowBytes;
+  uint64_t text_left = kTextTimesFileSize * size_bytes_ + kFreeTextBytes;
   while ((code = sqlite3_step(raw)) == SQLITE_ROW) {
+    if (rows_left-- == 0) {
+      return Damaged(table, "has more rows");
+    }
+    for (int column = 0; column < columns; ++column) {
+      const int type = sqlite3_column_type(raw, column);
+      if (type != SQLITE_TEXT && type != SQLITE_BLOB) {
+        continue;
+      }
+      const auto size = static_cast<uint64_t>(sqlite3_column_bytes(raw, column));
+      if (size > text_left) {
+        return Damaged(table, "has more text");
+      }
+      text_left -= size;
+    }
     MSP_RETURN_IF_ERROR(visit(row));
+  }
+  if (code == SQLITE_INTERRUPT) {
+    return Damaged(table, "takes more steps to read");
   }
   return code == SQLITE_DONE ? Status() : Failure(fmt::format("table {} is truncated", table));
 }
@@ -260,9 +341,11 @@ Result<int64_t> SqliteFile::Count(std::string_view table,
   }
   MSP_ASSIGN_OR_RETURN(const std::string where, Where(table, conditions));
   int64_t count = 0;
-  MSP_RETURN_IF_ERROR(Visit("SELECT count(*) FROM " + Quoted(found->name) + where, table,
-                            conditions, [&count](const SqliteRow& row) {
-                              count = row.Integer(0);
+  // A bare count(*) walks the whole table in one step, however long that takes.
+  const std::string what = where.empty() ? "1" : "count(*)";
+  MSP_RETURN_IF_ERROR(Visit(fmt::format("SELECT {} FROM {}{}", what, Quoted(found->name), where),
+                            table, conditions, [&](const SqliteRow& row) {
+                              count = where.empty() ? count + 1 : row.Integer(0);
                               return Status();
                             }));
   return count;

@@ -1,6 +1,7 @@
 // Reading tables of an untrusted SQLite file. It is opened
 // read-only and never changed, no journal or lock is touched, and nothing its schema defines
-// (views, triggers, generated columns) is run.
+// (views, triggers, generated columns) is run. Pages of a damaged file may refer to each other in
+// many ways, so that its tables never end: reading stops where a file of its size cannot go on.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +45,11 @@ struct Condition {
   std::variant<int64_t, std::string_view> value;
 };
 
+struct ReadingSteps;
+
 class SqliteFile {
  public:
+  // Here and below, kIo: the system refuses; kBadFormat: the file is no database, or damaged.
   static Result<SqliteFile> Open(const std::filesystem::path& path);
   SqliteFile(SqliteFile&&) noexcept;
   SqliteFile& operator=(SqliteFile&&) noexcept;
@@ -70,6 +74,7 @@ class SqliteFile {
   Result<int64_t> Count(std::string_view table, std::initializer_list<Condition> conditions) const;
 
   const std::string& path() const { return path_; }
+  uint64_t size_bytes() const { return size_bytes_; }
 
  private:
   SqliteFile() = default;
@@ -89,9 +94,12 @@ class SqliteFile {
   Result<std::string> Where(std::string_view table,
                             std::initializer_list<Condition> conditions) const;
   Status Failure(std::string_view what) const;
+  Status Damaged(std::string_view table, std::string_view why) const;
 
   std::string path_;
+  uint64_t size_bytes_ = 0;
   sqlite3* database_ = nullptr;
+  mutable ReadingSteps* running_ = nullptr;  // those of the innermost query
   std::vector<Table> tables_;
 };
 

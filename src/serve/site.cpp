@@ -89,12 +89,13 @@ std::string TitleIn(const json::ValueTree& tree) {
   return {};
 }
 
-void DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
+// Whether the line holds as long as the file is the same one: the system may refuse for a moment.
+bool DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
   const Result<StoredGraph> graph = StoredGraph::Open(path);
   if (!graph.ok()) {
     line.is_broken = true;
     line.text = graph.status().message();
-    return;
+    return graph.status().code() == StatusCode::kBadFormat;
   }
   line.verdict = graph->verdict();
   int64_t nodes = 0;
@@ -109,14 +110,15 @@ void DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
                           graph->is_comparison() ? "comparison" : "graph",
                           base::Plural(graph->ranks().size(), "rank"),
                           base::Plural(static_cast<uint64_t>(nodes), "node"));
+  return true;
 }
 
-void DescribePage(const OpenFile& file, IndexLine& line) {
+bool DescribePage(const OpenFile& file, IndexLine& line) {
   const Result<std::string> read = file.Head(kPageHeadBytes);
   if (!read.ok()) {
     line.is_broken = true;
     line.text = read.status().message();
-    return;
+    return false;
   }
   const std::string& head = *read;
   const size_t title = head.find("<title>");
@@ -126,7 +128,7 @@ void DescribePage(const OpenFile& file, IndexLine& line) {
                   : head.substr(title + 7, std::min<size_t>(end - title - 7, 200));
   const Result<std::string> listing = report::UnpackBlock(head, "run", kMostListingBytes);
   if (!listing.ok()) {
-    return;
+    return true;
   }
   const Result<json::ValueTree> tree = json::ParseValueTree(*listing);
   if (tree.ok() && (*tree)[0].kind == json::ValueKind::kObject) {
@@ -135,6 +137,7 @@ void DescribePage(const OpenFile& file, IndexLine& line) {
       line.text = fmt::format("it starts with {}; {}", where, line.text);
     }
   }
+  return true;
 }
 
 }  // namespace
@@ -205,13 +208,11 @@ IndexLine Site::LineOf(const Folder::Entry& entry, const OpenFile& file) {
   IndexLine line;
   line.path = entry.path;
   line.changed = entry.changed;
-  if (entry.kind == FileKind::kGraph) {
-    DescribeGraph(folder_.path() / entry.path, line);
-  } else {
-    DescribePage(file, line);
-  }
-  if (line.is_broken) {
-    return line;  // not kept: the system may have refused for a moment
+  const bool stays = entry.kind == FileKind::kGraph
+                         ? DescribeGraph(folder_.path() / entry.path, line)
+                         : DescribePage(file, line);
+  if (!stays) {
+    return line;
   }
   if (lines_.size() >= 2 * Folder::kMostFiles) {
     lines_.clear();

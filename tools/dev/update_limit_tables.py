@@ -72,6 +72,10 @@ LIMITS = [
     ("dump.json, stack.json, construct.json", [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
         ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
+    ("dumps that recheck reads", [
+        ("product of the dims beside one of size 0", "src/analysis/recheck/call.cpp", "kMostBesideEmpty", ""),
+        ("how often one tensor file is read", "src/analysis/recheck/call.h", "kMostLoads", ""),
+        ("the same in addition, for each rank", "src/analysis/recheck/call.h", "kLoadsPerReader", "")]),
     ("configurations in JSON and YAML", [
         ("size", "src/json/config_tree.h", "kConfigLimitBytes", "B"),
         ("nesting", "src/json/config_tree.h", "kConfigDepth", ""),
@@ -108,11 +112,25 @@ LIMITS = [
     ("profiles", [
         ("event of a trace (the file is read as a stream and may have any size)", "src/profile/common/event_runs.cpp",
          "kLongestEventBytes", "B"),
+        ("unpacked bytes of a compressed trace, as a multiple of its size", "src/profile/common/event_runs.cpp",
+         "kUnpackedTimesFileSize", "x"),
+        ("the same in addition", "src/profile/common/event_runs.cpp", "kFreeUnpackedBytes", "B"),
         ("nesting of an event", "src/profile/common/trace_events.cpp", "kDeepest", ""),
         ("JSON files beside a profile", "src/profile/ascend_text/json_files.cpp", "kMetadataLimitBytes", "B"),
         ("columns of .csv files", "src/profile/ascend_text/csv_rows.h", "kMostColumns", ""),
         ("value in a database", "src/database/sqlite_file.cpp", "kLongestValueBytes", "B"),
-        ("tables in a database", "src/database/sqlite_file.cpp", "kMostTables", "")]),
+        ("tables in a database", "src/database/sqlite_file.cpp", "kMostTables", ""),
+        ("text of a table, as a multiple of the database's size", "src/database/sqlite_file.cpp", "kTextTimesFileSize", "x"),
+        ("the same in addition", "src/database/sqlite_file.cpp", "kFreeTextBytes", "B"),
+        ("long names that rows of a database name, as a multiple of its size", "src/profile/ascend_database/tables.h",
+         "kSpelledTimesFileSize", "x"),
+        ("the same in addition", "src/profile/ascend_database/tables.h", "kFreeSpelledBytes", "B"),
+        ("path of a module", "src/analysis/perf/module_side.h", "kLongestPath", "B"),
+        ("paths of all modules", "src/analysis/perf/module_side.h", "kMostPathBytes", "B"),
+        ("groups of communication whose overlaps are told", "src/analysis/perf/communication_groups.cpp", "kMostPairedGroups", ""),
+        ("bytes of a database for each row of a table, at least", "src/database/sqlite_file.cpp", "kLeastRowBytes", ""),
+        ("steps of a query, as a multiple of the database's size", "src/database/sqlite_file.cpp", "kStepsPerByte", "x"),
+        ("the same in addition", "src/database/sqlite_file.cpp", "kFreeSteps", "")]),
     (".vis.db that is served (values and tables as of profiles)", [
         ("nodes of one side of a rank", "src/analysis/graph/stored_graph.h", "kMostNodes", ""),
         ("ranks of all steps", "src/analysis/graph/stored_graph.h", "kMostRanks", ""),

@@ -37,6 +37,7 @@ struct Named {
   std::string name;
   Total total;
   std::vector<std::pair<std::string, Total>> tasks;
+  std::unordered_map<profile::TextId, size_t> task_places;
 };
 
 struct Call {
@@ -50,12 +51,15 @@ struct Call {
 // "hcom_allReduce__429_0_1": allreduce; "ncclKernel_AllReduce_RING": ncclkernel. Names of one part
 // are not told apart from other kernels.
 std::string SheetName(std::string_view name) {
-  const std::string lower = base::AsciiLower(name);
-  const std::vector<std::string_view> parts = base::Split(lower, '_');
-  if (parts.size() < 2) {
+  const size_t first = name.find('_');
+  if (first == std::string_view::npos) {
     return {};
   }
-  return std::string(parts[0] == "hcom" ? parts[1] : parts[0]);
+  if (!base::EqualsIgnoringCase(name.substr(0, first), "hcom")) {
+    return base::AsciiLower(name.substr(0, first));
+  }
+  const std::string_view behind = name.substr(first + 1);
+  return base::AsciiLower(behind.substr(0, behind.find('_')));
 }
 
 std::optional<profile::Step> FindStep(const Profile& side, const std::optional<std::string>& id) {
@@ -108,13 +112,11 @@ std::vector<const profile::CommunicationTask*> TasksOf(const Profile& side,
 }
 
 void AddTask(const Profile& side, const profile::CommunicationTask& task, Named& named) {
-  const std::string_view name = side.texts[task.name];
-  auto found = std::find_if(named.tasks.begin(), named.tasks.end(),
-                            [&](const auto& known) { return known.first == name; });
-  if (found == named.tasks.end()) {
-    found = named.tasks.insert(found, {std::string(name), Total()});
+  const auto [place, is_new] = named.task_places.try_emplace(task.name, named.tasks.size());
+  if (is_new) {
+    named.tasks.emplace_back(side.texts[task.name], Total());
   }
-  found->second.Add(task.duration_us);
+  named.tasks[place->second].second.Add(task.duration_us);
 }
 
 std::vector<Named> Summarize(const Profile& side, const std::optional<std::string>& step_id) {
@@ -135,7 +137,7 @@ std::vector<Named> Summarize(const Profile& side, const std::optional<std::strin
     }
     const auto [found, is_new] = index.try_emplace(name, result.size());
     if (is_new) {
-      result.push_back({name, Total(), {}});
+      result.push_back({name, Total(), {}, {}});
     }
     Named& named = result[found->second];
     named.total.Add(call.duration_us);
@@ -240,17 +242,26 @@ report::FormattedTable CommunicationSheet(const Profile& base, const Profile& co
   if (base_names.empty() && comparison_names.empty()) {
     return {};
   }
-  const auto find = [](const std::vector<Named>& names, const std::string& name) {
-    const auto found = std::find_if(names.begin(), names.end(),
-                                    [&](const Named& named) { return named.name == name; });
-    return found == names.end() ? nullptr : &*found;
+  using ByName = std::unordered_map<std::string_view, const Named*>;
+  const auto by_name = [](const std::vector<Named>& names) {
+    ByName places;
+    for (const Named& named : names) {
+      places.emplace(named.name, &named);
+    }
+    return places;
   };
+  const auto find = [](const ByName& names, const std::string& name) {
+    const auto found = names.find(name);
+    return found == names.end() ? nullptr : found->second;
+  };
+  const ByName of_base = by_name(base_names);
+  const ByName of_comparison = by_name(comparison_names);
   CommunicationRows rows(options);
   for (const Named& named : base_names) {
-    rows.Add(&named, find(comparison_names, named.name));
+    rows.Add(&named, find(of_comparison, named.name));
   }
   for (const Named& named : comparison_names) {
-    if (find(base_names, named.name) == nullptr) {
+    if (find(of_base, named.name) == nullptr) {
       rows.Add(nullptr, &named);
     }
   }
@@ -291,6 +302,7 @@ std::string_view CollectiveKind(std::string_view name) {
 std::vector<Collective> CompareCollectives(const Profile& base, const Profile& comparison,
                                            const PairOptions& options) {
   std::vector<Collective> result;
+  std::unordered_map<std::string, size_t> places;
   const auto add = [&](const Profile& side, const std::optional<std::string>& step,
                        double Collective::*ms, int64_t Collective::*calls) {
     for (const Call& call : CallsOf(side, step)) {
@@ -298,13 +310,12 @@ std::vector<Collective> CompareCollectives(const Profile& base, const Profile& c
           options.match_collectives_by_kind ? CollectiveKind(call.name) : std::string_view();
       const std::string named = SheetName(call.name);
       const std::string name(!kind.empty() ? kind : !named.empty() ? named : call.name);
-      auto found = std::find_if(result.begin(), result.end(),
-                                [&](const Collective& known) { return known.kind == name; });
-      if (found == result.end()) {
-        found = result.insert(found, Collective{name, 0, 0, 0, 0});
+      const auto [place, is_new] = places.try_emplace(name, result.size());
+      if (is_new) {
+        result.push_back({name, 0, 0, 0, 0});
       }
-      (*found).*ms += call.duration_us / kUsPerMs;
-      ++((*found).*calls);
+      result[place->second].*ms += call.duration_us / kUsPerMs;
+      ++(result[place->second].*calls);
     }
   };
   add(base, options.base_step, &Collective::base_ms, &Collective::base_calls);

@@ -4,13 +4,20 @@
 #include <array>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "src/analysis/perf/units.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
 using profile::Nanoseconds;
 using profile::Profile;
+
+// Pairs of groups are told: a rank is in some dozens of them.
+constexpr size_t kMostPairedGroups = 512;
+constexpr size_t kLongestPairedName = 256;
 
 void SortByStart(Intervals& intervals) {
   std::stable_sort(intervals.begin(), intervals.end(),
@@ -87,13 +94,22 @@ std::vector<GroupTime> MeasureGroups(const Profile& side, const Intervals& uncov
   return times;
 }
 
-std::vector<GroupOverlap> MeasureGroupOverlaps(const Profile& side, const Intervals& uncovered) {
+std::vector<GroupOverlap> MeasureGroupOverlaps(const Profile& side, const Intervals& uncovered,
+                                               std::vector<std::string>& warnings) {
+  if (side.groups.size() > kMostPairedGroups) {
+    warnings.push_back(fmt::format(
+        "{} holds {} groups of communication: which of them communicate at once is told "
+        "of up to {}",
+        side.path.string(), side.groups.size(), kMostPairedGroups));
+    return {};
+  }
   std::vector<Intervals> clipped;
   std::vector<std::string> names;
   for (const profile::CommunicationGroup& group : side.groups) {
     clipped.push_back(Clip(OperatorsOf(side, group), uncovered));
-    names.emplace_back(
-        side.texts[group.parallel_name == profile::kNoText ? group.name : group.parallel_name]);
+    names.push_back(base::Shortened(
+        side.texts[group.parallel_name == profile::kNoText ? group.name : group.parallel_name],
+        kLongestPairedName));
   }
   std::vector<GroupOverlap> overlaps;
   for (size_t first = 0; first < clipped.size(); ++first) {

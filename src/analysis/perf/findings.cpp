@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -61,14 +64,20 @@ class ByName {
  public:
   explicit ByName(std::string_view metric) : metric_(metric) {}
 
-  void Add(size_t side, const std::string& name, double amount, int64_t calls) {
+  size_t PlaceOf(const std::string& name) {
     const auto [place, is_new] = places_.try_emplace(name, findings_.size());
     if (is_new) {
       findings_.emplace_back();
       findings_.back().where = name;
       findings_.back().metric = metric_;
     }
-    Finding& finding = findings_[place->second];
+    return place->second;
+  }
+  void Add(size_t side, const std::string& name, double amount, int64_t calls) {
+    AddAt(side, PlaceOf(name), amount, calls);
+  }
+  void AddAt(size_t side, size_t place, double amount, int64_t calls) {
+    Finding& finding = findings_[place];
     (side == 0 ? finding.base : finding.comparison) += amount;
     (side == 0 ? finding.base_calls : finding.comparison_calls) += calls;
   }
@@ -80,18 +89,43 @@ class ByName {
   std::unordered_map<std::string, size_t> places_;
 };
 
+// When steps of this name run: ends by starts, none of which lies in another.
+std::map<profile::Nanoseconds, profile::Nanoseconds> TimesOf(const profile::Profile& profile,
+                                                             std::string_view id) {
+  std::vector<std::pair<profile::Nanoseconds, profile::Nanoseconds>> times;
+  for (const profile::Step& step : profile.steps) {
+    if (step.id == id && step.start < step.end) {
+      times.emplace_back(step.start, step.end);
+    }
+  }
+  std::sort(times.begin(), times.end());
+  std::map<profile::Nanoseconds, profile::Nanoseconds> apart;
+  for (const auto& [start, end] : times) {
+    if (!apart.empty() && start <= apart.rbegin()->second) {
+      apart.rbegin()->second = std::max(apart.rbegin()->second, end);
+    } else {
+      apart.emplace(start, end);
+    }
+  }
+  return apart;
+}
+
 // Operators and runtime calls by name, without what they called.
 std::vector<Finding> HostFindings(const SideView& base, const SideView& comparison) {
   ByName sums(kHostTime);
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const SideView& view = side == 0 ? base : comparison;
     std::vector<std::pair<profile::Nanoseconds, int64_t>> by_name(view.profile->texts.size());
+    std::map<profile::Nanoseconds, profile::Nanoseconds> in_steps;  // ends by starts, apart
+    if (view.step.has_value()) {
+      in_steps = TimesOf(*view.profile, *view.step);
+    }
     const auto in_step = [&](profile::Nanoseconds at) {
-      return !view.step.has_value() ||
-             std::any_of(view.profile->steps.begin(), view.profile->steps.end(),
-                         [&](const profile::Step& known) {
-                           return known.id == *view.step && known.start <= at && at < known.end;
-                         });
+      if (!view.step.has_value()) {
+        return true;
+      }
+      const auto after = in_steps.upper_bound(at);
+      return after != in_steps.begin() && at < std::prev(after)->second;
     };
     for (const HostTree::Node& node : view.tree->nodes()) {
       if ((node.kind == Kind::kOperator || node.kind == Kind::kRuntime) && in_step(node.start)) {
@@ -117,6 +151,9 @@ std::vector<Finding> MemoryFindings(const SideView& base, const SideView& compar
     const OperatorSide& operators = side == 0 ? *base.operators : *comparison.operators;
     const OperatorTree& tree = operators.tree();
     const profile::Profile& profile = operators.profile();
+    std::unordered_map<profile::TextId, size_t> places;           // by the name in the profile
+    std::vector<uint32_t> callers(tree.nodes().size(), kNoNode);  // once they were climbed to
+    std::vector<uint32_t> climbed;
     for (const uint32_t node : operators.all()) {
       double mb = 0;
       for (const uint32_t index : tree.allocations(node)) {
@@ -130,13 +167,23 @@ std::vector<Finding> MemoryFindings(const SideView& base, const SideView& compar
                !IsAnnotationName(operators.name(call));
       };
       uint32_t caller = node;
-      while (!is_operator(caller) && tree[caller].parent != kNoNode) {
+      climbed.clear();
+      while (callers[caller] == kNoNode && !is_operator(caller) && tree[caller].parent != kNoNode) {
+        climbed.push_back(caller);
         caller = tree[caller].parent;
       }
+      caller = callers[caller] == kNoNode ? caller : callers[caller];
+      for (const uint32_t below : climbed) {
+        callers[below] = caller;
+      }
       const profile::TextId own = profile.allocations[tree.allocations(node)[0]].name;
-      sums.Add(side,
-               NeutralName(own != profile::kNoText ? profile.texts[own] : operators.name(caller)),
-               mb, 1);
+      const profile::TextId name = own != profile::kNoText ? own : operators.operation(caller).name;
+      const auto [place, is_new] = places.try_emplace(name, 0);
+      if (is_new) {
+        place->second = sums.PlaceOf(
+            NeutralName(own != profile::kNoText ? profile.texts[own] : operators.name(caller)));
+      }
+      sums.AddAt(side, place->second, mb, 1);
     }
   }
   return sums.Take();

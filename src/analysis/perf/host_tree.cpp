@@ -45,6 +45,8 @@ HostTree::HostTree(const profile::Profile& side) {
   for (const Thread& thread : threads_) {
     Nest(thread);
   }
+  ends_.Build(static_cast<uint32_t>(nodes_.size()),
+              [this](uint32_t node) { return nodes_[node].end; });
 }
 
 void HostTree::Gather(const profile::Profile& side) {
@@ -189,16 +191,55 @@ uint32_t HostTree::FindIn(const Thread& thread, Nanoseconds at) const {
   if (nodes_[node].start == at) {
     return node;
   }
-  while (node != kNone && nodes_[node].end <= at) {
+  constexpr int kClimbed = 64;  // a nest that has ended may be as deep as the file is long
+  for (int step = 0; node != kNone && nodes_[node].end <= at; ++step) {
+    if (step == kClimbed) {
+      // All that began before and goes on lies around each other: the last one is the innermost.
+      return ends_.Find(thread.begin, node, at,
+                        [this](uint32_t place) { return nodes_[place].end; });
+    }
     node = nodes_[node].parent;
   }
   return node;
+}
+
+void HostTree::MakeAllThreads() const {
+  std::vector<uint32_t>& order = all_threads_->nodes;
+  order.reserve(nodes_.size());
+  for (size_t thread = threads_.size(); thread-- > 0;) {
+    for (uint32_t node = threads_[thread].begin; node < threads_[thread].end; ++node) {
+      order.push_back(node);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [this](uint32_t a, uint32_t b) { return nodes_[a].start < nodes_[b].start; });
+  all_threads_->ends.Build(static_cast<uint32_t>(order.size()),
+                           [&](uint32_t place) { return nodes_[order[place]].end; });
+}
+
+uint32_t HostTree::FindInAll(Nanoseconds at) const {
+  std::call_once(all_threads_->made, [this] { MakeAllThreads(); });
+  const std::vector<uint32_t>& order = all_threads_->nodes;
+  const auto after = std::upper_bound(
+      order.begin(), order.end(), at,
+      [this](Nanoseconds time, uint32_t node) { return time < nodes_[node].start; });
+  const auto count = static_cast<uint32_t>(after - order.begin());
+  if (count > 0 && nodes_[order[count - 1]].start == at) {
+    return order[count - 1];
+  }
+  const uint32_t place = all_threads_->ends.Find(
+      0, count, at, [&](uint32_t other) { return nodes_[order[other]].end; });
+  return place == LatestEnds::kNone ? kNone : order[place];
 }
 
 uint32_t HostTree::Find(TextId process, TextId thread, Nanoseconds at) const {
   if (thread != profile::kNoText) {
     const Thread* place = ThreadOf(process, thread);
     return place == nullptr ? kNone : FindIn(*place, at);
+  }
+  constexpr size_t kFewThreads = 16;
+  if (threads_.size() > kFewThreads) {
+    return FindInAll(at);
   }
   uint32_t best = kNone;
   for (const Thread& known : threads_) {

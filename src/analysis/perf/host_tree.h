@@ -3,14 +3,39 @@
 // not inside of it. (operator_tree.h is the Python tool's nesting, which differs in both.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
+
+// Ends of intervals that stand in the order of their starts: finds the last one that goes on beyond
+// a time in some hundred steps, however many of them have ended.
+class LatestEnds {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // `end_of(place)`: the end of an interval, here and below the same.
+  template <typename EndOf>
+  void Build(uint32_t count, const EndOf& end_of);
+  // The last place of [first, last) whose end is beyond `at`.
+  template <typename EndOf>
+  uint32_t Find(uint32_t first, uint32_t last, profile::Nanoseconds at, const EndOf& end_of) const;
+
+ private:
+  static constexpr uint32_t kBlock = 64;
+
+  // The largest end of each whole block of places, of each block of those, and so on.
+  std::vector<std::vector<profile::Nanoseconds>> levels_;
+};
 
 class HostTree {
  public:
@@ -72,10 +97,58 @@ class HostTree {
   uint32_t FindIn(const Thread& thread, profile::Nanoseconds at) const;
   uint32_t FirstAfter(const Thread& thread, profile::Nanoseconds at) const;
 
+  // All threads in one order, made when a time on any thread is asked for. Of nodes that begin
+  // together those of the first thread come last.
+  struct AllThreads {
+    std::once_flag made;
+    std::vector<uint32_t> nodes;
+    LatestEnds ends;
+  };
+
+  void MakeAllThreads() const;
+  uint32_t FindInAll(profile::Nanoseconds at) const;
+
   std::vector<Node> nodes_;
   std::vector<Thread> threads_;
+  LatestEnds ends_;  // of nodes_
+  std::unique_ptr<AllThreads> all_threads_ = std::make_unique<AllThreads>();
   std::unordered_map<uint64_t, uint32_t> numbers_;  // into threads_, by process and thread
 };
+
+template <typename EndOf>
+void LatestEnds::Build(uint32_t count, const EndOf& end_of) {
+  levels_.clear();
+  for (uint32_t blocks = count / kBlock; blocks > 0; blocks /= kBlock) {
+    std::vector<profile::Nanoseconds> largest(blocks, std::numeric_limits<int64_t>::min());
+    for (uint32_t place = 0; place < blocks * kBlock; ++place) {
+      profile::Nanoseconds& known = largest[place / kBlock];
+      known = std::max(known, levels_.empty() ? end_of(place) : levels_.back()[place]);
+    }
+    levels_.push_back(std::move(largest));
+  }
+}
+
+template <typename EndOf>
+uint32_t LatestEnds::Find(uint32_t first, uint32_t last, profile::Nanoseconds at,
+                          const EndOf& end_of) const {
+  while (last > first) {
+    uint64_t ended = 0;  // places in front of `last`, by the largest block that begins behind first
+    uint64_t size = kBlock;
+    for (const std::vector<profile::Nanoseconds>& level : levels_) {
+      if (last % size != 0 || last - first < size || level[last / size - 1] > at) {
+        break;
+      }
+      ended = size;
+      size *= kBlock;
+    }
+    if (ended > 0) {
+      last -= static_cast<uint32_t>(ended);
+    } else if (end_of(--last) > at) {
+      return last;
+    }
+  }
+  return kNone;
+}
 
 // Marked ranges that older profilers and other devices write as operators.
 bool IsAnnotationName(std::string_view name);

@@ -8,6 +8,7 @@
 
 #include "src/analysis/perf/kernel_names.h"
 #include "src/analysis/perf/units.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -117,7 +118,9 @@ class Causes {
     switch (tree_[node].kind) {
       case Kind::kRuntime: {
         const uint32_t caller = tree_.OperatorOf(tree_[node].parent);
-        return caller == HostTree::kNone ? name : name + " in " + std::string(NameOf(caller));
+        return caller == HostTree::kNone
+                   ? name
+                   : name + " in " + base::Shortened(NameOf(caller), kLongestNameAround);
       }
       case Kind::kAnnotation:
         return name.find("DataLoader") != std::string::npos ? name : "python code in " + name;

@@ -28,4 +28,7 @@ std::string_view KernelFamily(std::string_view name);
 // `longest` characters.
 std::string ShortKernelName(std::string_view name, size_t longest = 80);
 
+// Of the name of an operator that many others lie in, in labels "this in that".
+inline constexpr size_t kLongestNameAround = 1024;
+
 }  // namespace msprobe::analysis::perf

@@ -204,6 +204,14 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
                                      side->profile().path.string(), NestedIntervals::kMaxDepth));
     }
   }
+  for (const ModuleSide* side : {&base, &comparison}) {
+    if (side->cuts_paths()) {
+      warnings.push_back(
+          fmt::format("{}: paths of modules longer than {} bytes, or beyond {} MiB of all, are cut",
+                      side->profile().path.string(), ModuleSide::kLongestPath,
+                      ModuleSide::kMostPathBytes >> 20U));
+    }
+  }
   if (!pairs.empty() && !comparison_cells.has_call_stacks()) {
     warnings.push_back(comparison.profile().path.string() +
                        ": no call stacks of operators; profile with with_stack=True to get them");

@@ -113,6 +113,21 @@ void ModuleSide::MakeBackward() {
   }
 }
 
+TextId ModuleSide::PathOf(TextId parent, std::string_view name) {
+  constexpr std::string_view kDeeper = "/...";
+  const std::string_view above = paths_[parent];
+  const size_t size = above.size() + 1 + name.size();
+  if (size <= kLongestPath && size <= kMostPathBytes - path_bytes_) {
+    const size_t known = paths_.size();
+    const TextId path = paths_.Intern(std::string(above) + "/" + std::string(name));
+    path_bytes_ += paths_.size() > known ? size : 0;
+    return path;
+  }
+  cuts_paths_ = true;
+  return above.ends_with(kDeeper) ? parent
+                                  : paths_.Intern(std::string(above) + std::string(kDeeper));
+}
+
 void ModuleSide::AddModules(const NestedIntervals& tree, std::span<const std::string_view> names) {
   const Profile& profile = side_->profile();
   const KernelLinks& links = side_->links();
@@ -127,7 +142,7 @@ void ModuleSide::AddModules(const NestedIntervals& tree, std::span<const std::st
     const TextId parent = node.parent == kNoNode ? kNoText : modules_[offset + node.parent].path;
     const auto [place, is_new] = known.emplace(uint64_t{parent} << 32U | number, kNoText);
     if (is_new) {
-      place->second = paths_.Intern(std::string(paths_[parent]) + "/" + std::string(name));
+      place->second = PathOf(parent, name);
     }
     Module module;
     module.path = place->second;

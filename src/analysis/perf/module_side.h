@@ -35,6 +35,11 @@ struct Module {
 
 class ModuleSide {
  public:
+  // A path repeats the names around a module, so that a few long names around many modules would
+  // fill the memory; thirty levels of names of sixty characters are half of it.
+  static constexpr size_t kLongestPath = 4096;
+  static constexpr size_t kMostPathBytes = size_t{256} << 20U;
+
   // Borrows `side`.
   explicit ModuleSide(const OperatorSide& side);
 
@@ -43,6 +48,8 @@ class ModuleSide {
   // False when no module was recorded.
   bool has_modules() const { return has_modules_; }
   bool cut() const { return forward_.cut() || backward_.cut() || functions_.cut(); }
+  // Paths are longer, or more, than those of any net: deeper ones end with "/...".
+  bool cuts_paths() const { return cuts_paths_; }
 
   // Those of forward passes, then those of backward passes, each by start.
   std::span<const Module> modules() const { return modules_; }
@@ -79,6 +86,7 @@ class ModuleSide {
   static std::vector<uint32_t> Shifted(std::span<const uint32_t> nodes, uint32_t offset);
   void MakeForward();
   void MakeBackward();
+  profile::TextId PathOf(profile::TextId parent, std::string_view name);
   void AddModules(const NestedIntervals& tree, std::span<const std::string_view> names);
   void PlaceOperators();
   // Hands launches (into KernelLinks::times()) out to operators_[first, ...).
@@ -94,6 +102,8 @@ class ModuleSide {
   std::vector<std::string_view> function_names_;
   profile::Texts backward_texts_;
   profile::Texts paths_;
+  size_t path_bytes_ = 0;  // of all of them
+  bool cuts_paths_ = false;
   std::vector<Module> modules_;
   std::vector<ModuleOperator> operators_;
   size_t first_outside_ = 0;

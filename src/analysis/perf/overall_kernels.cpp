@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "src/analysis/perf/kernel_kinds.h"
 #include "src/profile/common/time_sum.h"
@@ -145,14 +146,16 @@ class CoreTasks {
   size_t next_ = 0;
 };
 
+// Of OverallTimes::combined, by name.
+using CombinedPlaces = std::unordered_map<profile::TextId, size_t>;
+
 void PutCombined(const Profile& side, const profile::KernelDetail& kernel, CoreTasks& tasks,
-                 OverallTimes& times) {
-  const std::string_view name = side.texts[kernel.name];
-  auto found = std::find_if(times.combined.begin(), times.combined.end(),
-                            [&](const CombinedKernel& known) { return known.name == name; });
-  if (found == times.combined.end()) {
-    found = times.combined.insert(found, CombinedKernel{std::string(name), 0, 0, 0, 0});
+                 CombinedPlaces& places, OverallTimes& times) {
+  const auto [place, is_new] = places.try_emplace(kernel.name, times.combined.size());
+  if (is_new) {
+    times.combined.push_back({std::string(side.texts[kernel.name]), 0, 0, 0, 0});
   }
+  CombinedKernel* const found = &times.combined[place->second];
   const auto end = profile::SumOfTimes(kernel.start, profile::NanosecondsOf(kernel.duration_us));
   found->total_ms += kernel.duration_us;
   found->computing_ms +=
@@ -186,6 +189,7 @@ void SortNpuKernels(const Profile& side, OverallTimes& times) {
   }
   LaunchingOperators operators(side);
   CoreTasks tasks(side.core_tasks);
+  CombinedPlaces places;
   for (const auto& [launch, index] :
        ByLaunch(side, valid, [&](uint32_t kernel) { return details[kernel].start; })) {
     const profile::KernelDetail& kernel = details[index];
@@ -197,7 +201,7 @@ void SortNpuKernels(const Profile& side, OverallTimes& times) {
     } else if (kind == NpuKind::kTensorMove) {
       Put(kernel.duration_us, times.tensor_move);
     } else if (kind == NpuKind::kCombined) {
-      PutCombined(side, kernel, tasks, times);
+      PutCombined(side, kernel, tasks, places, times);
     } else if (PutByOperator(operators, launch, kernel.duration_us, kernel.is_cube, times)) {
       continue;
     } else if (kind == NpuKind::kFlashAttention) {

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -126,17 +130,25 @@ class OverallRows {
       Row("\t\tCommunication", Time(first.communication_ms), Time(second.communication_ms),
           Shade::kNone);
     };
-    const auto find = [](const OverallTimes& times, const std::string& name) {
-      const auto found =
-          std::find_if(times.combined.begin(), times.combined.end(),
-                       [&](const CombinedKernel& kernel) { return kernel.name == name; });
-      return found == times.combined.end() ? nullptr : &*found;
+    using ByName = std::unordered_map<std::string_view, const CombinedKernel*>;
+    const auto by_name = [](const OverallTimes& times) {
+      ByName kernels;
+      for (const CombinedKernel& kernel : times.combined) {
+        kernels.emplace(kernel.name, &kernel);
+      }
+      return kernels;
     };
+    const auto find = [](const ByName& kernels, const std::string& name) {
+      const auto found = kernels.find(name);
+      return found == kernels.end() ? nullptr : found->second;
+    };
+    const ByName of_base = by_name(base_);
+    const ByName of_comparison = by_name(comparison_);
     for (const CombinedKernel& kernel : base_.combined) {
-      add(&kernel, find(comparison_, kernel.name));
+      add(&kernel, find(of_comparison, kernel.name));
     }
     for (const CombinedKernel& kernel : comparison_.combined) {
-      if (find(base_, kernel.name) == nullptr) {
+      if (find(of_base, kernel.name) == nullptr) {
         add(nullptr, &kernel);
       }
     }
@@ -186,47 +198,51 @@ class OverallRows {
   // First by the name of their kind of parallelism, where that names one group on either side;
   // the others by their own name.
   void AddGroups() {
-    const auto only = [](const OverallTimes& times, const std::string& parallel_name) {
-      const GroupTime* found = nullptr;
+    using Groups = std::vector<const GroupTime*>;
+    const auto by = [](const OverallTimes& times, std::string GroupTime::*name) {
+      std::unordered_map<std::string_view, Groups> groups;
       for (const GroupTime& group : times.groups) {
-        if (group.parallel_name == parallel_name) {
-          if (found != nullptr) {
-            return static_cast<const GroupTime*>(nullptr);
-          }
-          found = &group;
-        }
+        groups[group.*name].push_back(&group);
       }
-      return found;
+      return groups;
     };
-    std::vector<const GroupTime*> done;
+    const auto base_kinds = by(base_, &GroupTime::parallel_name);
+    const auto comparison_kinds = by(comparison_, &GroupTime::parallel_name);
+    std::unordered_set<const GroupTime*> done;
     for (const GroupTime& group : base_.groups) {
-      if (group.parallel_name.empty() || only(base_, group.parallel_name) == nullptr) {
+      if (group.parallel_name.empty() || base_kinds.at(group.parallel_name).size() != 1) {
         continue;
       }
-      if (const GroupTime* other = only(comparison_, group.parallel_name); other != nullptr) {
-        AddGroup(group.parallel_name + ": Communication", &group, other);
-        done.push_back(&group);
-        done.push_back(other);
+      const auto others = comparison_kinds.find(group.parallel_name);
+      if (others != comparison_kinds.end() && others->second.size() == 1) {
+        AddGroup(group.parallel_name + ": Communication", &group, others->second[0]);
+        done.insert(&group);
+        done.insert(others->second[0]);
       }
     }
-    const auto is_done = [&](const GroupTime& group) {
-      return std::find(done.begin(), done.end(), &group) != done.end();
-    };
+    const auto is_done = [&](const GroupTime& group) { return done.find(&group) != done.end(); };
     const auto title = [](const GroupTime& group) {
       return group.parallel_name.empty() ? group.name
                                          : fmt::format("{}: {}", group.parallel_name, group.name);
     };
+    std::unordered_map<std::string_view, std::deque<const GroupTime*>> others;
+    for (const GroupTime& group : comparison_.groups) {
+      if (!is_done(group)) {
+        others[group.name].push_back(&group);
+      }
+    }
     for (const GroupTime& group : base_.groups) {
       if (is_done(group)) {
         continue;
       }
-      const auto other = std::find_if(comparison_.groups.begin(), comparison_.groups.end(),
-                                      [&](const GroupTime& candidate) {
-                                        return candidate.name == group.name && !is_done(candidate);
-                                      });
-      const GroupTime* match = other == comparison_.groups.end() ? nullptr : &*other;
+      const GroupTime* match = nullptr;
+      if (const auto same = others.find(group.name);
+          same != others.end() && !same->second.empty()) {
+        match = same->second.front();
+        same->second.pop_front();
+        done.insert(match);
+      }
       AddGroup(title(group), &group, match);
-      done.push_back(match);
     }
     for (const GroupTime& group : comparison_.groups) {
       if (!is_done(group)) {
@@ -247,20 +263,22 @@ class OverallRows {
     const auto title = [](const GroupOverlap& overlap) {
       return fmt::format("\t\t{} & {}", overlap.first, overlap.second);
     };
-    const auto find = [&](const OverallTimes& times, const std::string& wanted) {
+    const auto by_title = [&](const OverallTimes& times) {
+      std::unordered_map<std::string, double> overlaps;  // the first one of a title
       for (const GroupOverlap& overlap : times.overlaps) {
-        if (title(overlap) == wanted) {
-          return std::optional(overlap.ms);
-        }
+        overlaps.emplace(title(overlap), overlap.ms);
       }
-      return std::optional<double>();
+      return overlaps;
     };
+    const auto base_overlaps = by_title(base_);
+    const auto comparison_overlaps = by_title(comparison_);
     for (const GroupOverlap& overlap : base_.overlaps) {
-      Row(title(overlap), Time(overlap.ms), Time(find(comparison_, title(overlap)).value_or(0)),
-          Shade::kNone);
+      const auto other = comparison_overlaps.find(title(overlap));
+      Row(title(overlap), Time(overlap.ms),
+          Time(other == comparison_overlaps.end() ? 0 : other->second), Shade::kNone);
     }
     for (const GroupOverlap& overlap : comparison_.overlaps) {
-      if (!find(base_, title(overlap)).has_value()) {
+      if (base_overlaps.find(title(overlap)) == base_overlaps.end()) {
         Row(title(overlap), Time(0), Time(overlap.ms), Shade::kNone);
       }
     }

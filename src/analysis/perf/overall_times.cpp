@@ -263,7 +263,7 @@ Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& w
   std::stable_sort(uncovered.begin(), uncovered.end(),
                    [](const auto& a, const auto& b) { return a.start < b.start; });
   times.groups = MeasureGroups(side, uncovered);
-  times.overlaps = MeasureGroupOverlaps(side, uncovered);
+  times.overlaps = MeasureGroupOverlaps(side, uncovered, warnings);
   for (const GroupTime& group : times.groups) {
     times.wait_s += group.wait_ms / kUsPerMs;
   }

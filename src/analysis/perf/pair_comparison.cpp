@@ -4,6 +4,8 @@
 #include <array>
 #include <functional>
 #include <limits>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -153,11 +155,9 @@ TimeSplit SplitOfNpu(const OverallTimes& times) {
 }
 
 size_t CountSteps(const Profile& side) {
-  std::vector<std::string_view> ids;
+  std::unordered_set<std::string_view> ids;
   for (const profile::Step& step : side.steps) {
-    if (std::find(ids.begin(), ids.end(), step.id) == ids.end()) {
-      ids.push_back(step.id);
-    }
+    ids.insert(step.id);
   }
   return ids.size();
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "src/analysis/perf/units.h"
 #include "src/analysis/perf/work_groups.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -29,39 +31,95 @@ struct Waits {
   Amounts whole;
 };
 
-// What a collective does; where its kernel does not tell, by what launched it.
-std::string KindOfCollective(const DeviceWork& work, const WorkItem& item, bool by_kind) {
-  const std::string_view name = work.profile().texts[item.name];
-  if (!by_kind) {
-    return ShortKernelName(NeutralName(name));
-  }
-  if (name.find("cross_device_reduce") != std::string_view::npos) {
-    return "all_reduce";
-  }
-  if (const std::string_view kind = CollectiveKind(name); !kind.empty()) {
-    return std::string(kind);
-  }
-  uint32_t node = item.node;
-  for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
-       node = work.tree()[node].parent, ++step) {
-    const std::string_view caller = work.profile().texts[work.tree()[node].name];
-    if (caller.find("nccl:") == std::string_view::npos &&
-        caller.find("c10d") == std::string_view::npos &&
-        caller.find("all") == std::string_view::npos) {
-      continue;
-    }
-    if (const std::string_view kind = CollectiveKind(caller); !kind.empty()) {
-      return std::string(kind);
-    }
-  }
-  return "collective " + ShortKernelName(NeutralName(name));
-}
+// What collectives do; where their kernels do not tell, by what launched them. A name is looked
+// into once, however many kernels have it, or lie below it.
+class KindsOfCollectives {
+ public:
+  KindsOfCollectives(const DeviceWork& work, bool by_kind) : work_(work), by_kind_(by_kind) {}
 
-// Sums by label; `label_of(work, item)`.
-template <typename LabelOf>
+  std::string Of(const WorkItem& item) {
+    const auto [known, is_new] = kernels_.try_emplace(item.name);
+    Kernel& kernel = known->second;
+    if (is_new) {
+      const std::string_view name = work_.profile().texts[item.name];
+      kernel.label = ShortKernelName(NeutralName(name));
+      if (by_kind_) {
+        kernel.kind = name.find("cross_device_reduce") != std::string_view::npos
+                          ? "all_reduce"
+                          : CollectiveKind(name);
+      }
+    }
+    if (!by_kind_) {
+      return kernel.label;
+    }
+    if (!kernel.kind.empty()) {
+      return std::string(kernel.kind);
+    }
+    uint32_t node = item.node;
+    for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
+         node = work_.tree()[node].parent, ++step) {
+      if (const std::string_view kind = OfCaller(work_.tree()[node].name); !kind.empty()) {
+        return std::string(kind);
+      }
+    }
+    return "collective " + kernel.label;
+  }
+
+ private:
+  struct Kernel {
+    std::string label;
+    std::string_view kind;  // empty: its name does not tell
+  };
+
+  std::string_view OfCaller(TextId name) {
+    const auto [known, is_new] = callers_.try_emplace(name);
+    if (is_new) {
+      const std::string_view caller = work_.profile().texts[name];
+      if (caller.find("nccl:") != std::string_view::npos ||
+          caller.find("c10d") != std::string_view::npos ||
+          caller.find("all") != std::string_view::npos) {
+        known->second = CollectiveKind(caller);
+      }
+    }
+    return known->second;
+  }
+
+  const DeviceWork& work_;
+  const bool by_kind_;
+  std::unordered_map<TextId, Kernel> kernels_;
+  std::unordered_map<TextId, std::string_view> callers_;
+};
+
+// Copies by their names and the operators that they lie in.
+class LabelsOfCopies {
+ public:
+  explicit LabelsOfCopies(const DeviceWork& work) : work_(work) {}
+
+  const std::string& Of(const WorkItem& item) {
+    const uint32_t caller = work_.tree().OperatorOf(item.node);
+    const TextId around = caller == HostTree::kNone ? profile::kNoText : work_.tree()[caller].name;
+    const auto [known, is_new] =
+        labels_.try_emplace(uint64_t{item.name} << 32U | around, std::string());
+    if (is_new) {
+      known->second = ShortKernelName(NeutralName(work_.profile().texts[item.name]));
+      if (caller != HostTree::kNone) {
+        known->second +=
+            " in " + base::Shortened(work_.profile().texts[around], kLongestNameAround);
+      }
+    }
+    return known->second;
+  }
+
+ private:
+  const DeviceWork& work_;
+  std::unordered_map<uint64_t, std::string> labels_;
+};
+
+// Sums by label; `labels`, of each side: Of(item).
+template <typename Labels>
 std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& comparison,
                                       WorkKind kind, double TimeSplit::*share,
-                                      const LabelOf& label_of) {
+                                      std::array<Labels, 2> labels) {
   std::map<std::string, Waits> sums;
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const DeviceWork& work = side == 0 ? base : comparison;
@@ -75,7 +133,7 @@ std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& 
       if (item.kind != kind) {
         continue;
       }
-      Waits& waits = sums[label_of(work, item)];
+      Waits& waits = sums[labels[side].Of(item)];
       waits.uncovered[side].ms += item.uncovered_us * scale / kUsPerMs;
       waits.whole[side].ms += item.us / kUsPerMs;
       ++waits.uncovered[side].calls;
@@ -126,11 +184,11 @@ int64_t CountLaunches(const DeviceWork& work) {
 
 std::vector<Finding> CommunicationFindings(const DeviceWork& base, const DeviceWork& comparison,
                                            const PairOptions& options) {
+  using Kinds = KindsOfCollectives;
+  const bool by_kind = options.match_collectives_by_kind;
   const auto sums =
       SumWaits(base, comparison, WorkKind::kCommunication, &TimeSplit::communication,
-               [&](const DeviceWork& work, const WorkItem& item) {
-                 return KindOfCollective(work, item, options.match_collectives_by_kind);
-               });
+               std::array<Kinds, 2>{Kinds(base, by_kind), Kinds(comparison, by_kind)});
   std::vector<Finding> findings;
   for (const auto& [label, waits] : sums) {
     Finding finding = WaitFinding(label, waits, kCommunicationTime);
@@ -147,16 +205,9 @@ std::vector<Finding> CommunicationFindings(const DeviceWork& base, const DeviceW
 }
 
 std::vector<Finding> CopyFindings(const DeviceWork& base, const DeviceWork& comparison) {
-  const auto sums =
-      SumWaits(base, comparison, WorkKind::kCopy, &TimeSplit::copies,
-               [](const DeviceWork& work, const WorkItem& item) {
-                 std::string label = ShortKernelName(NeutralName(work.profile().texts[item.name]));
-                 const uint32_t caller = work.tree().OperatorOf(item.node);
-                 if (caller != HostTree::kNone) {
-                   label += " in " + std::string(work.profile().texts[work.tree()[caller].name]);
-                 }
-                 return label;
-               });
+  using Labels = LabelsOfCopies;
+  const auto sums = SumWaits(base, comparison, WorkKind::kCopy, &TimeSplit::copies,
+                             std::array<Labels, 2>{Labels(base), Labels(comparison)});
   std::vector<Finding> findings;
   for (const auto& [label, waits] : sums) {
     findings.push_back(WaitFinding(label, waits, kCopyTime));

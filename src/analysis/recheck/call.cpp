@@ -23,6 +23,22 @@ using dump::NodeKind;
 // Integers beyond this are not all numbers of double.
 constexpr double kLargestExact = 0x1p53;
 
+// The shape of an empty tensor is backed by no bytes, and what is computed of it may have no dim of
+// size 0 any more: elements that its other dims may stand for. 256 experts of 16,384 are half.
+constexpr int64_t kMostBesideEmpty = int64_t{1} << 23U;
+
+bool IsPlausibleIfEmpty(const Shape& shape) {
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (size < 0 || (is_empty && size > 0 && count > kMostBesideEmpty / size)) {
+      return false;
+    }
+    count *= is_empty && size > 0 ? size : 1;
+  }
+  return true;
+}
+
 constexpr const char* kNoOtherRanks = "the dumps of the other ranks are needed";
 
 Result<Value> LoadTensor(const std::filesystem::path& path) {
@@ -57,10 +73,38 @@ DType StorageOf(const std::vector<CapturedTensor>& tensors) {
   return found == tensors.end() ? tensors.front().dtype : found->dtype;
 }
 
-TensorSource TensorsOf(std::filesystem::path folder) {
-  return [folder = std::move(folder)](std::string_view data_name) -> Result<Value> {
+Status TensorLoads::Ask(std::string_view name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = counts_.find(name);
+  if (known != counts_.end() && known->second >= most_) {
+    return UnsupportedError(
+        fmt::format("{} was read {} times: calls of a dump have tensor files of "
+                    "their own",
+                    base::Printable(name), most_));
+  }
+  return {};
+}
+
+void TensorLoads::Count(std::string_view name, uint64_t elements) {
+  if (elements <= kFewElements) {
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto known = counts_.find(name);
+  if (known == counts_.end()) {
+    known = counts_.emplace(std::string(name), 0).first;
+  }
+  ++known->second;
+}
+
+TensorSource TensorsOf(std::filesystem::path folder, std::shared_ptr<TensorLoads> loads) {
+  return [folder = std::move(folder),
+          loads = std::move(loads)](std::string_view data_name) -> Result<Value> {
     MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
-    return LoadTensor(folder / data_name);
+    MSP_RETURN_IF_ERROR(loads->Ask(data_name));
+    MSP_ASSIGN_OR_RETURN(Value value, LoadTensor(folder / data_name));
+    loads->Count(data_name, value->size());
+    return value;
   };
 }
 
@@ -103,6 +147,11 @@ CapturedTensor Call::Read(const EntryTree& tree, uint32_t index, std::string nam
   }
   tensor.dtype = *dtype;
   const Shape shape = ShapeOf(tree, index);
+  if (!IsPlausibleIfEmpty(shape)) {
+    tensor.problem = fmt::format("{} of shape {} is out of proportion to what was captured",
+                                 tensor.name, ShapeText(shape));
+    return tensor;
+  }
   const std::string_view file = dump::LeafText(tree, index, "data_name");
   if (file.empty() || file == "-1") {
     if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
@@ -406,8 +455,8 @@ std::vector<CapturedTensor> Call::Sent() {
     return tensors;
   }
   for (const SentTensor& one : *sent) {
-    const Call sender(one.tree, one.tensors);
-    tensors.push_back(sender.Read(one.tree, one.node, "what was sent"));
+    const Call sender(*one.tree, one.tensors);
+    tensors.push_back(sender.Read(*one.tree, one.node, "what was sent"));
     loaded_ += *sender.loaded();
     if (unreadable_.empty()) {
       unreadable_ = sender.unreadable();

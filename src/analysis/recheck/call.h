@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,8 +35,30 @@ DType StorageOf(const std::vector<CapturedTensor>& tensors);
 
 // The values of a tensor, by the data_name of its leaf.
 using TensorSource = std::function<Result<Value>(std::string_view data_name)>;
+// How often each file of a folder of tensors was read.
+class TensorLoads {
+ public:
+  // Calls of a dump have files of their own, which `readers` ranks look at; those of the gradients
+  // of a module's parameters are read for each of its calls. What is named more often is out of
+  // proportion to the bytes that are there.
+  explicit TensorLoads(uint64_t readers) : most_(kMostLoads + kLoadsPerReader * readers) {}
+
+  // kUnsupported: `name` was read too often.
+  Status Ask(std::string_view name) const;
+  void Count(std::string_view name, uint64_t elements);
+
+ private:
+  static constexpr uint64_t kMostLoads = 1024;
+  static constexpr uint64_t kLoadsPerReader = 8;
+  static constexpr uint64_t kFewElements = 1024;  // do not count
+
+  const uint64_t most_;
+  mutable std::mutex mutex_;
+  std::map<std::string, uint64_t, std::less<>> counts_;
+};
+
 // Files of a dump's folder of tensors.
-TensorSource TensorsOf(std::filesystem::path folder);
+TensorSource TensorsOf(std::filesystem::path folder, std::shared_ptr<TensorLoads> loads);
 // Its elements as doubles. kUnsupported: complex numbers, integers beyond 2^53.
 Result<Value> ValueOf(const TensorView& view);
 
@@ -51,8 +74,8 @@ struct PeerCalls {
 
 // A tensor that another rank sent, in the entry of the call that sent it.
 struct SentTensor {
-  dump::EntryTree tree;
-  uint32_t node = 0;  // of the tensor
+  std::shared_ptr<const dump::EntryTree> tree;  // one for all that a call sent
+  uint32_t node = 0;                            // of the tensor
   TensorSource tensors;
 };
 

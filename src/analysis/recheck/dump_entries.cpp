@@ -7,8 +7,9 @@
 
 namespace msprobe::analysis::recheck {
 
-Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path) {
+Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path, size_t readers) {
   DumpEntries entries;
+  entries.loads_ = std::make_shared<TensorLoads>(readers);
   entries.json_path_ = json_path;
   MSP_ASSIGN_OR_RETURN(
       const dump::EntryScanOutcome outcome,

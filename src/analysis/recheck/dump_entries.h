@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,21 +13,24 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/recheck/call.h"
 #include "src/dump/entry_scan.h"
 
 namespace msprobe::analysis::recheck {
 
 class DumpEntries {
  public:
-  // `json_path` is the dump.json. Entries that are no calls (debug, parameters_grad) are known by
-  // their names, but not listed.
-  static Result<DumpEntries> Open(const std::filesystem::path& json_path);
+  // `json_path` is the dump.json, whose calls so many ranks read. Entries that are no calls (debug,
+  // parameters_grad) are known by their names, but not listed.
+  static Result<DumpEntries> Open(const std::filesystem::path& json_path, size_t readers = 1);
 
   const std::vector<std::string>& calls() const { return calls_; }  // in file order
   const std::string& task() const { return task_; }
   const std::string& framework() const { return framework_; }  // may be empty
   bool truncated() const { return truncated_; }
   std::filesystem::path tensor_folder() const;
+  // Its files; how often each was read is counted for all calls together.
+  TensorSource tensors() const { return TensorsOf(tensor_folder(), loads_); }
   uint64_t size_bytes() const { return size_bytes_; }
 
   bool Has(std::string_view name) const { return places_.find(name) != places_.end(); }
@@ -45,6 +49,7 @@ class DumpEntries {
   std::string framework_;
   bool truncated_ = false;
   uint64_t size_bytes_ = 0;
+  std::shared_ptr<TensorLoads> loads_;
   std::optional<dump::EntryAccess> access_;
 };
 

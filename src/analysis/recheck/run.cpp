@@ -193,7 +193,7 @@ Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view nam
   const dump::EntryName parsed = dump::ParseEntryName(name);
   RecordedCall call;
   call.name = name;
-  call.tensors = TensorsOf(entries.tensor_folder());
+  call.tensors = entries.tensors();
   call.others = others;
   dump::EntryTree forward;
   dump::EntryTree backward;

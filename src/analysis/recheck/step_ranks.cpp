@@ -32,7 +32,7 @@ Result<StepRanks::Rank*> StepRanks::Open(int64_t rank) {
   }
   std::optional<Rank>& opened = ranks_[rank];
   if (!opened) {
-    MSP_ASSIGN_OR_RETURN(DumpEntries entries, DumpEntries::Open(file->second));
+    MSP_ASSIGN_OR_RETURN(DumpEntries entries, DumpEntries::Open(file->second, files_.size()));
     opened.emplace(Rank{std::move(entries), {}, {}});
   }
   return &*opened;
@@ -96,7 +96,7 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
     peers.trees.push_back(std::move(tree));
     peers.ranks.push_back(other);
     peers.names.push_back(partner->second);
-    peers.tensors.push_back(TensorsOf(peer->entries.tensor_folder()));
+    peers.tensors.push_back(peer->entries.tensors());
   }
   if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
     return NotFoundError("the rank is none of its group");
@@ -104,16 +104,27 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   return peers;
 }
 
-Result<const std::vector<StepRanks::MessageOfCall>*> StepRanks::MessagesOfRank(Rank& rank) {
+Result<const StepRanks::Messages*> StepRanks::MessagesOfRank(Rank& rank) {
   if (!rank.messages) {
-    std::vector<MessageOfCall> messages;
+    Messages messages;
     for (const std::string& name : rank.entries.calls()) {
       const dump::EntryName parsed = dump::ParseEntryName(name);
       if (parsed.kind == "Distributed" && IsPointToPoint(parsed.subject) &&
           parsed.direction == dump::Direction::kForward) {
         MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, rank.entries.Read(name), name);
         for (Message& message : MessagesOf(parsed.subject, tree)) {
-          messages.push_back({std::move(message), name});
+          const size_t number = messages.all.size();
+          MessageOfCall one{std::move(message), name, 0, 0};
+          const auto add = [&](std::optional<std::string> group) {
+            std::vector<size_t>& stream = messages.streams[{one.message.is_sent, one.message.peer,
+                                                            one.message.tag, std::move(group)}];
+            stream.push_back(number);
+            return stream.size() - 1;
+          };
+          one.place = add(one.message.group);
+          one.place_in_all = add(std::nullopt);
+          messages.of_call[name].push_back(number);
+          messages.all.push_back(std::move(one));
         }
       }
     }
@@ -130,49 +141,56 @@ Result<const StepRanks::MessageOfCall*> StepRanks::PartnerOf(int64_t rank,
   }
   MSP_ASSIGN_OR_RETURN(Rank * here, Open(rank));
   MSP_ASSIGN_OR_RETURN(Rank * there, Open(message.peer));
-  MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* own_messages, MessagesOfRank(*here));
-  MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* its_messages, MessagesOfRank(*there));
-  // Of one group or, where both sides name their groups differently, of all.
-  const auto stream = [&](const std::vector<MessageOfCall>& all, bool is_sent, int64_t peer,
-                          bool of_group) {
-    std::vector<const MessageOfCall*> found;
-    for (const MessageOfCall& one : all) {
-      if (one.message.is_sent == is_sent && one.message.peer == peer &&
-          one.message.tag == message.tag && (!of_group || one.message.group == message.group)) {
-        found.push_back(&one);
-      }
-    }
-    return found;
+  MSP_ASSIGN_OR_RETURN(const Messages* own_messages, MessagesOfRank(*here));
+  MSP_ASSIGN_OR_RETURN(const Messages* its_messages, MessagesOfRank(*there));
+  static const std::vector<size_t> kNoMessages;
+  const auto stream = [&](const Messages& messages, bool is_sent, int64_t peer,
+                          const std::optional<std::string>& group) -> const std::vector<size_t>& {
+    const auto found = messages.streams.find({is_sent, peer, message.tag, group});
+    return found == messages.streams.end() ? kNoMessages : found->second;
   };
-  std::vector<const MessageOfCall*> ours;
-  std::vector<const MessageOfCall*> theirs;
+  const std::vector<size_t>* ours = nullptr;
+  const std::vector<size_t>* theirs = nullptr;
+  // Of one group or, where both sides name their groups differently, of all.
   for (const bool of_group : {true, false}) {
-    ours = stream(*own_messages, message.is_sent, message.peer, of_group);
-    theirs = stream(*its_messages, !message.is_sent, rank, of_group);
-    if (ours.size() == theirs.size()) {
-      const auto place = std::find(ours.begin(), ours.end(), &own) - ours.begin();
-      return theirs[static_cast<size_t>(place)];
+    const auto group = of_group ? std::optional(message.group) : std::nullopt;
+    ours = &stream(*own_messages, message.is_sent, message.peer, group);
+    theirs = &stream(*its_messages, !message.is_sent, rank, group);
+    if (ours->size() == theirs->size()) {
+      return &its_messages->all[(*theirs)[of_group ? own.place : own.place_in_all]];
     }
   }
   const bool sent = message.is_sent;
   return NotFoundError(fmt::format("rank {} sent {} messages to rank {}, which received {}",
-                                   sent ? rank : message.peer, sent ? ours.size() : theirs.size(),
-                                   sent ? message.peer : rank, sent ? theirs.size() : ours.size()));
+                                   sent ? rank : message.peer, sent ? ours->size() : theirs->size(),
+                                   sent ? message.peer : rank,
+                                   sent ? theirs->size() : ours->size()));
 }
 
 Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
   MSP_ASSIGN_OR_RETURN(Rank * own, Open(rank));
-  MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* messages, MessagesOfRank(*own));
+  MSP_ASSIGN_OR_RETURN(const Messages* messages, MessagesOfRank(*own));
   std::vector<SentTensor> sent;
-  for (const MessageOfCall& received : *messages) {
-    if (received.call != name || received.message.is_sent) {
+  const auto of_call = messages->of_call.find(name);
+  if (of_call == messages->of_call.end()) {
+    return sent;
+  }
+  // A batch of messages comes from few calls.
+  std::map<std::pair<int64_t, std::string_view>, std::shared_ptr<const dump::EntryTree>> trees;
+  for (const size_t number : of_call->second) {
+    const MessageOfCall& received = messages->all[number];
+    if (received.message.is_sent) {
       continue;
     }
     MSP_ASSIGN_OR_RETURN(const MessageOfCall* partner, PartnerOf(rank, received));
     MSP_ASSIGN_OR_RETURN(Rank * sender, Open(received.message.peer));
-    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, sender->entries.Read(partner->call), partner->call);
-    sent.push_back(
-        {std::move(tree), partner->message.tensor, TensorsOf(sender->entries.tensor_folder())});
+    std::shared_ptr<const dump::EntryTree>& tree = trees[{received.message.peer, partner->call}];
+    if (tree == nullptr) {
+      MSP_ASSIGN_OR_RETURN(dump::EntryTree read, sender->entries.Read(partner->call),
+                           partner->call);
+      tree = std::make_shared<const dump::EntryTree>(std::move(read));
+    }
+    sent.push_back({tree, partner->message.tensor, sender->entries.tensors()});
   }
   return sent;
 }
@@ -190,17 +208,19 @@ Result<std::vector<RankCall>> StepRanks::CallsTogether(int64_t rank, std::string
   for (size_t at = 0; at < together.size(); ++at) {
     const RankCall one = together[at];
     MSP_ASSIGN_OR_RETURN(Rank * own, Open(one.rank));
-    MSP_ASSIGN_OR_RETURN(const std::vector<MessageOfCall>* messages, MessagesOfRank(*own));
-    for (const MessageOfCall& message : *messages) {
-      if (message.call != one.call) {
-        continue;
-      }
+    MSP_ASSIGN_OR_RETURN(const Messages* messages, MessagesOfRank(*own));
+    const auto of_call = messages->of_call.find(one.call);
+    if (of_call == messages->of_call.end()) {
+      continue;
+    }
+    for (const size_t number : of_call->second) {
+      const MessageOfCall& message = messages->all[number];
       MSP_ASSIGN_OR_RETURN(const MessageOfCall* partner, PartnerOf(one.rank, message));
       const auto known = std::find_if(together.begin(), together.end(), [&](const RankCall& other) {
         return other.rank == message.message.peer;
       });
       if (known == together.end()) {
-        together.push_back({message.message.peer, partner->call});
+        together.push_back({message.message.peer, std::string(partner->call)});
       } else if (known->call != partner->call) {
         return UnsupportedError(
             fmt::format("rank {} handed its messages over in several calls", message.message.peer));
@@ -246,7 +266,7 @@ Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::s
     later_folder_ = later->folder;
   }
   MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, later_->Read(name), name);
-  return LaterCall{std::move(tree), TensorsOf(later_->tensor_folder())};
+  return LaterCall{std::move(tree), later_->tensors()};
 }
 
 OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {

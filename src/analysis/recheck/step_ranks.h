@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,17 +54,28 @@ class StepRanks {
   };
   struct MessageOfCall {
     Message message;
-    std::string call;
+    std::string_view call;  // of the entries' calls
+    // Among the messages of its stream, and of its stream in all groups.
+    size_t place = 0;
+    size_t place_in_all = 0;
+  };
+  // What belongs together: sent or received, the other rank, the tag; and the group, or none where
+  // it does not matter.
+  using Stream = std::tuple<bool, int64_t, int64_t, std::optional<std::string>>;
+  struct Messages {
+    std::vector<MessageOfCall> all;  // in file order
+    std::map<Stream, std::vector<size_t>> streams;
+    std::map<std::string_view, std::vector<size_t>> of_call;
   };
   struct Rank {
     DumpEntries entries;
     std::map<std::string, CallsOfApi, std::less<>> calls;  // by API, once asked for
-    std::optional<std::vector<MessageOfCall>> messages;    // in file order, once asked for
+    std::optional<Messages> messages;                      // once asked for
   };
 
   Result<Rank*> Open(int64_t rank);
   Result<const CallsOfApi*> CallsOf(Rank& rank, std::string_view api);
-  Result<const std::vector<MessageOfCall>*> MessagesOfRank(Rank& rank);
+  Result<const Messages*> MessagesOfRank(Rank& rank);
   // The other end of a message of `rank`.
   Result<const MessageOfCall*> PartnerOf(int64_t rank, const MessageOfCall& own);
 

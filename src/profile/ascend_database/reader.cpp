@@ -60,7 +60,12 @@ Result<Profile> ReadAscendDatabase(const std::filesystem::path& file, const Need
   profile.path = file;
   profile.device = Device::kNpu;
   profile.source = Source::kDatabase;
-  MSP_ASSIGN_OR_RETURN(const database::SqliteFile database, database::SqliteFile::Open(file));
+  Result<database::SqliteFile> opened = database::SqliteFile::Open(file);
+  if (!opened.ok()) {
+    // A database that the system refuses concerns its rank only, as a damaged one does.
+    return BadFormatError(opened.status().message()).WithHint(opened.status().hint());
+  }
+  const database::SqliteFile database = *std::move(opened);
   DatabaseTables tables(database, needs, profile);
   MSP_RETURN_IF_ERROR(tables.Load());
   DatabaseDevice device(tables);

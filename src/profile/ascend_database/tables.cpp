@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::profile {
 
@@ -59,7 +60,26 @@ TextId DatabaseTables::Text(const database::SqliteRow& row, int column) {
     return profile_.texts.Intern(row.Text(column));  // written out, as some versions do
   }
   const auto found = texts_.find(row.Integer(column));
-  return found == texts_.end() ? kNoText : found->second;
+  return found == texts_.end() ? kNoText : Spelled(found->second);
+}
+
+TextId DatabaseTables::Spelled(TextId text) {
+  const std::string_view whole = profile_.texts[text];
+  if (whole.size() <= kShortText) {
+    return text;
+  }
+  if (whole.size() <= spelled_left_) {
+    spelled_left_ -= whole.size();
+    return text;
+  }
+  if (!cuts_texts_) {
+    cuts_texts_ = true;
+    profile_.warnings.push_back(
+        fmt::format("{}: rows name long texts too often for its size; those of further rows are "
+                    "cut after {} bytes",
+                    profile_.path.string(), kShortText));
+  }
+  return profile_.texts.Intern(base::Shortened(whole, kShortText, "..."));
 }
 
 }  // namespace msprobe::profile

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -162,6 +163,10 @@ Status ReadGroupNames(const std::filesystem::path& folder, bool strict, Profile&
   if (groups == json::ValueTree::kNone || tree[groups].kind != json::ValueKind::kObject) {
     return {};
   }
+  std::unordered_map<TextId, std::vector<CommunicationGroup*>> by_name;
+  for (CommunicationGroup& known : profile.groups) {
+    by_name[known.name].push_back(&known);
+  }
   tree.ForEachChild(groups, [&](uint32_t group) {
     if (tree[group].kind != json::ValueKind::kObject) {
       return;
@@ -172,10 +177,12 @@ Status ReadGroupNames(const std::filesystem::path& folder, bool strict, Profile&
     }
     const TextId thread =
         profile.texts.Find(fmt::format("Group {} Communication", tree[group].key));
-    for (CommunicationGroup& known : profile.groups) {
-      if (thread != kNoText && known.name == thread) {
-        known.parallel_name = profile.texts.Intern(tree[name].text);
-      }
+    const auto named = by_name.find(thread);
+    if (thread == kNoText || named == by_name.end()) {
+      return;
+    }
+    for (CommunicationGroup* known : named->second) {
+      known->parallel_name = profile.texts.Intern(tree[name].text);
     }
   });
   return {};

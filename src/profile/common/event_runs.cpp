@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +19,9 @@ constexpr std::string_view kKey = "traceEvents";
 constexpr size_t kRunBytes = size_t{1} << 22U;
 constexpr size_t kFirstBytes = size_t{1} << 16U;  // grows: many traces of a cluster are small
 constexpr size_t kLongestEventBytes = size_t{256} << 20U;
+// Traces are packed to a twentieth or so; a file of zeros and their like to a thousandth.
+constexpr uint64_t kUnpackedTimesFileSize = 64;
+constexpr uint64_t kFreeUnpackedBytes = uint64_t{16} << 20U;
 constexpr unsigned kZlibBufferBytes = 1U << 18U;
 constexpr size_t kReadBytes = size_t{1} << 20U;
 
@@ -32,6 +37,11 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
                   fmt::format("cannot open {}", path.string()));
   }
   gzbuffer(runs.file_.get(), kZlibBufferBytes);
+  std::error_code unknown;  // of what is no file: nothing is known of its end, either
+  const uintmax_t size = std::filesystem::file_size(path, unknown);
+  runs.unpacked_left_ = gzdirect(runs.file_.get()) != 0 || unknown
+                            ? std::numeric_limits<uint64_t>::max()
+                            : kUnpackedTimesFileSize * size + kFreeUnpackedBytes;
   runs.buffer_.resize(kFirstBytes + 2);
   MSP_RETURN_IF_ERROR(runs.Fill());
   const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);
@@ -122,6 +132,12 @@ Status EventRuns::Fill() {
   }
   filled_ += static_cast<size_t>(count);
   file_ended_ = static_cast<size_t>(count) < room;
+  if (static_cast<uint64_t>(count) > unpacked_left_) {
+    unpacks_too_far_ = true;
+    file_ended_ = true;
+    return {};
+  }
+  unpacked_left_ -= static_cast<uint64_t>(count);
   return {};
 }
 

@@ -34,6 +34,8 @@ class EventRuns {
   Result<std::optional<std::string_view>> Next();
   // After the last run: the document ended before its list of events did.
   bool truncated() const { return truncated_; }
+  // It did since a compressed file unpacks to more than any trace: the rest of it is left out.
+  bool unpacks_too_far() const { return unpacks_too_far_; }
   // Of the last run's first byte inside the (uncompressed) document.
   uint64_t offset() const { return run_offset_; }
 
@@ -80,6 +82,8 @@ class EventRuns {
 
   uint64_t run_offset_ = 0;
   bool truncated_ = false;
+  uint64_t unpacked_left_ = 0;
+  bool unpacks_too_far_ = false;
 };
 
 }  // namespace msprobe::profile

@@ -77,7 +77,16 @@ Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& out
 
 Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,
                 uint64_t without_time, const Needs& needs, Profile& profile) {
-  if (outcome.truncated && needs.strict) {
+  if (outcome.unpacks_too_far) {
+    const std::string what = fmt::format(
+        "{} unpacks to more than any trace of its size: what comes after event {} is "
+        "left out",
+        file.string(), outcome.events);
+    if (needs.strict) {
+      return BadFormatError(what).WithHint("unpack it and name the unpacked file");
+    }
+    profile.warnings.push_back(what + "; unpack it and name the unpacked file");
+  } else if (outcome.truncated && needs.strict) {
     return BadFormatError(
                fmt::format("{} is truncated after event {}", file.string(), outcome.events))
         .WithHint("copy it again, or omit --strict to use its complete events");
@@ -86,7 +95,7 @@ Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,
     profile.warnings.push_back(fmt::format("{}: {} without a usable time left out", file.string(),
                                            base::Plural(without_time, "event")));
   }
-  if (outcome.truncated) {
+  if (outcome.truncated && !outcome.unpacks_too_far) {
     profile.warnings.push_back(fmt::format("{} is truncated: its {} complete events are used",
                                            file.string(), outcome.events));
   }

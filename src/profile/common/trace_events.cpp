@@ -312,6 +312,7 @@ Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
   }
   outcome.events = handler.events();
   outcome.truncated = !handler.stopped() && runs.truncated();
+  outcome.unpacks_too_far = outcome.truncated && runs.unpacks_too_far();
   return outcome;
 }
 

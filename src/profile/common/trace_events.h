@@ -77,7 +77,8 @@ struct TraceEvent {
 struct TraceOutcome {
   TraceRoot root = TraceRoot::kList;
   uint64_t events = 0;
-  bool truncated = false;  // the trace broke off; all complete events before were delivered
+  bool truncated = false;        // the trace broke off; all complete events before were delivered
+  bool unpacks_too_far = false;  // that is since it is packed more than any trace
 };
 
 // Events in file order. A trace that breaks off is no error, one whose text is no JSON is; the

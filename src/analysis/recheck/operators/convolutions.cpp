@@ -158,8 +158,9 @@ Values Convolve(Call& call, const Arithmetic& m) {
   if (call.failed()) {
     return {nullptr};
   }
-  const std::vector<WindowsOfDim> dims = SlidingWindows(call, input, sizes);
-  return call.failed() ? Values{nullptr} : Convolved(call, m, of, Joined(m, dims, input));
+  const std::vector<WindowsOfDim> dims = SlidingWindows(call, m, input, sizes);
+  return call.failed() || !m.problem().empty() ? Values{nullptr}
+                                               : Convolved(call, m, of, Joined(m, dims, input));
 }
 
 template <size_t kDims>
@@ -179,8 +180,9 @@ Values ConvolveTransposed(Call& call, const Arithmetic& m) {
   if (call.failed()) {
     return {nullptr};
   }
-  const std::vector<WindowsOfDim> dims = TransposedWindows(call, input, sizes, more);
-  return call.failed() ? Values{nullptr} : Convolved(call, m, of, Joined(m, dims, input));
+  const std::vector<WindowsOfDim> dims = TransposedWindows(call, m, input, sizes, more);
+  return call.failed() || !m.problem().empty() ? Values{nullptr}
+                                               : Convolved(call, m, of, Joined(m, dims, input));
 }
 
 }  // namespace

@@ -144,6 +144,11 @@ Value Nearest(const Arithmetic& m, const Value& x, const std::vector<Axis>& axes
 }
 
 Value Weighted(const Arithmetic& m, const Value& x, size_t dim, const Axis& axis, Mode mode) {
+  Shape shape = x->shape;
+  shape[dim] = axis.out;
+  if (!m.Affords(shape)) {
+    return nullptr;
+  }
   std::array<std::vector<int64_t>, kTaps> places;
   std::array<std::vector<double>, kTaps> weights;
   std::array<std::vector<double>, kTaps> errors;
@@ -225,8 +230,8 @@ Value Area(Call& call, const Arithmetic& m, const Value& x, const std::vector<Ax
   for (const Axis& axis : axes) {
     output.push_back(axis.out);
   }
-  const std::vector<WindowsOfDim> dims = AdaptiveWindows(call, input, output);
-  return call.failed()
+  const std::vector<WindowsOfDim> dims = AdaptiveWindows(call, m, input, output);
+  return call.failed() || !m.problem().empty()
              ? nullptr
              : WindowMeans(m, x, Shape(x->shape.begin(), split), Joined(m, dims, input), false, 0);
 }

@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "src/analysis/recheck/operators/arguments.h"
 #include "src/analysis/recheck/operators/operators.h"
 
@@ -242,6 +244,15 @@ Values Stacked(Call& call, const Arithmetic& m) {
   return {Joined(call, m, parts, dim)};
 }
 
+// Whether a tensor may be cut into so many parts: one without elements has as many as it says.
+bool HasParts(Call& call, const Value& x, int64_t count) {
+  constexpr int64_t kFreeParts = 65'536;
+  if (x->size() == 0 && count > kFreeParts && static_cast<size_t>(count) > call.outputs().size()) {
+    call.Fail(fmt::format("it has {} outputs instead of {}", call.outputs().size(), count));
+  }
+  return !call.failed();
+}
+
 Values Cut(Call& call, const Arithmetic& m, int64_t dim, const Dims& sizes) {
   const Value x = call.Tensor(0, "input");
   Values parts;
@@ -270,6 +281,9 @@ Values Split(Call& call, const Arithmetic& m) {
       return {call.Fail("split into parts of no size")};
     }
     sizes.clear();
+    if (!HasParts(call, x, whole / step)) {
+      return {nullptr};
+    }
     for (int64_t first = 0; first < whole; first += step) {
       sizes.push_back(std::min(step, whole - first));
     }
@@ -286,6 +300,9 @@ Values Chunked(Call& call, const Arithmetic& m) {
   const int64_t dim = DimOf(call, call.Int(2, "dim", 0), x->shape.size());
   const int64_t whole = x->shape[static_cast<size_t>(dim)];
   const int64_t step = std::max<int64_t>(1, (whole + chunks - 1) / chunks);
+  if (!HasParts(call, x, whole / step)) {
+    return {nullptr};
+  }
   Dims sizes;
   for (int64_t first = 0; first < whole || sizes.empty(); first += step) {
     sizes.push_back(std::min(step, whole - first));
@@ -301,6 +318,9 @@ Values Unbound(Call& call, const Arithmetic& m) {
   const int64_t dim = DimOf(call, call.Int(1, "dim", 0), x->shape.size());
   Shape shape = x->shape;
   shape.erase(shape.begin() + dim);
+  if (!HasParts(call, x, x->shape[static_cast<size_t>(dim)])) {
+    return {nullptr};
+  }
   Values parts;
   for (int64_t i = 0; i < x->shape[static_cast<size_t>(dim)]; ++i) {
     parts.push_back(m.Reshape(Slice(m, x, dim, i, 1), shape));

@@ -88,8 +88,8 @@ Values AveragePool(Call& call, const Arithmetic& m) {
   const bool by_padding = call.Bool(5, "count_include_pad", true);
   const double divisor = call.Has(6, "divisor_override") ? call.Number(6, "divisor_override") : 0;
   const std::vector<WindowsOfDim> dims =
-      call.failed() ? std::vector<WindowsOfDim>() : SlidingWindows(call, input, sizes);
-  if (call.failed()) {
+      call.failed() ? std::vector<WindowsOfDim>() : SlidingWindows(call, m, input, sizes);
+  if (call.failed() || !m.problem().empty()) {
     return {nullptr};
   }
   return {WindowMeans(m, x, leading, Joined(m, dims, input), by_padding, divisor)};
@@ -106,8 +106,8 @@ Values MaxPool(Call& call, const Arithmetic& m) {
   WindowSizes sizes = SizesOf(call, kDims, 3, 5);
   sizes.dilation = Spread(call, call.Ints(4, "dilation"), kDims, 1);
   const std::vector<WindowsOfDim> dims =
-      call.failed() ? std::vector<WindowsOfDim>() : SlidingWindows(call, input, sizes);
-  if (call.failed()) {
+      call.failed() ? std::vector<WindowsOfDim>() : SlidingWindows(call, m, input, sizes);
+  if (call.failed() || !m.problem().empty()) {
     return {nullptr};
   }
   return {Largest(call, m, x, leading, Joined(m, dims, input))};
@@ -128,8 +128,8 @@ Values AdaptivePool(Call& call, const Arithmetic& m) {
   }
   const Shape& output = call.outputs()[0].value->shape;
   const std::vector<WindowsOfDim> dims = AdaptiveWindows(
-      call, input, Shape(output.end() - static_cast<std::ptrdiff_t>(kDims), output.end()));
-  if (call.failed()) {
+      call, m, input, Shape(output.end() - static_cast<std::ptrdiff_t>(kDims), output.end()));
+  if (call.failed() || !m.problem().empty()) {
     return {nullptr};
   }
   const Windows windows = Joined(m, dims, input);

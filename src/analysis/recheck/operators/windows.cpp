@@ -17,10 +17,44 @@ bool Plausible(const WindowSizes& sizes, size_t dims) {
          between(sizes.dilation, 1);
 }
 
+// Windows of a dim, and the places of each: asked for before any of them is made, since arguments
+// of a few bytes may ask for any number.
+struct Extent {
+  int64_t count = 0;
+  int64_t length = 0;
+};
+
+// Of an input of `size` places that is divided into `count` parts.
+struct AdaptiveParts {
+  int64_t First(int64_t out) const { return out * size / count; }
+  int64_t End(int64_t out) const { return ((out + 1) * size + count - 1) / count; }
+
+  int64_t size;
+  int64_t count;
+};
+
+bool AffordsWindows(const Arithmetic& arithmetic, const std::vector<Extent>& extents) {
+  Shape all;
+  bool each = true;
+  for (const Extent& extent : extents) {
+    all.push_back(extent.count);
+    all.push_back(extent.count == 0 ? 0 : extent.length);
+  }
+  if (!arithmetic.Affords(all)) {
+    return false;
+  }
+  for (const Extent& extent : extents) {  // a dim without windows hides what the others ask for
+    each = each && arithmetic.Affords({extent.count, extent.length});
+  }
+  return each;
+}
+
 }  // namespace
 
-std::vector<WindowsOfDim> SlidingWindows(Call& call, const Shape& input, const WindowSizes& sizes) {
+std::vector<WindowsOfDim> SlidingWindows(Call& call, const Arithmetic& arithmetic,
+                                         const Shape& input, const WindowSizes& sizes) {
   std::vector<WindowsOfDim> dims(input.size());
+  std::vector<Extent> extents(input.size());
   if (!Plausible(sizes, input.size())) {
     call.Fail("impossible sizes of its windows");
     return {};
@@ -39,6 +73,16 @@ std::vector<WindowsOfDim> SlidingWindows(Call& call, const Shape& input, const W
     if (sizes.ceiling && (count - 1) * stride >= size + padding) {
       --count;  // a window has to begin inside of the input or of the padding before it
     }
+    extents[dim] = {count, sizes.kernel[dim]};
+  }
+  if (!AffordsWindows(arithmetic, extents)) {
+    return {};
+  }
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    const int64_t size = input[dim];
+    const int64_t stride = sizes.stride[dim];
+    const int64_t padding = sizes.padding[dim];
+    const int64_t count = extents[dim].count;
     for (int64_t out = 0; out < count; ++out) {
       std::vector<int64_t>& places = dims[dim].places.emplace_back();
       int64_t inside = 0;
@@ -57,10 +101,11 @@ std::vector<WindowsOfDim> SlidingWindows(Call& call, const Shape& input, const W
   return dims;
 }
 
-std::vector<WindowsOfDim> TransposedWindows(Call& call, const Shape& input,
-                                            const WindowSizes& sizes,
+std::vector<WindowsOfDim> TransposedWindows(Call& call, const Arithmetic& arithmetic,
+                                            const Shape& input, const WindowSizes& sizes,
                                             const std::vector<int64_t>& output_padding) {
   std::vector<WindowsOfDim> dims(input.size());
+  std::vector<Extent> extents(input.size());
   if (!Plausible(sizes, input.size()) || output_padding.size() != input.size()) {
     call.Fail("impossible sizes of its windows");
     return {};
@@ -74,6 +119,14 @@ std::vector<WindowsOfDim> TransposedWindows(Call& call, const Shape& input,
       call.Fail("impossible sizes of its windows");
       return {};
     }
+    extents[dim] = {count, sizes.kernel[dim]};
+  }
+  if (!AffordsWindows(arithmetic, extents)) {
+    return {};
+  }
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    const int64_t stride = sizes.stride[dim];
+    const int64_t count = extents[dim].count;
     for (int64_t out = 0; out < count; ++out) {
       std::vector<int64_t>& places = dims[dim].places.emplace_back();
       for (int64_t k = 0; k < sizes.kernel[dim]; ++k) {
@@ -88,8 +141,10 @@ std::vector<WindowsOfDim> TransposedWindows(Call& call, const Shape& input,
   return dims;
 }
 
-std::vector<WindowsOfDim> AdaptiveWindows(Call& call, const Shape& input, const Shape& output) {
+std::vector<WindowsOfDim> AdaptiveWindows(Call& call, const Arithmetic& arithmetic,
+                                          const Shape& input, const Shape& output) {
   std::vector<WindowsOfDim> dims(input.size());
+  std::vector<Extent> extents(input.size());
   for (size_t dim = 0; dim < dims.size(); ++dim) {
     const int64_t size = input[dim];
     const int64_t count = output[dim];
@@ -97,19 +152,27 @@ std::vector<WindowsOfDim> AdaptiveWindows(Call& call, const Shape& input, const 
       call.Fail("impossible sizes of its windows");
       return {};
     }
-    const auto first = [&](int64_t out) { return out * size / count; };
-    const auto end = [&](int64_t out) { return ((out + 1) * size + count - 1) / count; };
+    const AdaptiveParts parts = {size, count};
     int64_t longest = 0;
     for (int64_t out = 0; out < count; ++out) {
-      longest = std::max(longest, end(out) - first(out));
+      longest = std::max(longest, parts.End(out) - parts.First(out));
     }
+    extents[dim] = {count, longest};
+  }
+  if (!AffordsWindows(arithmetic, extents)) {
+    return {};
+  }
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    const AdaptiveParts parts = {input[dim], output[dim]};
+    const auto [count, longest] = extents[dim];
     for (int64_t out = 0; out < count; ++out) {
       std::vector<int64_t>& places = dims[dim].places.emplace_back();
       for (int64_t k = 0; k < longest; ++k) {
-        places.push_back(first(out) + k < end(out) ? first(out) + k : -1);
+        const int64_t at = parts.First(out) + k;
+        places.push_back(at < parts.End(out) ? at : -1);
       }
-      dims[dim].inside.push_back(end(out) - first(out));
-      dims[dim].padded.push_back(end(out) - first(out));
+      dims[dim].inside.push_back(parts.End(out) - parts.First(out));
+      dims[dim].padded.push_back(parts.End(out) - parts.First(out));
     }
   }
   return dims;

@@ -32,14 +32,17 @@ struct WindowSizes {
   std::vector<int64_t> kernel, stride, padding, dilation;
   bool ceiling = false;  // a last window may begin inside and end outside
 };
-// Null places (with a problem of the call) where sizes are impossible.
-std::vector<WindowsOfDim> SlidingWindows(Call& call, const Shape& input, const WindowSizes& sizes);
+// Null places (with a problem of the call, or of `arithmetic`) where sizes are impossible, or out
+// of proportion to the call's tensors.
+std::vector<WindowsOfDim> SlidingWindows(Call& call, const Arithmetic& arithmetic,
+                                         const Shape& input, const WindowSizes& sizes);
 // Windows of a transposed convolution: places whose window of the forward one would hold this.
-std::vector<WindowsOfDim> TransposedWindows(Call& call, const Shape& input,
-                                            const WindowSizes& sizes,
+std::vector<WindowsOfDim> TransposedWindows(Call& call, const Arithmetic& arithmetic,
+                                            const Shape& input, const WindowSizes& sizes,
                                             const std::vector<int64_t>& output_padding);
 // Windows that divide the input into `output` parts, as evenly as they can.
-std::vector<WindowsOfDim> AdaptiveWindows(Call& call, const Shape& input, const Shape& output);
+std::vector<WindowsOfDim> AdaptiveWindows(Call& call, const Arithmetic& arithmetic,
+                                          const Shape& input, const Shape& output);
 
 // Empty, with a problem, where they are out of proportion to the call's tensors.
 Windows Joined(const Arithmetic& arithmetic, const std::vector<WindowsOfDim>& dims,

@@ -72,6 +72,20 @@ TEST(CommunicationSheet, KeepsTheNamesOfTheProfilers) {
   EXPECT_EQ(CommunicationSheet(Profile(), Profile(), PairOptions()).table.row_count(), 0U);
 }
 
+TEST(CompareCollectives, CountAnyNumberOfNames) {
+  Profile side;
+  side.device = profile::Device::kGpu;
+  profile::Kernel kernel;
+  kernel.is_communication = true;
+  constexpr size_t kNames = 100'000;
+  for (size_t i = 0; i < kNames; ++i) {
+    kernel.name = side.texts.Intern("nccl" + std::to_string(i) + "_");
+    side.kernels.push_back(kernel);
+  }
+  EXPECT_EQ(CompareCollectives(side, side, PairOptions()).size(), kNames);
+  EXPECT_EQ(CommunicationSheet(side, side, PairOptions()).table.row_count(), kNames);
+}
+
 Intervals Of(const std::vector<std::pair<int64_t, int64_t>>& ends) {
   Intervals intervals;
   for (const auto& [start, end] : ends) {

@@ -197,5 +197,30 @@ TEST(Judge, AComputingFigureIsNeverExplainedByCollectives) {
             "SLOWER by 20.0 %, mostly computing +19.0 ms (E2E 100.0 -> 120.0 ms)");
 }
 
+// A name is looked into once, however much lies below it.
+TEST(FindDifferences, ALongNameAroundManyKernels) {
+  constexpr int64_t kCalls = 50'000;
+  const std::string around = std::string(size_t{4} << 20U, 'x') + "allreduce";
+  MadeProfile base;
+  MadeProfile comparison;
+  for (MadeProfile* made : {&base, &comparison}) {
+    made->Op(around, 0, 4 * kCalls);
+    for (int64_t i = 0; i < kCalls; ++i) {
+      made->Launch(1 + 4 * i, "nccl_unnamed", made == &base ? 1 : 2);
+      made->Launch(2 + 4 * i, "Memcpy DtoD", made == &base ? 1 : 2);
+    }
+    made->Allocate(1, 1);
+  }
+  std::vector<std::string> texts;
+  for (const Finding& finding : Differences(base, comparison)) {
+    texts.push_back(finding.metric + " " + finding.where.substr(0, 20));
+    if (finding.metric != "device time") {
+      EXPECT_LT(finding.where.size(), 1200U) << finding.metric;
+    }
+  }
+  EXPECT_THAT(texts, ::testing::Contains("communication all_reduce"));
+  EXPECT_THAT(texts, ::testing::Contains(StartsWith("copies Memcpy DtoD in x")));
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::perf

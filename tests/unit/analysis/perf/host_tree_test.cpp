@@ -1,6 +1,8 @@
 #include "src/analysis/perf/host_tree.h"
 
+#include <cstdint>
 #include <map>
+#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -95,6 +97,75 @@ TEST(HostTree, TellsMarkedRangesFromOperators) {
   EXPECT_EQ(tree[0].kind, HostTree::Kind::kStep);
   EXPECT_EQ(tree[1].kind, HostTree::Kind::kAnnotation);
   EXPECT_EQ(tree[2].kind, HostTree::Kind::kOperator);
+}
+
+TEST(HostTree, FindsBehindANestOfAnyDepth) {
+  // The outermost call goes on; 100,000 within it have ended.
+  constexpr int64_t kDepth = 100'000;
+  MadeProfile made;
+  made.Op("outermost", 0, 10 * kDepth);
+  for (int64_t i = 1; i < kDepth; ++i) {
+    made.Op("call", i, 2 * kDepth - i);
+  }
+  const HostTree tree(*made);
+  const profile::TextId process = made.Text("100");
+  const profile::TextId thread = made.Text("1");
+  for (int64_t i = 0; i < kDepth; ++i) {
+    ASSERT_EQ(tree.Find(process, thread, (2 * kDepth + i) * 1000), 0U);
+  }
+  EXPECT_EQ(tree.Find(process, thread, 10 * kDepth * 1000), HostTree::kNone);
+  // Those that are still open.
+  for (int64_t i = 1; i < kDepth; i += 997) {
+    ASSERT_EQ(tree.Find(process, thread, (2 * kDepth - i) * 1000 - 1), static_cast<uint32_t>(i));
+  }
+}
+
+// On every thread one after the other.
+uint32_t FoundOnAny(MadeProfile& made, const HostTree& tree, int threads, int64_t at) {
+  uint32_t best = HostTree::kNone;
+  for (int thread = 0; thread < threads; ++thread) {
+    const uint32_t node = tree.Find(made.Text("100"), made.Text(std::to_string(thread)), at);
+    if (node != HostTree::kNone &&
+        (best == HostTree::kNone || tree[node].start > tree[best].start)) {
+      best = node;
+    }
+  }
+  return best;
+}
+
+TEST(HostTree, FindsTheSameOnAnyOfManyThreadsAsOnEach) {
+  constexpr int kThreads = 20;
+  std::mt19937 engine(3);
+  const auto random = [&](int64_t below) {
+    return std::uniform_int_distribution<int64_t>(0, below - 1)(engine);
+  };
+  MadeProfile made;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    for (int i = 0; i < 100; ++i) {
+      const int64_t start = random(500);
+      const int64_t length = random(10) == 0 ? random(400) : random(20);
+      made.Op("call", start, start + length, std::to_string(thread));
+    }
+  }
+  const HostTree tree(*made);
+  for (int64_t at = -500; at < 1'000'000; at += 500) {
+    ASSERT_EQ(tree.Find(made.Text("100"), profile::kNoText, at),
+              FoundOnAny(made, tree, kThreads, at))
+        << at;
+  }
+}
+
+TEST(HostTree, FindsOnAnyNumberOfThreads) {
+  constexpr int64_t kThreads = 50'000;
+  MadeProfile made;
+  for (int64_t i = 0; i < kThreads; ++i) {
+    made.Op("call", i, 10 * kThreads, std::to_string(i));
+  }
+  const HostTree tree(*made);
+  for (int64_t i = 0; i < 2 * kThreads; ++i) {
+    ASSERT_EQ(tree.Find(made.Text("100"), profile::kNoText, (kThreads + i) * 1000),
+              static_cast<uint32_t>(kThreads - 1));
+  }
 }
 
 }  // namespace

@@ -239,5 +239,33 @@ TEST(CanCompareModules, OnlyWhereBothSidesHaveThemAndTheyAreWanted) {
   EXPECT_FALSE(CanCompareModules(item.base, item.comparison, {}));
 }
 
+TEST(ModuleSide, CutsPathsThatAreLongerThanThoseOfAnyNet) {
+  constexpr int64_t kAround = 300;
+  constexpr int64_t kInside = 2000;
+  MadeProfile made;
+  for (int64_t i = 0; i < kAround; ++i) {
+    made.Python("nn.Module: " + std::string(100, 'x') + std::to_string(i), i, 100'000 - i);
+  }
+  for (int64_t i = 0; i < kInside; ++i) {
+    made.Python("nn.Module: Linear_" + std::to_string(i), 1000 + 10 * i, 1005 + 10 * i);
+  }
+  const OperatorSide operators(*made, std::nullopt);
+  const ModuleSide side(operators);
+  ASSERT_EQ(side.modules().size(), static_cast<size_t>(kAround + kInside));
+  size_t bytes = 0;
+  for (profile::TextId path = 0; path < side.paths().size(); ++path) {
+    bytes += side.paths()[path].size();
+    EXPECT_LE(side.paths()[path].size(), ModuleSide::kLongestPath + 4);
+  }
+  // Instead of 70 MB.
+  EXPECT_LE(bytes, size_t{500'000});
+  EXPECT_TRUE(side.path(kAround - 1).ends_with("/..."));
+  EXPECT_EQ(side.path(0), "/nn.Module: " + std::string(100, 'x') + "0");
+  EXPECT_TRUE(side.cuts_paths());
+  MadeProfile net = ModuleNet(1);
+  const OperatorSide real(*net, std::nullopt);
+  EXPECT_FALSE(ModuleSide(real).cuts_paths());
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::perf

@@ -139,5 +139,82 @@ TEST(OverallSheet, LeavesOutWhatIsNothingOnBothSides) {
   EXPECT_TRUE(OverallSheet(OverallTimes(), Measure(slower), PairOptions()).table.columns().empty());
 }
 
+// The first comes back as many times as there are groups: each meets the next one of its name.
+OverallTimes OfGroups(size_t count, bool with_kinds) {
+  OverallTimes times;
+  times.end_to_end_s = 1;
+  for (size_t i = 0; i < count; ++i) {
+    GroupTime group;
+    group.name = "Group " + std::to_string(i / 2) + " Communication";
+    group.parallel_name = with_kinds ? "kind" + std::to_string(i) : "";
+    group.wait_ms = static_cast<double>(i + 1);
+    times.groups.push_back(group);
+    times.overlaps.push_back({"Group " + std::to_string(i), "other", 1});
+  }
+  return times;
+}
+
+TEST(OverallSheet, PairsAnyNumberOfGroups) {
+  constexpr size_t kGroups = 50'000;
+  for (const bool with_kinds : {false, true}) {
+    const OverallTimes times = OfGroups(kGroups, with_kinds);
+    const report::FormattedTable sheet = OverallSheet(times, times, PairOptions());
+    size_t waits = 0;
+    for (size_t row = 0; row < sheet.table.row_count(); ++row) {
+      const auto cells = sheet.table.row(row);
+      if (cells[0].text() == "\t\tWait") {
+        EXPECT_EQ(cells[1].number(), cells[4].number());
+        ++waits;
+      }
+    }
+    EXPECT_EQ(waits, kGroups);
+  }
+}
+
+TEST(MeasureOverall, TellsNoPairsOfMoreGroupsThanAnyRankIsIn) {
+  Profile side;
+  side.device = profile::Device::kNpu;
+  side.communication.resize(1);
+  side.communication[0].start = 10;
+  side.communication[0].end = 20;
+  side.uncovered.push_back({10, 20, 0.01});
+  for (const size_t count : {size_t{512}, size_t{513}}) {
+    side.groups.resize(count);
+    for (profile::CommunicationGroup& group : side.groups) {
+      group.operators = {0};
+    }
+    std::vector<std::string> warnings;
+    const Result<OverallTimes> times = MeasureOverall(side, PairOptions(), warnings);
+    ASSERT_TRUE(times.ok());
+    EXPECT_EQ(times->overlaps.size(), count == 512 ? 512 * 511 / 2 : 0);
+    EXPECT_EQ(warnings.size(), count == 512 ? 0 : 1);
+  }
+}
+
+TEST(MeasureOverall, TellsAnyNumberOfKernelsThatComputeAndCommunicate) {
+  constexpr uint32_t kNames = 40'000;
+  Profile side;
+  side.device = profile::Device::kNpu;
+  side.has_kernel_metrics = true;
+  for (uint32_t i = 0; i < 2 * kNames; ++i) {
+    std::string name = "matmulreducescatter";
+    for (size_t letter = 0; letter < name.size(); ++letter) {
+      if (((i % kNames) >> letter & 1U) != 0) {
+        name[letter] = static_cast<char>(name[letter] - 'a' + 'A');
+      }
+    }
+    profile::KernelDetail kernel;
+    kernel.name = side.texts.Intern(name);
+    kernel.mac_us = 1;
+    kernel.duration_us = 1000;
+    side.kernel_details.push_back(kernel);
+  }
+  OverallTimes times = Measure(side);
+  ASSERT_EQ(times.combined.size(), kNames);
+  EXPECT_EQ(times.combined.back().count, 2);
+  times.end_to_end_s = 1;
+  EXPECT_GT(OverallSheet(times, times, PairOptions()).table.row_count(), kNames);
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::perf

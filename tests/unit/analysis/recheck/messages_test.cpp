@@ -114,5 +114,27 @@ TEST(Messages, ABatchMeetsASingleReceive) {
   EXPECT_EQ(ranks.Check().within, 2U);
 }
 
+// Each tensor that was sent stands in the sender's one call, which is read once.
+TEST(Messages, ABatchMayBeOfAnySize) {
+  constexpr size_t kMessages = 3000;
+  Ranks ranks(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    std::string operations;
+    std::string outputs;
+    const std::string tensor = ranks.Leaf(rank, "x.npy", {1});
+    for (size_t i = 0; i < kMessages; ++i) {
+      const std::string operation = R"({"class_type": "torch.distributed.P2POp", "tensor": )" +
+                                    tensor + R"(, "op": ")" + (rank == 0 ? "irecv" : "isend") +
+                                    R"(", "peer": )" + std::to_string(1 - rank) +
+                                    R"(, "tag": 0, "group_id": "77849d8c"})";
+      operations += (operations.empty() ? "" : ", ") + operation;
+      outputs += (outputs.empty() ? "" : ", ") + operation;
+    }
+    ranks.Add(rank, "Distributed.batch_isend_irecv.0.forward", "[" + operations + "]", "",
+              "[" + outputs + "]");
+  }
+  EXPECT_EQ(ranks.Check().within, 2U);
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::recheck

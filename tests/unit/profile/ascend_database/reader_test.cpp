@@ -281,5 +281,24 @@ TEST_F(ReadAscendDatabaseTest, OpensPathsOfAnyCharacters) {
   EXPECT_EQ(profile->operators.size(), 3U);
 }
 
+TEST_F(ReadAscendDatabaseTest, CutsLongNamesThatRowsNameOutOfProportion) {
+  // 40 MB of names in a file of some hundred kB.
+  const Profile profile = Read(std::string(kTables) + R"(
+    INSERT INTO STRING_IDS VALUES(100, printf('%.20000c', 'x'));
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+      INSERT INTO PYTORCH_API SELECT 1000000 + i, 1000001 + i, NULL, 100, NULL, 1 FROM n;)");
+  ASSERT_EQ(profile.operators.size(), 2000U);
+  uint64_t bytes = 0;
+  for (const Operator& operation : profile.operators) {
+    bytes += profile.texts[operation.name].size();
+  }
+  const uint64_t most = 64 * std::filesystem::file_size(profile.path) + (uint64_t{16} << 20U);
+  ASSERT_LT(most, uint64_t{2000} * 20000);
+  EXPECT_LE(bytes, most + uint64_t{2000} * 300);
+  EXPECT_EQ(profile.texts[profile.operators.front().name].size(), 20000U);
+  EXPECT_EQ(profile.texts[profile.operators.back().name], std::string(256, 'x') + "...");
+  EXPECT_TRUE(Warns(profile, "rows name long texts too often for its size"));
+}
+
 }  // namespace
 }  // namespace msprobe::profile

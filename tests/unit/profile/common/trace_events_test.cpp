@@ -159,5 +159,43 @@ TEST(ForEachEvent, GivesTheSameEventsPlainAndCompressed) {
   EXPECT_LT(half->size(), 120'000U);
 }
 
+TEST(ForEachEvent, LeavesOutWhatACompressedTraceUnpacksToBeyondAnyTrace) {
+  const std::filesystem::path path = TestFile("trace.json.gz");
+  const std::string event =
+      R"({"ph": "X", "name": ")" + std::string(size_t{1} << 20U, 'x') + R"(", "ts": 1})";
+  constexpr uint64_t kEvents = 24;
+  gzFile file = gzopen(path.c_str(), "wb1");
+  for (uint64_t i = 0; i < kEvents; ++i) {
+    const std::string text = (i == 0 ? "[" : ",") + event + (i + 1 == kEvents ? "]" : "");
+    ASSERT_EQ(gzwrite(file, text.data(), static_cast<unsigned>(text.size())),
+              static_cast<int>(text.size()));
+  }
+  gzclose(file);
+  uint64_t events = 0;
+  const auto count = [&](const TraceEvent& /*event*/) {
+    ++events;
+    return true;
+  };
+  Result<TraceOutcome> outcome = ForEachEvent(path, count);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_TRUE(outcome->truncated);
+  EXPECT_TRUE(outcome->unpacks_too_far);
+  const uint64_t most = 64 * std::filesystem::file_size(path) + (uint64_t{16} << 20U);
+  ASSERT_LT(most, kEvents * event.size());
+  EXPECT_LE(events, most / event.size());
+  EXPECT_GT(events, 14U);
+
+  // Unpacked, it is read to its end.
+  std::string whole = "[" + event;
+  for (uint64_t i = 1; i < kEvents; ++i) {
+    whole += "," + event;
+  }
+  events = 0;
+  outcome = ForEachEvent(Written(whole + "]"), count);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_FALSE(outcome->truncated);
+  EXPECT_EQ(events, kEvents);
+}
+
 }  // namespace
 }  // namespace msprobe::profile
