@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "src/analysis/compare/formula_text.h"
@@ -208,7 +209,15 @@ Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path) {
       config.CheckKeys(config.root, std::vector<std::string>{"api", "compare_index"}));
   MergeConfig merge;
   MSP_ASSIGN_OR_RETURN(merge.apis, config.TextList(config.root, "api"));
-  MSP_ASSIGN_OR_RETURN(merge.metrics, config.TextList(config.root, "compare_index"));
+  MSP_ASSIGN_OR_RETURN(std::vector<std::string> metrics,
+                       config.TextList(config.root, "compare_index"));
+  // A metric that is listed again would make a second sheet of one name.
+  std::unordered_set<std::string_view> listed;
+  for (const std::string& metric : metrics) {
+    if (listed.insert(metric).second) {
+      merge.metrics.push_back(metric);
+    }
+  }
   if (merge.apis.empty()) {
     return UsageError(path.string() + ": `api` names no call")
         .WithHint("api: [Distributed.all_reduce] merges every all_reduce");
@@ -282,6 +291,10 @@ Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config) {
                            std::string(CompareModeName(rows.mode)) + " has no metric \"" + metric +
                            "\"");
     }
+  }
+  if (rows.metrics.size() > kMetricSlots) {
+    return UsageError(file.path.string() + ": " + std::to_string(rows.metrics.size()) +
+                      " metrics are asked for, a row has at most " + std::to_string(kMetricSlots));
   }
   RowPicker picker(config, file.is_csv, rows);
   for (const report::Table& sheet : sheets) {

@@ -131,6 +131,35 @@ TEST_F(MergeResultTest, WithoutMetricsEveryMetricOfTheModeGetsASheet) {
   EXPECT_EQ((*sheets)[1].name(), "Min diff");
 }
 
+TEST_F(MergeResultTest, AMetricThatIsListedAgainGetsOneSheet) {
+  std::string list = "Min diff";
+  for (int i = 0; i < 2000; ++i) {
+    list += i % 2 == 0 ? ", Max diff" : ", Min diff";
+  }
+  Config("api: [Distributed.all_reduce]\ncompare_index: [" + list + "]\n");
+  for (const char* name :
+       {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
+    WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
+  }
+  const auto run = merge::Run(options_);
+  ASSERT_TRUE(run.ok()) << run.status().message();
+  EXPECT_THAT(run->metrics, ElementsAre("Min diff", "Max diff"));
+}
+
+TEST_F(MergeResultTest, MoreMetricsThanARowHasPlacesAreRefused) {
+  WriteResult("compare_result_rank0_20250101000000.xlsx",
+              {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
+  MergeConfig config;
+  config.apis = {"Distributed.all_reduce"};
+  config.metrics.assign(kMetricSlots + 1, "Max diff");
+  const auto rows =
+      ReadRankRows({0, "20250101000000",
+                    options_.input_folder / "compare_result_rank0_20250101000000.xlsx", false},
+                   config);
+  ASSERT_FALSE(rows.ok());
+  EXPECT_EQ(rows.status().code(), StatusCode::kUsage);
+}
+
 TEST_F(MergeResultTest, CallsComeInConfigOrderAndMissingOnesAreWarnings) {
   Config("api: [Distributed.b, Distributed.a, Distributed.c]\ncompare_index: [Max diff]\n");
   for (const char* name :
