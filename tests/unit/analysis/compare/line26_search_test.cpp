@@ -150,6 +150,34 @@ TEST(MatchTrainingWithInference, TranslatesTheModulesOfMegatron) {
                              "Module.model.layers.1.mlp.down_proj.Row.forward.0.output.0"));
 }
 
+// The output of a call, `count` rows of one name.
+std::string OneName(const std::string& call, size_t count) {
+  std::string leaf = TensorText(1);
+  leaf.insert(1, "\"data_name\": \"" + call + ".output.0.pt\", ");
+  std::string leaves = leaf;
+  for (size_t i = 1; i < count; ++i) {
+    leaves += "," + leaf;
+  }
+  return "\"" + call + "\": {\"output\": [" + leaves + "]}";
+}
+
+// Every row merged with all of its name on the other side would be 2,000 texts of 2,000 names.
+TEST(MatchTrainingWithInference, PairsInOrderWhereANameRepeatsWithoutEnd) {
+  const std::string inference = "Module.model.layers.3.mlp.Qwen2MLP.forward.0";
+  const std::string fsdp =
+      "Module._fsdp_wrapped_module.model.layers.3._fsdp_wrapped_module.mlp.Qwen2MLP.forward.0";
+  for (const auto& [backend, training] : {std::pair(TrainingBackend::kFsdp, fsdp),
+                                          std::pair(TrainingBackend::kMegatron, inference)}) {
+    const std::string npu = training + ".output.0";
+    const std::string bench = inference + ".output.0";
+    std::vector<std::string> expected(2000, npu + " -> " + bench);
+    expected.back() = npu + " -> -";
+    EXPECT_EQ(Lines(OneName(training, 2000), OneName(inference, 1999), backend), expected);
+    expected.back() = "- -> " + bench;
+    EXPECT_EQ(Lines(OneName(training, 1999), OneName(inference, 2000), backend), expected);
+  }
+}
+
 TEST(MatchTrainingWithInference, KeepsTargetOrderWhereTheOrdersContradict) {
   const std::string layer = "Module._fsdp_wrapped_module.model.layers.0._fsdp_wrapped_module.";
   EXPECT_THAT(
