@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "src/analysis/compare/formula_text.h"
 #include "src/analysis/compare/leaf_members.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
@@ -95,6 +97,7 @@ class RowBuilder {
   RowBuilder(Side& side, Edition edition) : side_(side), edition_(edition) {}
 
   Status AddEntry(std::string_view name, const EntryTree& tree) {
+    name_bytes_left_ += kRowNameBytesPerByte * TextBytes(name, tree);
     const uint32_t entry_index = static_cast<uint32_t>(side_.entries.size());
     SideEntry entry{side_.Keep(name), static_cast<uint32_t>(side_.rows.size()), 0};
     entry_ = entry_index;
@@ -116,6 +119,13 @@ class RowBuilder {
     } else {
       side_.warnings.push_back(fmt::format("{}: the entry is not an object; skipped", name));
     }
+    if (names_too_long_) {
+      return BadFormatError(fmt::format(
+          "{}: {}: the names of rows up to this entry take more than {} MiB and {} times "
+          "the text: keys that long stand in no dump",
+          side_.json_path.string(), base::Printable(base::Shortened(name, 200)),
+          kMostRowNameBytes >> 20U, kRowNameBytesPerByte));
+    }
     ReadNoiseFloor(name, tree, entry.first_row);
     entry.row_count = static_cast<uint32_t>(side_.rows.size()) - entry.first_row;
     std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(),
@@ -135,6 +145,15 @@ class RowBuilder {
   Framework seen_framework() const { return seen_framework_; }
 
  private:
+  // No more than the entry takes in the file.
+  static uint64_t TextBytes(std::string_view name, const EntryTree& tree) {
+    uint64_t bytes = name.size();
+    for (uint32_t i = 0; i < tree.size(); ++i) {
+      bytes += tree[i].key.size() + tree[i].text.size() + 1;
+    }
+    return bytes;
+  }
+
   // Appends a path segment for the time of a scope.
   class Segment {
    public:
@@ -154,6 +173,9 @@ class RowBuilder {
   // Recursion ends at kMaxDepth.
   void Walk(const EntryTree& tree, uint32_t index, int depth, RowState state) {
     const Node& node = tree[index];
+    if (names_too_long_) {
+      return;
+    }
     if (node.kind == NodeKind::kNull) {
       AddNullRow(index, state);
       return;
@@ -248,6 +270,11 @@ class RowBuilder {
 
   SideRow& AddRow(std::string_view name, RowState section_state) {
     SideRow row;
+    if (name.size() > name_bytes_left_) {
+      names_too_long_ = true;  // the entry is refused: its rows need no names
+      name = {};
+    }
+    name_bytes_left_ -= name.size();
     row.name = side_.Keep(name);
     row.entry = entry_;
     if (const std::optional<dump::RowName> parsed = dump::ParseRowName(row.name)) {
@@ -475,6 +502,8 @@ class RowBuilder {
   uint32_t entry_ = 0;
   bool below_parameters_grad_ = false;
   int formula_notes_ = 0;
+  uint64_t name_bytes_left_ = kMostRowNameBytes;
+  bool names_too_long_ = false;
   Framework seen_framework_ = Framework::kUnknown;
 };
 
