@@ -221,28 +221,26 @@ class RowBuilder {
 
   // {"repeats": 5, "output": {"0": {"digits": 6.9, "noise": 3e-07}}}, a key for the place of each.
   void ReadNoiseFloor(std::string_view name, const EntryTree& tree, uint32_t first_row) {
-    if (tree[0].kind != NodeKind::kObject) {
-      return;
-    }
     const uint32_t floor = tree.Find(0, "noise_floor");
-    if (floor == EntryTree::kNone || tree[floor].kind != NodeKind::kObject) {
-      return;
-    }
-    const uint32_t outputs = tree.Find(floor, "output");
+    const uint32_t outputs = floor == EntryTree::kNone ? floor : tree.Find(floor, "output");
     if (outputs == EntryTree::kNone || tree[outputs].kind != NodeKind::kObject) {
       return;
     }
+    // A search among the outputs for every row would take the square of their number.
+    std::unordered_map<std::string_view, uint32_t> place_of;
+    tree.ForEachChild(outputs, [&](uint32_t child) { place_of[tree[child].key] = child; });
     const std::string prefix = fmt::format("{}.output.", name);
     for (size_t i = first_row; i < side_.rows.size(); ++i) {
       SideRow& row = side_.rows[i];
-      const uint32_t place = row.is_tensor && row.name.starts_with(prefix)
-                                 ? tree.Find(outputs, row.name.substr(prefix.size()))
-                                 : EntryTree::kNone;
-      if (place == EntryTree::kNone || tree[place].kind != NodeKind::kObject) {
+      if (!row.is_tensor || !row.name.starts_with(prefix)) {
         continue;
       }
-      const StatValue noise = ToStat(tree, tree.Find(place, "noise"));
-      const StatValue digits = ToStat(tree, tree.Find(place, "digits"));
+      const auto found = place_of.find(row.name.substr(prefix.size()));
+      if (found == place_of.end() || tree[found->second].kind != NodeKind::kObject) {
+        continue;
+      }
+      const StatValue noise = ToStat(tree, tree.Find(found->second, "noise"));
+      const StatValue digits = ToStat(tree, tree.Find(found->second, "digits"));
       if (noise.is_numeric() && std::isfinite(noise.number) && noise.number >= 0) {
         row.own_noise = static_cast<float>(noise.number);
         row.digits = digits.is_numeric() ? static_cast<float>(digits.number) : -1;
