@@ -10,6 +10,7 @@
 #include "src/analysis/compare/formula_text.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/side.h"
+#include "src/analysis/compare/text_finder.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -86,11 +87,13 @@ Cell TypedCell(const Cell& cell) {
 class RowPicker {
  public:
   RowPicker(const MergeConfig& config, bool is_csv, RankRows& out) : is_csv_(is_csv), out_(out) {
+    std::vector<std::string> calls;
     for (const std::string& api : config.apis) {
-      patterns_.push_back(api + ".");
+      calls.push_back(api + ".");
     }
-    rows_of_api_.resize(patterns_.size());
-    out_.api_found.assign(patterns_.size(), false);
+    finder_ = TextFinder(std::vector<std::string_view>(calls.begin(), calls.end()));
+    rows_of_api_.resize(calls.size());
+    out_.api_found.assign(calls.size(), false);
   }
 
   // Adds the rows of one sheet.
@@ -104,12 +107,10 @@ class RowPicker {
     for (size_t i = 0; i < table.row_count(); ++i) {
       const auto row = table.row(i);
       const std::string_view name = row[(*columns)[0]].text();
-      for (size_t api = 0; api < patterns_.size(); ++api) {
-        if (name.find(patterns_[api]) != std::string_view::npos) {
-          rows_of_api_[api].push_back(Pick(name, row, *columns));
-          out_.api_found[api] = true;
-          break;  // a row that two prefixes fit is shown once, with the first
-        }
+      // A row that two prefixes fit is shown once, with the first.
+      if (const std::optional<uint32_t> api = finder_.First(name)) {
+        rows_of_api_[*api].push_back(Pick(name, row, *columns));
+        out_.api_found[*api] = true;
       }
     }
     return OkStatus();
@@ -150,7 +151,7 @@ class RowPicker {
 
   const bool is_csv_;
   RankRows& out_;
-  std::vector<std::string> patterns_;
+  TextFinder finder_;  // of the configured calls
   std::vector<std::vector<MergedRow>> rows_of_api_;
 };
 

@@ -177,6 +177,23 @@ TEST_F(MergeResultTest, CallsComeInConfigOrderAndMissingOnesAreWarnings) {
   EXPECT_THAT(run->warnings, ElementsAre(HasSubstr("Distributed.c"), HasSubstr("Distributed.c")));
 }
 
+TEST_F(MergeResultTest, TheFirstMissingCallsAreNamedTheRestCounted) {
+  std::string calls = "Distributed.a";
+  for (int i = 0; i < 1000; ++i) {
+    calls += ", Distributed.missing" + std::to_string(i);
+  }
+  Config("api: [" + calls + "]\ncompare_index: [Max diff]\n");
+  for (const char* name :
+       {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
+    WriteResult(name, {{"Distributed.a.0.forward.input.0", report::Cell::Number(1)}});
+  }
+  const auto run = merge::Run(options_);
+  ASSERT_TRUE(run.ok()) << run.status().message();
+  ASSERT_THAT(run->warnings, SizeIs(42));
+  EXPECT_EQ(run->warnings[19], "rank 0 has no call Distributed.missing19");
+  EXPECT_EQ(run->warnings[20], "rank 0 has none of 980 calls more");
+}
+
 TEST_F(MergeResultTest, RepeatedNamesPairByOccurrence) {
   for (const char* name :
        {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
