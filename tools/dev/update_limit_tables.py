@@ -76,6 +76,22 @@ LIMITS = [
         ("product of the dims beside one of size 0", "src/analysis/recheck/call.cpp", "kMostBesideEmpty", ""),
         ("how often one tensor file is read", "src/analysis/recheck/call.h", "kMostLoads", ""),
         ("the same in addition, for each rank", "src/analysis/recheck/call.h", "kLoadsPerReader", "")]),
+    ("dumps that are compared", [
+        ("names of the rows of a side, as a multiple of its text", "src/analysis/compare/side.h", "kRowNameBytesPerByte", "x"),
+        ("the same in addition", "src/analysis/compare/side.h", "kMostRowNameBytes", "B"),
+        ("pairs of rows whose names repeat, for each row", "src/analysis/compare/match.h", "kRepeatedPairsPerRow", ""),
+        ("the same in addition; rows beyond are paired in order", "src/analysis/compare/match.h", "kMostRepeatedPairs", ""),
+        ("outputs of a call times tensors that it was given, which are held against each other", "src/analysis/compare/divergence.cpp",
+         "kMostHeldAgainst", ""),
+        ("levels of a module path in which a divergence is noted", "src/analysis/compare/containment.cpp", "kMostLevels", "")]),
+    ("matrices that tensors are multiplied with", [
+        ("multiplications for a tensor, for each byte of its files", "src/analysis/compare/line26/tensor_changes.h",
+         "kMultiplicationsPerByte", ""),
+        ("the same in addition", "src/analysis/compare/line26/tensor_changes.h", "kFreeMultiplications", ""),
+        ("size of its products, as a multiple of its files", "src/analysis/compare/line26/tensor_changes.h", "kProductBytesPerByte", "x"),
+        ("the same in addition", "src/analysis/compare/line26/tensor_changes.h", "kFreeProductBytes", "B"),
+        ("all matrices, as a multiple of their files", "src/analysis/compare/line26/tensor_changes.cpp", "kMatrixBytesPerByte", "x"),
+        ("the same in addition", "src/analysis/compare/line26/tensor_changes.cpp", "kFreeMatrixBytes", "B")]),
     ("configurations in JSON and YAML", [
         ("size", "src/json/config_tree.h", "kConfigLimitBytes", "B"),
         ("nesting", "src/json/config_tree.h", "kConfigDepth", ""),
@@ -85,7 +101,10 @@ LIMITS = [
     ("regular expressions in a configuration", [
         ("length", "src/capture/name_pattern.cpp", "kLongestExpression", "B"),
         ("depth of backtracking", "src/capture/name_pattern.cpp", "kMatchDepth", "")]),
-    ("mapping files", [("size", "src/analysis/compare/mapping.cpp", "kLargestMappingBytes", "B")]),
+    ("mapping files", [
+        ("size", "src/analysis/compare/mapping.cpp", "kLargestMappingBytes", "B"),
+        ("name of a module that a cell mapping of 26.x makes", "src/analysis/compare/line26/row_mapping26.cpp", "kLongestMappedModule",
+         "B")]),
     ("tables of the monitor", [
         ("line", "src/analysis/monitor/common/monitored_run.cpp", "kLongestLine", "B"),
         ("columns", "src/analysis/monitor/common/table_rows.cpp", "kMostColumns", ""),

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <unordered_set>
 #include <utility>
 
 #include "src/analysis/compare/mapping_rules.h"
+#include "src/analysis/compare/text_finder.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 
@@ -42,6 +44,12 @@ Result<TextMap> ParseBuiltInApis() {
 const Result<TextMap>& BuiltInApis() {
   static const Result<TextMap> table = ParseBuiltInApis();
   return table;
+}
+
+// "a.b" of "a.b.c"; empty where there is no dot.
+std::string_view WithoutLastPart(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
 std::string_view BuiltInKey(const TextMap& table, std::string_view name, RowMapping& mapping) {
@@ -89,10 +97,66 @@ constexpr std::array<RowPattern, 5> kRowPatterns = {{
     {".parameters_grad.", kGradients},
 }};
 
+// Empties those that stand there again later.
+void KeepLastOfEach(std::vector<std::string_view>& texts) {
+  std::unordered_set<std::string_view> seen;
+  for (auto text = texts.rbegin(); text != texts.rend(); ++text) {
+    if (!seen.insert(*text).second) {
+      *text = {};
+    }
+  }
+}
+
+// Which position of the one side stands for which of the other.
+class Positions {
+ public:
+  void Add(std::string ms, std::string pt) { pairs_.emplace_back(std::move(ms), std::move(pt)); }
+
+  // The last pair whose MindSpore position `text` starts with, null if there is none: "1" fits "1"
+  // and "1.k", never "10".
+  const std::pair<std::string, std::string>* Find(std::string_view text) const {
+    const std::pair<std::string, std::string>* found = nullptr;
+    if (pairs_.size() <= kMostSearched) {
+      for (const auto& pair : pairs_) {
+        found = StartsWithPosition(text, pair.first) ? &pair : found;
+      }
+      return found;
+    }
+    finder_.ForEachDottedPrefix(text, [&](uint32_t index) {
+      found = found == nullptr ? &pairs_[index] : std::max(found, &pairs_[index]);
+      return false;
+    });
+    return found;
+  }
+
+  // Once all are added.
+  void Index() {
+    if (pairs_.size() > kMostSearched) {
+      std::vector<std::string_view> positions;
+      for (const auto& pair : pairs_) {
+        positions.push_back(pair.first);
+      }
+      KeepLastOfEach(positions);
+      finder_ = TextFinder(positions);
+    }
+  }
+
+ private:
+  static constexpr size_t kMostSearched = 8;  // pairs that are looked through one by one
+
+  static bool StartsWithPosition(std::string_view text, std::string_view position) {
+    return text.starts_with(position) &&
+           (text.size() == position.size() || text[position.size()] == '.');
+  }
+
+  std::vector<std::pair<std::string, std::string>> pairs_;
+  TextFinder finder_;
+};
+
 struct ApiRule {
   std::string ms_api;
   std::string pt_api;
-  std::array<std::vector<std::pair<std::string, std::string>>, kParts.size()> positions;
+  std::array<Positions, kParts.size()> positions;
 };
 
 Result<std::vector<std::string>> PositionList(const json::Config& config,
@@ -140,8 +204,9 @@ Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::
       return std::optional<ApiRule>();
     }
     for (size_t i = 0; i < ms.size(); ++i) {
-      rule.positions[part].emplace_back(ms[i], pt[i]);
+      rule.positions[part].Add(ms[i], pt[i]);
     }
+    rule.positions[part].Index();
   }
   return std::optional<ApiRule>(std::move(rule));
 }
@@ -165,37 +230,19 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
   return rules;
 }
 
-// Calls visit(prefix) for "a", "a.b", "a.b.c", ... until it returns true; the name itself is no
-// prefix.
-template <typename Visit>
-void ForEachDottedPrefix(std::string_view name, Visit&& visit) {
-  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
-    if (visit(name.substr(0, dot))) {
-      return;
-    }
-  }
-}
-
-// Those of `wanted` that some entry of the side belongs to.
-std::unordered_set<std::string_view> ApisPresent(
-    const Side& side, const std::unordered_set<std::string_view>& wanted) {
+// Those of `wanted` that some row of the side belongs to: a row's own name is no name of an API.
+std::unordered_set<std::string_view> ApisPresent(const Side& side,
+                                                 std::vector<std::string_view> wanted) {
+  KeepLastOfEach(wanted);
+  const TextFinder finder(wanted);
   std::unordered_set<std::string_view> present;
   for (const SideRow& row : side.rows) {
-    ForEachDottedPrefix(row.name, [&](std::string_view prefix) {
-      if (const auto found = wanted.find(prefix); found != wanted.end()) {
-        present.insert(*found);
-      }
+    finder.ForEachDottedPrefix(WithoutLastPart(row.name), [&](uint32_t index) {
+      present.insert(wanted[index]);
       return false;
     });
   }
   return present;
-}
-
-// Length of the first segment(s) of `text` that equal `position`, or 0: position "1" fits "1" and
-// "1.k", never "10".
-bool StartsWithPosition(std::string_view text, std::string_view position) {
-  return text.starts_with(position) &&
-         (text.size() == position.size() || text[position.size()] == '.');
 }
 
 std::string KeyByRule(const ApiRule& rule, const SideRow& row) {
@@ -213,18 +260,10 @@ std::string KeyByRule(const ApiRule& rule, const SideRow& row) {
     }
     const size_t position_at = at + pattern.text.size();
     const std::string_view position = row.name.substr(position_at);
-    const std::string* target = nullptr;
-    size_t matched = 0;
-    for (const auto& [ms, pt] : rule.positions[pattern.part]) {
-      if (StartsWithPosition(position, ms)) {
-        target = &pt;
-        matched = ms.size();
-      }
-    }
-    if (target != nullptr) {
+    if (const auto* pair = rule.positions[pattern.part].Find(position)) {
       key += row.name.substr(rule.ms_api.size(), position_at - rule.ms_api.size());
-      key += *target;
-      key += position.substr(matched);
+      key += pair->second;
+      key += position.substr(pair->first.size());
       return key;
     }
     break;
@@ -234,27 +273,43 @@ std::string KeyByRule(const ApiRule& rule, const SideRow& row) {
   return key;
 }
 
-// The rules whose APIs both dumps hold, by MindSpore name; of two rules for one name the later one
-// counts.
-std::unordered_map<std::string_view, const ApiRule*> RulesInUse(const std::vector<ApiRule>& rules,
-                                                                const Side& npu,
-                                                                const Side& bench) {
-  std::unordered_set<std::string_view> ms_names;
-  std::unordered_set<std::string_view> pt_names;
-  for (const ApiRule& rule : rules) {
-    ms_names.insert(rule.ms_api);
-    pt_names.insert(rule.pt_api);
-  }
-  const auto ms_present = ApisPresent(npu, ms_names);
-  const auto pt_present = ApisPresent(bench, pt_names);
-  std::unordered_map<std::string_view, const ApiRule*> in_use;
-  for (const ApiRule& rule : rules) {
-    if (ms_present.contains(rule.ms_api) && pt_present.contains(rule.pt_api)) {
-      in_use[rule.ms_api] = &rule;
+// The rules whose APIs both dumps hold. Of two rules for one name the later one counts.
+class RulesInUse {
+ public:
+  RulesInUse(const std::vector<ApiRule>& rules, const Side& npu, const Side& bench) {
+    std::vector<std::string_view> ms_names;
+    std::vector<std::string_view> pt_names;
+    for (const ApiRule& rule : rules) {
+      ms_names.push_back(rule.ms_api);
+      pt_names.push_back(rule.pt_api);
     }
+    const auto ms_present = ApisPresent(npu, std::move(ms_names));
+    const auto pt_present = ApisPresent(bench, std::move(pt_names));
+    std::vector<std::string_view> used;
+    for (const ApiRule& rule : rules) {
+      if (ms_present.contains(rule.ms_api) && pt_present.contains(rule.pt_api)) {
+        rules_.push_back(&rule);
+        used.push_back(rule.ms_api);
+      }
+    }
+    KeepLastOfEach(used);
+    finder_ = TextFinder(used);
   }
-  return in_use;
-}
+
+  // The one whose name is the shortest beginning of the row's, null if there is none.
+  const ApiRule* Find(std::string_view row_name) const {
+    const ApiRule* rule = nullptr;
+    finder_.ForEachDottedPrefix(WithoutLastPart(row_name), [&](uint32_t index) {
+      rule = rules_[index];
+      return true;
+    });
+    return rule;
+  }
+
+ private:
+  std::vector<const ApiRule*> rules_;
+  TextFinder finder_;  // of their MindSpore names
+};
 
 }  // namespace
 
@@ -266,17 +321,10 @@ Status MapRowsByApi(const std::filesystem::path& file, const Side& npu, const Si
   if (!file.empty()) {
     MSP_ASSIGN_OR_RETURN(rules, LoadRules(file, mapping.warnings));
   }
-  const auto in_use = RulesInUse(rules, npu, bench);
+  const RulesInUse in_use(rules, npu, bench);
   mapping.keys.clear();
   for (const SideRow& row : npu.rows) {
-    const ApiRule* rule = nullptr;
-    if (!in_use.empty()) {
-      ForEachDottedPrefix(row.name, [&](std::string_view prefix) {
-        const auto found = in_use.find(prefix);
-        rule = found == in_use.end() ? nullptr : found->second;
-        return rule != nullptr;
-      });
-    }
+    const ApiRule* rule = in_use.Find(row.name);
     mapping.keys.push_back(rule == nullptr ? BuiltInKey(*table, row.name, mapping)
                                            : mapping.arena->Keep(KeyByRule(*rule, row)));
   }

@@ -195,6 +195,8 @@ Status CheckFrameworks(const ComparedPair& pair) {
 Status CompareMatched(const Options& options, const PairSides& sides, MatchResult matches,
                       base::ThreadPool& pool, PairFindings& findings) {
   PairResult& result = findings.result;
+  findings.warnings.insert(findings.warnings.end(), matches.warnings.begin(),
+                           matches.warnings.end());
   DropFilteredRows(options, sides.npu, matches);
   result.bench_only_count = matches.bench_only_count;
   result.rows.resize(matches.pairs.size());

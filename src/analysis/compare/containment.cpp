@@ -3,6 +3,13 @@
 #include <functional>
 
 namespace msprobe::analysis::compare {
+namespace {
+
+// Of a module path. Each one is hashed whole: a name of nothing but dots would take the square of
+// its length.
+constexpr int kMostLevels = 1000;
+
+}  // namespace
 
 Containment::Containment(const Side& side, const ExecutionPlan& plan,
                          const dump::ConstructFile* construct)
@@ -31,7 +38,9 @@ void Containment::MarkDiverging(uint32_t entry) {
     return;
   }
   std::string_view path = name.subject;
-  for (size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.')) {
+  int level = 0;
+  for (size_t dot = path.rfind('.'); dot != std::string_view::npos && level < kMostLevels;
+       dot = path.rfind('.'), ++level) {
     path = path.substr(0, dot);
     if (!paths_.insert(PathPrint(path, name.direction)).second) {
       return;
@@ -58,7 +67,9 @@ void Containment::NoteError(uint32_t entry, double error) {
     return;
   }
   std::string_view path = name.subject;
-  for (size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.')) {
+  int level = 0;
+  for (size_t dot = path.rfind('.'); dot != std::string_view::npos && level < kMostLevels;
+       dot = path.rfind('.'), ++level) {
     path = path.substr(0, dot);
     double& largest = path_errors_[PathPrint(path, name.direction)];
     if (error <= largest) {

@@ -24,6 +24,9 @@ constexpr size_t kRecentRows = 64;
 // A normalisation that brings an error down by this factor has taken it out of the run: a bias in
 // front of it moves by chance, and what moves by chance has no effect on the loss.
 constexpr double kAbsorbed = 8;
+// Every output that differs is held against every tensor that the call was given: of a call of more
+// pairs than these, the first outputs are.
+constexpr uint64_t kMostHeldAgainst = uint64_t{1} << 26U;
 
 }  // namespace
 
@@ -278,9 +281,14 @@ void Walk::Analyse(uint32_t entry) {
   double explained = 0;
   if (std::any_of(outputs_.begin(), outputs_.end(), [](const RowView& v) { return !v.agrees; })) {
     const CallOperands operands = OperandsOf(entry);
+    uint64_t left =
+        1 + kMostHeldAgainst / (1 + operands.inputs.size() + operands.forward_inputs.size());
     for (RowView& output : outputs_) {
       if (output.agrees) {
         continue;
+      }
+      if (left-- == 0) {
+        break;
       }
       double allowed = Explained(entry, family, operands, output);
       if (noisy_ && !agreement_.IsFloating(*output.npu) && MayJump(state.input_error, inputs_)) {

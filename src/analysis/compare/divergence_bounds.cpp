@@ -112,20 +112,25 @@ void Walk::NoteParameters() {
 
 // Biases of contractions; a projection with three times as many outputs as inputs is fused from
 // queries, keys and values.
-Cancellation Walk::CancellationOf(const SideRow& parameter) const {
+Cancellation Walk::CancellationOf(const SideRow& parameter) {
   if (FamilyOfEntry(parameter.entry) != OperatorFamily::kContraction ||
       parameter.shape.find(',') != std::string_view::npos) {
     return Cancellation::kNever;
   }
   const double outputs = ElementCount(parameter.shape);
-  const SideEntry& rows = npu_.entries[parameter.entry];
-  for (uint32_t i = 0; i < rows.row_count; ++i) {
-    const SideRow& row = npu_.rows[rows.first_row + i];
-    if (row.is_tensor && row.shape == fmt::format("[{:.0f}, {:.0f}]", outputs, outputs / 3)) {
-      return Cancellation::kInPart;
+  if (shapes_entry_ != parameter.entry) {
+    shapes_entry_ = parameter.entry;
+    shapes_.clear();
+    const SideEntry& rows = npu_.entries[parameter.entry];
+    for (uint32_t i = rows.first_row; i < rows.first_row + rows.row_count; ++i) {
+      if (npu_.rows[i].is_tensor) {
+        shapes_.insert(npu_.rows[i].shape);
+      }
     }
   }
-  return Cancellation::kWhole;
+  return shapes_.contains(fmt::format("[{:.0f}, {:.0f}]", outputs, outputs / 3))
+             ? Cancellation::kInPart
+             : Cancellation::kWhole;
 }
 
 // Behind an update that depends on signs, single units of a layer differ.

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -87,7 +88,7 @@ class Walk {
   // So that a weight is known as such when a functional call inside the module, which a dump lists
   // first, takes it; and whether equal weights have equal sums.
   void NoteParameters();
-  Cancellation CancellationOf(const SideRow& parameter) const;
+  Cancellation CancellationOf(const SideRow& parameter);
 
   void Visit(uint32_t entry);
 
@@ -230,6 +231,9 @@ class Walk {
   std::vector<ModuleState> modules_;        // by ExecutionPlan::module_of
   std::vector<RowView> inputs_;             // of the entry being visited
   std::vector<RowView> outputs_;
+
+  uint32_t shapes_entry_ = kNoEntry;  // of which shapes_ are the shapes of tensors
+  std::unordered_set<std::string_view> shapes_;
 
   UpdateRule update_rule_;
   double usual_epsilon_ = 0;  // the coarser of them

@@ -187,40 +187,88 @@ class Highlighter {
           break;
       }
     }
+    Extremes extremes;
+    for (const size_t input : inputs) {
+      if (numbers_[input].usable) {
+        extremes.Add(numbers_[input]);
+      }
+    }
     for (const size_t output : outputs) {
-      for (const size_t input : inputs) {
-        if (numbers_[input].usable && numbers_[output].usable) {
-          reasons_[output] |= ReasonsOfPair(numbers_[input], numbers_[output]);
-        }
+      if (extremes.any && numbers_[output].usable) {
+        reasons_[output] |= ReasonsOfOutput(extremes, numbers_[output]);
       }
     }
   }
 
-  uint32_t ReasonsOfPair(const RowNumbers& in, const RowNumbers& out) const {
+  // A reason holds for an output beside some input of the call if it holds beside the most telling
+  // one: looking at every pair would take the square of a call's rows.
+  struct Extremes {
+    bool any = false;
+    std::optional<double> difference;      // the smallest magnitude
+    std::optional<double> relative;        // the smallest
+    std::optional<double> one_thousandth;  // the largest
+    std::optional<double> below_good;      // the largest that is no good ratio
+    std::optional<double> cosine;          // the largest
+
+    void Add(const RowNumbers& in) {
+      any = true;
+      TakeLess(std::fabs(in.difference), difference);
+      TakeLess(RelativeOf(in), relative);
+      if (in.one_thousandth) {
+        TakeMore(*in.one_thousandth, one_thousandth);
+        if (!(*in.one_thousandth > highlight::kGoodInputRatio)) {
+          TakeMore(*in.one_thousandth, below_good);
+        }
+      }
+      if (in.cosine) {
+        TakeMore(*in.cosine, cosine);
+      }
+    }
+
+   private:
+    // No reason holds beside a NaN.
+    static void TakeLess(double value, std::optional<double>& extreme) {
+      if (!std::isnan(value) && (!extreme || value < *extreme)) {
+        extreme = value;
+      }
+    }
+    static void TakeMore(double value, std::optional<double>& extreme) {
+      if (!std::isnan(value) && (!extreme || value > *extreme)) {
+        extreme = value;
+      }
+    }
+  };
+
+  static double RelativeOf(const RowNumbers& row) {
+    return std::fabs(row.difference /
+                     std::max(std::numeric_limits<double>::epsilon(), row.bench_max));
+  }
+
+  uint32_t ReasonsOfOutput(const Extremes& in, const RowNumbers& out) const {
     uint32_t reasons = 0;
-    if (std::fabs(in.difference) <= std::fabs(out.difference) &&
-        OrderOfMagnitude(out.difference) - OrderOfMagnitude(in.difference) >=
+    if (in.difference && *in.difference <= std::fabs(out.difference) &&
+        OrderOfMagnitude(out.difference) - OrderOfMagnitude(*in.difference) >=
             highlight::kErrorGrowthDecades) {
       reasons |= kErrorGrewTenfold;
     }
     if (result_.mode == CompareMode::kStatistics) {
-      const double relative_in =
-          std::fabs(in.difference / std::max(std::numeric_limits<double>::epsilon(), in.bench_max));
-      const double relative_out = std::fabs(
-          out.difference / std::max(std::numeric_limits<double>::epsilon(), out.bench_max));
+      const double relative_out = RelativeOf(out);
       if (relative_out > highlight::kRelativeError) {
         reasons |= kRelativeErrorLarge;
-      } else if (relative_out > highlight::kAppearedRelativeError &&
-                 relative_in < highlight::kSmallInputRelativeError) {
+      } else if (relative_out > highlight::kAppearedRelativeError && in.relative &&
+                 *in.relative < highlight::kSmallInputRelativeError) {
         reasons |= kRelativeErrorAppeared;
       }
       return reasons;
     }
-    if (in.one_thousandth && out.one_thousandth) {
-      if (*in.one_thousandth > highlight::kGoodInputRatio &&
-          *out.one_thousandth < highlight::kBadOutputRatio) {
+    if (out.one_thousandth) {
+      // An output that collapsed beside one input may have dropped beside another.
+      const bool is_bad = *out.one_thousandth < highlight::kBadOutputRatio;
+      if (is_bad && in.one_thousandth && *in.one_thousandth > highlight::kGoodInputRatio) {
         reasons |= kRatioCollapsed;
-      } else if (*in.one_thousandth - *out.one_thousandth > highlight::kRatioLoss) {
+      }
+      const std::optional<double>& before = is_bad ? in.below_good : in.one_thousandth;
+      if (before && *before - *out.one_thousandth > highlight::kRatioLoss) {
         reasons |= kRatioDropped;
       }
     }

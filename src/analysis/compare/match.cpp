@@ -4,15 +4,21 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "msprobe/dtype.h"
 
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::analysis::compare {
 namespace {
+
+constexpr size_t kShownNameBytes = 200;  // of a name in a warning
 
 // Low-precision training mixes these freely; float64 and integers must be equal.
 constexpr std::array<std::string_view, 3> kMindSporeMixed = {"Float16", "Float32", "BFloat16"};
@@ -54,33 +60,54 @@ class RowTable {
   template <typename KeyOf>
   RowTable(size_t count, const KeyOf& key_of)
       : heads_(std::bit_ceil(count + count / 2 + 1), kNoRow), links_(count) {
-    for (auto row = static_cast<uint32_t>(count); row-- > 0;) {
-      links_[row].hash = HashOf(key_of(row));
-      uint32_t& head = heads_[links_[row].hash & (heads_.size() - 1)];
+    for (uint32_t row = 0; row < count; ++row) {
+      const RowKey key = key_of(row);
+      const size_t hash = HashOf(key);
+      links_[row].hash = hash;
+      const uint32_t first = Find(key, hash, key_of);
+      if (first != kNoRow) {
+        links_[links_[first].last].same = row;
+        links_[first].last = row;
+        ++links_[first].count;
+        continue;
+      }
+      links_[row].last = row;
+      links_[row].count = 1;
+      uint32_t& head = heads_[hash & (heads_.size() - 1)];
       links_[row].next = head;
       head = row;
     }
   }
 
-  // visit(row) for all rows of this key; returns whether there is one.
-  template <typename KeyOf, typename Visit>
-  bool ForEach(const RowKey& key, const KeyOf& key_of, const Visit& visit) const {
-    const size_t hash = HashOf(key);
-    bool found = false;
-    for (uint32_t row = heads_[hash & (heads_.size() - 1)]; row != kNoRow; row = links_[row].next) {
-      if (links_[row].hash == hash && key_of(row) == key) {
-        found = true;
-        visit(row);
-      }
-    }
-    return found;
+  // The first row of this key, kNoRow if there is none.
+  template <typename KeyOf>
+  uint32_t First(const RowKey& key, const KeyOf& key_of) const {
+    return Find(key, HashOf(key), key_of);
   }
+
+  // The row of the same key behind this one, kNoRow behind the last.
+  uint32_t Next(uint32_t row) const { return links_[row].same; }
+
+  // How many rows have the key of this first one.
+  uint32_t Count(uint32_t first) const { return links_[first].count; }
 
  private:
   struct Link {
     size_t hash = 0;
-    uint32_t next = kNoRow;  // of those whose hash has the same place
+    uint32_t next = kNoRow;  // of first rows: of those whose hash has the same place
+    uint32_t same = kNoRow;  // of equal key
+    uint32_t last = kNoRow;  // of first rows: the last one of equal key
+    uint32_t count = 0;      // of first rows
   };
+
+  template <typename KeyOf>
+  uint32_t Find(const RowKey& key, size_t hash, const KeyOf& key_of) const {
+    uint32_t row = heads_[hash & (heads_.size() - 1)];
+    while (row != kNoRow && (links_[row].hash != hash || key_of(row) != key)) {
+      row = links_[row].next;
+    }
+    return row;
+  }
 
   static size_t HashOf(const RowKey& key) {
     const std::hash<std::string_view> hash;
@@ -89,6 +116,14 @@ class RowTable {
 
   std::vector<uint32_t> heads_;
   std::vector<Link> links_;
+};
+
+// The rows of the NPU side that have the key of bench rows, by the first of those.
+struct SharedKey {
+  uint32_t npu_rows = 0;
+  bool in_order = false;   // paired first with first, second with second
+  bool decided = false;    // whether in_order is known
+  uint32_t next = kNoRow;  // in_order: the bench row that is not taken yet
 };
 
 }  // namespace
@@ -103,6 +138,35 @@ bool DTypesComparable(std::string_view npu, std::string_view bench, bool cross_f
          (base::IsOneOf(npu, kTorchMixed) && base::IsOneOf(bench, kTorchMixed));
 }
 
+bool PairBudget::Take(uint64_t npu_rows, uint64_t bench_rows, size_t name_bytes) {
+  // Rows are counted in 32 bits, names in fewer than 31: no product overflows.
+  const uint64_t pairs = npu_rows * bench_rows - std::max(npu_rows, bench_rows);
+  const uint64_t each = 1 + name_bytes / kPairNameBytes;
+  if (pairs > left_ / each) {
+    return false;
+  }
+  left_ -= pairs * each;
+  return true;
+}
+
+void PairBudget::Refuse(std::string_view name, uint64_t npu_rows, uint64_t bench_rows) {
+  if (refused_++ == 0) {
+    first_ =
+        fmt::format("{} ({} and {} rows)", base::Printable(base::Shortened(name, kShownNameBytes)),
+                    npu_rows, bench_rows);
+  }
+}
+
+std::vector<std::string> PairBudget::Warnings() const {
+  if (refused_ == 0) {
+    return {};
+  }
+  return {fmt::format(
+      "{} with too many rows on both sides to pair each with each: they are paired in their order; "
+      "the first: {}",
+      base::Plural(refused_, "name"), first_)};
+}
+
 MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping) {
   const bool cross_framework = npu.framework != bench.framework;
   const bool without_shapes = mapping.by_key_only || mapping.ignore_shapes;
@@ -115,20 +179,57 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   const RowTable bench_rows(bench.rows.size(), bench_key);
   std::unordered_set<std::string_view> bench_names;  // made when a row has no partner
 
+  const auto npu_key = [&](uint32_t row) {
+    return RowKey{mapping.keys[row], without_shapes ? std::string_view() : npu.rows[row].shape};
+  };
+  std::vector<uint32_t> first_of(npu.rows.size());   // the first bench row of the same key
+  std::unordered_map<uint32_t, SharedKey> repeated;  // keys of several bench rows, by the first
+  for (uint32_t i = 0; i < npu.rows.size(); ++i) {
+    first_of[i] = bench_rows.First(npu_key(i), bench_key);
+    if (first_of[i] != kNoRow && bench_rows.Count(first_of[i]) > 1) {
+      ++repeated[first_of[i]].npu_rows;
+    }
+  }
+
   MatchResult result;
   result.pairs.reserve(npu.rows.size());
   std::vector<bool> used(bench.rows.size(), false);
+  PairBudget budget(npu.rows.size(), bench.rows.size());
   for (uint32_t i = 0; i < npu.rows.size(); ++i) {
     const SideRow& row = npu.rows[i];
-    const RowKey key = {mapping.keys[i], without_shapes ? std::string_view() : row.shape};
-    const bool found = bench_rows.ForEach(key, bench_key, [&](uint32_t j) {
+    const auto add = [&](uint32_t j) {
       used[j] = true;
       const bool fits =
           mapping.by_key_only || DTypesComparable(row.dtype, bench.rows[j].dtype, cross_framework);
       result.pairs.push_back(fits ? RowPair{i, j, MatchOutcome::kMatched}
                                   : RowPair{i, kNoRow, MatchOutcome::kDTypeDiffers});
-    });
-    if (found) {
+    };
+    const uint32_t first = first_of[i];
+    if (first != kNoRow && bench_rows.Count(first) == 1) {
+      add(first);
+      continue;
+    }
+    if (first != kNoRow) {
+      SharedKey& shared = repeated.find(first)->second;
+      if (!shared.decided) {
+        shared.decided = true;
+        shared.next = first;
+        shared.in_order = !budget.Take(shared.npu_rows, bench_rows.Count(first),
+                                       std::max(row.name.size(), bench.rows[first].name.size()));
+        if (shared.in_order) {
+          budget.Refuse(row.name, shared.npu_rows, bench_rows.Count(first));
+        }
+      }
+      if (!shared.in_order) {
+        for (uint32_t j = first; j != kNoRow; j = bench_rows.Next(j)) {
+          add(j);
+        }
+      } else if (shared.next != kNoRow) {
+        add(shared.next);
+        shared.next = bench_rows.Next(shared.next);
+      } else {
+        result.pairs.push_back({i, kNoRow, MatchOutcome::kNoBenchRow});
+      }
       continue;
     }
     if (bench_names.empty()) {
@@ -137,11 +238,12 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
         bench_names.insert(bench_name(j));
       }
     }
-    const bool name_known = bench_names.contains(key.name);
+    const bool name_known = bench_names.contains(mapping.keys[i]);
     result.pairs.push_back(
         {i, kNoRow, name_known ? MatchOutcome::kShapeDiffers : MatchOutcome::kNoBenchRow});
   }
   result.bench_only_count = static_cast<uint64_t>(std::count(used.begin(), used.end(), false));
+  result.warnings = budget.Warnings();
   return result;
 }
 

@@ -8,6 +8,11 @@
 #include "src/analysis/compare/distance.h"
 
 namespace msprobe::analysis::compare {
+namespace {
+
+constexpr uint32_t kMostSearched = 16;  // rows of a call that are looked through one by one
+
+}  // namespace
 
 RowViews::RowViews(const Side& npu, const Side& bench, const PairResult& result,
                    const CallAlignment& alignment)
@@ -62,6 +67,13 @@ const SideRow* RowViews::AlignedBench(const SideRow& npu) const {
   }
   const SideEntry& rows = bench_.entries[entry];
   const std::string_view argument = ArgumentOf(npu_.entries[npu.entry].name, npu.name);
+  if (rows.row_count > kMostSearched) {
+    if (indexed_ != entry) {
+      IndexArguments(entry);
+    }
+    const auto row = row_of_argument_.find(argument);
+    return row == row_of_argument_.end() ? nullptr : &bench_.rows[row->second];
+  }
   for (uint32_t i = 0; i < rows.row_count; ++i) {
     const SideRow& bench = bench_.rows[rows.first_row + i];
     if (ArgumentOf(rows.name, bench.name) == argument) {
@@ -69,6 +81,16 @@ const SideRow* RowViews::AlignedBench(const SideRow& npu) const {
     }
   }
   return nullptr;
+}
+
+// A search among all rows of a call for each of them would take the square of their number.
+void RowViews::IndexArguments(uint32_t bench_entry) const {
+  const SideEntry& rows = bench_.entries[bench_entry];
+  indexed_ = bench_entry;
+  row_of_argument_.clear();
+  for (uint32_t i = rows.first_row; i < rows.first_row + rows.row_count; ++i) {
+    row_of_argument_.try_emplace(ArgumentOf(rows.name, bench_.rows[i].name), i);
+  }
 }
 
 const SideRow* RowViews::BenchOfSameName(const SideRow& npu) const {

@@ -15,7 +15,7 @@
 
 namespace msprobe::analysis::compare {
 
-// Borrows everything it is given.
+// Borrows everything it is given. For one thread at a time.
 class RowViews {
  public:
   RowViews(const Side& npu, const Side& bench, const PairResult& result,
@@ -33,6 +33,7 @@ class RowViews {
 
  private:
   const SideRow* AlignedBench(const SideRow& npu) const;
+  void IndexArguments(uint32_t bench_entry) const;
   const SideRow* BenchOfSameName(const SideRow& npu) const;
   bool SeenElsewhere(const SideRow& npu) const;
 
@@ -44,6 +45,9 @@ class RowViews {
   std::vector<uint32_t> grouped_;
   std::unordered_map<std::string_view, uint32_t>
       unmatched_;  // rows whose bench row of the same name has another shape or dtype
+  // Of the bench call with many rows that was looked at last: its rows by argument.
+  mutable uint32_t indexed_ = kNoEntry;
+  mutable std::unordered_map<std::string_view, uint32_t> row_of_argument_;
 };
 
 // What an error bound needs of a row. `epsilon`: of the coarser dtype, 0 for exact types.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
 #include "src/analysis/compare/formula_text.h"
 #include "src/analysis/compare/leaf_members.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
@@ -95,6 +97,7 @@ class RowBuilder {
   RowBuilder(Side& side, Edition edition) : side_(side), edition_(edition) {}
 
   Status AddEntry(std::string_view name, const EntryTree& tree) {
+    name_bytes_left_ += kRowNameBytesPerByte * TextBytes(name, tree);
     const uint32_t entry_index = static_cast<uint32_t>(side_.entries.size());
     SideEntry entry{side_.Keep(name), static_cast<uint32_t>(side_.rows.size()), 0};
     entry_ = entry_index;
@@ -116,6 +119,13 @@ class RowBuilder {
     } else {
       side_.warnings.push_back(fmt::format("{}: the entry is not an object; skipped", name));
     }
+    if (names_too_long_) {
+      return BadFormatError(fmt::format(
+          "{}: {}: the names of rows up to this entry take more than {} MiB and {} times "
+          "the text: keys that long stand in no dump",
+          side_.json_path.string(), base::Printable(base::Shortened(name, 200)),
+          kMostRowNameBytes >> 20U, kRowNameBytesPerByte));
+    }
     ReadNoiseFloor(name, tree, entry.first_row);
     entry.row_count = static_cast<uint32_t>(side_.rows.size()) - entry.first_row;
     std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(),
@@ -135,6 +145,15 @@ class RowBuilder {
   Framework seen_framework() const { return seen_framework_; }
 
  private:
+  // No more than the entry takes in the file.
+  static uint64_t TextBytes(std::string_view name, const EntryTree& tree) {
+    uint64_t bytes = name.size();
+    for (uint32_t i = 0; i < tree.size(); ++i) {
+      bytes += tree[i].key.size() + tree[i].text.size() + 1;
+    }
+    return bytes;
+  }
+
   // Appends a path segment for the time of a scope.
   class Segment {
    public:
@@ -154,6 +173,9 @@ class RowBuilder {
   // Recursion ends at kMaxDepth.
   void Walk(const EntryTree& tree, uint32_t index, int depth, RowState state) {
     const Node& node = tree[index];
+    if (names_too_long_) {
+      return;
+    }
     if (node.kind == NodeKind::kNull) {
       AddNullRow(index, state);
       return;
@@ -199,28 +221,26 @@ class RowBuilder {
 
   // {"repeats": 5, "output": {"0": {"digits": 6.9, "noise": 3e-07}}}, a key for the place of each.
   void ReadNoiseFloor(std::string_view name, const EntryTree& tree, uint32_t first_row) {
-    if (tree[0].kind != NodeKind::kObject) {
-      return;
-    }
     const uint32_t floor = tree.Find(0, "noise_floor");
-    if (floor == EntryTree::kNone || tree[floor].kind != NodeKind::kObject) {
-      return;
-    }
-    const uint32_t outputs = tree.Find(floor, "output");
+    const uint32_t outputs = floor == EntryTree::kNone ? floor : tree.Find(floor, "output");
     if (outputs == EntryTree::kNone || tree[outputs].kind != NodeKind::kObject) {
       return;
     }
+    // A search among the outputs for every row would take the square of their number.
+    std::unordered_map<std::string_view, uint32_t> place_of;
+    tree.ForEachChild(outputs, [&](uint32_t child) { place_of[tree[child].key] = child; });
     const std::string prefix = fmt::format("{}.output.", name);
     for (size_t i = first_row; i < side_.rows.size(); ++i) {
       SideRow& row = side_.rows[i];
-      const uint32_t place = row.is_tensor && row.name.starts_with(prefix)
-                                 ? tree.Find(outputs, row.name.substr(prefix.size()))
-                                 : EntryTree::kNone;
-      if (place == EntryTree::kNone || tree[place].kind != NodeKind::kObject) {
+      if (!row.is_tensor || !row.name.starts_with(prefix)) {
         continue;
       }
-      const StatValue noise = ToStat(tree, tree.Find(place, "noise"));
-      const StatValue digits = ToStat(tree, tree.Find(place, "digits"));
+      const auto found = place_of.find(row.name.substr(prefix.size()));
+      if (found == place_of.end() || tree[found->second].kind != NodeKind::kObject) {
+        continue;
+      }
+      const StatValue noise = ToStat(tree, tree.Find(found->second, "noise"));
+      const StatValue digits = ToStat(tree, tree.Find(found->second, "digits"));
       if (noise.is_numeric() && std::isfinite(noise.number) && noise.number >= 0) {
         row.own_noise = static_cast<float>(noise.number);
         row.digits = digits.is_numeric() ? static_cast<float>(digits.number) : -1;
@@ -248,6 +268,11 @@ class RowBuilder {
 
   SideRow& AddRow(std::string_view name, RowState section_state) {
     SideRow row;
+    if (name.size() > name_bytes_left_) {
+      names_too_long_ = true;  // the entry is refused: its rows need no names
+      name = {};
+    }
+    name_bytes_left_ -= name.size();
     row.name = side_.Keep(name);
     row.entry = entry_;
     if (const std::optional<dump::RowName> parsed = dump::ParseRowName(row.name)) {
@@ -475,6 +500,8 @@ class RowBuilder {
   uint32_t entry_ = 0;
   bool below_parameters_grad_ = false;
   int formula_notes_ = 0;
+  uint64_t name_bytes_left_ = kMostRowNameBytes;
+  bool names_too_long_ = false;
   Framework seen_framework_ = Framework::kUnknown;
 };
 

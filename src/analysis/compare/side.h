@@ -83,6 +83,12 @@ struct SideEntry {
   uint32_t row_count = 0;
 };
 
+// The names of rows are made of the keys above them: of a key of a megabyte above a list of a
+// million nulls they would fill any memory. Those of a side take no more than this many bytes, and
+// this many for each byte that its entries hold.
+inline constexpr uint64_t kMostRowNameBytes = uint64_t{64} << 20U;
+inline constexpr uint64_t kRowNameBytesPerByte = 8;
+
 struct Side {
   std::filesystem::path json_path;
   std::filesystem::path tensor_folder;  // dump_tensor_data beside the json

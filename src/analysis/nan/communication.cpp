@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <unordered_set>
 
 #include "src/base/strings.h"
 #include "src/dump/names.h"
@@ -163,6 +164,7 @@ class CallReader {
               group_.push_back(*number);
             }
           }
+          members_.insert(group_.begin(), group_.end());
           call.channel.group = group_;
           std::sort(call.channel.group.begin(), call.channel.group.end());
           return;
@@ -185,9 +187,7 @@ class CallReader {
   }
 
   // A rank given as dst or src: global, or of the group where no member has that number.
-  int64_t ToGlobal(int64_t rank) const {
-    return std::find(group_.begin(), group_.end(), rank) == group_.end() ? FromGroup(rank) : rank;
-  }
+  int64_t ToGlobal(int64_t rank) const { return members_.contains(rank) ? rank : FromGroup(rank); }
 
   // The rank that a call names: global keyword, group keyword, then the first positional integer.
   std::optional<int64_t> NamedRank(std::string_view keyword) const {
@@ -302,7 +302,8 @@ class CallReader {
   const uint32_t arguments_;
   const uint32_t keywords_;
   const uint32_t output_;
-  std::vector<int64_t> group_;  // as listed: a rank of the group is a place in it
+  std::unordered_set<int64_t> members_;  // of the group
+  std::vector<int64_t> group_;           // as listed: a rank of the group is a place in it
 };
 
 }  // namespace

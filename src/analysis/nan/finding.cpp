@@ -60,11 +60,27 @@ class RankFiles {
     return modules;
   }
 
-  // The same without the operator, added to `modules`.
+  // The modules around an operator, from the inside out, without itself: visit(module) until it
+  // returns false. Ends where names go round in a circle if visit() ends at what it saw before.
+  template <typename Visit>
+  void ForEachModuleAround(std::string_view name, Visit&& visit) {
+    const dump::ConstructFile* file = Construct();
+    if (file == nullptr) {
+      return;
+    }
+    for (std::string_view parent = file->ParentOf(name); !parent.empty() && parent != name;
+         parent = file->ParentOf(parent)) {
+      if (!visit(parent)) {
+        return;
+      }
+    }
+  }
+
+  // All of them, added to `modules`, which holds with a module all around it: those are not walked
+  // again.
   void AddModulesAround(std::string_view name, NameSet& modules) {
-    std::vector<std::string> path = Modules(name);
-    path.pop_back();
-    modules.insert(path.begin(), path.end());
+    ForEachModuleAround(name,
+                        [&](std::string_view module) { return modules.emplace(module).second; });
   }
 
   std::vector<std::string> Stack(std::string_view name) {
@@ -177,6 +193,52 @@ std::string NoteOnParameters(const RankDump& rank, const std::vector<std::string
   return {};
 }
 
+// The modules of one rank that stand among its origins. Thousands of operators may lie below one
+// chain of modules: no module is walked over twice for the same question.
+struct Containers {
+  NameSet modules;
+  NameSet explained;  // with a module all around it
+  std::optional<RankFiles> files;
+
+  // Whether one of `modules` that is not explained lies around the operator.
+  bool IsInsideUnexplained(std::string_view name) {
+    bool inside = false;
+    files->ForEachModuleAround(name, [&](std::string_view module) {
+      if (explained.contains(module)) {
+        return false;
+      }
+      inside = modules.contains(module);
+      // What was in none stays so: modules only become explained.
+      return !inside && in_none_.emplace(module).second;
+    });
+    return inside;
+  }
+
+  // Whether one of `modules` lies around the operator.
+  bool IsInside(std::string_view name) {
+    bool inside = false;
+    std::vector<std::string_view> walked;
+    files->ForEachModuleAround(name, [&](std::string_view module) {
+      const auto [known, is_new] = inside_.try_emplace(std::string(module), false);
+      inside = is_new ? modules.contains(module) : known->second;
+      if (is_new) {
+        walked.push_back(known->first);
+      }
+      return is_new && !inside;
+    });
+    if (inside) {
+      for (const std::string_view module : walked) {
+        inside_.find(module)->second = true;
+      }
+    }
+    return inside;
+  }
+
+ private:
+  NameSet in_none_;  // looked at without finding one that is not explained
+  std::map<std::string, bool, std::less<>> inside_;
+};
+
 }  // namespace
 
 std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
@@ -214,59 +276,46 @@ void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result) {
   const auto name_of = [&](const Origin& origin) {
     return ranks[origin.rank_place].operators[origin.operator_place].name;
   };
-  std::map<uint32_t, NameSet> modules;  // among the origins of each rank
+  std::map<uint32_t, Containers> by_rank;  // ranks with modules among their origins
   for (const Origin& origin : result.origins) {
     if (dump::ParseEntryName(name_of(origin)).is_module) {
-      modules[origin.rank_place].emplace(name_of(origin));
+      by_rank[origin.rank_place].modules.emplace(name_of(origin));
     }
   }
-  if (modules.empty()) {
+  if (by_rank.empty()) {
     return;
   }
-  std::map<uint32_t, NameSet> explained;
   std::vector<std::string> ignored;  // told when the findings are described
-  std::map<uint32_t, RankFiles> files;
-  for (const auto& [place, names] : modules) {
-    RankFiles& from = files.try_emplace(place, ranks[place], ignored).first->second;
+  for (auto& [place, containers] : by_rank) {
+    containers.files.emplace(ranks[place], ignored);
     for (const Operator& op : ranks[place].operators) {
       const bool brought_it = op.call != Operator::kNoCall && op.output != 0;
       if (op.has_bad_parameters || brought_it) {
-        from.AddModulesAround(op.name, explained[place]);
+        containers.files->AddModulesAround(op.name, containers.explained);
       }
     }
   }
   for (const Origin& origin : result.origins) {
-    if (const auto from = files.find(origin.rank_place); from != files.end()) {
-      from->second.AddModulesAround(name_of(origin), explained[origin.rank_place]);
+    if (const auto found = by_rank.find(origin.rank_place); found != by_rank.end()) {
+      found->second.files->AddModulesAround(name_of(origin), found->second.explained);
     }
   }
   std::vector<Origin> weak;
   for (Origin& origin : result.weak) {
-    const auto from = files.find(origin.rank_place);
-    NameSet around;
-    if (origin.kind == OriginKind::kExternalInput && from != files.end()) {
-      from->second.AddModulesAround(name_of(origin), around);
+    const auto found = by_rank.find(origin.rank_place);
+    const bool looks = origin.kind == OriginKind::kExternalInput && found != by_rank.end();
+    if (looks && found->second.IsInsideUnexplained(name_of(origin))) {
+      found->second.files->AddModulesAround(name_of(origin), found->second.explained);
+      origin.kind = OriginKind::kUnrecorded;
+      result.origins.push_back(std::move(origin));
+    } else if (!origin.behind_module || (looks && found->second.IsInside(name_of(origin)))) {
+      weak.push_back(std::move(origin));
     }
-    const bool inside = std::any_of(around.begin(), around.end(), [&](const std::string& module) {
-      return modules[origin.rank_place].contains(module) &&
-             !explained[origin.rank_place].contains(module);
-    });
-    if (!inside) {
-      const bool around_it = std::any_of(
-          around.begin(), around.end(),
-          [&](const std::string& module) { return modules[origin.rank_place].contains(module); });
-      if (!origin.behind_module || around_it) {
-        weak.push_back(std::move(origin));
-      }
-      continue;
-    }
-    explained[origin.rank_place].merge(around);
-    origin.kind = OriginKind::kUnrecorded;
-    result.origins.push_back(std::move(origin));
   }
   result.weak = std::move(weak);
   std::erase_if(result.origins, [&](const Origin& origin) {
-    return explained[origin.rank_place].contains(name_of(origin));
+    const auto found = by_rank.find(origin.rank_place);
+    return found != by_rank.end() && found->second.explained.contains(name_of(origin));
   });
   SortByClock(result.origins);
 }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "msprobe/dtype.h"
+#include <string>
+#include <unordered_map>
 
 #include "src/analysis/compare/distance.h"
 #include "src/base/number_text.h"
@@ -23,18 +23,51 @@ std::optional<Shape> WithoutOnes(std::string_view text) {
 
 bool IsOutputRow(const SideRow& row) { return row.state == dump::RowState::kOutput; }
 
+template <typename T>
+void AppendBytes(const T& value, std::string& bytes) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Equal for rows that stand as near to any row of a call.
+std::string TraitsOf(const SideRow& row, const Shape& shape) {
+  std::string traits(row.dtype);
+  traits += row.is_tensor ? ";t" : ";s";
+  traits += IsOutputRow(row) ? 'o' : 'i';
+  for (const StatValue& stat : row.stats) {
+    traits += static_cast<char>(stat.kind);
+    traits += stat.boolean ? '1' : '0';
+    AppendBytes(stat.number, traits);
+  }
+  for (const int64_t size : shape) {
+    AppendBytes(size, traits);
+  }
+  return traits;
+}
+
 }  // namespace
 
 CallFinder::CallFinder(const Side& kernels, const Side& calls) : kernels_(kernels), calls_(calls) {
-  for (const SideRow& row : kernels.rows) {
-    shapes_.push_back(WithoutOnes(row.shape));
+  std::unordered_map<std::string, uint32_t> known;  // groups
+  for (uint32_t i = 0; i < kernels.rows.size(); ++i) {
+    const SideRow& row = kernels.rows[i];
+    std::optional<Shape> shape = WithoutOnes(row.shape);
+    if (!shape) {
+      continue;
+    }
+    const auto [group, is_new] =
+        known.try_emplace(TraitsOf(row, *shape), static_cast<uint32_t>(groups_.size()));
+    if (is_new) {
+      groups_.push_back({{}, ParseDType(row.dtype)});
+      groups_of_[{*std::move(shape), IsOutputRow(row)}].push_back(group->second);
+    }
+    groups_[group->second].rows.push_back(i);
   }
 }
 
 CallMatch CallFinder::Match(uint32_t entry) const {
   CallMatch match;
   match.entry = entry;
-  std::vector<bool> used(kernels_.rows.size(), false);
+  std::vector<uint32_t> taken(groups_.size(), 0);
   const SideEntry& call = calls_.entries[entry];
   for (uint32_t i = call.first_row; i < call.first_row + call.row_count; ++i) {
     const SideRow& row = calls_.rows[i];
@@ -43,11 +76,10 @@ CallMatch CallFinder::Match(uint32_t entry) const {
     }
     ++match.tensors;
     double distance = 0;
-    const uint32_t kernel = Nearest(row, used, distance);
+    const uint32_t kernel = Nearest(row, taken, distance);
     if (kernel == kNoRow) {
       continue;
     }
-    used[kernel] = true;
     match.rows.push_back({kernel, i, distance});
     match.has_output = match.has_output || IsOutputRow(row);
     match.farthest = std::max(match.farthest, distance);
@@ -57,30 +89,44 @@ CallMatch CallFinder::Match(uint32_t entry) const {
   return match;
 }
 
-uint32_t CallFinder::Nearest(const SideRow& row, const std::vector<bool>& used,
+uint32_t CallFinder::Nearest(const SideRow& row, std::vector<uint32_t>& taken,
                              double& nearest) const {
-  const std::optional<Shape> shape = WithoutOnes(row.shape);
+  std::optional<Shape> shape = WithoutOnes(row.shape);
+  const bool is_output = IsOutputRow(row);
+  const auto place = shape ? groups_of_.find({*std::move(shape), is_output}) : groups_of_.end();
+  if (place == groups_of_.end()) {
+    return kNoRow;
+  }
   const std::optional<DType> dtype = ParseDType(row.dtype);
   bool found_dtype = false;
   uint32_t found = kNoRow;
-  for (uint32_t i = 0; i < kernels_.rows.size(); ++i) {
-    const SideRow& kernel = kernels_.rows[i];
-    if (used[i] || IsOutputRow(kernel) != IsOutputRow(row) || !shape || shapes_[i] != shape) {
+  uint32_t found_group = 0;
+  for (const uint32_t index : place->second) {
+    const Alike& group = groups_[index];
+    if (taken[index] == group.rows.size()) {
       continue;
     }
-    const Distance distance = StatisticsDistance(kernel, row);
+    const uint32_t kernel =
+        is_output ? group.rows[group.rows.size() - 1 - taken[index]] : group.rows[taken[index]];
+    const Distance distance = StatisticsDistance(kernels_.rows[kernel], row);
     if (!distance.comparable) {
       continue;
     }
     const double far = distance.nonfinite_differs ? HUGE_VAL : distance.relative;
-    const bool same_dtype = ParseDType(kernel.dtype) == dtype;
-    const bool as_good = far == nearest && (same_dtype > found_dtype ||
-                                            (same_dtype == found_dtype && IsOutputRow(row)));
+    const bool same_dtype = group.dtype == dtype;
+    const bool as_good =
+        far == nearest &&
+        (same_dtype > found_dtype ||
+         (same_dtype == found_dtype && (is_output ? kernel > found : kernel < found)));
     if (found == kNoRow || far < nearest || as_good) {
-      found = i;
+      found = kernel;
+      found_group = index;
       nearest = far;
       found_dtype = same_dtype;
     }
+  }
+  if (found != kNoRow) {
+    ++taken[found_group];
   }
   return found;
 }

@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/side.h"
@@ -40,11 +43,22 @@ class CallFinder {
   CallMatch Match(uint32_t entry) const;  // an index into calls.entries
 
  private:
-  uint32_t Nearest(const SideRow& row, const std::vector<bool>& used, double& nearest) const;
+  // Kernel rows that differ in nothing that is looked at: of shape, direction, dtype and
+  // statistics.
+  struct Alike {
+    std::vector<uint32_t> rows;  // ascending
+    std::optional<DType> dtype;
+  };
+  using Place = std::pair<Shape, bool>;  // without ones; whether an output
+
+  // The kernel row for a row of the call, kNoRow if there is none. `taken`: how many of each group
+  // belong to other rows of the call.
+  uint32_t Nearest(const SideRow& row, std::vector<uint32_t>& taken, double& nearest) const;
 
   const Side& kernels_;
   const Side& calls_;
-  std::vector<std::optional<Shape>> shapes_;  // without ones, by kernel row
+  std::vector<Alike> groups_;
+  std::map<Place, std::vector<uint32_t>> groups_of_;  // into groups_
 };
 
 // "[2, 3]" of a row; nothing for what is no list of sizes.

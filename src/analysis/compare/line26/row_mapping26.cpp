@@ -6,14 +6,20 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/mapping_rules.h"
+#include "src/analysis/compare/text_finder.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/json/config.h"
 
 namespace msprobe::analysis::compare {
 namespace {
+
+constexpr size_t kLongestMappedModule = 4096;
 
 constexpr std::string_view kBackward = ".backward";
 
@@ -176,9 +182,17 @@ std::vector<std::string_view> KeysByExecutionOrder(const Side& side, report::Tex
   return keys;
 }
 
+// Replacements of each fragment may make a name as long as the file, for every module again.
 Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMapping& mapping) {
   MSP_ASSIGN_OR_RETURN(const auto entries, LoadPairs(file));
   mapping.keys.clear();
+  std::unordered_map<std::string_view, const std::string*> exact;
+  std::vector<std::string_view> fragments;
+  for (const auto& [from, to] : entries) {
+    exact.try_emplace(from, &to);
+    fragments.push_back(from);
+  }
+  const TextFinder finder(fragments);
   std::unordered_map<std::string_view, std::string> known;  // by module
   for (const SideRow& row : npu.rows) {
     const std::string_view module = ModuleOf(row.name);
@@ -189,15 +203,17 @@ Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMa
     auto [found, is_new] = known.try_emplace(module);
     if (is_new) {
       std::string& target = found->second;
-      const auto exact = std::find_if(entries.begin(), entries.end(),
-                                      [&](const auto& entry) { return entry.first == module; });
-      if (exact != entries.end()) {
-        target = exact->second;
+      if (const auto whole = exact.find(module); whole != exact.end()) {
+        target = *whole->second;
       } else {
         target = module;
-        for (const auto& [from, to] : entries) {
-          if (!from.empty() && module.find(from) != std::string_view::npos) {
-            target = base::ReplaceFirst(target, from, to);
+        for (const uint32_t index : finder.All(module)) {
+          const auto& [from, to] = entries[index];
+          target = base::ReplaceFirst(target, from, to);
+          if (target.size() > std::max(kLongestMappedModule, module.size())) {
+            return UsageError(fmt::format("{}: makes a name of more than {} bytes of the module {}",
+                                          file.string(), kLongestMappedModule,
+                                          base::Printable(base::Shortened(module, 200))));
           }
         }
       }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +25,11 @@ namespace {
 using tensor::TensorBuffer;
 
 constexpr size_t kLargestChangedBytes = size_t{16} << 30U;
+// As of any tensor file.
+constexpr uint64_t kFreeMatrixBytes = uint64_t{1} << 30U;
+constexpr uint64_t kMatrixBytesPerByte = 8;
+constexpr uint64_t kMostFileBytes = uint64_t{1} << 46U;  // keeps products of it within 64 bits
+constexpr size_t kMostFailuresOfARow = 8;
 
 // Calls that fill only the first rows of their outputs, and the argument whose sum counts them.
 struct PaddedCall {
@@ -48,6 +55,14 @@ std::vector<double> AsDoubles(const TensorView& view) {
   std::vector<double> values(static_cast<size_t>(view.element_count()));
   kernels::WidenToDouble(view.dtype, view.bytes(), values);
   return values;
+}
+
+template <typename T>
+std::vector<T> As(const std::vector<double>& values) {
+  std::vector<T> converted(values.size());
+  std::transform(values.begin(), values.end(), converted.begin(),
+                 [](double value) { return static_cast<T>(value); });
+  return converted;
 }
 
 bool IsInteger(DType dtype) {
@@ -79,24 +94,82 @@ void StoreAs(DType dtype, double value, std::byte* out) {
 }
 
 // rows x inner times inner x columns; sums in T, in order, as the plain loop of a BLAS makes them.
+// A row of sums grows at a time: that gives the same sums as one after the other, and reads the
+// factors as they lie.
 template <typename T>
 void Multiply(const std::vector<double>& a, const std::vector<double>& b, size_t rows, size_t inner,
               size_t columns, DType dtype, std::byte* out) {
   const size_t element = DTypeSize(dtype);
+  const std::vector<T> factors = As<T>(b);
+  std::vector<T> sums(columns);
   for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < columns; ++j) {
-      T sum = 0;
-      for (size_t k = 0; k < inner; ++k) {
-        const T product = static_cast<T>(a[i * inner + k]) * static_cast<T>(b[k * columns + j]);
-        sum += product;
+    std::fill(sums.begin(), sums.end(), T{0});
+    for (size_t k = 0; k < inner; ++k) {
+      const T left = static_cast<T>(a[i * inner + k]);
+      const T* right = factors.data() + k * columns;
+      for (size_t j = 0; j < columns; ++j) {
+        const T product = left * right[j];
+        sums[j] += product;
       }
-      StoreAs(dtype, static_cast<double>(sum), out + (i * columns + j) * element);
+    }
+    for (size_t j = 0; j < columns; ++j) {
+      StoreAs(dtype, static_cast<double>(sums[j]), out + (i * columns + j) * element);
     }
   }
 }
 
+uint64_t FileBytes(const std::filesystem::path& path) {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
+// A matrix as it is multiplied with, and the size of its file.
+struct Matrix {
+  std::shared_ptr<const TensorBuffer> values;
+  uint64_t file_bytes = 0;
+};
+using MatrixFiles = std::map<std::filesystem::path, Result<Matrix>>;
+
+Result<Matrix> ReadMatrix(const std::filesystem::path& path, bool transpose, double scale,
+                          Calibrations& all) {
+  MSP_ASSIGN_OR_RETURN(TensorBuffer matrix, ReadTensor(path));
+  const TensorView view = matrix.view();
+  if (view.shape.size() != 2) {
+    return MismatchError(path.string() + ": not a matrix but of shape " + ShapeText(view.shape));
+  }
+  Matrix read;
+  read.file_bytes = FileBytes(path);
+  all.file_bytes += read.file_bytes;
+  if (view.size_bytes() > kFreeMatrixBytes + kMatrixBytesPerByte * all.file_bytes ||
+      all.matrix_bytes >
+          kFreeMatrixBytes + kMatrixBytesPerByte * all.file_bytes - view.size_bytes()) {
+    return UnsupportedError(path.string() +
+                            ": with it the matrices take more memory than their files account for");
+  }
+  all.matrix_bytes += view.size_bytes();
+  if (transpose || scale != 1) {
+    const auto rows = static_cast<size_t>(view.shape[0]);
+    const auto columns = static_cast<size_t>(view.shape[1]);
+    const std::vector<double> values = AsDoubles(view);
+    const DType dtype = ProductType(view.dtype, view.dtype);
+    TensorBuffer next(dtype, transpose ? Shape{view.shape[1], view.shape[0]} : view.shape);
+    for (size_t i = 0; i < rows; ++i) {
+      for (size_t j = 0; j < columns; ++j) {
+        StoreAs(dtype, values[i * columns + j] * scale,
+                next.mutable_bytes().data() +
+                    (transpose ? j * rows + i : i * columns + j) * DTypeSize(dtype));
+      }
+    }
+    matrix = std::move(next);
+  }
+  read.values = std::make_shared<const TensorBuffer>(std::move(matrix));
+  return read;
+}
+
 Status ReadOne(const json::Config& config, const std::filesystem::path& base, std::string_view key,
-               bool from_the_left, bool transpose, double scale, std::vector<Calibration>& out,
+               bool from_the_left, bool transpose, double scale, MatrixFiles& files,
+               Calibrations& all, std::vector<Calibration>& out,
                std::vector<std::string>& warnings) {
   const json::ConfigValue* map = config.root.Find(key);
   if (map == nullptr || map->kind == json::ConfigKind::kNull) {
@@ -113,34 +186,18 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
     }
     const std::filesystem::path path =
         std::filesystem::path(name).is_absolute() ? std::filesystem::path(name) : base / name;
-    Result<TensorBuffer> matrix = ReadTensor(path);
-    if (matrix.ok() && matrix->view().shape.size() != 2) {
-      matrix = MismatchError(path.string() + ": not a matrix but of shape " +
-                             ShapeText(matrix->view().shape));
+    auto matrix = files.find(path);
+    if (matrix == files.end()) {
+      matrix = files.emplace(path, ReadMatrix(path, transpose, scale, all)).first;
     }
-    if (!matrix.ok()) {
-      warnings.push_back(matrix.status().message() + "; its tensors are compared as they are");
+    if (!matrix->second.ok()) {
+      warnings.push_back(matrix->second.status().message() +
+                         "; its tensors are compared as they are");
       continue;
     }
-    const TensorView view = matrix->view();
-    const auto rows = static_cast<size_t>(view.shape[0]);
-    const auto columns = static_cast<size_t>(view.shape[1]);
-    TensorBuffer changed = *std::move(matrix);
-    if (transpose || scale != 1) {
-      const std::vector<double> values = AsDoubles(changed.view());
-      const DType dtype = ProductType(changed.view().dtype, changed.view().dtype);
-      TensorBuffer next(dtype, transpose ? Shape{view.shape[1], view.shape[0]} : view.shape);
-      for (size_t i = 0; i < rows; ++i) {
-        for (size_t j = 0; j < columns; ++j) {
-          StoreAs(dtype, values[i * columns + j] * scale,
-                  next.mutable_bytes().data() +
-                      (transpose ? j * rows + i : i * columns + j) * DTypeSize(dtype));
-        }
-      }
-      changed = std::move(next);
-    }
     for (const json::ConfigValue& item : list.items) {
-      out.push_back({item.text, changed, path.string(), from_the_left});
+      out.push_back({item.text, matrix->second->values, matrix->second->file_bytes, path.string(),
+                     from_the_left});
     }
   }
   return OkStatus();
@@ -174,14 +231,20 @@ Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibra
   }
   const bool left = mode == "left_matmul";
   const std::filesystem::path base = file.parent_path();
-  MSP_RETURN_IF_ERROR(ReadOne(config, base, "target_tensor_map", left, transpose, scale,
-                              calibrations.target, warnings));
-  return ReadOne(config, base, "golden_tensor_map", left, transpose, scale, calibrations.golden,
-                 warnings);
+  MatrixFiles files;
+  MSP_RETURN_IF_ERROR(ReadOne(config, base, "target_tensor_map", left, transpose, scale, files,
+                              calibrations, calibrations.target, warnings));
+  return ReadOne(config, base, "golden_tensor_map", left, transpose, scale, files, calibrations,
+                 calibrations.golden, warnings);
 }
 
+ProductBudget::ProductBudget(uint64_t file_bytes)
+    : multiplications(kFreeMultiplications +
+                      kMultiplicationsPerByte * std::min(file_bytes, kMostFileBytes)),
+      bytes(kFreeProductBytes + kProductBytesPerByte * std::min(file_bytes, kMostFileBytes)) {}
+
 Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView& matrix,
-                                      bool from_the_left) {
+                                      bool from_the_left, ProductBudget& budget) {
   const size_t axes = tensor.shape.size();
   const bool fits = from_the_left ? axes >= 2 && tensor.shape[axes - 2] == matrix.shape[1]
                                   : axes >= 1 && tensor.shape[axes - 1] == matrix.shape[0];
@@ -199,6 +262,16 @@ Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView
     return UnsupportedError(fmt::format("the product of {} and {} is too large",
                                         ShapeText(tensor.shape), ShapeText(matrix.shape)));
   }
+  const auto inner = static_cast<uint64_t>(from_the_left ? matrix.shape[1] : matrix.shape[0]);
+  const uint64_t product_bytes = static_cast<uint64_t>(count) * DTypeSize(dtype);
+  if (product_bytes > budget.bytes ||
+      (inner > 0 && static_cast<uint64_t>(count) > budget.multiplications / inner)) {
+    return UnsupportedError(
+        fmt::format("the product of {} and {} takes more than the files of both account for",
+                    ShapeText(tensor.shape), ShapeText(matrix.shape)));
+  }
+  budget.bytes -= product_bytes;
+  budget.multiplications -= static_cast<uint64_t>(count) * inner;
   TensorBuffer product(dtype, shape);
   if (count == 0) {
     return product;
@@ -347,19 +420,32 @@ Result<std::optional<TensorBuffer>> TensorChanges::Load(bool of_npu, const SideR
   if (padded != valid.end()) {
     ClearRowsFrom(padded->second, tensor.view(), tensor.mutable_bytes());
   }
+  uint64_t file_bytes = FileBytes(side.tensor_folder / row.data_name);
+  for (const Calibration& calibration : calibrations) {
+    if (concerns(calibration)) {
+      file_bytes += calibration.file_bytes;
+    }
+  }
+  ProductBudget budget(file_bytes);
+  size_t failures = 0;
   for (const Calibration& calibration : calibrations) {
     if (!concerns(calibration)) {
       continue;
     }
-    Result<TensorBuffer> product =
-        MultiplyByMatrix(tensor.view(), calibration.matrix.view(), calibration.from_the_left);
+    Result<TensorBuffer> product = MultiplyByMatrix(tensor.view(), calibration.matrix->view(),
+                                                    calibration.from_the_left, budget);
     if (product.ok()) {
       tensor = *std::move(product);
-    } else {
+    } else if (failures++ < kMostFailuresOfARow) {
       const std::lock_guard lock(failures_->mutex);
       failures_->texts.push_back(fmt::format("{}: {} ({}); compared as it is", row.data_name,
                                              product.status().message(), calibration.matrix_file));
     }
+  }
+  if (failures > kMostFailuresOfARow) {
+    const std::lock_guard lock(failures_->mutex);
+    failures_->texts.push_back(fmt::format("{}: {} more matrices do not fit", row.data_name,
+                                           failures - kMostFailuresOfARow));
   }
   return std::optional(std::move(tensor));
 }

@@ -24,8 +24,9 @@ namespace msprobe::analysis::compare {
 
 // A matrix and the tensors it is for.
 struct Calibration {
-  std::string data_names;  // a pattern with * and ?
-  tensor::TensorBuffer matrix;
+  std::string data_names;                              // a pattern with * and ?
+  std::shared_ptr<const tensor::TensorBuffer> matrix;  // of all names that it is given for
+  uint64_t file_bytes = 0;                             // of the matrix file
   std::string matrix_file;
   bool from_the_left = false;
 };
@@ -36,14 +37,33 @@ struct Calibration {
 struct Calibrations {
   std::vector<Calibration> target;
   std::vector<Calibration> golden;
+  // Of all matrices: what they take and what their files have. A matrix of which a file holds few
+  // elements may be large; all of them take no more than a tensor file may.
+  uint64_t matrix_bytes = 0;
+  uint64_t file_bytes = 0;
 };
 Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibrations,
                         std::vector<std::string>& warnings);
 
+// What the products of one tensor may take. Files of a few bytes can hold tensors of many equal
+// elements, whose product takes hours.
+inline constexpr uint64_t kFreeMultiplications = uint64_t{1} << 26U;
+inline constexpr uint64_t kMultiplicationsPerByte = 32'768;
+inline constexpr uint64_t kFreeProductBytes = uint64_t{1} << 30U;
+inline constexpr uint64_t kProductBytesPerByte = 64;
+struct ProductBudget {
+  // `file_bytes`: of the tensor's file and the files of its matrices.
+  explicit ProductBudget(uint64_t file_bytes);
+
+  uint64_t multiplications = 0;
+  uint64_t bytes = 0;
+};
+
 // The tensor times the matrix, in the wider of the two dtypes (float32 at least for the 16-bit
-// floats of other kinds). kMismatch when the sizes do not fit.
+// floats of other kinds). kMismatch when the sizes do not fit, kUnsupported for a product beyond
+// what the budget has left; takes from it.
 Result<tensor::TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView& matrix,
-                                              bool from_the_left);
+                                              bool from_the_left, ProductBudget& budget);
 
 // Rows of the first axis from `valid_rows` on become zeros, in place; 0-d tensors stay.
 void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std::byte> bytes);

@@ -205,43 +205,84 @@ struct Unit {
   std::vector<uint32_t> bench;
 };
 
-using RowsOfKey = std::unordered_map<Key, std::vector<uint32_t>, KeyHash>;
+struct RowsOfOneKey {
+  std::vector<uint32_t> rows;
+  // Of NPU rows: whether it is decided how they pair, whether one by one, and how many did.
+  bool decided = false;
+  bool in_order = false;
+  size_t paired = 0;
+};
+using RowsOfKey = std::unordered_map<Key, RowsOfOneKey, KeyHash>;
 
 RowsOfKey Collect(const std::vector<std::optional<Key>>& keys) {
   RowsOfKey rows;
   for (uint32_t i = 0; i < keys.size(); ++i) {
     if (keys[i]) {
-      rows[*keys[i]].push_back(i);
+      rows[*keys[i]].rows.push_back(i);
     }
   }
   return rows;
 }
 
-// Full outer join. The side whose rows are merged has several rows per unit.
-std::vector<Unit> Join(const std::vector<std::optional<Key>>& npu,
-                       const std::vector<std::optional<Key>>& bench, bool merge_npu) {
-  const RowsOfKey npu_rows = Collect(npu);
+// The longest texts that one of these rows brings into a row that is merged of them.
+size_t LongestTexts(const Side& side, const std::vector<uint32_t>& rows) {
+  size_t longest = 0;
+  for (const uint32_t i : rows) {
+    const SideRow& row = side.rows[i];
+    longest = std::max(
+        longest, row.name.size() + row.dtype.size() + row.shape.size() + row.data_name.size());
+  }
+  return longest;
+}
+
+// Full outer join. The side whose rows are merged has several rows per unit; where a key repeats on
+// both sides, each unit of the one has all rows of the other, as long as the budget allows that.
+std::vector<Unit> Join(const Side& npu_side, const std::vector<std::optional<Key>>& npu,
+                       const Side& bench_side, const std::vector<std::optional<Key>>& bench,
+                       bool merge_npu, PairBudget& budget) {
+  RowsOfKey npu_rows = Collect(npu);
   const RowsOfKey bench_rows = Collect(bench);
   std::vector<Unit> units;
-  const std::vector<uint32_t> none;
-  const auto partners = [&](const RowsOfKey& rows, const std::optional<Key>& key) {
-    const auto found = key ? rows.find(*key) : rows.end();
-    return found == rows.end() ? none : found->second;
-  };
+  std::vector<bool> used(bench.size(), false);
   for (uint32_t row = 0; row < npu.size(); ++row) {
-    const std::vector<uint32_t> others = partners(bench_rows, npu[row]);
-    if (others.empty()) {
+    const auto found = npu[row] ? bench_rows.find(*npu[row]) : bench_rows.end();
+    if (found == bench_rows.end()) {
       units.push_back({{row}, {}});
+      continue;
+    }
+    const std::vector<uint32_t>& others = found->second.rows;
+    RowsOfOneKey& same = npu_rows.find(*npu[row])->second;
+    if (!same.decided) {
+      same.decided = true;
+      same.in_order = !budget.Take(
+          same.rows.size(), others.size(),
+          std::max(LongestTexts(npu_side, same.rows), LongestTexts(bench_side, others)));
+      if (same.in_order) {
+        budget.Refuse(npu_side.rows[row].name, same.rows.size(), others.size());
+      } else {
+        for (const uint32_t other : others) {
+          used[other] = true;
+        }
+      }
+    }
+    if (same.in_order) {
+      const size_t place = same.paired++;
+      if (place < others.size()) {
+        used[others[place]] = true;
+        units.push_back({{row}, {others[place]}});
+      } else {
+        units.push_back({{row}, {}});
+      }
     } else if (!merge_npu) {
       units.push_back({{row}, others});
-    } else if (const std::vector<uint32_t> same = partners(npu_rows, npu[row]); same[0] == row) {
+    } else if (same.rows[0] == row) {
       for (const uint32_t other : others) {
-        units.push_back({same, {other}});
+        units.push_back({same.rows, {other}});
       }
     }
   }
   for (uint32_t row = 0; row < bench.size(); ++row) {
-    if (partners(npu_rows, bench[row]).empty()) {
+    if (!used[row]) {
       units.push_back({{}, {row}});
     }
   }
@@ -410,8 +451,9 @@ Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu
   MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.line26->module_mapping));
   const Keys keys(backend, std::move(modules));
   const bool merge_npu = backend == TrainingBackend::kFsdp;
+  PairBudget budget(npu.rows.size(), bench.rows.size());
   const std::vector<Unit> units =
-      Ordered(Join(keys.OfTraining(npu), keys.OfInference(bench), merge_npu));
+      Ordered(Join(npu, keys.OfTraining(npu), bench, keys.OfInference(bench), merge_npu, budget));
   const std::string_view separator = options.write_xlsx ? ";\n" : ";  ";
   const std::vector<uint32_t> npu_rows = MergeRows(units, &Unit::npu, separator, npu);
   const std::vector<uint32_t> bench_rows = MergeRows(units, &Unit::bench, separator, bench);
@@ -427,6 +469,7 @@ Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu
     }
   }
   matches.bench_only_count = result.shown_bench_only.size();
+  matches.warnings = budget.Warnings();
   return matches;
 }
 

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "src/analysis/compare/formula_text.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/side.h"
+#include "src/analysis/compare/text_finder.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -85,11 +87,13 @@ Cell TypedCell(const Cell& cell) {
 class RowPicker {
  public:
   RowPicker(const MergeConfig& config, bool is_csv, RankRows& out) : is_csv_(is_csv), out_(out) {
+    std::vector<std::string> calls;
     for (const std::string& api : config.apis) {
-      patterns_.push_back(api + ".");
+      calls.push_back(api + ".");
     }
-    rows_of_api_.resize(patterns_.size());
-    out_.api_found.assign(patterns_.size(), false);
+    finder_ = TextFinder(std::vector<std::string_view>(calls.begin(), calls.end()));
+    rows_of_api_.resize(calls.size());
+    out_.api_found.assign(calls.size(), false);
   }
 
   // Adds the rows of one sheet.
@@ -103,12 +107,10 @@ class RowPicker {
     for (size_t i = 0; i < table.row_count(); ++i) {
       const auto row = table.row(i);
       const std::string_view name = row[(*columns)[0]].text();
-      for (size_t api = 0; api < patterns_.size(); ++api) {
-        if (name.find(patterns_[api]) != std::string_view::npos) {
-          rows_of_api_[api].push_back(Pick(name, row, *columns));
-          out_.api_found[api] = true;
-          break;  // a row that two prefixes fit is shown once, with the first
-        }
+      // A row that two prefixes fit is shown once, with the first.
+      if (const std::optional<uint32_t> api = finder_.First(name)) {
+        rows_of_api_[*api].push_back(Pick(name, row, *columns));
+        out_.api_found[*api] = true;
       }
     }
     return OkStatus();
@@ -149,7 +151,7 @@ class RowPicker {
 
   const bool is_csv_;
   RankRows& out_;
-  std::vector<std::string> patterns_;
+  TextFinder finder_;  // of the configured calls
   std::vector<std::vector<MergedRow>> rows_of_api_;
 };
 
@@ -208,7 +210,15 @@ Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path) {
       config.CheckKeys(config.root, std::vector<std::string>{"api", "compare_index"}));
   MergeConfig merge;
   MSP_ASSIGN_OR_RETURN(merge.apis, config.TextList(config.root, "api"));
-  MSP_ASSIGN_OR_RETURN(merge.metrics, config.TextList(config.root, "compare_index"));
+  MSP_ASSIGN_OR_RETURN(std::vector<std::string> metrics,
+                       config.TextList(config.root, "compare_index"));
+  // A metric that is listed again would make a second sheet of one name.
+  std::unordered_set<std::string_view> listed;
+  for (const std::string& metric : metrics) {
+    if (listed.insert(metric).second) {
+      merge.metrics.push_back(metric);
+    }
+  }
   if (merge.apis.empty()) {
     return UsageError(path.string() + ": `api` names no call")
         .WithHint("api: [Distributed.all_reduce] merges every all_reduce");
@@ -282,6 +292,10 @@ Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config) {
                            std::string(CompareModeName(rows.mode)) + " has no metric \"" + metric +
                            "\"");
     }
+  }
+  if (rows.metrics.size() > kMetricSlots) {
+    return UsageError(file.path.string() + ": " + std::to_string(rows.metrics.size()) +
+                      " metrics are asked for, a row has at most " + std::to_string(kMetricSlots));
   }
   RowPicker picker(config, file.is_csv, rows);
   for (const report::Table& sheet : sheets) {

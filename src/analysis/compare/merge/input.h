@@ -19,7 +19,7 @@ namespace msprobe::analysis::compare::merge {
 
 struct MergeConfig {
   std::vector<std::string> apis;     // prefixes of calls, never empty
-  std::vector<std::string> metrics;  // as the user lists them; empty: all of the mode
+  std::vector<std::string> metrics;  // as the user lists them, each once; empty: all
 };
 Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path);
 
@@ -59,7 +59,7 @@ struct RankRows {
   std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
 };
 // kUnsupported for results of checksums, kMismatch when a metric is asked for that the mode does
-// not have.
+// not have, kUsage for more metrics than a row has places for.
 Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config);
 
 }  // namespace msprobe::analysis::compare::merge

@@ -22,6 +22,8 @@ namespace {
 using report::Cell;
 using report::Table;
 
+constexpr size_t kMostMissingCalls = 20;  // of a rank that are named
+
 struct LoadedRank {
   int64_t rank = 0;
   RankRows rows;
@@ -54,11 +56,16 @@ std::vector<LoadedRank> LoadRanks(const std::vector<RankFile>& files, const Merg
                          std::string(CompareModeName(ranks.front().rows.mode)));
       continue;
     }
+    size_t missing = 0;
     for (size_t api = 0; api < config.apis.size(); ++api) {
-      if (!rows.api_found[api]) {
+      if (!rows.api_found[api] && missing++ < kMostMissingCalls) {
         warnings.push_back("rank " + std::to_string(files[i].rank) + " has no call " +
                            config.apis[api]);
       }
+    }
+    if (missing > kMostMissingCalls) {
+      warnings.push_back(fmt::format("rank {} has none of {} more", files[i].rank,
+                                     base::Plural(missing - kMostMissingCalls, "call")));
     }
     if (rows.formula_like_texts > 0) {
       warnings.push_back(files[i].path.string() + ": " + std::to_string(rows.formula_like_texts) +

@@ -279,5 +279,22 @@ TEST_F(WalkOverSmallDumps, WhereNothingWasComparedEveryGateFailsAndTheAdvisorSay
               HasSubstr("Expert Advice: Nothing was compared"));
 }
 
+// The shapes of all tensors of the call, made into text for each bias, would be 4 * 10^8 of them.
+TEST_F(WalkOverSmallDumps, ALayerMayHaveManyBiases) {
+  const auto layer = [](const std::string& value) {
+    std::string biases;
+    for (int i = 0; i < 20'000; ++i) {
+      biases += (i == 0 ? "\"bias" : ", \"bias") + std::to_string(i) + "\": " + Leaf(value);
+    }
+    return R"("Module.fc.Linear.forward.0": {"input_args": [)" + Leaf("1") +
+           R"(], "input_kwargs": {}, "parameters": {)" + biases + R"(}, "output": [)" + Leaf("2") +
+           "]}";
+  };
+  const ComparedPair first = Compare(layer("1.5"), layer("1.5"));
+  const ComparedPair second = Compare(layer("1.75"), layer("1.5"), &first.record);
+  EXPECT_EQ(second.result.rows.size(), 20'002U);
+  EXPECT_TRUE(second.divergence.first_origin);
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::compare

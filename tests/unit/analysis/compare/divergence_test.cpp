@@ -526,6 +526,28 @@ TEST_F(FindDivergenceInSmallDumps, AnArgumentThatIsAnotherNumberIsAnInput) {
   EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
 }
 
+// Each output held against each input would be 2 * 10^8 times.
+TEST_F(FindDivergenceInSmallDumps, OfACallOfVeryManyTensorsTheFirstOutputsAreHeldAgainstItsInputs) {
+  const auto leaves = [](int count, const std::string& leaf) {
+    std::string list = leaf;
+    for (int i = 1; i < count; ++i) {
+      list += "," + leaf;
+    }
+    return list;
+  };
+  const auto row_named = [&](int inputs) {
+    const std::string given =
+        leaves(inputs, R"({"type": "t", "dtype": "torch.float32", "shape": [1], "Max": 1})");
+    const auto call = [&](double value, double last) {
+      return Call("Torch.exp.0.forward", given, leaves(3'999, Leaf(value)) + "," + Leaf(last));
+    };
+    const DivergenceReport report = Find(call(3.5, 300), call(3, 3));
+    return report.first_origin ? report.first_origin->row_name : "";
+  };
+  EXPECT_EQ(row_named(1), "Torch.exp.0.forward.output.3999");
+  EXPECT_EQ(row_named(40'000), "Torch.exp.0.forward.output.0");
+}
+
 TEST_F(FindDivergenceInSmallDumps, AnEmptyDumpHasNoOrigin) {
   const DivergenceReport report = Find("", "");
   EXPECT_FALSE(report.first_origin);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/compare/kernel/call_finder.h"
 #include "src/analysis/compare/run.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -168,6 +169,33 @@ TEST(KernelCompare, ACallOfSeveralKernelsIsComparedAtItsEnds) {
     const PairVerdict verdict = VerdictOfKernels(run);
     EXPECT_TRUE(verdict == PairVerdict::kIdentical || verdict == PairVerdict::kAgrees) << bench;
     EXPECT_EQ(run->summary.totals.matched, 4U) << bench;
+  }
+}
+
+// A look at each kernel for each tensor would be 4 * 10^8 of them.
+TEST(CallFinder, FindsKernelsThatAreAlikeInTheirOrder) {
+  constexpr uint32_t kCount = 20'000;
+  Side kernels;
+  for (uint32_t i = 0; i < 2 * kCount; ++i) {
+    SideRow row;
+    row.state = i % 2 == 0 ? dump::RowState::kInput : dump::RowState::kOutput;
+    row.dtype = "torch.float32";
+    row.shape = i % 3 == 0 ? "[2]" : "[1, 2]";
+    row.is_tensor = true;
+    row.stats[kMax].kind = StatKind::kNumber;
+    row.stats[kMax].number = 1;
+    kernels.rows.push_back(row);
+  }
+  Side calls;
+  calls.rows = kernels.rows;
+  calls.entries.push_back({"Torch.f.0.forward", 0, 2 * kCount});
+  const CallMatch match = CallFinder(kernels, calls).Match(0);
+  EXPECT_EQ(match.tensors, 2 * kCount);
+  ASSERT_EQ(match.rows.size(), 2 * kCount);
+  for (uint32_t i = 0; i < 2 * kCount; ++i) {
+    ASSERT_EQ(match.rows[i].kernel, i);
+    // Inputs from the first kernel on, outputs from the last one.
+    ASSERT_EQ(match.rows[i].call, i % 2 == 0 ? i : 2 * kCount - i);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "msprobe/tensor_file.h"
+
 #include "src/analysis/compare/line26/first_difference.h"
 #include "src/analysis/compare/line26/tensor_changes.h"
 #include "src/analysis/compare/line26/training_inference.h"
@@ -150,6 +152,34 @@ TEST(MatchTrainingWithInference, TranslatesTheModulesOfMegatron) {
                              "Module.model.layers.1.mlp.down_proj.Row.forward.0.output.0"));
 }
 
+// The output of a call, `count` rows of one name.
+std::string OneName(const std::string& call, size_t count) {
+  std::string leaf = TensorText(1);
+  leaf.insert(1, "\"data_name\": \"" + call + ".output.0.pt\", ");
+  std::string leaves = leaf;
+  for (size_t i = 1; i < count; ++i) {
+    leaves += "," + leaf;
+  }
+  return "\"" + call + "\": {\"output\": [" + leaves + "]}";
+}
+
+// Every row merged with all of its name on the other side would be 2,000 texts of 2,000 names.
+TEST(MatchTrainingWithInference, PairsInOrderWhereANameRepeatsWithoutEnd) {
+  const std::string inference = "Module.model.layers.3.mlp.Qwen2MLP.forward.0";
+  const std::string fsdp =
+      "Module._fsdp_wrapped_module.model.layers.3._fsdp_wrapped_module.mlp.Qwen2MLP.forward.0";
+  for (const auto& [backend, training] : {std::pair(TrainingBackend::kFsdp, fsdp),
+                                          std::pair(TrainingBackend::kMegatron, inference)}) {
+    const std::string npu = training + ".output.0";
+    const std::string bench = inference + ".output.0";
+    std::vector<std::string> expected(2000, npu + " -> " + bench);
+    expected.back() = npu + " -> -";
+    EXPECT_EQ(Lines(OneName(training, 2000), OneName(inference, 1999), backend), expected);
+    expected.back() = "- -> " + bench;
+    EXPECT_EQ(Lines(OneName(training, 1999), OneName(inference, 2000), backend), expected);
+  }
+}
+
 TEST(MatchTrainingWithInference, KeepsTargetOrderWhereTheOrdersContradict) {
   const std::string layer = "Module._fsdp_wrapped_module.model.layers.0._fsdp_wrapped_module.";
   EXPECT_THAT(
@@ -188,15 +218,64 @@ std::vector<float> ValuesOf(const tensor::TensorBuffer& buffer) {
 TEST(MultiplyByMatrix, MultipliesFromEitherSideAndRefusesOtherSizes) {
   const tensor::TensorBuffer tensor = Floats({1, 2, 2}, {1, 2, 3, 4});
   const tensor::TensorBuffer matrix = Floats({2, 2}, {0, 1, 2, 0});
-  Result<tensor::TensorBuffer> right = MultiplyByMatrix(tensor.view(), matrix.view(), false);
+  ProductBudget budget(1000);
+  Result<tensor::TensorBuffer> right =
+      MultiplyByMatrix(tensor.view(), matrix.view(), false, budget);
   ASSERT_TRUE(right.ok());
   EXPECT_THAT(ValuesOf(*right), ElementsAre(4, 1, 8, 3));
-  Result<tensor::TensorBuffer> left = MultiplyByMatrix(tensor.view(), matrix.view(), true);
+  Result<tensor::TensorBuffer> left = MultiplyByMatrix(tensor.view(), matrix.view(), true, budget);
   ASSERT_TRUE(left.ok());
   EXPECT_THAT(ValuesOf(*left), ElementsAre(3, 4, 2, 4));
-  EXPECT_EQ(
-      MultiplyByMatrix(tensor.view(), Floats({3, 1}, {1, 2, 3}).view(), false).status().code(),
-      StatusCode::kMismatch);
+  EXPECT_EQ(MultiplyByMatrix(tensor.view(), Floats({3, 1}, {1, 2, 3}).view(), false, budget)
+                .status()
+                .code(),
+            StatusCode::kMismatch);
+}
+
+TEST(MultiplyByMatrix, TakesNoMoreThanTheFilesAccountFor) {
+  const tensor::TensorBuffer tensor = Floats({2, 2}, {1, 2, 3, 4});
+  ProductBudget budget(0);
+  budget.multiplications = 15;  // one product takes 8
+  EXPECT_TRUE(MultiplyByMatrix(tensor.view(), tensor.view(), false, budget).ok());
+  EXPECT_EQ(MultiplyByMatrix(tensor.view(), tensor.view(), false, budget).status().code(),
+            StatusCode::kUnsupported);
+  budget = ProductBudget(0);
+  budget.bytes = 15;  // one product takes 16
+  EXPECT_EQ(MultiplyByMatrix(tensor.view(), tensor.view(), true, budget).status().code(),
+            StatusCode::kUnsupported);
+}
+
+TEST(MultiplyByMatrix, SumsInTheOrderOfTheAxis) {
+  // 1e8 swallows the first 1, not the last one.
+  const tensor::TensorBuffer tensor = Floats({1, 4}, {1, 1e8F, -1e8F, 1});
+  const tensor::TensorBuffer ones = Floats({4, 1}, {1, 1, 1, 1});
+  ProductBudget budget(0);
+  const auto product = MultiplyByMatrix(tensor.view(), ones.view(), false, budget);
+  ASSERT_TRUE(product.ok());
+  EXPECT_THAT(ValuesOf(*product), ElementsAre(1));
+}
+
+TEST(ReadCalibrations, KeepsAMatrixOnceForAllItsTensors) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WriteNpyFile(folder.path() / "m.npy", Floats({2, 2}, {1, 2, 3, 4}).view()).ok());
+  std::string names = "a0.pt";
+  for (int i = 1; i < 1000; ++i) {
+    names += ", a" + std::to_string(i) + ".pt";
+  }
+  Calibrations calibrations;
+  std::vector<std::string> warnings;
+  ASSERT_TRUE(ReadCalibrations(folder.Write("a.yaml",
+                                            "mode: right_matmul\nscale: 2\n"
+                                            "target_tensor_map:\n  m.npy: [" +
+                                                names + "]\ngolden_tensor_map:\n  m.npy: [b.pt]\n"),
+                               calibrations, warnings)
+                  .ok());
+  EXPECT_THAT(warnings, ::testing::IsEmpty());
+  ASSERT_EQ(calibrations.target.size(), 1000U);
+  ASSERT_EQ(calibrations.golden.size(), 1U);
+  EXPECT_EQ(calibrations.target.front().matrix, calibrations.target.back().matrix);
+  EXPECT_EQ(calibrations.target.front().matrix, calibrations.golden.front().matrix);
+  EXPECT_THAT(ValuesOf(*calibrations.target.front().matrix), ElementsAre(2, 4, 6, 8));
 }
 
 TEST(ClearRowsFrom, ClearsTheTailOfTheFirstAxisWithinItsBounds) {

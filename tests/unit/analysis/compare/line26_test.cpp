@@ -306,6 +306,22 @@ TEST(BuildRowMapping26, TranslatesModulesByFragmentsInTheOrderOfTheFile) {
                   "Module.blk.fc2.Linear.forward.0.input.0"));
 }
 
+// Every module of a dump would get a name as long as the file.
+TEST(BuildRowMapping26, RefusesReplacementsThatMakeNamesWithoutEnd) {
+  const TemporaryFolder folder;
+  const Side side = Load(CallText("Module.abc.Linear.forward.0", TensorText(1), ""));
+  Options options;
+  options.line26.emplace();
+  const std::string half(3000, 'x');
+  options.cell_mapping = {true, folder.Write("a.yaml", "a: " + half + "\nz: y\n")};
+  EXPECT_TRUE(BuildRowMapping26(options, side, side).ok());
+  options.cell_mapping = {true, folder.Write("b.yaml", "a: " + half + "\nb: " + half + "\n")};
+  const Result<RowMapping> mapping = BuildRowMapping26(options, side, side);
+  ASSERT_FALSE(mapping.ok());
+  EXPECT_EQ(mapping.status().code(), StatusCode::kUsage);
+  EXPECT_THAT(mapping.status().message(), ::testing::HasSubstr("4096 bytes of the module abc."));
+}
+
 TEST(BuildRowMapping26, RefusesAnApiMappingOfPyTorch) {
   const Side side = Load(CallText("Torch.a.0.forward", TensorText(1), TensorText(1)));
   Options options;

@@ -181,6 +181,50 @@ TEST_F(MappingTest, ApiMappingFileMovesPositionsAndAbandonsTheRest) {
                   "NPU.fusion.4.forward.output.1", "NPU.fusion.4.forward.output.1abandoned"));
 }
 
+// A look at each position for each row would be 10^9 of them.
+TEST_F(MappingTest, ApiMappingFileMayMoveManyPositions) {
+  constexpr int kCount = 32'000;
+  Entry call{"Functional.fa.4.forward", {}};
+  std::string ms = "zero";
+  std::string pt = "nothing";
+  for (int i = 0; i < kCount; ++i) {
+    call.rows.push_back(".input." + std::to_string(i) + (i % 2 == 0 ? "" : ".k"));
+    ms += ", " + std::to_string(i);
+    pt += ", " + std::to_string(kCount + i);
+  }
+  const Side npu = MakeSide("npu", Framework::kMindSpore, {call});
+  const Side bench =
+      MakeSide("bench", Framework::kPyTorch, {{"NPU.fusion.4.forward", {".input.0"}}});
+  Options options;
+  options.api_mapping = {
+      true, Write("apis.yaml", "- ms_api: Functional.fa\n  pt_api: NPU.fusion\n  ms_args: [" + ms +
+                                   ", 0]\n  pt_args: [" + pt + ", last]\n")};
+  const std::vector<std::string> keys = Keys(BuildRowMapping(options, npu, bench));
+  ASSERT_EQ(keys.size(), static_cast<size_t>(kCount));
+  EXPECT_EQ(keys[0], "NPU.fusion.4.forward.input.last");  // the later one counts
+  EXPECT_EQ(keys[1], "NPU.fusion.4.forward.input.32001.k");
+  EXPECT_EQ(keys[31'998], "NPU.fusion.4.forward.input.63998");
+}
+
+TEST_F(MappingTest, ApiMappingFileTakesTheLastOfSeveralRulesAndTheShortestName) {
+  const Side npu =
+      MakeSide("npu", Framework::kMindSpore, {{"Functional.fa.b.4.forward", {".input.0"}}});
+  const Side bench = MakeSide("bench", Framework::kPyTorch,
+                              {{"NPU.one.4.forward", {".input.0"}},
+                               {"NPU.two.4.forward", {".input.0"}},
+                               {"NPU.three.4.forward", {".input.0"}}});
+  Options options;
+  const auto rule = [](const std::string& ms, const std::string& pt) {
+    return "- ms_api: " + ms + "\n  pt_api: " + pt + "\n  ms_args: [0]\n  pt_args: [0]\n";
+  };
+  options.api_mapping = {
+      true, Write("apis.yaml",
+                  rule("Functional.fa.b", "NPU.three") + rule("Functional.fa", "NPU.one") +
+                      rule("Functional.fa", "NPU.two") + rule("Functional.fa", "NPU.missing"))};
+  EXPECT_THAT(Keys(BuildRowMapping(options, npu, bench)),
+              ElementsAre("NPU.two.b.4.forward.input.0"));
+}
+
 TEST_F(MappingTest, ApiMappingReadsTheUndocumentedSpellingOfOutputsToo) {
   const Side npu =
       MakeSide("npu", Framework::kMindSpore, {{"Functional.fa.0.forward", {".output.0"}}});

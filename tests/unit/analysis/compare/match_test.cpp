@@ -115,6 +115,51 @@ TEST(MatchExactly, PairsByKeyAloneUnderADataMapping) {
   EXPECT_EQ(result.pairs[1].bench, 0u);
 }
 
+// `count` rows that all have the name given.
+Side RowsOfOneName(size_t count, std::string_view name) {
+  Side side;
+  side.framework = Framework::kPyTorch;
+  side.entries.push_back({name, 0, static_cast<uint32_t>(count)});
+  SideRow row;
+  row.name = name;
+  row.dtype = "torch.float32";
+  row.shape = "[2]";
+  side.rows.assign(count, row);
+  return side;
+}
+
+TEST(MatchExactly, PairsEachRowOfANameWithEach) {
+  const Side npu = RowsOfOneName(100, "a");
+  const Side bench = RowsOfOneName(90, "a");
+  const MatchResult result = MatchExactly(npu, bench, OwnNames(npu));
+  ASSERT_EQ(result.pairs.size(), 9'000U);
+  EXPECT_EQ(result.pairs[91].npu, 1U);
+  EXPECT_EQ(result.pairs[91].bench, 1U);
+  EXPECT_THAT(result.warnings, ::testing::IsEmpty());
+}
+
+// All pairs would be 4e10.
+TEST(MatchExactly, PairsInOrderWhereANameRepeatsWithoutEnd) {
+  const Side npu = RowsOfOneName(200'000, "a");
+  const Side bench = RowsOfOneName(199'999, "a");
+  const MatchResult result = MatchExactly(npu, bench, OwnNames(npu));
+  ASSERT_EQ(result.pairs.size(), npu.rows.size());
+  EXPECT_EQ(result.pairs[100'000].bench, 100'000U);
+  EXPECT_EQ(result.pairs[199'998].bench, 199'998U);
+  EXPECT_EQ(result.pairs[199'999].bench, kNoRow);
+  EXPECT_EQ(result.bench_only_count, 0U);
+  EXPECT_THAT(result.warnings, ::testing::ElementsAre(
+                                   ::testing::HasSubstr("the first: a (200000 and 199999 rows)")));
+}
+
+TEST(PairBudget, CountsLongNamesSeveralTimes) {
+  PairBudget budget(0, 0);
+  EXPECT_FALSE(budget.Take(200, 200, 100'000));
+  EXPECT_TRUE(budget.Take(200, 200, 100));
+  EXPECT_FALSE(budget.Take(200, 200, 100));
+  EXPECT_TRUE(budget.Take(1'000'000, 1, 100));
+}
+
 TEST(DTypesComparable, MixesLowPrecisionFloatsOfOneFrameworkOnly) {
   EXPECT_TRUE(DTypesComparable("torch.bfloat16", "torch.float32", false));
   EXPECT_TRUE(DTypesComparable("Float16", "Float32", false));

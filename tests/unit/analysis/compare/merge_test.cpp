@@ -131,6 +131,35 @@ TEST_F(MergeResultTest, WithoutMetricsEveryMetricOfTheModeGetsASheet) {
   EXPECT_EQ((*sheets)[1].name(), "Min diff");
 }
 
+TEST_F(MergeResultTest, AMetricThatIsListedAgainGetsOneSheet) {
+  std::string list = "Min diff";
+  for (int i = 0; i < 2000; ++i) {
+    list += i % 2 == 0 ? ", Max diff" : ", Min diff";
+  }
+  Config("api: [Distributed.all_reduce]\ncompare_index: [" + list + "]\n");
+  for (const char* name :
+       {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
+    WriteResult(name, {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
+  }
+  const auto run = merge::Run(options_);
+  ASSERT_TRUE(run.ok()) << run.status().message();
+  EXPECT_THAT(run->metrics, ElementsAre("Min diff", "Max diff"));
+}
+
+TEST_F(MergeResultTest, MoreMetricsThanARowHasPlacesAreRefused) {
+  WriteResult("compare_result_rank0_20250101000000.xlsx",
+              {{"Distributed.all_reduce.0.forward.input.0", report::Cell::Number(1)}});
+  MergeConfig config;
+  config.apis = {"Distributed.all_reduce"};
+  config.metrics.assign(kMetricSlots + 1, "Max diff");
+  const auto rows =
+      ReadRankRows({0, "20250101000000",
+                    options_.input_folder / "compare_result_rank0_20250101000000.xlsx", false},
+                   config);
+  ASSERT_FALSE(rows.ok());
+  EXPECT_EQ(rows.status().code(), StatusCode::kUsage);
+}
+
 TEST_F(MergeResultTest, CallsComeInConfigOrderAndMissingOnesAreWarnings) {
   Config("api: [Distributed.b, Distributed.a, Distributed.c]\ncompare_index: [Max diff]\n");
   for (const char* name :
@@ -146,6 +175,23 @@ TEST_F(MergeResultTest, CallsComeInConfigOrderAndMissingOnesAreWarnings) {
                           ElementsAre("Distributed.b.0.forward.input.0", "3", "3"),
                           ElementsAre("Distributed.a.0.forward.input.0", "1", "1")));
   EXPECT_THAT(run->warnings, ElementsAre(HasSubstr("Distributed.c"), HasSubstr("Distributed.c")));
+}
+
+TEST_F(MergeResultTest, TheFirstMissingCallsAreNamedTheRestCounted) {
+  std::string calls = "Distributed.a";
+  for (int i = 0; i < 1000; ++i) {
+    calls += ", Distributed.missing" + std::to_string(i);
+  }
+  Config("api: [" + calls + "]\ncompare_index: [Max diff]\n");
+  for (const char* name :
+       {"compare_result_rank0_20250101000000.xlsx", "compare_result_rank1_20250101000000.xlsx"}) {
+    WriteResult(name, {{"Distributed.a.0.forward.input.0", report::Cell::Number(1)}});
+  }
+  const auto run = merge::Run(options_);
+  ASSERT_TRUE(run.ok()) << run.status().message();
+  ASSERT_THAT(run->warnings, SizeIs(42));
+  EXPECT_EQ(run->warnings[19], "rank 0 has no call Distributed.missing19");
+  EXPECT_EQ(run->warnings[20], "rank 0 has none of 980 calls more");
 }
 
 TEST_F(MergeResultTest, RepeatedNamesPairByOccurrence) {

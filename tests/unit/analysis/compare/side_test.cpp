@@ -9,6 +9,7 @@ namespace msprobe::analysis::compare {
 namespace {
 
 using test_support::CallText;
+using test_support::DumpText;
 using test_support::SideFromEntries;
 using test_support::TensorText;
 using ::testing::ElementsAre;
@@ -134,6 +135,44 @@ TEST(LoadSide, ReadsTheNoiseFloorOfOutputs) {
   EXPECT_LT(side.rows[1].own_noise, 0);
   EXPECT_FLOAT_EQ(side.rows[2].own_noise, 0.001F);
   EXPECT_FLOAT_EQ(side.rows[2].digits, 3.5F);
+}
+
+// A search among the outputs for each of them would be 10^10 steps.
+TEST(LoadSide, ReadsTheNoiseFloorOfManyOutputs) {
+  constexpr size_t kOutputs = 100'000;
+  std::string outputs;
+  std::string floor;
+  for (size_t i = 0; i < kOutputs; ++i) {
+    outputs += i == 0 ? "" : ",";
+    outputs += R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": []})";
+    floor += i == 0 ? "" : ",";
+    floor += "\"" + std::to_string(i) + R"(": {"noise": 0.5})";
+  }
+  const Side side = SideFromEntries(R"("Torch.f.0.forward": {"output": [)" + outputs +
+                                    R"(], "noise_floor": {"output": {)" + floor + "}}}");
+  ASSERT_EQ(side.rows.size(), kOutputs);
+  EXPECT_FLOAT_EQ(side.rows.back().own_noise, 0.5F);
+}
+
+// 100,000 names of 100,000 letters would be 10 GB.
+TEST(LoadSide, RefusesNamesOfRowsThatTheFileDoesNotAccountFor) {
+  const auto text = [](size_t key_bytes, size_t nulls) {
+    std::string list = "null";
+    for (size_t i = 1; i < nulls; ++i) {
+      list += ",null";
+    }
+    return DumpText(R"("Torch.f.0.forward": {"output": {")" + std::string(key_bytes, 'k') +
+                    "\": [" + list + "]}}");
+  };
+  const test_support::TemporaryFolder folder;
+  const Result<Side> side = LoadSide(folder.Write("dump.json", text(100'000, 100'000)));
+  ASSERT_FALSE(side.ok());
+  EXPECT_EQ(side.status().code(), StatusCode::kBadFormat);
+  EXPECT_THAT(side.status().message(),
+              ::testing::HasSubstr("dump.json: Torch.f.0.forward: the names of rows"));
+  const Result<Side> real = LoadSide(folder.Write("real.json", text(300, 100'000)));
+  ASSERT_TRUE(real.ok()) << real.status().message();
+  EXPECT_EQ(real->rows.size(), 100'000U);
 }
 
 TEST(LoadSide, TakesNoNonsenseForANoiseFloor) {

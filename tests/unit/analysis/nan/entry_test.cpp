@@ -132,6 +132,24 @@ TEST(Communication, ABatchIsSeveralTransfers) {
   EXPECT_EQ(call.transfers[1].output, 0);
 }
 
+// A search among the group for each transfer would be 10^10 steps.
+TEST(Communication, ABatchMayNameEachRankOfALargeGroup) {
+  constexpr int kRanks = 100'000;
+  std::string operations;
+  std::string ranks;
+  for (int i = 0; i < kRanks; ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    operations += comma + R"({"op": "isend", "peer": )" + std::to_string(i) + "}";
+    ranks += comma + std::to_string(kRanks - 1 - i);
+  }
+  const CommunicationCall call =
+      MadeCall("Distributed.batch_isend_irecv.0.forward", R"({"input_args": [[)" + operations +
+                                                              R"(]], "input_kwargs": {"group":
+               {"group_ranks": [)" + ranks + "]}}}");
+  ASSERT_EQ(call.transfers.size(), static_cast<size_t>(kRanks));
+  EXPECT_EQ(call.transfers.back().peer, kRanks - 1);
+}
+
 TEST(Levels, FollowInputsAndOutputs) {
   const auto level = [](const char* text) { return Judged("Torch.x.0.forward", text)->level; };
   EXPECT_EQ(level(R"({"input_args": [{"Max": 1, "Min": 0}], "output": [{"Max": NaN, "Min": 0}]})"),
