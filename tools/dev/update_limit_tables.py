@@ -72,6 +72,9 @@ LIMITS = [
     ("dump.json, stack.json, construct.json", [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
         ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
+    ("source files that records.log names", [
+        ("all files", "src/dump/dump_json_writer.cpp", "kMostSourceBytes", "B"),
+        ("lines that are taken from them", "src/dump/dump_json_writer.cpp", "kMostCodeBytes", "B")]),
     ("configurations in JSON and YAML", [
         ("size", "src/json/config_tree.h", "kConfigLimitBytes", "B"),
         ("nesting", "src/json/config_tree.h", "kConfigDepth", ""),
