@@ -1,8 +1,14 @@
 // A fault that is planted in one element stays, and what has nothing to do with it goes.
 #include "src/analysis/repro/minimise.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,6 +97,37 @@ TEST(Minimise, StopsWhereItsAttemptsEnd) {
       MinimiseIt(CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward", "npu"), 1);
   EXPECT_TRUE(outcome.minimised.ran_out);
   EXPECT_EQ(outcome.minimised.attempts, 1U);
+}
+
+TEST(Minimise, EndsWhereACallHasVeryManyTensors) {
+  // A sum of two of 5,000 tensors: to look at all of them for each would take minutes.
+  constexpr size_t kTensors = 5'000;
+  CapturedCall call;
+  call.name = "Torch.cat.0.forward";
+  const auto leaf = [](const std::string& file, size_t size) {
+    return Json{
+        {"type", "torch.Tensor"}, {"dtype", "torch.uint8"}, {"shape", {size}}, {"data_name", file}};
+  };
+  const auto add = [&](const std::string& file, size_t size, std::byte last) {
+    auto held =
+        std::make_shared<tensor::TensorBuffer>(DType::kUInt8, Shape{static_cast<int64_t>(size)});
+    const std::span<std::byte> bytes = held->mutable_bytes();
+    std::fill(bytes.begin(), bytes.end(), std::byte{1});
+    bytes.back() = last;
+    call.tensors[file] = std::move(held);
+    return leaf(file, size);
+  };
+  Json parts = Json::array();
+  for (size_t i = 0; i < kTensors; ++i) {
+    parts.push_back(add(fmt::format("{}.npy", i), 2, std::byte{1}));
+  }
+  call.entries = {{call.name,
+                   {{"input_args", Json::array({parts})},
+                    {"input_kwargs", Json::object()},
+                    {"output", Json::array({add("o.npy", 2 * kTensors, std::byte{2})})}}}};
+  const Outcome outcome = MinimiseIt(std::move(call));
+  EXPECT_TRUE(outcome.minimised.ran_out);
+  EXPECT_LT(outcome.minimised.attempts, 500U);
 }
 
 TEST(Minimise, NeedsAFaultOfAnElement) {
