@@ -22,9 +22,8 @@ constexpr int kMostRounds = 4;
 // Blocks of one tensor that are tried to be zero, per round.
 constexpr int kMostZeroBlocks = 64;
 
-// What all attempts together look at: a call may have as many tensors as a dump has files, and a
-// view of a few bytes may have any number of elements. Far more than a call of a model needs.
-constexpr uint64_t kMostVisits = 2'000'000;  // of tensors
+// What all attempts together recompute: a view of a few bytes may have any number of elements. Far
+// more than a call of a model needs.
 constexpr uint64_t kMostElements = uint64_t{1} << 38U;
 
 // "[3, 2]" as numbers.
@@ -54,8 +53,12 @@ using Way = std::vector<std::optional<size_t>>;
 class Minimiser {
  public:
   Minimiser(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
-            base::ThreadPool& pool)
-      : call_(call), wrong_(*verdict.worst()), most_attempts_(attempts), pool_(pool) {
+            base::ThreadPool& pool, uint64_t most_visits)
+      : call_(call),
+        wrong_(*verdict.worst()),
+        most_attempts_(attempts),
+        most_visits_(most_visits),
+        pool_(pool) {
     place_ = PlaceOf(wrong_.element);
     beyond_ = wrong_.beyond;
   }
@@ -114,7 +117,7 @@ class Minimiser {
   // Asked before a candidate is made, too: it is a copy of tensors.
   bool IsUsedUp() {
     const bool used_up =
-        found_.attempts >= most_attempts_ || visits_ >= kMostVisits || elements_ >= kMostElements;
+        found_.attempts >= most_attempts_ || visits_ >= most_visits_ || elements_ >= kMostElements;
     found_.ran_out = found_.ran_out || used_up;
     return used_up;
   }
@@ -357,6 +360,7 @@ class Minimiser {
   CapturedCall& call_;
   const recheck::Judgement wrong_;  // the element that stays wrong
   const uint64_t most_attempts_;
+  const uint64_t most_visits_;
   base::ThreadPool& pool_;
   std::vector<int64_t> place_;  // where it is now
   uint64_t beyond_ = 0;         // elements that are beyond their bounds now
@@ -380,8 +384,8 @@ std::string ReasonAgainst(const recheck::CallVerdict& verdict) {
 }
 
 Minimised Minimise(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
-                   base::ThreadPool& pool) {
-  return Minimiser(call, verdict, attempts, pool).Run();
+                   base::ThreadPool& pool, uint64_t most_visits) {
+  return Minimiser(call, verdict, attempts, pool, most_visits).Run();
 }
 
 }  // namespace msprobe::analysis::repro
