@@ -26,6 +26,7 @@ class _NotRegular(Exception):
 class _Automaton:
     def __init__(self, tree):
         self._states = [(_END, None, ())]
+        self._sequences = 0
         self._start = self._sequence(tree, 0)
 
     def search(self, text):
@@ -59,6 +60,9 @@ class _Automaton:
     # Each gives the state to begin with; `then` follows.
 
     def _sequence(self, tree, then):
+        self._sequences += 1  # those of nothing at all add no states
+        if self._sequences > _MOST_STATES:
+            raise _NotRegular
         for operator, argument in reversed(list(tree)):
             then = self._one(str(operator), argument, then)
         return then
