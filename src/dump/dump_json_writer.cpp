@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -18,6 +22,10 @@ namespace {
 
 constexpr int kIndent = 1;
 constexpr uint64_t kLongestSourceBytes = uint64_t{16} << 20U;
+// Of all files together, and of the lines that are taken from them: a frame of a few bytes may name
+// a line of any length. Sources on the stacks of a training have some MiB, their lines less.
+constexpr uint64_t kMostSourceBytes = uint64_t{64} << 20U;
+constexpr uint64_t kMostCodeBytes = uint64_t{256} << 20U;
 
 // Puts the values that came later into their places. A ticket fills one hole, so that the text
 // stays as small as the log whatever stands in it.
@@ -84,30 +92,64 @@ void PutEntry(const RecordLog::Entry& entry, HoleFiller& filler, json::Writer& w
 // The lines of source files, each file read once.
 class SourceLines {
  public:
+  explicit SourceLines(SourceFiles allowed) : allowed_(allowed) {}
+
   // The line without blanks around it; nullopt when there is no such line to read.
   std::optional<std::string_view> Find(std::string_view file, int32_t line) {
-    const auto [found, is_new] = lines_by_file_.try_emplace(std::string(file));
+    const auto [found, is_new] = by_file_.try_emplace(std::string(file));
     Source& source = found->second;
     if (is_new) {
-      if (Result<std::string> text =
-              base::ReadTextFile(base::Path(found->first), kLongestSourceBytes);
-          text.ok()) {
-        source.text = std::move(*text);
-        source.lines = base::Split(source.text, '\n');
-      }
+      Read(found->first, source);
     }
-    if (line < 1 || static_cast<size_t>(line) > source.lines.size()) {
+    if (line < 1 || static_cast<size_t>(line) > source.begins.size()) {
       return std::nullopt;
     }
-    return base::Trim(source.lines[static_cast<size_t>(line) - 1]);
+    const size_t begin = source.begins[static_cast<size_t>(line) - 1];
+    const std::string_view text = std::string_view(source.text).substr(begin);
+    const std::string_view code = base::Trim(text.substr(0, text.find('\n')));
+    if (code.size() > code_left_) {
+      return std::nullopt;
+    }
+    code_left_ -= code.size();
+    return code;
   }
 
  private:
   struct Source {
     std::string text;
-    std::vector<std::string_view> lines;  // into text
+    std::vector<uint32_t> begins;  // of the lines; kLongestSourceBytes is far below 2^32
   };
-  std::unordered_map<std::string, Source> lines_by_file_;  // nodes stay where they are
+
+  void Read(const std::string& file, Source& source) {
+    base::Path path(file);
+    if (allowed_ == SourceFiles::kPython) {
+      // What is opened decides, not the name of a link.
+      std::error_code error;
+      path = std::filesystem::canonical(path, error);
+      if (error || path.extension() != kPythonEnd) {
+        return;
+      }
+    }
+    Result<std::string> text =
+        base::ReadTextFile(path, std::min(kLongestSourceBytes, source_left_));
+    if (!text.ok()) {
+      return;
+    }
+    source_left_ -= text->size();
+    source.text = std::move(*text);
+    source.begins.push_back(0);
+    for (size_t end = source.text.find('\n'); end != std::string::npos;
+         end = source.text.find('\n', end + 1)) {
+      source.begins.push_back(static_cast<uint32_t>(end + 1));
+    }
+  }
+
+  static constexpr std::string_view kPythonEnd = ".py";
+
+  const SourceFiles allowed_;
+  uint64_t source_left_ = kMostSourceBytes;
+  uint64_t code_left_ = kMostCodeBytes;
+  std::unordered_map<std::string, Source> by_file_;  // nodes stay where they are
 };
 
 }  // namespace
@@ -153,10 +195,10 @@ std::string ConstructJsonText(const RecordLog& log) {
   return out;
 }
 
-std::string StackJsonText(const RecordLog& log) {
+std::string StackJsonText(const RecordLog& log, SourceFiles allowed) {
   std::string out;
   json::Writer writer(out, kIndent);
-  SourceLines sources;
+  SourceLines sources(allowed);
   size_t number = 0;
   writer.BeginObject();
   for (const RecordLog::Stack& stack : log.stacks) {
@@ -187,7 +229,7 @@ std::string StackJsonText(const RecordLog& log) {
   return out;
 }
 
-Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder) {
+Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder, SourceFiles allowed) {
   const base::Path log_path = rank_folder / kRecordLogName;
   MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(log_path));
   Result<RecordLog> parsed = RecordLog::Parse(bytes.text());
@@ -200,8 +242,8 @@ Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder) {
                                                   base::Existing::kReplace));
   } else {
     // dump.json last: who sees it finds its companions.
-    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kStackFileName, StackJsonText(log),
-                                                  base::Existing::kReplace));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
+        rank_folder / kStackFileName, StackJsonText(log, allowed), base::Existing::kReplace));
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
         rank_folder / kConstructFileName, ConstructJsonText(log), base::Existing::kReplace));
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDumpFileName, DumpJsonText(log),

@@ -16,13 +16,15 @@ constexpr std::string_view kDebugLevel = "debug";
 
 using Convert = std::string (*)(const RecordLog&);
 
+std::string StackText(const RecordLog& log) { return StackJsonText(log, SourceFiles::kPython); }
+
 // Which text of a log stands for the file; null for files that no log holds.
 Convert ConversionOf(const std::filesystem::path& file_name) {
   if (file_name == kDumpFileName || file_name == kDebugFileName) {
     return DumpJsonText;
   }
   if (file_name == kStackFileName) {
-    return StackJsonText;
+    return StackText;
   }
   return file_name == kConstructFileName ? ConstructJsonText : nullptr;
 }

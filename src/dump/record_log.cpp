@@ -187,14 +187,32 @@ class LogParser {
       log_.entries.push_back({entry_name, {}});
     }
     std::vector<RecordLog::Member>& members = log_.entries[found->second].members;
-    const auto same = std::find_if(members.begin(), members.end(),
-                                   [key](const auto& member) { return member.key == key; });
-    if (same != members.end()) {
-      same->fragment = fragment;
+    const size_t same = PlaceOf(found->second, members, key);
+    if (same < members.size()) {
+      members[same].fragment = fragment;
     } else {
       members.push_back({key, fragment});
     }
     return true;
+  }
+
+  // Of the member with this key; members.size() where there is none, which is then added. An entry
+  // has few members; only one that has more gets a map of them.
+  size_t PlaceOf(size_t entry, const std::vector<RecordLog::Member>& members,
+                 std::string_view key) {
+    constexpr size_t kFew = 16;
+    if (members.size() < kFew) {
+      const auto same = std::find_if(members.begin(), members.end(),
+                                     [key](const auto& member) { return member.key == key; });
+      return static_cast<size_t>(same - members.begin());
+    }
+    auto& places = member_places_[entry];
+    if (places.empty()) {
+      for (size_t i = 0; i < members.size(); ++i) {
+        places.emplace(members[i].key, i);
+      }
+    }
+    return places.try_emplace(key, members.size()).first->second;
   }
 
   bool TakeConstruct(FieldReader& fields) {
@@ -238,6 +256,8 @@ class LogParser {
 
   RecordLog& log_;
   std::unordered_map<std::string_view, size_t> entry_by_name_;
+  // Per entry that has many members.
+  std::unordered_map<size_t, std::unordered_map<std::string_view, size_t>> member_places_;
   std::unordered_map<std::string_view, size_t> node_by_name_;
   std::unordered_map<uint32_t, size_t> stack_by_id_;
 };

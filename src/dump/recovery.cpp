@@ -10,6 +10,7 @@
 
 #include "src/base/path_kind.h"
 #include "src/dump/dump_file.h"
+#include "src/dump/dump_json_writer.h"
 #include "src/dump/layout.h"
 #include "src/dump/leaves.h"
 #include "src/dump/record_log.h"
@@ -84,7 +85,7 @@ Result<Recovery> RecoverRankFolder(const base::Path& rank_folder) {
     recovery.removed_files += removed;
   }
   if (!recovery.nothing_recorded) {
-    MSP_ASSIGN_OR_RETURN(recovery.conversion, ConvertRecordLog(rank_folder));
+    MSP_ASSIGN_OR_RETURN(recovery.conversion, ConvertRecordLog(rank_folder, SourceFiles::kPython));
   }
   if (recovery.nothing_recorded) {
     return recovery;

@@ -45,6 +45,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   static_cast<void>(DumpJsonText(*log));
   static_cast<void>(ConstructJsonText(*log));
-  static_cast<void>(StackJsonText(*log));
+  static_cast<void>(StackJsonText(*log, SourceFiles::kPython));
   return 0;
 }

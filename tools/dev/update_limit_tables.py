@@ -52,7 +52,12 @@ LIMITS = [
         ("table of statistics of a device", "src/analysis/kernel_dump/device_statistics.h", "kLargestStatistics", "B")]),
     ("graph texts of MindSpore", [
         ("line that is looked at", "src/analysis/kernel_dump/ir_file.cpp", "kLongestIrLine", "B"),
-        ("nodes", "src/analysis/kernel_dump/ir_file.cpp", "kMostIrNodes", "")]),
+        ("nodes", "src/analysis/kernel_dump/ir_file.cpp", "kMostIrNodes", ""),
+        ("scopes that are found in a name", "src/analysis/kernel_dump/code_mapping.h", "kMostScopes", ""),
+        ("their code", "src/analysis/kernel_dump/code_mapping.h", "kMostCodeBytes", "B"),
+        ("code of all names, as a multiple of the size of graph and tables", "src/analysis/kernel_dump/code_mapping.h",
+         "kTimesMappedInput", "x"),
+        ("the same in addition", "src/analysis/kernel_dump/code_mapping.h", "kFreeMappedBytes", "B")]),
     ("graphs of compiled models (rules of fusion)", [
         ("operators", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionOperators", ""),
         ("inputs and outputs of all", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionTensors", ""),
@@ -92,6 +97,9 @@ LIMITS = [
         ("the same in addition", "src/analysis/compare/line26/tensor_changes.h", "kFreeProductBytes", "B"),
         ("all matrices, as a multiple of their files", "src/analysis/compare/line26/tensor_changes.cpp", "kMatrixBytesPerByte", "x"),
         ("the same in addition", "src/analysis/compare/line26/tensor_changes.cpp", "kFreeMatrixBytes", "B")]),
+    ("source files that records.log names", [
+        ("all files", "src/dump/dump_json_writer.cpp", "kMostSourceBytes", "B"),
+        ("lines that are taken from them", "src/dump/dump_json_writer.cpp", "kMostCodeBytes", "B")]),
     ("configurations in JSON and YAML", [
         ("size", "src/json/config_tree.h", "kConfigLimitBytes", "B"),
         ("nesting", "src/json/config_tree.h", "kConfigDepth", ""),
@@ -109,6 +117,7 @@ LIMITS = [
         ("line", "src/analysis/monitor/common/monitored_run.cpp", "kLongestLine", "B"),
         ("columns", "src/analysis/monitor/common/table_rows.cpp", "kMostColumns", ""),
         ("name with line breaks", "src/base/csv_tokenizer.h", "kMostContinuedBytes", "B"),
+        ("name that becomes events of TensorBoard", "src/analysis/monitor/csv2tb/run.cpp", "kMostEventNameBytes", "B"),
         ("nesting of anomaly.json", "src/analysis/monitor/common/anomaly_reader.cpp", "kMostDepth", "")]),
     ("answers of the worker of run_ut", [
         ("frame", "src/analysis/accuracy/check/frames.h", "kMostFrameBytes", "B"),
@@ -117,6 +126,9 @@ LIMITS = [
     ("inputs that run_ut makes", [
         ("tensor", "src/analysis/accuracy/check/tensor_record.cpp", "kMostTensorBytes", "B"),
         ("nesting of arguments", "src/analysis/accuracy/check/arguments.cpp", "kMostListDepth", "")]),
+    ("calls that repro --minimise makes small", [
+        ("tensors that are looked at, of all attempts", "src/analysis/repro/minimise.h", "kMostVisits", ""),
+        ("elements that are recomputed, of all attempts", "src/analysis/repro/minimise.cpp", "kMostElements", "")]),
     ("workbooks (.xlsx) and .csv results", [
         ("member of a workbook, or .csv file", "src/report/readers.h", "member_bytes", "B"),
         ("all members of a workbook", "src/report/readers.h", "total_bytes", "B"),
@@ -150,6 +162,13 @@ LIMITS = [
         ("bytes of a database for each row of a table, at least", "src/database/sqlite_file.cpp", "kLeastRowBytes", ""),
         ("steps of a query, as a multiple of the database's size", "src/database/sqlite_file.cpp", "kStepsPerByte", "x"),
         ("the same in addition", "src/database/sqlite_file.cpp", "kFreeSteps", "")]),
+        ("tables in a database", "src/database/sqlite_file.cpp", "kMostTables", "")]),
+    ("graphs that are written", [
+        ("levels", "src/analysis/graph/build.cpp", "kMostLevels", ""),
+        ("call stacks of all nodes, as a multiple of the size of dump.json", "src/analysis/graph/build.cpp", "kTimesDumpOfStacks",
+         "x"),
+        ("the same in addition", "src/analysis/graph/build.cpp", "kFreeStackBytes", "B"),
+        ("names above a node in .explorer.json", "src/analysis/graph/explorer_file.cpp", "kLongestNamespace", "B")]),
     (".vis.db that is served (values and tables as of profiles)", [
         ("nodes of one side of a rank", "src/analysis/graph/stored_graph.h", "kMostNodes", ""),
         ("ranks of all steps", "src/analysis/graph/stored_graph.h", "kMostRanks", ""),

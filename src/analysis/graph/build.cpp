@@ -19,6 +19,17 @@ constexpr size_t kShortestCollection = 2;
 // A node is written with all that it stands in: deeper than any model, and no file is made that
 // grows with the square of a hostile depth.
 constexpr uint32_t kMostLevels = 1000;
+constexpr size_t kMostNamedCircles = 8;
+// stack.json holds a stack once for all calls that share it, a graph once per node. What the stacks
+// of all nodes may take: some KiB per node, as real ones do, for dumps of any size.
+constexpr uint64_t kTimesDumpOfStacks = 16;
+constexpr uint64_t kFreeStackBytes = uint64_t{256} << 20U;
+
+const std::vector<std::string>& StackBeyondLimit() {
+  static const std::vector<std::string> kLines = {
+      "This graph has no room for more call stacks: see stack.json."};
+  return kLines;
+}
 
 const std::vector<std::string>& NoForwardStack() {
   static const std::vector<std::string> kLines = {
@@ -78,6 +89,7 @@ class GraphBuilder {
     }
     AddGradients();
     CountMicroSteps();
+    LimitStacks();
     return std::move(graph_);
   }
 
@@ -185,20 +197,31 @@ class GraphBuilder {
       }
     };
     reach(kRoot);
+    size_t circles = 0;
     for (uint32_t node = 1; node < count; ++node) {
       if (!reached[node]) {
-        Move(node, kRoot);
+        graph_.Attach(node, kRoot);
         reach(node);
-        warnings_.push_back(fmt::format("{}: the parents of {} form a circle; it stands at the top",
-                                        dump_.folder().string(), graph_.nodes[node].name));
+        if (++circles <= kMostNamedCircles) {
+          warnings_.push_back(
+              fmt::format("{}: the parents of {} form a circle; it stands at the top",
+                          dump_.folder().string(), graph_.nodes[node].name));
+        }
       }
     }
-  }
-
-  void Move(uint32_t node, uint32_t parent) {
-    std::vector<uint32_t>& siblings = graph_.nodes[graph_.nodes[node].parent].children;
-    siblings.erase(std::find(siblings.begin(), siblings.end(), node));
-    graph_.Attach(node, parent);
+    if (circles > kMostNamedCircles) {
+      warnings_.push_back(fmt::format("{}: {} more of which the parents form a circle",
+                                      dump_.folder().string(),
+                                      base::Plural(circles - kMostNamedCircles, "node")));
+    }
+    if (circles > 0) {
+      // All at once, out of the children of those that they stood below.
+      for (uint32_t parent = 0; parent < count; ++parent) {
+        std::erase_if(graph_.nodes[parent].children, [this, parent](uint32_t child) {
+          return graph_.nodes[child].parent != parent;
+        });
+      }
+    }
   }
 
   // What stands deeper than the limit begins a new tree at the top.
@@ -228,6 +251,30 @@ class GraphBuilder {
           fmt::format("{}: {} more than {} modules deep; they stand at the top, the first is {}",
                       dump_.folder().string(), base::Plural(too_deep.size(), "node"),
                       base::FormatCount(kMostLevels), graph_.nodes[too_deep.front()].name));
+    }
+  }
+
+  // From the first node on for whose stack there is no room, none has any.
+  void LimitStacks() {
+    uint64_t left = kTimesDumpOfStacks * dump_.side().header.size_bytes + kFreeStackBytes;
+    size_t without = 0;
+    for (Node& node : graph_.nodes) {
+      uint64_t bytes = 0;
+      for (const std::string& line : node.stack) {
+        bytes += line.size();
+      }
+      if (without > 0 || bytes > left) {
+        without += node.stack.empty() ? 0U : 1U;
+        node.stack = node.stack.empty() ? node.stack : StackLines(StackBeyondLimit());
+      } else {
+        left -= bytes;
+      }
+    }
+    if (without > 0) {
+      warnings_.push_back(fmt::format(
+          "{}: {} have no call stack in the graph, since those of the others are more than {} "
+          "times the dump: see stack.json",
+          dump_.folder().string(), base::Plural(without, "node"), kTimesDumpOfStacks));
     }
   }
 

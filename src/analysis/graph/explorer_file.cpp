@@ -1,6 +1,9 @@
 #include "src/analysis/graph/explorer_file.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +17,12 @@
 
 namespace msprobe::analysis::graph {
 namespace {
+
+// A node names all that it stands in: many times what a model has, and the more nodes there are the
+// less each of them may take.
+constexpr size_t kMostNamespaces = size_t{1} << 30U;  // bytes of all nodes
+constexpr size_t kShortestLimit = size_t{4} << 10U;
+constexpr size_t kLongestNamespace = size_t{16} << 10U;
 
 class ExplorerWriter {
  public:
@@ -38,14 +47,26 @@ class ExplorerWriter {
   // A slash would be another level.
   static std::string LevelName(std::string_view name) { return base::ReplaceAll(name, "/", ":"); }
 
-  // Of what stands in a node: the modules from the root down, without the root itself.
-  static std::string NamespaceOf(const Graph& graph, uint32_t node) {
+  // Of what stands in a node: the modules from the root down, without the root itself. Only those
+  // in front of the first for which there is no room; `whole` says whether that is all.
+  static std::string NamespaceOf(const Graph& graph, uint32_t node, bool* whole = nullptr) {
+    const size_t most =
+        std::clamp(kMostNamespaces / graph.nodes.size(), kShortestLimit, kLongestNamespace);
     std::string text;
+    bool fits = true;
     for (const uint32_t above : graph.PathOf(node)) {
       if (above != kRoot) {
+        const std::string_view name = graph.nodes[above].name;
+        fits = text.size() + 1 + name.size() <= most;
+        if (!fits) {
+          break;
+        }
         text += text.empty() ? "" : "/";
-        text += LevelName(graph.nodes[above].name);
+        text += LevelName(name);
       }
+    }
+    if (whole != nullptr) {
+      *whole = fits;
     }
     return text;
   }
@@ -76,8 +97,13 @@ class ExplorerWriter {
     json_.Key("groupNodeAttributes");
     json_.BeginObject();
     for (const uint32_t index : modules) {
+      bool whole = true;
+      const std::string name = NamespaceOf(graph, index, &whole);
+      if (!whole) {
+        continue;  // what stands in it is shown in a module further up
+      }
       // The root's attributes stand at the empty name.
-      json_.Key(NamespaceOf(graph, index));
+      json_.Key(name);
       json_.BeginObject();
       ForEachAttribute(side, index, [this](std::string_view key, std::string_view value) {
         json_.Member(key, value);

@@ -84,6 +84,11 @@ class StageMerge {
         Place(node);
       }
     }
+    // All at once: there may be very many of them.
+    for (const auto& [above, count] : inserted_in_front_) {
+      std::vector<uint32_t>& children = whole_.graph.nodes[above].children;
+      std::rotate(children.begin(), children.end() - static_cast<ptrdiff_t>(count), children.end());
+    }
   }
 
  private:
@@ -202,10 +207,7 @@ class StageMerge {
     const bool backward =
         above != kRoot && whole_.graph.nodes[above].name.find(".backward.") != std::string::npos;
     if (backward && own_names_.contains(whole_.graph.nodes[above].name)) {
-      std::vector<uint32_t>& children = whole_.graph.nodes[above].children;
-      const size_t place = inserted_[above]++;
-      children.pop_back();
-      children.insert(children.begin() + static_cast<ptrdiff_t>(place), node);
+      ++inserted_in_front_[above];
     }
   }
 
@@ -243,7 +245,8 @@ class StageMerge {
   std::set<std::string, std::less<>> own_names_;  // of the nodes that are wanted
   std::map<std::string, int64_t> offsets_;        // by what stands in front of ".layers."
   std::vector<uint32_t> target_;                  // nodes of the whole, by those of the stage
-  std::map<uint32_t, size_t> inserted_;
+  // Of a module of the backward pass: how many of its children, the last, come first in the end.
+  std::map<uint32_t, size_t> inserted_in_front_;
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "src/analysis/graph/stored_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,11 +12,21 @@
 
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/graph/graph_page.h"
+#include "src/base/strings.h"
 #include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {
 namespace {
+
+// Databases of others may declare numbers as texts.
+bool HoldsNumber(const database::SqliteRow& row, int column) {
+  if (row.IsInteger(column)) {
+    return true;
+  }
+  const std::string_view text = row.Text(column);
+  return !text.empty() && std::all_of(text.begin(), text.end(), base::IsDigit);
+}
 
 constexpr std::string_view kNotAGraph =
     "a .vis.db holds the tables tb_config, tb_nodes and tb_stack; msprobe graph writes it again";
@@ -106,19 +118,25 @@ Status StoredGraph::ReadRanks() {
     return BadFormatError(
         fmt::format("{}: more than {} ranks of all steps", file_.path(), kMostRanks));
   }
+  // In one pass, by what an index of the table holds where there is one.
+  std::map<std::pair<int64_t, int64_t>, Rank> counted;
+  MSP_RETURN_IF_ERROR(
+      file_.ForEachMatch("tb_nodes", {"step", "rank", "data_source"}, {}, "",
+                         [&counted](const database::SqliteRow& row) -> Status {
+                           if (HoldsNumber(row, 0) && HoldsNumber(row, 1)) {
+                             Rank& found = counted[{row.Integer(0), row.Integer(1)}];
+                             found.nodes += row.Text(2) == "NPU" ? 1 : 0;
+                             found.bench_nodes += row.Text(2) == "Bench" ? 1 : 0;
+                           }
+                           return {};
+                         }));
   for (const int64_t step : step_numbers_) {
     for (const int64_t rank : rank_numbers_) {
-      Rank found;
-      found.step = step;
-      found.rank = rank;
-      MSP_ASSIGN_OR_RETURN(
-          found.nodes,
-          file_.Count("tb_nodes", {{"step", step}, {"rank", rank}, {"data_source", "NPU"}}));
-      MSP_ASSIGN_OR_RETURN(
-          found.bench_nodes,
-          file_.Count("tb_nodes", {{"step", step}, {"rank", rank}, {"data_source", "Bench"}}));
-      if (found.nodes > 0) {
-        ranks_.push_back(std::move(found));
+      const auto found = counted.find({step, rank});
+      if (found != counted.end() && found->second.nodes > 0) {
+        ranks_.push_back(found->second);
+        ranks_.back().step = step;
+        ranks_.back().rank = rank;
       }
     }
   }

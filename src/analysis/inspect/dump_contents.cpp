@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -197,7 +198,11 @@ class Reader {
     row.cells[kFile] = MemberCell(tree, index, "data_name");
     if (const std::string_view file = dump::LeafText(tree, index, "data_name");
         !file.empty() && options_.statistics) {
-      work_.push_back({rows_.size(), std::string(file)});
+      const auto [known, is_new] = place_of_file_.try_emplace(std::string(file), files_.size());
+      if (is_new) {
+        files_.push_back(known->first);
+      }
+      work_.push_back({rows_.size(), known->second});
     }
   }
 
@@ -224,26 +229,27 @@ class Reader {
     }
     const fs::path folder = options_.path.parent_path() / dump::kTensorFolderName;
     base::ThreadPool pool(options_.threads);
-    base::Progress progress("reading", work_.size(), "tensors", options_.quiet);
+    base::Progress progress("reading", files_.size(), "tensors", options_.quiet);
     std::vector<std::vector<std::byte>> file_bytes(pool.thread_count());
     std::vector<std::vector<std::byte>> scratch(pool.thread_count());
-    std::vector<Result<kernels::TensorStats>> outcomes(work_.size(), kernels::TensorStats{});
-    pool.ParallelFor(work_.size(), [&](size_t item, size_t worker) {
-      outcomes[item] =
-          StatisticsOfFile(folder, work_[item].file, file_bytes[worker], scratch[worker]);
+    // A file is read once, however many rows name it.
+    std::vector<Result<kernels::TensorStats>> outcomes(files_.size(), kernels::TensorStats{});
+    pool.ParallelFor(files_.size(), [&](size_t item, size_t worker) {
+      outcomes[item] = StatisticsOfFile(folder, files_[item], file_bytes[worker], scratch[worker]);
       progress.Add();
     });
-    for (size_t i = 0; i < work_.size(); ++i) {
-      Row& row = rows_[work_[i].row];
-      if (!outcomes[i].ok()) {
-        row.cells[kNote] = Text(outcomes[i].status().message(), kMaxNameBytes);
+    for (const Work& work : work_) {
+      Row& row = rows_[work.row];
+      const Result<kernels::TensorStats>& outcome = outcomes[work.file];
+      if (!outcome.ok()) {
+        row.cells[kNote] = Text(outcome.status().message(), kMaxNameBytes);
         row.bad = true;
         if (bad_files_++ == 0) {
-          first_bad_ = outcomes[i].status().message();
+          first_bad_ = outcome.status().message();
         }
         continue;
       }
-      const kernels::TensorStats& stats = *outcomes[i];
+      const kernels::TensorStats& stats = *outcome;
       if (stats.element_count > 0) {
         row.cells[kMax] = NumberCell(stats.max);
         row.cells[kMin] = NumberCell(stats.min);
@@ -310,9 +316,11 @@ class Reader {
   std::vector<Row> rows_;
   struct Work {
     size_t row;
-    std::string file;
+    size_t file;  // in files_
   };
   std::vector<Work> work_;
+  std::vector<std::string> files_;  // each once
+  std::unordered_map<std::string, size_t> place_of_file_;
   uint64_t forward_ = 0;
   uint64_t backward_ = 0;
   uint64_t gradients_ = 0;

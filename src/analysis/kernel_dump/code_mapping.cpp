@@ -17,6 +17,8 @@ namespace msprobe::analysis::kernel_dump {
 namespace {
 
 constexpr uint64_t kLargestTable = uint64_t{1} << 30U;
+constexpr size_t kWrittenAtOnce = size_t{1} << 20U;
+constexpr uint64_t kBytesPerArray = 1024;  // what it counts as input: a name in a folder
 constexpr std::string_view kArrayFile = ".npy";
 constexpr std::string_view kStatisticFile = "statistic.csv";
 constexpr std::string_view kOpNameColumn = "Op Name";
@@ -34,6 +36,53 @@ void AppendField(std::string_view field, std::string& line) {
   line += base::ReplaceAll(field, "\"", "\"\"");
   line += '"';
 }
+
+// The code of each name, within what all of them may take.
+class CodeColumns {
+ public:
+  CodeColumns(const ScopeFinder& finder, uint64_t most_bytes)
+      : finder_(finder), left_bytes_(most_bytes) {}
+
+  void Append(std::string_view op_name, std::string& line, CodeMapping& mapping) {
+    ScopeFinder::Found found = finder_.Find(op_name);
+    const uint64_t bytes = found.code_stack.size() + found.scope_name.size();
+    if (bytes > left_bytes_) {
+      found = {};
+      ++without_code_;
+    } else {
+      left_bytes_ -= bytes;
+    }
+    cut_ += found.cut ? 1U : 0U;
+    AppendField(found.code_stack, line);
+    line += ',';
+    AppendField(found.scope_name, line);
+    line += '\n';
+    ++mapping.rows;
+    mapping.mapped += found.scope_name.empty() ? 0U : 1U;
+  }
+
+  void AddWarnings(CodeMapping& mapping) const {
+    if (cut_ > 0) {
+      mapping.warnings.push_back(fmt::format(
+          "{}: the name holds more than {} scopes, or they have more than {} of code; the first "
+          "are written",
+          base::Plural(cut_, "row"), base::FormatCount(ScopeFinder::kMostScopes),
+          base::FormatBytes(ScopeFinder::kMostCodeBytes)));
+    }
+    if (without_code_ > 0) {
+      mapping.warnings.push_back(fmt::format(
+          "{}: no lines of code are written, since those of the rows before are more than {} times "
+          "the graph and the tables; map fewer tables at once, or look at the graph's text",
+          base::Plural(without_code_, "row"), kTimesMappedInput));
+    }
+  }
+
+ private:
+  const ScopeFinder& finder_;
+  uint64_t left_bytes_;
+  uint64_t cut_ = 0;
+  uint64_t without_code_ = 0;
+};
 
 // Files below a folder, in the order of their paths; links are not followed.
 Status CollectFiles(const std::filesystem::path& folder, size_t depth,
@@ -63,6 +112,12 @@ Status CollectFiles(const std::filesystem::path& folder, size_t depth,
   return {};
 }
 
+uint64_t SizeOf(const std::filesystem::path& path) {
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : bytes;
+}
+
 // The second field of a dump's name, which mapping.csv may have to tell.
 std::string OpNameOf(
     const std::filesystem::path& file,
@@ -88,36 +143,39 @@ std::string OpNameOf(
   return fields.size() > 1 ? std::string(fields[1]) : std::string();
 }
 
-Status MapArrays(const CodeMappingOptions& options, const ScopeFinder& finder,
+Status MapArrays(const CodeMappingOptions& options, CodeColumns& code,
                  const std::vector<std::filesystem::path>& arrays, CodeMapping& mapping) {
   MSP_ASSIGN_OR_RETURN(const base::RunStamp stamp,
                        base::RunStamp::Take(options.output, base::TimestampNow()));
   std::string text = fmt::format("File Path,{},{}\n", kCodeColumn, kScopeColumn);
   std::map<std::filesystem::path, std::map<std::string, std::string>> mappings;
-  for (const std::filesystem::path& file : arrays) {
-    const ScopeFinder::Found found = finder.Find(OpNameOf(file, mappings));
-    AppendField(std::filesystem::absolute(file).lexically_normal().string(), text);
-    text += ',';
-    AppendField(found.code_stack, text);
-    text += ',';
-    AppendField(found.scope_name, text);
-    text += '\n';
-    mapping.mapped += found.scope_name.empty() ? 0U : 1U;
-  }
-  mapping.rows += arrays.size();
   const std::filesystem::path path =
       options.output / fmt::format("code_mapping_{}.csv", stamp.text());
-  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(path, text));
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile out, base::AtomicFile::Create(path));
+  for (const std::filesystem::path& file : arrays) {
+    AppendField(std::filesystem::absolute(file).lexically_normal().string(), text);
+    text += ',';
+    code.Append(OpNameOf(file, mappings), text, mapping);
+    if (text.size() >= kWrittenAtOnce) {
+      MSP_RETURN_IF_ERROR(out.Write(text));
+      text.clear();
+    }
+  }
+  MSP_RETURN_IF_ERROR(out.Write(text));
+  MSP_RETURN_IF_ERROR(out.Commit());
   mapping.files.push_back(path);
   return {};
 }
 
 // The table with both columns behind the others; older ones of the same names are left out. A comma
 // at the end of rows, as MindSpore writes it, is no column.
-Status MapTable(const std::filesystem::path& path, const ScopeFinder& finder,
-                CodeMapping& mapping) {
+Status MapTable(const std::filesystem::path& path, CodeColumns& code, CodeMapping& mapping) {
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLargestTable));
   base::CsvTokenizer rows(base::WithoutByteOrderMark(text));
+  // In place of what was read: this is what the command is for.
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
+                       base::AtomicFile::Create(path, base::Existing::kReplace));
+  MSP_RETURN_IF_ERROR(file.TakeAccessOf(path));
   std::string out;
   std::vector<bool> kept;
   std::optional<size_t> name_column;
@@ -157,19 +215,12 @@ Status MapTable(const std::filesystem::path& path, const ScopeFinder& finder,
       out += fmt::format("{},{}\n", kCodeColumn, kScopeColumn);
       continue;
     }
-    const ScopeFinder::Found found =
-        finder.Find(*name_column < fields.size() ? fields[*name_column] : "");
-    AppendField(found.code_stack, out);
-    out += ',';
-    AppendField(found.scope_name, out);
-    out += '\n';
-    ++mapping.rows;
-    mapping.mapped += found.scope_name.empty() ? 0U : 1U;
+    code.Append(*name_column < fields.size() ? fields[*name_column] : "", out, mapping);
+    if (out.size() >= kWrittenAtOnce) {
+      MSP_RETURN_IF_ERROR(file.Write(out));
+      out.clear();
+    }
   }
-  // In place of what was read: this is what the command is for.
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
-                       base::AtomicFile::Create(path, base::Existing::kReplace));
-  MSP_RETURN_IF_ERROR(file.TakeAccessOf(path));
   MSP_RETURN_IF_ERROR(file.Write(out));
   MSP_RETURN_IF_ERROR(file.Commit());
   mapping.files.push_back(path);
@@ -178,7 +229,7 @@ Status MapTable(const std::filesystem::path& path, const ScopeFinder& finder,
 
 }  // namespace
 
-Result<CodeMapping> MapCode(const CodeMappingOptions& options) {
+Result<CodeMapping> MapCode(const CodeMappingOptions& options, uint64_t free_bytes) {
   std::vector<std::filesystem::path> arrays;
   std::vector<std::filesystem::path> tables;
   if (base::IsFolder(options.dump_data)) {
@@ -196,15 +247,21 @@ Result<CodeMapping> MapCode(const CodeMappingOptions& options) {
   }
   MSP_ASSIGN_OR_RETURN(const IrNodes nodes, ReadIr(options.ir));
   const ScopeFinder finder(nodes);
+  uint64_t input_bytes = SizeOf(options.ir) + kBytesPerArray * arrays.size();
+  for (const std::filesystem::path& table : tables) {
+    input_bytes += SizeOf(table);
+  }
+  CodeColumns code(finder, kTimesMappedInput * input_bytes + free_bytes);
   CodeMapping mapping;
   mapping.scopes = nodes.size();
   if (!arrays.empty()) {
-    MSP_RETURN_IF_ERROR(MapArrays(options, finder, arrays, mapping));
+    MSP_RETURN_IF_ERROR(MapArrays(options, code, arrays, mapping));
   } else {
     for (const std::filesystem::path& table : tables) {
-      MSP_RETURN_IF_ERROR(MapTable(table, finder, mapping));
+      MSP_RETURN_IF_ERROR(MapTable(table, code, mapping));
     }
   }
+  code.AddWarnings(mapping);
   return mapping;
 }
 

@@ -32,9 +32,15 @@ class ScopeFinder {
  public:
   explicit ScopeFinder(const IrNodes& nodes);
 
+  // A name holds one scope or a few. Of a name that holds more than these, or scopes with more
+  // bytes of code, the first are found.
+  static constexpr size_t kMostScopes = 1000;
+  static constexpr size_t kMostCodeBytes = size_t{1} << 20U;
+
   struct Found {
     std::string code_stack;  // of all scopes, in order of their place in the name, then of length
     std::string scope_name;
+    bool cut = false;  // there are more
   };
   Found Find(std::string_view op_name) const;
 
@@ -55,16 +61,24 @@ struct CodeMappingOptions {
   std::filesystem::path output;     // folder of code_mapping_<time>.csv
 };
 
+// What the lines of code of all rows may take: a graph may have one operator whose code every row
+// repeats. As a multiple of the bytes of the graph and the tables (and 1 KiB per array), and in
+// addition. The rows behind have none.
+inline constexpr uint64_t kTimesMappedInput = 8;
+inline constexpr uint64_t kFreeMappedBytes = uint64_t{256} << 20U;
+
 struct CodeMapping {
   uint64_t scopes = 0;                       // in the IR
   uint64_t rows = 0;                         // dump files, or rows of statistic.csv
   uint64_t mapped = 0;                       // of them with at least one scope
   std::vector<std::filesystem::path> files;  // written: the csv, or the tables rewritten in place
+  std::vector<std::string> warnings;
 };
 
 // With .npy files: a table of them. Without: every statistic.csv below the folder gets the columns
 // Code Stack and Scope Name, which take the place of older ones; the file is replaced as a whole.
 // kNotFound when there is neither.
-Result<CodeMapping> MapCode(const CodeMappingOptions& options);
+Result<CodeMapping> MapCode(const CodeMappingOptions& options,
+                            uint64_t free_bytes = kFreeMappedBytes);
 
 }  // namespace msprobe::analysis::kernel_dump

@@ -131,6 +131,7 @@ report::Document MakeDocument(const CodeMapping& mapping) {
   for (const std::filesystem::path& file : mapping.files) {
     document.files.push_back({file});
   }
+  document.warnings = mapping.warnings;
   document.deed = "mapped";
   return document;
 }

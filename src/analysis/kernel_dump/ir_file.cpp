@@ -56,15 +56,18 @@ std::optional<std::string> NodeKey(std::string_view line) {
 
 // The text behind `key: ` in the attributes of a node, without quotes.
 std::string Attribute(std::string_view line, std::string_view key) {
+  line = line.substr(0, line.find_last_not_of("\" ") + 1);  // once: the line may be long
   for (size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
     const bool whole_word = at == 0 || line[at - 1] == '{' || line[at - 1] == ' ' ||
                             line[at - 1] == ',' || line[at - 1] == '"';
-    std::string_view rest = line.substr(at + key.size());
-    rest = StripEnds(rest, "\" ");
-    if (!whole_word || !rest.starts_with(':')) {
+    if (!whole_word) {
       continue;
     }
-    rest = StripEnds(rest.substr(1), " ");
+    const size_t colon = line.find_first_not_of("\" ", at + key.size());
+    if (colon == std::string_view::npos || line[colon] != ':') {
+      continue;
+    }
+    const std::string_view rest = StripEnds(line.substr(colon + 1), " ");
     if (rest.starts_with('"')) {
       return std::string(rest.substr(1, rest.find('"', 1) - 1));
     }

@@ -49,8 +49,9 @@ ScopeFinder::Found ScopeFinder::Find(std::string_view op_name) const {
     const IrNode* node;
   };
   std::vector<Hit> hits;
+  Found found;
   uint32_t state = 0;
-  for (size_t i = 0; i < op_name.size(); ++i) {
+  for (size_t i = 0; i < op_name.size() && !found.cut; ++i) {
     auto next = states_[state].next.find(op_name[i]);
     while (next == states_[state].next.end() && state != 0) {
       state = states_[state].fail;
@@ -59,14 +60,22 @@ ScopeFinder::Found ScopeFinder::Find(std::string_view op_name) const {
     state = next != states_[state].next.end() ? next->second : 0;
     for (uint32_t end = states_[state].node != nullptr ? state : states_[state].report; end != 0;
          end = states_[end].report) {
+      if (hits.size() == kMostScopes) {
+        found.cut = true;
+        break;
+      }
       hits.push_back({i + 1 - states_[end].length, states_[end].length, states_[end].node});
     }
   }
   std::stable_sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) {
     return std::pair(a.begin, a.length) < std::pair(b.begin, b.length);
   });
-  Found found;
   for (const Hit& hit : hits) {
+    if (found.code_stack.size() + hit.node->code_stack.size() > kMostCodeBytes ||
+        found.scope_name.size() + hit.node->scope.size() > kMostCodeBytes) {
+      found.cut = true;
+      break;
+    }
     if (!found.scope_name.empty()) {
       found.code_stack += '\n';
       found.scope_name += '\n';

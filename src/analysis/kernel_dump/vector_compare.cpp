@@ -80,8 +80,11 @@ class PairComparison {
       return std::move(rows_);
     }
     for (const bool outputs : {false, true}) {
-      const size_t count = std::max(mine->count(outputs), CountOfNamesake(outputs));
-      for (size_t number = 0; number < count; ++number) {
+      const size_t own = mine->count(outputs);
+      for (size_t number = 0; number < own; ++number) {
+        AddTensor(*mine, outputs, number);
+      }
+      for (const size_t number : NumbersOfNamesake(outputs, own)) {
         AddTensor(*mine, outputs, number);
       }
     }
@@ -125,12 +128,13 @@ class PairComparison {
     return found->second.ok() ? &*found->second : nullptr;
   }
 
-  size_t CountOfNamesake(bool outputs) {
+  // What the reference has behind the tensors of the operator under test.
+  std::vector<size_t> NumbersOfNamesake(bool outputs, size_t first) {
     Status ignored;
     const OpenOperator* const golden =
         pair_.golden == nullptr ? nullptr : Golden(*pair_.golden, ignored);
     // A reference of arrays has no inputs.
-    return golden == nullptr || (!outputs && !golden->is_dump()) ? 0 : golden->count(outputs);
+    return golden == nullptr ? std::vector<size_t>() : golden->NumbersFrom(outputs, first);
   }
 
   // Rules come first, then names; the file's own word counts where names do not help, and where the

@@ -213,6 +213,20 @@ bool OpenOperator::has(bool outputs, size_t number) const {
   return is_dump_ ? number < count(outputs) : outputs && arrays_.count(number) > 0;
 }
 
+std::vector<size_t> OpenOperator::NumbersFrom(bool outputs, size_t first) const {
+  std::vector<size_t> numbers;
+  if (is_dump_) {
+    for (size_t number = first; number < count(outputs); ++number) {
+      numbers.push_back(number);
+    }
+  } else if (outputs) {
+    for (auto array = arrays_.lower_bound(first); array != arrays_.end(); ++array) {
+      numbers.push_back(array->first);
+    }
+  }
+  return numbers;
+}
+
 const kd::DumpedTensor* OpenOperator::dumped(bool outputs, size_t number) const {
   if (!is_dump_ || number >= count(outputs)) {
     return nullptr;

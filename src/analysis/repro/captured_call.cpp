@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -146,6 +147,7 @@ Result<CapturedCall> ReadCall(const recheck::DumpEntries& dump, const std::strin
       return BadFormatError(fmt::format("{} is no object", entry));
     }
   }
+  std::map<std::string, Result<HeldTensor>> loaded;  // a file once, however many places name it
   for (auto& [entry, value] : call.entries.items()) {
     Walk(value, Json::json_pointer() / entry, "",
          [&](const Json& leaf, const Json::json_pointer& place, const std::string&) {
@@ -159,14 +161,18 @@ Result<CapturedCall> ReadCall(const recheck::DumpEntries& dump, const std::strin
              record["data_name"] = "-1";
              return;
            }
-           Result<HeldTensor> tensor = LoadTensor(dump.tensor_folder() / data_name);
+           auto known = loaded.find(data_name);
+           if (known == loaded.end()) {
+             known = loaded.emplace(data_name, LoadTensor(dump.tensor_folder() / data_name)).first;
+           }
+           const Result<HeldTensor>& tensor = known->second;
            if (!tensor.ok() || Json((*tensor)->view().shape) != leaf["shape"]) {
              record["data_name"] = "-1";
              return;
            }
            const std::string held = FileFor(data_name, (*tensor)->view().dtype);
            record["data_name"] = held;
-           call.tensors[held] = *std::move(tensor);
+           call.tensors[held] = *tensor;
          });
   }
   return call;

@@ -22,6 +22,10 @@ constexpr int kMostRounds = 4;
 // Blocks of one tensor that are tried to be zero, per round.
 constexpr int kMostZeroBlocks = 64;
 
+// What all attempts together recompute: a view of a few bytes may have any number of elements. Far
+// more than a call of a model needs.
+constexpr uint64_t kMostElements = uint64_t{1} << 38U;
+
 // "[3, 2]" as numbers.
 std::vector<int64_t> PlaceOf(const std::string& element) {
   std::vector<int64_t> place;
@@ -49,8 +53,12 @@ using Way = std::vector<std::optional<size_t>>;
 class Minimiser {
  public:
   Minimiser(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
-            base::ThreadPool& pool)
-      : call_(call), wrong_(*verdict.worst()), most_attempts_(attempts), pool_(pool) {
+            base::ThreadPool& pool, uint64_t most_visits)
+      : call_(call),
+        wrong_(*verdict.worst()),
+        most_attempts_(attempts),
+        most_visits_(most_visits),
+        pool_(pool) {
     place_ = PlaceOf(wrong_.element);
     beyond_ = wrong_.beyond;
   }
@@ -85,6 +93,8 @@ class Minimiser {
       return false;
     }
     ++found_.attempts;
+    visits_ += call_.tensors.size();
+    elements_ += candidate.element_count();
     const Result<recheck::CallVerdict> verdict = Recheck(candidate, pool_);
     if (!verdict.ok() || verdict->verdict != recheck::Verdict::kBeyond) {
       return false;
@@ -106,15 +116,18 @@ class Minimiser {
 
   // Asked before a candidate is made, too: it is a copy of tensors.
   bool IsUsedUp() {
-    found_.ran_out = found_.ran_out || found_.attempts >= most_attempts_;
-    return found_.attempts >= most_attempts_;
+    const bool used_up =
+        found_.attempts >= most_attempts_ || visits_ >= most_visits_ || elements_ >= kMostElements;
+    found_.ran_out = found_.ran_out || used_up;
+    return used_up;
   }
 
   // Leaves whose values are there, one for each tensor.
-  std::vector<TensorLeaf> Live() const {
+  std::vector<TensorLeaf> Live() {
     std::vector<TensorLeaf> live;
     std::set<std::string> seen;
     for (TensorLeaf& leaf : LeavesOf(call_)) {
+      ++visits_;
       if (!leaf.data_name.empty() && seen.insert(leaf.data_name).second) {
         live.push_back(std::move(leaf));
       }
@@ -133,7 +146,7 @@ class Minimiser {
   void ForgetResults() {
     for (const TensorLeaf& leaf : Live()) {
       const bool is_result = leaf.is_result || leaf.name.starts_with("output");
-      if (is_result && !IsWrong(leaf)) {
+      if (is_result && !IsWrong(leaf) && !IsUsedUp()) {
         Try(WithoutValues(call_, leaf), fmt::format("{} is left out", leaf.name));
       }
     }
@@ -267,7 +280,7 @@ class Minimiser {
       const bool is_last =
           !holder.is_array() || place == place.parent_pointer() / (holder.size() - 1);
       // None stands for a tensor that is not given, and for nothing else.
-      if (is_last || IsTensorRecord(call_.entries[place])) {
+      if ((is_last || IsTensorRecord(call_.entries[place])) && !IsUsedUp()) {
         Try(WithoutArgument(call_, place), fmt::format("{} is left out", base::Printable(name)));
       }
     }
@@ -276,7 +289,7 @@ class Minimiser {
   // Dims of inputs that the wrong element does not reach: rows of a table that is looked up.
   void CutOthers() {
     for (const TensorLeaf& first : Live()) {
-      for (size_t dim = 0; dim < first.shape.size() && IsArgument(first); ++dim) {
+      for (size_t dim = 0; dim < first.shape.size() && IsArgument(first) && !IsUsedUp(); ++dim) {
         while (HalveInput(first.data_name, dim)) {
         }
       }
@@ -295,7 +308,7 @@ class Minimiser {
   }
 
   // Where all tensors have the same shape, so that no dim means something of its own.
-  bool HaveOneShape() const {
+  bool HaveOneShape() {
     const std::vector<TensorLeaf> live = Live();
     return std::all_of(live.begin(), live.end(), [&](const TensorLeaf& leaf) {
       return leaf.shape == live[0].shape && !leaf.shape.empty() && leaf.shape[0] == 1;
@@ -347,9 +360,12 @@ class Minimiser {
   CapturedCall& call_;
   const recheck::Judgement wrong_;  // the element that stays wrong
   const uint64_t most_attempts_;
+  const uint64_t most_visits_;
   base::ThreadPool& pool_;
   std::vector<int64_t> place_;  // where it is now
   uint64_t beyond_ = 0;         // elements that are beyond their bounds now
+  uint64_t visits_ = 0;
+  uint64_t elements_ = 0;
   Minimised found_;
 };
 
@@ -368,8 +384,8 @@ std::string ReasonAgainst(const recheck::CallVerdict& verdict) {
 }
 
 Minimised Minimise(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
-                   base::ThreadPool& pool) {
-  return Minimiser(call, verdict, attempts, pool).Run();
+                   base::ThreadPool& pool, uint64_t most_visits) {
+  return Minimiser(call, verdict, attempts, pool, most_visits).Run();
 }
 
 }  // namespace msprobe::analysis::repro

@@ -9,6 +9,10 @@
 
 namespace msprobe::analysis::repro {
 
+// Tensors that all attempts together look at: a call may have as many as a dump has files, and a
+// call of a model has a few.
+inline constexpr uint64_t kMostVisits = 500'000;
+
 // How far it got.
 struct Minimised {
   uint64_t elements_before = 0;  // of all tensors
@@ -28,7 +32,7 @@ struct Minimised {
 // left is therefore wrong for the same reason: the device has not to compute anything again.
 // `verdict` is that of `call`, which must be beyond its bound in an element.
 Minimised Minimise(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
-                   base::ThreadPool& pool);
+                   base::ThreadPool& pool, uint64_t most_visits = kMostVisits);
 
 // Why a call cannot be minimised; empty: it can.
 std::string ReasonAgainst(const recheck::CallVerdict& verdict);

@@ -146,6 +146,12 @@ Result<Layout> FractalZ(const LayoutRequest& request, std::string_view order) {
       return Unfit(request,
                    fmt::format("{} groups do not divide {}", request.groups, extents['N']));
     }
+    // Groups have no digits to compare the target with; but each of its elements has a place of its
+    // own in the device array.
+    if (ElementCount(layout.plain_shape) > layout.device_elements) {
+      return Unfit(request, fmt::format("{} elements cannot hold {}", layout.device_elements,
+                                        ElementCount(layout.plain_shape)));
+    }
     return layout;
   }
   DigitTable table;

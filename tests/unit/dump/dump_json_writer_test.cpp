@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -93,6 +94,35 @@ TEST(ConvertRecordLog, WritesTheThreeFilesWithSourceLinesAndTellsWhatIsLost) {
   EXPECT_NE(Slurp(folder / "dump.json").find("Torch.abs.0.forward"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder / "debug.json"));
   EXPECT_TRUE(std::filesystem::exists(folder / "records.log"));
+}
+
+TEST(StackJsonText, OfALogFromElsewhereOpensPythonFilesAlone) {
+  const TemporaryFolder folder;
+  const std::filesystem::path model = folder.Write("model.py", "x = abs(y)\n");
+  const std::filesystem::path secret = folder.Write("key", "a secret\n");
+  const std::filesystem::path link = folder / "link.py";
+  std::filesystem::create_symlink(secret, link);
+  std::string bytes = Start("mix");
+  AppendStack(0,
+              {{model.native(), "forward", 1}, {secret.native(), "f", 1}, {link.native(), "f", 1}},
+              bytes);
+  AppendStackOf("Torch.abs.0.forward", 0, bytes);
+  const RecordLog log = Parsed(bytes);
+  const std::string text = StackJsonText(log, SourceFiles::kPython);
+  EXPECT_NE(text.find("x = abs(y)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("a secret"), std::string::npos) << text;
+  // A capture that converts what it has recorded itself.
+  EXPECT_NE(StackJsonText(log, SourceFiles::kOfThisProcess).find("a secret"), std::string::npos);
+}
+
+TEST(StackJsonText, TakesNoMoreOfLongLinesThanItsLimit) {
+  const TemporaryFolder folder;
+  constexpr size_t kLine = size_t{1} << 20U;
+  const std::filesystem::path source = folder.Write("model.py", std::string(kLine, 'x'));
+  std::string bytes = Start("mix");
+  AppendStack(0, std::vector<LogFrame>(1000, {source.native(), "f", 1}), bytes);
+  AppendStackOf("Torch.abs.0.forward", 0, bytes);
+  EXPECT_LT(StackJsonText(Parsed(bytes), SourceFiles::kPython).size(), 300 * kLine);
 }
 
 TEST(ConvertRecordLog, OfLevelDebugWritesOnlyDebugJson) {

@@ -1,6 +1,7 @@
 #include "src/dump/record_log.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -64,6 +65,24 @@ TEST(RecordLog, AMemberKeepsItsFirstPlaceAndItsLastValue) {
   ASSERT_EQ(log.pending.size(), 2U);
   EXPECT_EQ(log.pending[0].first, 8U);
   EXPECT_EQ(log.pending[1].second, "3");
+}
+
+TEST(RecordLog, AnEntryMayHaveAnyNumberOfMembers) {
+  constexpr size_t kMembers = 200'000;  // a search through all for each would take minutes
+  std::string bytes;
+  AppendLogStart(kHeader, bytes);
+  for (size_t i = 0; i < kMembers; ++i) {
+    AppendMember("e", std::to_string(i), "1", bytes);
+  }
+  AppendMember("e", "3", "2", bytes);
+  AppendMember("e", std::to_string(kMembers - 1), "3", bytes);
+  const RecordLog log = ParsedLog(bytes);
+  ASSERT_EQ(log.entries.size(), 1U);
+  const std::vector<RecordLog::Member>& members = log.entries[0].members;
+  ASSERT_EQ(members.size(), kMembers);
+  EXPECT_EQ(members[3].fragment, "2");
+  EXPECT_EQ(members[4].fragment, "1");
+  EXPECT_EQ(members.back().fragment, "3");
 }
 
 TEST(RecordLog, KeepsEverythingBeforeATornFrameWhereverItIsTorn) {

@@ -304,6 +304,13 @@ TEST(KernelDumpLayout, WhatHasNoRuleOrDoesNotFitIsRefused) {
   const Shape many = {3, 1, 1, 16, 16};
   const Shape few = {2, 16, 16};
   EXPECT_THAT(message(format::kFractalNZ, format::kND, many, &few), HasSubstr("3 matrices, not 2"));
+  // A weight with groups has at least as many elements on the device as in plain rows.
+  const Shape small = {1, 1, 16, 16};
+  const Shape grouped = {2, int64_t{1} << 29, 1, 1};
+  const Result<Layout> too_many =
+      FindLayout({format::kFractalZ, format::kNCHW, 2, &small, &grouped});
+  ASSERT_FALSE(too_many.ok());
+  EXPECT_THAT(too_many.status().message(), HasSubstr("256 elements cannot hold 1073741824"));
   const Shape huge = {INT64_MAX, INT64_MAX, 1, 1, 16};
   EXPECT_NE(message(format::kNC1HWC0, format::kNCHW, huge, nullptr), "converted");
 }

@@ -28,6 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBlockBytes = size_t{1} << 20U;
+// A table has a name once for all its columns, an event file once for each value: longer names than
+// a run has are left out, as in stores.
+constexpr size_t kMostEventNameBytes = 1024;
 
 // One table of one rank: one event file.
 struct EventFile {
@@ -214,11 +217,21 @@ Result<Csv2TbResult> RunCsv2Tb(const Csv2TbOptions& options) {
       file.table = run.series[begin].table;
       file.rank = rank;
       for (size_t i = begin; i < end; ++i) {
-        file.series.push_back(&run.series[i]);
+        if (run.series[i].name.size() <= kMostEventNameBytes) {
+          file.series.push_back(&run.series[i]);
+        }
       }
     }
     all_ranks.insert(ranks.begin(), ranks.end());
     begin = end;
+  }
+  const auto long_names = static_cast<uint64_t>(
+      std::count_if(run.series.begin(), run.series.end(),
+                    [](const Series& series) { return series.name.size() > kMostEventNameBytes; }));
+  if (long_names > 0) {
+    result.warnings.push_back(fmt::format("{}: left out {} of more than {} bytes",
+                                          options.run.string(), base::Plural(long_names, "name"),
+                                          kMostEventNameBytes));
   }
   const auto folder_of = [&](const EventFile& file) {
     return result.output / fmt::format("rank{}", file.rank) / file.table;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/analysis/graph/small_dump.h"
@@ -66,6 +67,55 @@ TEST(BuildGraph, ParentsInACircleAreBrokenWithAWarning) {
   EXPECT_NE(warnings[0].find("circle"), std::string::npos);
   EXPECT_EQ(graph.PostOrder().size(), graph.nodes.size());
   EXPECT_EQ(ParentNameOf(graph, "Module.c.C.forward.0"), kRootName);
+}
+
+TEST(BuildGraph, OfManyChildrenOfACircleTheFirstAreNamed) {
+  const test_support::TemporaryFolder scratch;
+  constexpr size_t kChildren = 200'000;  // to take each out of its siblings would take minutes
+  std::string construct;
+  for (size_t i = 0; i < kChildren; ++i) {
+    construct += fmt::format(R"("d{}": "c{}",)", i, i);
+  }
+  for (size_t i = 0; i < kChildren; ++i) {
+    construct += fmt::format(R"("c{}": "b",)", i);
+  }
+  const RankDump dump = LoadDump(scratch, "a", construct + R"("b": "a", "a": "b")");
+  std::vector<std::string> warnings;
+  const Graph graph = BuildOf(dump, Edition::k8, &warnings);
+  ASSERT_EQ(warnings.size(), 9U);
+  EXPECT_NE(warnings[7].find("the parents of c7 form a circle"), std::string::npos) << warnings[7];
+  EXPECT_NE(warnings[8].find("199,993 nodes"), std::string::npos) << warnings[8];
+  EXPECT_EQ(graph.PostOrder().size(), graph.nodes.size());
+  EXPECT_EQ(ParentNameOf(graph, "d7"), "c7");
+  EXPECT_EQ(ParentNameOf(graph, "a"), "b");
+}
+
+TEST(BuildGraph, StacksThatManyNodesShareAreLeftOutBeyondTheirLimit) {
+  const test_support::TemporaryFolder scratch;
+  constexpr size_t kNodes = 400;
+  std::string construct;
+  std::string names;
+  for (size_t i = 0; i < kNodes; ++i) {
+    construct += fmt::format(R"({}"Module.m{}.M.forward.0": null)", i == 0 ? "" : ",", i);
+    names += fmt::format(R"({}"Module.m{}.M.forward.0")", i == 0 ? "" : ",", i);
+  }
+  const std::string line(size_t{1} << 20U, 'x');
+  const RankDump dump =
+      LoadDump(scratch, "a", construct, "", fmt::format(R"("0": [[{}], ["{}"]])", names, line));
+  std::vector<std::string> warnings;
+  const Graph graph = BuildOf(dump, Edition::k26, &warnings);
+  ASSERT_EQ(graph.nodes.size(), kNodes + 1);
+  EXPECT_EQ(graph.nodes[1].stack[0], line);
+  EXPECT_NE(graph.nodes.back().stack[0].find("see stack.json"), std::string::npos);
+  uint64_t bytes = 0;
+  for (const Node& node : graph.nodes) {
+    for (const std::string& text : node.stack) {
+      bytes += text.size();
+    }
+  }
+  EXPECT_LT(bytes, uint64_t{300} << 20U);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("144 nodes"), std::string::npos) << warnings[0];
 }
 
 TEST(BuildGraph, AParentThatIsNotListedStandsAtTheTop) {

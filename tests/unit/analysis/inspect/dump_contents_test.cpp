@@ -1,5 +1,8 @@
 #include "src/analysis/inspect/dump_contents.h"
 
+#include <string>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,6 +61,36 @@ TEST(InspectDumpFile, ComputesStatisticsFromTheTensorFiles) {
   EXPECT_NEAR(std::stod(At(computed->table, conv, "Norm")),
               std::stod(At(recorded->table, conv, "Norm")), 1e-4);
   EXPECT_EQ(At(recorded->table, conv, "NaN"), "");
+}
+
+TEST(InspectDumpFile, ReadsAFileOnceHoweverManyRowsNameIt) {
+  const TemporaryFolder folder;
+  // 20,000 times 16 MiB would take minutes.
+  constexpr size_t kRows = 20'000;
+  constexpr size_t kElements = size_t{1} << 24U;
+  std::string header =
+      fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({},), }}", kElements);
+  header.resize(117, ' ');
+  header += '\n';
+  folder.Write("dump_tensor_data/a.npy", std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header +
+                                             std::string(kElements, '\1'));
+  std::string leaves;
+  for (size_t i = 0; i < kRows; ++i) {
+    leaves += i == 0 ? "" : ",";
+    leaves += R"({"type": "torch.Tensor", "dtype": "torch.uint8", "data_name": "a.npy"})";
+  }
+  const auto result = InspectPath(
+      folder.Write("dump.json", fmt::format(R"({{"data": {{"Torch.add.0.forward": {{"output":
+          [{}]}}}}}})",
+                                            leaves)),
+      true);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  ASSERT_EQ(result->table.row_count(), kRows);
+  EXPECT_THAT(result->warnings, IsEmpty());
+  for (const size_t row : {size_t{0}, kRows - 1}) {
+    EXPECT_EQ(At(result->table, row, "Max"), "1");
+    EXPECT_EQ(At(result->table, row, "Zeros"), "0");
+  }
 }
 
 TEST(InspectDumpFile, SaysThatStatisticsAreTheRecordedOnesWithoutTensorFiles) {

@@ -1,5 +1,8 @@
 #include "src/analysis/kernel_dump/code_mapping.h"
 
+#include <filesystem>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,6 +87,63 @@ TEST(CodeMapping, AllScopesOfANameAreFoundInTheirOrder) {
   EXPECT_EQ(finder.Find("xabcdx").code_stack, "first\nfirst, longer\nsecond");
   EXPECT_EQ(finder.Find("aab").scope_name, "a/b");
   EXPECT_EQ(finder.Find("").scope_name, "");
+}
+
+TEST(CodeMapping, OfScopesThatOccurEverywhereTheFirstAreFound) {
+  IrNodes nodes;
+  for (size_t length = 1; length <= 2 * ScopeFinder::kMostScopes; ++length) {
+    nodes[std::string(length, 'a')] = {"s", "line"};
+  }
+  const ScopeFinder finder(nodes);
+  const ScopeFinder::Found all = finder.Find(std::string(40, 'a'));
+  EXPECT_FALSE(all.cut);
+  EXPECT_EQ(all.scope_name.size(), 2 * (40 * 41 / 2) - 1);
+  const ScopeFinder::Found first = finder.Find(std::string(1'000'000, 'a'));
+  EXPECT_TRUE(first.cut);
+  EXPECT_EQ(first.scope_name.size(), 2 * ScopeFinder::kMostScopes - 1);
+}
+
+TEST(CodeMapping, RowsWhoseCodeIsManyTimesTheGraphHaveNone) {
+  const TemporaryFolder scratch;
+  const std::string line(10'000, 'z');
+  const fs::path graph = scratch.Write("ir.txt",
+                                       "%1(CNode_1) = P(%0) cnode_attrs: {}\n    : (<T>) -> (<T>)\n"
+                                       "    # Fullname with scope: (q)\n    # In file net.py:1, " +
+                                           line + "\n");
+  std::string rows = "Op Type,Op Name\n";
+  for (size_t i = 0; i < 1000; ++i) {
+    rows += "x,q\n";
+  }
+  const fs::path table = scratch.Write("stat/statistic.csv", rows);
+  const Result<CodeMapping> mapping =
+      MapCode({graph, scratch / "stat", scratch / "out"}, /*free_bytes=*/0);
+  ASSERT_TRUE(mapping.ok()) << mapping.status().message();
+  EXPECT_EQ(mapping->rows, 1000U);
+  EXPECT_EQ(mapping->mapped, 11U);  // 8 times the graph and the table
+  ASSERT_EQ(mapping->warnings.size(), 1U);
+  EXPECT_NE(mapping->warnings[0].find("989 rows"), std::string::npos) << mapping->warnings[0];
+  EXPECT_LT(fs::file_size(table), size_t{150'000});
+}
+
+TEST(CodeMapping, ALongLineOfAttributesIsReadOnce) {
+  const TemporaryFolder scratch;
+  std::string attributes;
+  for (size_t i = 0; i < 40'000; ++i) {
+    attributes += "unique_id";
+  }
+  // Blanks at the end were looked at for every key in front of them.
+  attributes += std::string(500'000, ' ');
+  const fs::path graph =
+      scratch.Write("ir.txt", "%1(CNode_1) = P(%0) cnode_attrs: {" + attributes +
+                                  "\n    # Fullname with scope: (q)\n    # In file net.py:1, a\n"
+                                  "%2(CNode_2) = P(%0) cnode_attrs: {unique_id: \"7\", x: 1}  \n"
+                                  "    # scope: (r)\n    # In file net.py:2, b\n"
+                                  "%3(CNode_3) = P(%0) cnode_attrs: {forward_unique_id: \"7\" }\n"
+                                  "    # scope: (s)\n");
+  const Result<IrNodes> nodes = ReadIr(graph);
+  ASSERT_TRUE(nodes.ok()) << nodes.status().message();
+  EXPECT_EQ(nodes->at("q").code_stack, "In file net.py:1, a");
+  EXPECT_EQ(nodes->at("s").code_stack, "In file net.py:2, b");
 }
 
 TEST(CodeMapping, InputsThatAreNoneAreRefused) {

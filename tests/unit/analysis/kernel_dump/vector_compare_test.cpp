@@ -99,6 +99,26 @@ TEST(CompareVectors, ComparesAnotherLayoutAsTheFrameworkKnowsIt) {
   EXPECT_EQ(findings.rows[0].measures->value(Measure::kMaxAbsolute), 0);
 }
 
+TEST(CompareVectors, ANumberInTheNameOfAnArrayMakesNoRowsOfThoseInFrontOfIt) {
+  const TemporaryFolder scratch;
+  const fs::path dump = kNano.parent_path() / "dumps" / "Conv2D.Conv2D_5hd.5.1.1700000000001005";
+  Options convert;
+  convert.inputs = {dump};
+  convert.output = scratch / "arrays";
+  convert.to_original = true;
+  ASSERT_TRUE(kernel_dump::Run(convert).ok());
+  fs::create_directory(scratch / "golden");
+  const fs::path array = scratch / "arrays/Conv2D.Conv2D_5hd.5.1.1700000000001005.output.0.npy";
+  fs::copy_file(array, scratch / "golden/Conv2D_5hd.0.1700000000001005.npy");
+  fs::copy_file(array, scratch / "golden/Conv2D_5hd.65535.1700000000001005.npy");
+  const VectorFindings findings =
+      Compare({.mine = dump, .golden = scratch / "golden", .output = scratch / "out"});
+  ASSERT_LE(findings.rows.size(), 4U);
+  EXPECT_EQ(findings.compared(), 1U);
+  EXPECT_EQ(findings.rows.back().tensor, "Conv2D_5hd:output:65535");
+  EXPECT_THAT(findings.rows.back().status.message(), HasSubstr("has no such tensor"));
+}
+
 TEST(CompareVectors, DoesNotDependOnThreads) {
   const TemporaryFolder scratch;
   std::string first;

@@ -1,8 +1,14 @@
 // A fault that is planted in one element stays, and what has nothing to do with it goes.
 #include "src/analysis/repro/minimise.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,11 +42,12 @@ struct Outcome {
   recheck::CallVerdict after;
 };
 
-Outcome MinimiseIt(CapturedCall call, uint64_t attempts = kManyAttempts) {
+Outcome MinimiseIt(CapturedCall call, uint64_t attempts = kManyAttempts,
+                   uint64_t most_visits = kMostVisits) {
   Outcome outcome;
   outcome.before = VerdictOf(call);
   EXPECT_EQ(outcome.before.verdict, recheck::Verdict::kBeyond);
-  outcome.minimised = Minimise(call, outcome.before, attempts, Pool());
+  outcome.minimised = Minimise(call, outcome.before, attempts, Pool(), most_visits);
   outcome.after = VerdictOf(call);
   outcome.call = std::move(call);
   // The same element is wrong, in the same way.
@@ -91,6 +98,36 @@ TEST(Minimise, StopsWhereItsAttemptsEnd) {
       MinimiseIt(CallOf(MSPROBE_TEST_DATA, "Functional.gelu.0.forward", "npu"), 1);
   EXPECT_TRUE(outcome.minimised.ran_out);
   EXPECT_EQ(outcome.minimised.attempts, 1U);
+}
+
+TEST(Minimise, EndsWhereACallHasVeryManyTensors) {
+  constexpr size_t kTensors = 100;
+  CapturedCall call;
+  call.name = "Torch.cat.0.forward";
+  const auto leaf = [](const std::string& file, size_t size) {
+    return Json{
+        {"type", "torch.Tensor"}, {"dtype", "torch.uint8"}, {"shape", {size}}, {"data_name", file}};
+  };
+  const auto add = [&](const std::string& file, size_t size, std::byte last) {
+    auto held =
+        std::make_shared<tensor::TensorBuffer>(DType::kUInt8, Shape{static_cast<int64_t>(size)});
+    const std::span<std::byte> bytes = held->mutable_bytes();
+    std::fill(bytes.begin(), bytes.end(), std::byte{1});
+    bytes.back() = last;
+    call.tensors[file] = std::move(held);
+    return leaf(file, size);
+  };
+  Json parts = Json::array();
+  for (size_t i = 0; i < kTensors; ++i) {
+    parts.push_back(add(fmt::format("{}.npy", i), 2, std::byte{1}));
+  }
+  call.entries = {{call.name,
+                   {{"input_args", Json::array({parts})},
+                    {"input_kwargs", Json::object()},
+                    {"output", Json::array({add("o.npy", 2 * kTensors, std::byte{2})})}}}};
+  const Outcome outcome = MinimiseIt(std::move(call), kManyAttempts, 10 * kTensors);
+  EXPECT_TRUE(outcome.minimised.ran_out);
+  EXPECT_LE(outcome.minimised.attempts, 10U);
 }
 
 TEST(Minimise, NeedsAFaultOfAnElement) {

@@ -1,6 +1,5 @@
 """Tensors of collectives and point-to-point calls, before and after."""
 import json
-import re
 import sys
 
 import torch
@@ -8,6 +7,7 @@ import torch
 from msprobe import _monitor, _native
 from msprobe._intercept.collectives import PendingOutputs, StandIn
 from msprobe.pytorch.monitor import stacks
+from msprobe.pytorch.monitor.line_patterns import LinePattern
 
 _FUNCTIONS = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "broadcast", "all_reduce",
               "reduce", "scatter", "reduce_scatter", "_reduce_scatter_base",
@@ -25,7 +25,7 @@ class Communication(_monitor.Collector):
         settings = monitor.settings["cc_distribution"]
         self._before = settings.get("cc_pre_hook", False)
         self._only_stacks = settings.get("cc_log_only", False)
-        self._lines = [re.compile(line) for line in settings.get("cc_codeline") or ()]
+        self._lines = [LinePattern(line) for line in settings.get("cc_codeline") or ()]
         self._slots = {}
         self._stand_ins = []
         self._stacks = {}
@@ -95,8 +95,10 @@ class Communication(_monitor.Collector):
         """Whether this call is measured."""
         if self._only_stacks or self._lines:
             stack = stacks.lines_of_caller()
-            if self._lines and not any(line.search(";".join(stack)) for line in self._lines):
-                return False
+            if self._lines:
+                text = ";".join(stack)
+                if not any(line.found_in(text) for line in self._lines):
+                    return False
             if self._only_stacks:
                 known = self._stacks.setdefault(name, [])
                 if stack not in known:
