@@ -13,6 +13,7 @@
 #include "src/io/contents.h"
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/io/npy.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe {
 namespace io {
@@ -287,6 +288,7 @@ Result<const NamedTensor*> TensorFile::Single() const {
         fmt::format("the file holds {} tensors, exactly one was expected", all.size()));
   }
   MSP_RETURN_IF_ERROR(all[0].status);
+  MSP_RETURN_IF_ERROR(io::ReadBudget::ForMemory(size_bytes()).Take(all[0].view));
   return &all[0];
 }
 

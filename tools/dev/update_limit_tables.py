@@ -25,6 +25,7 @@ LIMITS = [
     ("any tensor file", [
         ("bytes read for its tensors, as a multiple of its size", "src/io/read_budget.cpp", "kTimesFileSize", "x"),
         ("the same in addition", "src/io/read_budget.cpp", "kFreeBytes", "B"),
+        ("the same of a tensor alone in its file, and of quantized ones that are unpacked", "src/io/read_budget.cpp", "kFreeBytesInMemory", "B"),
         ("axes of a tensor", "src/io/dense_view.h", "kMaxRank", "")]),
     (".pt, .npz and other zip files", [
         ("size of a compressed member, as a multiple of its size in the file", "src/io/zip.cpp", "kMaxInflateRatio", "x")]),
