@@ -84,6 +84,23 @@ TEST(TensorFile, SingleRefusesATensorThatRepeatsItsBytesOutOfAllProportion) {
   EXPECT_THAT(many->Single().status().message(), HasSubstr("too many repeated bytes"));
 }
 
+TEST(TensorFile, WarningsOfManyPartsAreLimited) {
+  const TemporaryFolder folder;
+  std::string file;
+  std::vector<TensorFile::Part> parts;
+  for (int i = 0; i < 100; ++i) {
+    const std::string part = MakeZip(
+        {{.name = "p/data.pkl", .content = "\x80\x02](cos\nf" + std::to_string(i) + "\ne."}});
+    parts.push_back({file.size(), part.size()});
+    file += part;
+  }
+  Spill(folder / "parts", file);
+  const Result<TensorFile> opened = TensorFile::OpenParts(folder / "parts", parts, {});
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->warnings().size(), 20U);
+  EXPECT_EQ(opened->warnings().back(), "further warnings are left out");
+}
+
 TEST(TensorFile, SmallFilesAreReadIntoTheScratchAndLargeOnesMapped) {
   const TemporaryFolder folder;
   std::vector<std::byte> scratch;
