@@ -348,6 +348,51 @@ TEST(PtZip, AMemberThatOccursTwiceIsRefusedAsOneOfThemWouldHaveToBeChosen) {
   EXPECT_THAT(opened->status.message(), HasSubstr("member \"p/data/0\" occurs twice"));
 }
 
+std::string Counted(uint32_t number) {
+  std::string out = "J";
+  test_support::PutLittle(out, number);
+  return out;
+}
+
+// A vector of bytes that is the whole of its storage.
+std::string ByteVector(const std::string& key, uint32_t count) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") + "ctorch\nByteStorage\n" +
+         Text(key) + Text("cpu") + Counted(count) + "tQ" + "K\0"s + Counted(count) +
+         "\x85K\1\x85\x89)tR";
+}
+
+TEST(PtZip, MembersThatLieInsideEachOtherAreReadOnce) {
+  // The storage 0 holds the header and the bytes of the storage 1.
+  const std::string inner(10'000, 'x');
+  const std::string archive = MakeZip({{.name = "p/data/1", .content = inner}});
+  const std::string outer = archive.substr(0, archive.find(inner) + inner.size());
+  const uint64_t header_bytes = 30 + std::string("p/data/0").size() + 7;
+  const std::string pickle = "\x80\x02](" + ByteVector("0", static_cast<uint32_t>(outer.size())) +
+                             ByteVector("1", static_cast<uint32_t>(inner.size())) + "e.";
+  Opened opened;
+  opened.bytes = MakeZip({{.name = "p/data/0", .content = outer},
+                          {.name = "p/data/1", .content = inner, .lies_at = header_bytes},
+                          {.name = "p/data.pkl", .content = pickle}});
+  opened.status = ReadTensorBytes(Bytes(opened.bytes), {}, opened.contents);
+  ASSERT_TRUE(opened.status.ok()) << opened.status.message();
+  ASSERT_EQ(opened.contents.tensors.size(), 2U);
+  EXPECT_TRUE(opened.contents.tensors[0].status.ok());
+  EXPECT_THAT(opened.contents.tensors[1].status.message(), HasSubstr("overlaps others"));
+}
+
+TEST(PtZip, TheInflatedBytesAreCountedOnce) {
+  std::vector<test_support::TestMember> members = {
+      {.name = "p/data.pkl",
+       .content = "\x80\x02](" + ByteVector("0", 1000) + ByteVector("1", 3000) + "e."}};
+  members.push_back({.name = "p/data/0", .content = std::string(1000, 'x'), .deflate = true});
+  members.push_back({.name = "p/data/1", .content = std::string(3000, 'x'), .deflate = true});
+  Opened opened;
+  opened.bytes = MakeZip(members);
+  opened.status = ReadTensorBytes(Bytes(opened.bytes), {}, opened.contents);
+  ASSERT_TRUE(opened.status.ok()) << opened.status.message();
+  EXPECT_EQ(opened.contents.inflated_bytes, 4000U);
+}
+
 TEST(PtZip, BigEndianStoragesAreSwappedOnRead) {
   ExpectOneAndTwo(*OpenZip(kPlainVector, "\x3f\x80\x00\x00\x40\x00\x00\x00"s,
                            {{.name = "p/byteorder", .content = "big"}}));
