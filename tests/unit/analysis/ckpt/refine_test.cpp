@@ -55,6 +55,39 @@ TEST(Refine, PairsUnevenShardsOfThousands) {
   EXPECT_EQ(next, 3000);
 }
 
+// Adds up the boxes, which come in order and do not overlap.
+void ExpectTiles(const std::vector<Box>& boxes, int64_t elements) {
+  int64_t covered = 0;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    covered += boxes[i].element_count();
+    EXPECT_TRUE(i == 0 || boxes[i - 1].offset < boxes[i].offset);
+  }
+  EXPECT_EQ(covered, elements);
+}
+
+TEST(Refine, PairsColumnsOfTensOfThousandsWithoutALookAtAllPairs) {
+  Memory memory;
+  const checkpoint::Parameter whole = memory.Floats("w", {1, 60'000}, Noise(60'000, 1));
+  const std::vector<Box> boxes = Refine(memory.Sharded(whole, 1, std::vector<int64_t>(30'000, 2)),
+                                        memory.Sharded(whole, 1, std::vector<int64_t>(20'000, 3)));
+  EXPECT_EQ(boxes.size(), 40'000U);
+  ExpectTiles(boxes, 60'000);
+}
+
+TEST(Refine, PairsTilingsThatAreCutAlongEitherAxis) {
+  Memory memory;
+  const checkpoint::Parameter half = memory.Floats("w", {60, 60}, Noise(3600, 1));
+  const auto cut = [&](size_t axis, int64_t size) {
+    return memory.Sharded(half, axis, std::vector<int64_t>(static_cast<size_t>(60 / size), size));
+  };
+  const std::vector<checkpoint::Parameter> a = {cut(0, 1), cut(1, 1)};
+  const std::vector<checkpoint::Parameter> b = {cut(0, 2), cut(0, 3)};
+  const std::vector<Box> boxes =
+      Refine(*checkpoint::Concatenate(a, 1), *checkpoint::Concatenate(b, 1));
+  EXPECT_EQ(boxes.size(), 60U + 60U * 20U);
+  ExpectTiles(boxes, 7200);
+}
+
 TEST(Refine, KeepsScalarsAndEmptyParameters) {
   Memory memory;
   const checkpoint::Parameter scalar = memory.Floats("s", {}, {2.0F});
