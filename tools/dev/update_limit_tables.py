@@ -74,6 +74,8 @@ LIMITS = [
         ("of these, experts without elements", "src/checkpoint/megatron/reader.cpp", "kMostEmptyExperts", ""),
         ("their names", "src/checkpoint/megatron/reader.cpp", "kMostExpertTextBytes", "B"),
         ("parts of stacked layers and experts, beside one per 64 bytes of the files", "src/checkpoint/distributed/stacked_layers.cpp", "kFreeParts", "")]),
+    ("parameters in pieces", [
+        ("places where pieces of two checkpoints meet, beside 8 for each", "src/analysis/ckpt/refine.h", "kMostBoxes", "")]),
     ("rules of ckpt_compare --mapping", [
         ("placeholders of a name", "src/analysis/ckpt/mapping_pattern.cpp", "kMostPlaceholders", ""),
         ("parameters that they add, beside 16 for each of the checkpoint", "src/analysis/ckpt/mapping_user_rules.cpp", "kFreeMadeItems", ""),

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace msprobe::analysis::ckpt {
 namespace {
 
@@ -162,18 +164,27 @@ class PieceTree {
 
 }  // namespace
 
-std::vector<Box> Refine(const Parameter& a, const Parameter& b) {
+Result<std::vector<Box>> Refine(const Parameter& a, const Parameter& b, size_t most_boxes) {
+  constexpr size_t kBoxesPerPiece = 8;
+  most_boxes += kBoxesPerPiece * (a.pieces.size() + b.pieces.size());
   const PieceTree tree(b.pieces);
   std::vector<Box> boxes;
   for (size_t i = 0; i < a.pieces.size(); ++i) {
     const Piece& piece = a.pieces[i];
     tree.ForEachNear(piece, [&](size_t j) {
+      if (boxes.size() > most_boxes) {
+        return;
+      }
       if (std::optional<Box> box = Intersect(piece, b.pieces[j])) {
         box->piece_a = i;
         box->piece_b = j;
         boxes.push_back(*std::move(box));
       }
     });
+    if (boxes.size() > most_boxes) {
+      return UnsupportedError(fmt::format("its {} and {} pieces meet in more than {} places",
+                                          a.pieces.size(), b.pieces.size(), most_boxes));
+    }
   }
   std::stable_sort(boxes.begin(), boxes.end(),
                    [](const Box& x, const Box& y) { return x.offset < y.offset; });
