@@ -125,7 +125,8 @@ class TensorFile {
   // `up_to_bytes` are left alone. Ok where nothing is recorded.
   Status VerifyChecksum(const NamedTensor& tensor, uint64_t up_to_bytes = UINT64_MAX) const;
 
-  // The only tensor of a file that must hold exactly one (a dumped tensor).
+  // The only tensor of a file that must hold exactly one (a dumped tensor). Refused when it repeats
+  // its bytes out of proportion to the file (strides of 0).
   Result<const NamedTensor*> Single() const;
 
  private:

@@ -24,6 +24,8 @@ struct TensorFileContents {
 
   // What the views borrow from beside the file's own bytes.
   std::vector<ZipBytes> inflated;
+  uint64_t inflated_bytes = 0;  // of the members in it
+  uint64_t opened_bytes = 0;    // of the members that OpenTensorMember was asked for, in the file
   std::vector<Pickle> pickles;
   std::vector<std::vector<std::byte>> unpacked;  // elements that take less than a byte in the file
 
@@ -58,7 +60,8 @@ Status ReadKernelDumpTensors(std::span<const std::byte> bytes, const TensorFile:
 bool LooksLikeMindSpore(std::span<const std::byte> bytes);
 
 // The content of a member that tensors will borrow from: inflated under the options' limit,
-// checksummed when small or inflated, otherwise noted as unchecked.
+// checksummed when small or inflated, otherwise noted as unchecked. To be asked for once per
+// member: members that together are longer than the file overlap, and are refused.
 Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
                                                     const ZipEntry& entry,
                                                     const TensorFile::Options& options,

@@ -145,6 +145,10 @@ PickleDescription DescribeObject(const Pickle& pickle, PickleId id) {
       break;
     case PickleGlobal::kTorchDevice:
       for (PickleId part : arguments) {
+        if (description.text.size() > kLongestText) {
+          description.text += "...";
+          break;
+        }
         description.text += description.text.empty() ? "" : ":";
         description.text +=
             IsPlainPickleValue(pickle, part) ? DescribePickleValue(pickle, part).text : "...";

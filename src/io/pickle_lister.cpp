@@ -152,7 +152,7 @@ bool PickleLister::MayDescend(PickleId id, uint32_t depth) {
     return false;
   }
   if ((marks_[id] & kSeen) != 0) {
-    const uint64_t cost = uint64_t{depth} + 1 + pickle_.items(id).size();
+    const uint64_t cost = uint64_t{depth} + 1 + ListedValues(id);
     if (cost > repeats_left_) {
       WarnOnce("values that occur very often are not listed under all their names");
       return false;
@@ -160,6 +160,28 @@ bool PickleLister::MayDescend(PickleId id, uint32_t depth) {
     repeats_left_ -= cost;
   }
   return true;
+}
+
+uint64_t PickleLister::ListedValues(PickleId id) const {
+  const auto size = [this](PickleId container) {
+    return container != kNoPickleValue ? uint64_t{pickle_.items(container).size()} : 0;
+  };
+  uint64_t count = size(id);
+  if (pickle_.kind(id) != PickleKind::kObject) {
+    return count;
+  }
+  const PickleObject object = pickle_.object(id);
+  const std::span<const PickleId> arguments = pickle_.sequence(object.arguments);
+  count += arguments.size() + size(object.list_items) + size(object.dict_items);
+  // The state of a wrapper is one of its arguments.
+  for (const PickleId state :
+       {object.state, arguments.size() > 3 ? arguments[3] : kNoPickleValue}) {
+    count += size(state);
+    if (state != kNoPickleValue && pickle_.sequence(state).size() == 2) {
+      count += size(pickle_.items(state)[0]) + size(pickle_.items(state)[1]);
+    }
+  }
+  return count;
 }
 
 // Nothing for containers of plain items only.
@@ -278,7 +300,12 @@ void PickleLister::AddQuantization(const Quantization& quantization) {
     return;
   }
   --scalars_left_;
-  contents_.scalars.push_back({path_, quantization.dtype, QuantizationText(quantization)});
+  // Tensors that share their scales share the object, too: the range is looked for once.
+  const auto [text, is_new] = quantization_texts_.try_emplace(&quantization);
+  if (is_new) {
+    text->second = QuantizationText(quantization);
+  }
+  contents_.scalars.push_back({path_, quantization.dtype, text->second});
 }
 
 void PickleLister::WarnOnce(std::string_view text) {

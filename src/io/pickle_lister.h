@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -42,6 +43,8 @@ class PickleLister {
   void EnterPath(const Child& child);
   Status Visit(const Child& child);
   bool MayDescend(PickleId id, uint32_t depth);
+  // How many values are looked at to list this one, about.
+  uint64_t ListedValues(PickleId id) const;
   void PushItems(PickleId container, uint32_t depth);
   void PushDict(PickleId dict, uint32_t depth);
   void PushObject(PickleId id, uint32_t depth);
@@ -59,6 +62,7 @@ class PickleLister {
   std::vector<std::string> path_;     // of the value being visited
   std::vector<PickleId> containers_;  // the containers around it, one per level
   std::vector<uint8_t> marks_;        // per value: seen before, on the current path
+  std::unordered_map<const Quantization*, std::string> quantization_texts_;
   uint64_t path_bytes_left_;
   uint64_t repeats_left_;
   size_t scalars_left_;

@@ -13,6 +13,7 @@
 
 #include "src/io/byte_order.h"
 #include "src/io/pickle_value.h"
+#include "src/io/spread_hash.h"
 
 namespace msprobe::io {
 
@@ -102,7 +103,7 @@ class PickleReader {
   std::vector<size_t> marks_;
   std::vector<PickleId> popped_;  // scratch of mark-delimited opcodes
   std::vector<PickleId> memo_;    // indices 0, 1, 2, ... as every writer counts
-  std::unordered_map<uint64_t, PickleId> sparse_memo_;  // any other index
+  std::unordered_map<uint64_t, PickleId, SpreadHash> sparse_memo_;  // any other index
 };
 
 template <typename Integer>

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "src/io/spread_hash.h"
+
 namespace msprobe::io {
 namespace {
 
@@ -128,7 +130,8 @@ std::vector<std::pair<PickleId, PickleId>> Pickle::UniqueItems(PickleId dict) co
   constexpr size_t kHashAbovePairs = 16;
   const auto hash = [&](PickleId key) {
     const std::optional<int64_t> number = AsInt(key);
-    return number ? std::hash<int64_t>()(*number) : std::hash<std::string_view>()(key_text(key));
+    return number ? SpreadHash()(static_cast<uint64_t>(*number))
+                  : std::hash<std::string_view>()(key_text(key));
   };
   std::unordered_map<PickleId, size_t, decltype(hash), decltype(same)> places(
       pairs.size() / 2 > kHashAbovePairs ? pairs.size() / 2 : 0, hash, same);

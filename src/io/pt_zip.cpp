@@ -32,11 +32,8 @@ class ZipStorages final : public StorageSource {
 
   Result<std::span<const std::byte>> Find(const StorageReference& reference) override {
     MSP_ASSIGN_OR_RETURN(const uint64_t wanted, StorageBytes(reference));
-    const auto known = opened_.find(reference.key);
-    std::span<const std::byte> bytes;
-    if (known != opened_.end()) {
-      bytes = known->second;
-    } else {
+    auto known = opened_.find(reference.key);
+    if (known == opened_.end()) {
       member_name_.resize(prefix_bytes_);
       member_name_ += reference.key;
       const ZipEntry* entry = archive_.Find(member_name_);
@@ -49,9 +46,15 @@ class ZipStorages final : public StorageSource {
             fmt::format("member \"{}\" inflates to {} bytes, its storage declares {}",
                         entry->name.substr(0, 200), entry->size_bytes, wanted));
       }
-      MSP_ASSIGN_OR_RETURN(bytes, OpenTensorMember(archive_, *entry, options_, contents_));
-      opened_.emplace(reference.key, bytes);
+      // A member that cannot be read is not tried again for each tensor that names it.
+      known =
+          opened_.emplace(reference.key, OpenTensorMember(archive_, *entry, options_, contents_))
+              .first;
     }
+    if (!known->second.ok()) {
+      return known->second.status();
+    }
+    const std::span<const std::byte> bytes = *known->second;
     if (bytes.size() < wanted) {
       return BadFormatError(fmt::format("storage \"{}\" declares {} bytes, its member has {}",
                                         reference.key.substr(0, 50), wanted, bytes.size()));
@@ -65,7 +68,7 @@ class ZipStorages final : public StorageSource {
   TensorFileContents& contents_;
   std::string member_name_;
   size_t prefix_bytes_ = 0;
-  std::unordered_map<std::string_view, std::span<const std::byte>> opened_;
+  std::unordered_map<std::string_view, Result<std::span<const std::byte>>> opened_;
 };
 
 // A small text member beside the pickle; empty when absent.
@@ -91,6 +94,7 @@ Status ListPickle(const ZipArchive& archive, const ZipEntry& member, std::string
   MSP_ASSIGN_OR_RETURN(Pickle pickle, PickleReader::Read(pickle_bytes.bytes, limits), "member \"",
                        member.name, "\"");
   if (pickle_bytes.owned != nullptr) {
+    contents.inflated_bytes += pickle_bytes.bytes.size();
     contents.inflated.push_back(std::move(pickle_bytes));  // arrays inside borrow from it
   }
   contents.pickles.push_back(std::move(pickle));
@@ -100,6 +104,20 @@ Status ListPickle(const ZipArchive& archive, const ZipEntry& member, std::string
   return PickleLister(contents.pickles.back(), storages, contents).Run();
 }
 
+// The bytes of a member as they lie in the file. Members that lie inside each other would inflate,
+// or be checksummed, the same bytes again and again.
+Result<std::span<const std::byte>> OpenOnce(const ZipArchive& archive, const ZipEntry& entry,
+                                            TensorFileContents& contents) {
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, archive.RawBytes(entry));
+  if (bytes.size() > archive.size_bytes() - contents.opened_bytes) {
+    return BadFormatError(fmt::format(
+        "member \"{}\" of {} bytes overlaps others: together they are longer than the file",
+        entry.name.substr(0, 200), bytes.size()));
+  }
+  contents.opened_bytes += bytes.size();
+  return bytes;
+}
+
 }  // namespace
 
 Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
@@ -107,7 +125,8 @@ Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
                                                     const TensorFile::Options& options,
                                                     TensorFileContents& contents) {
   if (entry.stored()) {
-    MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, archive.RawBytes(entry));
+    MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                         OpenOnce(archive, entry, contents));
     if (options.verify_checksums && bytes.size() <= options.verify_stored_up_to_bytes) {
       MSP_RETURN_IF_ERROR(CheckMemberChecksum(entry, bytes));
     } else if (entry.crc32 != 0) {
@@ -115,20 +134,18 @@ Result<std::span<const std::byte>> OpenTensorMember(const ZipArchive& archive,
     }
     return bytes;
   }
-  uint64_t inflated = 0;
-  for (const ZipBytes& member : contents.inflated) {
-    inflated += member.bytes.size();
-  }
-  if (entry.size_bytes >
-      options.max_inflated_bytes * 4 - std::min(inflated, options.max_inflated_bytes * 4)) {
+  if (entry.size_bytes > options.max_inflated_bytes * 4 -
+                             std::min(contents.inflated_bytes, options.max_inflated_bytes * 4)) {
     return UnsupportedError(fmt::format("compressed members of more than {} bytes in one file",
                                         options.max_inflated_bytes * 4));
   }
+  MSP_RETURN_IF_ERROR(OpenOnce(archive, entry, contents).status());
   MSP_ASSIGN_OR_RETURN(
       ZipBytes content,
       options.headers_only
           ? archive.ReadFront(entry, options.max_inflated_bytes, kHeaderBytes)
           : archive.Read(entry, options.max_inflated_bytes, options.verify_checksums));
+  contents.inflated_bytes += content.bytes.size();
   contents.inflated.push_back(std::move(content));
   return contents.inflated.back().bytes;
 }

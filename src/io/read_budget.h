@@ -15,10 +15,19 @@ class ReadBudget {
  public:
   explicit ReadBudget(uint64_t file_bytes);
 
+  // For what is held in memory: a tensor that is alone in its file, of which a command reads many
+  // and holds some several times, widened or as text. Less of it is free.
+  static ReadBudget ForMemory(uint64_t file_bytes);
+
+  // Another file of the same checkpoint.
+  void AddFile(uint64_t file_bytes);
+
   // Ok when the tensor still fits; otherwise the reason why it is left out.
   Status Take(const TensorView& view);
 
  private:
+  ReadBudget(uint64_t file_bytes, uint64_t free_bytes);
+
   uint64_t left_bytes_;
 };
 

@@ -13,6 +13,7 @@
 #include "src/io/contents.h"
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/io/npy.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe {
 namespace io {
@@ -126,6 +127,9 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
 
 namespace {
 
+// Of all parts of a file.
+constexpr size_t kMostPartWarnings = 20;
+
 // What a part's tensor borrows from moves to `contents`, and so do its warnings.
 NamedTensor ReadPart(std::span<const std::byte> file, const TensorFile::Part& part,
                      const TensorFile::Options& options, TensorFileContents& contents) {
@@ -143,9 +147,14 @@ NamedTensor ReadPart(std::span<const std::byte> file, const TensorFile::Part& pa
         fmt::format("{} tensors where exactly one was expected", inner.tensors.size()));
   }
   for (std::string& warning : inner.warnings) {
-    if (std::find(contents.warnings.begin(), contents.warnings.end(), warning) ==
-        contents.warnings.end()) {
-      contents.warnings.push_back(std::move(warning));
+    std::vector<std::string>& known = contents.warnings;
+    if (known.size() >= kMostPartWarnings ||
+        std::find(known.begin(), known.end(), warning) != known.end()) {
+      continue;
+    }
+    known.push_back(std::move(warning));
+    if (known.size() == kMostPartWarnings - 1) {
+      known.emplace_back("further warnings are left out");
     }
   }
   if (!tensor.status.ok()) {
@@ -287,6 +296,7 @@ Result<const NamedTensor*> TensorFile::Single() const {
         fmt::format("the file holds {} tensors, exactly one was expected", all.size()));
   }
   MSP_RETURN_IF_ERROR(all[0].status);
+  MSP_RETURN_IF_ERROR(io::ReadBudget::ForMemory(size_bytes()).Take(all[0].view));
   return &all[0];
 }
 

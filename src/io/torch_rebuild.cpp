@@ -99,21 +99,6 @@ Result<int64_t> LastElement(int64_t offset, const Shape& shape, const Shape& str
   return last;
 }
 
-// An attribute in a dict of them, or in a pair of such dicts (the second for __slots__).
-PickleId FindInState(const Pickle& pickle, PickleId state, std::string_view name) {
-  for (const PickleId part : pickle.sequence(state)) {
-    if (const PickleId found = pickle.Find(part, name); found != kNoPickleValue) {
-      return found;
-    }
-  }
-  return pickle.Find(state, name);
-}
-
-bool HasFlag(const Pickle& pickle, PickleId metadata, std::string_view name) {
-  const PickleId value = pickle.Find(metadata, name);
-  return value != kNoPickleValue && pickle.AsInt(value).value_or(0) != 0;
-}
-
 }  // namespace
 
 std::optional<DType> TorchDTypeOfGlobal(const Pickle& pickle, PickleId id) {
@@ -144,6 +129,11 @@ Result<StorageReference> ParseStorageReference(const Pickle& pickle, PickleId pe
   const std::optional<int64_t> count = pickle.AsInt(parts[4]);
   if (pickle.kind(parts[2]) != PickleKind::kText || !count || *count < 0) {
     return BadFormatError("a persistent id has no storage key or no number of elements");
+  }
+  // They are numbers. Each tensor that names a storage looks its key up.
+  constexpr size_t kLongestKey = 4096;
+  if (pickle.text(parts[2]).size() > kLongestKey) {
+    return BadFormatError(fmt::format("a storage key of {} letters", pickle.text(parts[2]).size()));
   }
   reference.key = pickle.text(parts[2]);
   reference.element_count = *count;
@@ -202,7 +192,7 @@ bool TensorRebuilder::Rebuild(PickleId id, NamedTensor& tensor) {
       // DTensor: what this rank holds of it. Other classes are listed with all their parts.
       const std::span<const PickleId> wrapped = pickle_.sequence(object.arguments);
       const PickleId local =
-          wrapped.size() > 3 ? FindInState(pickle_, wrapped[3], "_local_tensor") : kNoPickleValue;
+          wrapped.size() > 3 ? FindInState(wrapped[3], "_local_tensor") : kNoPickleValue;
       if (local == kNoPickleValue) {
         return false;
       }
@@ -264,6 +254,42 @@ Result<StorageReference> TensorRebuilder::StorageOf(PickleId persistent_id) {
   return storage;
 }
 
+Result<std::span<const std::byte>> TensorRebuilder::BytesOf(const StorageReference& storage) {
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, storages_.Find(storage));
+  if (storages_read_.insert(storage.key).second) {
+    storage_bytes_ += bytes.size();
+  }
+  return bytes;
+}
+
+PickleId TensorRebuilder::FindOnce(PickleId dict, std::string_view name) {
+  constexpr size_t kRememberAbove = 64;
+  if (dict == kNoPickleValue || pickle_.items(dict).size() <= kRememberAbove) {
+    return pickle_.Find(dict, name);
+  }
+  const auto [known, is_new] = found_.try_emplace({dict, name}, kNoPickleValue);
+  if (is_new) {
+    known->second = pickle_.Find(dict, name);
+  }
+  return known->second;
+}
+
+// An attribute in a dict of them, or in a pair of such dicts (the second for __slots__).
+PickleId TensorRebuilder::FindInState(PickleId state, std::string_view name) {
+  const std::span<const PickleId> parts = pickle_.sequence(state);
+  for (const PickleId part : parts.first(std::min<size_t>(parts.size(), 2))) {
+    if (const PickleId found = FindOnce(part, name); found != kNoPickleValue) {
+      return found;
+    }
+  }
+  return FindOnce(state, name);
+}
+
+bool TensorRebuilder::HasFlag(PickleId metadata, std::string_view name) {
+  const PickleId value = FindOnce(metadata, name);
+  return value != kNoPickleValue && pickle_.AsInt(value).value_or(0) != 0;
+}
+
 // (storage, offset, size, stride [, requires_grad, hooks [, metadata]]); v3 has a dtype before the
 // metadata.
 Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool with_dtype,
@@ -303,8 +329,8 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
   const size_t metadata_at = with_dtype ? 7 : 6;
   if (arguments.size() > metadata_at) {
     view.conjugated = GetDTypeInfo(view.dtype).kind == DTypeKind::kComplex &&
-                      HasFlag(pickle_, arguments[metadata_at], "conj");
-    view.negated = HasFlag(pickle_, arguments[metadata_at], "neg");
+                      HasFlag(arguments[metadata_at], "conj");
+    view.negated = HasFlag(arguments[metadata_at], "neg");
   }
   view.byte_swapped = storages_.big_endian && element_bytes > 1;
   if (view.element_count() == 0) {
@@ -313,7 +339,7 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
   if (storage.without_data) {
     return UnsupportedError("a tensor on the meta device has no data");
   }
-  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, storages_.Find(storage));
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, BytesOf(storage));
   MSP_ASSIGN_OR_RETURN(const int64_t last, LastElement(*offset, view.shape, view.strides));
   if (static_cast<uint64_t>(last) >= bytes.size() / element_bytes) {
     return BadFormatError(fmt::format(
@@ -329,14 +355,27 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
 // All elements of a small tensor.
 Result<std::vector<double>> TensorRebuilder::ReadNumbers(PickleId id) {
   constexpr int64_t kMostNumbers = 1 << 24;
+  // Of all scales and zero points of a file, beside those that its storages hold: they may repeat
+  // one number, and many tensors may name them.
+  constexpr uint64_t kFreeScaleBytes = uint64_t{64} << 20U;
+  constexpr uint64_t kTimesStorages = 8;
   NamedTensor tensor;
-  if (!Rebuild(id, tensor)) {
+  in_scales_ = true;
+  const bool is_tensor = Rebuild(id, tensor);
+  in_scales_ = false;
+  if (!is_tensor) {
     return BadFormatError("scales and zero points are not tensors");
   }
   MSP_RETURN_IF_ERROR(std::move(tensor.status));
   const int64_t count = tensor.view.element_count();
   if (count > kMostNumbers || tensor.quantization != nullptr) {
     return UnsupportedError(fmt::format("{} scales or zero points of a quantised tensor", count));
+  }
+  scale_bytes_ += static_cast<uint64_t>(count) * sizeof(double);
+  if (scale_bytes_ > kFreeScaleBytes + kTimesStorages * storage_bytes_) {
+    return UnsupportedError(
+        fmt::format("{} scales or zero points over {} of storage: too many repeated bytes", count,
+                    base::FormatBytes(tensor.view.extent_bytes)));
   }
   std::vector<std::byte> stored(tensor.view.size_bytes());
   tensor::CopyElements(tensor.view, 0, count, stored.data());
@@ -371,19 +410,50 @@ Status TensorRebuilder::RebuildQuantized(std::span<const PickleId> arguments, Na
   if (quantizer.size() < 3 || pickle_.kind(arguments[0]) != PickleKind::kPersistentId) {
     return BadFormatError("a quantised tensor is rebuilt from wrong arguments");
   }
+  if (in_scales_) {
+    return UnsupportedError("scales or zero points that are quantised themselves");
+  }
   const std::span<const PickleId> storage = pickle_.sequence(pickle_.items(arguments[0])[0]);
-  auto quantization = std::make_shared<Quantization>();
   const std::string name = storage.size() > 1 ? pickle_.DottedName(storage[1]) : "";
-  for (const std::string_view dtype : {"qint8", "quint8", "qint32"}) {
-    if (base::AsciiLower(name) == fmt::format("torch.{}storage", dtype)) {
-      quantization->dtype = dtype;
+  std::string_view dtype;
+  for (const std::string_view known : {"qint8", "quint8", "qint32"}) {
+    if (base::AsciiLower(name) == fmt::format("torch.{}storage", known)) {
+      dtype = known;
     }
   }
-  if (quantization->dtype.empty()) {
+  if (dtype.empty()) {
     return UnsupportedError(fmt::format("quantised elements of {} cannot be read", name));
   }
   const PickleId dense[] = {arguments[0], arguments[1], arguments[2], arguments[3]};
   MSP_RETURN_IF_ERROR(RebuildStrided(dense, false, tensor));
+  MSP_ASSIGN_OR_RETURN(const std::shared_ptr<const Quantization> quantization,
+                       QuantizationOf(arguments[4], dtype));
+  const Shape& shape = tensor.view.shape;
+  if (quantization->axis &&
+      (*quantization->axis >= shape.size() ||
+       quantization->scales.size() != static_cast<size_t>(shape[*quantization->axis]))) {
+    return BadFormatError("scales of a quantised tensor do not fit its shape");
+  }
+  tensor.quantization = quantization;
+  return {};
+}
+
+// Read once per quantizer, however many tensors name it.
+Result<std::shared_ptr<const Quantization>> TensorRebuilder::QuantizationOf(
+    PickleId quantizer, std::string_view dtype) {
+  const auto known = quantizations_.find({quantizer, dtype});
+  if (known != quantizations_.end()) {
+    return known->second;
+  }
+  return quantizations_
+      .emplace(std::pair(quantizer, dtype), ReadQuantization(pickle_.sequence(quantizer), dtype))
+      .first->second;
+}
+
+Result<std::shared_ptr<const Quantization>> TensorRebuilder::ReadQuantization(
+    std::span<const PickleId> quantizer, std::string_view dtype) {
+  auto quantization = std::make_shared<Quantization>();
+  quantization->dtype = dtype;
   const auto number = [&](PickleId id) -> std::optional<double> {
     if (pickle_.kind(id) == PickleKind::kFloat) {
       return pickle_.number(id);
@@ -402,16 +472,12 @@ Status TensorRebuilder::RebuildQuantized(std::span<const PickleId> arguments, Na
     const int64_t axis = quantizer.size() > 3 ? pickle_.AsInt(quantizer[3]).value_or(-1) : -1;
     MSP_ASSIGN_OR_RETURN(quantization->scales, ReadNumbers(quantizer[1]));
     MSP_ASSIGN_OR_RETURN(quantization->zero_points, ReadNumbers(quantizer[2]));
-    const Shape& shape = tensor.view.shape;
-    if (axis < 0 || static_cast<size_t>(axis) >= shape.size() ||
-        quantization->scales.size() != static_cast<size_t>(shape[static_cast<size_t>(axis)]) ||
-        quantization->zero_points.size() != quantization->scales.size()) {
+    if (axis < 0 || quantization->zero_points.size() != quantization->scales.size()) {
       return BadFormatError("scales of a quantised tensor do not fit its shape");
     }
     quantization->axis = static_cast<size_t>(axis);
   }
-  tensor.quantization = std::move(quantization);
-  return {};
+  return std::shared_ptr<const Quantization>(std::move(quantization));
 }
 
 Status TensorRebuilder::RebuildStorage(PickleId persistent_id, TensorView& view) {
@@ -420,7 +486,7 @@ Status TensorRebuilder::RebuildStorage(PickleId persistent_id, TensorView& view)
   if (storage.without_data) {
     return UnsupportedError("a storage on the meta device has no data");
   }
-  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, storages_.Find(storage));
+  MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, BytesOf(storage));
   const auto count = static_cast<int64_t>(bytes.size() / DTypeSize(storage.dtype));
   MSP_ASSIGN_OR_RETURN(view, MakeDenseView(storage.dtype, {count}, false, bytes));
   view.byte_swapped = storages_.big_endian && DTypeSize(storage.dtype) > 1;

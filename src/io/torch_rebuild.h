@@ -4,10 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -58,14 +62,32 @@ class TensorRebuilder {
   Result<StorageReference> StorageOf(PickleId persistent_id);
   Status RebuildStrided(std::span<const PickleId> arguments, bool with_dtype, NamedTensor& tensor);
   Status RebuildQuantized(std::span<const PickleId> arguments, NamedTensor& tensor);
+  Result<std::shared_ptr<const Quantization>> QuantizationOf(PickleId quantizer,
+                                                             std::string_view dtype);
+  Result<std::shared_ptr<const Quantization>> ReadQuantization(std::span<const PickleId> quantizer,
+                                                               std::string_view dtype);
   Result<std::vector<double>> ReadNumbers(PickleId id);
   Status RebuildStorage(PickleId persistent_id, TensorView& view);
   Status RebuildNumpy(const PickleObject& object, TensorView& view);
   Status RebuildNumpyBuffer(std::span<const PickleId> arguments, TensorView& view);
 
+  // All bytes of a storage.
+  Result<std::span<const std::byte>> BytesOf(const StorageReference& storage);
+  // As Pickle::Find. An object may be met a million times: large dicts are searched once.
+  PickleId FindOnce(PickleId dict, std::string_view name);
+  PickleId FindInState(PickleId state, std::string_view name);
+  bool HasFlag(PickleId metadata, std::string_view name);
+
   const Pickle& pickle_;
   StorageSource& storages_;
   std::unordered_map<std::string_view, DType> storage_dtypes_;  // by key, borrowed from the pickle
+  std::unordered_set<std::string_view> storages_read_;          // their keys
+  uint64_t storage_bytes_ = 0;                                  // of these
+  uint64_t scale_bytes_ = 0;  // of scales and zero points, copied into memory
+  std::map<std::pair<PickleId, std::string_view>, PickleId> found_;
+  std::map<std::pair<PickleId, std::string_view>, Result<std::shared_ptr<const Quantization>>>
+      quantizations_;       // per quantizer and element type
+  bool in_scales_ = false;  // while scales and zero points are rebuilt
 };
 
 // A numpy.dtype object; also of numpy.core.multiarray.scalar.

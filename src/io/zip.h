@@ -47,6 +47,8 @@ class ZipArchive {
   // `file` must outlive the archive, its entries and borrowed members.
   static Result<ZipArchive> Open(std::span<const std::byte> file);
 
+  // Of the whole file.
+  uint64_t size_bytes() const { return file_.size(); }
   // In directory order; names may repeat.
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // Null when there is none; the last one when there are several, as Python's zipfile does.

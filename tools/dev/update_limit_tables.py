@@ -25,6 +25,7 @@ LIMITS = [
     ("any tensor file", [
         ("bytes read for its tensors, as a multiple of its size", "src/io/read_budget.cpp", "kTimesFileSize", "x"),
         ("the same in addition", "src/io/read_budget.cpp", "kFreeBytes", "B"),
+        ("the same of a tensor alone in its file, and of quantized ones that are unpacked", "src/io/read_budget.cpp", "kFreeBytesInMemory", "B"),
         ("axes of a tensor", "src/io/dense_view.h", "kMaxRank", "")]),
     (".pt, .npz and other zip files", [
         ("size of a compressed member, as a multiple of its size in the file", "src/io/zip.cpp", "kMaxInflateRatio", "x")]),
@@ -34,6 +35,7 @@ LIMITS = [
         ("stack and memo", "src/io/pickle_reader.h", "stack_and_memo", ""),
         ("items of all containers", "src/io/pickle_reader.h", "items", ""),
         ("size of an integer", "src/io/pickle_reader.h", "long_bytes", "B"),
+        ("scales of quantized tensors, beside 8 times their storages", "src/io/torch_rebuild.cpp", "kFreeScaleBytes", "B"),
         ("levels that are listed", "src/io/pickle_lister.cpp", "kMaxDepth", ""),
         ("numbers and texts that are listed", "src/io/pickle_lister.cpp", "kMaxScalars", "")]),
     (".npy", [("header", "src/io/npy.cpp", "kLongestNpyHeader", "B")]),
@@ -73,7 +75,17 @@ LIMITS = [
         ("ranks", "src/checkpoint/megatron/args.cpp", "kMostRanks", ""),
         ("parts of a pipeline, virtual stages counted", "src/checkpoint/megatron/reader.cpp", "kMostPipelineParts", ""),
         ("experts of a layer that are told apart", "src/checkpoint/megatron/merge.cpp", "kMostExperts", ""),
-        ("experts of all layers that are told apart", "src/checkpoint/megatron/reader.cpp", "kMostSplitExperts", "")]),
+        ("experts of all layers that are told apart", "src/checkpoint/megatron/reader.cpp", "kMostSplitExperts", ""),
+        ("of these, experts without elements", "src/checkpoint/megatron/reader.cpp", "kMostEmptyExperts", ""),
+        ("their names", "src/checkpoint/megatron/reader.cpp", "kMostExpertTextBytes", "B"),
+        ("parts of stacked layers and experts, beside one per 64 bytes of the files", "src/checkpoint/distributed/stacked_layers.cpp", "kFreeParts", "")]),
+    ("parameters in pieces", [
+        ("places where pieces of two checkpoints meet, beside 8 for each", "src/analysis/ckpt/refine.h", "kMostBoxes", "")]),
+    ("rules of ckpt_compare --mapping", [
+        ("placeholders of a name", "src/analysis/ckpt/mapping_pattern.cpp", "kMostPlaceholders", ""),
+        ("parameters that they add, beside 16 for each of the checkpoint", "src/analysis/ckpt/mapping_user_rules.cpp", "kFreeMadeItems", ""),
+        ("names that are held against rules with placeholders", "src/analysis/ckpt/mapping_user_rules.cpp", "kMostTries", ""),
+        ("slices of query groups, beside one per 256 bytes of the files", "src/analysis/ckpt/mapping_layout.cpp", "kFreeSlices", "")]),
     ("dump.json, stack.json, construct.json", [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
         ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),

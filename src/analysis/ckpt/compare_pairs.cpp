@@ -68,10 +68,16 @@ class PairComparer {
   // Chunks of boxes that lie side by side follow each other by rows, so that both sides are read
   // front to back.
   void Add(const MatchedPair& pair, PairResult& result) {
+    Result<std::vector<Box>> boxes = Refine(pair.a, pair.b);
+    if (!boxes.ok()) {
+      result.outcome = Outcome::kUnreadable;
+      result.notes.push_back(boxes.status().message());
+      return;
+    }
     auto job = std::make_unique<Job>();
     job->pair = &pair;
     job->result = &result;
-    job->boxes = Refine(pair.a, pair.b);
+    job->boxes = *std::move(boxes);
     const size_t begin = chunks_.size();
     for (size_t box = 0; box < job->boxes.size(); ++box) {
       const int64_t count = job->boxes[box].element_count();

@@ -73,7 +73,7 @@ class Matcher {
   }
 
   Result<MatchedParameters> Run() {
-    ApplyUserRules();
+    MSP_RETURN_IF_ERROR(ApplyUserRules());
     pairs_.resize(a_.items.size());
     reasons_.resize(a_.items.size());
     MatchEqualNames();
@@ -93,17 +93,24 @@ class Matcher {
   }
 
  private:
-  void ApplyUserRules() {
+  Status ApplyUserRules() {
+    constexpr size_t kMostWarnings = 20;
     std::vector<size_t> fitted(rules_.rules.size(), 0);
-    ApplyRules(rules_, RuleSide::kFirst, a_, fitted, result_.warnings);
-    ApplyRules(rules_, RuleSide::kSecond, b_, fitted, result_.warnings);
+    MSP_RETURN_IF_ERROR(ApplyRules(rules_, RuleSide::kFirst, a_, fitted, result_.warnings));
+    MSP_RETURN_IF_ERROR(ApplyRules(rules_, RuleSide::kSecond, b_, fitted, result_.warnings));
+    size_t unused = 0;
     for (size_t i = 0; i < fitted.size(); ++i) {
-      if (fitted[i] == 0) {
+      if (fitted[i] == 0 && ++unused <= kMostWarnings) {
         result_.warnings.push_back(fmt::format("{} line {}: no parameter is called {}",
                                                rules_.source, rules_.rules[i].line,
                                                rules_.rules[i].from.front().text()));
       }
     }
+    if (unused > kMostWarnings) {
+      result_.warnings.push_back(fmt::format("{}: no parameter fits {} more rules", rules_.source,
+                                             unused - kMostWarnings));
+    }
+    return {};
   }
 
   MatchedPair MakePair(Item& a, Item& b) {
@@ -269,8 +276,8 @@ class Matcher {
     }
     Parameter joined = parts.front();
     if (item.reading.rule != nullptr) {
-      MSP_ASSIGN_OR_RETURN(
-          joined, JoinParameters(parts, *item.reading.rule, item.reading.transpose, a_.heads));
+      MSP_ASSIGN_OR_RETURN(joined, JoinParameters(parts, *item.reading.rule, item.reading.transpose,
+                                                  a_.heads, b_.slices));
     }
     MatchedPair pair{item.label, item.parameter, std::move(joined), {}};
     pair.b.name.clear();

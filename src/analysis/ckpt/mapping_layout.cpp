@@ -11,6 +11,12 @@ namespace {
 
 using checkpoint::Parameter;
 
+// Of one checkpoint: hundreds of times what models with a thousand layers need.
+constexpr uint64_t kFreeSlices = 500'000;
+constexpr uint64_t kFileBytesPerSlice = 256;
+// Each slice looks at every piece of its parameter.
+constexpr uint64_t kFreeLooks = 100'000'000;
+
 Status HeadsMissing() {
   return UsageError("neither checkpoint records the number of attention heads and query groups")
       .WithHint("give --num-attention-heads N (and --num-query-groups N, if fewer)");
@@ -64,9 +70,26 @@ Result<Parameter> JoinSlices(std::vector<Parameter>& slices, size_t axis,
 
 }  // namespace
 
+SliceBudget::SliceBudget(uint64_t file_bytes)
+    : slices_left_(kFreeSlices + file_bytes / kFileBytesPerSlice),
+      looks_left_(kFreeLooks + file_bytes) {}
+
+Status SliceBudget::Take(int64_t groups, size_t parts, size_t pieces) {
+  const uint64_t slices = static_cast<uint64_t>(groups) * parts;
+  if (slices > slices_left_ || slices > looks_left_ / std::max<size_t>(pieces, 1)) {
+    return MismatchError(
+               fmt::format("{} slices for {} query groups are out of proportion to the files",
+                           slices, groups))
+        .WithHint("give --num-attention-heads N (and --num-query-groups N) if they are wrong");
+  }
+  slices_left_ -= slices;
+  looks_left_ -= slices * std::max<size_t>(pieces, 1);
+  return {};
+}
+
 Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule& rule,
-                                              bool transpose, size_t count,
-                                              const HeadCounts& heads) {
+                                              bool transpose, size_t count, const HeadCounts& heads,
+                                              SliceBudget& budget) {
   if (!whole.status.ok()) {
     return std::vector<Parameter>(count, whole);
   }
@@ -81,6 +104,8 @@ Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule
   MSP_ASSIGN_OR_RETURN(const int64_t groups, GroupCount(rule, heads));
   MSP_ASSIGN_OR_RETURN(const std::vector<int64_t> proportions,
                        Proportions(rule, count, groups, heads));
+  MSP_RETURN_IF_ERROR(
+      budget.Take(groups, proportions.size(), source.pieces.size()).AddContext(whole.name));
   const int64_t per_group = std::accumulate(proportions.begin(), proportions.end(), int64_t{0});
   const int64_t length = source.shape[rule.axis];
   // Not multiplied before it is known to divide: the counts come from files.
@@ -90,6 +115,9 @@ Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule
         groups == 1 ? "" : fmt::format(" in each of {} query groups", groups)));
   }
   const int64_t unit = length / groups / per_group;
+  // What every slice would hold again.
+  source.name.clear();
+  source.notes.clear();
   std::vector<Parameter> parts;
   int64_t first = 0;
   for (const int64_t proportion : proportions) {
@@ -101,6 +129,7 @@ Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule
       slices.push_back(std::move(slice));
     }
     MSP_ASSIGN_OR_RETURN(Parameter part, JoinSlices(slices, rule.axis, whole.notes));
+    part.name = whole.name;
     parts.push_back(std::move(part));
     first += proportion;
   }
@@ -108,7 +137,7 @@ Result<std::vector<Parameter>> SplitParameter(const Parameter& whole, const Rule
 }
 
 Result<Parameter> JoinParameters(std::span<const Parameter> parts, const Rule& rule, bool transpose,
-                                 const HeadCounts& heads) {
+                                 const HeadCounts& heads, SliceBudget& budget) {
   const auto unreadable = std::find_if(parts.begin(), parts.end(),
                                        [](const Parameter& part) { return !part.status.ok(); });
   if (unreadable != parts.end()) {
@@ -119,22 +148,28 @@ Result<Parameter> JoinParameters(std::span<const Parameter> parts, const Rule& r
     MSP_ASSIGN_OR_RETURN(const int64_t groups, GroupCount(rule, heads));
     std::vector<std::string> notes;
     std::vector<Parameter> slices;
+    std::vector<Parameter> bare;  // without what every slice would hold again
     for (const Parameter& part : parts) {
       MSP_RETURN_IF_ERROR(CheckAxis(part, rule));
+      MSP_RETURN_IF_ERROR(budget.Take(groups, 1, part.pieces.size()).AddContext(part.name));
       if (part.shape[rule.axis] % groups != 0) {
         return MismatchError(fmt::format("the {} rows of {} cannot be divided into {} query groups",
                                          part.shape[rule.axis], part.name, groups));
       }
       notes.insert(notes.end(), part.notes.begin(), part.notes.end());
+      bare.push_back(part);
+      bare.back().name.clear();
+      bare.back().notes.clear();
     }
     for (int64_t group = 0; group < groups; ++group) {
-      for (const Parameter& part : parts) {
+      for (const Parameter& part : bare) {
         const int64_t length = part.shape[rule.axis] / groups;
         MSP_ASSIGN_OR_RETURN(Parameter slice,
                              checkpoint::Slice(part, rule.axis, group * length, length));
         slices.push_back(std::move(slice));
       }
     }
+    slices.front().name = parts.front().name;
     MSP_ASSIGN_OR_RETURN(joined, JoinSlices(slices, rule.axis, std::move(notes)));
   }
   if (transpose) {

@@ -24,7 +24,8 @@ size_t Resemblance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-NearestName::NearestName(const MappedCheckpoint& other) : comparisons_left_(kComparisons) {
+NearestName::NearestName(const MappedCheckpoint& other, size_t most_letters)
+    : comparisons_left_(kComparisons), letters_left_(most_letters) {
   for (const Item& item : other.items) {
     if (!item.used) {
       candidates_.push_back(item.name);
@@ -41,7 +42,11 @@ std::string NearestName::Find(std::string_view name) {
   size_t best = std::max<size_t>(name.size() / 2, 1);
   std::string_view nearest;
   for (const std::string_view candidate : candidates_) {
+    if (name.size() + 1 > letters_left_) {
+      return {};
+    }
     const size_t alike = Resemblance(name, candidate);
+    letters_left_ -= alike + 1;
     if (alike > best) {
       best = alike;
       nearest = candidate;

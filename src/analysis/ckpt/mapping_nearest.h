@@ -12,8 +12,11 @@ namespace msprobe::analysis::ckpt {
 
 class NearestName {
  public:
+  // A hundred letters of each pair of names.
+  static constexpr size_t kMostLetters = 400'000'000;
+
   // Looks among the parameters of `other` that belong to no pair.
-  explicit NearestName(const MappedCheckpoint& other);
+  explicit NearestName(const MappedCheckpoint& other, size_t most_letters = kMostLetters);
 
   // Empty where no name resembles it, or where so many were asked for that it would take long.
   std::string Find(std::string_view name);
@@ -21,6 +24,7 @@ class NearestName {
  private:
   std::vector<std::string_view> candidates_;
   size_t comparisons_left_;
+  size_t letters_left_;
 };
 
 }  // namespace msprobe::analysis::ckpt

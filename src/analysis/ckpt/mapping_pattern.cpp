@@ -7,6 +7,9 @@
 namespace msprobe::analysis::ckpt {
 namespace {
 
+// Of one name, which has a few: each is looked for among the others.
+constexpr size_t kMostPlaceholders = 64;
+
 const std::string_view* Bound(const Bindings& bindings, std::string_view placeholder) {
   const auto found =
       std::find_if(bindings.begin(), bindings.end(),
@@ -30,6 +33,7 @@ Result<NamePattern> NamePattern::Parse(std::string text) {
     return UsageError("a name must not be empty");
   }
   size_t at = 0;
+  size_t placeholders = 0;
   while (at < all.size()) {
     if (all[at] != '{') {
       const size_t end = std::min(all.find('{', at), all.size());
@@ -57,6 +61,10 @@ Result<NamePattern> NamePattern::Parse(std::string text) {
     }
     if (!pattern.tokens_.empty() && pattern.tokens_.back().placeholder) {
       return UsageError(fmt::format("\"{}\": two placeholders need some text between them", all));
+    }
+    if (++placeholders > kMostPlaceholders) {
+      return UsageError(
+          fmt::format("\"{}\": more than {} placeholders", all.substr(0, 200), kMostPlaceholders));
     }
     pattern.tokens_.push_back(token);
     at = close + 1;
@@ -119,6 +127,15 @@ std::string NamePattern::Format(const Bindings& bindings) const {
     }
   }
   return name;
+}
+
+size_t NamePattern::FormattedBytes(const Bindings& bindings) const {
+  size_t bytes = 0;
+  for (const Token& token : tokens_) {
+    const std::string_view* value = token.placeholder ? Bound(bindings, Text(token)) : nullptr;
+    bytes += !token.placeholder ? token.size : value != nullptr ? value->size() : 0;
+  }
+  return bytes;
 }
 
 std::vector<std::string> NamePattern::Placeholders() const {

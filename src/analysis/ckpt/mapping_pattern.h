@@ -26,6 +26,10 @@ class NamePattern {
   bool Match(std::string_view name, Bindings& bindings) const;
   // The name that the pattern stands for; every placeholder must be bound.
   std::string Format(const Bindings& bindings) const;
+  size_t FormattedBytes(const Bindings& bindings) const;
+
+  // Without placeholders: a name.
+  bool is_literal() const { return tokens_.size() == 1 && !tokens_.front().placeholder; }
 
   const std::string& text() const { return text_; }
   std::vector<std::string> Placeholders() const;  // sorted, each once

@@ -94,19 +94,28 @@ bool StoresTurned(const BuiltInMapping& mapping, const Dialect& dialect,
 
 }  // namespace
 
-Result<Parameter> MappedCheckpoint::TakePart(const PartLocation& location) const {
+Result<Parameter> MappedCheckpoint::TakePart(const PartLocation& location) {
   const Item& item = items[location.item];
   if (item.reading.rule == nullptr) {
     return item.parameter;
   }
-  MSP_ASSIGN_OR_RETURN(std::vector<Parameter> split,
-                       SplitParameter(item.parameter, *item.reading.rule, item.reading.transpose,
-                                      item.reading.parts.size(), heads));
-  return std::move(split[location.part]);
+  if (split_item != location.item) {
+    split_item.reset();
+    MSP_ASSIGN_OR_RETURN(split_parts,
+                         SplitParameter(item.parameter, *item.reading.rule, item.reading.transpose,
+                                        item.reading.parts.size(), heads, slices));
+    split_item = location.item;
+  }
+  return split_parts[location.part];
 }
 
 MappedCheckpoint MakeSide(const checkpoint::Checkpoint& checkpoint) {
   MappedCheckpoint side;
+  uint64_t file_bytes = 0;
+  for (const TensorFile& file : checkpoint.files) {
+    file_bytes += file.size_bytes();
+  }
+  side.slices = SliceBudget(file_bytes);
   side.items.reserve(checkpoint.parameters.size());
   for (const Parameter& parameter : checkpoint.parameters) {
     Item item;

@@ -42,20 +42,26 @@ struct PartLocation {
 struct MappedCheckpoint {
   std::vector<Item> items;
   HeadCounts heads;
+  SliceBudget slices;
   bool gated = false;
   const Dialect* dialect = nullptr;  // none: no family fits
   std::unordered_map<std::string, PartLocation> parts;
   std::unordered_set<const Rule*> rules_in_use;  // of the dialect
 
-  Result<checkpoint::Parameter> TakePart(const PartLocation& location) const;
+  Result<checkpoint::Parameter> TakePart(const PartLocation& location);
+
+  // The item that was taken apart last: its parts are asked for one after the other.
+  std::optional<size_t> split_item;
+  std::vector<checkpoint::Parameter> split_parts;
 };
 
 MappedCheckpoint MakeSide(const checkpoint::Checkpoint& checkpoint);
 
 // Applies the user's rules in their order; `fitted` counts, rule by rule, how often one did.
-// Parameters that a rule fits but cannot handle stay, with a warning.
-void ApplyRules(const RuleSet& rules, RuleSide which, MappedCheckpoint& side,
-                std::vector<size_t>& fitted, std::vector<std::string>& warnings);
+// Parameters that a rule fits but cannot handle stay, with a warning. An error, with the rule's
+// line, where the rules make more of a checkpoint than one can have.
+Status ApplyRules(const RuleSet& rules, RuleSide which, MappedCheckpoint& side,
+                  std::vector<size_t>& fitted, std::vector<std::string>& warnings);
 
 // The family whose rules fit most names, if there is one worth the name.
 void ChooseDialect(const BuiltInMapping& mapping, MappedCheckpoint& side);

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "msprobe/status.h"
+
 #include "src/checkpoint/parameter.h"
 
 namespace msprobe::analysis::ckpt {
@@ -23,7 +25,13 @@ struct Box {
   int64_t element_count() const { return a.element_count(); }
 };
 
-// Both parameters have the same shape, and their pieces tile it. In row-major order of offsets.
-std::vector<Box> Refine(const checkpoint::Parameter& a, const checkpoint::Parameter& b);
+// Beside 8 for each piece: a thousand ranks that hold columns against a thousand that hold rows.
+inline constexpr size_t kMostBoxes = 1'000'000;
+
+// Both parameters have the same shape, and their pieces tile it. In row-major order of offsets. An
+// error where rows of one side meet columns of the other in more boxes than memory is for: pieces
+// may repeat an element, so that their files are small.
+Result<std::vector<Box>> Refine(const checkpoint::Parameter& a, const checkpoint::Parameter& b,
+                                size_t most_boxes = kMostBoxes);
 
 }  // namespace msprobe::analysis::ckpt

@@ -129,9 +129,21 @@ Parameter ParameterOfSlices(const NamedTensor& tensor, size_t file) {
 }
 
 // The numbers that the integers stand for; how they do so is told in the notes.
-Parameter DequantizedParameter(const NamedTensor& tensor) {
+Parameter DequantizedParameter(const NamedTensor& tensor, io::ReadBudget& budget) {
   constexpr size_t kLimitBytes = size_t{4} << 30U;
-  Result<tensor::TensorBuffer> buffer = io::Dequantize(tensor, kLimitBytes);
+  // Its integers may repeat, and so may its names; and without any element it has scales.
+  TensorView floats = tensor.view;
+  floats.dtype = DType::kFloat32;
+  TensorView scales;
+  scales.dtype = DType::kFloat64;
+  scales.shape = {static_cast<int64_t>(tensor.quantization->scales.size())};
+  scales.extent_bytes = tensor.view.extent_bytes;
+  Status status = budget.Take(floats);
+  if (status.ok()) {
+    status = budget.Take(scales);
+  }
+  Result<tensor::TensorBuffer> buffer =
+      status.ok() ? io::Dequantize(tensor, kLimitBytes) : Result<tensor::TensorBuffer>(status);
   if (!buffer.ok()) {
     Parameter parameter;
     parameter.shape = tensor.view.shape;
@@ -177,7 +189,7 @@ class NameList {
 
 }  // namespace
 
-StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
+StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file, io::ReadBudget& memory) {
   StateEntry entry;
   entry.path = tensor.path;
   if (tensor.status.ok() && !tensor.slices.empty()) {
@@ -185,7 +197,7 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file) {
     return entry;
   }
   if (tensor.status.ok() && tensor.quantization != nullptr) {
-    entry.parameter = DequantizedParameter(tensor);
+    entry.parameter = DequantizedParameter(tensor, memory);
     return entry;
   }
   if (tensor.status.ok()) {

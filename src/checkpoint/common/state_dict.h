@@ -9,6 +9,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/checkpoint/checkpoint.h"
+#include "src/io/read_budget.h"
 
 namespace msprobe::checkpoint {
 
@@ -18,8 +19,9 @@ struct StateEntry {
   Parameter parameter;
 };
 
-// A tensor as one whole parameter; not ok when the tensor is not.
-StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file);
+// A tensor as one whole parameter; not ok when the tensor is not. Quantised ones are dequantised
+// into memory as far as `memory`, of the whole checkpoint, allows.
+StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file, io::ReadBudget& memory);
 
 // What the tensors under these paths are called, in their order; empty for those that are left out.
 // See AddParameters.

@@ -11,6 +11,7 @@
 #include "src/base/files.h"
 #include "src/base/path_kind.h"
 #include "src/checkpoint/common/iteration_folder.h"
+#include "src/checkpoint/common/limited_warnings.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/distributed/metadata.h"
 #include "src/checkpoint/distributed/stacked_layers.h"
@@ -54,6 +55,7 @@ class ChunkReader {
         ReadFile(file);
       }
     }
+    unreadable_.CountRest("files cannot be read", checkpoint_.warnings);
     for (Parameter& parameter : checkpoint_.parameters) {
       if (parameter.status.ok()) {
         parameter.status = CheckTiling(parameter);
@@ -96,8 +98,9 @@ class ChunkReader {
     Result<TensorFile> opened = TensorFile::OpenParts(checkpoint_.path / name, parts, options);
     if (!opened.ok()) {
       const Status status = std::move(opened).status();
-      checkpoint_.warnings.push_back(
-          fmt::format("{}: {} chunks cannot be read ({})", name, readers.size(), status.message()));
+      unreadable_.Add(
+          fmt::format("{}: {} chunks cannot be read ({})", name, readers.size(), status.message()),
+          checkpoint_.warnings);
       for (const Wanted& each : readers) {
         Fail(each, status);
       }
@@ -143,6 +146,7 @@ class ChunkReader {
   const DistributedMetadata& metadata_;
   Checkpoint& checkpoint_;
   std::vector<std::vector<Wanted>> wanted_;  // per file
+  LimitedWarnings unreadable_;
 };
 
 // Megatron's arguments, if this is one of its checkpoints: facts, iteration, and names as its other
@@ -166,7 +170,12 @@ void ApplyMegatron(const Options& options, Checkpoint& checkpoint) {
     return;
   }
   checkpoint.facts = FactsFromArgs(arguments);
-  checkpoint.parameters = SplitStackedLayers(std::move(checkpoint.parameters), checkpoint.facts);
+  uint64_t file_bytes = 0;
+  for (const TensorFile& file : checkpoint.files) {
+    file_bytes += file.size_bytes();
+  }
+  checkpoint.parameters =
+      SplitStackedLayers(std::move(checkpoint.parameters), checkpoint.facts, file_bytes);
   std::unordered_set<std::string> names;
   for (const Parameter& parameter : checkpoint.parameters) {
     names.insert(parameter.name);

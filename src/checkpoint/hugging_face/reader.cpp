@@ -18,6 +18,7 @@
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
+#include "src/checkpoint/common/limited_warnings.h"
 #include "src/checkpoint/common/plain_name.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/hugging_face/rank_shards.h"
@@ -165,11 +166,11 @@ class Reader {
     Result<TensorFile> opened = own.ok() ? TensorFile::Open(folder_ / file) : own;
     if (!opened.ok()) {
       const Status status = std::move(opened).status();
-      checkpoint_.warnings.push_back(
-          status.code() == StatusCode::kNotFound
-              ? fmt::format("shard {} is missing: {} parameters cannot be read", file,
-                            promised.size())
-              : fmt::format("shard {} cannot be read: {}", file, status.message()));
+      unreadable_.Add(status.code() == StatusCode::kNotFound
+                          ? fmt::format("shard {} is missing: {} parameters cannot be read", file,
+                                        promised.size())
+                          : fmt::format("shard {} cannot be read: {}", file, status.message()),
+                      checkpoint_.warnings);
       for (const std::string& name : promised) {
         AddUnreadable(name, status);
       }
@@ -181,6 +182,7 @@ class Reader {
     const size_t number = checkpoint_.files.size();
     checkpoint_.files.push_back(*std::move(opened));
     const TensorFile& tensors = checkpoint_.files.back();
+    memory_.AddFile(tensors.size_bytes());
     for (const std::string& warning : tensors.warnings()) {
       checkpoint_.warnings.push_back(fmt::format("{}: {}", file, warning));
     }
@@ -204,6 +206,7 @@ class Reader {
     if (checkpoint_.files.empty()) {
       return first_failure_;
     }
+    unreadable_.CountRest("shards are missing or cannot be read", checkpoint_.warnings);
     for (const auto& [name, entry] : sharded_) {
       Parameter& whole = entries_[entry].parameter;
       whole.name = name;  // for what is wrong with it
@@ -241,7 +244,7 @@ class Reader {
 
   // A part of a tensor that several files share joins those that were read before.
   void Add(const NamedTensor& tensor, size_t file, const Offsets& offsets) {
-    StateEntry entry = MakeStateEntry(tensor, file);
+    StateEntry entry = MakeStateEntry(tensor, file, memory_);
     const auto place = offsets.find(tensor.name());
     if (place == offsets.end()) {
       entries_.push_back(std::move(entry));
@@ -270,6 +273,8 @@ class Reader {
   std::vector<StateEntry> entries_;
   std::map<std::string, size_t, std::less<>> sharded_;  // which entry holds the parts of a tensor
   Status first_failure_;
+  LimitedWarnings unreadable_;
+  io::ReadBudget memory_ = io::ReadBudget::ForMemory(0);
 };
 
 // The first of several spellings that holds a positive number.

@@ -28,6 +28,10 @@ constexpr uint64_t kVerifyUpToBytes = uint64_t{1} << 20U;
 // numbers in the arguments, which cost a file nothing.
 constexpr int64_t kMostPipelineParts = 100'000;
 constexpr size_t kMostSplitExperts = 1'000'000;
+// Of these, experts that have no elements or cannot be read: no byte of a file stands for them.
+constexpr uint64_t kMostEmptyExperts = 65'536;
+// Of the names of all, and what else they say: a name may be long, and is repeated for each.
+constexpr uint64_t kMostExpertTextBytes = uint64_t{64} << 20U;
 
 // A tensor of one rank file.
 struct RankTensor {
@@ -84,6 +88,7 @@ class MegatronMerger {
   void AddToGroup(std::vector<Group>& groups, std::unordered_map<std::string, size_t>& places,
                   int64_t virtual_stage, RankPart part);
   Parameter MakePart(size_t file, const RankTensor& tensor);
+  std::vector<Parameter> SplitExperts(const Parameter& part);
   std::string WholeName(const Group& group, const RankPlace& place) const;
   void Keep(MergedRanks merged);
   void WarnOnce(std::string text);
@@ -97,6 +102,8 @@ class MegatronMerger {
   std::vector<int64_t> first_layers_;             // per part of the pipeline
   int64_t experts_per_rank_ = 0;                  // 0: experts keep their numbers
   size_t split_experts_ = 0;                      // so far
+  uint64_t empty_experts_left_ = kMostEmptyExperts;
+  uint64_t expert_text_bytes_left_ = kMostExpertTextBytes;
   struct Kept {
     size_t at;
     bool incomplete;
@@ -212,6 +219,24 @@ void MegatronMerger::AddToGroup(std::vector<Group>& groups,
   parts.push_back(std::move(part));
 }
 
+// Nothing where they are no grouped experts, or their names would fill the memory.
+std::vector<Parameter> MegatronMerger::SplitExperts(const Parameter& part) {
+  uint64_t text_bytes = part.name.size() + part.status.message().size();
+  for (const std::string& note : part.notes) {
+    text_bytes += note.size();
+  }
+  const auto count = static_cast<uint64_t>(std::max<int64_t>(experts_per_rank_, 1));
+  const bool empty = part.pieces.empty();
+  if (text_bytes > expert_text_bytes_left_ / count || (empty && count > empty_experts_left_)) {
+    return {};
+  }
+  std::vector<Parameter> experts = SplitGroupedExperts(part, experts_per_rank_);
+  split_experts_ += experts.size();
+  expert_text_bytes_left_ -= text_bytes * experts.size();
+  empty_experts_left_ -= empty ? experts.size() : 0;
+  return experts;
+}
+
 void MegatronMerger::MergeStage(RankPlace place) {
   std::vector<Group> groups;
   std::unordered_map<std::string, size_t> places;
@@ -224,8 +249,7 @@ void MegatronMerger::MergeStage(RankPlace place) {
       Parameter part = MakePart(*file, tensor);
       std::vector<Parameter> experts;
       if (corrected_ && split_experts_ < kMostSplitExperts) {
-        experts = SplitGroupedExperts(part, experts_per_rank_);
-        split_experts_ += experts.size();
+        experts = SplitExperts(part);
       }
       if (experts.empty()) {
         experts.push_back(std::move(part));

@@ -22,8 +22,9 @@ Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Optio
   checkpoint.warnings = tensors.warnings();
   std::vector<StateEntry> entries;
   entries.reserve(tensors.tensors().size());
+  io::ReadBudget memory = io::ReadBudget::ForMemory(tensors.size_bytes());
   for (const NamedTensor& tensor : tensors.tensors()) {
-    entries.push_back(MakeStateEntry(tensor, 0));
+    entries.push_back(MakeStateEntry(tensor, 0, memory));
   }
   if (options.optimizer) {
     AddOptimizerNumbers(tensors.scalars(), checkpoint);

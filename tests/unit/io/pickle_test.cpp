@@ -1,8 +1,12 @@
+#include <algorithm>
+#include <unordered_map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/io/pickle_describe.h"
 #include "src/io/pickle_reader.h"
+#include "src/io/spread_hash.h"
 #include "tests/unit/io/test_bytes.h"
 
 namespace msprobe::io {
@@ -173,6 +177,35 @@ TEST(PickleDicts, DuplicateKeysKeepTheirPlaceAndTheLastValue) {
     EXPECT_EQ(parsed->integer(items[0].second), 2);
     EXPECT_EQ(parsed->integer(parsed->Find(parsed->root(), "a")), 2);
   }
+}
+
+// An integer key that falls, as it is, into the first bucket of a table for `count` keys.
+uint32_t CollidingKey(size_t count, size_t i) {
+  const std::unordered_map<uint64_t, int> table(count);
+  return static_cast<uint32_t>(table.bucket_count() * i);
+}
+
+TEST(PickleDicts, IntegerKeysThatWouldAllFallIntoOneBucketCostNoSquare) {
+  constexpr size_t kKeys = 20'000;
+  std::string bytes = "}(";
+  for (size_t i = 0; i < kKeys; ++i) {
+    bytes += "\x8a\x05";
+    test_support::PutLittle(bytes, CollidingKey(kKeys, i));
+    bytes += "\0N"s;
+  }
+  const ParsedPickle parsed = ParsePickle(bytes + "u.");
+  ASSERT_TRUE(parsed.pickle.ok());
+  EXPECT_EQ(parsed->UniqueItems(parsed->root()).size(), kKeys);
+  // The hash that both the keys of dicts and the indices of the memo go by.
+  std::unordered_map<uint64_t, int, SpreadHash> table(kKeys);
+  for (size_t i = 0; i < kKeys; ++i) {
+    table.emplace(CollidingKey(kKeys, i), 0);
+  }
+  size_t fullest = 0;
+  for (size_t bucket = 0; bucket < table.bucket_count(); ++bucket) {
+    fullest = std::max(fullest, table.bucket_size(bucket));
+  }
+  EXPECT_LT(fullest, 100U);
 }
 
 TEST(PickleDicts, KeysMustBeHashableThroughAndThrough) {
@@ -385,6 +418,16 @@ TEST(PickleLimits, DeepNestingNeitherOverflowsNorLeaks) {
   const std::string deep = std::string(300000, ']') + std::string(299999, 'a') + ".";
   const ParsedPickle parsed = ParsePickle(deep);
   EXPECT_TRUE(parsed.pickle.ok());
+}
+
+TEST(PickleCalls, ADeviceOfManyPartsIsCutOff) {
+  std::string bytes = "ctorch\ndevice\n(";
+  for (int i = 0; i < 10'000; ++i) {
+    bytes += "K\1"s;
+  }
+  const PickleDescription device = ParsePickle(bytes + "tR.").root();
+  EXPECT_LT(device.text.size(), 500U);
+  EXPECT_TRUE(device.text.ends_with("..."));
 }
 
 TEST(PickleEnd, DataAfterStopIsLeftAlone) {

@@ -348,6 +348,152 @@ TEST(PtZip, AMemberThatOccursTwiceIsRefusedAsOneOfThemWouldHaveToBeChosen) {
   EXPECT_THAT(opened->status.message(), HasSubstr("member \"p/data/0\" occurs twice"));
 }
 
+std::string Counted(uint32_t number) {
+  std::string out = "J";
+  test_support::PutLittle(out, number);
+  return out;
+}
+
+// A vector of bytes that is the whole of its storage.
+std::string ByteVector(const std::string& key, uint32_t count) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") + "ctorch\nByteStorage\n" +
+         Text(key) + Text("cpu") + Counted(count) + "tQ" + "K\0"s + Counted(count) +
+         "\x85K\1\x85\x89)tR";
+}
+
+TEST(PtZip, MembersThatLieInsideEachOtherAreReadOnce) {
+  // The storage 0 holds the header and the bytes of the storage 1.
+  const std::string inner(10'000, 'x');
+  const std::string archive = MakeZip({{.name = "p/data/1", .content = inner}});
+  const std::string outer = archive.substr(0, archive.find(inner) + inner.size());
+  const uint64_t header_bytes = 30 + std::string("p/data/0").size() + 7;
+  const std::string pickle = "\x80\x02](" + ByteVector("0", static_cast<uint32_t>(outer.size())) +
+                             ByteVector("1", static_cast<uint32_t>(inner.size())) + "e.";
+  Opened opened;
+  opened.bytes = MakeZip({{.name = "p/data/0", .content = outer},
+                          {.name = "p/data/1", .content = inner, .lies_at = header_bytes},
+                          {.name = "p/data.pkl", .content = pickle}});
+  opened.status = ReadTensorBytes(Bytes(opened.bytes), {}, opened.contents);
+  ASSERT_TRUE(opened.status.ok()) << opened.status.message();
+  ASSERT_EQ(opened.contents.tensors.size(), 2U);
+  EXPECT_TRUE(opened.contents.tensors[0].status.ok());
+  EXPECT_THAT(opened.contents.tensors[1].status.message(), HasSubstr("overlaps others"));
+}
+
+TEST(PtZip, TheInflatedBytesAreCountedOnce) {
+  std::vector<test_support::TestMember> members = {
+      {.name = "p/data.pkl",
+       .content = "\x80\x02](" + ByteVector("0", 1000) + ByteVector("1", 3000) + "e."}};
+  members.push_back({.name = "p/data/0", .content = std::string(1000, 'x'), .deflate = true});
+  members.push_back({.name = "p/data/1", .content = std::string(3000, 'x'), .deflate = true});
+  Opened opened;
+  opened.bytes = MakeZip(members);
+  opened.status = ReadTensorBytes(Bytes(opened.bytes), {}, opened.contents);
+  ASSERT_TRUE(opened.status.ok()) << opened.status.message();
+  EXPECT_EQ(opened.contents.inflated_bytes, 4000U);
+}
+
+// A tensor of `count` elements that all are element 0 of a storage of one.
+std::string Repeated(std::string_view storage_class, std::string_view key, uint32_t count) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") + "c" +
+         std::string(storage_class) + "\n" + Text(key) + Text("cpu") + "K\1tQK\0"s +
+         Counted(count) + "\x85K\0\x85\x89)tR"s;
+}
+
+// Bytes that are quantised per channel, every byte, scale and zero point being the same.
+std::string RepeatedChannels(uint32_t count) {
+  return "ctorch._utils\n_rebuild_qtensor\n((" + Text("storage") + "ctorch\nQUInt8Storage\n" +
+         Text("0") + Text("cpu") + "K\1tQK\0"s + Counted(count) + "\x85K\0\x85"s +
+         "(ctorch\nper_channel_affine\n" + Repeated("torch\nFloatStorage", "1", count) +
+         Repeated("torch\nLongStorage", "2", count) + "K\0t\x89)tR"s;
+}
+
+std::unique_ptr<Opened> OpenChannels(const std::string& pickle) {
+  return OpenZip(pickle, "\x07",
+                 {{.name = "p/data/1", .content = std::string(4, '\0')},
+                  {.name = "p/data/2", .content = std::string(8, '\0')}});
+}
+
+TEST(PtZip, ScalesThatRepeatOneNumberAreRefusedBeforeTheyFillTheMemory) {
+  const auto few = OpenChannels(RepeatedChannels(1000));
+  ASSERT_TRUE(few->status.ok()) << few->status.message();
+  EXPECT_EQ(few->contents.tensors.at(0).quantization->scales.size(), 1000U);
+  EXPECT_THAT(OpenChannels(RepeatedChannels(1U << 24U))->status.message(),
+              HasSubstr("too many repeated bytes"));
+}
+
+TEST(PtZip, TensorsWithTheSameScalesShareThem) {
+  // 100,000 names of one tensor: 1.6 GB if each had scales of its own.
+  std::string pickle = "](" + RepeatedChannels(1000) + "q\1";
+  for (int i = 0; i < 100'000; ++i) {
+    pickle += "h\1";
+  }
+  const auto opened = OpenChannels(pickle + "e");
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  const std::vector<NamedTensor>& tensors = opened->contents.tensors;
+  ASSERT_EQ(tensors.size(), 100'001U);
+  ASSERT_TRUE(tensors.back().status.ok()) << tensors.back().status.message();
+  EXPECT_EQ(tensors.back().quantization, tensors.front().quantization);
+}
+
+TEST(PtZip, ScalesThatAreQuantisedThemselvesAreRefusedHoweverDeep) {
+  std::string scales = kPlainVector;
+  std::string tail;
+  std::string head;
+  for (int i = 0; i < 100'000; ++i) {
+    head += "ctorch._utils\n_rebuild_qtensor\n((" + Text("storage") + "ctorch\nQInt8Storage\n" +
+            Text("1") + Text("cpu") + "K\4tQK\0K\2\x85K\1\x85(N"s;
+    tail += "NK\0t\x89)tR"s;
+  }
+  const auto opened = OpenZip(head + scales + tail, kTwoFloats,
+                              {{.name = "p/data/1", .content = std::string(4, 'x')}});
+  EXPECT_THAT(opened->status.message(), HasSubstr("quantised themselves"));
+}
+
+// `pickle` in a list, and 200,000 further references to it.
+std::string OftenInAList(const std::string& pickle) {
+  std::string list = "](" + pickle + "q\2";
+  for (int i = 0; i < 200'000; ++i) {
+    list += "h\2";
+  }
+  return list + "e";
+}
+
+TEST(PtZip, AnObjectThatOccursOftenCostsWhatItsArgumentsDo) {
+  // 200,000 times 200,000 arguments.
+  std::string object = "cx\nY\n(K\1q\1"s;
+  for (int i = 0; i < 200'000; ++i) {
+    object += "h\1";
+  }
+  const auto opened = OpenZip(OftenInAList(object + "tR"));
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  EXPECT_THAT(opened->contents.warnings,
+              ::testing::Contains(HasSubstr("values that occur very often")));
+}
+
+TEST(PtZip, LargeAttributesAreSearchedOnce) {
+  // Attributes of a wrapper, and the flags of a tensor, 200,000 each.
+  std::string dict = "}(K\1q\1K\1"s;
+  for (int i = 0; i < 200'000; ++i) {
+    dict += "h\1h\1";
+  }
+  dict += "u";
+  const auto wrapped = OpenZip(
+      OftenInAList("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_wrapper_"
+                   "subclass\ncm\nMy\n)" +
+                   dict + "tR"));
+  ASSERT_TRUE(wrapped->status.ok()) << wrapped->status.message();
+  const auto flagged =
+      OpenZip(OftenInAList(Vector("torch._utils\n_rebuild_tensor_v2", kFloats, "\x89)" + dict)));
+  ASSERT_TRUE(flagged->status.ok()) << flagged->status.message();
+  EXPECT_EQ(flagged->contents.tensors.size(), 200'001U);
+}
+
+TEST(PtZip, AStorageKeyIsAShortText) {
+  const auto opened = OpenZip(ByteVector(std::string(100'000, '1'), 1));
+  EXPECT_THAT(opened->status.message(), HasSubstr("a storage key of 100000 letters"));
+}
+
 TEST(PtZip, BigEndianStoragesAreSwappedOnRead) {
   ExpectOneAndTwo(*OpenZip(kPlainVector, "\x3f\x80\x00\x00\x40\x00\x00\x00"s,
                            {{.name = "p/byteorder", .content = "big"}}));

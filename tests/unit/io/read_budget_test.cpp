@@ -44,5 +44,20 @@ TEST(ReadBudget, TakesAnHonestFileOfAnySize) {
   EXPECT_TRUE(budget.Take(view).ok());
 }
 
+TEST(ReadBudget, OfSeveralFilesIsTheSumOfTheirs) {
+  std::vector<float> values(1 << 20);
+  const TensorView view = msprobe::test_support::ViewOf(values, {1 << 20});
+  ReadBudget budget = ReadBudget::ForMemory(0);
+  int taken = 0;
+  while (taken < 1000 && budget.Take(view).ok()) {
+    ++taken;
+  }
+  EXPECT_EQ(taken, 64);  // 256 MiB
+  budget.AddFile(uint64_t{4} << 20U);
+  EXPECT_TRUE(budget.Take(view).ok());
+  budget.AddFile(UINT64_MAX);
+  EXPECT_TRUE(budget.Take(view).ok());
+}
+
 }  // namespace
 }  // namespace msprobe::io

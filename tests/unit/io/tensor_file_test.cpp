@@ -60,6 +60,47 @@ TEST(TensorFile, SingleInsistsOnExactlyOneTensor) {
   EXPECT_THAT(several->Single().status().message(), HasSubstr("3 tensors"));
 }
 
+// One float32 element that strides of 0 make into a vector of `count`.
+std::string RepeatedElement(uint32_t count) {
+  std::string pickle =
+      "\x80\x02"
+      "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\n"
+      "X\x01\0\0\0\x30X\x03\0\0\0cpuK\x01tQK\0J"s;
+  io::test_support::PutLittle(pickle, count);
+  return MakeZip({{.name = "p/data.pkl", .content = pickle + "\x85K\0\x85\x89)tR."s},
+                  {.name = "p/data/0", .content = "\0\0\x80\x3f"s}});
+}
+
+TEST(TensorFile, SingleRefusesATensorThatRepeatsItsBytesOutOfAllProportion) {
+  const TemporaryFolder folder;
+  Spill(folder / "few.pt", RepeatedElement(1'000'000));
+  const Result<TensorFile> few = TensorFile::Open(folder / "few.pt");
+  ASSERT_TRUE(few.ok()) << few.status().message();
+  EXPECT_TRUE(few->Single().ok()) << few->Single().status().message();
+  Spill(folder / "many.pt", RepeatedElement(1U << 27U));  // 512 MiB of 4 bytes
+  const Result<TensorFile> many = TensorFile::Open(folder / "many.pt");
+  ASSERT_TRUE(many.ok()) << many.status().message();
+  EXPECT_EQ(many->Single().status().code(), StatusCode::kUnsupported);
+  EXPECT_THAT(many->Single().status().message(), HasSubstr("too many repeated bytes"));
+}
+
+TEST(TensorFile, WarningsOfManyPartsAreLimited) {
+  const TemporaryFolder folder;
+  std::string file;
+  std::vector<TensorFile::Part> parts;
+  for (int i = 0; i < 100; ++i) {
+    const std::string part = MakeZip(
+        {{.name = "p/data.pkl", .content = "\x80\x02](cos\nf" + std::to_string(i) + "\ne."}});
+    parts.push_back({file.size(), part.size()});
+    file += part;
+  }
+  Spill(folder / "parts", file);
+  const Result<TensorFile> opened = TensorFile::OpenParts(folder / "parts", parts, {});
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ(opened->warnings().size(), 20U);
+  EXPECT_EQ(opened->warnings().back(), "further warnings are left out");
+}
+
 TEST(TensorFile, SmallFilesAreReadIntoTheScratchAndLargeOnesMapped) {
   const TemporaryFolder folder;
   std::vector<std::byte> scratch;

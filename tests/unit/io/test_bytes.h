@@ -36,6 +36,7 @@ struct TestMember {
   uint16_t flags = 0;
   std::string local_name = {};  // when it differs from `name`
   uint64_t claimed_bytes = 0;   // instead of the true size, when not 0
+  uint64_t lies_at = 0;         // inside of another member, when not 0: nothing is written
 };
 
 inline std::string Deflate(const std::string& content) {
@@ -55,20 +56,22 @@ inline std::string MakeZip(const std::vector<TestMember>& members, bool zip64_en
   for (const TestMember& member : members) {
     const std::string data = member.deflate ? Deflate(member.content) : member.content;
     const uint64_t size = member.claimed_bytes != 0 ? member.claimed_bytes : member.content.size();
-    const uint64_t offset = out.size();
+    const uint64_t offset = member.lies_at != 0 ? member.lies_at : out.size();
     uint32_t crc = kernels::Crc32(std::string_view(member.content));
     crc = member.no_crc ? 0 : member.wrong_crc ? crc + 1 : crc;
     const std::string& local_name = member.local_name.empty() ? member.name : member.local_name;
-    out += "PK\x03\x04";
-    PutLittle<uint16_t>(out, 20);
-    PutLittle<uint16_t>(out, member.flags);
-    PutLittle<uint16_t>(out, member.deflate ? 8 : 0);
-    out.append(16, '\0');  // time, CRC and sizes: readers take them from the directory
-    PutLittle(out, static_cast<uint16_t>(local_name.size()));
-    PutLittle<uint16_t>(out, 7);
-    out += local_name;
-    out += std::string("FB\x03\0ZZZ", 7);
-    out += data;
+    if (member.lies_at == 0) {
+      out += "PK\x03\x04";
+      PutLittle<uint16_t>(out, 20);
+      PutLittle<uint16_t>(out, member.flags);
+      PutLittle<uint16_t>(out, member.deflate ? 8 : 0);
+      out.append(16, '\0');  // time, CRC and sizes: readers take them from the directory
+      PutLittle(out, static_cast<uint16_t>(local_name.size()));
+      PutLittle<uint16_t>(out, 7);
+      out += local_name;
+      out += std::string("FB\x03\0ZZZ", 7);
+      out += data;
+    }
 
     std::string extra;
     if (member.zip64) {

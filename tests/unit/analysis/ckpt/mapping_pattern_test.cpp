@@ -53,6 +53,22 @@ TEST(NamePattern, WritesTheNameThatFitsAnotherPattern) {
   EXPECT_EQ(from.Format(bindings), name);
 }
 
+TEST(NamePattern, HasAFewPlaceholders) {
+  std::string few;
+  for (int i = 0; i < 64; ++i) {
+    few += "{a" + std::to_string(i) + "}.";
+  }
+  EXPECT_TRUE(NamePattern::Parse(few).ok());
+  EXPECT_FALSE(NamePattern::Parse(few + "{b}").ok());
+}
+
+TEST(NamePattern, KnowsTheLengthOfANameBeforeItIsWritten) {
+  Bindings bindings;
+  ASSERT_TRUE(Pattern("{a}.{b*}").Match("x.yy.z", bindings));
+  const NamePattern to = Pattern("{b*}-{b*}/{a}");
+  EXPECT_EQ(to.FormattedBytes(bindings), to.Format(bindings).size());
+}
+
 TEST(NamePattern, RefusesWhatItCouldNotTellApart) {
   EXPECT_FALSE(NamePattern::Parse("").ok());
   EXPECT_FALSE(NamePattern::Parse("a.{n").ok());

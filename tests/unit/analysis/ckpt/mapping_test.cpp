@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/ckpt/mapping_nearest.h"
+#include "src/analysis/ckpt/mapping_side.h"
 #include "tests/unit/analysis/ckpt/mapping_fixture.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -327,6 +329,50 @@ TEST(MatchParameters, KeepsWhatCannotBeReadInItsPlace) {
   EXPECT_EQ(matched.pairs[2].b.status.message(), "truncated");
 }
 
+TEST(SliceBudget, BoundsWhatAForgedNumberOfHeadsCanCost) {
+  SliceBudget budget(0);
+  EXPECT_TRUE(budget.Take(65'536, 3, 1).ok());
+  EXPECT_TRUE(budget.Take(65'536, 3, 1).ok());
+  EXPECT_THAT(budget.Take(65'536, 3, 1).message(), HasSubstr("out of proportion"));
+  EXPECT_FALSE(SliceBudget(0).Take(65'536, 3, 65'536).ok());
+  EXPECT_TRUE(SliceBudget(uint64_t{100} << 30U).Take(65'536, 1000, 1).ok());
+}
+
+TEST(MappedCheckpoint, TakesAnItemApartOnce) {
+  MadeCheckpoint made;
+  AddMegatron(made);
+  KnowHeads(made);
+  const Result<BuiltInMapping> mapping = LoadBuiltInMapping();
+  ASSERT_TRUE(mapping.ok());
+  MappedCheckpoint side = MakeSide(made.checkpoint());
+  side.heads = {4, 2};
+  ChooseDialect(*mapping, side);
+  ReadParts(*mapping, side);
+  const std::string attention = std::string(kLayer) + "self_attention.";
+  const PartLocation query = side.parts.at(attention + "linear_q.weight");
+  ASSERT_TRUE(side.TakePart(query).ok());
+  side.items[query.item].parameter.pieces.clear();  // not looked at again
+  const auto key = side.TakePart(side.parts.at(attention + "linear_k.weight"));
+  ASSERT_TRUE(key.ok()) << key.status().message();
+  EXPECT_THAT(ElementsOf(*key), ElementsAre(100, 101, 102, 103));
+}
+
+TEST(NearestName, LongNamesAreComparedAsFarAsTimeAllows) {
+  MappedCheckpoint other;
+  for (int i = 0; i < 10; ++i) {
+    Item item;
+    item.name = std::string(1000, 'x') + std::to_string(i);
+    other.items.push_back(std::move(item));
+  }
+  const std::string name(1000, 'x');
+  NearestName patient(other);
+  NearestName hasty(other, 15'000);
+  EXPECT_EQ(patient.Find(name), other.items[0].name);
+  EXPECT_EQ(hasty.Find(name), other.items[0].name);
+  EXPECT_EQ(patient.Find(name), other.items[0].name);
+  EXPECT_EQ(hasty.Find(name), "");
+}
+
 class WithRules : public ::testing::Test {
  protected:
   MappingOptions Rules(const std::string& yaml) {
@@ -414,6 +460,88 @@ TEST_F(WithRules, OneSideOnlyIsLeftAlone) {
       Match(a, b, Rules("- {from: w, to: w, transpose: true, side: second}"));
   ASSERT_EQ(matched.pairs.size(), 1u);
   ExpectEqual(matched.pairs[0]);
+}
+
+std::string ErrorOf(MadeCheckpoint& model, const MappingOptions& options) {
+  MadeCheckpoint other;
+  return MatchParameters(model.checkpoint(), other.checkpoint(), options).status().message();
+}
+
+TEST_F(WithRules, RulesThatMultiplyAreRefused) {
+  MadeCheckpoint model;
+  model.Count("m.w", {0});
+  std::string doubling;
+  std::string joining;
+  std::string lengthening;
+  for (int i = 0; i < 40; ++i) {
+    doubling += "- {from: \"{p*}.w\", to: [\"{p*}a.w\", \"{p*}b.w\"]}\n";
+    joining += "- {from: [\"{p*}.w\", \"{p*}.w\"], to: \"{p*}.w\"}\n";
+    lengthening += "- {from: \"{p*}.w\", to: \"{p*}-{p*}.w\"}\n";
+  }
+  EXPECT_THAT(ErrorOf(model, Rules(doubling)),
+              ::testing::AllOf(HasSubstr("rules.yaml line "), HasSubstr("too many parameters")));
+  EXPECT_THAT(ErrorOf(model, Rules(lengthening)), HasSubstr("too many letters of names"));
+  MadeCheckpoint one;
+  one.Count("m.w", {1});
+  EXPECT_THAT(ErrorOf(one, Rules(joining)), HasSubstr("too many pieces"));
+}
+
+TEST_F(WithRules, ThousandsOfRulesCostWhatTheyChange) {
+  constexpr int kCount = 20'000;
+  MadeCheckpoint a;
+  MadeCheckpoint b;
+  std::string rules;
+  for (int i = 0; i < kCount; ++i) {
+    const std::string number = std::to_string(i);
+    a.Count("a" + number, {1}, static_cast<float>(i));
+    b.Count("b" + number, {1}, static_cast<float>(i));
+    rules += "- {from: a";
+    rules += number;
+    rules += ", to: b" + number + ", side: first}\n";
+  }
+  const MatchedParameters matched = Match(a, b, Rules(rules));
+  EXPECT_EQ(matched.pairs.size(), static_cast<size_t>(kCount));
+  EXPECT_THAT(matched.warnings, IsEmpty());
+  EXPECT_EQ(Names(matched).back(), "a19999");
+}
+
+TEST_F(WithRules, OfManyWarningsTheFirstOnesAreWrittenAndTheRestCounted) {
+  MadeCheckpoint a;
+  a.Count("taken", {1});
+  std::string rules;
+  for (int i = 0; i < 50; ++i) {
+    a.Count("p" + std::to_string(i) + ".w", {1});
+    rules += "- {from: nothing" + std::to_string(i) + ", to: x}\n";
+    rules += "- {from: p";
+    rules += std::to_string(i);
+    rules += ".w, to: taken}\n";
+  }
+  MadeCheckpoint b;
+  const MatchedParameters matched = Match(a, b, Rules(rules));
+  EXPECT_EQ(matched.warnings.size(), 42U);
+  EXPECT_THAT(matched.warnings,
+              ::testing::Contains(HasSubstr(
+                  "rules.yaml: 30 more cannot be applied to parameters of the first checkpoint")));
+  EXPECT_THAT(matched.warnings,
+              ::testing::Contains(HasSubstr("rules.yaml: no parameter fits 30 more rules")));
+}
+
+TEST_F(WithRules, PartsStandWhereTheirWholeStoodAndAWholeWhereItsFirstPartDid) {
+  MadeCheckpoint a;
+  for (const char* name : {"x", "right", "y", "left", "whole", "z"}) {
+    a.Count(name, {2});
+  }
+  MadeCheckpoint b;
+  const MatchedParameters matched = Match(a, b, Rules(R"(
+- {from: [left, right], to: both}
+- {from: whole, to: [whole0, whole1]}
+- {from: whole1, to: last}
+)"));
+  std::vector<std::string> names;
+  for (const Unmatched& unmatched : matched.only_in_a) {
+    names.push_back(unmatched.name);
+  }
+  EXPECT_THAT(names, ElementsAre("x", "y", "both", "whole0", "whole1", "z"));
 }
 
 TEST_F(WithRules, ABadFileIsAnError) {

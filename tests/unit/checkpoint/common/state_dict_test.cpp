@@ -1,5 +1,7 @@
 #include "src/checkpoint/common/state_dict.h"
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,7 @@
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/common/optimizer_names.h"
+#include "src/io/read_budget.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/io/test_mindspore.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -28,6 +31,31 @@ std::vector<std::string> Name(const Paths& paths, bool optimizer = false,
                               std::vector<std::string>* warnings = nullptr) {
   std::vector<std::string> ignored;
   return NameParameters(paths, optimizer, warnings != nullptr ? *warnings : ignored);
+}
+
+TEST(StateDict, QuantisedTensorsTakeNoMoreMemoryThanTheFilesAllow) {
+  const std::byte element{7};
+  auto quantization = std::make_shared<Quantization>();
+  quantization->dtype = "quint8";
+  quantization->scales = {0.5};
+  quantization->zero_points = {7};
+  NamedTensor tensor;
+  tensor.view.dtype = DType::kUInt8;
+  tensor.view.shape = {int64_t{1} << 20U};
+  tensor.view.strides = {0};
+  tensor.view.data = &element;
+  tensor.view.extent_bytes = 1;
+  tensor.quantization = quantization;
+  // One budget for all of a checkpoint.
+  io::ReadBudget memory = io::ReadBudget::ForMemory(0);
+  int taken = 0;
+  while (taken < 1000 && MakeStateEntry(tensor, 0, memory).parameter.status.ok()) {
+    ++taken;
+  }
+  EXPECT_GT(taken, 10);
+  EXPECT_LE(taken, 64);
+  EXPECT_THAT(MakeStateEntry(tensor, 0, memory).parameter.status.message(),
+              HasSubstr("too many repeated bytes"));
 }
 
 TEST(StateDict, NamesAreKeysJoinedByDots) {

@@ -156,7 +156,7 @@ TEST(StackedLayers, BecomeOneParameterPerLayer) {
       {Stack("decoder.layers.mlp.weight", values, {3, 2}), Stack("output.weight", values, {3, 2}),
        Stack("decoder.layers.0.bias", values, {3, 2}),
        Stack("decoder.layers.other.weight", values, {2, 3})},
-      facts);
+      facts, 0);
   ASSERT_EQ(split.size(), 6U);
   EXPECT_EQ(split[1].name, "decoder.layers.1.mlp.weight");
   EXPECT_EQ(ElementsOf(split[1]), std::vector<float>({2, 3}));
@@ -171,7 +171,7 @@ TEST(StackedLayers, ExpertsBecomeLocalExperts) {
   facts.layers = 2;
   facts.experts = 3;
   const std::vector<Parameter> split = SplitStackedLayers(
-      {Stack("decoder.layers.mlp.experts.experts.linear_fc1.weight", values, {2, 3, 2})}, facts);
+      {Stack("decoder.layers.mlp.experts.experts.linear_fc1.weight", values, {2, 3, 2})}, facts, 0);
   ASSERT_EQ(split.size(), 6U);
   EXPECT_EQ(split[5].name, "decoder.layers.1.mlp.experts.local_experts.2.linear_fc1.weight");
   EXPECT_EQ(ElementsOf(split[5]), std::vector<float>({10, 11}));
@@ -183,7 +183,24 @@ TEST(StackedLayers, HostileCountsLeaveTheStackAlone) {
   view.strides = {0, 1};
   ModelFacts facts;
   facts.layers = int64_t{1} << 40U;
-  EXPECT_EQ(SplitStackedLayers({MakeParameter("decoder.layers.w", view, 0)}, facts).size(), 1U);
+  EXPECT_EQ(SplitStackedLayers({MakeParameter("decoder.layers.w", view, 0)}, facts, 0).size(), 1U);
+}
+
+TEST(StackedLayers, MakeNoMoreParametersThanFilesCanHold) {
+  // 100,000,000 experts of all layers, of which no file has a byte.
+  Parameter stack;
+  stack.name = "decoder.layers.mlp.experts.experts.w";
+  stack.shape = {10'000, 10'000};
+  stack.status = BadFormatError("no bytes");
+  ModelFacts facts;
+  facts.layers = 10'000;
+  facts.experts = 10'000;
+  const size_t count = SplitStackedLayers({stack}, facts, 0).size();
+  EXPECT_GT(count, 10'000U);
+  EXPECT_LE(count, 100'000U);
+  // One name of 30,000 letters becomes none of 300 MB.
+  stack.name.append(30'000, 'x');
+  EXPECT_EQ(SplitStackedLayers({stack}, facts, 0).size(), 1U);
 }
 
 }  // namespace

@@ -52,6 +52,21 @@ void WriteShards(const TemporaryFolder& folder) {
   folder.Write("model.safetensors.index.json", Index());
 }
 
+TEST(HuggingFace, OfManyMissingShardsTheFirstOnesAreNamedAndTheRestCounted) {
+  const TemporaryFolder folder;
+  folder.Write(kFirst, Safetensors({{"model.a", 2}}));
+  std::string index = std::string(R"({"weight_map":{"model.a":")") + kFirst + '"';
+  for (int i = 0; i < 100; ++i) {
+    index += ",\"w" + std::to_string(i) + R"(":"lost)" + std::to_string(i) + R"(.safetensors")";
+  }
+  folder.Write("model.safetensors.index.json", index + "}}");
+  const Result<Checkpoint> checkpoint = OpenCheckpoint(folder.path(), Options());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(checkpoint->parameters.size(), 101U);
+  EXPECT_EQ(checkpoint->warnings.size(), 9U);
+  EXPECT_EQ(checkpoint->warnings.back(), "92 more shards are missing or cannot be read");
+}
+
 TEST(HuggingFace, ShardsAreReadThroughTheIndex) {
   const TemporaryFolder folder;
   WriteShards(folder);

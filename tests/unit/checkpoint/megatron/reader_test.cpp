@@ -52,6 +52,28 @@ const Parameter& Get(const Checkpoint& checkpoint, std::string_view name) {
   return found != nullptr ? *found : kNone;
 }
 
+TEST(OpenMegatron, MakesNoMoreExpertsThanAFileHolds) {
+  const TemporaryFolder folder;
+  RankFileMaker file = Sized(1, 1);
+  file.Argument("num_experts", 60'000);
+  // Without elements: the first tensor is taken apart, the others stay as they are.
+  for (const char* layer : {"0", "1", "2"}) {
+    file.Tensor("model", std::string("decoder.layers.") + layer + ".mlp.experts.weight2",
+                TestTensor{{60'000, 0}, {}});
+  }
+  WriteRank(folder, "mp_rank_00", file);
+  EXPECT_EQ(MustOpen(folder.path()).parameters.size(), 60'002U);
+}
+
+TEST(OpenMegatron, ALongNameIsNotRepeatedForThousandsOfExperts) {
+  const TemporaryFolder folder;
+  RankFileMaker file = Sized(1, 1);
+  file.Argument("num_experts", 60'000);
+  file.Tensor("model", std::string(30'000, 'x') + ".experts.weight2", Counting({60'000, 1}));
+  WriteRank(folder, "mp_rank_00", file);
+  EXPECT_EQ(MustOpen(folder.path()).parameters.size(), 1U);
+}
+
 TEST(OpenMegatron, RefusesMoreStagesThanAModelHas) {
   const TemporaryFolder folder;
   RankFileMaker file = Sized(1, 1000);
