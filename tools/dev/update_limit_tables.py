@@ -174,7 +174,6 @@ LIMITS = [
         ("bytes of a database for each row of a table, at least", "src/database/sqlite_file.cpp", "kLeastRowBytes", ""),
         ("steps of a query, as a multiple of the database's size", "src/database/sqlite_file.cpp", "kStepsPerByte", "x"),
         ("the same in addition", "src/database/sqlite_file.cpp", "kFreeSteps", "")]),
-        ("tables in a database", "src/database/sqlite_file.cpp", "kMostTables", "")]),
     ("graphs that are written", [
         ("levels", "src/analysis/graph/build.cpp", "kMostLevels", ""),
         ("call stacks of all nodes, as a multiple of the size of dump.json", "src/analysis/graph/build.cpp", "kTimesDumpOfStacks",
