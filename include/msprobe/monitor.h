@@ -56,6 +56,10 @@ typedef struct msprobe_monitor_place {
  * needs one. */
 MSPROBE_API int msprobe_monitor_set_place(msprobe_monitor* monitor,
                                           const msprobe_monitor_place* place) MSPROBE_NOEXCEPT;
+/* 1: a call with this text of its call stack is measured, since an expression of cc_codeline is
+ * found in it, or since there is none; 0: it is not. */
+MSPROBE_API int msprobe_monitor_selects_stack(msprobe_monitor* monitor,
+                                              msprobe_text stack) MSPROBE_NOEXCEPT;
 /* The folder of this rank's tables; "" when nothing is written. */
 MSPROBE_API const char* msprobe_monitor_output_folder(const msprobe_monitor* monitor)
     MSPROBE_NOEXCEPT;

@@ -183,6 +183,15 @@ int msprobe_monitor_set_place(msprobe_monitor* monitor,
   });
 }
 
+int msprobe_monitor_selects_stack(msprobe_monitor* monitor, msprobe_text stack) noexcept {
+  bool selects = false;
+  WithMonitor(monitor, [&](msprobe_monitor& m) -> Status {
+    selects = m.engine->SelectsStack(View(stack));
+    return {};
+  });
+  return selects ? 1 : 0;
+}
+
 const char* msprobe_monitor_output_folder(const msprobe_monitor* monitor) noexcept {
   Guarded([&]() -> Status {
     TextOfThisThread().clear();

@@ -1,11 +1,13 @@
 // Inside of the room: one element of `list` or `tensor_list`.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "msprobe/status.h"
+
+#include "src/base/bounded_expression.h"
 
 namespace msprobe::capture {
 
@@ -15,23 +17,19 @@ namespace msprobe::capture {
 class NamePattern {
  public:
   static Result<NamePattern> Parse(std::string_view element);
-  NamePattern(NamePattern&&) noexcept;
-  NamePattern& operator=(NamePattern&&) noexcept;
-  ~NamePattern();
 
   // An expression that takes unreasonably long for a name is given up with a warning and matches
   // nothing from then on. One thread at a time.
   bool Matches(std::string_view name);
 
  private:
-  struct Expression;
   enum class Kind { kSubstring, kExact, kExpression };
 
   NamePattern(Kind kind, std::string_view text);
 
   Kind kind_;
   std::string text_;
-  std::unique_ptr<Expression> expression_;
+  std::optional<base::BoundedExpression> expression_;
 };
 
 }  // namespace msprobe::capture

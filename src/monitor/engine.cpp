@@ -106,7 +106,9 @@ Engine::Engine(fs::path config_path, std::string overrides_json, std::string fra
       names_(*settings),
       step_(std::make_unique<StepBuffer>()),
       rules_(RulesOf(*settings)),
-      writer_(TellFailure) {}
+      writer_(TellFailure) {
+  UseCodeLines();
+}
 
 Engine::~Engine() {
   [[maybe_unused]] const Status status = Close();  // told by the writer
@@ -130,6 +132,39 @@ void Engine::UseSettings() {
   settings_ = schedule_.settings();
   settings_json_ = SettingsJson(*settings_);
   rules_ = RulesOf(*settings_);
+  UseCodeLines();
+}
+
+void Engine::UseCodeLines() {
+  code_lines_.clear();
+  for (const std::string& line : settings_->cc.code_lines) {
+    if (Result<base::BoundedExpression> expression = base::BoundedExpression::Parse(line);
+        expression.ok()) {  // checked with the settings
+      code_lines_.push_back(*std::move(expression));
+    }
+  }
+}
+
+bool Engine::SelectsStack(std::string_view stack) {
+  const std::lock_guard lock(mutex_);
+  if (settings_->cc.code_lines.empty()) {
+    return true;
+  }
+  bool is_found = false;
+  for (auto line = code_lines_.begin(); line != code_lines_.end() && !is_found;) {
+    const auto outcome = line->Search(stack);
+    is_found = outcome == base::BoundedExpression::Outcome::kFound;
+    if (outcome == base::BoundedExpression::Outcome::kTakesTooLong) {
+      base::LogWarning(
+          fmt::format("monitor: the expression \"{}\" of cc_codeline takes too long: "
+                      "it selects nothing from here on",
+                      base::Printable(line->text())));
+      line = code_lines_.erase(line);
+    } else {
+      ++line;
+    }
+  }
+  return is_found;
 }
 
 Status Engine::SetOps(std::string_view json_list) {

@@ -20,6 +20,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/base/bounded_expression.h"
 #include "src/monitor/measure.h"
 #include "src/monitor/rank_topology.h"
 #include "src/monitor/row_builder.h"
@@ -53,6 +54,9 @@ class Engine {
   Status SetOps(std::string_view json_list);
   Status SetTopology(RankTopology topology);
   std::string output_folder() const;  // empty: nothing is written
+  // Whether one of the expressions of cc_codeline is found in the text of a call stack; also where
+  // there are none. One that takes too long is given up with a warning.
+  bool SelectsStack(std::string_view stack);
 
   std::optional<std::string> NameParameter(int32_t stage, std::string_view full_name);
   std::optional<std::string> NameModule(int32_t stage, std::string_view full_name);
@@ -119,6 +123,7 @@ class Engine {
   bool IsRankSelected() const;
   Status OpenSink();
   void UseSettings();
+  void UseCodeLines();
   Next Conclude(bool is_changed);
   Result<Record*> RecordAt(const Spot& spot);
   void Describe(Record& record, SlotState& slot, std::span<const int64_t> shape,
@@ -148,6 +153,7 @@ class Engine {
   uint64_t serial_ = 1;  // of step_
   int64_t next_call_id_ = 0;
   MeasureRules rules_;
+  std::vector<base::BoundedExpression> code_lines_;
   RowBuilder api_rows_;
   WriterThread writer_;
 };

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/bounded_expression.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
@@ -220,6 +221,12 @@ class Loader {
     MSP_RETURN_IF_ERROR(reader.Bool("cc_pre_hook", cc.pre_hook));
     MSP_RETURN_IF_ERROR(reader.Bool("cc_log_only", cc.log_only));
     MSP_RETURN_IF_ERROR(reader.TextList("cc_codeline", cc.code_lines));
+    for (const std::string& line : cc.code_lines) {
+      if (const auto expression = base::BoundedExpression::Parse(line); !expression.ok()) {
+        return reader.Error(*reader.Find("cc_codeline"), "cc_codeline",
+                            "has " + expression.status().message());
+      }
+    }
     settings_.cc = std::move(cc);
     return {};
   }

@@ -119,8 +119,8 @@ LIMITS = [
         ("values that YAML aliases repeat", "src/json/config_yaml.cpp", "kMostCopied", ""),
         ("bytes that YAML anchors and aliases repeat", "src/json/config_yaml.cpp", "kMostCopiedBytes", "B")]),
     ("regular expressions in a configuration", [
-        ("length", "src/capture/name_pattern.cpp", "kLongestExpression", "B"),
-        ("depth of backtracking", "src/capture/name_pattern.cpp", "kMatchDepth", "")]),
+        ("length", "src/base/bounded_expression.cpp", "kLongestExpression", "B"),
+        ("depth of backtracking", "src/base/bounded_expression.cpp", "kMatchDepth", "")]),
     ("mapping files", [
         ("size", "src/analysis/compare/mapping.cpp", "kLargestMappingBytes", "B"),
         ("name of a module that a cell mapping of 26.x makes", "src/analysis/compare/line26/row_mapping26.cpp", "kLongestMappedModule",

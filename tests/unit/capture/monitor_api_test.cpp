@@ -191,6 +191,22 @@ TEST(MonitorInterface, DoesNothingInAForkedChild) {
   EXPECT_THAT(monitor.TableAfterStep("actv_0-0.csv"), HasSubstr("a.input"));
 }
 
+TEST(MonitorInterface, SelectsCallsByTheirStacks) {
+  const TestMonitor monitor(
+      R"({"cc_distribution": {"enable": true, "cc_codeline": ["(a+)+$", "chosen"]}})");
+  EXPECT_EQ(msprobe_monitor_selects_stack(monitor.get(), Text("line 1;chosen")), 1);
+  EXPECT_EQ(msprobe_monitor_selects_stack(monitor.get(), Text("line 1;other")), 0);
+  // The first expression is given up, the second one goes on.
+  const std::string long_one = std::string(3000, 'a') + "!";
+  EXPECT_EQ(msprobe_monitor_selects_stack(monitor.get(), Text(long_one)), 0);
+  EXPECT_EQ(msprobe_monitor_selects_stack(monitor.get(), Text("aa")), 0);
+  EXPECT_EQ(msprobe_monitor_selects_stack(monitor.get(), Text("chosen")), 1);
+
+  const TestMonitor without("{}");
+  EXPECT_EQ(msprobe_monitor_selects_stack(without.get(), Text("any")), 1);
+  EXPECT_EQ(msprobe_monitor_selects_stack(nullptr, Text("any")), 0);
+}
+
 TEST(MonitorInterface, ClosesQuietlyInAChildThatWasNotToldOfTheFork) {
   const TestMonitor monitor("{}");
   const test_support::ChildEnd child = test_support::RunInChild([&] {

@@ -106,6 +106,8 @@ TEST(MonitorSettings, KnowTheKeysOfCommunication) {
   EXPECT_TRUE(settings.cc.pre_hook);
   EXPECT_THAT(settings.cc.code_lines, ElementsAre("a.*"));
   EXPECT_THAT(ErrorOf(R"({"cc_distribution": {"enabel": true}})"), HasSubstr("enabel"));
+  EXPECT_THAT(ErrorOf(R"({"cc_distribution": {"cc_codeline": ["a", "(b"]}})"),
+              AllOf(HasSubstr("cc_codeline"), HasSubstr("\"(b\" is broken at character 3")));
   EXPECT_THAT(ErrorOf(R"({"cc_distribution": {"enable": 1}})"),
               HasSubstr("cc_distribution.enable"));
 }

@@ -132,6 +132,15 @@ PyObject* OutputFolder(PyObject* self, PyObject* /*unused*/) {
   return engine == nullptr ? nullptr : TextOrNone(msprobe_monitor_output_folder(engine));
 }
 
+// selects_stack(text) -> bool
+PyObject* SelectsStack(PyObject* self, PyObject* args) {
+  const char* stack = nullptr;
+  Py_ssize_t length = 0;
+  msprobe_monitor* engine = EngineOf(self);
+  if (engine == nullptr || PyArg_ParseTuple(args, "s#", &stack, &length) == 0) return nullptr;
+  return PyBool_FromLong(msprobe_monitor_selects_stack(engine, Argument(stack, length)));
+}
+
 // ---- names and steps ----
 
 using NameFunction = int (*)(msprobe_monitor*, int32_t, msprobe_text, const char**) noexcept;
@@ -246,6 +255,7 @@ std::vector<PyMethodDef> Methods() {
       {"set_ops", Guarded<SetOps>, METH_VARARGS, nullptr},
       {"set_place", Guarded<SetPlace>, METH_VARARGS, nullptr},
       {"output_folder", Guarded<OutputFolder>, METH_NOARGS, nullptr},
+      {"selects_stack", Guarded<SelectsStack>, METH_VARARGS, nullptr},
       {"name_parameter", Guarded<NameParameter>, METH_VARARGS, nullptr},
       {"name_module", Guarded<NameModule>, METH_VARARGS, nullptr},
       {"name_feature_module", Guarded<NameFeatureModule>, METH_VARARGS, nullptr},

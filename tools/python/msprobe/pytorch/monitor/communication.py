@@ -7,7 +7,6 @@ import torch
 from msprobe import _monitor, _native
 from msprobe._intercept.collectives import PendingOutputs, StandIn
 from msprobe.pytorch.monitor import stacks
-from msprobe.pytorch.monitor.line_patterns import LinePattern
 
 _FUNCTIONS = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "broadcast", "all_reduce",
               "reduce", "scatter", "reduce_scatter", "_reduce_scatter_base",
@@ -25,7 +24,7 @@ class Communication(_monitor.Collector):
         settings = monitor.settings["cc_distribution"]
         self._before = settings.get("cc_pre_hook", False)
         self._only_stacks = settings.get("cc_log_only", False)
-        self._lines = [LinePattern(line) for line in settings.get("cc_codeline") or ()]
+        self._by_line = bool(settings.get("cc_codeline"))
         self._slots = {}
         self._stand_ins = []
         self._stacks = {}
@@ -93,12 +92,10 @@ class Communication(_monitor.Collector):
     @_monitor.guarded
     def _begin(self, name, args, kwargs):
         """Whether this call is measured."""
-        if self._only_stacks or self._lines:
+        if self._only_stacks or self._by_line:
             stack = stacks.lines_of_caller()
-            if self._lines:
-                text = ";".join(stack)
-                if not any(line.found_in(text) for line in self._lines):
-                    return False
+            if self._by_line and not self.monitor.engine.selects_stack(";".join(stack)):
+                return False
             if self._only_stacks:
                 known = self._stacks.setdefault(name, [])
                 if stack not in known:
