@@ -122,4 +122,12 @@ Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Optio
   return checkpoint;
 }
 
+uint64_t Checkpoint::file_bytes() const {
+  uint64_t bytes = 0;
+  for (const TensorFile& file : files) {
+    bytes += file.size_bytes();
+  }
+  return bytes;
+}
+
 }  // namespace msprobe::checkpoint

@@ -64,6 +64,8 @@ struct Checkpoint {
   // For the log, once each: "rank folder mp_rank_01 is missing", "suspicious global os.system ...".
   std::vector<std::string> warnings;
   std::deque<TensorFile> files;  // what the pieces borrow from; addresses are stable
+
+  uint64_t file_bytes() const;  // of all files
 };
 
 // Told by content, not by name. Errors name the path and what was looked for.

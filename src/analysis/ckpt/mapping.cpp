@@ -12,6 +12,7 @@
 #include "src/analysis/ckpt/mapping_nearest.h"
 #include "src/analysis/ckpt/mapping_side.h"
 #include "src/analysis/ckpt/mapping_vocabulary.h"
+#include "src/base/limited_warnings.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
@@ -94,21 +95,19 @@ class Matcher {
 
  private:
   Status ApplyUserRules() {
-    constexpr size_t kMostWarnings = 20;
     std::vector<size_t> fitted(rules_.rules.size(), 0);
     MSP_RETURN_IF_ERROR(ApplyRules(rules_, RuleSide::kFirst, a_, fitted, result_.warnings));
     MSP_RETURN_IF_ERROR(ApplyRules(rules_, RuleSide::kSecond, b_, fitted, result_.warnings));
-    size_t unused = 0;
+    base::LimitedWarnings unused(result_.warnings, base::LimitedWarnings::kOfRows);
     for (size_t i = 0; i < fitted.size(); ++i) {
-      if (fitted[i] == 0 && ++unused <= kMostWarnings) {
-        result_.warnings.push_back(fmt::format("{} line {}: no parameter is called {}",
-                                               rules_.source, rules_.rules[i].line,
-                                               rules_.rules[i].from.front().text()));
+      if (fitted[i] == 0) {
+        unused.Add(fmt::format("{} line {}: no parameter is called {}", rules_.source,
+                               rules_.rules[i].line, rules_.rules[i].from.front().text()));
       }
     }
-    if (unused > kMostWarnings) {
-      result_.warnings.push_back(fmt::format("{}: no parameter fits {} more rules", rules_.source,
-                                             unused - kMostWarnings));
+    if (unused.more() > 0) {
+      result_.warnings.push_back(
+          fmt::format("{}: no parameter fits {} more rules", rules_.source, unused.more()));
     }
     return {};
   }

@@ -111,11 +111,7 @@ Result<Parameter> MappedCheckpoint::TakePart(const PartLocation& location) {
 
 MappedCheckpoint MakeSide(const checkpoint::Checkpoint& checkpoint) {
   MappedCheckpoint side;
-  uint64_t file_bytes = 0;
-  for (const TensorFile& file : checkpoint.files) {
-    file_bytes += file.size_bytes();
-  }
-  side.slices = SliceBudget(file_bytes);
+  side.slices = SliceBudget(checkpoint.file_bytes());
   side.items.reserve(checkpoint.parameters.size());
   for (const Parameter& parameter : checkpoint.parameters) {
     Item item;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/ckpt/mapping_side.h"
+#include "src/base/limited_warnings.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
@@ -22,7 +23,6 @@ constexpr size_t kFreeMadeTextBytes = size_t{64} << 20U;
 constexpr size_t kTimesCheckpoint = 16;
 // Names that are held against rules with placeholders: some seconds.
 constexpr size_t kMostTries = 300'000'000;
-constexpr size_t kMostWarnings = 20;
 
 // In a list, so that a rule which fits a few items costs only these.
 struct Slot {
@@ -76,10 +76,10 @@ class RuleApplier {
       }
       status = Apply(rule, fitted[r]);
     }
-    if (left_out_ > 0) {
+    if (refusals_.more() > 0) {
       warnings_.push_back(
           fmt::format("{}: {} more cannot be applied to parameters of the {} checkpoint",
-                      rules_.source, left_out_, SideName()));
+                      rules_.source, refusals_.more(), SideName()));
     }
     side_.items.reserve(slots_.size());
     for (Slot& slot : slots_) {
@@ -142,12 +142,10 @@ class RuleApplier {
         source->dropped = true;
       }
       made.push_back(std::move(one));
-    } else if (++warned_ > kMostWarnings) {
-      ++left_out_;
     } else {
-      warnings_.push_back(fmt::format("{} line {} cannot be applied to {} of the {} checkpoint: {}",
-                                      rules_.source, rule.line, place->item.name, SideName(),
-                                      status.message()));
+      refusals_.Add(fmt::format("{} line {} cannot be applied to {} of the {} checkpoint: {}",
+                                rules_.source, rule.line, place->item.name, SideName(),
+                                status.message()));
     }
     return {};
   }
@@ -310,8 +308,7 @@ class RuleApplier {
   size_t made_pieces_left_ = kFreeMadePieces;
   size_t made_text_bytes_left_ = kFreeMadeTextBytes;
   size_t tries_left_ = kMostTries;
-  size_t warned_ = 0;
-  size_t left_out_ = 0;
+  base::LimitedWarnings refusals_{warnings_, base::LimitedWarnings::kOfRows};
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "src/analysis/compare/mapping_rules.h"
-#include "src/analysis/compare/text_finder.h"
 #include "src/base/strings.h"
+#include "src/base/text_finder.h"
 #include "src/json/config.h"
 
 namespace msprobe::resources {
@@ -137,7 +137,7 @@ class Positions {
         positions.push_back(pair.first);
       }
       KeepLastOfEach(positions);
-      finder_ = TextFinder(positions);
+      finder_ = base::TextFinder(positions);
     }
   }
 
@@ -150,7 +150,7 @@ class Positions {
   }
 
   std::vector<std::pair<std::string, std::string>> pairs_;
-  TextFinder finder_;
+  base::TextFinder finder_;
 };
 
 struct ApiRule {
@@ -234,7 +234,7 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
 std::unordered_set<std::string_view> ApisPresent(const Side& side,
                                                  std::vector<std::string_view> wanted) {
   KeepLastOfEach(wanted);
-  const TextFinder finder(wanted);
+  const base::TextFinder finder(wanted);
   std::unordered_set<std::string_view> present;
   for (const SideRow& row : side.rows) {
     finder.ForEachDottedPrefix(WithoutLastPart(row.name), [&](uint32_t index) {
@@ -293,7 +293,7 @@ class RulesInUse {
       }
     }
     KeepLastOfEach(used);
-    finder_ = TextFinder(used);
+    finder_ = base::TextFinder(used);
   }
 
   // The one whose name is the shortest beginning of the row's, null if there is none.
@@ -308,7 +308,7 @@ class RulesInUse {
 
  private:
   std::vector<const ApiRule*> rules_;
-  TextFinder finder_;  // of their MindSpore names
+  base::TextFinder finder_;  // of their MindSpore names
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "src/analysis/graph/node_names.h"
 #include "src/analysis/graph/stack_lines.h"
+#include "src/base/limited_warnings.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {
@@ -19,7 +20,6 @@ constexpr size_t kShortestCollection = 2;
 // A node is written with all that it stands in: deeper than any model, and no file is made that
 // grows with the square of a hostile depth.
 constexpr uint32_t kMostLevels = 1000;
-constexpr size_t kMostNamedCircles = 8;
 // stack.json holds a stack once for all calls that share it, a graph once per node. What the stacks
 // of all nodes may take: some KiB per node, as real ones do, for dumps of any size.
 constexpr uint64_t kTimesDumpOfStacks = 16;
@@ -197,24 +197,23 @@ class GraphBuilder {
       }
     };
     reach(kRoot);
-    size_t circles = 0;
+    base::LimitedWarnings circles(warnings_);
+    bool any = false;
     for (uint32_t node = 1; node < count; ++node) {
       if (!reached[node]) {
         graph_.Attach(node, kRoot);
         reach(node);
-        if (++circles <= kMostNamedCircles) {
-          warnings_.push_back(
-              fmt::format("{}: the parents of {} form a circle; it stands at the top",
-                          dump_.folder().string(), graph_.nodes[node].name));
-        }
+        any = true;
+        circles.Add(fmt::format("{}: the parents of {} form a circle; it stands at the top",
+                                dump_.folder().string(), graph_.nodes[node].name));
       }
     }
-    if (circles > kMostNamedCircles) {
+    if (circles.more() > 0) {
       warnings_.push_back(fmt::format("{}: {} more of which the parents form a circle",
                                       dump_.folder().string(),
-                                      base::Plural(circles - kMostNamedCircles, "node")));
+                                      base::Plural(circles.more(), "node")));
     }
-    if (circles > 0) {
+    if (any) {
       // All at once, out of the children of those that they stood below.
       for (uint32_t parent = 0; parent < count; ++parent) {
         std::erase_if(graph_.nodes[parent].children, [this, parent](uint32_t child) {

@@ -11,6 +11,8 @@
 
 #include "msprobe/status.h"
 
+#include "src/base/text_finder.h"
+
 namespace msprobe::analysis::kernel_dump {
 
 struct IrNode {
@@ -26,8 +28,7 @@ using IrNodes = std::map<std::string, IrNode, std::less<>>;
 // Reads line by line: memory is that of the nodes.
 Result<IrNodes> ReadIr(const std::filesystem::path& file);
 
-// Finds all scopes that occur in a name, in one pass (A. V. Aho, M. J. Corasick, Efficient String
-// Matching, 1975).
+// Finds all scopes that occur in a name. Borrows from the nodes.
 class ScopeFinder {
  public:
   explicit ScopeFinder(const IrNodes& nodes);
@@ -45,14 +46,8 @@ class ScopeFinder {
   Found Find(std::string_view op_name) const;
 
  private:
-  struct State {
-    std::map<char, uint32_t> next;
-    uint32_t fail = 0;
-    uint32_t report = 0;           // the next state on the way of `fail` that ends a scope
-    const IrNode* node = nullptr;  // of the scope that ends here
-    uint32_t length = 0;
-  };
-  std::vector<State> states_;
+  std::vector<const IrNodes::value_type*> nodes_;
+  base::TextFinder finder_;  // of their scopes
 };
 
 struct CodeMappingOptions {

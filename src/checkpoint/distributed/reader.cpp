@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/limited_warnings.h"
 #include "src/base/path_kind.h"
 #include "src/checkpoint/common/iteration_folder.h"
-#include "src/checkpoint/common/limited_warnings.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/distributed/metadata.h"
 #include "src/checkpoint/distributed/stacked_layers.h"
@@ -55,7 +55,10 @@ class ChunkReader {
         ReadFile(file);
       }
     }
-    unreadable_.CountRest("files cannot be read", checkpoint_.warnings);
+    if (unreadable_.more() > 0) {
+      checkpoint_.warnings.push_back(
+          fmt::format("{} more files cannot be read", unreadable_.more()));
+    }
     for (Parameter& parameter : checkpoint_.parameters) {
       if (parameter.status.ok()) {
         parameter.status = CheckTiling(parameter);
@@ -99,8 +102,7 @@ class ChunkReader {
     if (!opened.ok()) {
       const Status status = std::move(opened).status();
       unreadable_.Add(
-          fmt::format("{}: {} chunks cannot be read ({})", name, readers.size(), status.message()),
-          checkpoint_.warnings);
+          fmt::format("{}: {} chunks cannot be read ({})", name, readers.size(), status.message()));
       for (const Wanted& each : readers) {
         Fail(each, status);
       }
@@ -146,7 +148,7 @@ class ChunkReader {
   const DistributedMetadata& metadata_;
   Checkpoint& checkpoint_;
   std::vector<std::vector<Wanted>> wanted_;  // per file
-  LimitedWarnings unreadable_;
+  base::LimitedWarnings unreadable_{checkpoint_.warnings};
 };
 
 // Megatron's arguments, if this is one of its checkpoints: facts, iteration, and names as its other
@@ -170,12 +172,8 @@ void ApplyMegatron(const Options& options, Checkpoint& checkpoint) {
     return;
   }
   checkpoint.facts = FactsFromArgs(arguments);
-  uint64_t file_bytes = 0;
-  for (const TensorFile& file : checkpoint.files) {
-    file_bytes += file.size_bytes();
-  }
-  checkpoint.parameters =
-      SplitStackedLayers(std::move(checkpoint.parameters), checkpoint.facts, file_bytes);
+  checkpoint.parameters = SplitStackedLayers(std::move(checkpoint.parameters), checkpoint.facts,
+                                             checkpoint.file_bytes());
   std::unordered_set<std::string> names;
   for (const Parameter& parameter : checkpoint.parameters) {
     names.insert(parameter.name);

@@ -15,10 +15,10 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/limited_warnings.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
-#include "src/checkpoint/common/limited_warnings.h"
 #include "src/checkpoint/common/plain_name.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/hugging_face/rank_shards.h"
@@ -169,8 +169,7 @@ class Reader {
       unreadable_.Add(status.code() == StatusCode::kNotFound
                           ? fmt::format("shard {} is missing: {} parameters cannot be read", file,
                                         promised.size())
-                          : fmt::format("shard {} cannot be read: {}", file, status.message()),
-                      checkpoint_.warnings);
+                          : fmt::format("shard {} cannot be read: {}", file, status.message()));
       for (const std::string& name : promised) {
         AddUnreadable(name, status);
       }
@@ -206,7 +205,10 @@ class Reader {
     if (checkpoint_.files.empty()) {
       return first_failure_;
     }
-    unreadable_.CountRest("shards are missing or cannot be read", checkpoint_.warnings);
+    if (unreadable_.more() > 0) {
+      checkpoint_.warnings.push_back(
+          fmt::format("{} more shards are missing or cannot be read", unreadable_.more()));
+    }
     for (const auto& [name, entry] : sharded_) {
       Parameter& whole = entries_[entry].parameter;
       whole.name = name;  // for what is wrong with it
@@ -273,7 +275,7 @@ class Reader {
   std::vector<StateEntry> entries_;
   std::map<std::string, size_t, std::less<>> sharded_;  // which entry holds the parts of a tensor
   Status first_failure_;
-  LimitedWarnings unreadable_;
+  base::LimitedWarnings unreadable_{checkpoint_.warnings};
   io::ReadBudget memory_ = io::ReadBudget::ForMemory(0);
 };
 

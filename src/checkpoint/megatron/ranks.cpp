@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/limited_warnings.h"
 #include "src/base/path_kind.h"
 
 namespace msprobe::checkpoint {
@@ -23,7 +24,7 @@ constexpr std::string_view kAllowHint =
 
 // Of several reasons, and of several warnings: the sizes that the arguments record cost a file
 // nothing, and a rank that is missing for each of them would fill the screen.
-constexpr size_t kMostNamed = 8;
+constexpr size_t kMostNamed = base::LimitedWarnings::kUsual;
 
 // Opens rank folders on demand, each once.
 class RankOpener {
@@ -142,7 +143,7 @@ Reasons OpenExpected(RankOpener& opener, MegatronRanks& ranks,
                      std::vector<std::string>& warnings) {
   const ParallelSizes& sizes = ranks.sizes;
   Reasons missing;
-  size_t incomplete_stages = 0;
+  base::LimitedWarnings incomplete_stages(warnings);
   for (RankPlace place; place.expert < sizes.expert; ++place.expert) {
     for (place.pipeline = 0; place.pipeline < sizes.pipeline; ++place.pipeline) {
       Reasons missing_of_stage;
@@ -158,14 +159,14 @@ Reasons OpenExpected(RankOpener& opener, MegatronRanks& ranks,
           missing_of_stage.Add(opened.status());
         }
       }
-      if (missing_of_stage.count() > 0 && ++incomplete_stages <= kMostNamed) {
-        warnings.push_back(MissingOfStage(missing_of_stage, sizes, place));
+      if (missing_of_stage.count() > 0) {
+        incomplete_stages.Add(MissingOfStage(missing_of_stage, sizes, place));
       }
     }
   }
-  if (incomplete_stages > kMostNamed) {
+  if (incomplete_stages.more() > 0) {
     warnings.push_back(fmt::format("{} more pipeline stages{} have ranks that cannot be used",
-                                   incomplete_stages - kMostNamed,
+                                   incomplete_stages.more(),
                                    sizes.expert > 1 ? ", counted per expert rank," : ""));
   }
   return missing;

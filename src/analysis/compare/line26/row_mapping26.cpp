@@ -10,9 +10,9 @@
 
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/mapping_rules.h"
-#include "src/analysis/compare/text_finder.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/text_finder.h"
 #include "src/base/utf8.h"
 #include "src/json/config.h"
 
@@ -192,7 +192,7 @@ Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMa
     exact.try_emplace(from, &to);
     fragments.push_back(from);
   }
-  const TextFinder finder(fragments);
+  const base::TextFinder finder(fragments);
   std::unordered_map<std::string_view, std::string> known;  // by module
   for (const SideRow& row : npu.rows) {
     const std::string_view module = ModuleOf(row.name);

@@ -10,10 +10,10 @@
 #include "src/analysis/compare/formula_text.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/side.h"
-#include "src/analysis/compare/text_finder.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/text_finder.h"
 #include "src/json/config.h"
 #include "src/report/readers.h"
 
@@ -91,7 +91,7 @@ class RowPicker {
     for (const std::string& api : config.apis) {
       calls.push_back(api + ".");
     }
-    finder_ = TextFinder(std::vector<std::string_view>(calls.begin(), calls.end()));
+    finder_ = base::TextFinder(std::vector<std::string_view>(calls.begin(), calls.end()));
     rows_of_api_.resize(calls.size());
     out_.api_found.assign(calls.size(), false);
   }
@@ -151,7 +151,7 @@ class RowPicker {
 
   const bool is_csv_;
   RankRows& out_;
-  TextFinder finder_;  // of the configured calls
+  base::TextFinder finder_;  // of the configured calls
   std::vector<std::vector<MergedRow>> rows_of_api_;
 };
 

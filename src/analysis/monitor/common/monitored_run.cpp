@@ -12,8 +12,8 @@
 
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
-#include "src/analysis/monitor/common/warnings.h"
 #include "src/base/files.h"
+#include "src/base/limited_warnings.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
@@ -263,7 +263,7 @@ void SortSeries(std::vector<Series>& series) {
 }
 
 void CollectWarnings(const std::vector<OpenTable>& tables, const std::vector<Piece>& pieces,
-                     Warnings& warnings) {
+                     base::LimitedWarnings& warnings) {
   size_t next = 0;
   for (size_t i = 0; i < tables.size(); ++i) {
     if (!tables[i].diagnostic.empty()) {
@@ -299,7 +299,8 @@ Result<size_t> CountUnread(const std::vector<OpenTable>& tables) {
 }
 
 // Alerts lie beside the folders of the ranks; of a single folder only its own rank's count.
-void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run, Warnings& warnings) {
+void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run,
+                base::LimitedWarnings& warnings) {
   std::error_code error;
   const fs::path whole = fs::absolute(root, error).lexically_normal();
   const fs::path single_parent =
@@ -351,7 +352,7 @@ Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& o
   MonitoredRun run;
   run.root = root;
   MSP_ASSIGN_OR_RETURN(run.folders, FindRankFolders(root, options.find));
-  Warnings warnings(run.warnings);
+  base::LimitedWarnings warnings(run.warnings, base::LimitedWarnings::kOfRows);
 
   base::ThreadPool pool(options.threads);
   std::vector<OpenTable> tables = ListTables(run, options.tables);
@@ -391,7 +392,10 @@ Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& o
         "that went on from a checkpoint, or two modules of one name)",
         root.string(), repeated == 1 ? "1 row has" : base::Plural(repeated, "row") + " have"));
   }
-  warnings.Finish();
+  if (warnings.more() > 0) {
+    run.warnings.push_back(
+        fmt::format("... and {} more like this", base::FormatCount(warnings.more())));
+  }
   return run;
 }
 

@@ -11,11 +11,11 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/monitor/common/warnings.h"
 #include "src/analysis/monitor/store/dump_calls.h"
 #include "src/analysis/monitor/store/run.h"
 #include "src/analysis/monitor/store/store_file.h"
 #include "src/base/files.h"
+#include "src/base/limited_warnings.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -74,7 +74,10 @@ double NumberAt(const EntryTree& tree, uint32_t index) {
 class DumpFiller {
  public:
   DumpFiller(msprobe::monitor::TrendStore& store, const NameMapping& mapping, StoreResult& result)
-      : store_(store), mapping_(mapping), result_(result), warnings_(result.warnings) {}
+      : store_(store),
+        mapping_(mapping),
+        result_(result),
+        warnings_(result.warnings, base::LimitedWarnings::kOfRows) {}
 
   // All metrics are there, whether the dump has them or not.
   Status Begin() {
@@ -133,7 +136,10 @@ class DumpFiller {
       warnings_.Add(fmt::format("{}: left out {} of more than {} bytes", data.string(),
                                 base::Plural(long_names_, "name"), kMostNameBytes));
     }
-    warnings_.Finish();
+    if (warnings_.more() > 0) {
+      result_.warnings.push_back(
+          fmt::format("... and {} more like this", base::FormatCount(warnings_.more())));
+    }
     result_.names = names_.size();
     result_.ranks = ranks_.size();
     if (result_.rows > 0) {
@@ -221,7 +227,7 @@ class DumpFiller {
   msprobe::monitor::TrendStore& store_;
   const NameMapping& mapping_;
   StoreResult& result_;
-  Warnings warnings_;
+  base::LimitedWarnings warnings_;
   const std::vector<std::string> statistics_ = {"norm", "max", "min", "mean"};  // as kKeys
   std::array<int64_t, kMetricNames.size()> metric_ids_{};
   dump::LeafWalker walker_;

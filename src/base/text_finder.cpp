@@ -1,10 +1,10 @@
 // The automaton of Aho and Corasick.
-#include "src/analysis/compare/text_finder.h"
+#include "src/base/text_finder.h"
 
 #include <algorithm>
 #include <unordered_set>
 
-namespace msprobe::analysis::compare {
+namespace msprobe::base {
 
 TextFinder::TextFinder(std::span<const std::string_view> patterns)
     : next_equal_(patterns.size(), kNone) {
@@ -87,4 +87,4 @@ std::vector<uint32_t> TextFinder::All(std::string_view text) const {
   return found;
 }
 
-}  // namespace msprobe::analysis::compare
+}  // namespace msprobe::base

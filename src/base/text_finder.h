@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace msprobe::analysis::compare {
+namespace msprobe::base {
 
 // Keeps copies of nothing but letters; an empty pattern is never found.
 class TextFinder {
@@ -21,6 +21,24 @@ class TextFinder {
 
   // The indices of all patterns that stand anywhere in `text`, ascending.
   std::vector<uint32_t> All(std::string_view text) const;
+
+  // Calls visit(index, end) for each place where a pattern stands, in order of its end, of one end
+  // long ones first, until it returns true.
+  template <typename Visit>
+  void ForEachHit(std::string_view text, Visit&& visit) const {
+    uint32_t state = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      state = Step(state, text[i]);
+      for (uint32_t end = states_[state].pattern != kNone ? state : states_[state].ending;
+           end != kNone; end = states_[end].ending) {
+        for (uint32_t index = states_[end].pattern; index != kNone; index = next_equal_[index]) {
+          if (visit(index, i + 1)) {
+            return;
+          }
+        }
+      }
+    }
+  }
 
   // Calls visit(index) for the patterns that `text` starts with, and that end there or are followed
   // by a dot, short ones first, until it returns true.
@@ -64,4 +82,4 @@ class TextFinder {
   std::vector<uint32_t> next_equal_;  // by pattern: the next one of the same text
 };
 
-}  // namespace msprobe::analysis::compare
+}  // namespace msprobe::base

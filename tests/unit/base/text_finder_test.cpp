@@ -1,12 +1,13 @@
-#include "src/analysis/compare/text_finder.h"
+#include "src/base/text_finder.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace msprobe::analysis::compare {
+namespace msprobe::base {
 namespace {
 
 using ::testing::ElementsAre;
@@ -18,6 +19,24 @@ std::vector<uint32_t> Prefixes(const TextFinder& finder, std::string_view text) 
     return false;
   });
   return found;
+}
+
+TEST(TextFinder, TellsWhereTextsStand) {
+  const std::vector<std::string_view> patterns = {"he", "she", "", "hers"};
+  const TextFinder finder(patterns);
+  std::vector<std::pair<uint32_t, size_t>> hits;
+  finder.ForEachHit("usher hers", [&](uint32_t index, size_t end) {
+    hits.emplace_back(index, end);
+    return hits.size() == 4;
+  });
+  EXPECT_THAT(hits, ElementsAre(std::pair(1U, 4U), std::pair(0U, 4U), std::pair(0U, 8U),
+                                std::pair(3U, 10U)));
+  hits.clear();
+  finder.ForEachHit("she", [&](uint32_t index, size_t end) {
+    hits.emplace_back(index, end);
+    return true;
+  });
+  EXPECT_THAT(hits, ElementsAre(std::pair(1U, 3U)));
 }
 
 TEST(TextFinder, FindsTextsAnywhere) {
@@ -64,4 +83,4 @@ TEST(TextFinder, FindsEachOfNestedPatternsOnce) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::compare
+}  // namespace msprobe::base
