@@ -402,7 +402,7 @@ Status StepRecording::WriteJson() {
   }
   MSP_RETURN_IF_ERROR(log_->Flush());
   MSP_ASSIGN_OR_RETURN(const dump::LogConversion conversion,
-                       dump::ConvertRecordLog(folder_.path()));
+                       dump::ConvertRecordLog(folder_.path(), dump::SourceFiles::kOfThisProcess));
   written_change_count_ = changes;
   name_count_ = conversion.entries;
   return start;

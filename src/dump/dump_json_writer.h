@@ -26,7 +26,6 @@ struct LogConversion {
   uint64_t entries = 0;
   uint64_t lost_bytes = 0;
 };
-Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder,
-                                       SourceFiles allowed = SourceFiles::kOfThisProcess);
+Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder, SourceFiles allowed);
 
 }  // namespace msprobe::dump

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/analysis/perf/by_name.h"
 #include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/units.h"
@@ -242,26 +243,14 @@ report::FormattedTable CommunicationSheet(const Profile& base, const Profile& co
   if (base_names.empty() && comparison_names.empty()) {
     return {};
   }
-  using ByName = std::unordered_map<std::string_view, const Named*>;
-  const auto by_name = [](const std::vector<Named>& names) {
-    ByName places;
-    for (const Named& named : names) {
-      places.emplace(named.name, &named);
-    }
-    return places;
-  };
-  const auto find = [](const ByName& names, const std::string& name) {
-    const auto found = names.find(name);
-    return found == names.end() ? nullptr : found->second;
-  };
-  const ByName of_base = by_name(base_names);
-  const ByName of_comparison = by_name(comparison_names);
+  const ByName<Named> of_base(base_names);
+  const ByName<Named> of_comparison(comparison_names);
   CommunicationRows rows(options);
   for (const Named& named : base_names) {
-    rows.Add(&named, find(of_comparison, named.name));
+    rows.Add(&named, of_comparison.Find(named.name));
   }
   for (const Named& named : comparison_names) {
-    if (find(of_base, named.name) == nullptr) {
+    if (of_base.Find(named.name) == nullptr) {
       rows.Add(nullptr, &named);
     }
   }

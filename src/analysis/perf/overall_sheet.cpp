@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/perf/by_name.h"
 #include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/units.h"
@@ -130,25 +131,13 @@ class OverallRows {
       Row("\t\tCommunication", Time(first.communication_ms), Time(second.communication_ms),
           Shade::kNone);
     };
-    using ByName = std::unordered_map<std::string_view, const CombinedKernel*>;
-    const auto by_name = [](const OverallTimes& times) {
-      ByName kernels;
-      for (const CombinedKernel& kernel : times.combined) {
-        kernels.emplace(kernel.name, &kernel);
-      }
-      return kernels;
-    };
-    const auto find = [](const ByName& kernels, const std::string& name) {
-      const auto found = kernels.find(name);
-      return found == kernels.end() ? nullptr : found->second;
-    };
-    const ByName of_base = by_name(base_);
-    const ByName of_comparison = by_name(comparison_);
+    const ByName<CombinedKernel> of_base(base_.combined);
+    const ByName<CombinedKernel> of_comparison(comparison_.combined);
     for (const CombinedKernel& kernel : base_.combined) {
-      add(&kernel, find(of_comparison, kernel.name));
+      add(&kernel, of_comparison.Find(kernel.name));
     }
     for (const CombinedKernel& kernel : comparison_.combined) {
-      if (find(of_base, kernel.name) == nullptr) {
+      if (of_base.Find(kernel.name) == nullptr) {
         add(nullptr, &kernel);
       }
     }

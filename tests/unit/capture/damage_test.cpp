@@ -98,7 +98,7 @@ TEST(KilledCapture, LosesOnlyTheLastMoments) {
     if (saved < committed) {
       EXPECT_LT(killed_at - committed_at[saved + 1], 2'000'000U);
     }
-    EXPECT_TRUE(dump::ConvertRecordLog(rank).ok());
+    EXPECT_TRUE(dump::ConvertRecordLog(rank, dump::SourceFiles::kOfThisProcess).ok());
     ::munmap(shared, kBytes);
   }
 }

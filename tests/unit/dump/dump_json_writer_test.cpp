@@ -82,7 +82,8 @@ TEST(ConvertRecordLog, WritesTheThreeFilesWithSourceLinesAndTellsWhatIsLost) {
   AppendStackOf("Torch.abs.0.forward", 0, bytes);
   folder.Write("records.log", bytes + "torn");
 
-  const Result<LogConversion> converted = ConvertRecordLog(folder.path());
+  const Result<LogConversion> converted =
+      ConvertRecordLog(folder.path(), SourceFiles::kOfThisProcess);
   ASSERT_TRUE(converted.ok()) << converted.status().message();
   EXPECT_EQ(converted->entries, 1U);
   EXPECT_EQ(converted->lost_bytes, 4U);
@@ -130,14 +131,15 @@ TEST(ConvertRecordLog, OfLevelDebugWritesOnlyDebugJson) {
   std::string bytes = Start("debug");
   AppendWhole("loss.0.debug", "null", bytes);
   folder.Write("records.log", bytes);
-  ASSERT_TRUE(ConvertRecordLog(folder.path()).ok());
+  ASSERT_TRUE(ConvertRecordLog(folder.path(), SourceFiles::kOfThisProcess).ok());
   EXPECT_TRUE(std::filesystem::exists(folder / "debug.json"));
   EXPECT_FALSE(std::filesystem::exists(folder / "dump.json"));
 }
 
 TEST(ConvertRecordLog, NamesAMissingLog) {
   const TemporaryFolder folder;
-  const Result<LogConversion> converted = ConvertRecordLog(folder.path());
+  const Result<LogConversion> converted =
+      ConvertRecordLog(folder.path(), SourceFiles::kOfThisProcess);
   ASSERT_FALSE(converted.ok());
   EXPECT_NE(converted.status().message().find("records.log"), std::string::npos);
 }
