@@ -178,6 +178,8 @@ def main():
     seen_by = observers(text, folder)
     for name in names:
         print("hash", name, *train(name, seen_by, variant), flush=True)
+    if variant == "ddp":
+        torch.distributed.destroy_process_group()
 
 
 main()

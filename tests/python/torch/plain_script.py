@@ -65,5 +65,7 @@ for step in range(given.steps):
         time.sleep(600)
     optimizer.step()
     print("step %d loss %.9g" % (step, loss))
+if given.processes > 1:
+    torch.distributed.destroy_process_group()
 if given.fail:
     raise RuntimeError("a script that fails")
