@@ -97,7 +97,7 @@ report::Table ElementTable(const std::vector<dumps::ElementPair>& elements) {
 Status SaveAsText(const std::filesystem::path& path, const std::filesystem::path& text) {
   MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(path));
   MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
-  return dumps::WriteArrayText(text, tensor->view);
+  return dumps::WriteArrayText(text, file, *tensor);
 }
 
 std::string SideText(std::string_view title, const dumps::ArrayPair::Side& side, bool saved) {

@@ -51,7 +51,11 @@ LIMITS = [
         ("levels of folders", "src/analysis/kernel_dump/dump_files.cpp", "kDeepestFolder", ""),
         ("threads of FFTS+ that are put together", "src/analysis/kernel_dump/thread_slices.h", "kMostThreads", ""),
         ("their inputs, and their outputs", "src/analysis/kernel_dump/thread_slices.h", "kMostSlicedTensors", ""),
-        ("table of statistics of a device", "src/analysis/kernel_dump/device_statistics.h", "kLargestStatistics", "B")]),
+        ("table of statistics of a device", "src/analysis/kernel_dump/device_statistics.h", "kLargestStatistics", "B"),
+        ("tensors of one shape that are put beside a tensor of a call", "src/analysis/compare/kernel/call_finder.h", "kMostAlike", ""),
+        ("elements written as text, as a multiple of the size of the file", "src/analysis/kernel_dump/array_text.h",
+         "kTimesFileOfText", "x"),
+        ("the same in addition", "src/analysis/kernel_dump/array_text.h", "kFreeTextElements", "")]),
     ("graph texts of MindSpore", [
         ("line that is looked at", "src/analysis/kernel_dump/ir_file.cpp", "kLongestIrLine", "B"),
         ("nodes", "src/analysis/kernel_dump/ir_file.cpp", "kMostIrNodes", ""),
@@ -201,6 +205,7 @@ LIMITS = [
         ("connections", "src/online/receiver.h", "kMostConnections", ""),
         ("trainings", "src/online/inbox.cpp", "kMostSessions", "")]),
     ("responses of a model", [
+        ("models", "src/analysis/response_anomaly/model_table.h", "kMostModels", ""),
         ("pairs of tokens that are compared, for each token", "src/analysis/response_anomaly/judge.cpp", "kMostPairsPerToken", "")]),
     ("packs of config_check", [
         ("size", "src/analysis/config_check/pack.cpp", "kMaxPackBytes", "B"),

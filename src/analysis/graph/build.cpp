@@ -337,6 +337,19 @@ class GraphBuilder {
       size_t backward = 0;
     };
     std::unordered_map<std::string_view, Used> used;
+    // Per node one that stands above it, the parent at first: shorter ways for whoever asks again.
+    std::vector<uint32_t> above(graph_.nodes.size());
+    std::transform(graph_.nodes.begin(), graph_.nodes.end(), above.begin(),
+                   [](const Node& node) { return node.parent; });
+    const auto top = [&above](uint32_t node) {
+      while (above[node] != kRoot && above[node] != kNone) {
+        if (above[above[node]] != kRoot && above[above[node]] != kNone) {
+          above[node] = above[above[node]];
+        }
+        node = above[node];
+      }
+      return node;
+    };
     for (const uint32_t node : recomputed) {
       const std::optional<NumberedDirection> forward = ParseForward(graph_.nodes[node].name);
       const std::string_view before =
@@ -347,27 +360,19 @@ class GraphBuilder {
       if (found == first_computations.end() || place >= found->second.size()) {
         continue;
       }
-      const uint32_t above = graph_.nodes[found->second[place++]].parent;
+      const uint32_t module = graph_.nodes[found->second[place++]].parent;
       const std::optional<NumberedDirection> parent =
-          above == kNone ? std::nullopt : ParseForward(graph_.nodes[above].name);
+          module == kNone ? std::nullopt : ParseForward(graph_.nodes[module].name);
       const uint32_t target =
           parent ? graph_.Find(Joined(parent->before, "backward", parent->number)) : kNone;
-      if (target != kNone && !IsBelow(target, node)) {
+      if (target != kNone && top(target) != node) {
         graph_.Attach(node, target);
+        above[node] = target;
       }
     }
     // All at once: there may be very many of them.
     std::erase_if(graph_.nodes[kRoot].children,
                   [this](uint32_t child) { return graph_.nodes[child].parent != kRoot; });
-  }
-
-  bool IsBelow(uint32_t node, uint32_t above) const {
-    for (; node != kNone; node = graph_.nodes[node].parent) {
-      if (node == above) {
-        return true;
-      }
-    }
-    return false;
   }
 
   void Collect() {

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "msprobe/tensor_file.h"
-
 #include "src/analysis/kernel_dump/float_text.h"
 #include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
@@ -33,7 +31,17 @@ std::string ArrayFacts(const Shape& shape, DType dtype, double max, double min, 
                      NumpyMeanText(dtype, mean));
 }
 
-Status WriteArrayText(const std::filesystem::path& path, const TensorView& view) {
+Status WriteArrayText(const std::filesystem::path& path, const TensorFile& source,
+                      const NamedTensor& array) {
+  const TensorView& view = array.view;
+  const auto elements = static_cast<uint64_t>(view.element_count());
+  if (elements > kFreeTextElements &&
+      (elements - kFreeTextElements) / kTimesFileOfText > source.size_bytes()) {
+    return UnsupportedError(
+        fmt::format("{}: {} elements of a file of {} bytes repeat what it holds; they are not "
+                    "written as text",
+                    path.string(), elements, source.size_bytes()));
+  }
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
                        base::AtomicFile::Create(path, base::Existing::kReplace));
   std::vector<std::byte> scratch;
@@ -76,7 +84,7 @@ Result<ArrayView> ViewArray(const std::filesystem::path& path) {
         report::Cell::Integer(static_cast<int64_t>(first)), result.table.KeepText(row)});
   }
   result.text_file = path.string() + ".txt";
-  MSP_RETURN_IF_ERROR(WriteArrayText(result.text_file, view));
+  MSP_RETURN_IF_ERROR(WriteArrayText(result.text_file, file, *tensor));
   return result;
 }
 

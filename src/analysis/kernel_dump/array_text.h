@@ -1,10 +1,12 @@
 // One array for people: `pt` of the interactive tool.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
 #include "src/report/table.h"
@@ -22,7 +24,15 @@ std::string ArrayFacts(const Shape& shape, DType dtype, double max, double min, 
 std::string TupleText(const Shape& shape);  // "(2, 3)", "(6,)", as Python spells it
 
 Result<ArrayView> ViewArray(const std::filesystem::path& file);
-// The elements, one in a line, to `path`, in place of an older one of this tool.
-Status WriteArrayText(const std::filesystem::path& path, const TensorView& view);
+
+// Elements that are written as text, as a multiple of the size of their file; a small file may
+// repeat one very often.
+inline constexpr uint64_t kTimesFileOfText = 8;
+inline constexpr uint64_t kFreeTextElements = uint64_t{1} << 24U;  // the same in addition
+
+// The elements of `array`, the only one of its file, to `path`, one in a line, in place of an older
+// file. kUnsupported beyond the limits above.
+Status WriteArrayText(const std::filesystem::path& path, const TensorFile& source,
+                      const NamedTensor& array);
 
 }  // namespace msprobe::analysis::kernel_dump

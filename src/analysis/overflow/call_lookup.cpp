@@ -131,6 +131,9 @@ std::optional<Call> CallLookup::Find(const kernel_dump::DumpPath& kernel,
   std::optional<Call> best;
   for (const RankCalls* rank : ranks) {
     const compare::CallFinder finder(side.side, *rank->calls);
+    if (finder.left_out() > 0 && rank == ranks.front()) {
+      warnings.push_back(finder.LeftOutText());
+    }
     for (uint32_t entry = 0; entry < rank->calls->entries.size(); ++entry) {
       const Likeness likeness = LikenessOf(finder.Match(entry), side.side);
       if (!likeness.tells || (best && likeness.found < best->found)) {

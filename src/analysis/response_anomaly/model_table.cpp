@@ -116,6 +116,11 @@ Result<ModelTable> ModelTable::Load(const std::filesystem::path& models,
   if (config.root.kind != ConfigKind::kObject) {
     return config.ErrorAt(config.root, "", "must hold an object with a member per model");
   }
+  if (config.root.members.size() > kMostModels) {
+    return config.ErrorAt(
+        config.root, "",
+        fmt::format("has {} models, more than {}", config.root.members.size(), kMostModels));
+  }
   std::vector<std::string> files;
   if (!categories.empty()) {
     MSP_ASSIGN_OR_RETURN(files, base::ListFolder(categories));

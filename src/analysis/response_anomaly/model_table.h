@@ -45,6 +45,9 @@ struct Model {
 
 class ModelTable {
  public:
+  // Every request looks its model up among all of them.
+  static constexpr size_t kMostModels = 4096;
+
   // No models at all.
   ModelTable() = default;
   // `categories` may be empty: models are then judged without.

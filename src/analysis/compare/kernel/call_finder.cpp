@@ -5,6 +5,8 @@
 #include <string>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "src/analysis/compare/distance.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -57,17 +59,28 @@ CallFinder::CallFinder(const Side& kernels, const Side& calls) : kernels_(kernel
     const auto [group, is_new] =
         known.try_emplace(TraitsOf(row, *shape), static_cast<uint32_t>(groups_.size()));
     if (is_new) {
+      std::vector<uint32_t>& alike = groups_of_[{*std::move(shape), IsOutputRow(row)}];
+      if (alike.size() == kMostAlike) {
+        known.erase(group);
+        ++left_out_;
+        continue;
+      }
       groups_.push_back({{}, ParseDType(row.dtype)});
-      groups_of_[{*std::move(shape), IsOutputRow(row)}].push_back(group->second);
+      alike.push_back(group->second);
     }
     groups_[group->second].rows.push_back(i);
   }
 }
 
+std::string CallFinder::LeftOutText() const {
+  return fmt::format("{} of one shape beside {} others are not looked at to find their call",
+                     base::Plural(left_out_, "kernel tensor"), base::FormatCount(kMostAlike));
+}
+
 CallMatch CallFinder::Match(uint32_t entry) const {
   CallMatch match;
   match.entry = entry;
-  std::vector<uint32_t> taken(groups_.size(), 0);
+  Taken taken;
   const SideEntry& call = calls_.entries[entry];
   for (uint32_t i = call.first_row; i < call.first_row + call.row_count; ++i) {
     const SideRow& row = calls_.rows[i];
@@ -89,8 +102,7 @@ CallMatch CallFinder::Match(uint32_t entry) const {
   return match;
 }
 
-uint32_t CallFinder::Nearest(const SideRow& row, std::vector<uint32_t>& taken,
-                             double& nearest) const {
+uint32_t CallFinder::Nearest(const SideRow& row, Taken& taken, double& nearest) const {
   std::optional<Shape> shape = WithoutOnes(row.shape);
   const bool is_output = IsOutputRow(row);
   const auto place = shape ? groups_of_.find({*std::move(shape), is_output}) : groups_of_.end();
@@ -103,11 +115,12 @@ uint32_t CallFinder::Nearest(const SideRow& row, std::vector<uint32_t>& taken,
   uint32_t found_group = 0;
   for (const uint32_t index : place->second) {
     const Alike& group = groups_[index];
-    if (taken[index] == group.rows.size()) {
+    const auto of_group = taken.find(index);
+    const size_t used = of_group == taken.end() ? 0 : of_group->second;
+    if (used == group.rows.size()) {
       continue;
     }
-    const uint32_t kernel =
-        is_output ? group.rows[group.rows.size() - 1 - taken[index]] : group.rows[taken[index]];
+    const uint32_t kernel = is_output ? group.rows[group.rows.size() - 1 - used] : group.rows[used];
     const Distance distance = StatisticsDistance(kernels_.rows[kernel], row);
     if (!distance.comparable) {
       continue;

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,9 +40,16 @@ struct CallMatch {
 // the first kernel that read an input, the last one that wrote an output.
 class CallFinder {
  public:
+  // Kernel tensors of one shape and direction, with statistics of their own each, beside which a
+  // tensor of a call is put: the first ones of that shape.
+  static constexpr size_t kMostAlike = 10'000;
+
   // Both must outlive this.
   CallFinder(const Side& kernels, const Side& calls);
   CallMatch Match(uint32_t entry) const;  // an index into calls.entries
+  // Kernel tensors beyond kMostAlike, which are not looked at.
+  size_t left_out() const { return left_out_; }
+  std::string LeftOutText() const;  // a warning of them
 
  private:
   // Kernel rows that differ in nothing that is looked at: of shape, direction, dtype and
@@ -50,15 +59,17 @@ class CallFinder {
     std::optional<DType> dtype;
   };
   using Place = std::pair<Shape, bool>;  // without ones; whether an output
+  // How many kernel rows of each group belong to rows of the call.
+  using Taken = std::unordered_map<uint32_t, uint32_t>;
 
-  // The kernel row for a row of the call, kNoRow if there is none. `taken`: how many of each group
-  // belong to other rows of the call.
-  uint32_t Nearest(const SideRow& row, std::vector<uint32_t>& taken, double& nearest) const;
+  // The kernel row for a row of the call, kNoRow if there is none; it is counted in `taken`.
+  uint32_t Nearest(const SideRow& row, Taken& taken, double& nearest) const;
 
   const Side& kernels_;
   const Side& calls_;
   std::vector<Alike> groups_;
   std::map<Place, std::vector<uint32_t>> groups_of_;  // into groups_
+  size_t left_out_ = 0;
 };
 
 // "[2, 3]" of a row; nothing for what is no list of sizes.

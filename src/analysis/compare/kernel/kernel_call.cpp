@@ -24,8 +24,7 @@ namespace {
 constexpr size_t kMostNames = 5;  // in a message
 
 // The call that options name, or the only one whose tensors are all among the kernels'.
-Result<CallMatch> ChooseCall(const Options& options, const Side& kernels, const Side& calls) {
-  const CallFinder finder(kernels, calls);
+Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, const Side& calls) {
   std::vector<CallMatch> fitting;
   for (uint32_t entry = 0; entry < calls.entries.size(); ++entry) {
     const std::string_view name = calls.entries[entry].name;
@@ -114,7 +113,11 @@ Status LoadCallOfKernels(const Options& options, const std::filesystem::path& js
     side_options.keep_entry = [&](std::string_view name) { return name == options.kernel_call; };
   }
   MSP_ASSIGN_OR_RETURN(Side calls, LoadSide(json, side_options));
-  MSP_ASSIGN_OR_RETURN(const CallMatch match, ChooseCall(options, kernels.side, calls));
+  const CallFinder finder(kernels.side, calls);
+  if (finder.left_out() > 0) {
+    compared.warnings.push_back(finder.LeftOutText());
+  }
+  MSP_ASSIGN_OR_RETURN(const CallMatch match, ChooseCall(options, finder, calls));
   const std::string call(calls.entries[match.entry].name);
   side_options.keep_entry = [&](std::string_view name) { return name == call; };
   MSP_ASSIGN_OR_RETURN(compared.bench, LoadSide(json, side_options));

@@ -17,7 +17,8 @@
 namespace msprobe::analysis::monitor::internal {
 namespace {
 
-constexpr size_t kMostColumns = 256;
+// The monitor writes a dozen statistics. Each is a column of numbers of every series.
+constexpr size_t kMostColumns = 64;
 constexpr size_t kShownText = 60;  // of a broken cell
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 

@@ -199,6 +199,36 @@ TEST(CallFinder, FindsKernelsThatAreAlikeInTheirOrder) {
   }
 }
 
+TEST(CallFinder, LooksAtSoManyKernelsOfOneShape) {
+  constexpr uint32_t kMost = CallFinder::kMostAlike;
+  Side kernels;
+  for (uint32_t i = 0; i < kMost + 2; ++i) {
+    SideRow row;
+    row.state = dump::RowState::kInput;
+    row.dtype = "torch.float32";
+    row.shape = "[2]";
+    row.is_tensor = true;
+    row.stats[kMax].kind = StatKind::kNumber;
+    row.stats[kMax].number = 1 + i;
+    kernels.rows.push_back(row);
+  }
+  kernels.rows.push_back(kernels.rows.front());  // like one that counts
+  Side calls;
+  calls.rows = {kernels.rows[kMost - 1], kernels.rows[kMost], kernels.rows[0], kernels.rows[0]};
+  calls.entries.push_back({"Torch.f.0.forward", 0, 4});
+  const CallFinder finder(kernels, calls);
+  EXPECT_EQ(finder.left_out(), 2U);
+  EXPECT_THAT(finder.LeftOutText(), HasSubstr("2 kernel tensors of one shape"));
+  const CallMatch match = finder.Match(0);
+  ASSERT_EQ(match.rows.size(), 4U);
+  EXPECT_EQ(match.rows[0].kernel, 0U);
+  EXPECT_EQ(match.rows[0].distance, 0);
+  EXPECT_EQ(match.rows[1].kernel, kMost - 2);  // the nearest one that is left
+  EXPECT_GT(match.rows[1].distance, 0);
+  EXPECT_EQ(match.rows[2].kernel, kMost - 1);
+  EXPECT_EQ(match.rows[3].kernel, kMost + 2);
+}
+
 TEST(KernelCompare, TheCallMustBeKnown) {
   const KernelScene scene;
   EXPECT_EQ(scene.Compare(kKernels, kOverflow).status().code(), StatusCode::kUsage);

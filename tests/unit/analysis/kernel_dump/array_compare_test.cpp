@@ -83,6 +83,23 @@ TEST(CompareArrayFolders, PairsCallsInTheirOrder) {
             StatusCode::kMismatch);
 }
 
+TEST(WriteArrayText, WritesNoFileThatDwarfsItsSource) {
+  const TemporaryFolder scratch;
+  const fs::path source = Array(scratch, "a.npy", {1});
+  const Result<TensorFile> file = TensorFile::Open(source);
+  ASSERT_TRUE(file.ok());
+  NamedTensor array = file->tensors()[0];
+  const uint64_t most = kFreeTextElements + kTimesFileOfText * file->size_bytes();
+  array.view.shape = {static_cast<int64_t>(most + kTimesFileOfText)};
+  array.view.strides = {0};
+  const Status status = WriteArrayText(scratch / "a.txt", *file, array);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_FALSE(fs::exists(scratch / "a.txt"));
+  array.view.shape = {1000};
+  EXPECT_TRUE(WriteArrayText(scratch / "a.txt", *file, array).ok());
+  EXPECT_EQ(Slurp(scratch / "a.txt").size(), 4000U);
+}
+
 TEST(ViewArray, ShowsTheFirstElementsAndWritesAll) {
   const TemporaryFolder scratch;
   const Result<ArrayView> view = ViewArray(Array(scratch, "a.npy", {0.1F, 2, -3}));

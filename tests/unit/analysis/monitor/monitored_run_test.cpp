@@ -44,6 +44,26 @@ TEST(ReadMonitoredRun, ATableWithAHoleOfAnySizeIsLeftOutAtOnce) {
   }
 }
 
+TEST(ReadMonitoredRun, LeavesATableOfVeryManyStatisticsOut) {
+  const TemporaryFolder files;
+  const auto table = [](size_t statistics) {
+    std::string head = "vpp_stage,name,step";
+    std::string row = "0,w,0";
+    for (size_t i = 0; i < statistics; ++i) {
+      head += ",s" + std::to_string(i);
+      row += ",1";
+    }
+    return head + "\n" + row + "\n";
+  };
+  files.Write(In(kFolder, "actv_0-0.csv"), table(61));
+  files.Write(In(kFolder, "actv_grad_0-0.csv"), table(62));
+  const auto run = Read(files.path());
+  ASSERT_EQ(run.series.size(), 1U);
+  EXPECT_EQ(run.series[0].values.size(), 61U);
+  EXPECT_EQ(run.warnings.size(), 1U);
+  EXPECT_EQ(run.unread_files, 1U);
+}
+
 TEST(ReadMonitoredRun, GivesOneSeriesPerNameAndMicroStep) {
   const TemporaryFolder files;
   files.Write(In(kFolder, "actv_0-1.csv"),

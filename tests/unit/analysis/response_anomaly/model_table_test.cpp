@@ -41,6 +41,18 @@ TEST_F(ModelTableTest, FindsTheFirstModelWhoseNameFits) {
   EXPECT_EQ(table->Find("-_."), nullptr);
 }
 
+TEST_F(ModelTableTest, HasSoManyModels) {
+  std::string text;
+  for (size_t i = 0; i < ModelTable::kMostModels; ++i) {
+    text += (i == 0 ? "{\"m" : ", \"m") + std::to_string(i) + "\": {\"eos\": 1}";
+  }
+  Write("models.json", text + "}");
+  EXPECT_TRUE(Load().ok());
+  Write("models.json", text + ", \"one more\": {\"eos\": 1}}");
+  EXPECT_NE(std::string(Load().status().message()).find("has 4097 models, more than 4096"),
+            std::string::npos);
+}
+
 TEST_F(ModelTableTest, RefusesWhatIsNoTable) {
   for (const char* text : {"[]", R"({"a": 1})", R"({"a": {"eos": "x"}})",
                            R"({"a": {"eos": [1.5]}})", "{", R"({"a": {"bos": 1}})"}) {
