@@ -9,6 +9,7 @@
 #include "src/analysis/kernel_dump/float_text.h"
 #include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
+#include "src/base/strings.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
 
@@ -38,9 +39,10 @@ Status WriteArrayText(const std::filesystem::path& path, const TensorFile& sourc
   if (elements > kFreeTextElements &&
       (elements - kFreeTextElements) / kTimesFileOfText > source.size_bytes()) {
     return UnsupportedError(
-        fmt::format("{}: {} elements of a file of {} bytes repeat what it holds; they are not "
-                    "written as text",
-                    path.string(), elements, source.size_bytes()));
+               fmt::format("{} is not written: {} elements of a file of {} bytes repeat what it "
+                           "holds",
+                           path.string(), base::FormatCount(elements), source.size_bytes()))
+        .WithHint("msprobe show --stats tells what they are");
   }
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
                        base::AtomicFile::Create(path, base::Existing::kReplace));

@@ -73,8 +73,10 @@ CallFinder::CallFinder(const Side& kernels, const Side& calls) : kernels_(kernel
 }
 
 std::string CallFinder::LeftOutText() const {
-  return fmt::format("{} of one shape beside {} others are not looked at to find their call",
-                     base::Plural(left_out_, "kernel tensor"), base::FormatCount(kMostAlike));
+  return fmt::format(
+      "{} not looked at to find the call of the kernels: {} others have the shape",
+      left_out_ == 1 ? "1 kernel tensor is" : base::Plural(left_out_, "kernel tensor") + " are",
+      base::FormatCount(kMostAlike));
 }
 
 CallMatch CallFinder::Match(uint32_t entry) const {

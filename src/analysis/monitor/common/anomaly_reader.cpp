@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/limited_warnings.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -17,7 +18,6 @@
 namespace msprobe::analysis::monitor {
 namespace {
 
-constexpr size_t kMostWarnings = 20;
 constexpr int kMostDepth = 16;
 constexpr size_t kMembers = 9;
 
@@ -106,7 +106,7 @@ class EntryReader : public json::Handler {
 
   bool is_object() const { return is_object_; }
   bool too_large() const { return too_large_; }
-  uint64_t skipped() const { return skipped_; }
+  uint64_t more_skipped() const { return skipped_.more(); }
 
  private:
   template <typename Add>
@@ -149,9 +149,9 @@ class EntryReader : public json::Handler {
       } else {
         file_.entries[place->second] = *std::move(entry);
       }
-    } else if (++skipped_ <= kMostWarnings) {
-      file_.warnings.push_back(fmt::format("{}: entry {} lacks members of an alert; skipped", name_,
-                                           base::Printable(key_.substr(0, 120))));
+    } else {
+      skipped_.Add(fmt::format("{}: entry {} lacks members of an alert; skipped", name_,
+                               base::Printable(key_.substr(0, 120))));
     }
     builder_.Reset();
   }
@@ -164,7 +164,7 @@ class EntryReader : public json::Handler {
   int depth_ = 0;
   bool is_object_ = false;
   bool too_large_ = false;
-  uint64_t skipped_ = 0;
+  base::LimitedWarnings skipped_{file_.warnings, base::LimitedWarnings::kOfRows};
 };
 
 std::optional<int64_t> RankOfFolder(std::string_view name) {
@@ -197,9 +197,9 @@ Result<AnomalyFile> ParseAnomalies(std::string_view text, const std::string& nam
                                         base::Plural(file.entries.size(), "entry"),
                                         file.entries.size() == 1 ? "is" : "are"));
   }
-  if (reader.skipped() > kMostWarnings) {
-    file.warnings.push_back(fmt::format("{}: {} more of that kind", name,
-                                        base::FormatCount(reader.skipped() - kMostWarnings)));
+  if (reader.more_skipped() > 0) {
+    file.warnings.push_back(
+        fmt::format("{}: {} more of that kind", name, base::FormatCount(reader.more_skipped())));
   }
   return file;
 }

@@ -204,7 +204,13 @@ Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::st
   const std::span<const std::string_view> cells = tokenizer.fields();
   const bool is_broken =
       row == base::CsvTokenizer::Row::kOpenQuote || row == base::CsvTokenizer::Row::kTextAfterQuote;
-  if (is_broken || tokenizer.field_count() > kMostColumns) {
+  if (!is_broken && tokenizer.field_count() > kMostColumns) {
+    return BadFormatError(
+        fmt::format("its first line names {} columns; a table of the monitor has "
+                    "{} at most",
+                    tokenizer.field_count(), kMostColumns));
+  }
+  if (is_broken) {
     return BadFormatError("its first line is not a table header: " + Shown(tokenizer.row_text()));
   }
   TableHead head;

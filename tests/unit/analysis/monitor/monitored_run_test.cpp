@@ -60,7 +60,10 @@ TEST(ReadMonitoredRun, LeavesATableOfVeryManyStatisticsOut) {
   const auto run = Read(files.path());
   ASSERT_EQ(run.series.size(), 1U);
   EXPECT_EQ(run.series[0].values.size(), 61U);
-  EXPECT_EQ(run.warnings.size(), 1U);
+  ASSERT_EQ(run.warnings.size(), 1U);
+  EXPECT_NE(run.warnings[0].find("names 65 columns; a table of the monitor has 64 at most"),
+            std::string::npos)
+      << run.warnings[0];
   EXPECT_EQ(run.unread_files, 1U);
 }
 
