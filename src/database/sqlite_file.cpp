@@ -1,6 +1,7 @@
 #include "src/database/sqlite_file.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -150,10 +151,19 @@ SqliteFile& SqliteFile::operator=(SqliteFile&& other) noexcept {
 SqliteFile::~SqliteFile() { sqlite3_close(database_); }
 
 Status SqliteFile::Failure(std::string_view what) const {
-  const std::string message = fmt::format(
-      "{} {}: {}", path_, what, database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_));
   const int code = database_ == nullptr ? SQLITE_NOMEM : sqlite3_errcode(database_);
-  const bool is_system = code == SQLITE_NOMEM || code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+  std::string why = database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_);
+  // SQLite calls a file damaged of which the system could not read a page.
+  int refused = 0;
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+    sqlite3_file_control(database_, "main", SQLITE_FCNTL_LAST_ERRNO, &refused);
+  }
+  if (refused != 0) {
+    why = std::generic_category().message(refused);
+  }
+  const bool is_system =
+      refused != 0 || code == SQLITE_NOMEM || code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+  const std::string message = fmt::format("{} {}: {}", path_, what, why);
   return (is_system ? IoError(message) : BadFormatError(message))
       .WithHint("copy it again, or let the program that wrote it write it again");
 }
@@ -190,11 +200,14 @@ Status SqliteFile::LoadTables() {
     if (code != SQLITE_OK) {
       return Failure("is not a readable database");
     }
-    while (sqlite3_step(raw_columns) == SQLITE_ROW) {
+    while ((code = sqlite3_step(raw_columns)) == SQLITE_ROW) {
       const SqliteRow row(raw_columns);
       if (row.Integer(1) == 0) {  // generated columns would be computed
         table.columns.emplace_back(row.Text(0));
       }
+    }
+    if (code != SQLITE_DONE) {
+      return Failure("is not a readable database");
     }
   }
   return {};
