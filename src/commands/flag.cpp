@@ -4,10 +4,14 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "src/base/folder_path.h"
 #include "src/base/strings.h"
 
 namespace msprobe::commands {
@@ -18,6 +22,7 @@ struct Rule {
   std::string_view name;
   const std::vector<std::string>& values;
   Bounds bounds;
+  bool is_folder = false;  // whether or not it is there
 };
 
 std::string BoundsText(const Bounds& bounds) {
@@ -94,6 +99,11 @@ Status Read(const Rule& rule, const std::string& text, std::string& value) {
 Status Read(const Rule& rule, const std::string& text, std::filesystem::path& value) {
   MSP_RETURN_IF_ERROR(CheckValue(rule, text));
   value = text;
+  // Behind the name of a file a slash is a mistake, told by who opens it.
+  std::error_code ignored;
+  if (!value.has_filename() && (rule.is_folder || std::filesystem::is_directory(value, ignored))) {
+    value = base::WithoutLastSlash(std::move(value));
+  }
   return {};
 }
 
@@ -166,7 +176,7 @@ Status FillFlag(const Flag& flag, std::string_view name, std::vector<std::string
   if (const auto* truth = std::get_if<bool*>(&flag.fills); truth != nullptr && *truth == nullptr) {
     return {};
   }
-  const Rule rule{name, flag.values, flag.bounds};
+  const Rule rule{name, flag.values, flag.bounds, flag.type == "DIR"};
   return std::visit([&](auto* variable) { return Fill(rule, texts, *variable); }, flag.fills);
 }
 

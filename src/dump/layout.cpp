@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -42,8 +43,7 @@ bool IsFolder(const fs::path& path) { return base::IsFolder(path); }
 // names.
 fs::path Named(const fs::path& path) {
   std::error_code ignored;
-  const fs::path absolute = fs::absolute(path, ignored).lexically_normal();
-  return absolute.has_filename() ? absolute : absolute.parent_path();
+  return base::WithoutLastSlash(fs::absolute(path, ignored).lexically_normal());
 }
 
 bool LooksForDump(RankFolder& rank) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/folder_path.h"
 #include "src/base/strings.h"
 #include "src/grad_probe/measure.h"
 #include "src/grad_probe/summary_row.h"
@@ -44,8 +45,8 @@ bool Probe::Selects(int64_t rank, int64_t step, bool& finished) const {
 }
 
 Status Probe::BeginStep(int64_t rank, int64_t step) {
-  const base::Path folder =
-      base::Path(settings_.dump_path) / fmt::format("rank{}", std::max<int64_t>(rank, 0));
+  const base::Path folder = base::WithoutLastSlash(settings_.dump_path) /
+                            fmt::format("rank{}", std::max<int64_t>(rank, 0));
   table_.clear();
   rows_ = HeaderLine(settings_.level, settings_.bounds);
   signs_folder_ = folder / fmt::format("step{}", step);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/base/bounded_expression.h"
+#include "src/base/folder_path.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
@@ -506,8 +507,8 @@ std::filesystem::path OutputRoot() {
   const std::string given = Environment("MONITOR_OUTPUT_DIR");
   const std::filesystem::path root = given.empty() ? "./monitor_output" : given;
   std::error_code error;
-  std::filesystem::path absolute = std::filesystem::absolute(root, error);
-  return error ? root : absolute.lexically_normal();
+  const std::filesystem::path absolute = std::filesystem::absolute(root, error);
+  return base::WithoutLastSlash(error ? root : absolute.lexically_normal());
 }
 
 bool IsDynamic() { return base::EqualsIgnoringCase(Environment("DYNAMIC_MONITOR"), "true"); }

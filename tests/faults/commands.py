@@ -29,6 +29,7 @@ MORE = [
     Line("compare --junit", "compare {example}/npu {example}/bench -o out --junit out/report.xml"),
     Line("compare, values", "compare {example}/npu/step0/rank/dump.json {example}/bench/step0/rank/dump.json -o out"),
     Line("compare, kernels", "compare {data}/kernel_dump/dumps {data}/kernel_dump/dumps -o out"),
+    Line("compare, a folder/", "compare {data}/kernel_dump/dumps/ {data}/kernel_dump/dumps/ -o out/"),
     Line("compare, graphs", "compare {data}/compare/ms_graph_npy/npu {data}/compare/ms_graph_npy/bench -o out"),
     Line("compare, ATB", "compare {data}/compare26/atb_tensor/target/atb_dump_data/data/0_200/0 "
          "{data}/compare26/atb_tensor/golden/atb_dump_data/data/0_100/0 -o out"),

@@ -139,6 +139,10 @@ class Sweep:
         self.msprobe, self.injector = str(Path(msprobe).resolve()), str(Path(injector).resolve())
         self.root = Path(tempfile.mkdtemp(prefix="msprobe_faults_", dir=os.environ.get("FAULT_SCRATCH"))).resolve()
         self.places = commands.make_places(Path(repository).resolve(), self.root)
+        # PATH names two: a first one that cannot be looked at is no reason to take the second.
+        self.bin = self.root / "bin"
+        self.bin.mkdir()
+        (self.bin / "python3").symlink_to(shutil.which("python3"))
         self.folders = queue.Queue()
         self.cores = sorted(os.sched_getaffinity(0))
         for number in range(len(self.cores)):
@@ -149,7 +153,7 @@ class Sweep:
     def environment(self, **more):
         kept = {key: value for key, value in os.environ.items()
                 if not key.startswith(("MSPROBE_", "LC_", "LANG", "NO_COLOR", "FAULT_"))}
-        kept.update(TERM="dumb", LC_ALL="C.UTF-8", MSPROBE_PYTHON_PATH="py", LD_PRELOAD=self.injector, PYTHONDONTWRITEBYTECODE="1")
+        kept.update(PATH="%s:%s" % (self.bin, kept["PATH"]), TERM="dumb", LC_ALL="C.UTF-8", MSPROBE_PYTHON_PATH="py", LD_PRELOAD=self.injector, PYTHONDONTWRITEBYTECODE="1")
         kept.update(more)
         return kept
 

@@ -6,6 +6,7 @@
 #include "src/analysis/compare/line26/result_table26.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::compare {
@@ -86,7 +87,7 @@ Result<std::vector<fs::path>> WriteResultFiles(const Options& options, const Pla
   if (pair.result.rows.empty()) {
     return std::vector<fs::path>();
   }
-  const fs::path folder = options.output_folder / plan.result_subfolder;
+  const fs::path folder = base::Below(options.output_folder, plan.result_subfolder);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   const std::string base_name = !options.output_name.empty() ? options.output_name
                                 : plan.is_debug              ? "debug_compare_result"

@@ -22,6 +22,7 @@
 #include "src/analysis/compare/tensor_folder.h"
 #include "src/analysis/compare/wrong_side.h"
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/output_rule.h"
 #include "src/base/path_kind.h"
 #include "src/base/progress.h"
@@ -214,11 +215,11 @@ class Runner {
                                                          : CompareAtb;
     MSP_ASSIGN_OR_RETURN(FolderComparison comparison, compare(options_, pool_));
     for (const FolderTable& table : comparison.tables) {
-      const fs::path folder = options_.output_folder / table.folder;
+      const fs::path folder = base::Below(options_.output_folder, table.folder);
       MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
       PairSummary summary;
-      summary.npu_path = (options_.npu_path / table.folder).string();
-      summary.bench_path = (options_.bench_path / table.folder).string();
+      summary.npu_path = base::Below(options_.npu_path, table.folder).string();
+      summary.bench_path = base::Below(options_.bench_path, table.folder).string();
       summary.counts.rows = table.table.row_count();
       const FolderCounts& counts = table.counts;
       summary.counts.matched = counts.compared;

@@ -1,5 +1,6 @@
 #include <array>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -88,8 +89,11 @@ std::string ReadDynamic(const fs::path& path, CollectSummary& summary) {
 Result<CollectSummary> Run(const CollectOptions& options) {
   MSP_RETURN_IF_ERROR(internal::CheckPackPath(options.output));
   CollectSummary summary;
-  std::error_code ignored;
-  summary.output = fs::absolute(options.output, ignored).lexically_normal();
+  std::error_code failed;
+  summary.output = fs::absolute(options.output, failed).lexically_normal();
+  if (failed) {
+    return IoError(fmt::format("{}: {}", options.output.string(), failed.message()));
+  }
 
   const internal::Environment environment = internal::ThisEnvironment();
   internal::Versions versions = internal::FindVersions(environment);

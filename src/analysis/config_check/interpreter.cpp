@@ -1,5 +1,6 @@
 #include "src/analysis/config_check/interpreter.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
 extern char** environ;  // POSIX gives it no header
@@ -34,9 +36,16 @@ constexpr const char* kQuestion =
     "text = '\\x01msprobe\\x01' + '\\0'.join(parts) + '\\x02'\n"
     "sys.stdout.buffer.write(text.encode('utf-8', 'surrogateescape'))\n";
 
+// As shells look: what may not be run or entered is passed over. Of what the system does not tell
+// at all base::IsRegularFile() keeps that it was not seen.
 bool IsProgram(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && ::access(path.c_str(), X_OK) == 0;
+  if (::access(path.c_str(), X_OK) != 0) {
+    const std::array passed_over = {ENOENT, ENOTDIR, EACCES, ELOOP, ENAMETOOLONG};
+    if (std::find(passed_over.begin(), passed_over.end(), errno) != passed_over.end()) {
+      return false;
+    }
+  }
+  return base::IsRegularFile(path);
 }
 
 // Empty when PATH leads to none.

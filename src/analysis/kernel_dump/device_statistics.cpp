@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/strings.h"
 #include "src/report/readers.h"
 #include "src/report/writers.h"
@@ -131,7 +132,7 @@ Status MergeDeviceStatistics(const std::filesystem::path& output,
     part.what = "statistics";
     part.data_type = "table";
     part.shape = {static_cast<int64_t>(table->row_count())};
-    part.path = output / path.folder / kMergedStatistics;
+    part.path = base::Below(output, path.folder) / kMergedStatistics;
     result.parts.push_back(std::move(part));
     by_folder[path.folder].emplace_back(&path, *std::move(table));
   }
@@ -147,8 +148,8 @@ Status MergeDeviceStatistics(const std::filesystem::path& output,
     for (const auto& [path, table] : read) {
       merge.Add(*path->parsed, table);
     }
-    MSP_RETURN_IF_ERROR(base::CreateFolders(output / folder));
-    const std::filesystem::path file = output / folder / kMergedStatistics;
+    MSP_RETURN_IF_ERROR(base::CreateFolders(base::Below(output, folder)));
+    const std::filesystem::path file = base::Below(output, folder) / kMergedStatistics;
     MSP_RETURN_IF_ERROR(report::WriteCsv(file, merge.table()));
     findings.written_beside.push_back(file);
   }

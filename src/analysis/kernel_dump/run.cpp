@@ -16,6 +16,7 @@
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/index_file.h"
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/mapped_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
@@ -65,9 +66,7 @@ class FileConversion {
 
  private:
   std::filesystem::path OutputPath(const std::string& name) const {
-    // Without an empty folder between: libstdc++ 12 destroys a component twice where memory ends
-    // while something is put behind a path that ends with a slash.
-    return dump_.folder.empty() ? options_.output / name : options_.output / dump_.folder / name;
+    return base::Below(options_.output, dump_.folder) / name;
   }
 
   // A file like any other of tensors: one tensor, no layout.

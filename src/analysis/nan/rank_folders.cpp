@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -114,8 +115,7 @@ Result<StepFolder> FindStep(const fs::path& path) {
   MSP_ASSIGN_OR_RETURN(const fs::path folder, ExistingFolder(path));
   if (HoldsDump(folder)) {
     const fs::path named = fs::absolute(folder).lexically_normal();
-    const std::string name =
-        (named.has_filename() ? named : named.parent_path()).filename().string();
+    const std::string name = base::WithoutLastSlash(named).filename().string();
     StepFolder step;
     step.folder = folder;
     step.ranks.push_back({dump::ParseRankName(name).number.value_or(0), folder});

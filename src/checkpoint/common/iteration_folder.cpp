@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -55,7 +56,7 @@ Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root) {
   const std::filesystem::path tracker = root / kTrackerName;
   if (!base::Exists(tracker)) {
     // "iter_0000005/" has an empty last component.
-    const std::filesystem::path named = root.has_filename() ? root : root.parent_path();
+    const std::filesystem::path named = base::WithoutLastSlash(root);
     return IterationFolder{root, IterationOfName(named.filename().native())};
   }
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(tracker, kLongestTracker));

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "src/base/folder_path.h"
 #include "src/base/new_folders.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -28,6 +29,16 @@ mode_t ModeOf(const Path& path) {
   struct stat info {};
   EXPECT_EQ(::stat(path.c_str(), &info), 0);
   return info.st_mode & 0777U;
+}
+
+TEST(FolderPath, NamesComeBehindNoSlash) {
+  EXPECT_EQ(WithoutLastSlash("a/runs/").native(), "a/runs");
+  EXPECT_EQ(WithoutLastSlash("runs//").native(), "runs");
+  EXPECT_EQ(WithoutLastSlash("runs").native(), "runs");
+  EXPECT_EQ(WithoutLastSlash("/").native(), "/");
+  EXPECT_EQ(WithoutLastSlash("").native(), "");
+  EXPECT_EQ(Below("runs", "step1").native(), "runs/step1");
+  EXPECT_EQ(Below("runs", "").native(), "runs");
 }
 
 TEST(NewFolders, ThatStayEmptyAreRemovedAndNoOthers) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -27,7 +28,7 @@ std::string Named(const std::vector<RankCalls>& ranks, const std::vector<FirstDi
 Status DifferenceRun::Add(const PlannedPair& plan, const ComparedPair& pair,
                           std::vector<std::filesystem::path>& files) {
   RankRecord record = RecordRank(pair, plan.input.rank.value_or(0));
-  const std::filesystem::path folder = output_folder_ / plan.result_subfolder;
+  const std::filesystem::path folder = base::Below(output_folder_, plan.result_subfolder);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   files.push_back(folder / fmt::format("compare_result_rank{}_{}.json", record.calls.rank, stamp_));
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.back(), record.json));
@@ -51,7 +52,7 @@ Status DifferenceRun::Finish(std::vector<std::string>& answers,
     const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::system_clock::now().time_since_epoch());
     const std::filesystem::path file =
-        output_folder_ / step.folder / fmt::format("diff_analyze_{}.json", now.count());
+        base::Below(output_folder_, step.folder) / fmt::format("diff_analyze_{}.json", now.count());
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(file, FirstDifferenceJson(step.ranks, found)));
     files.push_back(file);
     answers.push_back(fmt::format("{}First difference over the ranks: {} ({})", place,

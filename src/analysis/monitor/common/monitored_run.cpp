@@ -13,6 +13,7 @@
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/limited_warnings.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -302,9 +303,8 @@ Result<size_t> CountUnread(const std::vector<OpenTable>& tables) {
 void ReadAlerts(const fs::path& root, bool is_single, MonitoredRun& run,
                 base::LimitedWarnings& warnings) {
   std::error_code error;
-  const fs::path whole = fs::absolute(root, error).lexically_normal();
   const fs::path single_parent =
-      whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+      base::WithoutLastSlash(fs::absolute(root, error).lexically_normal()).parent_path();
   const fs::path folder = (is_single ? single_parent : root) / "anomaly_detected";
   if (!base::IsFolder(folder)) {
     return;

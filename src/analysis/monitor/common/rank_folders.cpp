@@ -6,6 +6,7 @@
 
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -147,7 +148,7 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
   }
   if (folders.empty() && outside == 0) {
     const fs::path whole = fs::absolute(root, error).lexically_normal();
-    add(root, (whole.has_filename() ? whole : whole.parent_path()).filename().string());
+    add(root, base::WithoutLastSlash(whole).filename().string());
   }
   if (folders.empty()) {
     return NotFoundError(
