@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/folder_path.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/leaves.h"
@@ -75,7 +76,7 @@ bool CheckedCall::IsOutput(std::string_view member) { return member == "output";
 
 Result<std::shared_ptr<const BenchStep>> BenchStep::Load(const base::Path& root, int64_t step,
                                                          std::optional<int64_t> rank) {
-  const base::Path step_path = root / fmt::format("step{}", step);
+  const base::Path step_path = base::WithoutLastSlash(root) / fmt::format("step{}", step);
   MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(step_path), "bench_path");
   const dump::RankFolder* chosen = nullptr;
   for (const dump::RankFolder& folder : layout.ranks) {

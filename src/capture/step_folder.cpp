@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "src/base/files.h"
+#include "src/base/folder_path.h"
 #include "src/base/strings.h"
 #include "src/capture/run_identity.h"
 #include "src/dump/layout.h"
@@ -151,7 +152,7 @@ Result<bool> RemoveResults(const base::Path& folder) {
 }  // namespace
 
 base::Path StepPlace::step_path() const {
-  return base::Path(dump_path) / fmt::format("step{}", step);
+  return base::WithoutLastSlash(dump_path) / fmt::format("step{}", step);
 }
 
 base::Path StepPlace::rank_path() const {
