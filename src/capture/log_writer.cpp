@@ -177,14 +177,16 @@ Status LogWriter::ReplaceStart(size_t start_bytes, std::string_view start,
   MSP_RETURN_IF_ERROR(WriteWaiting());
   MSP_ASSIGN_OR_RETURN(const base::FileBytes old, base::FileBytes::Open(new_path));
   const base::Path temporary = new_path.string() + ".tmp";
+  base::Path own_path = new_path;
+  // Before there is a file: nothing is left where memory ends.
+  std::string content(start);
+  content += old.text().substr(std::min(start_bytes, old.text().size()));
   const int descriptor = ::open(
       temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
   if (descriptor < 0) {
     return IoError(fmt::format("cannot create {}: {}", temporary.string(), std::strerror(errno)));
   }
   ::flock(descriptor, LOCK_EX | LOCK_NB);
-  std::string content(start);
-  content += old.text().substr(std::min(start_bytes, old.text().size()));
   size_t done = 0;
   while (done < content.size()) {
     const ssize_t count = ::write(descriptor, content.data() + done, content.size() - done);
@@ -197,14 +199,13 @@ Status LogWriter::ReplaceStart(size_t start_bytes, std::string_view start,
     done += static_cast<size_t>(count);
   }
   if (done < content.size() || ::rename(temporary.c_str(), new_path.c_str()) != 0) {
-    Status status =
-        IoError(fmt::format("cannot write {}: {}", new_path.string(), std::strerror(errno)));
+    const int error = errno;
     ::close(descriptor);
     ::unlink(temporary.c_str());
-    return status;
+    return IoError(fmt::format("cannot write {}: {}", new_path.string(), std::strerror(error)));
   }
   ::close(std::exchange(descriptor_, descriptor));
-  path_ = new_path;
+  path_.swap(own_path);
   return {};
 }
 
