@@ -175,7 +175,8 @@ class CaptureSweep:
             for call in calls:
                 fails = [way for way in sweep.HOWS[call] if way not in ("stop", "kill")]  # SIGTERM is the training's own
                 hows = [how] if how else (fails[-2:] if quick else fails) + KILLS.get(call, [])
-                numbers = sweep.Sweep.numbers(good["counts"].get(call, 0), quick)
+                count = good["counts"].get(call, 0)
+                numbers = sweep.Sweep.numbers(count, quick) if quick else range(1, count + 1)
                 for way in hows:
                     futures = [(number, pool.submit(self.run_case, call, way, number, good)) for number in numbers]
                     for number, future in futures:
