@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the k-th call into the system fail, for every k, for every command, and judges what the command makes of it.
 
-usage: sweep.py MSPROBE INJECTOR REPOSITORY [--quick] [--command NAME]... [--call FAMILY]... [--how HOW] [--at K] [--record FILE]
+usage: sweep.py MSPROBE INJECTOR REPOSITORY [--quick | --every] [--command NAME]... [--call FAMILY]... [--how HOW] [--at K] [--record FILE]
        sweep.py --table FILE...
 
 See README.md beside it for the rules and for running one case alone.
@@ -149,6 +149,7 @@ class Sweep:
             self.folders.put((self.root / ("scratch%d" % number), self.cores[number]))
         self.breaches = collections.OrderedDict()  # (command, call, how, what) -> [k...]
         self.runs = 0
+        self.every = False  # no samples of the allocations
 
     def environment(self, **more):
         kept = {key: value for key, value in os.environ.items()
@@ -314,7 +315,8 @@ class Sweep:
             kills = {} if quick else KILLS
             for way in [how] if how else hows + kills.get(call, []):
                 skip = startup if call == "memory" else 0
-                for number in self.numbers(good.counts.get(call, 0), quick, skip):
+                count = good.counts.get(call, 0)
+                for number in range(skip + 1, count + 1) if self.every else self.numbers(count, quick, skip):
                     yield call, way, number
 
     @staticmethod
@@ -409,6 +411,7 @@ def main():
     parser.add_argument("injector")
     parser.add_argument("repository")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--every", action="store_true", help="all allocations of each command instead of 800: hours")
     parser.add_argument("--command", action="append")
     parser.add_argument("--call", action="append")
     parser.add_argument("--how")
@@ -417,6 +420,7 @@ def main():
     parser.add_argument("--record")
     options = parser.parse_args()
     sweep = Sweep(options.msprobe, options.injector, options.repository)
+    sweep.every = options.every
     lines = [line for line in commands.all_lines() if not options.command or line.name in options.command]
     calls = options.call or list(HOWS)
     try:
