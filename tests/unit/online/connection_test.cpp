@@ -182,6 +182,7 @@ TEST(OnlineConnection, ACheckerThatIsStartedAgainGetsWhatTheFirstOneDidNotTake) 
   sender->Close();
   EXPECT_EQ(sender->counts().dropped_calls, 0U);
   second.Close();
+  receiver.reset();  // its threads look into the box
 }
 
 TEST(OnlineConnection, ARefusalIsFinalAndEverythingIsDropped) {
