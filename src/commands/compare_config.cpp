@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/folder_path.h"
 #include "src/base/log.h"
 #include "src/json/config.h"
 
@@ -21,8 +22,10 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::O
   if (const Status unknown = config.CheckKeys(root, known_keys); !unknown.ok()) {
     base::LogWarning(unknown.message() + "; ignored");
   }
-  MSP_ASSIGN_OR_RETURN(options.npu_path, config.RequiredText(root, "npu_path"));
-  MSP_ASSIGN_OR_RETURN(options.bench_path, config.RequiredText(root, "bench_path"));
+  MSP_ASSIGN_OR_RETURN(const std::string npu_path, config.RequiredText(root, "npu_path"));
+  MSP_ASSIGN_OR_RETURN(const std::string bench_path, config.RequiredText(root, "bench_path"));
+  options.npu_path = base::WithoutLastSlash(npu_path);
+  options.bench_path = base::WithoutLastSlash(bench_path);
   MSP_ASSIGN_OR_RETURN(const std::string stack_path, config.Text(root, "stack_path", ""));
   if (!stack_path.empty()) {
     options.stack_path = stack_path;

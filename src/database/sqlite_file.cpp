@@ -164,8 +164,11 @@ Status SqliteFile::Failure(std::string_view what) const {
   const bool is_system =
       refused != 0 || code == SQLITE_NOMEM || code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
   const std::string message = fmt::format("{} {}: {}", path_, what, why);
-  return (is_system ? IoError(message) : BadFormatError(message))
-      .WithHint("copy it again, or let the program that wrote it write it again");
+  if (is_system) {
+    return IoError(message).WithHint("the file may be whole: check its disk and the free memory");
+  }
+  return BadFormatError(message).WithHint(
+      "copy it again, or let the program that wrote it write it again");
 }
 
 Status SqliteFile::Damaged(std::string_view table, std::string_view why) const {

@@ -154,7 +154,8 @@ class Sweep:
     def environment(self, **more):
         kept = {key: value for key, value in os.environ.items()
                 if not key.startswith(("MSPROBE_", "LC_", "LANG", "NO_COLOR", "FAULT_"))}
-        kept.update(PATH="%s:%s" % (self.bin, kept["PATH"]), TERM="dumb", LC_ALL="C.UTF-8", MSPROBE_PYTHON_PATH="py", LD_PRELOAD=self.injector, PYTHONDONTWRITEBYTECODE="1")
+        kept.update(PATH="%s:%s" % (self.bin, kept["PATH"]), TERM="dumb", LC_ALL="C.UTF-8", MSPROBE_PYTHON_PATH="py",
+                    LD_PRELOAD=self.injector, PYTHONDONTWRITEBYTECODE="1")
         kept.update(more)
         return kept
 

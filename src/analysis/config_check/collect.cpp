@@ -92,7 +92,8 @@ Result<CollectSummary> Run(const CollectOptions& options) {
   std::error_code failed;
   summary.output = fs::absolute(options.output, failed).lexically_normal();
   if (failed) {
-    return IoError(fmt::format("{}: {}", options.output.string(), failed.message()));
+    return IoError(
+        fmt::format("cannot tell where {} is: {}", options.output.string(), failed.message()));
   }
 
   const internal::Environment environment = internal::ThisEnvironment();

@@ -1,6 +1,5 @@
 #include "src/analysis/config_check/interpreter.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -36,16 +35,11 @@ constexpr const char* kQuestion =
     "text = '\\x01msprobe\\x01' + '\\0'.join(parts) + '\\x02'\n"
     "sys.stdout.buffer.write(text.encode('utf-8', 'surrogateescape'))\n";
 
-// As shells look: what may not be run or entered is passed over. Of what the system does not tell
-// at all base::IsRegularFile() keeps that it was not seen.
+// As shells look: what may not be run or entered is passed over. base::IsRegularFile() remembers
+// what the system did not tell, so that another Python is not taken without a word.
 bool IsProgram(const fs::path& path) {
-  if (::access(path.c_str(), X_OK) != 0) {
-    const std::array passed_over = {ENOENT, ENOTDIR, EACCES, ELOOP, ENAMETOOLONG};
-    if (std::find(passed_over.begin(), passed_over.end(), errno) != passed_over.end()) {
-      return false;
-    }
-  }
-  return base::IsRegularFile(path);
+  const bool is_forbidden = ::access(path.c_str(), X_OK) != 0 && errno == EACCES;
+  return !is_forbidden && base::IsRegularFile(path);
 }
 
 // Empty when PATH leads to none.

@@ -148,8 +148,9 @@ Status MergeDeviceStatistics(const std::filesystem::path& output,
     for (const auto& [path, table] : read) {
       merge.Add(*path->parsed, table);
     }
-    MSP_RETURN_IF_ERROR(base::CreateFolders(base::Below(output, folder)));
-    const std::filesystem::path file = base::Below(output, folder) / kMergedStatistics;
+    const std::filesystem::path place = base::Below(output, folder);
+    MSP_RETURN_IF_ERROR(base::CreateFolders(place));
+    const std::filesystem::path file = place / kMergedStatistics;
     MSP_RETURN_IF_ERROR(report::WriteCsv(file, merge.table()));
     findings.written_beside.push_back(file);
   }
