@@ -144,6 +144,26 @@ class Races(unittest.TestCase):
     def test_a_mapped_tensor_that_is_replaced_while_it_is_read(self):
         self.check_changing_input(self.make_tensor(), lambda path: ["show", path, "--stats", "--format", "csv"], self.replace)
 
+    def test_a_tensor_that_is_cut_is_no_success_where_its_figures_were_asked_for(self):
+        path = self.folder / "large.npy"
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (100000000,), }".ljust(117) + b"\n"
+        for _ in range(RUNS):
+            with open(str(path), "wb") as file:
+                file.write(b"\x93NUMPY\x01\x00" + bytes([len(header), 0]) + header)
+                file.truncate(10 + len(header) + 400000000)
+            running = subprocess.Popen([str(MSPROBE), "show", path.name, "--stats"], cwd=str(self.folder), stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            # It has begun to read, or is about to, and takes longer for that than the cut.
+            while running.poll() is None and path.name not in Path("/proc/%d/maps" % running.pid).read_text():
+                pass
+            os.truncate(str(path), 4096)
+            stdout, stderr = running.communicate(timeout=120)
+            if "shrank while it was read" in stdout:
+                break
+        self.assertIn("shrank while it was read", stdout, "it was always read before the cut, or opened after it")
+        self.assertEqual(running.returncode, 3, stdout)
+        self.assertIn("large.npy: 1 tensor could not be read", stderr)
+
     def test_a_dump_that_vanishes_and_comes_back_while_it_is_compared(self):
         shutil.copytree(str(self.example), str(self.folder / "dump"))
 

@@ -37,12 +37,18 @@ struct TensorRow {
   std::string value;
   std::string note;
   bool bad = false;
+  bool unreadable = false;  // bad, and not for a limit of ours
 };
 
+void MarkUnreadable(const Status& why, TensorRow& row) {
+  row.note = why.message();
+  row.bad = true;
+  row.unreadable = true;
+}
+
 bool AllUnreadable(const std::vector<TensorRow>& rows) {
-  return !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const TensorRow& row) {
-    return row.bad && row.type.empty();
-  });
+  return !rows.empty() &&
+         std::all_of(rows.begin(), rows.end(), [](const TensorRow& row) { return row.unreadable; });
 }
 
 constexpr std::array<const char*, 5> kColumnsBefore = {"Name", "Type", "Shape", "Bytes",
@@ -144,8 +150,7 @@ TensorRow DescribeTensor(const NamedTensor& tensor, std::string name) {
   TensorRow row;
   row.name = std::move(name);
   if (!tensor.status.ok()) {
-    row.note = tensor.status.message();
-    row.bad = true;
+    MarkUnreadable(tensor.status, row);
     return row;
   }
   row.type = DTypeName(tensor.view.dtype);
@@ -160,8 +165,7 @@ void RefuseShrunk(const TensorView& view, TensorRow& row) {
   const Status whole = base::CheckMappedFile(view.bytes());
   if (!whole.ok()) {
     row.stats.reset();
-    row.note = whole.message();
-    row.bad = true;
+    MarkUnreadable(whole, row);
   }
 }
 
@@ -226,10 +230,20 @@ Result<Contents> InspectTensorFile(const Options& options) {
   }
   result.table = MakeTable("contents", options.statistics);
   result.table.Reserve(rows.size());
+  uint64_t unreadable = 0;
+  std::string first_unreadable;
   for (const TensorRow& row : rows) {
     AddRow(row, options.statistics, result.table);
+    if (row.unreadable && unreadable++ == 0) {
+      first_unreadable = row.note;
+    }
   }
-  result.nothing_readable = AllUnreadable(rows) && file.scalars().empty();
+  if (unreadable > 0) {
+    result.warnings.push_back(fmt::format("{}: {} could not be read; the first: {}",
+                                          options.path.string(), Counted(unreadable, "tensor"),
+                                          first_unreadable));
+  }
+  result.nothing_readable = unreadable > 0 && unreadable == rows.size() && file.scalars().empty();
   for (const NamedScalar& scalar : file.scalars()) {
     TensorRow row;
     row.name = NameOf(scalar);
@@ -263,7 +277,7 @@ namespace {
 struct FileContents {
   std::vector<TensorRow> rows;
   Totals totals;
-  bool bad = false;
+  std::string why_unreadable;  // empty where a tensor could be read
 };
 
 FileContents ReadOne(const Options& options, const std::string& name,
@@ -277,10 +291,9 @@ FileContents ReadOne(const Options& options, const std::string& name,
   if (!file.ok()) {
     TensorRow row;
     row.name = name;
-    row.note = file.status().message();
-    row.bad = true;
+    MarkUnreadable(file.status(), row);
+    contents.why_unreadable = row.note;
     contents.rows.push_back(std::move(row));
-    contents.bad = true;
     return contents;
   }
   io::ReadBudget budget(FileBytesOrZero(path));
@@ -304,6 +317,9 @@ FileContents ReadOne(const Options& options, const std::string& name,
     row.name = name;
     row.note = "no tensors in it";
     contents.rows.push_back(std::move(row));
+  }
+  if (AllUnreadable(contents.rows)) {
+    contents.why_unreadable = fmt::format("{}: {}", name, contents.rows.front().note);
   }
   return contents;
 }
@@ -335,8 +351,8 @@ Result<Contents> InspectTensorFolder(const Options& options,
   std::string first_bad;
   for (const FileContents& file : contents) {
     totals.Add(file.totals);
-    if (file.bad && bad_files++ == 0) {
-      first_bad = file.rows.front().note;
+    if (!file.why_unreadable.empty() && bad_files++ == 0) {
+      first_bad = file.why_unreadable;
     }
     for (const TensorRow& row : file.rows) {
       AddRow(row, options.statistics, result.table);
@@ -345,10 +361,7 @@ Result<Contents> InspectTensorFolder(const Options& options,
   result.summary.push_back(
       fmt::format("{}: {} of tensors", options.path.string(), Counted(chosen.size(), "file")));
   result.summary.push_back(totals.Sentence());
-  result.nothing_readable = !contents.empty() && std::all_of(contents.begin(), contents.end(),
-                                                             [](const FileContents& file) {
-                                                               return AllUnreadable(file.rows);
-                                                             });
+  result.nothing_readable = !contents.empty() && bad_files == contents.size();
   if (bad_files > 0) {
     result.warnings.push_back(
         fmt::format("{} could not be read; the first: {}", Counted(bad_files, "file"), first_bad));
