@@ -1,6 +1,6 @@
 """What may differ between two runs of one command, and the comparison of everything else.
 
-MASKS is the list: times, durations and rates, process numbers. Nothing that is computed from an input is in it.
+MASKS is the list: times, durations and rates, process numbers, addresses. Nothing that is computed from an input is in it.
 """
 import io
 import re
@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 import event_file  # noqa: E402
+import page_blocks  # noqa: E402
 
 MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     # Stamps: in names of results, in texts, in the settings of workbooks.
@@ -27,6 +28,8 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     (rb"\bin (<duration>|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
     (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),
     (rb' time="\d+\.\d+"', b' time="<duration>"'),
+    # Where `serve` listens: a port that is free, and a new token.
+    (rb"(?<=http://)[\w.-]+:\d+/[0-9a-f]{32}/", b"<address>/"),
     # Progress, told where a call takes longer than a moment.
     (rb"(?m)^[a-z][\w ]*: +\d+ % \([^\n]*\)\n", b""),
 ]]
@@ -56,6 +59,8 @@ def between(name, first, second):
         return between_texts(database_text(first), database_text(second))
     if ".tfevents." in name:
         return between_texts(*(repr(event_file.parse_events(data)).encode() for data in (first, second)))
+    if name.endswith(".html"):
+        return between_texts(*(page_blocks.with_plain_blocks(data) for data in (first, second)))
     return between_texts(first, second)
 
 

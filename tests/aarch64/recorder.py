@@ -86,13 +86,17 @@ def new_folder(records):
 
 
 def run_program(words, folder):
-    """The exit code, negative for a signal. Both streams are passed on as they come."""
-    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    for number in PASSED_ON:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda received, _: child.send_signal(received))
+    """The exit code, negative for a signal. Both streams are passed on as they come; where both go to one place they are one, in the
+    program's order."""
+    together = os.path.sameopenfile(1, 2)
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if together else subprocess.PIPE)
+    for number in PASSED_ON:  # whether one is ignored is the program's to say
+        signal.signal(number, lambda received, _: child.send_signal(received))
     threads = []
     for stream, target, name in ((child.stdout, 1, "stdout"), (child.stderr, 2, "stderr")):
+        if stream is None:
+            open(os.path.join(folder, name), "wb").close()
+            continue
         threads.append(threading.Thread(target=pass_on, args=(stream.fileno(), target, os.path.join(folder, name))))
         threads[-1].start()
     code = child.wait()

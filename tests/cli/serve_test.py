@@ -21,11 +21,11 @@ import urllib.request
 import zlib
 from pathlib import Path
 
+from page_blocks import blocks_of
 from page_tests import HOSTILE, has_pages
 
 MSPROBE = None
 REPOSITORY = None
-DIGITS = "!#%()*+,./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~"
 NOTHING = 0x7FE00000
 
 
@@ -72,21 +72,6 @@ class Server:
 def graph(*arguments):
     done = subprocess.run([str(MSPROBE), "graph", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout
-
-
-def unpacked(text):
-    """A block of a page: base 85, raw deflate."""
-    data = bytearray()
-    for i in range(0, len(text), 5):
-        group = 0
-        for k in range(5):
-            group = group * 85 + (DIGITS.index(text[i + k]) if i + k < len(text) else 84)
-        data += struct.pack(">I", group)[: min(4, len(text) - i - 1)]
-    return zlib.decompress(bytes(data), -15)
-
-
-def parts_of_page(path):
-    return {name: unpacked(text) for name, text in re.findall(r'<script type="text/plain" id="(\w+)">(.*?)</script>', path.read_text())}
 
 
 def column(data, count):
@@ -259,7 +244,7 @@ class ServeTest(unittest.TestCase):
             connection.close()
 
     def same_as_the_page(self, folder):
-        embedded = parts_of_page(self.folder / self.path_of(folder, ".html"))
+        embedded = blocks_of(self.folder / self.path_of(folder, ".html").read_text())
         address = "files/" + self.path_of(folder, ".vis.db")
         status, page, headers = self.server.ask(address)
         self.assertEqual(status, 200)
