@@ -18,7 +18,6 @@ import time
 import unittest
 import urllib.error
 import urllib.request
-import zlib
 from pathlib import Path
 
 from page_blocks import blocks_of
@@ -244,7 +243,7 @@ class ServeTest(unittest.TestCase):
             connection.close()
 
     def same_as_the_page(self, folder):
-        embedded = blocks_of(self.folder / self.path_of(folder, ".html").read_text())
+        embedded = blocks_of((self.folder / self.path_of(folder, ".html")).read_text())
         address = "files/" + self.path_of(folder, ".vis.db")
         status, page, headers = self.server.ask(address)
         self.assertEqual(status, 200)
