@@ -30,6 +30,7 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     (rb' time="\d+\.\d+"', b' time="<duration>"'),
     # Where `serve` listens: a port that is free, and a new token.
     (rb"(?<=http://)[\w.-]+:\d+/[0-9a-f]{32}/", b"<address>/"),
+    (rb"(?<=\bport )\d+\b", b"<port>"),
     # Progress, told where a call takes longer than a moment.
     (rb"(?m)^[a-z][\w ]*: +\d+ % \([^\n]*\)\n", b""),
 ]]
