@@ -243,7 +243,7 @@ Result<Contents> InspectTensorFile(const Options& options) {
                                           options.path.string(), Counted(unreadable, "tensor"),
                                           first_unreadable));
   }
-  result.nothing_readable = unreadable > 0 && unreadable == rows.size() && file.scalars().empty();
+  result.nothing_readable = AllUnreadable(rows) && file.scalars().empty();
   for (const NamedScalar& scalar : file.scalars()) {
     TensorRow row;
     row.name = NameOf(scalar);
