@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/analysis/graph/model.h"
+#include "src/analysis/graph/options.h"
 
 namespace msprobe::analysis::graph {
 
