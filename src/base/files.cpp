@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "src/base/descriptor.h"
+#include "src/base/input_file.h"
 #include "src/base/interrupt.h"
 #include "src/base/mapped_files.h"
 #include "src/base/new_folders.h"
@@ -29,59 +30,11 @@ constexpr mode_t kFileMode = 0640;
 constexpr mode_t kFolderMode = 0750;
 constexpr uint64_t kMapAtOnceBytes = uint64_t{1} << 20U;
 
-Status SystemError(std::string_view action, const Path& path, int error) {
-  std::string text = fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(error));
-  if (error == ENOENT) {
-    return NotFoundError(std::move(text));
-  }
-  Status status = IoError(std::move(text));
-  if (error == EACCES) {
-    return std::move(status).WithHint(
-        "check the owner and permissions of the file and its folders");
-  }
-  if (error == ENOSPC || error == EDQUOT) {
-    return std::move(status).WithHint("free some space or choose another output folder");
-  }
-  return status;
-}
-
-// Opens a regular file only: a FIFO or device could block or never end. O_NONBLOCK keeps the open
-// itself from blocking.
-Result<int> OpenRegular(const Path& path, uint64_t* size_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    return SystemError("open", path, errno);
-  }
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) {
-    const int error = errno;
-    ::close(fd);
-    return SystemError("inspect", path, error);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    ::close(fd);
-    return IoError(fmt::format("cannot read {}: it is not a regular file", path.string()));
-  }
-  *size_bytes = static_cast<uint64_t>(info.st_size);
-  return fd;
-}
-
-Status ReadAll(int fd, const Path& path, char* out, size_t size) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t count = ::read(fd, out + done, size - done);
-    if (count < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      return SystemError("read", path, errno);
-    }
-    if (count == 0) {
-      return IoError(fmt::format("cannot read {}: it shrank while being read", path.string()));
-    }
-    done += static_cast<size_t>(count);
-  }
-  return {};
+Status ReadAll(const InputFile& file, std::span<char> bytes) {
+  MSP_ASSIGN_OR_RETURN(const size_t count, file.ReadAt(0, bytes));
+  return count == bytes.size() ? OkStatus()
+                               : IoError(fmt::format("cannot read {}: it shrank while being read",
+                                                     file.path().string()));
 }
 
 // Whether it was made; false where it is there already.
@@ -152,17 +105,32 @@ NewFolders g_new_folders;
 
 }  // namespace
 
+Status SystemError(std::string_view action, const Path& path, int error) {
+  std::string text = fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(error));
+  if (error == ENOENT) {
+    return NotFoundError(std::move(text));
+  }
+  Status status = IoError(std::move(text));
+  if (error == EACCES) {
+    return std::move(status).WithHint(
+        "check the owner and permissions of the file and its folders");
+  }
+  if (error == ENOSPC || error == EDQUOT) {
+    return std::move(status).WithHint("free some space or choose another output folder");
+  }
+  return status;
+}
+
 Result<std::string> ReadTextFile(const Path& path, uint64_t limit_bytes) {
-  uint64_t size = 0;
-  MSP_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &size));
-  const Descriptor owner(fd);
+  MSP_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(path));
+  const uint64_t size = input.size_bytes();
   if (size > limit_bytes) {
     return UnsupportedError(
         fmt::format("{} has {} bytes, more than the limit of {} for such a file", path.string(),
                     size, limit_bytes));
   }
   std::string text(size, '\0');
-  MSP_RETURN_IF_ERROR(ReadAll(fd, path, text.data(), size));
+  MSP_RETURN_IF_ERROR(ReadAll(input, text));
   return text;
 }
 
@@ -199,10 +167,18 @@ Status CreateFolders(const Path& path) {
 
 // Not by directory_iterator, which ends the process when memory runs out.
 Result<std::vector<std::string>> ListFolder(const Path& path) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+  return ListFolderIn(AT_FDCWD, path.native(), path);
+}
+
+Result<std::vector<std::string>> ListFolderIn(int beneath, const std::string& name,
+                                              const Path& path) {
+  Descriptor descriptor(::openat(beneath, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(
+      descriptor.is_open() ? ::fdopendir(descriptor.get()) : nullptr, &::closedir);
   if (folder == nullptr) {
     return SystemError("list", path, errno);
   }
+  descriptor.Release();  // closed with the folder
   std::vector<std::string> names;
   for (;;) {
     errno = 0;
@@ -210,9 +186,9 @@ Result<std::vector<std::string>> ListFolder(const Path& path) {
     if (entry == nullptr) {
       break;
     }
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") {
-      names.emplace_back(name);
+    const std::string_view item = entry->d_name;
+    if (item != "." && item != "..") {
+      names.emplace_back(item);
     }
   }
   if (errno != 0) {
@@ -259,9 +235,8 @@ void FileBytes::ReleasePages(std::span<const std::byte> part) const {
 }
 
 Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scratch) {
-  uint64_t size = 0;
-  MSP_ASSIGN_OR_RETURN(const int fd, OpenRegular(path, &size));
-  const Descriptor owner(fd);
+  MSP_ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(path));
+  const uint64_t size = input.size_bytes();
   FileBytes file;
   if (size == 0) {
     return file;
@@ -270,13 +245,14 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
     if (scratch->size() < size) {
       scratch->resize(kReadBelowBytes);
     }
-    MSP_RETURN_IF_ERROR(ReadAll(fd, path, reinterpret_cast<char*>(scratch->data()), size));
+    MSP_RETURN_IF_ERROR(
+        ReadAll(input, {reinterpret_cast<char*>(scratch->data()), static_cast<size_t>(size)}));
     file.bytes_ = {scratch->data(), static_cast<size_t>(size)};
     return file;
   }
   // Of a small file all pages at once: each fault costs more than what it maps.
   const int all_pages = size <= kMapAtOnceBytes ? MAP_POPULATE : 0;
-  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | all_pages, fd, 0);
+  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | all_pages, input.descriptor(), 0);
   if (mapping == MAP_FAILED) {
     return SystemError("map", path, errno);
   }

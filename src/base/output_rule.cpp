@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/input_file.h"
 #include "src/base/interrupt.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -27,24 +28,6 @@ namespace {
 constexpr int kMostRunsOfASecond = 10000;
 
 std::atomic<Existing> existing_files{Existing::kRefuse};
-
-std::string_view KindName(mode_t mode) {
-  switch (mode & S_IFMT) {
-    case S_IFDIR:
-      return "a folder";
-    case S_IFLNK:
-      return "a symbolic link";
-    case S_IFIFO:
-      return "a FIFO";
-    case S_IFSOCK:
-      return "a socket";
-    case S_IFBLK:
-    case S_IFCHR:
-      return "a device";
-    default:
-      return "not a regular file";
-  }
-}
 
 // The number behind the time in the name of a result: 0 for NAME_<time>.xlsx, 2 for
 // NAME_<time>_2.xlsx, -1 when the time is not in it.

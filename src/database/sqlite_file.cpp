@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 
 #include "src/base/strings.h"
+#include "src/database/descriptor_vfs.h"
 
 namespace msprobe::database {
 namespace {
@@ -31,21 +32,6 @@ struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
-
-// Paths go into a URI, where some characters mean something else.
-std::string UriOf(const std::filesystem::path& path) {
-  std::string uri = "file:";
-  for (const char c : path.string()) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '/' || c == '.' || c == '_' || c == '-';
-    if (plain) {
-      uri += c;
-    } else {
-      uri += fmt::format("%{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return uri + "?mode=ro&immutable=1";
-}
 
 std::string Quoted(std::string_view name) {
   return "\"" + base::ReplaceAll(name, "\"", "\"\"") + "\"";
@@ -110,18 +96,24 @@ std::string_view SqliteRow::Text(int column) const {
 }
 
 Result<SqliteFile> SqliteFile::Open(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(base::InputFile input, base::InputFile::Open(path));
+  return Open(std::move(input));
+}
+
+Result<SqliteFile> SqliteFile::Open(base::InputFile input) {
   SqliteFile file;
-  file.path_ = path.string();
+  file.path_ = input.path().string();
+  file.size_bytes_ = input.size_bytes();
+  const std::string name = fmt::format("file:/{}?mode=ro&immutable=1", input.descriptor());
+  file.input_ = std::move(input);
+  const char* const vfs = DescriptorVfs();
   const int code =
-      sqlite3_open_v2(UriOf(path).c_str(), &file.database_,
-                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+      vfs == nullptr
+          ? SQLITE_NOMEM
+          : sqlite3_open_v2(name.c_str(), &file.database_,
+                            SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
   if (code != SQLITE_OK) {
     return file.Failure("cannot be opened");
-  }
-  std::error_code refused;
-  file.size_bytes_ = std::filesystem::file_size(path, refused);
-  if (refused) {
-    return IoError(fmt::format("{} cannot be opened: {}", file.path_, refused.message()));
   }
   sqlite3_limit(file.database_, SQLITE_LIMIT_LENGTH, kLongestValueBytes);
   sqlite3_limit(file.database_, SQLITE_LIMIT_ATTACHED, 0);
@@ -136,12 +128,14 @@ Result<SqliteFile> SqliteFile::Open(const std::filesystem::path& path) {
 
 SqliteFile::SqliteFile(SqliteFile&& other) noexcept
     : path_(std::move(other.path_)),
+      input_(std::move(other.input_)),
       size_bytes_(other.size_bytes_),
       database_(std::exchange(other.database_, nullptr)),
       tables_(std::move(other.tables_)) {}
 
 SqliteFile& SqliteFile::operator=(SqliteFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(input_, other.input_);
   std::swap(size_bytes_, other.size_bytes_);
   std::swap(database_, other.database_);
   std::swap(tables_, other.tables_);

@@ -17,6 +17,8 @@
 
 #include "msprobe/status.h"
 
+#include "src/base/input_file.h"
+
 struct sqlite3;
 struct sqlite3_stmt;
 
@@ -51,6 +53,8 @@ class SqliteFile {
  public:
   // Here and below, kIo: the system refuses; kBadFormat: the file is no database, or damaged.
   static Result<SqliteFile> Open(const std::filesystem::path& path);
+  // Of this very file, whatever has its name by now.
+  static Result<SqliteFile> Open(base::InputFile input);
   SqliteFile(SqliteFile&&) noexcept;
   SqliteFile& operator=(SqliteFile&&) noexcept;
   SqliteFile(const SqliteFile&) = delete;
@@ -97,6 +101,7 @@ class SqliteFile {
   Status Damaged(std::string_view table, std::string_view why) const;
 
   std::string path_;
+  std::optional<base::InputFile> input_;  // open as long as the database
   uint64_t size_bytes_ = 0;
   sqlite3* database_ = nullptr;
   mutable ReadingSteps* running_ = nullptr;  // those of the innermost query

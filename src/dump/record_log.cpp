@@ -5,11 +5,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
+#include "src/base/input_file.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::dump {
@@ -369,25 +368,13 @@ bool RecordLog::EndsInHeader(std::string_view bytes) {
 }
 
 bool IsBeingWritten(const base::Path& log) {
-  const int descriptor = ::open(log.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) {
-    return false;
-  }
-  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);
-  return locked;
+  const Result<base::InputFile> file = base::InputFile::Open(log, base::Links::kRefuse);
+  return file.ok() && ::flock(file->descriptor(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 std::string RunOfLog(const base::Path& log) {
   constexpr size_t kHeaderBytes = 16384;  // far more than it has
-  std::string start(kHeaderBytes, '\0');
-  const int descriptor = ::open(log.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) {
-    return {};
-  }
-  const ssize_t bytes = ::read(descriptor, start.data(), start.size());
-  ::close(descriptor);
-  start.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  const std::string start = base::HeadOf(log, kHeaderBytes, base::Links::kRefuse);
   const Result<RecordLog> parsed = RecordLog::Parse(start);
   return parsed.ok() ? parsed->header.run : std::string();
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/csv_cell.h"
 #include "src/base/number_text.h"
 
 namespace msprobe::grad_probe {
@@ -9,18 +10,6 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kLineEnd = "\r\n";
-
-void AppendCell(std::string_view text, std::string& out) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) {
-    out.append(c == '"' ? 2 : 1, c);
-  }
-  out += '"';
-}
 
 }  // namespace
 
@@ -34,11 +23,11 @@ std::string HeaderLine(Level level, std::span<const Bound> bounds) {
     std::string before = "(-inf, ";
     for (const Bound& bound : bounds) {
       line += ',';
-      AppendCell(before + bound.text + "]", line);
+      base::AppendCsvText(before + bound.text + "]", line);
       before = "(" + bound.text + ", ";
     }
     line += ',';
-    AppendCell(before + "inf)", line);
+    base::AppendCsvText(before + "inf)", line);
     line += ",=0";
   }
   line += ",max,min,norm,shape";
@@ -48,7 +37,7 @@ std::string HeaderLine(Level level, std::span<const Bound> bounds) {
 
 void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape, Level level,
                std::string& out) {
-  AppendCell(name, out);
+  base::AppendCsvText(name, out);
   if (level == Level::kL0) {
     out += fmt::format(",{:08x}", numbers.crc32);
   }
@@ -71,7 +60,7 @@ void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape
     base::AppendPythonFloatRepr(value, out);
   }
   out += ',';
-  AppendCell(ShapeText(shape), out);
+  base::AppendCsvText(ShapeText(shape), out);
   out += kLineEnd;
 }
 

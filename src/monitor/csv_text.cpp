@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/csv_cell.h"
 #include "src/base/number_text.h"
 
 namespace msprobe::monitor {
@@ -34,22 +35,6 @@ void AppendWhole(int64_t value, std::string& out) {
   out.append(text.data(), text.size());
 }
 
-void AppendText(std::string_view text, std::string& out) {
-  const auto needs_quotes = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
-  if (std::none_of(text.begin(), text.end(), needs_quotes)) {
-    out += text;
-    return;
-  }
-  out += '"';
-  for (const char c : text) {
-    out += c;
-    if (c == '"') {
-      out += '"';
-    }
-  }
-  out += '"';
-}
-
 void AppendFloat(double value, std::string& out) {
   if (std::isnan(value)) {
     out += "nan";
@@ -66,7 +51,7 @@ void AppendAsItIs(const Value& value, std::string& out) {
   } else if (const auto* number = std::get_if<double>(&value)) {
     AppendFloat(*number, out);
   } else if (const auto* text = std::get_if<std::string>(&value)) {
-    AppendText(*text, out);
+    base::AppendCsvText(*text, out);
   } else {
     out += "nan";
   }
@@ -160,7 +145,7 @@ void AppendCsvRows(const Batch& batch, const CsvRules& rules, std::string& out) 
   for (const Row& row : batch.rows) {
     AppendWhole(row.stage, out);
     out += ',';
-    AppendText(row.name, out);
+    base::AppendCsvText(row.name, out);
     out += ',';
     AppendWhole(batch.step, out);
     if (batch.has_micro_step) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/csv_cell.h"
 #include "src/base/files.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -18,13 +19,6 @@ namespace {
 
 constexpr size_t kFlushBytes = size_t{1} << 20U;
 
-// "-1", "-inf", "-0.5;0.25": numbers, one or several of merged rows.
-bool IsNumberList(std::string_view text) {
-  const std::vector<std::string_view> parts = base::Split(text, ';');
-  return std::all_of(parts.begin(), parts.end(),
-                     [](std::string_view part) { return base::ParseDouble(part).has_value(); });
-}
-
 // How a kind of csv file spells what csv leaves open.
 struct Spelling {
   std::string_view line_end;
@@ -32,26 +26,6 @@ struct Spelling {
 };
 constexpr Spelling kSpreadsheet = {"\r\n", false};
 constexpr Spelling kPandas = {"\n", true};
-
-// What spreadsheets take for the start of a formula, also behind blanks that they skip.
-bool LooksLikeFormula(std::string_view text) {
-  if (text.empty()) {
-    return false;
-  }
-  switch (text.front()) {
-    case '=':
-    case '@':
-    case '\t':
-    case '\r':
-      return true;
-    // A sign in front of a number is a number: "-inf", "-1" and "+0.5" stay as they are.
-    case '+':
-    case '-':
-      return text.size() > 1 && !IsNumberList(text);
-    default:
-      return false;
-  }
-}
 
 // Control characters become '_', as in a workbook, and bytes that belong to no character U+FFFD;
 // line ends and tabs stay. Nearly every text has none of them.
@@ -83,28 +57,7 @@ void AppendText(std::string_view text, std::string& out) {
     clean = Cleaned(text);
     text = clean;
   }
-  const bool guarded = LooksLikeFormula(text);
-  const bool quoted = std::any_of(text.begin(), text.end(), [](char c) {
-    return c == ',' || c == '"' || c == '\r' || c == '\n';
-  });
-  if (!quoted) {
-    if (guarded) {
-      out += '\'';
-    }
-    out += text;
-    return;
-  }
-  out += '"';
-  if (guarded) {
-    out += '\'';
-  }
-  for (size_t quote = text.find('"'); quote != std::string_view::npos; quote = text.find('"')) {
-    out += text.substr(0, quote + 1);
-    out += '"';
-    text.remove_prefix(quote + 1);
-  }
-  out += text;
-  out += '"';
+  base::AppendCsvText(text, out);
 }
 
 void AppendCell(const Cell& cell, const Spelling& spelling, std::string& out) {

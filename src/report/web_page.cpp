@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <limits>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "src/base/descriptor.h"
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 
 namespace msprobe::report {
 namespace {
@@ -176,24 +177,32 @@ Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_vie
 }
 
 std::string PageBeside(const std::filesystem::path& path, std::string_view title) {
+  const std::filesystem::path folder = path.parent_path().empty() ? "." : path.parent_path();
+  return PageBeside(AT_FDCWD, folder, path.filename().string(), title);
+}
+
+std::string PageBeside(int beneath, const std::filesystem::path& folder, std::string_view own_name,
+                       std::string_view title) {
   const std::string wanted = fmt::format("<title>{}</title>", title);
-  std::pair<std::filesystem::file_time_type, std::string> latest(
-      std::filesystem::file_time_type::min(), "");
-  std::error_code failed;  // what cannot be looked at is no page to lead to
-  std::filesystem::directory_iterator folder(path.parent_path(), failed);
-  for (; !failed && folder != std::filesystem::directory_iterator(); folder.increment(failed)) {
-    std::error_code unknown;
-    if (folder->path().extension() != ".html" || folder->path().filename() == path.filename() ||
-        !folder->is_regular_file(unknown)) {
+  const base::Descriptor opened(
+      ::openat(beneath, folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Result<std::vector<std::string>> names = base::ListFolderIn(opened.get(), ".", folder);
+  std::pair<timespec, std::string> latest{};
+  for (size_t i = 0; names.ok() && i < names->size(); ++i) {
+    const std::string& name = (*names)[i];
+    if (name == own_name || !name.ends_with(".html")) {
       continue;
     }
-    std::string head(kHeadBytes, '\0');
-    std::ifstream file(folder->path(), std::ios::binary);
-    file.read(head.data(), static_cast<std::streamsize>(head.size()));
-    head.resize(static_cast<size_t>(file.gcount()));
-    const auto time = folder->last_write_time(unknown);
-    if (!unknown && head.find(wanted) != std::string::npos) {
-      latest = std::max(latest, {time, folder->path().filename().string()});
+    // What cannot be looked at is no page to lead to, nor is a link out of the folder.
+    const Result<base::InputFile> file =
+        base::InputFile::OpenIn(opened.get(), name, folder / name, base::Links::kRefuse);
+    const Result<std::string> head = file.ok() ? file->Head(kHeadBytes) : file.status();
+    if (head.ok() && head->find(wanted) != std::string::npos) {
+      const timespec time = file->about().st_mtim;
+      const auto key = [](const timespec& at) { return std::pair(at.tv_sec, at.tv_nsec); };
+      if (latest.second.empty() || key(time) >= key(latest.first)) {
+        latest = {time, name};
+      }
     }
   }
   return latest.second;

@@ -43,5 +43,8 @@ Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_vie
 // The name of the page with this title that was written last into the folder of `path`, other than
 // `path` itself, so that pages of one run lead to each other; empty: there is none.
 std::string PageBeside(const std::filesystem::path& path, std::string_view title);
+// The same of `folder` in an open folder.
+std::string PageBeside(int beneath, const std::filesystem::path& folder, std::string_view own_name,
+                       std::string_view title);
 
 }  // namespace msprobe::report

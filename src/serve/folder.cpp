@@ -30,6 +30,16 @@ bool IsAbsence(int error) {
          error == ENAMETOOLONG;
 }
 
+constexpr std::string_view kAgain = "load the page again; ulimit -n, where too many files are open";
+
+Status Absent() {
+  return NotFoundError("no graph (.vis.db) or page (.html) of the served folder has this name");
+}
+
+Status Refused(std::string_view path, int error) {
+  return IoError(fmt::format("{}: {}", path, std::strerror(error))).WithHint(std::string(kAgain));
+}
+
 void TellUnread(const std::string& path, int error, Folder::Listing& listing) {
   if (!IsAbsence(error)) {
     listing.unread.push_back(fmt::format("{}: {}", path, std::strerror(error)));
@@ -92,33 +102,6 @@ std::optional<FileKind> KindOf(std::string_view name) {
                                    : std::nullopt;
 }
 
-OpenFile::OpenFile(base::Descriptor descriptor, const struct stat& about)
-    : descriptor_(std::move(descriptor)),
-      size_bytes_(static_cast<uint64_t>(about.st_size)),
-      identity_(fmt::format("{}:{}:{}:{}.{}", about.st_dev, about.st_ino, about.st_size,
-                            about.st_mtim.tv_sec, about.st_mtim.tv_nsec)) {}
-
-Result<std::string> OpenFile::Head(size_t most_bytes) const {
-  std::string head(std::min<uint64_t>(most_bytes, size_bytes_), '\0');
-  size_t done = 0;
-  while (done < head.size()) {
-    const ssize_t got = ::pread(descriptor_.get(), head.data() + done, head.size() - done,
-                                static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return IoError(fmt::format("it cannot be read: {}", std::strerror(errno)));
-    }
-    if (got == 0) {
-      break;
-    }
-    done += static_cast<size_t>(got);
-  }
-  head.resize(done);
-  return head;
-}
-
 Result<Folder> Folder::Open(const std::filesystem::path& path) {
   std::error_code failed;
   const std::filesystem::path real = std::filesystem::canonical(path, failed);
@@ -135,42 +118,46 @@ Result<Folder> Folder::Open(const std::filesystem::path& path) {
   return Folder(real, std::move(descriptor));
 }
 
-Result<OpenFile> Folder::OpenRegular(std::string_view path) const {
-  const auto absent = [] {
-    return NotFoundError("no graph (.vis.db) or page (.html) of the served folder has this name");
-  };
-  const auto refused = [path](int error) {
-    return IoError(fmt::format("{}: {}", path, std::strerror(error)))
-        .WithHint("load the page again; ulimit -n, where too many files are open");
-  };
-  std::string_view rest = path;
+Result<base::Descriptor> Folder::OpenFolderOf(std::string_view path) const {
   base::Descriptor folder(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
   if (!folder.is_open()) {
-    return refused(errno);
+    return Refused(path, errno);
   }
-  for (;;) {
-    const size_t slash = rest.find('/');
+  std::string_view rest = path;
+  for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
     const std::string name(rest.substr(0, slash));
-    const bool is_last = slash == std::string_view::npos;
     if (!IsName(name)) {
-      return absent();
+      return Absent();
     }
-    base::Descriptor next(
-        ::openat(folder.get(), name.c_str(),
-                 is_last ? O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC : kFolderFlags));
+    base::Descriptor next(::openat(folder.get(), name.c_str(), kFolderFlags));
     if (!next.is_open()) {
-      return IsAbsence(errno) ? absent() : refused(errno);
-    }
-    if (is_last) {
-      struct stat about {};
-      if (::fstat(next.get(), &about) != 0) {
-        return refused(errno);
-      }
-      return S_ISREG(about.st_mode) ? Result<OpenFile>(OpenFile(std::move(next), about)) : absent();
+      return IsAbsence(errno) ? Absent() : Refused(path, errno);
     }
     folder = std::move(next);
     rest.remove_prefix(slash + 1);
   }
+  return folder;
+}
+
+Result<base::InputFile> Folder::OpenRegular(std::string_view path) const {
+  MSP_ASSIGN_OR_RETURN(const base::Descriptor folder, OpenFolderOf(path));
+  const std::string name(path.substr(path.rfind('/') + 1));
+  struct stat about {};
+  if (!IsName(name)) {
+    return Absent();
+  }
+  if (::fstatat(folder.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
+    return IsAbsence(errno) ? Absent() : Refused(path, errno);
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return Absent();
+  }
+  Result<base::InputFile> file =
+      base::InputFile::OpenIn(folder.get(), name, path_ / path, base::Links::kRefuse);
+  return file.ok() ? std::move(file)
+         : file.status().code() == StatusCode::kNotFound
+             ? Absent()
+             : Status(file.status()).WithHint(std::string(kAgain));
 }
 
 Folder::Listing Folder::List() const {

@@ -9,11 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include <sys/stat.h>
-
 #include "msprobe/status.h"
 
 #include "src/base/descriptor.h"
+#include "src/base/input_file.h"
 
 namespace msprobe::serve {
 
@@ -21,26 +20,6 @@ enum class FileKind : uint8_t { kGraph, kPage };  // .vis.db, .html
 
 // By the end of its name; none for all other files, which are not served.
 std::optional<FileKind> KindOf(std::string_view name);
-
-// An open regular file.
-class OpenFile {
- public:
-  // `about`: what the system tells of `descriptor`.
-  OpenFile(base::Descriptor descriptor, const struct stat& about);
-
-  int descriptor() const { return descriptor_.get(); }
-  int Release() { return descriptor_.Release(); }  // the caller closes it
-  uint64_t size_bytes() const { return size_bytes_; }
-  // Another one for every other content, as far as times tell.
-  const std::string& identity() const { return identity_; }
-  // The first bytes of it; all there are of a file that has become shorter.
-  Result<std::string> Head(size_t most_bytes) const;
-
- private:
-  base::Descriptor descriptor_;
-  uint64_t size_bytes_;
-  std::string identity_;
-};
 
 class Folder {
  public:
@@ -64,7 +43,9 @@ class Folder {
 
   // kNotFound for what is not there, not regular, reached by a link, or no name of a file ("..");
   // kIo, with its path, where the system refuses.
-  Result<OpenFile> OpenRegular(std::string_view path) const;
+  Result<base::InputFile> OpenRegular(std::string_view path) const;
+  // The folder that this file is in, reached in the same way.
+  Result<base::Descriptor> OpenFolderOf(std::string_view path) const;
   Listing List() const;
 
  private:

@@ -98,7 +98,7 @@ bool AddBody(evbuffer* buffer, Response& response) {
     }
     return added == 0;
   }
-  auto& file = std::get<OpenFile>(response.body);
+  auto& file = std::get<base::InputFile>(response.body);
   const auto size = static_cast<ev_off_t>(file.size_bytes());
   if (size == 0) {
     return true;

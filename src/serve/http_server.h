@@ -27,7 +27,7 @@ struct Response {
   std::string policy = "default-src 'none'";  // Content-Security-Policy
   std::string location;                       // of a redirection
   // Text that is kept elsewhere is not copied.
-  std::variant<std::string, std::shared_ptr<const std::string>, OpenFile> body;
+  std::variant<std::string, std::shared_ptr<const std::string>, base::InputFile> body;
 };
 
 class HttpServer {

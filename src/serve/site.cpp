@@ -90,8 +90,8 @@ std::string TitleIn(const json::ValueTree& tree) {
 }
 
 // Whether the line holds as long as the file is the same one: the system may refuse for a moment.
-bool DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
-  const Result<StoredGraph> graph = StoredGraph::Open(path);
+bool DescribeGraph(base::InputFile file, IndexLine& line) {
+  const Result<StoredGraph> graph = StoredGraph::Open(std::move(file));
   if (!graph.ok()) {
     line.is_broken = true;
     line.text = graph.status().message();
@@ -113,7 +113,7 @@ bool DescribeGraph(const std::filesystem::path& path, IndexLine& line) {
   return true;
 }
 
-bool DescribePage(const OpenFile& file, IndexLine& line) {
+bool DescribePage(const base::InputFile& file, IndexLine& line) {
   const Result<std::string> read = file.Head(kPageHeadBytes);
   if (!read.ok()) {
     line.is_broken = true;
@@ -185,9 +185,9 @@ Response Site::Answer(const Request& request) {
     rest.remove_prefix(kFiles.size());
     if (const std::optional<FileKind> kind = KindOf(rest)) {
       const std::string path(rest);
-      Result<OpenFile> file = folder_.OpenRegular(path);
+      Result<base::InputFile> file = folder_.OpenRegular(path);
       if (file.ok()) {
-        return *kind == FileKind::kGraph ? Graph(path, *file, request.query)
+        return *kind == FileKind::kGraph ? Graph(path, *std::move(file), request.query)
                                          : Page(*std::move(file));
       }
       if (file.status().code() != StatusCode::kNotFound) {
@@ -200,7 +200,7 @@ Response Site::Answer(const Request& request) {
       NotFoundError("no graph (.vis.db) or page (.html) of the served folder has this name"));
 }
 
-IndexLine Site::LineOf(const Folder::Entry& entry, const OpenFile& file) {
+IndexLine Site::LineOf(const Folder::Entry& entry, base::InputFile file) {
   const std::string key = entry.path + "\n" + file.identity();
   if (const auto known = lines_.find(key); known != lines_.end()) {
     return known->second;
@@ -208,9 +208,8 @@ IndexLine Site::LineOf(const Folder::Entry& entry, const OpenFile& file) {
   IndexLine line;
   line.path = entry.path;
   line.changed = entry.changed;
-  const bool stays = entry.kind == FileKind::kGraph
-                         ? DescribeGraph(folder_.path() / entry.path, line)
-                         : DescribePage(file, line);
+  const bool stays = entry.kind == FileKind::kGraph ? DescribeGraph(std::move(file), line)
+                                                    : DescribePage(file, line);
   if (!stays) {
     return line;
   }
@@ -224,9 +223,9 @@ Response Site::List() {
   Folder::Listing listing = folder_.List();
   std::vector<IndexLine> lines;
   for (const Folder::Entry& entry : listing.entries) {
-    const Result<OpenFile> file = folder_.OpenRegular(entry.path);
+    Result<base::InputFile> file = folder_.OpenRegular(entry.path);
     if (file.ok()) {
-      lines.push_back(LineOf(entry, *file));
+      lines.push_back(LineOf(entry, *std::move(file)));
     } else if (file.status().code() != StatusCode::kNotFound) {  // that one has gone meanwhile
       listing.unread.push_back(file.status().message());
     }
@@ -238,19 +237,19 @@ Response Site::List() {
   return response;
 }
 
-Response Site::Page(OpenFile file) {
+Response Site::Page(base::InputFile file) {
   Response response;
   response.policy = kForeignPagePolicy;
   response.body = std::move(file);
   return response;
 }
 
-Response Site::Shell(const std::string& path, const OpenFile& file) {
+Response Site::Shell(const std::string& path, base::InputFile file) {
   // What is no graph is told in words, before a script asks for its parts.
   if (Status available = GraphPage::Available(); !available.ok()) {
     return Error(422, "No page", available);
   }
-  if (const Result<Bytes> listing = Part(path, file, "run"); !listing.ok()) {
+  if (const Result<Bytes> listing = Part(path, std::move(file), "run"); !listing.ok()) {
     return Error(422, "This graph cannot be read", listing.status());
   }
   const std::string_view shell = GraphPage::Shell();
@@ -272,11 +271,11 @@ Response Site::Shell(const std::string& path, const OpenFile& file) {
   return response;
 }
 
-Response Site::Graph(const std::string& path, const OpenFile& file, std::string_view part) {
+Response Site::Graph(const std::string& path, base::InputFile file, std::string_view part) {
   if (part.empty()) {
-    return Shell(path, file);
+    return Shell(path, std::move(file));
   }
-  Result<Bytes> bytes = Part(path, file, part);
+  Result<Bytes> bytes = Part(path, std::move(file), part);
   Response response;
   if (!bytes.ok()) {
     response.status = 422;
@@ -292,7 +291,7 @@ Response Site::Graph(const std::string& path, const OpenFile& file, std::string_
   return response;
 }
 
-Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
+Result<Site::Bytes> Site::Part(const std::string& path, base::InputFile file,
                                std::string_view part) {
   const std::optional<PartName> name = ParsePartName(part);
   if (!name && part != "run") {
@@ -304,11 +303,13 @@ Result<Site::Bytes> Site::Part(const std::string& path, const OpenFile& file,
   auto known = std::find_if(cache_.begin(), cache_.end(),
                             [&key](const Cached& cached) { return cached.key == key; });
   if (known == cache_.end()) {
-    const std::filesystem::path whole = folder_.path() / path;
-    MSP_ASSIGN_OR_RETURN(const StoredGraph graph, StoredGraph::Open(whole));
+    MSP_ASSIGN_OR_RETURN(const StoredGraph graph, StoredGraph::Open(std::move(file)));
     PageParts parts;
     if (!name) {
-      parts["run"] = graph.Listing(report::PageBeside(whole, "msprobe compare"));
+      MSP_ASSIGN_OR_RETURN(const base::Descriptor folder, folder_.OpenFolderOf(path));
+      parts["run"] = graph.Listing(
+          report::PageBeside(folder.get(), ".", std::string_view(path).substr(path.rfind('/') + 1),
+                             "msprobe compare"));
     } else if (name->rank >= graph.ranks().size()) {
       return Bytes();
     } else if (name->of_tensors) {

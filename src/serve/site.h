@@ -39,13 +39,13 @@ class Site {
   };
 
   Response List();
-  Response Graph(const std::string& path, const OpenFile& file, std::string_view part);
-  Response Shell(const std::string& path, const OpenFile& file);
-  Response Page(OpenFile file);
+  Response Graph(const std::string& path, base::InputFile file, std::string_view part);
+  Response Shell(const std::string& path, base::InputFile file);
+  Response Page(base::InputFile file);
   Response Error(int status, std::string_view title, const Status& why);
-  IndexLine LineOf(const Folder::Entry& entry, const OpenFile& file);
+  IndexLine LineOf(const Folder::Entry& entry, base::InputFile file);
   // Null: it has no part of this name.
-  Result<Bytes> Part(const std::string& path, const OpenFile& file, std::string_view part);
+  Result<Bytes> Part(const std::string& path, base::InputFile file, std::string_view part);
 
   const Folder folder_;
   const std::string token_;

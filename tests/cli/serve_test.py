@@ -276,6 +276,25 @@ class ServeTest(unittest.TestCase):
     def test_one_run_says_what_its_page_says(self):
         self.assertGreater(self.same_as_the_page("one"), 20)
 
+    def test_no_link_is_followed_for_the_name_of_the_page_beside_a_graph(self):
+        folder = self.folder / "beside"
+        folder.mkdir()
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copy(self.whole, folder / "graph.vis.db")
+        outside = Path(self.scratch.name) / "compare_outside.html"
+        outside.write_text("<title>msprobe compare</title>")
+        (folder / "linked.html").symlink_to(outside)
+        (folder / "endless.html").symlink_to("/dev/zero")
+        os.mkfifo(folder / "fifo.html")
+        status, listing, _ = self.server.ask("files/beside/graph.vis.db?run")
+        self.assertEqual(status, 200, listing)
+        self.assertNotIn(b"linked.html", listing)
+        (folder / "true.html").write_text("<title>msprobe compare</title>")
+        (folder / "graph.vis.db").touch()  # another content, as far as times tell
+        status, listing, _ = self.server.ask("files/beside/graph.vis.db?run")
+        self.assertEqual(status, 200, listing)
+        self.assertIn(b"true.html", listing)
+
     def test_a_page_of_the_folder_comes_as_it_is_and_reaches_nobody(self):
         path = self.path_of("pair", ".html")
         status, page, headers = self.server.ask("files/" + path)

@@ -6,8 +6,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const msprobe::fuzz::InputFolder folder;
-  const auto graph = msprobe::analysis::graph::StoredGraph::Open(
-      folder.Write("compare.vis.db", msprobe::fuzz::TextOf(data, size)));
+  const auto graph = msprobe::analysis::graph::StoredGraph::Open(*msprobe::base::InputFile::Open(
+      folder.Write("compare.vis.db", msprobe::fuzz::TextOf(data, size))));
   if (!graph.ok()) {
     return 0;
   }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 
 #include <sys/utsname.h>
 
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/writer.h"
@@ -73,10 +73,8 @@ std::string CannVersion(const Environment& environment, const fs::path& root) {
 
 // The first line. The kernel does not tell the true size of its files.
 std::string KernelLine(const fs::path& path) {
-  std::array<char, 1024> line{};
-  std::ifstream file(path);
-  file.getline(line.data(), line.size());
-  return line.data();
+  const std::string head = base::HeadOf(path, 1024);
+  return head.substr(0, head.find('\n'));
 }
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 ..."

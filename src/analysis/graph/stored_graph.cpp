@@ -62,11 +62,11 @@ std::optional<size_t> SeverityOf(std::string_view verdict) {
 
 }  // namespace
 
-Result<StoredGraph> StoredGraph::Open(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(database::SqliteFile file, database::SqliteFile::Open(path));
+Result<StoredGraph> StoredGraph::Open(base::InputFile input) {
+  MSP_ASSIGN_OR_RETURN(database::SqliteFile file, database::SqliteFile::Open(std::move(input)));
   for (const std::string_view table : {"tb_config", "tb_nodes", "tb_stack"}) {
     if (!file.HasTable(table)) {
-      return BadFormatError(fmt::format("{} is no graph: it has no table {}", path.string(), table))
+      return BadFormatError(fmt::format("{} is no graph: it has no table {}", file.path(), table))
           .WithHint(std::string(kNotAGraph));
     }
   }

@@ -38,7 +38,7 @@ class StoredGraph {
   };
 
   // kBadFormat for what is no graph, or one that was cut.
-  static Result<StoredGraph> Open(const std::filesystem::path& path);
+  static Result<StoredGraph> Open(base::InputFile input);
 
   bool is_comparison() const { return is_comparison_; }
   const std::vector<Rank>& ranks() const { return ranks_; }  // by step, then rank

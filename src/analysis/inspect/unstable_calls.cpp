@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +14,7 @@
 
 #include "src/analysis/inspect/cells.h"
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -212,10 +212,7 @@ Result<report::Table> ReadWholeLines(const fs::path& file, bool& is_cut) {
 }  // namespace
 
 bool IsUnstableCallsFile(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  char start[kPytorchHeader.size()] = {};
-  file.read(start, sizeof(start));
-  const std::string_view text(start, static_cast<size_t>(file.gcount()));
+  const std::string text = base::HeadOf(path, kPytorchHeader.size());
   return text == kPytorchHeader || text == kMindsporeHeader;
 }
 

@@ -5,7 +5,6 @@
 //       # Fullname with scope: (Default/Add-op0)
 //       # In file net.py:17, 12~25/        b = ops.add(a, y)/
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +16,7 @@
 
 #include "src/analysis/kernel_dump/code_mapping.h"
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 
@@ -169,20 +169,19 @@ class IrCollector {
 }  // namespace
 
 Result<IrNodes> ReadIr(const std::filesystem::path& file) {
-  if (!base::IsRegularFile(file)) {
-    return NotFoundError(fmt::format("{}: no such file", file.string()));
-  }
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    return IoError(fmt::format("cannot read {}", file.string()));
-  }
+  MSP_ASSIGN_OR_RETURN(const base::InputFile input, base::InputFile::Open(file));
   IrCollector collector;
   std::string line;
   std::vector<char> buffer(size_t{1} << 16U);
   // Longer lines hold constants: their beginning is enough.
-  for (bool cut = false; stream;) {
-    stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    std::string_view rest(buffer.data(), static_cast<size_t>(stream.gcount()));
+  uint64_t offset = 0;
+  for (bool cut = false;;) {
+    MSP_ASSIGN_OR_RETURN(const size_t count, input.ReadAt(offset, buffer));
+    if (count == 0) {
+      break;
+    }
+    offset += count;
+    std::string_view rest(buffer.data(), count);
     while (!rest.empty()) {
       const size_t end = rest.find('\n');
       const std::string_view part = rest.substr(0, end);
@@ -198,9 +197,6 @@ Result<IrNodes> ReadIr(const std::filesystem::path& file) {
       cut = false;
       rest.remove_prefix(end + 1);
     }
-  }
-  if (stream.bad()) {
-    return IoError(fmt::format("cannot read {}", file.string()));
   }
   MSP_RETURN_IF_ERROR(collector.Line(line), file.string());
   IrNodes nodes = collector.Nodes();

@@ -4,10 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "src/base/input_file.h"
+#include "src/base/path_kind.h"
 
 namespace msprobe::analysis::response_anomaly {
 namespace {
@@ -19,44 +20,13 @@ constexpr size_t kKeptBufferBytes = size_t{8} << 20U;
 }  // namespace
 
 Result<LineReader> LineReader::Open(const std::filesystem::path& path, size_t longest_line) {
-  if (path == "-") {
-    return LineReader(STDIN_FILENO, false, "the standard input", longest_line);
-  }
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    const int reason = errno;
-    std::string message = fmt::format("cannot open {}: {}", path.string(), std::strerror(reason));
-    return reason == ENOENT || reason == ENOTDIR ? NotFoundError(std::move(message))
-                                                 : IoError(std::move(message));
-  }
-  LineReader reader(descriptor, true, path.string(), longest_line);
-  struct stat state = {};
-  if (::fstat(descriptor, &state) != 0) {
-    return IoError(fmt::format("cannot read {}: {}", path.string(), std::strerror(errno)));
-  }
-  if (S_ISDIR(state.st_mode)) {
+  if (base::IsFolder(path)) {
     return UsageError(fmt::format("{} is a folder", path.string()))
         .WithHint("give a file with one request per line");
   }
-  return reader;
-}
-
-LineReader::LineReader(LineReader&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      owned_(other.owned_),
-      name_(std::move(other.name_)),
-      longest_(other.longest_),
-      buffer_(std::move(other.buffer_)),
-      begin_(other.begin_),
-      searched_(other.searched_),
-      too_long_(other.too_long_),
-      ended_(other.ended_),
-      bytes_read_(other.bytes_read_) {}
-
-LineReader::~LineReader() {
-  if (owned_ && descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
+  MSP_ASSIGN_OR_RETURN(base::Descriptor input, base::OpenStream(path));
+  return LineReader(std::move(input), path == "-" ? "the standard input" : path.string(),
+                    longest_line);
 }
 
 Result<LineReader::Line> LineReader::Next(std::string_view& line) {
@@ -92,7 +62,7 @@ Result<LineReader::Line> LineReader::Next(std::string_view& line) {
     buffer_.resize(before + kPieceBytes);
     ssize_t count = 0;
     do {
-      count = ::read(descriptor_, buffer_.data() + before, kPieceBytes);
+      count = ::read(input_.get(), buffer_.data() + before, kPieceBytes);
     } while (count < 0 && errno == EINTR);
     buffer_.resize(before + static_cast<size_t>(count > 0 ? count : 0));
     if (count < 0) {

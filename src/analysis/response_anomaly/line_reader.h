@@ -6,8 +6,11 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "msprobe/status.h"
+
+#include "src/base/descriptor.h"
 
 namespace msprobe::analysis::response_anomaly {
 
@@ -16,26 +19,19 @@ class LineReader {
   // Longer lines are passed over: no response has as many candidates.
   static constexpr size_t kLongestLine = size_t{256} << 20U;
 
-  // "-" is the standard input.
+  // "-" is the standard input; as base::OpenStream.
   static Result<LineReader> Open(const std::filesystem::path& path,
                                  size_t longest_line = kLongestLine);
-  LineReader(LineReader&& other) noexcept;
-  LineReader& operator=(LineReader&&) = delete;
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
-  ~LineReader();
-
   enum class Line : uint8_t { kLine, kTooLong, kEnd };
   // The next line, without its end, until the call after. Waits for a pipe.
   Result<Line> Next(std::string_view& line);
   uint64_t bytes_read() const { return bytes_read_; }
 
  private:
-  LineReader(int descriptor, bool owned, std::string name, size_t longest_line)
-      : descriptor_(descriptor), owned_(owned), name_(std::move(name)), longest_(longest_line) {}
+  LineReader(base::Descriptor input, std::string name, size_t longest_line)
+      : input_(std::move(input)), name_(std::move(name)), longest_(longest_line) {}
 
-  int descriptor_;
-  bool owned_;
+  base::Descriptor input_;
   std::string name_;
   size_t longest_;
   std::string buffer_;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "src/base/input_file.h"
 #include "src/base/path_kind.h"
 #include "src/database/sqlite_file.h"
 #include "src/profile/ascend_database/device.h"
@@ -43,11 +43,7 @@ void Warn(const Needs& needs, Profile& profile) {
 }  // namespace
 
 bool LooksLikeDatabase(const std::filesystem::path& file) {
-  std::array<char, kMagic.size()> head{};
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(head.data(), head.size());
-  return stream.gcount() == static_cast<std::streamsize>(head.size()) &&
-         std::string_view(head.data(), head.size()) == kMagic;
+  return base::HeadOf(file, kMagic.size()) == kMagic;
 }
 
 Result<Profile> ReadAscendDatabase(const std::filesystem::path& file, const Needs& needs) {

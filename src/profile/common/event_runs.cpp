@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include "src/base/input_file.h"
 #include "src/base/utf8.h"
 #include "src/profile/common/json_places.h"
 
@@ -31,17 +32,16 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
   EventRuns runs;
   runs.path_ = path;
   // Plain files pass through zlib's reader as they are.
-  runs.file_.reset(gzopen(path.c_str(), "rb"));
+  MSP_ASSIGN_OR_RETURN(base::InputFile input, base::InputFile::Open(path));
+  runs.file_.reset(gzdopen(input.descriptor(), "rb"));
   if (runs.file_ == nullptr) {
-    return Status(std::filesystem::exists(path) ? StatusCode::kIo : StatusCode::kNotFound,
-                  fmt::format("cannot open {}", path.string()));
+    return IoError(fmt::format("cannot open {}: out of memory", path.string()));
   }
+  input.Release();  // closed with the other
   gzbuffer(runs.file_.get(), kZlibBufferBytes);
-  std::error_code unknown;  // of what is no file: nothing is known of its end, either
-  const uintmax_t size = std::filesystem::file_size(path, unknown);
-  runs.unpacked_left_ = gzdirect(runs.file_.get()) != 0 || unknown
+  runs.unpacked_left_ = gzdirect(runs.file_.get()) != 0
                             ? std::numeric_limits<uint64_t>::max()
-                            : kUnpackedTimesFileSize * size + kFreeUnpackedBytes;
+                            : kUnpackedTimesFileSize * input.size_bytes() + kFreeUnpackedBytes;
   runs.buffer_.resize(kFirstBytes + 2);
   MSP_RETURN_IF_ERROR(runs.Fill());
   const std::string_view text(runs.buffer_.data() + 1, runs.filled_ - 1);

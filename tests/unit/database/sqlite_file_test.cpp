@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include "tests/unit/support/temporary_folder.h"
 
@@ -169,6 +170,39 @@ TEST_F(SqliteFileTest, RowsThatShareALongTextEndWithTheirLimit) {
   EXPECT_THAT(status.message(), HasSubstr("table t has more text than its"));
   EXPECT_LE(read, 8 * bytes.size() + (size_t{64} << 20U));
   EXPECT_GE(read, 8 * bytes.size());
+}
+
+TEST_F(SqliteFileTest, ReadsTheFileThatWasLookedAtWhateverHasItsNameByThen) {
+  const std::filesystem::path path =
+      folder_.Write("own.db", Made("CREATE TABLE t(a); INSERT INTO t VALUES('own')"));
+  Result<base::InputFile> looked_at = base::InputFile::Open(path);
+  ASSERT_TRUE(looked_at.ok());
+  const std::filesystem::path other =
+      folder_.Write("other.db", Made("CREATE TABLE t(a); INSERT INTO t VALUES('other')"));
+  std::filesystem::rename(other, path);
+  const Result<SqliteFile> file = SqliteFile::Open(*std::move(looked_at));
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  std::string text;
+  ASSERT_TRUE(file->ForEachRow("t", {"a"}, [&](const SqliteRow& row) { text = row.Text(0); }).ok());
+  EXPECT_EQ(text, "own");
+}
+
+// What SQLite would look for beside a path: a journal that is to be played back, a log of changes.
+TEST_F(SqliteFileTest, LooksAtNothingBesideTheFile) {
+  const std::filesystem::path path = folder_.Write(
+      "own.db", Made("PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES(1)"));
+  for (const char* name : {"own.db-journal", "own.db-wal", "own.db-shm"}) {
+    ASSERT_EQ(::mkfifo((folder_ / name).c_str(), 0600), 0);
+  }
+  const Result<SqliteFile> file = SqliteFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(*file->Count("t", {}), 1);
+}
+
+TEST_F(SqliteFileTest, RefusesWhatIsNoFile) {
+  ASSERT_EQ(::mkfifo((folder_ / "fifo.db").c_str(), 0600), 0);
+  EXPECT_THAT(SqliteFile::Open(folder_ / "fifo.db").status().message(), HasSubstr("a FIFO"));
+  EXPECT_THAT(SqliteFile::Open("/dev/zero").status().message(), HasSubstr("a device"));
 }
 
 }  // namespace

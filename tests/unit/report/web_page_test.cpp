@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
+#include "src/base/descriptor.h"
 #include "src/base/files.h"
 
 namespace msprobe::report {
@@ -132,6 +135,20 @@ TEST_F(WebPage, KnowsTheLatestPageBesideIt) {
   write("late.txt", "a", 0);
   EXPECT_EQ(PageBeside(folder / "own.html", "a"), "late.html");
   EXPECT_EQ(PageBeside(folder / "own.html", "c"), "");
+  // A page elsewhere and what is no file are not looked into.
+  const std::filesystem::path outside = std::filesystem::path(testing::TempDir()) / "outside.html";
+  std::ofstream(outside) << "<title>c</title>";
+  std::filesystem::create_symlink(outside, folder / "link.html");
+  std::filesystem::create_symlink("/dev/zero", folder / "endless.html");
+  ASSERT_EQ(::mkfifo((folder / "fifo.html").c_str(), 0600), 0);
+  EXPECT_EQ(PageBeside(folder / "own.html", "c"), "");
+  EXPECT_EQ(PageBeside(folder / "own.html", "a"), "late.html");
+  // In an open folder, whatever has its name by now.
+  const base::Descriptor moved(::open(folder.c_str(), O_PATH | O_DIRECTORY));
+  std::filesystem::rename(folder, folder.string() + ".moved");
+  EXPECT_EQ(PageBeside(moved.get(), ".", "own.html", "a"), "late.html");
+  std::filesystem::rename(folder.string() + ".moved", folder);
+  std::filesystem::remove(outside);
   std::filesystem::remove_all(folder);
 }
 

@@ -46,7 +46,7 @@ TEST_F(FolderTest, ListsWhatItServesAndFollowsNoLink) {
 TEST_F(FolderTest, OpensFilesBelowItAndNothingElse) {
   const Result<Folder> folder = Folder::Open(base_ / "in");
   ASSERT_TRUE(folder.ok());
-  const Result<OpenFile> file = folder->OpenRegular("deep/er/d.html");
+  const Result<base::InputFile> file = folder->OpenRegular("deep/er/d.html");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(*file->Head(100), "in/deep/er/d.html");
   EXPECT_EQ(*file->Head(2), "in");

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <span>
@@ -21,6 +20,7 @@
 #include "src/analysis/compare/folder_counts.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_metrics.h"
+#include "src/base/input_file.h"
 #include "src/base/number_text.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
@@ -320,10 +320,7 @@ std::vector<std::string> AtbColumns(bool tensors) {
 
 bool IsAtbRound(const fs::path& folder) {
   constexpr size_t kHeaderBytes = 4096;
-  std::string header(kHeaderBytes, '\0');
-  std::ifstream file(folder / kStatisticFile, std::ios::binary);
-  file.read(header.data(), static_cast<std::streamsize>(header.size()));
-  header.resize(static_cast<size_t>(file.gcount()));
+  const std::string header = base::HeadOf(folder / kStatisticFile, kHeaderBytes);
   const std::string_view line = std::string_view(header).substr(0, header.find('\n'));
   return base::Split(line, ',').size() == kColumnCount && base::Trim(line).ends_with(kPathColumn);
 }

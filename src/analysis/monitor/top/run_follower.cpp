@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 
 namespace msprobe::analysis::monitor {
 namespace {
@@ -154,18 +154,21 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
   } else {
     Report(file, error.message());
   }
-  std::ifstream stream(file.table.path, std::ios::binary);
-  stream.seekg(static_cast<std::streamoff>(file.offset));
+  const Result<base::InputFile> input = base::InputFile::Open(file.table.path);
+  Status failed = input.ok() ? OkStatus() : input.status();
   std::string text;
-  while (stream && file.offset < size && !file.useless) {
+  for (bool ended = false; failed.ok() && !ended && file.offset < size && !file.useless;) {
     const size_t kept = text.size();  // the beginning of a line
     // Most files gained a few lines; a byte more than there was finds the end.
     const size_t known = file.offset + kept;
     const size_t wanted = std::min(kFollowedPieceBytes, (known < size ? size - known : 0) + 1);
     text.resize(kept + wanted);
-    stream.read(text.data() + kept, static_cast<std::streamsize>(wanted));
-    text.resize(kept + static_cast<size_t>(stream.gcount()));
-    bytes_read_ += static_cast<uint64_t>(stream.gcount());
+    const Result<size_t> count = input->ReadAt(known, std::span(text).subspan(kept));
+    failed = count.ok() ? OkStatus() : count.status();
+    const size_t got = count.ok() ? *count : 0;
+    ended = got < wanted;
+    text.resize(kept + got);
+    bytes_read_ += got;
     const size_t end = text.rfind('\n') + 1;  // 0 without one
     if (end == 0) {
       file.useless = text.size() > kLongestFollowedLine;
@@ -175,8 +178,8 @@ void RunFollower::ReadFile(File& file, int64_t rank) {
     file.offset += end;
     text.erase(0, end);
   }
-  if (!stream.is_open() || stream.bad()) {
-    Report(file, fmt::format("cannot read {}", file.table.path.string()));
+  if (!failed.ok()) {
+    Report(file, failed.message());
   }
   if (!has_time) {
     return;

@@ -35,7 +35,7 @@ TEST(StoredGraph, NodesAreCountedInOnePassHoweverManyRanksAreListed) {
   ASSERT_EQ(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
       << sqlite3_errmsg(database);
   sqlite3_close(database);
-  const Result<StoredGraph> graph = StoredGraph::Open(path);
+  const Result<StoredGraph> graph = StoredGraph::Open(*base::InputFile::Open(path));
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   ASSERT_EQ(graph->ranks().size(), 2U);
   EXPECT_EQ(graph->ranks()[0].step, 0);

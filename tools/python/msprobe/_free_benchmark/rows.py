@@ -1,12 +1,11 @@
 """free_benchmark.csv of a step, and beside it what its columns have no room for. A row is written
 when it is found: a killed run has all rows up to its end."""
 import collections
-import csv
-import io
 import math
 import os
 
 from msprobe import _native
+from msprobe._files import csv_row
 from msprobe._intercept.runtime import say_once
 
 _HEADER = ("stage", "step", "api_name", "max_rel", "dtype", "shape", "output_index")
@@ -38,9 +37,7 @@ class _Table:
         self.write(header)
 
     def write(self, row):
-        text = io.StringIO()
-        csv.writer(text).writerow(row)
-        os.write(self._file, text.getvalue().encode("utf-8"))
+        os.write(self._file, csv_row(row).encode("utf-8"))
 
     def close(self):
         os.close(self._file)

@@ -14,6 +14,7 @@ import threading
 import time
 import zipfile
 
+from msprobe._files import require_regular
 from msprobe._intercept import runtime
 from msprobe.core.config_check import notice
 
@@ -255,9 +256,10 @@ class Pack:
 
     def _open_locked(self, deadline):
         """The same; None when the file was replaced meanwhile."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
-                             0o640)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC |
+                             os.O_NONBLOCK, 0o640)
         try:
+            require_regular(descriptor, self.path)
             _lock(descriptor, deadline)
             if os.path.samestat(os.fstat(descriptor), os.stat(self.path)):
                 return descriptor

@@ -6,9 +6,11 @@ import re
 import torch
 
 from msprobe import _native
+from msprobe._files import read_text
 from msprobe._intercept.runtime import own_work
 
 _MOST_DEPTH = 50
+_LONGEST_DUMP_BYTES = 4 << 30
 
 
 def _numbered(folder, word):
@@ -52,8 +54,7 @@ class Reference:
     def __init__(self, folder):
         path = os.path.join(folder, "dump.json")
         try:
-            with open(path, encoding="utf-8") as file:
-                dump = json.load(file)
+            dump = json.loads(read_text(path, _LONGEST_DUMP_BYTES))
             self._calls = {name: call for name, call in dump["data"].items()
                            if name.startswith("Module.") and isinstance(call, dict)}
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:

@@ -1,6 +1,7 @@
 """isolate.csv of a step and rank: a row per comparison. It gets its name when the step is complete."""
-import csv
 import os
+
+from msprobe._files import csv_row
 
 HEADER = ("rank", "step", "module", "class", "call", "direction", "what", "error", "floor", "factor",
           "verdict", "cause")
@@ -14,8 +15,7 @@ class Rows:
             raise ValueError("%s exists: give another folder" % self.path)
         self._begun = self.path + ".part"
         self._file = open(self._begun, "w", newline="", encoding="utf-8")
-        self._writer = csv.writer(self._file)
-        self._writer.writerow(HEADER)
+        self._file.write(csv_row(HEADER))
         self._start = (max(rank, 0), step)
         self.judged = 0
         self.guilty = set()
@@ -34,7 +34,7 @@ class Rows:
         self._write(known, call, "forward", "", "", "", "", "not judged", why)
 
     def _write(self, known, *cells):
-        self._writer.writerow(self._start + (known.name, known.kind) + cells)
+        self._file.write(csv_row(self._start + (known.name, known.kind) + cells))
 
     def close(self):
         self._file.close()

@@ -2,13 +2,12 @@
 
 Both are written after the first measured step; the training goes on.
 """
-import csv
-import io
 import json
 
 import torch
 
 from msprobe import _native
+from msprobe._files import csv_row
 from msprobe.pytorch.monitor import stacks
 
 
@@ -90,8 +89,5 @@ class ModuleStacks:
         if self._written or not self._stacks:
             return
         self._written = True
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("module_name", "stack_info"))
-        writer.writerows(self._stacks.items())
-        self._monitor.engine.write_file("stack_info.csv", text.getvalue())
+        rows = [("module_name", "stack_info"), *self._stacks.items()]
+        self._monitor.engine.write_file("stack_info.csv", "".join(csv_row(row, "\n") for row in rows))

@@ -1,12 +1,11 @@
 """What is written of the calls: two tables and, where asked for, their tensors."""
-import csv
-import io
 import os
 import time
 
 import torch
 
 from msprobe import _native
+from msprobe._files import csv_row
 
 _RESULT = ("API Name", "Forward Test Success", "Backward Test Success")
 _DETAILS = ("Npu Name", "Bench Dtype", "NPU Dtype", "Shape", "error_balance", "max_abs_diff",
@@ -45,9 +44,7 @@ class _Table:
         self.write(header)
 
     def write(self, row):
-        text = io.StringIO()
-        csv.writer(text).writerow(row)
-        os.write(self._file, text.getvalue().encode("utf-8"))
+        os.write(self._file, csv_row(row).encode("utf-8"))
 
 
 class Results:
