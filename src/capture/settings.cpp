@@ -217,15 +217,21 @@ Status ReadOnline(const SettingsReader& reader, Settings& settings) {
     settings.online.reset();
     return {};
   }
-  online::Endpoint endpoint = settings.online.value_or(online::Endpoint{{}, {}, -1, "./"});
+  online::Endpoint endpoint;
+  endpoint.tls_folder = "./";
+  endpoint = settings.online.value_or(endpoint);
   std::string folder = endpoint.folder.string();
   std::string tls_folder = endpoint.tls_folder.string();
+  std::string secret_file = endpoint.secret_file.string();
   MSP_RETURN_IF_ERROR(reader.Text("nfs_path", folder));
   MSP_RETURN_IF_ERROR(reader.Text("tls_path", tls_folder));
+  MSP_RETURN_IF_ERROR(reader.Bool("plaintext", endpoint.plaintext));
+  MSP_RETURN_IF_ERROR(reader.Text("secret_path", secret_file));
   MSP_RETURN_IF_ERROR(reader.Text("host", endpoint.host));
   MSP_RETURN_IF_ERROR(reader.Int("port", -1, kMostPort, endpoint.port));
   endpoint.folder = folder;
   endpoint.tls_folder = tls_folder;
+  endpoint.secret_file = secret_file;
   settings.online = std::move(endpoint);
   MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut_recompute", settings.online_recompute));
   return reader.Int("online_wait_ms", 0, kMostOnlineWaitMs, settings.online_wait_ms);

@@ -73,6 +73,8 @@ std::string SettingsJson(const Settings& settings) {
     writer.Member("host", settings.online->host);
     writer.Member("port", settings.online->port);
     writer.Member("tls_path", settings.online->tls_folder.string());
+    writer.Member("plaintext", settings.online->plaintext);
+    writer.Member("secret_path", settings.online->secret_file.string());
     writer.Member("online_run_ut_recompute", settings.online_recompute);
     writer.Member("online_wait_ms", settings.online_wait_ms);
   }

@@ -59,11 +59,11 @@ const Keys& CommonKeys() {
 // Of any section; they may stand at top level too.
 const Keys& TaskKeys() {
   static const Keys keys = {
-      "scope",         "list",          "tensor_list",   "data_mode",
-      "summary_mode",  "overflow_nums", "slice",         "request_id",
-      "bench_path",    "diff_nums",     "online_run_ut", "nfs_path",
-      "host",          "port",          "tls_path",      "online_run_ut_recompute",
-      "online_wait_ms"};
+      "scope",          "list",          "tensor_list",   "data_mode",
+      "summary_mode",   "overflow_nums", "slice",         "request_id",
+      "bench_path",     "diff_nums",     "online_run_ut", "nfs_path",
+      "host",           "port",          "tls_path",      "online_run_ut_recompute",
+      "online_wait_ms", "plaintext",     "secret_path"};
   return keys;
 }
 
@@ -71,10 +71,10 @@ const Keys& SectionKeys(Task task) {
   static const Keys statistics = {"scope",  "list",      "tensor_list", "data_mode", "summary_mode",
                                   "device", "precision", "slice",       "request_id"};
   static const Keys tensor = {
-      "scope",         "list",       "data_mode", "summary_mode", "slice",
-      "request_id",    "bench_path", "diff_nums", "file_format",  "online_run_ut",
-      "nfs_path",      "tls_path",   "host",      "port",         "online_run_ut_recompute",
-      "online_wait_ms"};
+      "scope",          "list",       "data_mode",  "summary_mode", "slice",
+      "request_id",     "bench_path", "diff_nums",  "file_format",  "online_run_ut",
+      "nfs_path",       "tls_path",   "host",       "port",         "online_run_ut_recompute",
+      "online_wait_ms", "plaintext",  "secret_path"};
   static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
   static const Keys structure = {"scope", "list", "data_mode"};
   static const Keys nan_check = {"scope", "list", "tensor_list", "data_mode"};

@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include "src/analysis/accuracy/check/document.h"
 #include "src/analysis/accuracy/check/run.h"
@@ -17,6 +18,7 @@
 #include "src/commands/common_flags.h"
 #include "src/commands/run_ut_config.h"
 #include "src/commands/stop_signals.h"
+#include "src/online/secret.h"
 
 namespace msprobe::commands {
 namespace {
@@ -28,6 +30,23 @@ constexpr const char* kRunUtNotes =
 inputs are used, with statistics they are drawn between the recorded minima and maxima.
 
 )";
+
+// What the configuration allows, and those who wrote it may not have thought of.
+void WarnOfOpenDoors(const online::Endpoint& endpoint) {
+  if (endpoint.is_folder()) {
+    return;
+  }
+  if (endpoint.host == "0.0.0.0") {
+    base::LogWarning(
+        "host is 0.0.0.0: calls are taken on every network of this host; give the one address that "
+        "the trainings use");
+  }
+  if (endpoint.tls_folder.empty()) {
+    base::LogWarning(fmt::format(
+        "plaintext is allowed: what goes to {} is not encrypted{}", endpoint.text(),
+        endpoint.secret == nullptr ? ", and every user of this host can send calls" : ""));
+  }
+}
 
 }  // namespace
 
@@ -190,12 +209,8 @@ Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Conte
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
   TakeFlags(context);
-  if (!online.endpoint.is_folder() && online.endpoint.tls_folder.empty()) {
-    base::LogWarning(
-        fmt::format("tls_path is empty: whoever reaches {} can send calls, and what "
-                    "they send is not encrypted",
-                    online.endpoint.text()));
-  }
+  WarnOfOpenDoors(online.endpoint);
+  ::unsetenv(online::Secret::kVariable);  // read; the workers do not need it
   const StopSignals signals;
   accuracy::OnlineOptions wanted;
   // A worker for each device, or as many as are asked for.

@@ -28,8 +28,11 @@ Status ReadOnline(const json::Config& config, const json::SettingsReader& settin
   OnlineConfig& found = online.emplace();
   std::string folder;
   std::string tls_folder = "./";
+  std::string secret_file;
   MSP_RETURN_IF_ERROR(settings.Text("nfs_path", folder));
   MSP_RETURN_IF_ERROR(settings.Text("tls_path", tls_folder));
+  MSP_RETURN_IF_ERROR(settings.Bool("plaintext", found.endpoint.plaintext));
+  MSP_RETURN_IF_ERROR(settings.Text("secret_path", secret_file));
   MSP_RETURN_IF_ERROR(settings.Text("host", found.endpoint.host));
   MSP_RETURN_IF_ERROR(settings.Int("port", -1, kMostCheckerPort, found.endpoint.port));
   if (is_yaml) {
@@ -38,15 +41,16 @@ Status ReadOnline(const json::Config& config, const json::SettingsReader& settin
   MSP_RETURN_IF_ERROR(settings.NumberSet("rank_list", found.ranks));
   found.endpoint.folder = folder;
   found.endpoint.tls_folder = tls_folder;
+  found.endpoint.secret_file = secret_file;
   return online::CheckEndpoint(found.endpoint, online::Side::kChecker).AddContext(config.file);
 }
 
 Status ReadSection(const json::Config& config, const json::ConfigValue& object,
                    std::string_view section, bool is_yaml, accuracy::CheckOptions& options,
                    std::optional<OnlineConfig>& online) {
-  std::vector<std::string> keys = {"white_list", "black_list", "error_data_path",
-                                   "is_online",  "nfs_path",   "host",
-                                   "port",       "rank_list",  "tls_path"};
+  std::vector<std::string> keys = {
+      "white_list", "black_list", "error_data_path", "is_online", "nfs_path",   "host",
+      "port",       "rank_list",  "tls_path",        "plaintext", "secret_path"};
   if (is_yaml) {
     keys.insert(keys.end(), {"precision", "quantization_api_list"});
   }

@@ -17,6 +17,7 @@
 #include "src/online/channel.h"
 #include "src/online/payload_memory.h"
 #include "src/online/receiver.h"
+#include "src/online/secret.h"
 #include "src/online/socket.h"
 
 namespace msprobe::online {
@@ -28,10 +29,20 @@ constexpr std::chrono::milliseconds kAcceptSlice{200};
 constexpr std::chrono::milliseconds kRefusedPause{10};
 constexpr size_t kPieceBytes = size_t{1} << 20U;
 
+// Connections of those who have not said hello.
+constexpr size_t kMostStrangers = 128;
+
 // One training's connection.
 class Visit {
  public:
-  Visit(Wire wire, Inbox& inbox) : wire_(std::move(wire)), inbox_(inbox) {}
+  // `known_by`: when it must have said hello.
+  Visit(Wire wire, const Secret* secret, Deadline known_by, std::atomic<bool>& is_known,
+        Inbox& inbox)
+      : wire_(std::move(wire)),
+        secret_(secret),
+        known_by_(known_by),
+        is_known_(is_known),
+        inbox_(inbox) {}
   ~Visit() {
     if (session_) {
       inbox_.Absent(*session_);
@@ -42,6 +53,9 @@ class Visit {
 
   // Until the session or the check is over.
   Status Serve() {
+    if (secret_ != nullptr) {
+      MSP_RETURN_IF_ERROR(AskForProof());
+    }
     while (!inbox_.is_closed()) {
       MSP_ASSIGN_OR_RETURN(const std::optional<FrameHeader> header, NextHeader());
       if (!header) {
@@ -51,6 +65,9 @@ class Visit {
       if (header->kind == FrameKind::kHello) {
         MSP_RETURN_IF_ERROR(TakeHello(*header));
         continue;
+      }
+      if (!session_ && header->kind == FrameKind::kGreeting) {
+        return Refuse(*header, "the training has a shared secret, and this checker has none");
       }
       if (!session_ || header->session != *session_) {
         return BadFormatError("a frame of a session that has not begun in this connection");
@@ -70,25 +87,68 @@ class Visit {
   }
 
  private:
+  // Who cannot prove that it knows the secret learns nothing but that there is one.
+  Status AskForProof() {
+    MSP_ASSIGN_OR_RETURN(const std::optional<FrameHeader> greeting, NextHeader());
+    if (!greeting || greeting->kind != FrameKind::kGreeting) {
+      return greeting ? Refuse(*greeting,
+                               fmt::format("this checker wants a shared secret: give the training "
+                                           "secret_path, or the variable {}",
+                                           Secret::kVariable))
+                      : OkStatus();
+    }
+    MSP_ASSIGN_OR_RETURN(const kernels::Digest other, ReadDigestOf(*greeting));
+    MSP_ASSIGN_OR_RETURN(const kernels::Digest own, Handshake::NewNonce());
+    MSP_RETURN_IF_ERROR(Send(DigestFrame(FrameKind::kChallenge, greeting->session, own)));
+    MSP_ASSIGN_OR_RETURN(const std::optional<FrameHeader> answer, NextHeader());
+    if (!answer || answer->kind != FrameKind::kProof || answer->session != greeting->session) {
+      return BadFormatError("somebody does not prove that they know the shared secret");
+    }
+    MSP_ASSIGN_OR_RETURN(const kernels::Digest proof, ReadDigestOf(*answer));
+    const Handshake handshake(*secret_, greeting->session, other, own);
+    if (!kernels::AreSame(proof, handshake.ProofOf(Side::kTraining))) {
+      return Refuse(*greeting, "the shared secret of the training is another than the checker's");
+    }
+    MSP_RETURN_IF_ERROR(
+        Send(DigestFrame(FrameKind::kProof, greeting->session, handshake.ProofOf(Side::kChecker))));
+    from_training_.emplace(handshake.SealOf(Side::kTraining));
+    to_training_.emplace(handshake.SealOf(Side::kChecker));
+    proven_ = greeting->session;
+    return {};
+  }
+
+  Result<kernels::Digest> ReadDigestOf(const FrameHeader& header) {
+    MSP_ASSIGN_OR_RETURN(const auto payload, Payload(header));
+    return ReadDigest(*payload);
+  }
+
+  // Says why, and ends the connection.
+  Status Refuse(const FrameHeader& header, std::string_view why) {
+    MSP_RETURN_IF_ERROR(Send(RefusedFrame(header.session, why)));
+    return IoError(std::string(why));
+  }
+
   // nullopt: nothing has come for a while.
   Result<std::optional<FrameHeader>> NextHeader() {
-    std::array<std::byte, kFrameHeaderBytes> bytes;
     // Where nobody has said hello, nobody is waited for long.
-    const auto patience = session_ ? kNewsSeconds : kConnectSeconds;
-    const Deadline deadline = Clock::now() + patience;
+    const Deadline deadline = session_ ? Clock::now() + kNewsSeconds : known_by_;
     size_t count = 0;
     while (count == 0 && Clock::now() < deadline && !inbox_.is_closed()) {
-      MSP_ASSIGN_OR_RETURN(count, wire_.Read(bytes, Clock::now() + kAcceptSlice));
+      MSP_ASSIGN_OR_RETURN(
+          count, wire_.Read(header_bytes_, std::min(deadline, Clock::now() + kAcceptSlice)));
     }
     if (count == 0) {
       if (!session_) {
-        return IoError("somebody connected and said nothing");
+        return IoError("somebody connected and did not say hello");
       }
       return std::optional<FrameHeader>();
     }
     MSP_RETURN_IF_ERROR(
-        wire_.ReadAll(std::span(bytes).subspan(count), Clock::now() + kReadSeconds));
-    MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(bytes));
+        wire_.ReadAll(std::span(header_bytes_).subspan(count), session_ ? Patience() : known_by_));
+    MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(header_bytes_));
+    if (!session_ && header.payload_bytes > kMostStrangerBytes) {
+      return BadFormatError("a large frame of a session that has not begun in this connection");
+    }
     return std::optional(header);
   }
 
@@ -96,15 +156,36 @@ class Visit {
     MSP_ASSIGN_OR_RETURN(
         auto payload, ReadPayload(header.payload_bytes,
                                   [this](std::span<std::byte> part) { return ReadWhile(part); }));
+    if (from_training_) {
+      kernels::HmacSha256 mac = BeginMac();
+      mac.Add(*payload);
+      MSP_RETURN_IF_ERROR(ReadSeal(mac));
+    }
     MSP_RETURN_IF_ERROR(CheckPayload(header, *payload));
     return payload;
   }
 
-  // As long as something comes.
+  // Of the frame whose header was read last.
+  kernels::HmacSha256 BeginMac() {
+    kernels::HmacSha256 mac = from_training_->Next();
+    mac.Add(header_bytes_);
+    return mac;
+  }
+  Status ReadSeal(kernels::HmacSha256& mac) {
+    kernels::Digest seal;
+    MSP_RETURN_IF_ERROR(ReadWhile(seal));
+    return kernels::AreSame(seal, mac.Finish())
+               ? OkStatus()
+               : BadFormatError("a frame came that the training did not send");
+  }
+
+  static Deadline Patience() { return Clock::now() + kReadSeconds; }
+
+  // As long as something comes; of a stranger, not longer than it has to say hello.
   Status ReadWhile(std::span<std::byte> part) {
     while (!part.empty()) {
-      MSP_ASSIGN_OR_RETURN(const size_t count, wire_.Read(part, Clock::now() + kReadSeconds));
-      if (count == 0) {
+      MSP_ASSIGN_OR_RETURN(const size_t count, wire_.Read(part, session_ ? Patience() : known_by_));
+      if (count == 0 || (!session_ && Clock::now() >= known_by_)) {
         return IoError("a frame does not come to its end");
       }
       part = part.subspan(count);
@@ -114,7 +195,8 @@ class Visit {
 
   Status Send(const Frame& frame) {
     const std::span<const char> head(frame.head);
-    return wire_.WriteAll(std::as_bytes(head), Clock::now() + kReadSeconds);
+    MSP_RETURN_IF_ERROR(wire_.WriteAll(std::as_bytes(head), Patience()));
+    return to_training_ ? wire_.WriteAll(to_training_->Of(frame), Patience()) : OkStatus();
   }
   Status TellTaken() {
     return session_ ? Send(TakenFrame(*session_, inbox_.taken(*session_))) : OkStatus();
@@ -123,7 +205,7 @@ class Visit {
   Status TakeHello(const FrameHeader& header) {
     MSP_ASSIGN_OR_RETURN(const auto payload, Payload(header));
     MSP_ASSIGN_OR_RETURN(const Hello hello, ReadHello(*payload));
-    if (session_) {
+    if (session_ || (proven_ && *proven_ != header.session)) {
       return BadFormatError("a second session in one connection");
     }
     const Result<uint64_t> taken = inbox_.Begin(header.session, hello, header.sequence);
@@ -132,6 +214,7 @@ class Visit {
       return taken.status();
     }
     session_ = header.session;
+    is_known_.store(true);
     return TellTaken();
   }
 
@@ -171,10 +254,20 @@ class Visit {
   Status PassOver(const FrameHeader& header, const Status& why) {
     TellLeftOut(why);
     std::vector<std::byte> piece(kPieceBytes);
+    std::optional<kernels::HmacSha256> mac;
+    if (from_training_) {
+      mac = BeginMac();
+    }
     for (uint64_t left = header.payload_bytes; left > 0;) {
       const auto part = std::span(piece).first(std::min<uint64_t>(left, piece.size()));
       MSP_RETURN_IF_ERROR(ReadWhile(part));
       left -= part.size();
+      if (mac) {
+        mac->Add(part);
+      }
+    }
+    if (mac) {
+      MSP_RETURN_IF_ERROR(ReadSeal(*mac));
     }
     inbox_.LeaveOut(*session_, header.sequence);
     return TellTaken();
@@ -185,14 +278,24 @@ class Visit {
   }
 
   Wire wire_;
+  const Secret* const secret_;
+  const Deadline known_by_;
+  std::atomic<bool>& is_known_;
   Inbox& inbox_;
+  std::array<std::byte, kFrameHeaderBytes> header_bytes_{};
+  std::optional<Seal> from_training_, to_training_;  // with a shared secret, once it is proven
+  std::optional<uint64_t> proven_;                   // the session that proved it
   std::optional<uint64_t> session_;
 };
 
 class ConnectionReceiver final : public Receiver {
  public:
-  ConnectionReceiver(Listener listener, std::optional<TlsContext> tls, Inbox& inbox)
-      : listener_(std::move(listener)), tls_(std::move(tls)), inbox_(inbox) {}
+  ConnectionReceiver(Listener listener, std::optional<TlsContext> tls,
+                     std::shared_ptr<const Secret> secret, Inbox& inbox)
+      : listener_(std::move(listener)),
+        tls_(std::move(tls)),
+        secret_(std::move(secret)),
+        inbox_(inbox) {}
   ~ConnectionReceiver() override {
     stopped_.store(true);
     if (accepting_.joinable()) {
@@ -212,8 +315,16 @@ class ConnectionReceiver final : public Receiver {
  private:
   struct Guest {
     std::thread thread;
+    std::atomic<bool> is_known{false};
     std::atomic<bool> is_over{false};
   };
+
+  // Further ones wait in the system's queue.
+  bool IsFull() const {
+    const auto strangers = std::count_if(guests_.begin(), guests_.end(),
+                                         [](const Guest& guest) { return !guest.is_known.load(); });
+    return guests_.size() >= kMostConnections || static_cast<size_t>(strangers) >= kMostStrangers;
+  }
 
   void Accept() {
     while (!stopped_.load() && !inbox_.is_closed()) {
@@ -225,8 +336,8 @@ class ConnectionReceiver final : public Receiver {
           ++guest;
         }
       }
-      if (guests_.size() >= kMostConnections) {
-        std::this_thread::sleep_for(kAcceptSlice);  // further ones wait in the system's queue
+      if (IsFull()) {
+        std::this_thread::sleep_for(kAcceptSlice);
         continue;
       }
       Result<Socket> socket = AcceptOne(listener_, Clock::now() + kAcceptSlice);
@@ -238,7 +349,7 @@ class ConnectionReceiver final : public Receiver {
       auto shared = std::make_shared<Socket>(*std::move(socket));
       Result<std::thread> thread = base::StartBackgroundThread([this, &guest, shared] {
         try {
-          Welcome(std::move(*shared));
+          Welcome(std::move(*shared), guest.is_known);
         } catch (const std::exception&) {  // no memory for this one
         }
         guest.is_over.store(true);
@@ -251,10 +362,12 @@ class ConnectionReceiver final : public Receiver {
     }
   }
 
-  void Welcome(Socket socket) {
-    Result<Wire> wire =
-        Wire::Accept(std::move(socket), tls_ ? &*tls_ : nullptr, Clock::now() + kConnectSeconds);
-    Status status = wire.ok() ? Visit(*std::move(wire), inbox_).Serve() : wire.status();
+  void Welcome(Socket socket, std::atomic<bool>& is_known) {
+    const Deadline known_by = Clock::now() + kConnectSeconds;
+    Result<Wire> wire = Wire::Accept(std::move(socket), tls_ ? &*tls_ : nullptr, known_by);
+    Status status = wire.ok()
+                        ? Visit(*std::move(wire), secret_.get(), known_by, is_known, inbox_).Serve()
+                        : wire.status();
     if (!status.ok() && !inbox_.is_closed()) {
       base::LogWarning(
           fmt::format("a connection has ended: {}", base::Printable(status.message())));
@@ -263,6 +376,7 @@ class ConnectionReceiver final : public Receiver {
 
   const Listener listener_;
   const std::optional<TlsContext> tls_;
+  const std::shared_ptr<const Secret> secret_;
   Inbox& inbox_;
   std::atomic<bool> stopped_{false};
   std::list<Guest> guests_;  // of the accepting thread, while it runs
@@ -278,7 +392,8 @@ Result<std::unique_ptr<Receiver>> ReceiveConnections(const Endpoint& endpoint, I
     tls.emplace(std::move(made));
   }
   MSP_ASSIGN_OR_RETURN(Listener listener, Listen(endpoint.host, endpoint.port));
-  auto receiver = std::make_unique<ConnectionReceiver>(std::move(listener), std::move(tls), inbox);
+  auto receiver = std::make_unique<ConnectionReceiver>(std::move(listener), std::move(tls),
+                                                       endpoint.secret, inbox);
   MSP_RETURN_IF_ERROR(receiver->Start());
   return std::unique_ptr<Receiver>(std::move(receiver));
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "src/base/files.h"
 #include "src/online/channel.h"
 #include "src/online/folder_names.h"
+#include "src/online/secret.h"
 
 namespace msprobe::online {
 namespace {
@@ -20,8 +22,12 @@ constexpr std::chrono::milliseconds kLookEvery{50};
 
 class FolderChannel final : public Channel {
  public:
-  FolderChannel(fs::path folder, uint64_t session, int64_t rank, uint64_t most_bytes)
-      : folder_(std::move(folder)), session_(session), rank_(rank), most_bytes_(most_bytes) {}
+  FolderChannel(const Endpoint& endpoint, uint64_t session, int64_t rank, uint64_t most_bytes)
+      : folder_(endpoint.folder), session_(session), rank_(rank), most_bytes_(most_bytes) {
+    if (endpoint.secret != nullptr) {
+      seal_.emplace(Seal::OfFiles(*endpoint.secret));
+    }
+  }
 
   bool is_durable() const override { return true; }
 
@@ -77,6 +83,14 @@ class FolderChannel final : public Channel {
     for (const std::span<const std::byte> part : frame.data) {
       MSP_RETURN_IF_ERROR(file.Write(part));
     }
+    if (seal_) {
+      kernels::HmacSha256 mac = seal_->OfFile();
+      mac.Add(frame.head);
+      for (const std::span<const std::byte> part : frame.data) {
+        mac.Add(part);
+      }
+      MSP_RETURN_IF_ERROR(file.Write(mac.Finish()));
+    }
     return file.Commit();
   }
 
@@ -84,6 +98,7 @@ class FolderChannel final : public Channel {
   const uint64_t session_;
   const int64_t rank_;
   const uint64_t most_bytes_;
+  std::optional<Seal> seal_;     // with a shared secret
   std::deque<Waiting> waiting_;  // files that nobody has taken
   uint64_t waiting_bytes_ = 0;
   uint64_t taken_ = 0;
@@ -93,7 +108,7 @@ class FolderChannel final : public Channel {
 
 Result<std::unique_ptr<Channel>> OpenFolderChannel(const Endpoint& endpoint, uint64_t session,
                                                    const Hello& hello, uint64_t most_bytes) {
-  auto channel = std::make_unique<FolderChannel>(endpoint.folder, session, hello.rank, most_bytes);
+  auto channel = std::make_unique<FolderChannel>(endpoint, session, hello.rank, most_bytes);
   MSP_RETURN_IF_ERROR(channel->Send(HelloFrame(session, 0, hello), 0, [] { return true; }));
   return std::unique_ptr<Channel>(std::move(channel));
 }

@@ -1,25 +1,23 @@
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/background_thread.h"
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/online/folder_names.h"
 #include "src/online/payload_memory.h"
 #include "src/online/receiver.h"
+#include "src/online/secret.h"
 
 namespace msprobe::online {
 namespace {
@@ -31,62 +29,73 @@ constexpr std::chrono::milliseconds kPause{100};
 constexpr std::chrono::seconds kRoomSlice{1};
 constexpr std::chrono::seconds kEarlierCallsPatience{2};
 
-// A regular file that is read to its end.
+// The frame of a file. With a shared secret, what proves that it is of the training stands behind
+// it.
 class FrameFile {
  public:
-  explicit FrameFile(const fs::path& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {}
-  ~FrameFile() {
-    if (descriptor_ >= 0) {
-      ::close(descriptor_);
-    }
+  static Result<FrameFile> Open(const fs::path& path, const std::optional<Seal>& seal) {
+    MSP_ASSIGN_OR_RETURN(base::InputFile input, base::InputFile::Open(path, base::Links::kRefuse));
+    FrameFile file(std::move(input), seal);
+    MSP_RETURN_IF_ERROR(file.Read(0, file.header_bytes_));
+    return file;
   }
-  FrameFile(const FrameFile&) = delete;
-  FrameFile& operator=(const FrameFile&) = delete;
 
-  Status Read(std::span<std::byte> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
-      if (count == 0) {
-        return BadFormatError("the file ends early");
-      }
-      if (count < 0 && errno != EINTR) {
-        return IoError(std::strerror(errno));
-      }
-      bytes = bytes.subspan(count > 0 ? static_cast<size_t>(count) : 0);
-    }
-    return {};
-  }
   // Of the whole file, whose size is what its header says.
   Result<FrameHeader> Header() const {
-    struct stat found = {};
-    if (descriptor_ < 0 || ::fstat(descriptor_, &found) != 0 || !S_ISREG(found.st_mode)) {
-      return IoError("it is no file that can be read");
-    }
-    std::array<std::byte, kFrameHeaderBytes> bytes;
-    MSP_RETURN_IF_ERROR(Read(bytes));
-    MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(bytes));
-    if (static_cast<uint64_t>(found.st_size) != kFrameHeaderBytes + header.payload_bytes) {
-      return BadFormatError(fmt::format("it has {} bytes instead of {}", found.st_size,
-                                        kFrameHeaderBytes + header.payload_bytes));
+    MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(header_bytes_));
+    const uint64_t bytes =
+        kFrameHeaderBytes + header.payload_bytes + (seal_ ? sizeof(kernels::Digest) : 0);
+    if (input_.size_bytes() != bytes) {
+      return BadFormatError(fmt::format("it has {} bytes instead of {}{}", input_.size_bytes(),
+                                        bytes,
+                                        seal_ ? ", with the proof of the shared secret" : ""));
     }
     return header;
   }
   Result<std::shared_ptr<const std::vector<std::byte>>> Payload(const FrameHeader& header) const {
+    uint64_t at = kFrameHeaderBytes;
     MSP_ASSIGN_OR_RETURN(auto payload,
-                         ReadPayload(header.payload_bytes,
-                                     [this](std::span<std::byte> part) { return Read(part); }));
+                         ReadPayload(header.payload_bytes, [&](std::span<std::byte> part) {
+                           at += part.size();
+                           return Read(at - part.size(), part);
+                         }));
+    if (seal_) {
+      kernels::Digest proof;
+      MSP_RETURN_IF_ERROR(Read(at, proof));
+      kernels::HmacSha256 mac = seal_->OfFile();
+      mac.Add(header_bytes_);
+      mac.Add(*payload);
+      if (!kernels::AreSame(proof, mac.Finish())) {
+        return BadFormatError("somebody wrote it who does not know the shared secret");
+      }
+    }
     MSP_RETURN_IF_ERROR(CheckPayload(header, *payload));
     return payload;
   }
 
  private:
-  const int descriptor_;
+  FrameFile(base::InputFile input, const std::optional<Seal>& seal)
+      : input_(std::move(input)), seal_(seal) {}
+
+  Status Read(uint64_t offset, std::span<std::byte> bytes) const {
+    MSP_ASSIGN_OR_RETURN(
+        const size_t count,
+        input_.ReadAt(offset, {reinterpret_cast<char*>(bytes.data()), bytes.size()}));
+    return count == bytes.size() ? OkStatus() : BadFormatError("the file ends early");
+  }
+
+  base::InputFile input_;
+  std::optional<Seal> seal_;
+  std::array<std::byte, kFrameHeaderBytes> header_bytes_{};
 };
 
 class FolderReceiver final : public Receiver {
  public:
-  FolderReceiver(fs::path folder, Inbox& inbox) : folder_(std::move(folder)), inbox_(inbox) {}
+  FolderReceiver(const Endpoint& endpoint, Inbox& inbox) : folder_(endpoint.folder), inbox_(inbox) {
+    if (endpoint.secret != nullptr) {
+      seal_.emplace(Seal::OfFiles(*endpoint.secret));
+    }
+  }
   ~FolderReceiver() override {
     stopped_.store(true);
     if (thread_.joinable()) {
@@ -201,7 +210,7 @@ class FolderReceiver final : public Receiver {
   bool Begin(uint64_t session, const FolderFile& file) {
     const fs::path path = folder_ / FolderFileName(file);
     const auto read = [&]() -> Status {
-      const FrameFile opened(path);
+      MSP_ASSIGN_OR_RETURN(const FrameFile opened, FrameFile::Open(path, seal_));
       MSP_ASSIGN_OR_RETURN(const FrameHeader header, HeaderOf(opened, file));
       MSP_ASSIGN_OR_RETURN(const auto payload, opened.Payload(header));
       MSP_ASSIGN_OR_RETURN(const Hello hello, ReadHello(*payload));
@@ -226,7 +235,7 @@ class FolderReceiver final : public Receiver {
   bool TakeCallFile(const FolderFile& file, Progress& progress) {
     const fs::path path = folder_ / FolderFileName(file);
     const auto read = [&]() -> Status {
-      const FrameFile opened(path);
+      MSP_ASSIGN_OR_RETURN(const FrameFile opened, FrameFile::Open(path, seal_));
       MSP_ASSIGN_OR_RETURN(const FrameHeader header, HeaderOf(opened, file));
       for (;;) {
         MSP_ASSIGN_OR_RETURN(const bool reserved,
@@ -272,7 +281,7 @@ class FolderReceiver final : public Receiver {
     const fs::path path = folder_ / FolderFileName(file);
     bool is_early = false;
     const auto read = [&]() -> Status {
-      const FrameFile opened(path);
+      MSP_ASSIGN_OR_RETURN(const FrameFile opened, FrameFile::Open(path, seal_));
       MSP_ASSIGN_OR_RETURN(const FrameHeader header, HeaderOf(opened, file));
       // Where nothing was seen of it, an earlier checker may have taken all of its calls.
       const bool all_taken =
@@ -316,6 +325,7 @@ class FolderReceiver final : public Receiver {
   }
 
   const fs::path folder_;
+  std::optional<Seal> seal_;  // with a shared secret
   Inbox& inbox_;
   std::atomic<bool> stopped_{false};
   bool told_trouble_ = false;
@@ -326,7 +336,7 @@ class FolderReceiver final : public Receiver {
 }  // namespace
 
 Result<std::unique_ptr<Receiver>> ReceiveFolder(const Endpoint& endpoint, Inbox& inbox) {
-  auto receiver = std::make_unique<FolderReceiver>(endpoint.folder, inbox);
+  auto receiver = std::make_unique<FolderReceiver>(endpoint, inbox);
   MSP_RETURN_IF_ERROR(receiver->Start());
   return std::unique_ptr<Receiver>(std::move(receiver));
 }

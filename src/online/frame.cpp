@@ -214,6 +214,13 @@ Frame RefusedFrame(uint64_t session, std::string_view why) {
   return frame;
 }
 
+Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Digest& digest) {
+  Frame frame{HeaderRoom(), {}};
+  frame.head.append(reinterpret_cast<const char*>(digest.data()), digest.size());
+  FillHeader(kind, session, 0, frame);
+  return frame;
+}
+
 Result<FrameHeader> ReadFrameHeader(std::span<const std::byte> bytes) {
   PayloadReader reader(bytes);
   MSP_ASSIGN_OR_RETURN(const uint32_t magic, reader.Read<uint32_t>());
@@ -234,7 +241,7 @@ Result<FrameHeader> ReadFrameHeader(std::span<const std::byte> bytes) {
                                       version, kFrameVersion));
   }
   header.kind = static_cast<FrameKind>(kind);
-  if (header.kind < FrameKind::kHello || header.kind > FrameKind::kRefused || reserved != 0) {
+  if (header.kind < FrameKind::kHello || header.kind > FrameKind::kProof || reserved != 0) {
     return BadFormatError(fmt::format("a frame of the unknown kind {}", kind));
   }
   const uint64_t most =
@@ -284,6 +291,13 @@ Result<std::string> ReadRefused(std::span<const std::byte> payload) {
   MSP_ASSIGN_OR_RETURN(std::string why, reader.Text(kMostPlainTextBytes));
   MSP_RETURN_IF_ERROR(reader.AtEnd());
   return why;
+}
+
+Result<kernels::Digest> ReadDigest(std::span<const std::byte> payload) {
+  PayloadReader reader(payload);
+  MSP_ASSIGN_OR_RETURN(const auto digest, reader.Read<kernels::Digest>());
+  MSP_RETURN_IF_ERROR(reader.AtEnd());
+  return digest;
 }
 
 Result<Call> ReadCall(std::span<const std::byte> payload) {

@@ -12,6 +12,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/kernels/sha256.h"
 #include "src/online/call.h"
 
 namespace msprobe::online {
@@ -21,6 +22,7 @@ inline constexpr uint16_t kFrameVersion = 1;
 inline constexpr size_t kFrameHeaderBytes = 40;
 inline constexpr uint64_t kMostPayloadBytes = uint64_t{1} << 38U;
 inline constexpr uint64_t kMostPlainPayloadBytes = uint64_t{64} << 10U;  // of all but calls
+inline constexpr uint64_t kMostStrangerBytes = 8192;  // of whoever has not said hello yet
 inline constexpr uint32_t kMostCallNameBytes = 4096;
 inline constexpr uint32_t kMostRecordBytes = uint32_t{64} << 20U;
 inline constexpr uint32_t kMostCallTensors = uint32_t{1} << 16U;
@@ -33,6 +35,10 @@ enum class FrameKind : uint16_t {
   kEnd = 3,      // training: nothing follows
   kTaken = 4,    // checker: everything up to `sequence` is taken
   kRefused = 5,  // checker: why it takes nothing from this session
+  // Before hello, where there is a shared secret:
+  kGreeting = 6,   // training: its random bytes
+  kChallenge = 7,  // checker: its own
+  kProof = 8,      // both, the training first
 };
 
 struct FrameHeader {
@@ -71,6 +77,8 @@ Result<Frame> CallFrame(uint64_t session, uint64_t sequence, const Call& call);
 Frame EndFrame(uint64_t session, uint64_t sequence, const End& end);
 Frame TakenFrame(uint64_t session, uint64_t sequence);
 Frame RefusedFrame(uint64_t session, std::string_view why);
+// kGreeting, kChallenge, kProof.
+Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Digest& digest);
 
 // The payloads. Every size and count is checked against the bytes that are there; tensors of a call
 // borrow from `payload`, its record is text that nobody has looked at.
@@ -78,6 +86,7 @@ Result<Hello> ReadHello(std::span<const std::byte> payload);
 Result<Call> ReadCall(std::span<const std::byte> payload);
 Result<End> ReadEnd(std::span<const std::byte> payload);
 Result<std::string> ReadRefused(std::span<const std::byte> payload);
+Result<kernels::Digest> ReadDigest(std::span<const std::byte> payload);
 // The payload is what the header says of it.
 Status CheckPayload(const FrameHeader& header, std::span<const std::byte> payload);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 
 #include "src/base/strings.h"
 #include "src/online/channel.h"
+#include "src/online/secret.h"
 #include "src/online/socket.h"
 
 namespace msprobe::online {
@@ -34,7 +36,7 @@ class SocketChannel final : public Channel {
     for (const std::span<const std::byte> part : frame.data) {
       MSP_RETURN_IF_ERROR(Write(part, go_on));
     }
-    return {};
+    return to_checker_ ? Write(to_checker_->Of(frame), go_on) : OkStatus();
   }
 
   Result<uint64_t> Taken(std::chrono::milliseconds wait) override {
@@ -45,9 +47,12 @@ class SocketChannel final : public Channel {
     return taken_;
   }
 
-  Status Greet(const Hello& hello, uint64_t taken, const GoOn& go_on) {
-    MSP_RETURN_IF_ERROR(Send(HelloFrame(session_, taken, hello), 0, go_on));
+  Status Greet(const Hello& hello, uint64_t taken, const Secret* secret, const GoOn& go_on) {
     const Clock::time_point deadline = Clock::now() + kConnectSeconds;
+    if (secret != nullptr) {
+      MSP_RETURN_IF_ERROR(Prove(*secret, deadline, go_on));
+    }
+    MSP_RETURN_IF_ERROR(Send(HelloFrame(session_, taken, hello), 0, go_on));
     while (!is_greeted_) {
       MSP_RETURN_IF_ERROR(ReadNews(Clock::now() + kSlice));
       if (!is_greeted_ && (Clock::now() >= deadline || !go_on())) {
@@ -74,15 +79,60 @@ class SocketChannel final : public Channel {
     return {};
   }
 
+  struct Received {
+    FrameHeader header;
+    std::vector<std::byte> payload;
+  };
+
+  // The checker learns that this side has the secret before it says anything that shows it.
+  Status Prove(const Secret& secret, Deadline deadline, const GoOn& go_on) {
+    MSP_ASSIGN_OR_RETURN(const kernels::Digest own, Handshake::NewNonce());
+    MSP_RETURN_IF_ERROR(Send(DigestFrame(FrameKind::kGreeting, session_, own), 0, go_on));
+    MSP_ASSIGN_OR_RETURN(const kernels::Digest other,
+                         AwaitDigest(FrameKind::kChallenge, deadline, go_on));
+    const Handshake handshake(secret, session_, own, other);
+    MSP_RETURN_IF_ERROR(Send(
+        DigestFrame(FrameKind::kProof, session_, handshake.ProofOf(Side::kTraining)), 0, go_on));
+    MSP_ASSIGN_OR_RETURN(const kernels::Digest proof,
+                         AwaitDigest(FrameKind::kProof, deadline, go_on));
+    if (!kernels::AreSame(proof, handshake.ProofOf(Side::kChecker))) {
+      return UsageError("whoever answers does not know the shared secret");
+    }
+    to_checker_.emplace(handshake.SealOf(Side::kTraining));
+    to_training_.emplace(handshake.SealOf(Side::kChecker));
+    return {};
+  }
+
+  Result<kernels::Digest> AwaitDigest(FrameKind kind, Deadline deadline, const GoOn& go_on) {
+    for (;;) {
+      MSP_ASSIGN_OR_RETURN(const std::optional<Received> frame, NextFrame());
+      if (frame && frame->header.kind == kind) {
+        return ReadDigest(frame->payload);
+      }
+      if (frame) {
+        return BadFormatError("the checker does not prove that it knows the shared secret");
+      }
+      MSP_ASSIGN_OR_RETURN(const size_t count, ReadSome(Clock::now() + kSlice));
+      if (Clock::now() >= deadline || (count == 0 && !go_on())) {
+        return IoError("the checker does not answer");
+      }
+    }
+  }
+
+  Result<size_t> ReadSome(Deadline deadline) {
+    std::array<std::byte, kNewsBytes> bytes;
+    MSP_ASSIGN_OR_RETURN(const size_t count, wire_.Read(bytes, deadline));
+    received_.insert(received_.end(), bytes.begin(), bytes.begin() + count);
+    return count;
+  }
+
   // Whole frames of what has come.
   Status ReadNews(Deadline deadline) {
-    std::array<std::byte, kNewsBytes> bytes;
     for (;;) {
-      MSP_ASSIGN_OR_RETURN(const size_t count, wire_.Read(bytes, deadline));
+      MSP_ASSIGN_OR_RETURN(const size_t count, ReadSome(deadline));
       if (count == 0) {
         return {};
       }
-      received_.insert(received_.end(), bytes.begin(), bytes.begin() + count);
       MSP_ASSIGN_OR_RETURN(const bool any, TakeFrames());
       if (any) {
         return {};
@@ -90,40 +140,61 @@ class SocketChannel final : public Channel {
     }
   }
 
+  // Nothing: none has come as a whole.
+  Result<std::optional<Received>> NextFrame() {
+    const std::span<const std::byte> bytes(received_);
+    if (bytes.size() < kFrameHeaderBytes) {
+      return std::optional<Received>();
+    }
+    MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(bytes.first(kFrameHeaderBytes)));
+    if (header.kind == FrameKind::kCall) {
+      return BadFormatError("the checker sent a frame that only a training sends");
+    }
+    const size_t whole = kFrameHeaderBytes + static_cast<size_t>(header.payload_bytes);
+    const size_t sealed = whole + (to_training_ ? sizeof(kernels::Digest) : 0);
+    if (bytes.size() < sealed) {
+      return std::optional<Received>();
+    }
+    if (to_training_) {
+      kernels::HmacSha256 mac = to_training_->Next();
+      mac.Add(bytes.first(whole));
+      if (!kernels::AreSame(mac.Finish(), bytes.subspan(whole, sealed - whole))) {
+        return IoError("a frame came that the checker did not send");
+      }
+    }
+    const auto payload = bytes.subspan(kFrameHeaderBytes, whole - kFrameHeaderBytes);
+    MSP_RETURN_IF_ERROR(CheckPayload(header, payload));
+    if (header.session != session_) {
+      return BadFormatError("the checker answers another session");
+    }
+    if (header.kind == FrameKind::kRefused) {
+      MSP_ASSIGN_OR_RETURN(const std::string why, ReadRefused(payload));
+      return UsageError(fmt::format("the checker refuses: {}", base::Printable(why)));
+    }
+    Received frame{header, {payload.begin(), payload.end()}};
+    received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(sealed));
+    return std::optional(std::move(frame));
+  }
+
   Result<bool> TakeFrames() {
     bool any = false;
-    while (received_.size() >= kFrameHeaderBytes) {
-      const std::span<const std::byte> bytes(received_);
-      MSP_ASSIGN_OR_RETURN(const FrameHeader header,
-                           ReadFrameHeader(bytes.first(kFrameHeaderBytes)));
-      if (header.kind != FrameKind::kTaken && header.kind != FrameKind::kRefused) {
-        return BadFormatError("the checker sent a frame that only a training sends");
-      }
-      if (bytes.size() - kFrameHeaderBytes < header.payload_bytes) {
+    for (;;) {
+      MSP_ASSIGN_OR_RETURN(const std::optional<Received> frame, NextFrame());
+      if (!frame) {
         return any;
       }
-      const auto payload =
-          bytes.subspan(kFrameHeaderBytes, static_cast<size_t>(header.payload_bytes));
-      MSP_RETURN_IF_ERROR(CheckPayload(header, payload));
-      if (header.session != session_) {
-        return BadFormatError("the checker answers another session");
+      if (frame->header.kind != FrameKind::kTaken) {
+        return BadFormatError("the checker sent a frame that only a training sends");
       }
-      if (header.kind == FrameKind::kRefused) {
-        MSP_ASSIGN_OR_RETURN(const std::string why, ReadRefused(payload));
-        return UsageError(fmt::format("the checker refuses: {}", base::Printable(why)));
-      }
-      taken_ = std::max(taken_, header.sequence);
+      taken_ = std::max(taken_, frame->header.sequence);
       is_greeted_ = any = true;
       last_news_ = Clock::now();
-      received_.erase(
-          received_.begin(),
-          received_.begin() + static_cast<std::ptrdiff_t>(kFrameHeaderBytes + payload.size()));
     }
-    return any;
   }
 
   Wire wire_;
   const uint64_t session_;
+  std::optional<Seal> to_checker_, to_training_;  // with a shared secret, once it is proven
   std::atomic<int>& descriptor_;
   std::vector<std::byte> received_;  // less than a frame
   uint64_t taken_ = 0;
@@ -140,7 +211,7 @@ Result<std::unique_ptr<Channel>> OpenSocketChannel(const Endpoint& endpoint, con
   MSP_ASSIGN_OR_RETURN(
       Wire wire, Wire::Connect(endpoint.host, endpoint.port, tls, Clock::now() + kConnectSeconds));
   auto channel = std::make_unique<SocketChannel>(std::move(wire), session, descriptor);
-  MSP_RETURN_IF_ERROR(channel->Greet(hello, taken, go_on));
+  MSP_RETURN_IF_ERROR(channel->Greet(hello, taken, endpoint.secret.get(), go_on));
   return std::unique_ptr<Channel>(std::move(channel));
 }
 

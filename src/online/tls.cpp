@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/online/openssl_library.h"
 #include "src/online/socket.h"
@@ -45,6 +47,113 @@ std::string LastError(const OpenSsl& library) {
   const std::string_view whole = text.data();
   const size_t colon = whole.rfind(':');
   return std::string(colon == std::string_view::npos ? whole : whole.substr(colon + 1));
+}
+
+constexpr uint64_t kMostPemBytes = uint64_t{16} << 20U;
+
+Status Unusable(const OpenSsl& library, const fs::path& path) {
+  return UsageError(fmt::format("tls_path: {} cannot be used: {}", base::Printable(path.string()),
+                                LastError(library)));
+}
+
+// The text of a file, and what reads it. OpenSSL opens files by their names, and waits for a FIFO.
+struct Pem {
+  static Result<std::unique_ptr<Pem>> Read(const OpenSsl& library, const fs::path& path) {
+    auto pem = std::make_unique<Pem>(library);
+    Result<std::string> text = base::ReadTextFile(path, kMostPemBytes);
+    if (!text.ok()) {
+      return UsageError(fmt::format("tls_path: {}", base::Printable(text.status().message())));
+    }
+    pem->text = *std::move(text);
+    pem->bio = library.BIO_new_mem_buf(pem->text.data(), static_cast<int>(pem->text.size()));
+    return pem->bio == nullptr ? Result<std::unique_ptr<Pem>>(Unusable(library, path))
+                               : std::move(pem);
+  }
+
+  explicit Pem(const OpenSsl& of) : library(of) {}
+  Pem(const Pem&) = delete;
+  Pem& operator=(const Pem&) = delete;
+  ~Pem() {
+    library.BIO_free(bio);
+    volatile char* bytes = text.data();  // of a key, perhaps
+    std::fill_n(bytes, text.size(), '\0');
+  }
+
+  const OpenSsl& library;
+  std::string text;
+  BIO* bio = nullptr;
+};
+
+// The end of a list of certificates is an error of the reader's.
+bool IsAtEnd(const OpenSsl& library) {
+  const unsigned long code = library.ERR_peek_last_error();
+  const bool ended =
+      ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+  if (ended) {
+    library.ERR_clear_error();
+  }
+  return ended;
+}
+
+// The first is the side's own, the others lead from it to the authority.
+Status UseCertificates(const OpenSsl& library, const fs::path& path, SSL_CTX* context) {
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pem> pem, Pem::Read(library, path));
+  size_t count = 0;
+  while (X509* const found = library.PEM_read_bio_X509(pem->bio, nullptr, TakePassword, nullptr)) {
+    const bool taken =
+        (count++ == 0 ? library.SSL_CTX_use_certificate(context, found)
+                      : library.SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 1, found)) == 1;
+    library.X509_free(found);
+    if (!taken) {
+      return Unusable(library, path);
+    }
+  }
+  return count > 0 && IsAtEnd(library) ? OkStatus() : Unusable(library, path);
+}
+
+Status UseKey(const OpenSsl& library, const fs::path& path, SSL_CTX* context) {
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pem> pem, Pem::Read(library, path));
+  EVP_PKEY* const key = library.PEM_read_bio_PrivateKey(pem->bio, nullptr, TakePassword, nullptr);
+  const bool taken = key != nullptr && library.SSL_CTX_use_PrivateKey(context, key) == 1;
+  library.EVP_PKEY_free(key);
+  if (!taken) {
+    return Unusable(library, path)
+        .WithHint(fmt::format("the password of a key is taken from {}", kPasswordVariable));
+  }
+  return library.SSL_CTX_check_private_key(context) == 1 ? OkStatus() : Unusable(library, path);
+}
+
+Status Trust(const OpenSsl& library, const fs::path& path, X509_STORE* store) {
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pem> pem, Pem::Read(library, path));
+  size_t count = 0;
+  while (X509* const found = library.PEM_read_bio_X509(pem->bio, nullptr, TakePassword, nullptr)) {
+    const bool taken = library.X509_STORE_add_cert(store, found) == 1;
+    library.X509_free(found);
+    if (!taken) {
+      return Unusable(library, path);
+    }
+    ++count;
+  }
+  return count > 0 && IsAtEnd(library) ? OkStatus() : Unusable(library, path);
+}
+
+Status Revoke(const OpenSsl& library, const fs::path& path, X509_STORE* store) {
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pem> pem, Pem::Read(library, path));
+  size_t count = 0;
+  while (X509_CRL* const found =
+             library.PEM_read_bio_X509_CRL(pem->bio, nullptr, TakePassword, nullptr)) {
+    const bool taken = library.X509_STORE_add_crl(store, found) == 1;
+    library.X509_CRL_free(found);
+    if (!taken) {
+      return Unusable(library, path);
+    }
+    ++count;
+  }
+  if (count == 0 || !IsAtEnd(library)) {
+    return Unusable(library, path);
+  }
+  library.X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+  return {};
 }
 
 }  // namespace
@@ -143,37 +252,13 @@ Result<TlsContext> TlsContext::Create(const fs::path& folder, Side side) {
   // Sessions are not resumed: every connection shows its certificates.
   library->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
   library->SSL_CTX_set_num_tickets(context, 0);
-  library->SSL_CTX_set_default_passwd_cb(context, TakePassword);
   const std::string role = side == Side::kTraining ? "client" : "server";
-  const fs::path certificate = folder / (role + ".crt");
-  const fs::path key = folder / (role + ".key");
-  const fs::path authority = folder / "ca.crt";
-  const auto failed = [&](const fs::path& path) {
-    return UsageError(fmt::format("tls_path: {} cannot be used: {}", base::Printable(path.string()),
-                                  LastError(*library)));
-  };
-  if (library->SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1) {
-    return failed(certificate);
-  }
-  if (library->SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return failed(key).WithHint(
-        fmt::format("the password of a key is taken from {}", kPasswordVariable));
-  }
-  if (library->SSL_CTX_check_private_key(context) != 1) {
-    return failed(key);
-  }
-  if (library->SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1) {
-    return failed(authority);
-  }
-  std::error_code ignored;
-  if (const fs::path revoked = folder / "crl.pem"; fs::exists(revoked, ignored)) {
-    X509_STORE* store = library->SSL_CTX_get_cert_store(context);
-    X509_LOOKUP* lookup = library->X509_STORE_add_lookup(store, library->X509_LOOKUP_file());
-    if (lookup == nullptr ||
-        library->X509_load_crl_file(lookup, revoked.c_str(), SSL_FILETYPE_PEM) < 1) {
-      return failed(revoked);
-    }
-    library->X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+  MSP_RETURN_IF_ERROR(UseCertificates(*library, folder / (role + ".crt"), context));
+  MSP_RETURN_IF_ERROR(UseKey(*library, folder / (role + ".key"), context));
+  X509_STORE* const store = library->SSL_CTX_get_cert_store(context);
+  MSP_RETURN_IF_ERROR(Trust(*library, folder / "ca.crt", store));
+  if (const fs::path revoked = folder / "crl.pem"; base::Exists(revoked)) {
+    MSP_RETURN_IF_ERROR(Revoke(*library, revoked, store));
   }
   library->SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return TlsContext(std::move(state));

@@ -203,6 +203,8 @@ LIMITS = [
         ("axes of a tensor", "src/online/frame.h", "kMostTensorAxes", ""),
         ("nesting of outputs", "src/analysis/accuracy/online/judge_call.cpp", "kMostReceivedDepth", ""),
         ("connections", "src/online/receiver.h", "kMostConnections", ""),
+        ("of these, before they have said hello", "src/online/connection_receiver.cpp", "kMostStrangers", ""),
+        ("payload of a frame until then", "src/online/frame.h", "kMostStrangerBytes", "B"),
         ("trainings", "src/online/inbox.cpp", "kMostSessions", "")]),
     ("responses of a model", [
         ("models", "src/analysis/response_anomaly/model_table.h", "kMostModels", ""),

@@ -223,9 +223,9 @@ class OnlineCheck(unittest.TestCase):
 
     def test_calls_go_over_a_connection(self):
         port = free_port()
-        checker = self.checker(host="127.0.0.1", port=port, tls_path="")
+        checker = self.checker(host="127.0.0.1", port=port, tls_path="", plaintext=True)
         self.assertIn("not encrypted", checker.text())
-        printed, _ = self.train(self.config(host="127.0.0.1", port=port, tls_path=""), steps=2)
+        printed, _ = self.train(self.config(host="127.0.0.1", port=port, tls_path="", plaintext=True), steps=2)
         self.assertIn("calls went to 127.0.0.1", printed)
         self.assertIn("ACCURATE", checker.wait())
         self.assert_checked(checker, 2)
@@ -282,7 +282,7 @@ class OnlineCheck(unittest.TestCase):
     # What checkers can do to a training.
 
     def test_nobody_is_there(self):
-        printed, seconds = self.train(self.config(host="127.0.0.1", port=free_port(), tls_path=""), steps=2)
+        printed, seconds = self.train(self.config(host="127.0.0.1", port=free_port(), tls_path="", plaintext=True), steps=2)
         self.assertIn("cannot be reached", printed)
         self.assertIn("dropped", printed)
         self.assertLess(seconds, 60)
@@ -291,7 +291,7 @@ class OnlineCheck(unittest.TestCase):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen(8)
-            _, seconds = self.train(self.config(host="127.0.0.1", port=listener.getsockname()[1], tls_path="",
+            _, seconds = self.train(self.config(host="127.0.0.1", port=listener.getsockname()[1], tls_path="", plaintext=True,
                                                 writer_memory_bytes=1 << 20), steps=2)
         self.assertLess(seconds, 60)
 
@@ -310,7 +310,7 @@ class OnlineCheck(unittest.TestCase):
                     pass  # the test is over
 
             threading.Thread(target=answer, daemon=True).start()
-            printed, seconds = self.train(self.config(host="127.0.0.1", port=listener.getsockname()[1], tls_path=""), steps=2)
+            printed, seconds = self.train(self.config(host="127.0.0.1", port=listener.getsockname()[1], tls_path="", plaintext=True), steps=2)
             listener.shutdown(socket.SHUT_RDWR)
         self.assertIn("cannot be reached", printed)
         self.assertLess(seconds, 60)
@@ -332,8 +332,8 @@ class OnlineCheck(unittest.TestCase):
 
     def test_ctrl_c_ends_the_check_with_its_answer(self):
         port = free_port()
-        checker = self.checker(ranks=(0, 1), host="127.0.0.1", port=port, tls_path="")
-        self.train(self.config(host="127.0.0.1", port=port, tls_path=""))
+        checker = self.checker(ranks=(0, 1), host="127.0.0.1", port=port, tls_path="", plaintext=True)
+        self.train(self.config(host="127.0.0.1", port=port, tls_path="", plaintext=True))
         end = time.monotonic() + 60
         while len(checker.result("api_precision_compare_result")) < 5 and time.monotonic() < end:
             time.sleep(0.1)

@@ -111,7 +111,7 @@ TEST(OnlineCapture, ACheckerThatIsNotThereIsNotWaitedFor) {
     TestCapture capture(
         folder / "dump",
         fmt::format(
-            R"({}"host": "127.0.0.1", "port": 1, "tls_path": "", "writer_memory_bytes": 1048576)",
+            R"({}"host": "127.0.0.1", "port": 1, "tls_path": "", "plaintext": true, "writer_memory_bytes": 1048576)",
             kOnline));
     EXPECT_EQ(capture.Start(0), MSPROBE_START_ON);
     for (int i = 0; i < 50; ++i) {

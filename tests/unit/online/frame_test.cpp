@@ -107,7 +107,7 @@ TEST(OnlineFrame, HeadersThatCannotBeAreRefused) {
   EXPECT_FALSE(with(0, 0x46464646, 4).ok());              // another magic
   EXPECT_FALSE(with(4, kFrameVersion + 1, 2).ok());       // another version
   EXPECT_FALSE(with(6, 0, 2).ok());                       // no kind
-  EXPECT_FALSE(with(6, 6, 2).ok());                       // a later kind
+  EXPECT_FALSE(with(6, 9, 2).ok());                       // a later kind
   EXPECT_FALSE(with(24, kMostPayloadBytes + 1, 8).ok());  // too large
   EXPECT_FALSE(with(36, 1, 4).ok());                      // reserved
   EXPECT_TRUE(with(24, kMostPayloadBytes, 8).ok());

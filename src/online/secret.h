@@ -1,0 +1,77 @@
+// A secret that both sides of an online check know. It is never sent: each side proves with
+// HMAC-SHA256 over random bytes of both that it has it, and every frame behind that carries one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "msprobe/status.h"
+
+#include "src/kernels/sha256.h"
+#include "src/online/endpoint.h"
+#include "src/online/frame.h"
+
+namespace msprobe::online {
+
+class Secret {
+ public:
+  static constexpr size_t kLeastBytes = 16;
+  static constexpr size_t kMostBytes = 4096;
+  static constexpr const char* kVariable = "MSPROBE_ONLINE_SECRET";
+
+  explicit Secret(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  // Of a file that only its owner may read, this user or root; with "", of the variable. Null:
+  // there is none.
+  static Result<std::shared_ptr<const Secret>> Read(const std::filesystem::path& file);
+
+  kernels::HmacSha256 Mac() const { return kernels::HmacSha256(std::as_bytes(std::span(bytes_))); }
+
+ private:
+  std::string bytes_;
+};
+
+// Puts a proof behind each frame of one direction of one connection, or behind a file.
+class Seal {
+ public:
+  explicit Seal(const kernels::Digest& key) : key_(key) {}
+  static Seal OfFiles(const Secret& secret);
+
+  // Of the next frame, whose bytes are added. Its number is in it: a frame that somebody has seen
+  // does not pass a second time.
+  kernels::HmacSha256 Next();
+  kernels::Digest Of(const Frame& frame);
+  // A file's place is in its frame; it has no number among others.
+  kernels::HmacSha256 OfFile() const { return kernels::HmacSha256(key_); }
+
+ private:
+  kernels::Digest key_;
+  uint64_t frames_ = 0;
+};
+
+// What both sides know once they have each other's random bytes.
+class Handshake {
+ public:
+  Handshake(const Secret& secret, uint64_t session, const kernels::Digest& of_training,
+            const kernels::Digest& of_checker)
+      : secret_(secret), session_(session), training_(of_training), checker_(of_checker) {}
+
+  static Result<kernels::Digest> NewNonce();
+  kernels::Digest ProofOf(Side side) const { return Derive("proof", side); }
+  Seal SealOf(Side side) const { return Seal(Derive("frames", side)); }
+
+ private:
+  kernels::Digest Derive(std::string_view what, Side side) const;
+
+  const Secret& secret_;
+  const uint64_t session_;
+  const kernels::Digest training_;
+  const kernels::Digest checker_;
+};
+
+}  // namespace msprobe::online
