@@ -11,6 +11,8 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   5. a room has one namespace, its path; every analysis has options.h, run.h, result.h and document.h
   6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place
   7. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
+  8. files are opened for reading in src/base/input_file.cpp, and in tools/python/msprobe/_files.py: what opens an input in another
+     way would wait for a FIFO that somebody laid in its place (the list below says what opens files of its own)
 Exit status 0 only if nothing was found.
 """
 import os
@@ -44,6 +46,15 @@ THIRD_PARTY_HOMES = {
     "dlfcn.h": ["src/commands/line_editor.cpp", "src/device/", "src/monitor/sqlite_api.cpp",
                 "src/online/openssl_library.cpp"],
 }
+# What opens a file in C++; calls that only write, and those of folders, are no inputs.
+OPENING = re.compile(r"\bstd::i?fstream\b|\b(?:std::|::)?(?:fopen|open64|gzopen|sqlite3_open(?:_v2)?)\(|::open(?:at)?\(|\bopen_v2\("
+                     r"|\bSSL_CTX_use_\w+_file\b|\bSSL_CTX_load_verify_locations\b|\bX509_load_\w+_file\b")
+NO_INPUT = re.compile(r"O_PATH|O_DIRECTORY|O_WRONLY|O_CREAT|kFolderFlags|SQLITE_OPEN_CREATE|kOpenCreate|\"/(?:proc|sys)/")
+# Openings of a file that this program has just made, or of one that it goes on writing to.
+OWN_FILES = {"src/monitor/csv_writer.cpp", "src/database/sqlite_file.cpp", "src/monitor/sqlite_api.h"}
+PYTHON_OPENING = re.compile(r"(?<![\w.])open\(|\bos\.open\(|\bnp\.load\(|\btorch\.load\(|\bread_(?:text|bytes)\(\)")
+PYTHON_NO_INPUT = re.compile(r"\"[wx]b?\"|O_WRONLY|O_CREAT")
+PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_intercept/functions.py"}
 COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
 # A file of this repository: sources and pages by any part of their path, other files by their path from the root.
 NAMED_FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|md|cmake))\b(?![\w(])"
@@ -200,6 +211,32 @@ def check_analysis_shape(root, plan, say):
                 say("tools/dev/check_includes.py", 1, "%s has the shape now: take it out of OTHER_SHAPES" % folder)
 
 
+def statement_at(text, at):
+    """From `at` to the end of the statement, or of the line where that is a longer way."""
+    ends = [end for end in (text.find(";", at), text.find("{", at)) if end >= 0]
+    return text[at:min(ends, default=len(text))]
+
+
+def check_openings(root, say):
+    for path in source_files(root):
+        if not path.startswith("src/") or path.startswith("src/base/") or path in OWN_FILES:
+            continue
+        text = open(os.path.join(root, path), encoding="utf-8").read()
+        for match in OPENING.finditer(text):
+            line = text[text.rfind("\n", 0, match.start()) + 1:text.find("\n", match.start())]
+            if not NO_INPUT.search(statement_at(text, match.start())) and not line.lstrip().startswith("//"):
+                say(path, text.count("\n", 0, match.start()) + 1,
+                    "%s opens an input by itself: base::InputFile does it (src/base/input_file.h)" % match.group().strip("("))
+    for folder, _, names in os.walk(os.path.join(root, "tools/python/msprobe")):
+        for path in sorted(os.path.relpath(os.path.join(folder, name), root) for name in names if name.endswith(".py")):
+            text = open(os.path.join(root, path), encoding="utf-8").read()
+            for match in PYTHON_OPENING.finditer(text) if path not in PYTHON_OWN_FILES else ():
+                call = text[match.start():text.find(")\n", match.start())].partition("\n\n")[0]
+                if not PYTHON_NO_INPUT.search(call):
+                    say(path, text.count("\n", 0, match.start()) + 1,
+                        "%s opens an input by itself: _files.read_text does it" % match.group().strip("("))
+
+
 def check_documented_plan(root, plan, say):
     """The table "| `room` | used, used | ..." of the architecture page against the plan."""
     page = "docs/design/architecture.md"
@@ -239,6 +276,7 @@ def main():
     check_analysis_shape(root, plan, say)
     check_documented_plan(root, plan, say)
     check_listed_rooms(root, plan, say)
+    check_openings(root, say)
     includes = {path: check_file(root, path, plan, say) for path in source_files(root)}
     known = repository_files(root)
     for path in includes:
