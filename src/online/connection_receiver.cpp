@@ -31,6 +31,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20U;
 
 // Connections of those who have not said hello.
 constexpr size_t kMostStrangers = 128;
+constexpr uint64_t kMostToldStrangers = 20;  // nobody else fills our log
 
 // One training's connection.
 class Visit {
@@ -304,6 +305,10 @@ class ConnectionReceiver final : public Receiver {
     for (Guest& guest : guests_) {
       guest.thread.join();
     }
+    if (const uint64_t strangers = strangers_.load(); strangers > kMostToldStrangers) {
+      base::LogWarning(fmt::format("{} more connections ended before anybody said hello",
+                                   strangers - kMostToldStrangers));
+    }
   }
 
   Status Start() {
@@ -368,7 +373,8 @@ class ConnectionReceiver final : public Receiver {
     Status status = wire.ok()
                         ? Visit(*std::move(wire), secret_.get(), known_by, is_known, inbox_).Serve()
                         : wire.status();
-    if (!status.ok() && !inbox_.is_closed()) {
+    const bool is_told = is_known.load() || strangers_.fetch_add(1) < kMostToldStrangers;
+    if (!status.ok() && is_told && !inbox_.is_closed()) {
       base::LogWarning(
           fmt::format("a connection has ended: {}", base::Printable(status.message())));
     }
@@ -379,7 +385,8 @@ class ConnectionReceiver final : public Receiver {
   const std::shared_ptr<const Secret> secret_;
   Inbox& inbox_;
   std::atomic<bool> stopped_{false};
-  std::list<Guest> guests_;  // of the accepting thread, while it runs
+  std::atomic<uint64_t> strangers_{0};  // that have left
+  std::list<Guest> guests_;             // of the accepting thread, while it runs
   std::thread accepting_;
 };
 
