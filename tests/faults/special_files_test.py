@@ -2,9 +2,9 @@
 """Every command that reads, with something else in the place of each of its inputs: a FIFO nobody writes to, a link to one, a device that
 never ends or refuses, a socket, a dangling link, a folder. None may wait or read without end, and each ends with one of its exit codes.
 
-usage: special_files_test.py MSPROBE REPOSITORY [--all]
+usage: special_files_test.py MSPROBE REPOSITORY [--all] [--command NAME]
 
-The ordinary run puts every kind into the place of one file of each ending of each input; --all into the place of every file.
+The ordinary run puts every kind into the place of one file of each ending of each input; --all into the place of every file. --command: that one alone.
 """
 import concurrent.futures
 import os
@@ -141,10 +141,12 @@ class Case:
 def main():
     msprobe, repository = os.path.abspath(sys.argv[1]), Path(sys.argv[2]).resolve()
     all_of_them = "--all" in sys.argv[3:]
+    only = sys.argv[sys.argv.index("--command") + 1] if "--command" in sys.argv else None
     with tempfile.TemporaryDirectory() as top:
         top = Path(top)
-        places = commands.make_places(repository, top / "places") if (top / "places").mkdir() is None else None
-        lines = [line for line in commands.all_lines() if not line.script and line.name.split()[0] not in LEFT_OUT]
+        (top / "places").mkdir()
+        places = commands.make_places(repository, top / "places")
+        lines = [line for line in commands.all_lines() if not line.script and line.name.split()[0] not in LEFT_OUT and only in (None, line.name)]
         cases = []
         for number, line in enumerate(lines):
             case = Case(msprobe, line, places, top / ("case%d" % number))

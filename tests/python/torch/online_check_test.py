@@ -230,6 +230,27 @@ class OnlineCheck(unittest.TestCase):
         self.assertIn("ACCURATE", checker.wait())
         self.assert_checked(checker, 2)
 
+    def secret(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        return path
+
+    def test_only_a_training_that_has_the_shared_secret_is_checked(self):
+        port = free_port()
+        keys = {"host": "127.0.0.1", "port": port, "tls_path": "", "plaintext": True}
+        checker = self.checker(secret_path=self.secret("checkers", "0123456789abcdef0"), **keys)
+        printed, _ = self.train(self.config(secret_path=self.secret("others", "0123456789abcdef1"), **keys), steps=1)
+        self.assertIn("the shared secret of the training is another", printed)
+        printed, _ = self.train(self.config(**keys), steps=1)
+        self.assertIn("this checker wants a shared secret", printed)
+        os.environ["MSPROBE_ONLINE_SECRET"] = "0123456789abcdef0"
+        self.addCleanup(os.environ.pop, "MSPROBE_ONLINE_SECRET")
+        printed, _ = self.train(self.config(**keys), steps=2)
+        self.assertIn("calls went to 127.0.0.1", printed)
+        self.assertNotIn("0123456789abcdef", printed + checker.wait())
+        self.assert_checked(checker, 2)
+
     def test_calls_go_over_tls_while_the_launcher_runs_an_unmodified_script(self):
         if not self.has_certificates:
             self.skipTest("the command openssl is not installed")
