@@ -96,6 +96,14 @@ EXPORTED int openat64(int folder, const char* path, int flags, ...) {
   NEXT(openat64);
   return Count(kOpen).is ? -1 : next(folder, path, flags, mode);
 }
+// What the fortified headers make of flags that are no constants.
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+extern "C" int __openat_2(int folder, const char* path, int flags);
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+EXPORTED int __openat_2(int folder, const char* path, int flags) {
+  NEXT(__openat_2);
+  return Count(kOpen).is ? -1 : next(folder, path, flags);
+}
 EXPORTED FILE* fopen(const char* path, const char* mode) {
   NEXT(fopen);
   return Count(kOpen).is ? nullptr : next(path, mode);
