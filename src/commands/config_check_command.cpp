@@ -25,12 +25,16 @@ Relative differences in the workbook are |bench - cmp| / bench, so they have the
 }  // namespace
 
 std::vector<Positional> ConfigCheckCommand::positionals() {
-  return {{.name = "SIDE",
-           .fills = &side_,
-           .help = "The side under test: a pack, a checkpoint, or a training log (.log, .txt)"},
-          {.name = "REFERENCE",
-           .fills = &reference_,
-           .help = "The side to compare it with, of the same kind"}};
+  return {
+      {.name = "SIDE",
+       .fills = &side_,
+       .help =
+           "The side under test: a pack, a launch script or config, a checkpoint, or a training "
+           "log (.log, .txt)"},
+      {.name = "REFERENCE",
+       .fills = &reference_,
+       .help = "The side to compare it with, of the same kind; packs, scripts and configs may be "
+               "mixed"}};
 }
 
 std::vector<Flag> ConfigCheckCommand::flags() {
@@ -140,6 +144,8 @@ std::vector<Example> ConfigCheckCommand::examples() const {
        "collect this side: environment, Python packages, hyperparameters of scripts and configs"},
       {"msprobe config_check npu.zip gpu.zip -o result",
        "compare two packs: verdict and fixes on the screen, all rows in result/result.xlsx"},
+      {"msprobe config_check train_a.sh train_b.sh",
+       "compare two launch scripts: what they pass to the training, and its environment"},
       {"msprobe config_check npu.zip gpu.zip --fail-on error",
        "in CI: exit code 1 if a check fails"},
       {"msprobe config_check ckpt_npu ckpt_gpu -o similarity.json",
@@ -181,7 +187,11 @@ Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
     return RunCollect(context);
   }
   // Checkpoints may be zips, too (.pt): what a pack is, its members tell.
-  const bool packs = pair_[0].string().ends_with("zip") || config_check::LooksLikePack(pair_[0]);
+  const auto is_pack = [](const std::filesystem::path& path) {
+    return path.string().ends_with("zip") || config_check::LooksLikePack(path);
+  };
+  const bool packs = is_pack(pair_[0]) || config_check::IsCollectable(pair_[0]) ||
+                     config_check::IsCollectable(pair_[1]);
   return packs ? RunComparePacks(context) : RunCompareCheckpoints(context);
 }
 
@@ -197,6 +207,7 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
   }
   compare_.check.framework = context.framework;
   compare_.check.compat = compat_;
+  compare_.python = collect_.python;
   OwnForms own;
   if (Wants("html")) {
     own.page = compare_.output_folder / "result.html";

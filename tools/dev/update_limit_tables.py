@@ -224,8 +224,12 @@ LIMITS = [
          "src/analysis/config_check/printed_config.cpp", "kMostReadBytes", "B")]),
     ("launch scripts", [
         ("size", "src/analysis/config_check/hyperparameters.cpp", "kScriptLimitBytes", "B"),
-        ("all expansions of variables", "src/analysis/config_check/shell_variables.cpp", "kExpandedLimitBytes", "B"),
-        ("nesting of brackets", "src/analysis/config_check/shell_lexer.cpp", "kDeepestBrackets", "")]),
+        ("all expansions of variables", "src/analysis/config_check/shell_expansion.cpp", "kExpandedLimitBytes", "B"),
+        ("nesting of brackets", "src/analysis/config_check/shell_parser.h", "kDeepestBrackets", ""),
+        ("calls inside of each other", "src/analysis/config_check/shell_run.h", "kDeepestCalls", ""),
+        ("commands, loops included", "src/analysis/config_check/shell_run.cpp", "kMostCommands", ""),
+        ("rounds of a loop", "src/analysis/config_check/shell_loops.cpp", "kMostRounds", ""),
+        ("ways in which branches combine", "src/analysis/config_check/launch_script.cpp", "kMostRuns", "")]),
 ]
 
 # Calls that read the environment, with the name in quotes.

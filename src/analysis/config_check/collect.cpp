@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <system_error>
@@ -12,6 +13,7 @@
 #include "src/analysis/config_check/packages.h"
 #include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/versions.h"
+#include "src/json/writer.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
@@ -50,13 +52,14 @@ Result<PythonPart> ReadPython(const std::string& wanted, const internal::Environ
 
 void ReadInputs(const CollectOptions& options, internal::HyperparameterReader& reader,
                 CollectSummary& summary) {
+  reader.Announce(options.inputs);
   for (const fs::path& path : options.inputs) {
     CollectedInput& input = summary.inputs.emplace_back();
     input.path = path;
     const Result<size_t> count = reader.Add(path);
     if (count.ok()) {
       input.parameters = *count;
-      if (*count == 0) {
+      if (*count == 0 && !reader.IsPartOfAnother(path)) {
         summary.warnings.push_back(fmt::format("{}: no hyperparameters in it", path.string()));
       }
       continue;
@@ -84,6 +87,17 @@ std::string ReadDynamic(const fs::path& path, CollectSummary& summary) {
   return *std::move(text);
 }
 
+std::string OriginsJson(const std::vector<internal::ScriptVariable>& variables) {
+  std::string text;
+  json::Writer writer(text, 4);
+  writer.BeginObject();
+  for (const internal::ScriptVariable& variable : variables) {
+    writer.Member(variable.name, variable.origin);
+  }
+  writer.EndObject();
+  return text;
+}
+
 }  // namespace
 
 Result<CollectSummary> Run(const CollectOptions& options) {
@@ -96,8 +110,10 @@ Result<CollectSummary> Run(const CollectOptions& options) {
         fmt::format("cannot tell where {} is: {}", options.output.string(), failed.message()));
   }
 
-  const internal::Environment environment = internal::ThisEnvironment();
-  internal::Versions versions = internal::FindVersions(environment);
+  const internal::Environment environment =
+      options.inputs_only ? internal::Environment() : internal::ThisEnvironment();
+  internal::Versions versions =
+      options.inputs_only ? internal::Versions() : internal::FindVersions(environment);
   for (const auto& [name, version] : versions) {
     for (const auto& [key, title] : kTitles) {
       if (name == key) {
@@ -105,11 +121,9 @@ Result<CollectSummary> Run(const CollectOptions& options) {
       }
     }
   }
-  const internal::EnvironmentJson environment_json = internal::WriteEnvironment(environment);
-  summary.variables = environment.size();
-  summary.masked = environment_json.masked;
-
-  const Result<PythonPart> python = ReadPython(options.python, environment);
+  const Result<PythonPart> python = options.inputs_only
+                                        ? Result<PythonPart>(NotFoundError("not asked for"))
+                                        : ReadPython(options.python, environment);
   if (python.ok()) {
     summary.interpreter = python->interpreter.path.string();
     summary.packages = python->packages.size();
@@ -117,13 +131,18 @@ Result<CollectSummary> Run(const CollectOptions& options) {
                             python->warnings.end());
     versions.emplace_back("python", python->interpreter.version);
     versions.emplace_back("python_path", summary.interpreter);
-  } else {
+  } else if (!options.inputs_only) {
     summary.warnings.push_back(Sentence(python.status()));
     summary.complete = options.python.empty();
   }
   internal::HyperparameterReader reader(options.compat);
   ReadInputs(options, reader, summary);
   const std::string dynamic = ReadDynamic(options.dynamic, summary);
+  const internal::EnvironmentJson environment_json =
+      internal::WriteEnvironment(environment, reader.environment());
+  summary.variables = environment.size();
+  summary.script_variables = reader.environment().size();
+  summary.masked = environment_json.masked;
 
   MSP_ASSIGN_OR_RETURN(internal::PackWriter pack, internal::PackWriter::Create(options.output));
   MSP_RETURN_IF_ERROR(pack.Add(internal::kEnvironmentMember, environment_json.text));
@@ -131,8 +150,18 @@ Result<CollectSummary> Run(const CollectOptions& options) {
     MSP_RETURN_IF_ERROR(
         pack.Add(internal::kPackagesMember, internal::WritePackages(python->packages)));
   }
-  MSP_RETURN_IF_ERROR(pack.Add(internal::kVersionsMember, internal::WriteVersions(versions)));
-  if (summary.parameters > 0) {
+  if (!options.inputs_only) {
+    MSP_RETURN_IF_ERROR(pack.Add(internal::kVersionsMember, internal::WriteVersions(versions)));
+  }
+  if (!reader.environment().empty()) {
+    MSP_RETURN_IF_ERROR(
+        pack.Add(internal::kScriptVariablesMember, OriginsJson(reader.environment())));
+  }
+  // Also an empty one: that somebody has looked, and found none.
+  const bool looked =
+      std::any_of(summary.inputs.begin(), summary.inputs.end(),
+                  [](const CollectedInput& input) { return input.problem.empty(); });
+  if (summary.parameters > 0 || (looked && !options.compat)) {
     MSP_RETURN_IF_ERROR(pack.Add(internal::kStaticMember, reader.Json()));
   }
   if (!dynamic.empty()) {

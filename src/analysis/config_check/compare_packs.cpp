@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,12 +11,14 @@
 #include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/step_files.h"
 #include "src/analysis/config_check/values.h"
+#include "src/base/staging_folder.h"
 #include "src/base/strings.h"
 #include "src/json/value_text.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
 
+namespace fs = std::filesystem;
 using json::ValueTree;
 
 Result<CheckResult> RunCheck(Part part, const PackPair& packs, const CheckOptions& options) {
@@ -142,15 +146,91 @@ void AddForeign(const Pack& pack, std::vector<Finding>& findings) {
   }
 }
 
+// A launch script or config in the place of a pack, collected into one.
+Result<fs::path> CollectSide(const CompareOptions& options, const fs::path& input, bool inputs_only,
+                             const fs::path& pack, CompareRun& run) {
+  CollectOptions collect;
+  collect.inputs = {input};
+  collect.output = pack;
+  collect.python = options.python;
+  collect.compat = options.check.compat;
+  collect.inputs_only = inputs_only;
+  MSP_ASSIGN_OR_RETURN(const CollectSummary summary, Run(collect));
+  if (!summary.complete) {
+    return BadFormatError(summary.inputs[0].problem.empty() ? summary.warnings.at(0)
+                                                            : summary.inputs[0].problem)
+        .WithHint("a side is a pack, a launch script (.sh) or a config (.yaml, .yml, .json)");
+  }
+  run.warnings.insert(run.warnings.end(), summary.warnings.begin(), summary.warnings.end());
+  return pack;
+}
+
+// Checks that had nothing to compare. Hyperparameters always belong to an experiment; data, weights
+// and the rest only where a side has them.
+void FindMissing(const PackPair& packs, CompareRun& run) {
+  for (const Part part : kParts) {
+    const auto check = std::find_if(run.checks.begin(), run.checks.end(),
+                                    [part](const CheckResult& done) { return done.part == part; });
+    // An environment without variables is one in which everything has its default.
+    if (check != run.checks.end() &&
+        (check->compared || (part == Part::kEnv && !run.sides_are_scripts))) {
+      ++run.compared_checks;
+      continue;
+    }
+    const bool in_bench = packs.bench.Has(part);
+    const bool in_cmp = packs.cmp.Has(part);
+    if (!in_bench && !in_cmp && part != Part::kHyperparameters) {
+      continue;
+    }
+    if (part == Part::kEnv && in_bench && in_cmp && run.sides_are_scripts) {
+      continue;  // neither sets a variable
+    }
+    run.missing.push_back(fmt::format("{} ({})", PartName(part),
+                                      !in_bench && !in_cmp ? "in neither pack"
+                                      : !in_bench || !in_cmp
+                                          ? fmt::format("none in {}", in_bench ? "cmp" : "bench")
+                                          : "nothing on both sides"));
+    // Somebody has looked for them.
+    run.gate_needs_missing =
+        run.gate_needs_missing || (part == Part::kHyperparameters && (in_bench || in_cmp));
+  }
+}
+
 }  // namespace
 
 Result<CompareRun> Run(const CompareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> bench, Pack::Open(options.bench_pack, "bench"));
-  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> cmp, Pack::Open(options.cmp_pack, "cmp"));
+  CompareRun run;
+  std::error_code failed;
+  run.output_folder = fs::absolute(options.output_folder, failed).lexically_normal();
+  if (failed) {
+    return IoError(fmt::format("no absolute path for {}", options.output_folder.string()));
+  }
+  base::StagingFolder staging(run.output_folder);
+  fs::path paths[] = {options.bench_pack, options.cmp_pack};
+  const bool collects[] = {IsCollectable(paths[0]), IsCollectable(paths[1])};
+  // Two scripts say what they say; what else there is here is the same for both.
+  run.sides_are_scripts = collects[0] && collects[1];
+  for (size_t side = 0; side < 2; ++side) {
+    if (!collects[side]) {
+      MSP_RETURN_IF_ERROR(Pack::Open(paths[side], side == 0 ? "bench" : "cmp").status());
+    }
+  }
+  if (collects[0] || collects[1]) {
+    MSP_RETURN_IF_ERROR(CheckResultFolder(options));
+    MSP_RETURN_IF_ERROR(staging.Create());
+    for (size_t side = 0; side < 2; ++side) {
+      if (collects[side]) {
+        MSP_ASSIGN_OR_RETURN(
+            paths[side], CollectSide(options, paths[side], run.sides_are_scripts,
+                                     staging.path() / (side == 0 ? "bench.zip" : "cmp.zip"), run));
+      }
+    }
+  }
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> bench, Pack::Open(paths[0], "bench"));
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> cmp, Pack::Open(paths[1], "cmp"));
   MSP_RETURN_IF_ERROR(CheckResultFolder(options));
   const PackPair packs = {*bench, *cmp};
-  CompareRun run;
   for (const Part part : kParts) {
     if (!bench->Has(part) || !cmp->Has(part)) {
       continue;
@@ -178,7 +258,14 @@ Result<CompareRun> Run(const CompareOptions& options) {
                       PartName(check.part)));
     }
   }
-  MSP_RETURN_IF_ERROR(WriteResultFolder(options, packs, run));
+  FindMissing(packs, run);
+  if (run.sides_are_scripts) {
+    run.missing.emplace_back("pip (scripts do not tell: collect packs with -d)");
+  }
+  if (!collects[0] && !collects[1]) {
+    MSP_RETURN_IF_ERROR(staging.Create());
+  }
+  MSP_RETURN_IF_ERROR(WriteResultFolder(options, packs, staging, run));
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return run;
 }

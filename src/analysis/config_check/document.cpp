@@ -50,6 +50,13 @@ report::Verdict MakeVerdict(const CompareRun& run) {
       verdict = Say("SAME EXPERIMENT", Tone::kGood, Standing::kClean,
                     fmt::format("nothing differs in {}", Plural(all, "check")), failed, "checks");
       break;
+    case Verdict::kSameInPart:
+      verdict =
+          Say(fmt::format("SAME IN {} OF {} CHECKS", run.compared_checks,
+                          run.compared_checks + run.missing.size()),
+              Tone::kCaution, Standing::kFindings,
+              fmt::format("not compared: {}", base::Join(run.missing, ", ")), failed, "checks");
+      break;
     case Verdict::kSameButNan:
       verdict = Say(
           "SAME, BUT NaN", Tone::kBad, Standing::kFindings,
@@ -72,8 +79,8 @@ report::Verdict MakeVerdict(const CompareRun& run) {
                     "the two packs have nothing in common", 0, "checks");
       break;
   }
-  // Data or weights of which no name is on both sides leave the other checks standing, but nothing
-  // that a gate may pass.
+  // Data, weights or hyperparameters of which nothing is on both sides leave the other checks
+  // standing, but nothing that a gate may pass.
   if (ComparedNothing(run)) {
     verdict.standing = Standing::kNothingCompared;
   }
@@ -123,7 +130,9 @@ Section ChecksSection(const CompareRun& run) {
       return report::Cell::Integer(static_cast<int64_t>(value));
     };
     const report::Cell cells[] = {report::Cell::Text(PartName(check.part)),
-                                  report::Cell::Text(check.passed ? "pass" : "FAIL"),
+                                  report::Cell::Text(!check.passed    ? "FAIL"
+                                                     : check.compared ? "pass"
+                                                                      : "not compared"),
                                   count(check.errors), count(check.warnings),
                                   count(check.table.row_count())};
     table.AddRow(cells);
@@ -156,6 +165,10 @@ std::vector<report::TestCase> CasesOf(const CompareRun& run) {
       }
     }
   }
+  for (const std::string& missing : run.missing) {
+    cases.push_back({"packs", 0, CaseOutcome::kFailed, run.gate_needs_missing ? "error" : "warning",
+                     "not compared", missing});
+  }
   for (const std::string& gap : run.gaps) {
     cases.push_back({"packs", 0, CaseOutcome::kFailed, "warning", "not compared", gap});
   }
@@ -184,6 +197,7 @@ report::Document MakeDocument(const CompareRun& run) {
     document.warnings.push_back(fmt::format("{} on one side only, not compared; the first: {}",
                                             Plural(run.gaps.size(), "thing"), run.gaps.front()));
   }
+  document.warnings.insert(document.warnings.end(), run.warnings.begin(), run.warnings.end());
   document.seconds = run.seconds;
   return document;
 }
@@ -203,6 +217,11 @@ report::Document MakeDocument(const CollectSummary& summary) {
                           ? Plural(summary.variables, "variable")
                           : fmt::format("{}, {} with a secret masked",
                                         Plural(summary.variables, "variable"), summary.masked)});
+  if (summary.script_variables > 0) {
+    facts.items.push_back(
+        {"of scripts",
+         fmt::format("{} of the environment", Plural(summary.script_variables, "variable"))});
+  }
   facts.items.push_back(
       {"packages",
        summary.interpreter.empty()

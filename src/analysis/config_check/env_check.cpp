@@ -1,6 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <initializer_list>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,19 +36,42 @@ struct Value {
 // The environment that one of the packs recorded.
 class PackEnvironment {
  public:
-  PackEnvironment(const Pack& pack, ValueTree tree)
-      : label_(pack.label()), tree_(std::move(tree)), variables_(tree_, 0) {
-    is_npu_ = std::any_of(variables_.begin(), variables_.end(), [](const Members::Member& member) {
-      return member.key.find("ASCEND") != std::string_view::npos;
-    });
+  PackEnvironment(const Pack& pack, ValueTree tree, ValueTree origins)
+      : label_(pack.label()),
+        tree_(std::move(tree)),
+        variables_(tree_, 0),
+        origin_tree_(std::move(origins)),
+        origins_(origin_tree_, 0) {
+    const auto any = [this](std::initializer_list<std::string_view> words) {
+      return std::any_of(variables_.begin(), variables_.end(), [&](const Members::Member& member) {
+        return base::ContainsAny(member.key, words);
+      });
+    };
+    is_npu_ = any({"ASCEND"});
+    // CUDA_DEVICE_MAX_CONNECTIONS stands in scripts for any device.
+    sees_device_ = is_npu_ || any({"CUDA_VISIBLE", "CUDA_LAUNCH", "CUDA_HOME", "CUDA_PATH",
+                                   "CUDA_VERSION", "NVIDIA", "ROCM", "HIP_"});
   }
   PackEnvironment(const PackEnvironment&) = delete;
   PackEnvironment& operator=(const PackEnvironment&) = delete;
 
   const std::string& label() const { return label_; }
   std::string_view device() const { return is_npu_ ? "npu" : "gpu"; }
-  const VariableOnDevice& Definition(const VariableRule& rule) const {
-    return is_npu_ ? rule.npu : rule.gpu;
+  bool MayBe(std::string_view device) const {
+    return device.empty() || device == this->device() || !sees_device_;
+  }
+  // Where no device is seen, the variable that is set, here or on the other side, tells which
+  // device is meant.
+  const VariableOnDevice& Definition(const VariableRule& rule, const PackEnvironment& other) const {
+    if (is_npu_) {
+      return rule.npu;
+    }
+    const bool means_npu = !sees_device_ && !rule.npu.name.empty() && !Sets(rule.gpu.name) &&
+                           (Sets(rule.npu.name) ||
+                            (!other.sees_device_ && !other.is_npu_ && !other.Sets(rule.gpu.name) &&
+                             other.Sets(rule.npu.name)) ||
+                            (other.is_npu_ && Sets(rule.npu.name)));
+    return means_npu ? rule.npu : rule.gpu;
   }
 
   std::optional<Value> Find(std::string_view name) const {
@@ -52,6 +80,16 @@ class PackEnvironment {
       return std::nullopt;
     }
     return Value{&tree_, node};
+  }
+
+  // The variables that launch scripts set.
+  const Members& origins() const { return origins_; }
+  // " (train.sh line 3)" of a variable that a launch script sets.
+  std::string Origin(std::string_view name) const {
+    const uint32_t node = origins_.Find(name);
+    return node == ValueTree::kNone
+               ? std::string()
+               : fmt::format(" ({})", base::Printable(origin_tree_[node].text));
   }
 
   // The Python tool's own start sets two variables before it looks at the environment.
@@ -64,6 +102,9 @@ class PackEnvironment {
   static bool SetByCollector(std::string_view name) {
     return name == "PYTHONHASHSEED" || name == "HCCL_DETERMINISTIC";
   }
+  bool Sets(std::string_view name) const {
+    return !name.empty() && Find(name).has_value() && !(polluted() && SetByCollector(name));
+  }
   std::string_view TextOf(std::string_view name) const {
     const uint32_t node = variables_.Find(name);
     return node == ValueTree::kNone ? std::string_view() : tree_[node].text;
@@ -72,7 +113,10 @@ class PackEnvironment {
   std::string label_;
   ValueTree tree_;
   Members variables_;
+  ValueTree origin_tree_;
+  Members origins_;
   bool is_npu_ = false;
+  bool sees_device_ = false;  // false: only by default it is a gpu
   bool ignore_collector_ = false;
 };
 
@@ -141,6 +185,7 @@ class EnvCheck {
                       bench_.device(), cmp_.device());
       result_.findings.push_back(std::move(one_side_));
     }
+    CompareScriptVariables();
     CompareFurther();
     for (const PackEnvironment* side : {&bench_, &cmp_}) {
       if (side->polluted()) {
@@ -182,8 +227,11 @@ class EnvCheck {
   }
 
   void Compare(const VariableRule& rule) {
-    const VariableOnDevice& on_left = left_.Definition(rule);
-    const VariableOnDevice& on_right = right_.Definition(rule);
+    const VariableOnDevice& on_left = left_.Definition(rule, right_);
+    const VariableOnDevice& on_right = right_.Definition(rule, left_);
+    if (!on_left.name.empty() && !on_right.name.empty()) {
+      ruled_.insert({on_left.name, on_right.name});
+    }
     if (!on_right.name.empty()) {
       const std::optional<Value> set_in_right = right_.Find(on_right.name);
       const Value right = set_in_right.value_or(Default(on_right));
@@ -219,13 +267,16 @@ class EnvCheck {
 
   void Tell(const VariableRule& rule, const std::string& bench_name, const std::string& cmp_name,
             std::pair<Value, bool> bench, std::pair<Value, bool> cmp, bool same_meaning) {
-    const auto shown = [](const std::pair<Value, bool>& value) {
-      return value.second ? Shown(Text(value.first))
+    const auto shown = [](const std::pair<Value, bool>& value, const PackEnvironment& side,
+                          std::string_view name) {
+      return value.second ? Shown(Text(value.first)) + side.Origin(name)
                           : fmt::format("not set ({})", Shown(Text(value.first)));
     };
+    const std::string bench_shown = shown(bench, bench_, bench_name);
+    const std::string cmp_shown = shown(cmp, cmp_, cmp_name);
     const std::string name =
         bench_name == cmp_name ? bench_name : fmt::format("{} / {}", bench_name, cmp_name);
-    std::string example = fmt::format("{}: {} / {}", name, shown(bench), shown(cmp));
+    std::string example = fmt::format("{}: {} / {}", name, bench_shown, cmp_shown);
     if (same_meaning) {
       AddExample(spelling_, std::move(example));
       return;
@@ -233,7 +284,7 @@ class EnvCheck {
     Finding finding;
     finding.part = Part::kEnv;
     finding.what = fmt::format("{} differs", name);
-    finding.examples = {fmt::format("bench {}, cmp {}", shown(bench), shown(cmp))};
+    finding.examples = {fmt::format("bench {}, cmp {}", bench_shown, cmp_shown)};
     finding.why = rule.why;
     finding.fix = rule.fix;
     const bool told =
@@ -244,14 +295,56 @@ class EnvCheck {
     }
   }
 
+  // What launch scripts set is meant: it counts whatever its name is. Those of the table fail the
+  // check.
+  void CompareScriptVariables() {
+    std::set<std::string_view> names;
+    for (const PackEnvironment* side : {&bench_, &cmp_}) {
+      for (const Members::Member& member : side->origins()) {
+        names.insert(member.key);
+      }
+    }
+    Finding errors;
+    Finding warnings;
+    for (const std::string_view name : names) {
+      const std::optional<Value> bench = bench_.Find(name);
+      const std::optional<Value> cmp = cmp_.Find(name);
+      const bool same =
+          bench && cmp ? SameMeaning(*bench, *cmp) : bench.has_value() == cmp.has_value();
+      if (ruled_.count(name) > 0 || same || rules_.IsLocal(name)) {
+        continue;
+      }
+      const bool matters = rules_.Compares(name);
+      told_.insert(std::string(name));
+      AddRow(name, name, cmp, bench, matters ? kError : kWarning);
+      const auto shown = [name](const std::optional<Value>& value, const PackEnvironment& side) {
+        return value ? Shown(Text(*value)) + side.Origin(name) : std::string("not set");
+      };
+      AddExample(matters ? errors : warnings, fmt::format("{}: {} / {}", base::Printable(name),
+                                                          shown(bench, bench_), shown(cmp, cmp_)));
+    }
+    Finding* const findings[] = {&errors, &warnings};
+    for (size_t i = 0; i < 2; ++i) {
+      if (!findings[i]->examples.empty()) {
+        findings[i]->part = Part::kEnv;
+        findings[i]->severity = i == 0 ? Severity::kError : Severity::kWarning;
+        findings[i]->what = "variables that launch scripts set differ";
+        findings[i]->fix = "set them to the same value in both scripts";
+        result_.findings.push_back(std::move(*findings[i]));
+      }
+    }
+  }
+
   void CompareFurther() {
     Finding finding;
     finding.severity = Severity::kWarning;
     finding.part = Part::kEnv;
     finding.what = "further variables that affect precision differ (not in the workbook)";
     for (const FurtherVariable& variable : rules_.further_variables) {
-      const bool comparable = variable.device.empty() || (bench_.device() == variable.device &&
-                                                          cmp_.device() == variable.device);
+      if (told_.count(variable.name) > 0) {
+        continue;
+      }
+      const bool comparable = bench_.MayBe(variable.device) && cmp_.MayBe(variable.device);
       const std::optional<Value> bench = bench_.Find(variable.name);
       const std::optional<Value> cmp = cmp_.Find(variable.name);
       const bool same =
@@ -279,7 +372,14 @@ class EnvCheck {
   CheckResult result_;
   Finding spelling_;
   Finding one_side_;
+  std::set<std::string, std::less<>> ruled_;  // variables of rules that were compared
+  std::set<std::string, std::less<>> told_;   // variables of launch scripts
 };
+
+Result<ValueTree> ReadOrigins(const Pack& pack) {
+  return pack.HasMember(kScriptEnvMember) ? pack.ReadJsonObject(kScriptEnvMember)
+                                          : json::ParseValueTree("{}");
+}
 
 }  // namespace
 
@@ -288,8 +388,10 @@ Result<CheckResult> CheckEnv(const PackPair& packs, const CheckOptions& options)
   MSP_ASSIGN_OR_RETURN(ValueTree cmp_tree, packs.cmp.ReadJsonObject(kEnvMember));
   // What is not set counts by its default, but an environment without any variable is none.
   const bool has_variables = bench_tree[0].child_count > 0 && cmp_tree[0].child_count > 0;
-  PackEnvironment bench(packs.bench, std::move(bench_tree));
-  PackEnvironment cmp(packs.cmp, std::move(cmp_tree));
+  MSP_ASSIGN_OR_RETURN(ValueTree bench_origins, ReadOrigins(packs.bench));
+  MSP_ASSIGN_OR_RETURN(ValueTree cmp_origins, ReadOrigins(packs.cmp));
+  PackEnvironment bench(packs.bench, std::move(bench_tree), std::move(bench_origins));
+  PackEnvironment cmp(packs.cmp, std::move(cmp_tree), std::move(cmp_origins));
   if (options.ignore_collector_env) {
     bench.IgnoreCollector();
     cmp.IgnoreCollector();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include <unistd.h>
 
+#include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/secrets.h"
 #include "src/json/writer.h"
 
@@ -36,14 +38,35 @@ std::string ValueOf(const Environment& environment, std::string_view name) {
   return found == environment.end() ? std::string() : found->second;
 }
 
-EnvironmentJson WriteEnvironment(const Environment& environment) {
+EnvironmentJson WriteEnvironment(const Environment& environment,
+                                 const std::vector<ScriptVariable>& of_scripts) {
   EnvironmentJson result;
   json::Writer writer(result.text, 4);
   writer.BeginObject();
+  const auto masked = [&result](std::string_view name, const std::string& value) {
+    std::string text = MaskVariable(name, value);
+    result.masked += text == value ? 0 : 1;
+    return text;
+  };
   for (const auto& [name, value] : environment) {
-    const std::string masked = MaskVariable(name, value);
-    result.masked += masked == value ? 0 : 1;
-    writer.Member(name, masked);
+    const std::string& variable = name;
+    if (std::none_of(of_scripts.begin(), of_scripts.end(),
+                     [&](const ScriptVariable& set) { return set.name == variable; })) {
+      writer.Member(name, masked(name, value));
+    }
+  }
+  for (const ScriptVariable& set : of_scripts) {
+    json::ConfigValue value = set.value;
+    value.text = masked(set.name, value.text);
+    if (const std::vector<json::ConfigValue>* values = ValuesOf(set.value)) {
+      std::vector<json::ConfigValue> all = *values;
+      for (json::ConfigValue& one : all) {
+        one.text = masked(set.name, one.text);
+      }
+      value = OneOf(std::move(all));
+    }
+    writer.Key(set.name);
+    WriteParameter(value, writer);
   }
   writer.EndObject();
   return result;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/json/config.h"
+
 namespace msprobe::analysis::config_check::internal {
 
 // In the order of the process, each name once.
@@ -16,6 +18,13 @@ Environment ThisEnvironment();
 // counts, as for Python.
 Environment ParseEnvironment(const char* const* entries);
 
+// A variable that launch scripts set for their training.
+struct ScriptVariable {
+  std::string name;
+  json::ConfigValue value;  // a text, or what OneOf() makes of several
+  std::string origin;       // "train.sh line 3"
+};
+
 // Empty when there is no such variable.
 std::string ValueOf(const Environment& environment, std::string_view name);
 
@@ -23,6 +32,8 @@ struct EnvironmentJson {
   std::string text;   // the pack's member "env"
   size_t masked = 0;  // variables with a secret
 };
-EnvironmentJson WriteEnvironment(const Environment& environment);
+// `of_scripts`: what launch scripts set; it takes the place of what this process has.
+EnvironmentJson WriteEnvironment(const Environment& environment,
+                                 const std::vector<ScriptVariable>& of_scripts = {});
 
 }  // namespace msprobe::analysis::config_check::internal

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/launch_script.h"
+#include "src/analysis/config_check/rules.h"
+#include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/secrets.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
@@ -30,7 +34,6 @@ constexpr int kIndent = 4;
 // hundred of them for each value.
 constexpr uint64_t kMostBlanks = uint64_t{64} << 20U;
 constexpr size_t kMostWarnings = 20;  // of one script: a line each may be wrong in the same way
-constexpr std::string_view kDescription = "duplicate_value";
 
 enum class FileKind { kScript, kYaml, kJson, kUnknown };
 
@@ -68,13 +71,6 @@ double NumberOfConfig(const ConfigValue& value) {
   return value.kind == ConfigKind::kBool ? (value.boolean ? 1 : 0) : value.number;
 }
 
-bool IsDuplicate(const ConfigValue& value) {
-  const ConfigValue* description = value.Find("description");
-  return value.kind == ConfigKind::kObject && value.members.size() == 2 && description != nullptr &&
-         description->kind == ConfigKind::kText && description->text == kDescription &&
-         value.Find("values") != nullptr;
-}
-
 // What a value at this level is indented by when it is written, with all in it.
 uint64_t BlanksOf(const ConfigValue& value, uint64_t level) {
   uint64_t blanks = uint64_t{kIndent} * level;
@@ -85,18 +81,6 @@ uint64_t BlanksOf(const ConfigValue& value, uint64_t level) {
     blanks += BlanksOf(member.second, level + 1);
   }
   return blanks;
-}
-
-ConfigValue Duplicate(ConfigValue first, ConfigValue second) {
-  ConfigValue values;
-  values.kind = ConfigKind::kList;
-  values.items.push_back(std::move(first));
-  values.items.push_back(std::move(second));
-  ConfigValue result;
-  result.kind = ConfigKind::kObject;
-  result.members.emplace_back("description", TextParameter(std::string(kDescription)));
-  result.members.emplace_back("values", std::move(values));
-  return result;
 }
 
 }  // namespace
@@ -148,7 +132,11 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
     return ReadLaunchScriptAsPythonTool(text);
   }
   if (kind == FileKind::kScript) {
-    MSP_ASSIGN_OR_RETURN(LaunchScript script, ReadLaunchScript(Normalized(text)), name);
+    MSP_ASSIGN_OR_RETURN(
+        LaunchScript script,
+        ReadLaunchScript(Normalized(text), [this](std::string_view other) { return Find(other); }),
+        name);
+    Merge(name, std::move(script.environment));
     const size_t told = std::min(script.warnings.size(), kMostWarnings);
     for (size_t i = 0; i < told; ++i) {
       warnings_.push_back(fmt::format("{}: {}", name, script.warnings[i]));
@@ -188,6 +176,79 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
   return yaml_so_far_;
 }
 
+const std::string* HyperparameterReader::Find(std::string_view script) {
+  if (const auto known = texts_.find(script); known != texts_.end()) {
+    return &known->second;
+  }
+  const auto announced = announced_.find(script);
+  if (announced == announced_.end()) {
+    return nullptr;
+  }
+  Result<std::string> text = base::ReadTextFile(announced->second, kScriptLimitBytes);
+  return text.ok() ? &texts_.emplace(announced->first, Normalized(*text)).first->second : nullptr;
+}
+
+void HyperparameterReader::Announce(const std::vector<std::filesystem::path>& paths) {
+  if (compat_ || paths.size() < 2) {
+    return;
+  }
+  for (const std::filesystem::path& path : paths) {
+    if (KindByName(path.string()) == FileKind::kScript) {
+      announced_.emplace(path.filename().string(), path);
+    }
+  }
+  for (const auto& [name, path] : announced_) {
+    const std::string* text = announced_.size() > 1 ? Find(name) : nullptr;
+    if (text == nullptr) {
+      continue;
+    }
+    const Result<LaunchScript> script =
+        ReadLaunchScript(*text, [this](std::string_view other) { return Find(other); });
+    if (script.ok()) {
+      for (const std::string& part : (*script).read_scripts) {
+        if (part != name) {
+          parts_.push_back(part);
+        }
+      }
+    }
+  }
+}
+
+bool HyperparameterReader::IsPartOfAnother(const std::filesystem::path& path) const {
+  return base::IsOneOf(path.filename().string(), parts_);
+}
+
+void HyperparameterReader::Merge(std::string_view script, std::vector<LaunchVariable> variables) {
+  for (LaunchVariable& variable : variables) {
+    // Made of what only a running shell knows, paths mostly: what this process has says more,
+    // unless somebody counts on it.
+    if (!variable.is_known && !BuiltInRules().Compares(variable.name)) {
+      continue;
+    }
+    std::string origin =
+        fmt::format("{} line {}", script.substr(script.rfind('/') + 1), variable.line);
+    const auto known =
+        std::find_if(environment_.begin(), environment_.end(),
+                     [&](const ScriptVariable& other) { return other.name == variable.name; });
+    if (known == environment_.end()) {
+      environment_.push_back({variable.name, std::move(variable.value), std::move(origin)});
+    } else if (!EqualValues(known->value, variable.value)) {
+      std::vector<ConfigValue> values;
+      for (const ConfigValue* one : {&known->value, &variable.value}) {
+        const std::vector<ConfigValue>* several = ValuesOf(*one);
+        for (const ConfigValue& item : several != nullptr ? *several : std::vector{*one}) {
+          if (std::none_of(values.begin(), values.end(),
+                           [&](const ConfigValue& old) { return EqualValues(old, item); })) {
+            values.push_back(item);
+          }
+        }
+      }
+      known->value = values.size() == 1 ? values[0] : OneOf(std::move(values));
+      known->origin += ", " + origin;
+    }
+  }
+}
+
 void HyperparameterReader::Merge(Parameters parameters) {
   ConfigValue object = parameters.Take();
   for (auto& member : object.members) {
@@ -197,16 +258,26 @@ void HyperparameterReader::Merge(Parameters parameters) {
     const ConfigValue* known = merged_.Find(name);
     if (known == nullptr) {
       merged_.Set(name, std::move(value));
-    } else if (!compat_ && IsDuplicate(*known)) {
-      ConfigValue both = *known;
-      std::vector<ConfigValue>& values = both.members[1].second.items;
+      continue;
+    }
+    const std::vector<ConfigValue>* known_values = compat_ ? nullptr : ValuesOf(*known);
+    const std::vector<ConfigValue>* new_values = compat_ ? nullptr : ValuesOf(value);
+    std::vector<ConfigValue> values =
+        known_values != nullptr ? *known_values : std::vector<ConfigValue>{*known};
+    const size_t before = values.size();
+    const auto add = [&](const ConfigValue& item) {
       if (std::none_of(values.begin(), values.end(),
-                       [&](const ConfigValue& old) { return EqualValues(old, value); })) {
-        values.push_back(std::move(value));
-        merged_.Set(name, std::move(both));
+                       [&](const ConfigValue& old) { return EqualValues(old, item); })) {
+        values.push_back(item);
       }
-    } else if (!EqualValues(*known, value)) {
-      merged_.Set(name, Duplicate(*known, std::move(value)));
+    };
+    if (new_values == nullptr) {
+      add(value);
+    } else {
+      std::for_each(new_values->begin(), new_values->end(), add);
+    }
+    if (values.size() > before) {
+      merged_.Set(name, OneOf(std::move(values)));
     }
   }
 }
@@ -219,6 +290,9 @@ Result<size_t> HyperparameterReader::AddText(std::string_view name, std::string_
 }
 
 Result<size_t> HyperparameterReader::Add(const std::filesystem::path& path) {
+  if (IsPartOfAnother(path)) {
+    return size_t{0};
+  }
   const FileKind kind = KindByName(path.string());
   const bool is_config = kind == FileKind::kYaml || kind == FileKind::kJson;
   MSP_ASSIGN_OR_RETURN(const std::string text,
@@ -240,3 +314,29 @@ std::string WriteMasked(ConfigValue object) {
 }
 
 }  // namespace msprobe::analysis::config_check::internal
+
+namespace msprobe::analysis::config_check {
+
+// By its name or its first line; also one in Python, which is refused with the reason.
+bool IsCollectable(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  // A list of the parts of a checkpoint.
+  if (name.ends_with(".index.json")) {
+    return false;
+  }
+  if (internal::KindByName(name) != internal::FileKind::kUnknown || name.ends_with(".py")) {
+    return true;
+  }
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(path, failed)) {
+    return false;
+  }
+  constexpr size_t kFirstLine = 100;
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(kFirstLine, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return internal::BeginsAsScript(begin);
+}
+
+}  // namespace msprobe::analysis::config_check

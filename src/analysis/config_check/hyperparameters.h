@@ -3,12 +3,16 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
 
+#include "src/analysis/config_check/environment.h"
+#include "src/analysis/config_check/launch_script.h"
 #include "src/analysis/config_check/parameters.h"
 
 namespace msprobe::analysis::config_check::internal {
@@ -23,6 +27,12 @@ class HyperparameterReader {
  public:
   explicit HyperparameterReader(bool compat) : compat_(compat) {}
 
+  // The files that will be added: scripts among them may run or source each other, and what one of
+  // them is given by another is not known of it alone.
+  void Announce(const std::vector<std::filesystem::path>& paths);
+  // It is run or sourced by another one that was announced, and adds nothing by itself.
+  bool IsPartOfAnother(const std::filesystem::path& path) const;
+
   // Adds one file, told by its name (.sh, .yaml, .yml, .json; for others by their first line);
   // returns how many parameters it holds. After an error nothing of it was added.
   Result<size_t> Add(const std::filesystem::path& path);
@@ -31,6 +41,8 @@ class HyperparameterReader {
   Result<size_t> AddText(std::string_view name, std::string_view text);
 
   const Parameters& merged() const { return merged_; }
+  // Of the scripts.
+  const std::vector<ScriptVariable>& environment() const { return environment_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // The content of hyperparameters_static.json.
@@ -39,8 +51,14 @@ class HyperparameterReader {
  private:
   Result<Parameters> Parse(std::string_view name, std::string_view text);
   void Merge(Parameters parameters);
+  void Merge(std::string_view script, std::vector<LaunchVariable> variables);
+  const std::string* Find(std::string_view script);
 
   const bool compat_;
+  std::map<std::string, std::filesystem::path, std::less<>> announced_;  // scripts by their names
+  std::map<std::string, std::string, std::less<>> texts_;                // of those
+  std::vector<std::string> parts_;                                       // run by others
+  std::vector<ScriptVariable> environment_;
   Parameters merged_;
   Parameters yaml_so_far_;  // the Python tool's second YAML file repeats the first
   std::vector<std::string> warnings_;

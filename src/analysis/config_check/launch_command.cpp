@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/config_check/shell_lexer.h"
+#include "src/analysis/config_check/shell_syntax.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
 
@@ -15,20 +15,30 @@ namespace msprobe::analysis::config_check::internal {
 namespace {
 
 // Programs that start what their arguments name.
-constexpr std::array<std::string_view, 36> kWrappers = {
-    "sudo",    "env",     "nohup",      "time",    "nice",   "ionice",      "numactl",   "taskset",
-    "timeout", "exec",    "command",    "stdbuf",  "setsid", "unbuffer",    "srun",      "mpirun",
-    "mpiexec", "orterun", "horovodrun", "docker",  "podman", "singularity", "apptainer", "conda",
-    "uv",      "poetry",  "ssh",        "nsys",    "ncu",    "msprof",      "py-spy",    "strace",
-    "rocprof", "kubectl", "pdsh",       "coverage"};
-constexpr std::array<std::string_view, 7> kShells = {"bash", "sh",   "zsh", "dash",
-                                                     "ksh",  "eval", "ash"};
+constexpr std::array<std::string_view, 38> kWrappers = {
+    "sudo",    "env",     "nohup",      "time",     "nice",   "ionice",      "numactl",   "taskset",
+    "timeout", "exec",    "command",    "stdbuf",   "setsid", "unbuffer",    "srun",      "mpirun",
+    "mpiexec", "orterun", "horovodrun", "docker",   "podman", "singularity", "apptainer", "conda",
+    "uv",      "poetry",  "ssh",        "nsys",     "ncu",    "msprof",      "py-spy",    "strace",
+    "rocprof", "kubectl", "pdsh",       "coverage", "ray",    "unshare"};
+constexpr std::array<std::string_view, 6> kShells = {"bash", "sh", "zsh", "dash", "ksh", "ash"};
 // Launchers by the name of their program.
-constexpr std::array<std::string_view, 5> kLaunchPrograms = {"torchrun", "msrun", "deepspeed",
-                                                             "torch_npu_run", "llamafactory-cli"};
+constexpr std::array<std::string_view, 13> kLaunchPrograms = {"torchrun",
+                                                              "msrun",
+                                                              "deepspeed",
+                                                              "torch_npu_run",
+                                                              "llamafactory-cli",
+                                                              "accelerate-launch",
+                                                              "swift",
+                                                              "megatron",
+                                                              "axolotl",
+                                                              "xtuner",
+                                                              "trl",
+                                                              "lightning",
+                                                              "composer"};
 // Programs that are launchers when this word follows.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLaunchPairs = {
-    {{"accelerate", "launch"}, {"colossalai", "run"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kLaunchPairs = {
+    {{"accelerate", "launch"}, {"colossalai", "run"}, {"tune", "run"}}};
 // Launchers by the name of their Python module.
 constexpr std::array<std::string_view, 6> kLaunchModules = {
     "torch.distributed.run",      "torch.distributed.launch",  "torch.distributed.elastic",
@@ -145,7 +155,7 @@ void ReadScriptArguments(std::span<const ShellField> arguments, Parameters& para
       continue;
     }
     if (option.value) {
-      const ShellField value = {std::move(*option.value), false, 0};
+      const ShellField value = {.text = std::move(*option.value)};
       parameters.Set(option.name, TextParameter(ValueText({&value, 1})));
       continue;
     }
@@ -153,7 +163,8 @@ void ReadScriptArguments(std::span<const ShellField> arguments, Parameters& para
     // Asked once: the first value may be long, and the values behind it many.
     const bool takes_overrides = at < arguments.size() && IsOverride(arguments[at].text);
     // Behind the first value whatever may be no value ends the list.
-    while (at < arguments.size() && !IsOption(arguments[at].text) &&
+    while (at < arguments.size() && !IsOption(arguments[at].text) && arguments[at].text != "--" &&
+           !arguments[at].holds_options &&
            (at == first || (!arguments[at].is_unknown && arguments[at].text != "#" &&
                             (takes_overrides || !IsOverride(arguments[at].text))))) {
       ++at;
@@ -179,7 +190,7 @@ size_t ReadLauncherArguments(std::span<const ShellField> arguments, Parameters& 
       return at + (has_module ? 1 : 0);
     }
     if (option.value) {
-      const ShellField value = {std::move(*option.value), false, 0};
+      const ShellField value = {.text = std::move(*option.value)};
       parameters.Set(option.name, TextParameter(ValueText({&value, 1})));
       continue;
     }
@@ -234,6 +245,9 @@ std::optional<Launch> LaunchAt(std::span<const ShellField> fields, size_t at) {
       return Launch{LauncherKind::kDistributed, at + 2};
     }
   }
+  if (IsScript(name) && name != "setup.py") {  // that may be run by itself
+    return Launch{LauncherKind::kPython, at + 1};
+  }
   return IsInterpreter(name) ? FindPythonLaunch(fields, at) : std::nullopt;
 }
 
@@ -241,6 +255,20 @@ std::optional<Launch> LaunchAt(std::span<const ShellField> fields, size_t at) {
 bool StartsOthers(const ShellField& field) {
   return field.is_unknown || base::IsOneOf(FileName(field.text), kWrappers) ||
          (field.text.find('/') != std::string::npos && !field.text.starts_with('-'));
+}
+
+// $PYTHON train.py, $LAUNCHER --nnodes 2 train.py.
+std::optional<Launch> UnknownLaunch(std::span<const ShellField> fields) {
+  if (fields.size() < 2 || !fields[0].is_unknown) {
+    return std::nullopt;
+  }
+  const std::string& next = fields[1].text;
+  if (next == "-m" || next == "-u" || IsScript(next)) {
+    return FindPythonLaunch(fields, 0);
+  }
+  const bool has_script = std::any_of(fields.begin(), fields.end(),
+                                      [](const ShellField& field) { return IsScript(field.text); });
+  return has_script ? std::optional(Launch{LauncherKind::kDistributed, 1}) : std::nullopt;
 }
 
 }  // namespace
@@ -258,39 +286,49 @@ bool IsOption(std::string_view text) {
 std::optional<Launch> FindLaunch(std::span<const ShellField> fields) {
   for (size_t at = 0; at < fields.size(); ++at) {
     if (std::optional<Launch> launch = LaunchAt(fields, at)) {
+      launch->program = at;
       return launch;
     }
     if (at == 0 && !StartsOthers(fields[0])) {
       return std::nullopt;
     }
+    // Its text or script decides.
+    if (base::IsOneOf(FileName(fields[at].text), kShells)) {
+      return std::nullopt;
+    }
+  }
+  return UnknownLaunch(fields);
+}
+
+std::optional<NestedScript> FindNestedScript(std::span<const ShellField> fields) {
+  for (size_t at = 0; at < fields.size(); ++at) {
+    if (at == 0 && !StartsOthers(fields[0]) && !base::IsOneOf(FileName(fields[0].text), kShells)) {
+      return std::nullopt;
+    }
+    if (!base::IsOneOf(FileName(fields[at].text), kShells)) {
+      continue;
+    }
+    NestedScript script;
+    script.is_file = true;
+    size_t next = at + 1;
+    while (next < fields.size() && fields[next].text.starts_with('-')) {
+      const std::string& option = fields[next].text;
+      script.is_file = script.is_file && (option.starts_with("--") || !option.ends_with('c'));
+      next += option == "-o" ? 2 : 1;
+    }
+    if (next >= fields.size()) {
+      return std::nullopt;
+    }
+    script.text = fields[next].text;
+    script.arguments = next + 1;
+    return script;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> FindNestedScript(std::span<const ShellField> fields) {
-  for (size_t at = 0; at < fields.size(); ++at) {
-    const std::string_view name = FileName(fields[at].text);
-    if (base::IsOneOf(name, kShells)) {
-      size_t text = at + 1;
-      bool given = name == "eval";
-      while (text < fields.size() && !given && fields[text].text.starts_with('-')) {
-        given = !fields[text].text.starts_with("--") && fields[text].text.ends_with('c');
-        ++text;
-      }
-      if (!given || text == fields.size()) {
-        return std::nullopt;
-      }
-      std::string script = fields[text].text;
-      for (++text; name == "eval" && text < fields.size(); ++text) {
-        script += " " + fields[text].text;
-      }
-      return script;
-    }
-    if (at == 0 && !StartsOthers(fields[0])) {
-      return std::nullopt;
-    }
-  }
-  return std::nullopt;
+size_t FindProgramEnd(LauncherKind kind, std::span<const ShellField> arguments) {
+  Parameters ignored;
+  return kind == LauncherKind::kDistributed ? ReadLauncherArguments(arguments, ignored) : 0;
 }
 
 void ReadLaunchArguments(LauncherKind kind, std::span<const ShellField> arguments,

@@ -1,101 +1,193 @@
 #include "src/analysis/config_check/launch_script.h"
 
 #include <algorithm>
-#include <iterator>
+#include <deque>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/launch_command.h"
-#include "src/analysis/config_check/shell_lexer.h"
-#include "src/analysis/config_check/shell_variables.h"
+#include "src/analysis/config_check/shell_syntax.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
-constexpr int kNestedScripts = 4;  // bash -c "bash -c ..."
+// Of one script, each with other decisions where a branch cannot be decided.
+constexpr size_t kMostRuns = 256;
 
-struct FoundLaunch {
-  LauncherKind kind = LauncherKind::kPython;
-  std::vector<ShellField> arguments;
+// What a setting is in one launch.
+struct Choice {
+  std::optional<json::ConfigValue> value;  // nullopt: the launch does not have it
+  bool is_argument = false;                // its value is made of arguments of the script
+  bool is_known = true;
+  bool is_given = false;  // made of a variable where a test of its emptiness finds a value: the
+                          // script has a default for it, which is the other choice
 };
 
-// Goes through the commands of a script in the order of their text.
-class Walker {
- public:
-  Status Walk(const ShellScript& script, int depth);
-  std::vector<FoundLaunch>& launches() { return launches_; }
-  std::vector<std::string>& warnings() { return warnings_; }
-
- private:
-  Status Command(const ShellCommand& command, int depth);
-
-  ShellVariables variables_;
-  std::vector<FoundLaunch> launches_;
-  std::vector<std::string> warnings_;
-  bool after_launch_ = false;  // the command before this one was a launch
-};
-
-Status Walker::Command(const ShellCommand& command, int depth) {
-  // In front of a command they hold for its time only; a script that says LR=1 there and means
-  // another LR elsewhere is not worth the difference.
-  for (const ShellAssignment& assignment : command.assignments) {
-    MSP_RETURN_IF_ERROR(variables_.Assign(assignment));
-  }
-  if (command.words.empty() || IsDeclaration(command.words.front().Plain())) {
-    after_launch_ = false;
-    return {};
-  }
-  MSP_ASSIGN_OR_RETURN(std::vector<ShellField> fields, variables_.Expand(command.words));
-  if (fields.empty()) {
-    return {};
-  }
-  // A backslash was forgotten, or a comment stands between the lines of a command.
-  if (after_launch_ && IsOption(fields.front().text)) {
-    warnings_.push_back(
-        fmt::format("line {}: begins with an option; read as part of the launch above, although a "
-                    "shell ends that command before it (is a backslash missing?)",
-                    command.line));
-    std::vector<ShellField>& arguments = launches_.back().arguments;
-    arguments.insert(arguments.end(), std::make_move_iterator(fields.begin()),
-                     std::make_move_iterator(fields.end()));
-    return {};
-  }
-  after_launch_ = false;
-  if (const std::optional<Launch> launch = FindLaunch(fields)) {
-    FoundLaunch& found = launches_.emplace_back();
-    found.kind = launch->kind;
-    found.arguments.assign(
-        std::make_move_iterator(fields.begin() + static_cast<std::ptrdiff_t>(launch->arguments)),
-        std::make_move_iterator(fields.end()));
-    after_launch_ = true;
-    return {};
-  }
-  const std::optional<std::string> nested = FindNestedScript(fields);
-  if (nested && depth < kNestedScripts) {
-    Result<ShellScript> script = LexShell(*nested);
-    if (!script.ok()) {
-      warnings_.push_back(fmt::format("line {}: the command in it cannot be read: {}", command.line,
-                                      script.status().message()));
-      return {};
-    }
-    return Walk(*script, depth + 1);
-  }
-  return {};
+bool SameChoice(const Choice& a, const Choice& b) {
+  return a.value.has_value() == b.value.has_value() && a.is_argument == b.is_argument &&
+         (!a.value || (a.value->kind == b.value->kind && a.value->text == b.value->text));
 }
 
-Status Walker::Walk(const ShellScript& script, int depth) {
-  for (const ShellCommand& command : script.commands) {
-    MSP_RETURN_IF_ERROR(Command(command, depth));
+// Settings in the order in which they were first seen, each with all that it may be.
+class Choices {
+ public:
+  std::vector<Choice>& operator[](const std::string& name) {
+    const auto [place, is_new] = places_.emplace(name, settings_.size());
+    if (is_new) {
+      settings_.emplace_back(name, std::vector<Choice>());
+    }
+    return settings_[place->second].second;
   }
-  return {};
+  const std::vector<Choice>* Find(const std::string& name) const {
+    const auto place = places_.find(name);
+    return place == places_.end() ? nullptr : &settings_[place->second].second;
+  }
+  static void Add(std::vector<Choice>& choices, const Choice& choice) {
+    if (std::none_of(choices.begin(), choices.end(),
+                     [&](const Choice& known) { return SameChoice(known, choice); })) {
+      choices.push_back(choice);
+    }
+  }
+  // Of branches or trainings of which one is taken: what one of them lacks may be absent.
+  void Join(const Choices& other, bool is_first) {
+    for (const auto& [name, choices] : other.settings_) {
+      const bool is_new = places_.count(name) == 0;
+      std::vector<Choice>& all = (*this)[name];
+      if (is_new && !is_first) {
+        Add(all, {});
+      }
+      for (const Choice& choice : choices) {
+        Add(all, choice);
+      }
+    }
+    for (auto& [name, choices] : settings_) {
+      if (other.Find(name) == nullptr) {
+        Add(choices, {});
+      }
+    }
+  }
+  // Of trainings that are all started.
+  void Include(const Choices& other) {
+    for (const auto& [name, choices] : other.settings_) {
+      for (const Choice& choice : choices) {
+        Add((*this)[name], choice);
+      }
+    }
+  }
+  std::vector<std::pair<std::string, std::vector<Choice>>>& settings() { return settings_; }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<Choice>>> settings_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+// What the launches of one run say.
+struct RunSettings {
+  bool launches = false;
+  Choices parameters;
+  Choices environment;
+  std::unordered_map<std::string, int> lines;  // of the environment
+};
+
+Choice ChoiceOf(const ShellRun& run, json::ConfigValue value) {
+  Choice choice;
+  for (const ShellUnknown* unknown : run.UnknownsIn(value.text)) {
+    choice.is_known = false;
+    choice.is_argument = choice.is_argument || unknown->kind == ShellUnknown::Kind::kArgument;
+    choice.is_given = choice.is_given || unknown->assumed_set;
+  }
+  // Several words in quotes, as where all of them are known.
+  const std::string spelled = run.Spelled(value.text);
+  const bool bare = !choice.is_known && spelled.find_first_of(" \t\n") != std::string::npos &&
+                    !spelled.starts_with('"');
+  value.text = bare ? fmt::format("\"{}\"", spelled) : spelled;
+  choice.value = std::move(value);
+  return choice;
+}
+
+void AddEnvironment(const ShellRun& run, const std::map<std::string, ShellSetting>& variables,
+                    RunSettings& settings, Choices& environment) {
+  for (const auto& [name, setting] : variables) {
+    Choices::Add(environment[name], ChoiceOf(run, TextParameter(setting.value)));
+    settings.lines[name] = setting.line;
+  }
+}
+
+RunSettings SettingsOf(ShellRun& run) {
+  RunSettings settings;
+  std::vector<ShellLaunch>& launches = run.launches();
+  settings.launches = !launches.empty();
+  // Plain Python commands in front of the launch prepare something; without a launcher they are
+  // the training.
+  auto first = std::find_if(launches.begin(), launches.end(), [](const ShellLaunch& found) {
+    return found.kind == LauncherKind::kDistributed;
+  });
+  first = first == launches.end() ? launches.begin() : first;
+  // Launches of one program are variants of one training.
+  std::vector<std::pair<std::string, Choices>> programs;
+  bool is_first = true;
+  for (; first != launches.end(); ++first) {
+    Parameters parameters;
+    ReadLaunchArguments(first->kind, first->arguments, parameters);
+    Choices own;
+    for (const auto& [name, value] : parameters.object().members) {
+      Choices::Add(own[run.Spelled(name)], ChoiceOf(run, value));
+    }
+    auto program = std::find_if(programs.begin(), programs.end(),
+                                [&](const auto& known) { return known.first == first->program; });
+    const bool is_new = program == programs.end();
+    if (is_new) {
+      program = programs.emplace(programs.end(), first->program, Choices());
+    }
+    program->second.Join(own, is_new);
+    Choices environment;
+    AddEnvironment(run, first->environment, settings, environment);
+    settings.environment.Join(environment, is_first);
+    is_first = false;
+  }
+  for (const auto& [name, choices] : programs) {
+    settings.parameters.Include(choices);
+  }
+  if (!settings.launches) {
+    AddEnvironment(run, run.Environment(), settings, settings.environment);
+  }
+  return settings;
+}
+
+// nullopt: there is no value to tell.
+std::optional<json::ConfigValue> ValueOf(std::vector<Choice> choices) {
+  const auto is_given = [](const Choice& choice) { return choice.is_given; };
+  if (!std::all_of(choices.begin(), choices.end(), is_given)) {
+    choices.erase(std::remove_if(choices.begin(), choices.end(), is_given), choices.end());
+  }
+  std::vector<json::ConfigValue> values;
+  bool has_value = false;
+  for (Choice& choice : choices) {
+    const bool tells = choice.value && !choice.is_argument;
+    json::ConfigValue value = tells ? *std::move(choice.value) : json::ConfigValue();
+    has_value = has_value || tells;
+    if (std::none_of(values.begin(), values.end(), [&](const json::ConfigValue& known) {
+          return known.kind == value.kind && known.text == value.text;
+        })) {
+      values.push_back(std::move(value));
+    }
+  }
+  if (!has_value) {
+    return std::nullopt;
+  }
+  return values.size() == 1 ? std::move(values[0]) : OneOf(std::move(values));
 }
 
 // What the Python tool finds in a plain script and a shell would not: it reads on behind the end of
 // the launch, up to the first |. Where it went on, a flag at the end has taken the word behind it.
-void AddWhatThePythonToolFinds(std::string_view text, Parameters& parameters) {
+// Returns the names that come from there.
+std::vector<std::string> AddWhatThePythonToolFinds(std::string_view text, Parameters& parameters) {
   const Parameters theirs = ReadLaunchScriptAsPythonTool(text);
+  std::vector<std::string> added;
   std::vector<std::pair<std::string, json::ConfigValue>> missing;
   for (const auto& [name, value] : theirs.object().members) {
     if (parameters.Find(name) == nullptr) {
@@ -103,46 +195,141 @@ void AddWhatThePythonToolFinds(std::string_view text, Parameters& parameters) {
     }
   }
   if (missing.empty()) {
-    return;
+    return added;
   }
   for (const auto& [name, value] : theirs.object().members) {
     const json::ConfigValue* ours = parameters.Find(name);
     const bool takes_text = value.kind == json::ConfigKind::kText && !value.text.starts_with('-');
     if (ours != nullptr && ours->kind == json::ConfigKind::kBool && takes_text) {
       parameters.Set(name, value);
+      added.push_back(name);
     }
   }
   for (auto& [name, value] : missing) {
     // An option that was taken for the value of another one.
     const bool is_option = value.kind == json::ConfigKind::kText && value.text.starts_with("--");
     parameters.Set(name, is_option ? TrueParameter() : std::move(value));
+    added.push_back(name);
   }
+  return added;
 }
 
 }  // namespace
 
-Result<LaunchScript> ReadLaunchScript(std::string_view text) {
-  MSP_ASSIGN_OR_RETURN(ShellScript script, LexShell(text));
-  Walker walker;
-  MSP_RETURN_IF_ERROR(walker.Walk(script, 0));
+Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup& lookup) {
   LaunchScript result;
-  result.warnings = std::move(script.warnings);
-  result.warnings.insert(result.warnings.end(), std::make_move_iterator(walker.warnings().begin()),
-                         std::make_move_iterator(walker.warnings().end()));
-  // Plain Python commands in front of the launch prepare something; without a launcher they are
-  // the training.
-  auto first = walker.launches().begin();
-  const auto launcher = std::find_if(
-      walker.launches().begin(), walker.launches().end(),
-      [](const FoundLaunch& found) { return found.kind == LauncherKind::kDistributed; });
-  if (launcher != walker.launches().end()) {
-    first = launcher;
+  const auto warn = [&result](const std::string& warning) {
+    if (std::find(result.warnings.begin(), result.warnings.end(), warning) ==
+        result.warnings.end()) {
+      result.warnings.push_back(warning);
+    }
+  };
+  if (text.find_first_of(std::string_view("\x01\x02\0", 3)) != std::string_view::npos) {
+    return BadFormatError("holds control characters: this is not a script");
   }
-  for (; first != walker.launches().end(); ++first) {
-    ReadLaunchArguments(first->kind, first->arguments, result.parameters);
+  MSP_ASSIGN_OR_RETURN(ShellScript script, ParseShell(text));
+  result.warnings = script.warnings;
+
+  ShellWork work;
+  std::deque<std::vector<int>> waiting = {{}};
+  RunSettings all;
+  bool first_launch = true;
+  bool first_without = true;
+  size_t runs = 0;
+  bool complete = true;
+  while (!waiting.empty()) {
+    if (runs == kMostRuns) {
+      complete = false;
+      break;
+    }
+    const std::vector<int> decisions = std::move(waiting.front());
+    waiting.pop_front();
+    ShellRun run(lookup, decisions, work);
+    const Status status = run.Run(script);
+    if (!status.ok() && runs == 0) {
+      return status;
+    }
+    if (!status.ok()) {
+      complete = false;
+      break;
+    }
+    ++runs;
+    for (const std::string& warning : run.warnings()) {
+      warn(warning);
+    }
+    for (const std::string& name : run.read_scripts()) {
+      if (!base::IsOneOf(name, result.read_scripts)) {
+        result.read_scripts.push_back(name);
+      }
+    }
+    RunSettings settings = SettingsOf(run);
+    // A run without a training says nothing about the training.
+    if (settings.launches && !all.launches) {
+      all.environment = {};
+    }
+    if (settings.launches || !all.launches) {
+      bool& is_first = settings.launches ? first_launch : first_without;
+      all.launches = settings.launches;
+      all.parameters.Join(settings.parameters, is_first);
+      all.environment.Join(settings.environment, is_first);
+      is_first = false;
+      for (const auto& [name, line] : settings.lines) {
+        all.lines[name] = line;
+      }
+    }
+    for (size_t i = decisions.size(); i < run.decisions().size(); ++i) {
+      for (int other = 1; other < run.choices()[i]; ++other) {
+        std::vector<int> next(run.decisions().begin(),
+                              run.decisions().begin() + static_cast<std::ptrdiff_t>(i));
+        next.push_back(other);
+        waiting.push_back(std::move(next));
+      }
+    }
   }
-  if (script.is_plain) {
-    AddWhatThePythonToolFinds(text, result.parameters);
+  if (!complete) {
+    warn(fmt::format("its branches combine in more than {} ways: values may be missing", runs));
+  }
+  std::vector<std::string> undecided;
+  std::vector<std::string> unknown;
+  for (auto& [name, choices] : all.parameters.settings()) {
+    const bool argument = std::any_of(choices.begin(), choices.end(),
+                                      [](const Choice& choice) { return choice.is_argument; });
+    if (argument) {
+      unknown.push_back(name);
+    }
+    std::optional<json::ConfigValue> value = ValueOf(std::move(choices));
+    if (!value) {
+      continue;
+    }
+    if (value->kind == json::ConfigKind::kObject) {
+      undecided.push_back(name);
+    }
+    result.parameters.Set(name, *std::move(value));
+  }
+  if (!unknown.empty()) {
+    warn(
+        fmt::format("what the script is given decides about {}: not recorded where it has no "
+                    "default",
+                    base::Join(unknown, ", ")));
+  }
+  if (!undecided.empty()) {
+    warn(fmt::format("only a running shell knows which value is taken, all are recorded: {}",
+                     base::Join(undecided, ", ")));
+  }
+  for (auto& [name, choices] : all.environment.settings()) {
+    const bool is_known = std::all_of(choices.begin(), choices.end(),
+                                      [](const Choice& choice) { return choice.is_known; });
+    if (std::optional<json::ConfigValue> value = ValueOf(std::move(choices))) {
+      result.environment.push_back({name, *std::move(value), is_known, all.lines[name]});
+    }
+  }
+  // Not where an argument decides: it would be recorded as "$1" after all.
+  if (script.is_plain && unknown.empty()) {
+    const std::vector<std::string> added = AddWhatThePythonToolFinds(text, result.parameters);
+    if (!added.empty() && all.launches) {
+      warn(fmt::format("recorded as the Python tool reads them, behind the end of a launch: {}",
+                       base::Join(added, ", ")));
+    }
   }
   return result;
 }

@@ -17,16 +17,6 @@ struct CheckOptions {
   bool compat = false;                // only the rows of the Python tool
 };
 
-// Two packs, compared.
-struct CompareOptions {
-  std::filesystem::path bench_pack;
-  std::filesystem::path cmp_pack;
-  std::filesystem::path output_folder = "./config_check_result";
-  bool write_xlsx = true;
-  bool write_json = false;
-  CheckOptions check;
-};
-
 // A pack, collected on this machine.
 struct CollectOptions {
   std::vector<std::filesystem::path> inputs;  // launch scripts (.sh), configs (.yaml, .yml, .json)
@@ -34,6 +24,18 @@ struct CollectOptions {
   std::filesystem::path output = "./config_check_pack.zip";
   std::string python;   // interpreter: a path or a name looked up in PATH; empty: the one in use
   bool compat = false;  // hyperparameters with every quirk of the Python tool
+  bool inputs_only = false;  // neither this process's environment nor packages
+};
+
+// Two packs, compared. A launch script or config in the place of one is collected first.
+struct CompareOptions {
+  std::filesystem::path bench_pack;
+  std::filesystem::path cmp_pack;
+  std::string python;  // of a pack that is collected, as above
+  std::filesystem::path output_folder = "./config_check_result";
+  bool write_xlsx = true;
+  bool write_json = false;
+  CheckOptions check;
 };
 
 // Settings in logs: those of two runs compared, or those of one held against what is required of

@@ -44,7 +44,8 @@ std::string_view PartName(Part part) {
 }
 
 bool IsPackMember(std::string_view name) {
-  if (name == kEnvMember || name == kPipMember || name == kVersionsMember) {
+  if (name == kEnvMember || name == kPipMember || name == kVersionsMember ||
+      name == kScriptEnvMember) {
     return true;
   }
   const std::string_view folder = name.substr(0, name.find('/'));

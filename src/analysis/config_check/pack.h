@@ -30,6 +30,8 @@ std::string_view PartName(Part part);  // "env", "pip", ...
 inline constexpr std::string_view kEnvMember = "env";
 inline constexpr std::string_view kPipMember = "pip";
 inline constexpr std::string_view kVersionsMember = "versions";
+// Of the variables in env that launch scripts set: where each comes from. The Python tool has none.
+inline constexpr std::string_view kScriptEnvMember = "script_env";
 
 // True for names that members of a pack have: "env", "dataset/step0/rank0/dataset.json", ...
 bool IsPackMember(std::string_view name);

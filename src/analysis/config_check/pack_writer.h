@@ -16,6 +16,7 @@ namespace msprobe::analysis::config_check::internal {
 inline constexpr std::string_view kEnvironmentMember = "env";
 inline constexpr std::string_view kPackagesMember = "pip";
 inline constexpr std::string_view kVersionsMember = "versions";  // ours; the Python tool has none
+inline constexpr std::string_view kScriptVariablesMember = "script_env";  // ours, too
 inline constexpr std::string_view kStaticMember = "hyperparameters/hyperparameters_static.json";
 inline constexpr std::string_view kDynamicMember = "hyperparameters/hyperparameters_dynamic.json";
 

@@ -1,5 +1,7 @@
 #include "src/analysis/config_check/parameters.h"
 
+#include <string_view>
+
 namespace msprobe::analysis::config_check::internal {
 
 void Parameters::Set(const std::string& name, json::ConfigValue value) {
@@ -19,6 +21,32 @@ const json::ConfigValue* Parameters::Find(const std::string& name) const {
 json::ConfigValue Parameters::Take() {
   places_.clear();
   return std::exchange(object_, MakeObject());
+}
+
+namespace {
+
+constexpr std::string_view kDescription = "duplicate_value";
+
+}  // namespace
+
+json::ConfigValue OneOf(std::vector<json::ConfigValue> values) {
+  json::ConfigValue list;
+  list.kind = json::ConfigKind::kList;
+  list.items = std::move(values);
+  json::ConfigValue result;
+  result.kind = json::ConfigKind::kObject;
+  result.members.emplace_back("description", TextParameter(std::string(kDescription)));
+  result.members.emplace_back("values", std::move(list));
+  return result;
+}
+
+const std::vector<json::ConfigValue>* ValuesOf(const json::ConfigValue& value) {
+  const json::ConfigValue* description = value.Find("description");
+  const json::ConfigValue* values = value.Find("values");
+  const bool is_one = value.kind == json::ConfigKind::kObject && value.members.size() == 2 &&
+                      description != nullptr && description->kind == json::ConfigKind::kText &&
+                      description->text == kDescription && values != nullptr;
+  return is_one ? &values->items : nullptr;
 }
 
 void WriteParameter(const json::ConfigValue& value, json::Writer& writer) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "src/json/config.h"
 #include "src/json/writer.h"
@@ -40,6 +41,11 @@ inline json::ConfigValue TextParameter(std::string text) {
   value.text = std::move(text);
   return value;
 }
+
+// The values that a parameter may have, or has in several places: the Python tool's way to say so.
+json::ConfigValue OneOf(std::vector<json::ConfigValue> values);
+// The values of such a one; nullptr: it is one value.
+const std::vector<json::ConfigValue>* ValuesOf(const json::ConfigValue& value);
 
 inline json::ConfigValue TrueParameter() {
   json::ConfigValue value;

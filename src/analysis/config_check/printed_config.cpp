@@ -228,9 +228,46 @@ std::vector<Start> NamespaceStarts(const Lines& lines) {
   return starts;
 }
 
-// "  lr ........................ 1e-06": Megatron's way, between two headings.
-std::optional<std::pair<std::string, size_t>> ReadArgumentDump(const Lines& lines) {
+struct PrintedArgument {
+  std::string_view name;
+  std::string_view value;
+};
+
+// "  lr ........................ 1e-06": the name, as many dots as 48 characters leave, the value.
+// A name of 47 has one dot, a longer one none: two blanks.
+std::optional<PrintedArgument> ParseArgument(std::string_view line) {
   constexpr std::string_view kDots = " ..";
+  constexpr size_t kWidth = 48;
+  const size_t dots = line.find(kDots);
+  for (size_t begin = line.find_first_not_of(" \t)"); begin < std::min(dots, line.size());) {
+    const size_t end = std::min(line.find_first_of(" \t)", begin), line.size());
+    const size_t size = end - begin;
+    const std::string_view rest = line.substr(end);
+    const bool is_long = (size == kWidth - 1 && (rest == " ." || rest.starts_with(" . "))) ||
+                         (size >= kWidth && (rest.empty() || rest.starts_with("  ")));
+    if (is_long) {
+      return PrintedArgument{
+          line.substr(begin, size),
+          base::Trim(rest.substr(std::min<size_t>(rest.size(), size == kWidth - 1 ? 2 : 0)))};
+    }
+    begin = line.find_first_not_of(" \t)", end);
+  }
+  if (dots == std::string_view::npos || dots == 0) {
+    return std::nullopt;
+  }
+  const size_t blank = line.find_last_of(" \t)", dots - 1);
+  const size_t first = blank == std::string_view::npos ? 0 : blank + 1;
+  if (first >= dots) {
+    return std::nullopt;
+  }
+  const size_t value = line.find_first_not_of('.', dots + 1);
+  return PrintedArgument{line.substr(first, dots - first), value == std::string_view::npos
+                                                               ? std::string_view()
+                                                               : base::Trim(line.substr(value))};
+}
+
+// Megatron's way, between two headings.
+std::optional<std::pair<std::string, size_t>> ReadArgumentDump(const Lines& lines) {
   const auto holds = [&](size_t line, std::string_view text) {
     return lines.raw(line).find(text) != std::string_view::npos;
   };
@@ -250,20 +287,13 @@ std::optional<std::pair<std::string, size_t>> ReadArgumentDump(const Lines& line
   std::string json = "{";
   for (size_t i = begin; i + 1 < end; ++i) {
     const std::string line = lines[i];
-    const size_t dots = line.find(kDots);
-    const size_t blank = dots == std::string::npos || dots == 0
-                             ? std::string::npos
-                             : line.find_last_of(" \t)", dots - 1);
-    const size_t first = blank == std::string::npos ? 0 : blank + 1;
-    if (dots == std::string::npos || first >= dots) {
+    const std::optional<PrintedArgument> argument = ParseArgument(line);
+    if (!argument) {
       continue;
     }
-    const size_t value = line.find_first_not_of('.', dots + 1);
-    const std::string_view text = value == std::string::npos
-                                      ? std::string_view()
-                                      : base::Trim(std::string_view(line).substr(value));
+    const std::string_view text = argument->value;
     json += json.size() > 1 ? ", " : "";
-    json::Writer(json, -1).Text(std::string_view(line).substr(first, dots - first));
+    json::Writer(json, -1).Text(argument->name);
     json += ": ";
     // As an item of a list, so that every literal and every word is understood.
     LiteralLines literal;

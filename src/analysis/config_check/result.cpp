@@ -10,6 +10,9 @@ bool HasErrors(const CompareRun& run) {
 }
 
 bool ComparedNothing(const CompareRun& run) {
+  if (run.gate_needs_missing) {
+    return true;
+  }
   const auto compared = [](const CheckResult& check) { return check.compared; };
   return std::none_of(run.checks.begin(), run.checks.end(), compared) ||
          std::any_of(run.checks.begin(), run.checks.end(), [](const CheckResult& check) {
@@ -19,7 +22,7 @@ bool ComparedNothing(const CompareRun& run) {
 }
 
 bool HasWarnings(const CompareRun& run) {
-  return !run.gaps.empty() ||
+  return !run.gaps.empty() || !run.missing.empty() ||
          std::any_of(run.checks.begin(), run.checks.end(),
                      [](const CheckResult& check) { return check.warnings > 0; }) ||
          std::any_of(run.findings.begin(), run.findings.end(),
@@ -34,9 +37,10 @@ Verdict VerdictOf(const CompareRun& run) {
   const bool only_nan =
       std::all_of(run.checks.begin(), run.checks.end(),
                   [](const CheckResult& check) { return check.errors == check.nan_errors; });
-  return HasErrors(run)     ? (only_nan ? Verdict::kSameButNan : Verdict::kDifferent)
-         : HasWarnings(run) ? Verdict::kWarnings
-                            : Verdict::kSame;
+  return HasErrors(run)         ? (only_nan ? Verdict::kSameButNan : Verdict::kDifferent)
+         : !run.missing.empty() ? Verdict::kSameInPart
+         : HasWarnings(run)     ? Verdict::kWarnings
+                                : Verdict::kSame;
 }
 
 size_t LogSettingsRun::different() const {

@@ -45,6 +45,7 @@ struct CheckResult {
 
 enum class Verdict : uint8_t {
   kSame,             // every check passed and there is nothing to warn of
+  kSameInPart,       // every check passed, but some that there should be had nothing to compare
   kSameButNan,       // only NaN on both sides fails a check
   kWarnings,         // every check passed
   kDifferent,        // a check failed
@@ -57,6 +58,11 @@ struct CompareRun {
   std::vector<CheckResult> checks;  // in sheet order; their findings moved to `findings`
   std::vector<Finding> findings;    // most important first
   std::vector<std::string> gaps;    // what one side has and the other lacks
+  size_t compared_checks = 0;
+  std::vector<std::string> missing;   // checks that had nothing to compare, with the reason
+  bool sides_are_scripts = false;     // no packs: collected from a file each
+  bool gate_needs_missing = false;    // one of those was asked for: no gate may pass without it
+  std::vector<std::string> warnings;  // of sides that were collected for it
   double seconds = 0;
 };
 
@@ -77,6 +83,7 @@ struct CollectedInput {
 struct CollectSummary {
   std::filesystem::path output;  // absolute
   size_t variables = 0;          // of the environment
+  size_t script_variables = 0;   // that launch scripts set
   size_t masked = 0;             // of them: with a secret replaced
   std::string interpreter;       // empty: none was found
   size_t packages = 0;

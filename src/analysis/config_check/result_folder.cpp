@@ -153,18 +153,12 @@ Status CheckResultFolder(const CompareOptions& options) {
   return {};
 }
 
-Status WriteResultFolder(const CompareOptions& options, const PackPair& packs, CompareRun& run) {
+Status WriteResultFolder(const CompareOptions& options, const PackPair& packs,
+                         const base::StagingFolder& staging, CompareRun& run) {
   std::error_code error;
-  const fs::path folder = fs::absolute(options.output_folder, error).lexically_normal();
-  if (error) {
-    return IoError(fmt::format("no absolute path for {}", options.output_folder.string()));
-  }
-  // Packs are extracted here first, so that a failure leaves nothing behind.
-  base::StagingFolder staging(folder);
-  MSP_RETURN_IF_ERROR(staging.Create());
+  const fs::path& folder = run.output_folder;
   MSP_RETURN_IF_ERROR(packs.bench.Extract(staging.path() / kPackFolders[0]));
   MSP_RETURN_IF_ERROR(packs.cmp.Extract(staging.path() / kPackFolders[1]));
-  run.output_folder = folder;
   if (options.write_xlsx) {
     run.files.push_back(folder / kWorkbook);
     MSP_RETURN_IF_ERROR(WriteWorkbook(staging.path() / kWorkbook, run));

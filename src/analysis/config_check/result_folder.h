@@ -7,6 +7,7 @@
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/options.h"
 #include "src/analysis/config_check/result.h"
+#include "src/base/staging_folder.h"
 
 namespace msprobe::analysis::config_check {
 
@@ -14,8 +15,9 @@ namespace msprobe::analysis::config_check {
 // a bench/ or cmp/ that holds anything but extracted packs is refused even then.
 Status CheckResultFolder(const CompareOptions& options);
 
-// Extracts both packs and writes the results, sets `files` and `output_folder` of `run`. On an
-// error the folder is left as it was.
-Status WriteResultFolder(const CompareOptions& options, const PackPair& packs, CompareRun& run);
+// Extracts both packs and writes the results, sets `files` of `run`. Everything is made in
+// `staging`, inside of run.output_folder, so that a failure leaves the folder as it was.
+Status WriteResultFolder(const CompareOptions& options, const PackPair& packs,
+                         const base::StagingFolder& staging, CompareRun& run);
 
 }  // namespace msprobe::analysis::config_check

@@ -45,6 +45,8 @@ std::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
     case Verdict::kSame:
       return "same";
+    case Verdict::kSameInPart:
+      return "same_in_part";
     case Verdict::kSameButNan:
       return "same_but_nan";
     case Verdict::kWarnings:

@@ -57,6 +57,7 @@ Rules Load() {
     rules.further_variables.push_back(
         {TextOf(tree, node, "name"), TextOf(tree, node, "device"), TextOf(tree, node, "why")});
   });
+  rules.local_variables = TextsOf(tree, tree.Find(0, "local_variables"));
   rules.packages = TextsOf(tree, tree.Find(0, "packages"));
   tree.ForEachChild(tree.Find(0, "further_packages"), [&](uint32_t node) {
     rules.further_packages.push_back(
@@ -76,6 +77,21 @@ Rules Load() {
 }
 
 }  // namespace
+
+bool Rules::Compares(std::string_view variable) const {
+  return std::any_of(variables.begin(), variables.end(),
+                     [variable](const VariableRule& rule) {
+                       return rule.npu.name == variable || rule.gpu.name == variable;
+                     }) ||
+         std::any_of(further_variables.begin(), further_variables.end(),
+                     [variable](const FurtherVariable& other) { return other.name == variable; });
+}
+
+bool Rules::IsLocal(std::string_view variable) const {
+  return std::any_of(
+      local_variables.begin(), local_variables.end(),
+      [variable](const std::string& pattern) { return base::GlobMatch(pattern, variable); });
+}
 
 const Remedy& Rules::RemedyOf(std::string_view part) const {
   static const Remedy nothing;

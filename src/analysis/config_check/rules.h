@@ -56,6 +56,12 @@ struct Rules {
   std::vector<std::pair<std::string, Remedy>> checks;                     // by part name
   std::vector<Topic> topics;                                              // the most telling first
 
+  std::vector<std::string> local_variables;  // patterns: paths, addresses, logging
+
+  // A variable of the two tables.
+  bool Compares(std::string_view variable) const;
+  // It differs from host to host and changes no result.
+  bool IsLocal(std::string_view variable) const;
   const Remedy& RemedyOf(std::string_view part) const;
   // The index of the first topic a hyperparameter belongs to; topics.size() for none.
   size_t TopicOf(std::string_view name) const;

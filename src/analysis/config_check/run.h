@@ -2,6 +2,8 @@
 // log_settings.cpp.
 #pragma once
 
+#include <filesystem>
+
 #include "msprobe/status.h"
 
 #include "src/analysis/config_check/options.h"
@@ -14,6 +16,9 @@ namespace msprobe::analysis::config_check {
 // folder. What stands there already is left alone; only bench/, cmp/ and results of an earlier run
 // are replaced, and only with --force.
 Result<CompareRun> Run(const CompareOptions& options);
+
+// A launch script or config, which may stand in the place of a pack.
+bool IsCollectable(const std::filesystem::path& path);
 
 // Packs the environment, the installed packages and the hyperparameters of launch scripts and
 // configs into one zip. Nothing is executed but the interpreter whose packages are listed, and that

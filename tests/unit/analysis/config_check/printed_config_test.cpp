@@ -128,6 +128,20 @@ TEST(PrintedConfig, MayBeANamespaceOrAnArgumentDump) {
             R"({"adam_beta1": 0.9, "data_path": ["/a", "/b"], "name": "my model"})");
 }
 
+TEST(PrintedConfig, KnowsArgumentsThatAreLongerThanTheirDots) {
+  const auto line = [](const std::string& name, const std::string& value) {
+    return fmt::format("  {} {} {}\n", name,
+                       std::string(48 - std::min<size_t>(48, name.size()), '.'), value);
+  };
+  const std::string names[] = {std::string(46, 'a'), std::string(47, 'b'), std::string(48, 'c'),
+                               std::string(60, 'd')};
+  EXPECT_EQ(Config("----- arguments -----\n" + line("lr", "1e-4") + line(names[0], "1") +
+                   line(names[1], "../x") + "(Actor pid=1) " + line(names[2], "0.5") +
+                   line(names[3], "") + "----- end of arguments -----\n"),
+            fmt::format(R"({{"lr": 0.0001, "{}": 1, "{}": "../x", "{}": 0.5, "{}": ""}})", names[0],
+                        names[1], names[2], names[3]));
+}
+
 TEST(LiteralLines, TakeALineBackWithTheTextsInFrontOfIt) {
   internal::LiteralLines literal;
   literal.Feed("{'a': 'x'");

@@ -9,56 +9,64 @@
 
 #include "src/analysis/config_check/launch_command.h"
 #include "src/analysis/config_check/launch_script.h"
-#include "src/analysis/config_check/shell_lexer.h"
-#include "src/analysis/config_check/shell_variables.h"
+#include "src/analysis/config_check/shell_run.h"
+#include "src/analysis/config_check/shell_syntax.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+void AddCommands(const ShellList& list, std::string& result) {
+  for (const ShellNode& node : list) {
+    std::string words;
+    for (const ShellWord& word : node.words) {
+      words += (words.empty() ? "" : "|") + word.Spelling();
+    }
+    if (!words.empty() || node.children.empty()) {
+      result += (result.empty() ? "" : "; ") + words;
+    }
+    AddCommands(node.children, result);
+    for (const ShellCaseItem& item : node.items) {
+      AddCommands(item.body, result);
+    }
+  }
+}
+
 // "word|word; word|word" of the commands, quotes gone and nothing expanded.
 std::string Commands(std::string_view text) {
-  const Result<ShellScript> script = LexShell(text);
+  const Result<ShellScript> script = ParseShell(text);
   if (!script.ok()) {
     return script.status().message();
   }
   std::string result;
-  for (const ShellCommand& command : (*script).commands) {
-    result += result.empty() ? "" : "; ";
-    std::string words;
-    for (const ShellWord& word : command.words) {
-      words += words.empty() ? "" : "|";
-      for (const ShellSegment& segment : word.segments) {
-        words += segment.text;
-      }
-    }
-    result += words;
-  }
+  AddCommands((*script).commands, result);
   return result;
 }
 
-TEST(ShellLexer, SplitsCommandsAtOperatorsAndLines) {
+TEST(ShellSyntax, SplitsCommandsAtOperatorsAndLines) {
   EXPECT_EQ(Commands("a b;c&&d||e|f\ng &\nh"), "a|b; c; d; e; f; g; h");
 }
 
-TEST(ShellLexer, TakesQuotesAway) {
+TEST(ShellSyntax, TakesQuotesAway) {
   EXPECT_EQ(Commands("a 'b c' \"d  e\" f'g'\"h\" '' \"\""), "a|b c|d  e|fgh||");
   EXPECT_EQ(Commands("a $'b\\tc' \"x\\\"y\" a\\ b '\\n'"), "a|b\tc|x\"y|a b|\\n");
 }
 
-TEST(ShellLexer, KeepsAHashInsideQuotesAndWords) {
+TEST(ShellSyntax, KeepsAHashInsideQuotesAndWords) {
   EXPECT_EQ(Commands("a '#b' \"# c\" d#e # f"), "a|#b|# c|d#e");
 }
 
-TEST(ShellLexer, GoesOnBehindABackslash) {
+TEST(ShellSyntax, GoesOnBehindABackslash) {
   EXPECT_EQ(Commands("a \\\n  b c\\\nd \"e\\\nf\""), "a|b|cd|ef");
 }
 
-TEST(ShellLexer, ForgivesWhatStandsBehindABackslash) {
-  const Result<ShellScript> script = LexShell("a \\  \n  b \\ # why\n c\n");
+TEST(ShellSyntax, ForgivesWhatStandsBehindABackslash) {
+  const Result<ShellScript> script = ParseShell("a \\  \n  b \\ # why\n c\n");
   ASSERT_TRUE(script.ok());
   EXPECT_EQ((*script).commands.size(), 1U);
   EXPECT_EQ((*script).commands[0].words.size(), 3U);
@@ -66,14 +74,14 @@ TEST(ShellLexer, ForgivesWhatStandsBehindABackslash) {
   EXPECT_THAT((*script).warnings[1], HasSubstr("line 2: text after the backslash"));
 }
 
-TEST(ShellLexer, DropsRedirectionsAndHereDocuments) {
+TEST(ShellSyntax, DropsRedirectionsAndHereDocuments) {
   EXPECT_EQ(Commands("a b >x 2>&1 c </dev/null &>log d >>e"), "a|b|c|d");
   EXPECT_EQ(Commands("cat <<EOF > x\n--not 1\n'\nEOF\na\n"), "cat; a");
   EXPECT_EQ(Commands("cat <<-'END'\n\t(\n\tEND\na <<< \"b c\" d"), "cat; a|d");
   EXPECT_EQ(Commands("a > >(tee x) 12"), "a|12");
 }
 
-TEST(ShellLexer, LooksAtALongWordOnceInFrontOfManyRedirections) {
+TEST(ShellSyntax, LooksAtALongWordOnceInFrontOfManyRedirections) {
   const std::string word = std::string(500'000, '1') + "a1";
   std::string text = "c " + word;
   for (int i = 0; i < 200'000; ++i) {
@@ -82,19 +90,21 @@ TEST(ShellLexer, LooksAtALongWordOnceInFrontOfManyRedirections) {
   EXPECT_EQ(Commands(text), "c|" + word);
 }
 
-TEST(ShellLexer, LooksThroughCompoundCommands) {
-  EXPECT_EQ(Commands("if [ -z $x ]; then a; else b; fi"), "[|-z|$x|]; a; b; fi");
-  EXPECT_EQ(Commands("for i in 1 2; do a $i; done"), "for|i|in|1|2; a|$i; done");
-  EXPECT_EQ(Commands("run() {\n a\n}\n(b; c)"), "run; a; }; b; c");
-  EXPECT_EQ(Commands("while ! a; do b; done"), "a; b; done");
+TEST(ShellSyntax, LooksThroughCompoundCommands) {
+  EXPECT_EQ(Commands("if [ -z $x ]; then a; elif c; then d; else b; fi"), "[|-z|$x|]; a; c; d; b");
+  EXPECT_EQ(Commands("for i in 1 2; do a $i; done"), "1|2; a|$i");
+  EXPECT_EQ(Commands("run() {\n a\n}\n(b; c)"), "a; b; c");
+  EXPECT_EQ(Commands("while ! a; do b; done"), "a; b");
+  EXPECT_EQ(Commands("case $x in a|b) c ;; (*) d; e ;; esac; f"), "$x; c; d; e; f");
+  EXPECT_EQ(Commands("[[ a == b* && ( $c < d ) ]] || e"), "a|==|b*|&&|(|$c|<|d|); e");
 }
 
-TEST(ShellLexer, KeepsCommandSubstitutionsAsTheyAreSpelled) {
+TEST(ShellSyntax, KeepsCommandSubstitutionsAsTheyAreSpelled) {
   EXPECT_EQ(Commands("a $(b \"c)\" | d) `e f` \"$(g)\" $((1 + 2))"),
             "a|$(b \"c)\" | d)|`e f`|$(g)|$((1 + 2))");
 }
 
-TEST(ShellLexer, NamesTheLineOfWhatIsNeverClosed) {
+TEST(ShellSyntax, NamesTheLineOfWhatIsNeverClosed) {
   EXPECT_EQ(Commands("a\nb 'c\nd"), "line 2: the quote ' is never closed");
   EXPECT_EQ(Commands("a\n\nb \"c"), "line 3: the quote \" is never closed");
   EXPECT_EQ(Commands("A=(b\nc"), "line 1: the ( of A is never closed");
@@ -107,31 +117,30 @@ TEST(ShellLexer, NamesTheLineOfWhatIsNeverClosed) {
 
 // The fields of the last command.
 std::vector<std::string> Expanded(std::string_view text) {
-  Result<ShellScript> script = LexShell(text);
+  Result<ShellScript> script = ParseShell(text);
   EXPECT_TRUE(script.ok()) << script.status().message();
-  ShellVariables variables;
+  const ScriptLookup none = [](std::string_view) { return nullptr; };
+  ShellWork work;
+  ShellRun run(none, {}, work);
+  ShellNode last = std::move((*script).commands.back());
+  (*script).commands.pop_back();
+  EXPECT_TRUE(run.Run(*script).ok());
+  const Result<std::vector<ShellField>> fields = run.Expand(last.words);
+  EXPECT_TRUE(fields.ok()) << fields.status().message();
   std::vector<std::string> result;
-  for (const ShellCommand& command : (*script).commands) {
-    for (const ShellAssignment& assignment : command.assignments) {
-      EXPECT_TRUE(variables.Assign(assignment).ok());
-    }
-    const Result<std::vector<ShellField>> fields = variables.Expand(command.words);
-    EXPECT_TRUE(fields.ok()) << fields.status().message();
-    result.clear();
-    for (const ShellField& field : *fields) {
-      result.push_back(field.text);
-    }
+  for (const ShellField& field : *fields) {
+    result.push_back(run.Spelled(field.text));
   }
   return result;
 }
 
-TEST(ShellVariables, AreSplitUnlessQuoted) {
+TEST(ShellRun, AreSplitUnlessQuoted) {
   EXPECT_THAT(Expanded("A='x  y'; c $A \"$A\" p$A.q"),
               ElementsAre("c", "x", "y", "x  y", "px", "y.q"));
   EXPECT_THAT(Expanded("A=; c $A \"$A\" z"), ElementsAre("c", "", "z"));
 }
 
-TEST(ShellVariables, HaveDefaults) {
+TEST(ShellRun, HaveDefaults) {
   EXPECT_THAT(Expanded("c ${A:-1} ${A-2} ${B:=3} $B ${A:+4}"),
               ElementsAre("c", "1", "2", "3", "3"));
   EXPECT_THAT(Expanded("A=x; c ${A:-1} ${A:+4} ${A:?needed}"), ElementsAre("c", "x", "4", "x"));
@@ -140,25 +149,26 @@ TEST(ShellVariables, HaveDefaults) {
               ElementsAre("c", "x", "y", "p q"));
 }
 
-TEST(ShellVariables, StayAsTheyAreSpelledWhenUnknown) {
-  EXPECT_THAT(Expanded("c $A ${B} \"$C/x\" ${#D} ${E%.*} $1 $@ \"$@\" $?"),
-              ElementsAre("c", "$A", "${B}", "$C/x", "${#D}", "${E%.*}", "$1", "$?"));
+TEST(ShellRun, StayAsTheyAreSpelledWhenUnknown) {
+  EXPECT_THAT(Expanded("c $A ${B} \"$C/x\" ${#D} ${E%.*} $1 $@ \"$@\" $!"),
+              ElementsAre("c", "$A", "${B}", "$C/x", "${#D}", "${E%.*}", "$1", "$!"));
 }
 
-TEST(ShellVariables, AreMadeOfEachOtherInTheOrderOfTheScript) {
+TEST(ShellRun, AreMadeOfEachOtherInTheOrderOfTheScript) {
   EXPECT_THAT(Expanded("A=1\nB=\"$A 2\"\nA=3\nB+=\" $A\"\nc $B"), ElementsAre("c", "1", "2", "3"));
   EXPECT_THAT(Expanded("export A=1 B='x y'; local C=$A; c $C \"$B\""),
               ElementsAre("c", "1", "x y"));
 }
 
-TEST(ShellVariables, MayBeArrays) {
+TEST(ShellRun, MayBeArrays) {
   EXPECT_THAT(Expanded("A=(\n --x 1 # why\n \"p q\"\n)\nA+=(z)\nc ${A[@]} \"${A[@]}\" $A ${A[3]}"),
               ElementsAre("c", "--x", "1", "p", "q", "z", "--x", "1", "p q", "z", "--x", "z"));
   EXPECT_THAT(Expanded("A=()\nc \"${A[@]}\" z"), ElementsAre("c", "z"));
-  EXPECT_THAT(Expanded("declare -a A=(x y); c \"${A[*]}\""), ElementsAre("c", "x", "y"));
+  EXPECT_THAT(Expanded("declare -a A=(x y); c \"${A[*]}\" ${A[*]}"),
+              ElementsAre("c", "x y", "x", "y"));
 }
 
-TEST(ShellVariables, CannotGrowBeyondMeasure) {
+TEST(ShellRun, CannotGrowBeyondMeasure) {
   std::string text = "A=xxxxxxxxxx\n";
   for (int i = 0; i < 40; ++i) {
     text += "A=$A$A\n";
@@ -168,7 +178,7 @@ TEST(ShellVariables, CannotGrowBeyondMeasure) {
   EXPECT_THAT(script.status().message(), HasSubstr("expand to more than"));
 }
 
-TEST(ShellVariables, AreWorkEvenWhereTheyExpandToNothing) {
+TEST(ShellRun, AreWorkEvenWhereTheyExpandToNothing) {
   std::string text = "c ";
   for (int i = 0; i < 15; ++i) {
     text += fmt::format("${{{}:=", static_cast<char>('A' + i));
@@ -181,7 +191,21 @@ TEST(ShellVariables, AreWorkEvenWhereTheyExpandToNothing) {
   EXPECT_THAT(script.status().message(), HasSubstr("expand to more than"));
 }
 
-// "name=value name" of the parameters; without value: true.
+std::string ValueText(const json::ConfigValue& value) {
+  if (const std::vector<json::ConfigValue>* values = ValuesOf(value)) {
+    std::string text;
+    for (const json::ConfigValue& one : *values) {
+      text +=
+          (text.empty() ? "" : "|") + (one.kind == json::ConfigKind::kText   ? one.text
+                                       : one.kind == json::ConfigKind::kNull ? std::string("none")
+                                                                             : std::string("true"));
+    }
+    return "=" + text;
+  }
+  return value.kind == json::ConfigKind::kText ? "=" + value.text : "";
+}
+
+// "name=value name" of the parameters; without value: true; undecided: name=one|other.
 std::string ReadShell(std::string_view text) {
   const Result<LaunchScript> script = ReadLaunchScript(text);
   if (!script.ok()) {
@@ -189,10 +213,27 @@ std::string ReadShell(std::string_view text) {
   }
   std::string result;
   for (const auto& [name, value] : (*script).parameters.object().members) {
-    result += fmt::format("{}{}{}", result.empty() ? "" : " ", name,
-                          value.kind == json::ConfigKind::kText ? "=" + value.text : "");
+    result += (result.empty() ? "" : " ") + name + ValueText(value);
   }
   return result;
+}
+
+// The same of the environment.
+std::string ReadEnvironment(std::string_view text) {
+  const Result<LaunchScript> script = ReadLaunchScript(text);
+  if (!script.ok()) {
+    return script.status().message();
+  }
+  std::string result;
+  for (const LaunchVariable& variable : (*script).environment) {
+    result += (result.empty() ? "" : " ") + variable.name + ValueText(variable.value);
+  }
+  return result;
+}
+
+std::vector<std::string> WarningsOf(std::string_view text) {
+  const Result<LaunchScript> script = ReadLaunchScript(text);
+  return script.ok() ? (*script).warnings : std::vector<std::string>{script.status().message()};
 }
 
 TEST(LaunchScript, KnowsTheLaunchers) {
@@ -289,7 +330,7 @@ TEST(LaunchScript, FollowsBlocksInAnyOrder) {
       "a=1");
   EXPECT_EQ(
       ReadShell("ARGS=(--a 1)\nif x; then ARGS+=(--b \"2 3\"); fi\ntorchrun t.py \"${ARGS[@]}\""),
-      "a=1 b=\"2 3\"");
+      "a=1 b=\"2 3\"|none");
 }
 
 TEST(LaunchScript, ReadsOnWhereABackslashIsMissing) {
@@ -320,6 +361,121 @@ TEST(LaunchScript, RunsNothing) {
       ReadShell(fmt::format("A=$(touch {0})\n: `touch {0}`\ntouch {0}\npython t.py --a $A", path)),
       fmt::format("a=\"$(touch {})\"", path));
   EXPECT_FALSE(std::ifstream(path).good());
+}
+
+TEST(LaunchScript, TakesTheBranchThatIsKnown) {
+  const char* script =
+      "S={}\nif [ $S = 7B ]; then L=32; elif [[ $S == 70B ]]; then L=80; else exit 1; fi\n"
+      "torchrun t.py --layers $L";
+  EXPECT_EQ(ReadShell(base::ReplaceAll(script, "{}", "7B")), "layers=32");
+  EXPECT_EQ(ReadShell(base::ReplaceAll(script, "{}", "70B")), "layers=80");
+  EXPECT_EQ(ReadShell(base::ReplaceAll(script, "{}", "1B")), "");
+  EXPECT_EQ(ReadShell("S=b2\ncase $S in a*) L=1;; b?) L=2;; *) L=3; esac\ntorchrun t.py --l $L"),
+            "l=2");
+  EXPECT_EQ(ReadShell("N=4\nif ((N > 3)) && [ $N -lt 5 ]; then L=1; else L=2; fi\n"
+                      "torchrun t.py --l $L"),
+            "l=1");
+}
+
+TEST(LaunchScript, RecordsAllBranchesThatCannotBeDecided) {
+  const char* script =
+      "if [ \"$1\" = 7B ]; then L=32; H=4; elif [ \"$1\" = 70B ]; then L=80; H=8; else exit; fi\n"
+      "torchrun t.py --l $L --h $H --lr 1";
+  EXPECT_EQ(ReadShell(script), "l=32|80 h=4|8 lr=1");
+  EXPECT_THAT(WarningsOf(script), Contains(HasSubstr("all are recorded: l, h")));
+  EXPECT_EQ(ReadShell("case $X in a) L=1;; b) L=2;; esac\ntorchrun t.py --l $L"), "l=1|2|$L");
+  EXPECT_EQ(ReadShell("[ \"$FP16\" = 1 ] && A=--fp16\ntorchrun t.py $A --lr 1"),
+            "fp16=true|none lr=1");
+  // A branch that only ends the script starts no training.
+  EXPECT_EQ(ReadShell("if [ $# -lt 1 ]; then echo usage; exit 1; fi\ntorchrun t.py --lr 1"),
+            "lr=1");
+  // One condition is decided once.
+  EXPECT_EQ(
+      ReadShell("if [ $F = 1 ]; then A=1; else A=2; fi\nif [ $F = 1 ]; then B=1; else B=2; fi\n"
+                "torchrun t.py --same $([ $A = $B ] && echo yes || echo no)"),
+      "same=yes");
+}
+
+TEST(LaunchScript, NeverTakesAnArgumentOfTheScriptForAValue) {
+  EXPECT_EQ(ReadShell("torchrun t.py --lr $1 --out runs/$2/x --bs 8"), "bs=8");
+  EXPECT_THAT(WarningsOf("torchrun t.py --lr $1 --bs 8"), ElementsAre(HasSubstr("about lr")));
+  EXPECT_EQ(ReadShell("torchrun t.py --lr ${1:-5}"), "lr=5");
+  EXPECT_EQ(ReadShell("if [ -z \"$1\" ]; then S=7B; else S=$1; fi\ntorchrun t.py --s $S"), "s=7B");
+  EXPECT_EQ(ReadShell("f() { torchrun t.py --lr $1 \"${@:2}\"; }\nf 5 --bs 8"), "lr=5 bs=8");
+  EXPECT_EQ(ReadShell("set -- 7 8\nshift\ntorchrun t.py --lr $1"), "lr=8");
+}
+
+TEST(LaunchScript, RecordsEveryValueOfSeveralTrainings) {
+  EXPECT_EQ(ReadShell("for lr in 1 2; do python t.py --lr $lr --bs 8; done"), "lr=1|2 bs=8");
+  EXPECT_EQ(ReadShell("python t.py --lr 1\npython t.py --lr 2 --bf16"), "lr=1|2 bf16=none|true");
+  EXPECT_EQ(ReadShell("python a.py --x 1\npython b.py --y 2"), "x=1 y=2");
+}
+
+TEST(LaunchScript, FollowsWhatBashComputes) {
+  EXPECT_EQ(ReadShell("read -r -d '' A <<EOF\nt.py \\\n --lr $((2 * 3))\nEOF\ntorchrun $A"),
+            "lr=6");
+  EXPECT_EQ(ReadShell("A=$(cat <<'EOF'\n--lr 1 --note it's\nEOF\n)\ntorchrun t.py $A"),
+            "lr=1 note=it's");
+  EXPECT_EQ(ReadShell("T=1\ntorchrun t.py --a 1 $([ $T -gt 1 ] && echo --sp) --b 2"), "a=1 b=2");
+  EXPECT_EQ(ReadShell("declare -A L=([x]=1 [y]=2)\nK=y\ntorchrun t.py --l ${L[$K]}"), "l=2");
+  EXPECT_EQ(ReadShell("M=a/B-c\ntorchrun t.py --m ${M##*/} --n ${M%%/*} --o ${M/B/X} --p ${M,,}"),
+            "m=B-c n=a o=a/X-c p=a/b-c");
+  EXPECT_EQ(ReadShell("python w.py --x \"a=b\" -- rest --y 1"), "x=a=b y=1");
+  EXPECT_EQ(ReadShell("C=<Specify path>\ntorchrun t.py --load $C --lr 1"),
+            "load=\"<Specify path>\" lr=1");
+}
+
+TEST(LaunchScript, KnowsThePrograms) {
+  for (const char* program :
+       {"ray job submit --address=x --runtime-env-json='{}' -- python3 t.py", "swift sft",
+        "megatron pt", "axolotl train c.yml", "$PYTHON -m pkg.t", "srun -N 2 $PYTHON t.py",
+        "nohup python -u -m pkg.t", "llamafactory-cli train c.yaml", "numactl -m 0 python t.py"}) {
+    EXPECT_THAT(ReadShell(fmt::format("{} --lr 1", program)), HasSubstr("lr=1")) << program;
+  }
+  EXPECT_EQ(ReadShell("ray job submit -- python3 -m m.main a.lr=1 +b.c=2"), "a.lr=1 b.c=2");
+}
+
+TEST(LaunchScript, RecordsTheEnvironmentThatItSets) {
+  EXPECT_EQ(ReadEnvironment("export A=1 B\nC=2\nD=3 python t.py\nE=4"), "A=1 D=3");
+  EXPECT_EQ(ReadEnvironment("A=1\nexport A\nA=2\nenv B=3 mpirun -x C=4 python t.py"),
+            "A=2 B=3 C=4");
+  EXPECT_EQ(ReadEnvironment("if [ $X = 1 ]; then export A=Ring; else export A=Tree; fi\n"
+                            "python t.py"),
+            "A=Ring|Tree");
+  EXPECT_EQ(ReadEnvironment("export A=1\nunset A\nset -a\nB=2\nset +a\npython t.py"), "B=2");
+  EXPECT_EQ(ReadEnvironment("J='{\"env_vars\": {\"A\": \"1\"}}'\n"
+                            "ray job submit --runtime-env-json=\"$J\" -- python t.py"),
+            "A=1");
+}
+
+TEST(LaunchScript, ReadsOtherScriptsOnlyWhereTheyAreGiven) {
+  const std::string common = "LR=5\nexport A=1\n";
+  const ScriptLookup lookup = [&common](std::string_view name) {
+    return name == "common.sh" ? &common : nullptr;
+  };
+  const std::string text = "LR=1\n. $(dirname $0)/common.sh\ntorchrun t.py --lr $LR --bs 2";
+  const Result<LaunchScript> given = ReadLaunchScript(text, lookup);
+  ASSERT_TRUE(given.ok());
+  EXPECT_EQ((*given).parameters.Find("lr")->text, "5");
+  EXPECT_THAT((*given).read_scripts, ElementsAre("common.sh"));
+  // It may change what stands in front of it.
+  EXPECT_EQ(ReadShell(text), "lr=1|$LR bs=2");
+  EXPECT_THAT(WarningsOf(text), Contains(HasSubstr("common.sh is not read")));
+}
+
+TEST(LaunchScript, HasLimits) {
+  EXPECT_THAT(WarningsOf("i=0\nwhile true; do i=$((i+1)); done\npython t.py --i $i"),
+              Contains(HasSubstr("rounds")));
+  EXPECT_THAT(ReadShell("f() { f; }\nf\npython t.py"), HasSubstr("inside of each other"));
+  std::string many;
+  for (int i = 0; i < 40; ++i) {
+    many += fmt::format("[ \"$V{}\" = 1 ] && A{}=1\n", i, i);
+  }
+  EXPECT_THAT(WarningsOf(many + "python t.py --lr 1 --a ${A1:-0}"),
+              Contains(HasSubstr("values may be missing")));
+  EXPECT_THAT(ReadShell("for a in {1..1000}; do for b in {1..1000}; do for c in {1..1000}; do\n"
+                        "x=$a; done; done; done\npython t.py --lr 1"),
+              HasSubstr("more than"));
 }
 
 Parameters Compat(std::string_view text) { return ReadLaunchScriptAsPythonTool(text); }
