@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string_view>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +13,7 @@
 #include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/secrets.h"
 #include "src/base/files.h"
+#include "src/base/input_file.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/json/writer.h"
@@ -327,16 +326,8 @@ bool IsCollectable(const std::filesystem::path& path) {
   if (internal::KindByName(name) != internal::FileKind::kUnknown || name.ends_with(".py")) {
     return true;
   }
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(path, failed)) {
-    return false;
-  }
   constexpr size_t kFirstLine = 100;
-  std::ifstream file(path, std::ios::binary);
-  std::string begin(kFirstLine, '\0');
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return internal::BeginsAsScript(begin);
+  return internal::BeginsAsScript(base::HeadOf(path, kFirstLine));
 }
 
 }  // namespace msprobe::analysis::config_check
