@@ -159,7 +159,7 @@ RunSettings SettingsOf(ShellRun& run) {
 }
 
 // nullopt: there is no value to tell.
-std::optional<json::ConfigValue> ValueOf(std::vector<Choice> choices) {
+std::optional<json::ConfigValue> OnlyOrAll(std::vector<Choice> choices) {
   const auto is_given = [](const Choice& choice) { return choice.is_given; };
   if (!std::all_of(choices.begin(), choices.end(), is_given)) {
     choices.erase(std::remove_if(choices.begin(), choices.end(), is_given), choices.end());
@@ -297,7 +297,7 @@ Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup&
     if (argument) {
       unknown.push_back(name);
     }
-    std::optional<json::ConfigValue> value = ValueOf(std::move(choices));
+    std::optional<json::ConfigValue> value = OnlyOrAll(std::move(choices));
     if (!value) {
       continue;
     }
@@ -319,7 +319,7 @@ Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup&
   for (auto& [name, choices] : all.environment.settings()) {
     const bool is_known = std::all_of(choices.begin(), choices.end(),
                                       [](const Choice& choice) { return choice.is_known; });
-    if (std::optional<json::ConfigValue> value = ValueOf(std::move(choices))) {
+    if (std::optional<json::ConfigValue> value = OnlyOrAll(std::move(choices))) {
       result.environment.push_back({name, *std::move(value), is_known, all.lines[name]});
     }
   }

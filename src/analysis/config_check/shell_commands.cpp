@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 14> kToolkitScripts = {
     ".bash_profile", "profile",     ".profile",   "conda.sh",     "setvars.sh",
     "vars.sh",       "env_vars.sh", "modules.sh", "ascend_env.sh"};
 
-std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view BaseNameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
@@ -143,13 +143,13 @@ Status ShellRun::RunText(const std::string& text, int line) {
 
 Status ShellRun::RunScript(std::string_view name, std::vector<std::string> arguments, bool sourced,
                            int line) {
-  const std::string* text = HasUnknown(FileName(name)) ? nullptr : lookup_(FileName(name));
+  const std::string* text = HasUnknown(BaseNameOf(name)) ? nullptr : lookup_(BaseNameOf(name));
   if (text == nullptr) {
     if (!sourced) {
       WarnAt(line, fmt::format("{} is not read: give it with this script", name));
       return {};
     }
-    if (base::IsOneOf(FileName(name), kToolkitScripts)) {
+    if (base::IsOneOf(BaseNameOf(name), kToolkitScripts)) {
       return {};
     }
     WarnAt(line, fmt::format("{} is not read, it may change what stands in front of it: give it "
@@ -167,9 +167,9 @@ Status ShellRun::RunScript(std::string_view name, std::vector<std::string> argum
     }
     return {};
   }
-  if (std::find(read_scripts_.begin(), read_scripts_.end(), FileName(name)) ==
+  if (std::find(read_scripts_.begin(), read_scripts_.end(), BaseNameOf(name)) ==
       read_scripts_.end()) {
-    read_scripts_.emplace_back(FileName(name));
+    read_scripts_.emplace_back(BaseNameOf(name));
   }
   if (sourced) {
     std::optional<std::vector<std::string>> outer;
@@ -345,7 +345,7 @@ Status ShellRun::RunExternal(const ShellNode& node, std::vector<ShellField>& fie
     Done(0);
     return {};
   }
-  const std::string_view name = FileName(fields.front().text);
+  const std::string_view name = BaseNameOf(fields.front().text);
   if (fields.front().text.find('/') != std::string::npos && name.ends_with(".sh")) {
     std::vector<std::string> arguments;
     for (size_t i = 1; i < fields.size(); ++i) {

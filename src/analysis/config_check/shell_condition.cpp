@@ -11,16 +11,14 @@
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check::internal {
-namespace {
+enum class ShellTruth : uint8_t { kFalse, kTrue, kUnknown };
 
-enum class Truth : uint8_t { kFalse, kTrue, kUnknown };
-
-Truth Not(Truth truth) {
-  return truth == Truth::kUnknown ? truth : truth == Truth::kTrue ? Truth::kFalse : Truth::kTrue;
+static ShellTruth Not(ShellTruth truth) {
+  return truth == ShellTruth::kUnknown ? truth
+         : truth == ShellTruth::kTrue  ? ShellTruth::kFalse
+                                       : ShellTruth::kTrue;
 }
-Truth TruthOf(bool value) { return value ? Truth::kTrue : Truth::kFalse; }
-
-}  // namespace
+static ShellTruth TruthOf(bool value) { return value ? ShellTruth::kTrue : ShellTruth::kFalse; }
 
 // A condition over words: what [ and [[ have in common.
 class ShellCondition {
@@ -31,7 +29,7 @@ class ShellCondition {
 
   // Outcomes of a single test remember what they are about, so that a decision binds it.
   struct Value {
-    Truth truth = Truth::kFalse;
+    ShellTruth truth = ShellTruth::kFalse;
     int unknown = -1;
     Outcome::Is is = Outcome::Is::kText;
     std::string text = {};
@@ -39,7 +37,7 @@ class ShellCondition {
   };
 
   static Value Of(bool value) { return {TruthOf(value)}; }
-  static Value Unknown() { return {Truth::kUnknown}; }
+  static Value Unknown() { return {ShellTruth::kUnknown}; }
 
   Value Unary(std::string_view sign, const std::string& text) {
     if (sign == "-z" || sign == "-n") {
@@ -60,7 +58,7 @@ class ShellCondition {
                                                                     return unknown->assumed_set;
                                                                   });
         if (!surely) {
-          value.truth = Truth::kUnknown;
+          value.truth = ShellTruth::kUnknown;
           value.is = Outcome::Is::kEmpty;
           value.inverted = sign == "-n";
           if (unknowns.size() == 1) {
@@ -92,7 +90,7 @@ class ShellCondition {
       } else if (left == right) {
         same = true;
       }
-      value.truth = !same ? Truth::kUnknown : TruthOf(*same != (sign == "!="));
+      value.truth = !same ? ShellTruth::kUnknown : TruthOf(*same != (sign == "!="));
       value.inverted = sign == "!=";
       const std::string& open = HasUnknown(left) ? left : right;
       const std::string& text = HasUnknown(left) ? right : left;
@@ -161,8 +159,8 @@ class ShellCondition {
   }
 
   void Finish(const Value& value, std::string key) {
-    if (value.truth != Truth::kUnknown) {
-      run_.Done(value.truth == Truth::kTrue ? 0 : 1);
+    if (value.truth != ShellTruth::kUnknown) {
+      run_.Done(value.truth == ShellTruth::kTrue ? 0 : 1);
       return;
     }
     Outcome outcome;
@@ -183,16 +181,16 @@ class ShellCondition {
 
  protected:
   static Value Both(const Value& a, const Value& b) {
-    if (a.truth == Truth::kFalse || b.truth == Truth::kFalse) {
-      return {Truth::kFalse};
+    if (a.truth == ShellTruth::kFalse || b.truth == ShellTruth::kFalse) {
+      return {ShellTruth::kFalse};
     }
-    return a.truth == Truth::kTrue ? b : b.truth == Truth::kTrue ? a : Unknown();
+    return a.truth == ShellTruth::kTrue ? b : b.truth == ShellTruth::kTrue ? a : Unknown();
   }
   static Value Either(const Value& a, const Value& b) {
-    if (a.truth == Truth::kTrue || b.truth == Truth::kTrue) {
-      return {Truth::kTrue};
+    if (a.truth == ShellTruth::kTrue || b.truth == ShellTruth::kTrue) {
+      return {ShellTruth::kTrue};
     }
-    return a.truth == Truth::kFalse ? b : b.truth == Truth::kFalse ? a : Unknown();
+    return a.truth == ShellTruth::kFalse ? b : b.truth == ShellTruth::kFalse ? a : Unknown();
   }
   static Value Inverted(Value value) {
     value.truth = Not(value.truth);

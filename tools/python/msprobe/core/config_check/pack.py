@@ -21,8 +21,8 @@ from msprobe.core.config_check import notice
 _DATASET = "dataset/step%d/rank%d/dataset.json"
 _WEIGHTS = "weights/step%d/rank%d/weight.json"
 _RANDOM = "random/rank%d.json"
-# What an earlier run leaves. "versions" is written by `msprobe config_check -d` beside the others.
-_OURS = ("env", "pip", "versions", "hyperparameters/", "dataset/", "weights/", "random/")
+# What an earlier run leaves. "versions" and "script_env" are written by `msprobe config_check -d` beside the others.
+_OURS = ("env", "pip", "versions", "script_env", "hyperparameters/", "dataset/", "weights/", "random/")
 
 # Members tell in an extra field when they were written: rank 0 removes those that are older than
 # its process, and keeps what quicker ranks of the same run have written already.
