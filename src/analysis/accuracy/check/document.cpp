@@ -20,7 +20,7 @@ using report::Tone;
 uint64_t CountOf(const Check& check, Outcome outcome) {
   return static_cast<uint64_t>(
       std::count_if(check.operators.begin(), check.operators.end(),
-                    [&](const CheckedOperator& checked) { return checked.outcome() == outcome; }));
+                    [&](const CheckedOperator& checked) { return checked.verdict() == outcome; }));
 }
 
 report::Verdict CheckVerdict(const Check& check) {
@@ -53,6 +53,14 @@ report::Verdict CheckVerdict(const Check& check) {
   if (judged > 0 && skipped > 0) {
     verdict.text += fmt::format("; {} could not be checked", skipped);
   }
+  const auto ruled = static_cast<uint64_t>(
+      std::count_if(check.operators.begin(), check.operators.end(),
+                    [](const CheckedOperator& checked) { return checked.fails_only_the_rule(); }));
+  if (ruled > 0) {
+    verdict.text +=
+        fmt::format("; {} only the Python tool's rule: inf or NaN that are the same on both sides",
+                    ruled == 1 ? "1 fails" : fmt::format("{} fail", ruled));
+  }
   if (check.truncated) {
     verdict.standing = Standing::kIncomplete;
   }
@@ -64,7 +72,7 @@ void AddCases(const Check& check, report::Document& document) {
     report::TestCase& test = document.cases.emplace_back();
     test.name = checked.name;
     test.message = checked.message;
-    const Outcome outcome = checked.outcome();
+    const Outcome outcome = checked.verdict();
     if (outcome == Outcome::kPass) {
       continue;
     }
@@ -82,7 +90,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   report::SetFound(document.levels, "error", CountOf(check, Outcome::kError) > 0);
   report::SetFound(document.levels, "warning", CountOf(check, Outcome::kWarning) > 0);
   report::SetFound(document.levels, "skip", CountOf(check, Outcome::kSkip) > 0);
-  if (const auto worst = WorstOf(check.operators, &CheckedOperator::outcome, check.worst);
+  if (const auto worst = WorstOf(check.operators, &CheckedOperator::verdict, check.worst);
       !worst.empty()) {
     report::Table table("worst", {"Operator", "Forward", "Backward", "Max error", "Why"});
     for (const CheckedOperator* checked : worst) {
@@ -118,17 +126,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   totals.blocks.emplace_back(std::move(facts));
   document.sections.push_back(std::move(totals));
   AddCases(check, document);
-  const auto explained = static_cast<uint64_t>(
-      std::count_if(check.operators.begin(), check.operators.end(), [](const CheckedOperator& c) {
-        return c.outcome() == Outcome::kError && c.only_equal_non_finite;
-      }));
   document.warnings = check.warnings;
-  if (explained > 0) {
-    document.warnings.push_back(fmt::format(
-        "{} only because of inf or NaN that are the same on both sides; --strict leaves those out",
-        explained == 1 ? "1 operator is an error"
-                       : fmt::format("{} operators are errors", explained)));
-  }
   if (check.restarts > 0) {
     document.warnings.push_back(RestartWarning(check.restarts));
   }

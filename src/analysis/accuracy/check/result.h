@@ -21,6 +21,11 @@ struct CheckedOperator {
 
   // The worse one; skipped only where nothing was judged.
   Outcome outcome() const;
+  // Whether it fails by the Python tool's rule alone: its only errors are inf and NaN that are the
+  // same on both sides, as a causal mask has.
+  bool fails_only_the_rule() const { return only_equal_non_finite && outcome() == Outcome::kError; }
+  // What the answer says of it; the tables keep the Python tool's word.
+  Outcome verdict() const;
 };
 
 struct Check {

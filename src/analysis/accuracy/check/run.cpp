@@ -301,6 +301,15 @@ Outcome CheckedOperator::outcome() const {
   return backward == Outcome::kWarning ? backward : forward;
 }
 
+Outcome CheckedOperator::verdict() const {
+  if (!fails_only_the_rule()) {
+    return outcome();
+  }
+  const bool warns =
+      forward == Outcome::kWarning || (has_backward && backward == Outcome::kWarning);
+  return warns ? Outcome::kWarning : Outcome::kPass;
+}
+
 Result<Check> Run(const CheckOptions& options) {
   const base::Stopwatch watch;
   MSP_RETURN_IF_ERROR(CheckLists(options));
