@@ -118,9 +118,10 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
     values.items.push_back({value.name, value.text, value.bad != 0 ? Tone::kBad : Tone::kPlain});
   }
   section.blocks.emplace_back(std::move(values));
+  // Those further out, for pages only: the first ones stand above.
   List stack{ListKind::kSentences, {}, {0}};
-  for (const std::string& frame : frames) {
-    stack.items.push_back({"", internal::FrameLine(frame)});
+  for (size_t i = kBriefFrames; i < frames.size(); ++i) {
+    stack.items.push_back({"", internal::FrameLine(frames[i])});
   }
   section.blocks.emplace_back(std::move(stack));
   return section;

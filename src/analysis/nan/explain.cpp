@@ -151,27 +151,28 @@ std::string FirstLine(const StepAnswer& answer) {
 
 std::string Headline(const Answer& answer) {
   const StepAnswer& step = answer.step;
-  const std::string where = step.step && !answer.good_steps.empty()
-                                ? fmt::format("step {}: ", *step.step)
-                                : std::string();
+  std::string text;
   if (step.outcome == Outcome::kNothing) {
-    return where + fmt::format("NOTHING SEARCHED: {} of {} without the maximum of any tensor",
-                               base::Plural(step.operator_count, "operator"),
-                               base::Plural(step.ranks.size(), "rank"));
+    text = fmt::format("NOTHING SEARCHED: {} of {} without the maximum of any tensor",
+                       base::Plural(step.operator_count, "operator"),
+                       base::Plural(step.ranks.size(), "rank"));
+  } else if (step.outcome == Outcome::kPartial) {
+    text = fmt::format("INCOMPLETE: no NaN and no infinity in the {} that could be read",
+                       base::Plural(step.operator_count, "operator"));
+  } else if (step.outcome != Outcome::kGood) {
+    text = FirstLine(step);
+  } else {
+    const size_t steps = answer.good_steps.size() + 1;
+    return fmt::format(
+        "GOOD: no NaN and no infinity {}in {} of {}{}",
+        step.search.weak.empty() ? "" : "that needs an explanation ",
+        base::Plural(step.operator_count, "operator"), base::Plural(step.ranks.size(), "rank"),
+        steps > 1 ? fmt::format(" in the last of {}", base::Plural(steps, "step")) : "");
   }
-  if (step.outcome == Outcome::kPartial) {
-    return where + fmt::format("INCOMPLETE: no NaN and no infinity in the {} that could be read",
-                               base::Plural(step.operator_count, "operator"));
+  if (step.step && !answer.good_steps.empty()) {
+    text.insert(text.find(':'), fmt::format(" in step {}", *step.step));
   }
-  if (step.outcome != Outcome::kGood) {
-    return where + FirstLine(step);
-  }
-  const size_t steps = answer.good_steps.size() + 1;
-  return fmt::format(
-      "GOOD: no NaN and no infinity {}in {} of {}{}",
-      step.search.weak.empty() ? "" : "that needs an explanation ",
-      base::Plural(step.operator_count, "operator"), base::Plural(step.ranks.size(), "rank"),
-      steps > 1 ? fmt::format(" in the last of {}", base::Plural(steps, "step")) : "");
+  return text;
 }
 
 std::string_view KindSentence(OriginKind kind) {

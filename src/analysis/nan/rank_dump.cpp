@@ -32,6 +32,49 @@ constexpr std::array<std::string_view, 14> kOverwriting = {
     "copy_",   "zero_",      "fill_",       "normal_",    "uniform_", "random_", "exponential_",
     "cauchy_", "bernoulli_", "log_normal_", "geometric_", "set_",     "eye_",    "ones_"};
 
+// Whether the index of a __setitem__ is that of all elements: [:], [...], [:, :].
+bool IsWholeIndex(const dump::EntryTree& entry, uint32_t index) {
+  using dump::EntryTree;
+  using dump::NodeKind;
+  if (entry[index].kind == NodeKind::kList) {
+    bool all = entry[index].child_count > 0;
+    entry.ForEachChild(index, [&](uint32_t child) { all = all && IsWholeIndex(entry, child); });
+    return all;
+  }
+  if (entry[index].kind != NodeKind::kObject) {
+    return false;
+  }
+  const uint32_t type = entry.Find(index, "type");
+  const uint32_t value = entry.Find(index, "value");
+  if (type == EntryTree::kNone || value == EntryTree::kNone) {
+    return false;
+  }
+  if (entry[type].text == "slice" && entry[value].kind == NodeKind::kList) {
+    bool all = entry[value].child_count > 0;
+    entry.ForEachChild(value,
+                       [&](uint32_t end) { all = all && entry[end].kind == NodeKind::kNull; });
+    return all;
+  }
+  return entry[type].text.find("llipsis") != std::string_view::npos;
+}
+
+// tensor[index] = value returns nothing: what it did to its first argument follows from the others.
+Status SetByIndex(const dump::ScannedEntry& scanned, EntryFacts& facts) {
+  MSP_ASSIGN_OR_RETURN(const dump::EntryTree entry, json::ParseValueTree(scanned.text));
+  const uint32_t arguments = entry.Find(0, "input_args");
+  bool is_whole = false;
+  size_t place = 0;
+  if (arguments != dump::EntryTree::kNone) {
+    entry.ForEachChild(arguments, [&](uint32_t child) {
+      is_whole = is_whole || (place == 1 && IsWholeIndex(entry, child));
+      ++place;
+    });
+  }
+  facts.output = static_cast<BadValues>(facts.other_inputs | facts.constants);
+  facts.first_input = is_whole ? BadValues{0} : facts.first_input;
+  return {};
+}
+
 // Calls that no mask of -inf is handed to: it would spoil whole rows.
 constexpr std::array<std::string_view, 23> kTakesNoMasks = {
     "linear",     "matmul",     "__matmul__", "mm",        "bmm",  "mv",    "einsum",  "tensordot",
@@ -126,11 +169,16 @@ class Loader {
   }
 
   Status TakeOrdinary(const dump::ScannedEntry& scanned, Operator& op) {
-    MSP_ASSIGN_OR_RETURN(const EntryFacts facts, ReadEntryFacts(scanned.text, options_.threshold));
-    if ((facts.first_input | facts.other_inputs | facts.output) == 0) {
+    MSP_ASSIGN_OR_RETURN(EntryFacts facts, ReadEntryFacts(scanned.text, options_.threshold));
+    const dump::EntryName name = dump::ParseEntryName(scanned.name);
+    const bool sets_by_index = !name.is_module && name.subject == "__setitem__";
+    const bool is_any_bad = (facts.first_input | facts.other_inputs | facts.output) != 0;
+    if (!is_any_bad && (!sets_by_index || facts.constants == 0)) {
       return {};
     }
-    const dump::EntryName name = dump::ParseEntryName(scanned.name);
+    if (sets_by_index) {
+      MSP_RETURN_IF_ERROR(SetByIndex(scanned, facts));
+    }
     const bool overwrites = !name.is_module && name.direction == dump::Direction::kForward &&
                             base::IsOneOf(name.subject, kOverwriting);
     op.input = static_cast<BadValues>(facts.other_inputs | (overwrites ? 0 : facts.first_input));

@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <tuple>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,12 @@ class Walk {
   }
 
  private:
+  struct Fill {
+    uint32_t place = 0;
+    int64_t clock = 0;
+    BadValues made = 0;
+    bool was_met = false;  // a call met it, and what came out was good
+  };
   struct State {
     size_t next = 0;         // in the rank's operators
     int64_t clock_base = 0;  // clock of an operator: this, its index and 1
@@ -53,6 +60,9 @@ class Walk {
     bool mask_seen = false;
     bool has_external = false;
     std::string_view uninitialised;  // the last such operator whose output was bad
+    // Constants that were asked for, and nothing that is bad came of them so far: a buffer of NaN
+    // that is overwritten, a least distance that starts as infinity.
+    std::vector<Fill> fills;
   };
   struct Progress {
     uint32_t arrived = 0;
@@ -227,6 +237,9 @@ class Walk {
     }
     if (op.output == 0) {
       state.uninitialised = {};  // it wrote over bad values without reading them
+      if (!state.fills.empty()) {
+        state.fills.pop_back();
+      }
       return;
     }
     const bool asked_for = op.behaviour == Behaviour::kFill ||
@@ -236,8 +249,11 @@ class Walk {
       return;
     }
     if (op.behaviour == Behaviour::kFill && (options_.mask_aware || IsReferenceFill(op.name))) {
-      AddWeak(rank, place, OriginKind::kConstant, op.output, "");
-      MarkBad(rank, ClockOf(rank, op));
+      if (!state.is_bad) {
+        state.fills.push_back({place, ClockOf(rank, op), op.output, false});
+      } else {
+        AddConstant(rank, {place, ClockOf(rank, op), op.output, false});
+      }
       return;
     }
     if (op.is_recompute) {
@@ -246,6 +262,7 @@ class Walk {
       AddOrigin(rank, place, OriginKind::kComputed, ClockOf(rank, op), op.output);
     }
     if (op.is_module) {
+      TakeFill(rank, op.output);  // it handed on what was made in it
       // Perhaps a call inside of it is to blame, which some dumps list behind it.
       state.module_was_bad = true;
     } else {
@@ -280,9 +297,36 @@ class Walk {
            (state.mask_seen || looks_like_mask);
   }
 
+  void AddConstant(uint32_t rank, const Fill& fill) {
+    AddWeak(rank, fill.place, OriginKind::kConstant, fill.made, "");
+    result_.weak.back().clock = fill.clock;
+    MarkBad(rank, fill.clock);
+  }
+
+  // Whether a constant explains bad values; the last one that does is told.
+  bool TakeFill(uint32_t rank, BadValues bad) {
+    std::vector<Fill>& fills = states_[rank].fills;
+    const auto found = std::find_if(fills.rbegin(), fills.rend(),
+                                    [&](const Fill& fill) { return (fill.made & bad) != 0; });
+    if (found == fills.rend()) {
+      return false;
+    }
+    const Fill fill = *found;
+    fills.clear();
+    AddConstant(rank, fill);
+    return true;
+  }
+
   // Bad values that nobody recorded made.
   void Enter(uint32_t rank, uint32_t place, BadValues bad, bool goes_on) {
     State& state = states_[rank];
+    if (goes_on && TakeFill(rank, bad)) {
+      return;
+    }
+    if (!goes_on && !state.fills.empty()) {
+      state.fills.back().was_met = true;
+      return;
+    }
     const bool from_memory = !state.uninitialised.empty();
     if (from_memory && !goes_on) {
       return;  // a buffer that is about to be filled
@@ -428,6 +472,14 @@ class Walk {
   }
 
   SearchResult Finish() {
+    // What nothing that is recorded has met may be met by something that is not.
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (const Fill& fill : states_[rank].fills) {
+        if (!fill.was_met) {
+          AddConstant(rank, fill);
+        }
+      }
+    }
     // A bad input behind which all is good says less than one that went on.
     std::vector<Origin> strong_first;
     for (const bool goes_on : {true, false}) {

@@ -7,6 +7,8 @@
 #include "src/analysis/nan/bad_values.h"
 #include "src/analysis/nan/communication.h"
 #include "src/analysis/nan/levels.h"
+#include "src/analysis/nan/rank_dump.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::nan {
 namespace {
@@ -178,6 +180,63 @@ TEST(Levels, BuffersMayHoldAnything) {
   EXPECT_FALSE(
       Judged("Distributed.recv.0.forward",
              R"({"input_args": [{"Max": NaN, "Min": 0}], "output": [{"Max": 1, "Min": 0}]})"));
+}
+
+constexpr const char* kBad =
+    R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [3], "Max": NaN, "Min": NaN, "Mean": NaN, "Norm": NaN})";
+constexpr const char* kGood =
+    R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [3], "Max": 1.0, "Min": 1.0, "Mean": 1.0, "Norm": 1.0})";
+constexpr const char* kAll = R"({"type": "slice", "value": [null, null, null]})";
+constexpr const char* kPart = R"({"type": "slice", "value": [1, null, null]})";
+constexpr const char* kFirst = R"({"type": "int", "value": 0})";
+
+// Of self[index] = value.
+std::vector<Operator> SetByIndexOf(const std::string& self, const std::string& index,
+                                   const std::string& value) {
+  const test_support::TemporaryFolder folder;
+  folder.Write(
+      "dump.json",
+      R"({"task": "statistics", "data": {"Tensor.__setitem__.0.forward": {"input_args": [)" + self +
+          ", " + index + ", " + value + R"(], "input_kwargs": {}, "output": [null]}}})");
+  Result<RankDump> rank = LoadRank(0, folder.path(), LoadOptions());
+  return rank.ok() ? rank->operators : std::vector<Operator>();
+}
+
+TEST(SetByIndex, AConstantIsItsResult) {
+  for (const auto& [text, bad] :
+       {std::pair("Infinity", kPositiveInfinity), std::pair("-Infinity", kNegativeInfinity),
+        std::pair("NaN", kNan)}) {
+    const std::vector<Operator> found =
+        SetByIndexOf(kGood, std::string("[") + kFirst + ", " + kPart + "]",
+                     std::string(R"({"type": "float", "value": )") + text + "}");
+    ASSERT_EQ(found.size(), 1U) << text;
+    EXPECT_EQ(found[0].input, 0);
+    EXPECT_EQ(found[0].output, bad);
+    EXPECT_EQ(found[0].behaviour, Behaviour::kFill);
+  }
+}
+
+TEST(SetByIndex, WhatIsWrittenAsAWholeForgetsWhatWasThere) {
+  for (const std::string& index : {std::string(kAll), std::string("[") + kAll + ", " + kAll + "]",
+                                   std::string(R"({"type": "ellipsis", "value": "Ellipsis"})")}) {
+    const std::vector<Operator> found = SetByIndexOf(kBad, index, kGood);
+    ASSERT_EQ(found.size(), 1U) << index;
+    EXPECT_EQ(found[0].input | found[0].output, 0);
+  }
+  for (const std::string& index :
+       {std::string(kPart), std::string(kFirst), std::string("[") + kAll + ", " + kFirst + "]"}) {
+    const std::vector<Operator> found = SetByIndexOf(kBad, index, kGood);
+    ASSERT_EQ(found.size(), 1U) << index;
+    EXPECT_EQ(found[0].input, kNan);
+    EXPECT_EQ(found[0].output, 0);
+  }
+}
+
+TEST(SetByIndex, ATensorBringsItsValues) {
+  const std::vector<Operator> found = SetByIndexOf(kGood, kAll, kBad);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].input, kNan);
+  EXPECT_EQ(found[0].output, kNan);
 }
 
 }  // namespace

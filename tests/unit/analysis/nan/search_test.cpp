@@ -224,5 +224,50 @@ TEST(Search, CollectivesInAnotherOrderEndNeverthelessAndAreTold) {
   EXPECT_EQ(result.warnings.size(), 1u);
 }
 
+TEST(Search, ABufferOfNanThatIsOverwrittenIsNothing) {
+  for (const bool in_parts : {false, true}) {
+    Ranks ranks(1);
+    ranks.Compute(0, "Torch.full.0.forward", 0, kNan).behaviour = Behaviour::kFill;
+    ranks.Compute(0, "Tensor.__setitem__.0.forward", in_parts ? kNan : BadValues{0}, 0);
+    ranks.Good(0, 5);
+    EXPECT_TRUE(ranks.Search().weak.empty());
+    // Of what else is bad it is not the cause where it was overwritten as a whole.
+    ranks.Compute(0, "Torch.log.0.forward", kNan, kNan);
+    const SearchResult later = ranks.Search();
+    ASSERT_EQ(later.weak.size(), 1U);
+    EXPECT_EQ(later.weak[0].kind, in_parts ? OriginKind::kConstant : OriginKind::kExternalInput);
+  }
+}
+
+TEST(Search, AConstantIsToldWhereItGoesOn) {
+  for (const bool in_module : {false, true}) {
+    Ranks ranks(1);
+    ranks.Compute(0, "Tensor.__setitem__.0.forward", 0, kPositiveInfinity).behaviour =
+        Behaviour::kFill;
+    ranks.Good(0, 3);
+    ranks
+        .Compute(0, "Module.f.F.forward.0", in_module ? BadValues{0} : kPositiveInfinity,
+                 kNan | kPositiveInfinity)
+        .is_module = in_module;
+    const SearchResult result = ranks.Search();
+    ASSERT_EQ(result.weak.size(), 1U);
+    EXPECT_EQ(result.weak[0].kind, OriginKind::kConstant);
+    EXPECT_EQ(ranks.Name(result.weak[0]), "0 Tensor.__setitem__.0.forward");
+    EXPECT_EQ(result.weak[0].made, kPositiveInfinity);
+  }
+}
+
+TEST(Search, AConstantThatNothingRecordedMetIsTold) {
+  Ranks ranks(1);
+  ranks.Compute(0, "Tensor.fill_.0.forward", 0, kNan).behaviour = Behaviour::kFill;
+  ranks.Good(0, 3);
+  EXPECT_EQ(ranks.Search().weak.size(), 1U);
+  // A least distance starts as infinity.
+  Ranks least(1);
+  least.Compute(0, "Torch.full.0.forward", 0, kPositiveInfinity).behaviour = Behaviour::kFill;
+  least.Compute(0, "Torch.minimum.0.forward", kPositiveInfinity, 0);
+  EXPECT_TRUE(least.Search().weak.empty());
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::nan
