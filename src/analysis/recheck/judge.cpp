@@ -250,6 +250,7 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
   if (worst.ratio >= 0) {
     const ElementStanding element = judge.Of(worst.index);
     judgement.element = ElementText(exact->shape, worst.index);
+    judgement.index = worst.index;
     judgement.captured = captured.value->value[worst.index];
     judgement.exact = element.wanted;
     judgement.bound = element.bound;

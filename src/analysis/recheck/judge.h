@@ -22,6 +22,7 @@ struct Judgement {
   double ratio = 0;
   std::string tensor;   // "output.0"
   std::string element;  // of the worst one: "[3, 17]"
+  size_t index = 0;     // where it is in the order of memory of a contiguous tensor
   double captured = 0;  // there
   double exact = 0;
   double bound = 0;

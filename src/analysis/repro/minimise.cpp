@@ -5,12 +5,14 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/repro/reductions.h"
 #include "src/base/strings.h"
+#include "src/dump/names.h"
 
 namespace msprobe::analysis::repro {
 namespace {
@@ -25,6 +27,41 @@ constexpr int kMostZeroBlocks = 64;
 // What all attempts together recompute: a view of a few bytes may have any number of elements. Far
 // more than a call of a model needs.
 constexpr uint64_t kMostElements = uint64_t{1} << 38U;
+
+// Arguments that may be missing, or None, in every PyTorch from 1.13 on; a recheck may need less
+// than PyTorch does. Settings stay: they are no bytes.
+struct OptionalArgument {
+  std::string_view function;  // of torch.nn.functional
+  std::string_view name;
+  size_t position;
+};
+constexpr OptionalArgument kOptionalArguments[] = {
+    {"linear", "bias", 2},
+    {"bilinear", "bias", 3},
+    {"conv1d", "bias", 2},
+    {"conv2d", "bias", 2},
+    {"conv3d", "bias", 2},
+    {"conv_transpose1d", "bias", 2},
+    {"conv_transpose2d", "bias", 2},
+    {"conv_transpose3d", "bias", 2},
+    {"layer_norm", "weight", 2},
+    {"layer_norm", "bias", 3},
+    {"group_norm", "weight", 2},
+    {"group_norm", "bias", 3},
+    {"batch_norm", "weight", 3},
+    {"batch_norm", "bias", 4},
+    {"instance_norm", "weight", 3},
+    {"instance_norm", "bias", 4},
+    {"rms_norm", "weight", 2},
+    {"scaled_dot_product_attention", "attn_mask", 3},
+    {"cross_entropy", "weight", 2},
+    {"nll_loss", "weight", 2},
+    {"multi_margin_loss", "weight", 4},
+    {"multilabel_soft_margin_loss", "weight", 2},
+    {"binary_cross_entropy", "weight", 2},
+    {"binary_cross_entropy_with_logits", "weight", 2},
+    {"binary_cross_entropy_with_logits", "pos_weight", 6},
+};
 
 // "[3, 2]" as numbers.
 std::vector<int64_t> PlaceOf(const std::string& element) {
@@ -262,26 +299,17 @@ class Minimiser {
   }
 
   void DropArguments() {
-    const Json& forward = call_.forward();
-    std::vector<std::pair<Json::json_pointer, std::string>> places;
+    const dump::EntryName name = dump::ParseEntryName(call_.forward_name());
     const Json::json_pointer root = Json::json_pointer() / call_.forward_name();
-    if (forward.contains("input_kwargs") && forward["input_kwargs"].is_object()) {
-      for (const auto& [key, value] : forward["input_kwargs"].items()) {
-        places.emplace_back(root / "input_kwargs" / key, key);
+    for (const OptionalArgument& optional : kOptionalArguments) {
+      if (name.kind != "Functional" || name.subject != optional.function) {
+        continue;
       }
-    }
-    if (forward.contains("input_args") && forward["input_args"].is_array()) {
-      for (size_t i = forward["input_args"].size(); i-- > 0;) {
-        places.emplace_back(root / "input_args" / i, fmt::format("argument {}", i));
-      }
-    }
-    for (const auto& [place, name] : places) {
-      const Json& holder = call_.entries[place.parent_pointer()];
-      const bool is_last =
-          !holder.is_array() || place == place.parent_pointer() / (holder.size() - 1);
-      // None stands for a tensor that is not given, and for nothing else.
-      if ((is_last || IsTensorRecord(call_.entries[place])) && !IsUsedUp()) {
-        Try(WithoutArgument(call_, place), fmt::format("{} is left out", base::Printable(name)));
+      for (const Json::json_pointer& place : {root / "input_kwargs" / std::string(optional.name),
+                                              root / "input_args" / optional.position}) {
+        if (call_.entries.contains(place) && IsTensorRecord(call_.entries[place]) && !IsUsedUp()) {
+          Try(WithoutArgument(call_, place), fmt::format("{} is left out", optional.name));
+        }
       }
     }
   }

@@ -223,10 +223,11 @@ Result<Answer> Run(const Options& options) {
     answer.files.push_back(answer.folder / name);
     return base::WriteFileAtomically(answer.files.back(), text);
   };
-  const Result<std::string> script = !is_communication ? MakeScript(*call)
-                                     : ranks.problem.empty()
-                                         ? MakeScriptOfRanks(ranks.calls)
-                                         : Result<std::string>(UnsupportedError(ranks.problem));
+  const std::optional<Fault> fault = FaultOf(*call, answer.verdict);
+  const Result<std::string> script =
+      !is_communication       ? MakeScript(*call, fault)
+      : ranks.problem.empty() ? MakeScriptOfRanks(ranks.calls, fault, place.folder.rank.value_or(0))
+                              : Result<std::string>(UnsupportedError(ranks.problem));
   if (script.ok()) {
     MSP_RETURN_IF_ERROR(write("run.py", *script));
   } else {

@@ -1,12 +1,14 @@
 #include "src/analysis/repro/script.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/recheck/operators/operators.h"
+#include "src/analysis/repro/minimise.h"
 #include "src/analysis/repro/python_literal.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"
@@ -52,7 +54,19 @@ std::string Filled(std::string_view script, const Marks& marks) {
   return text;
 }
 
-std::string ModuleScript(const CapturedCall& call) {
+std::string PythonNumber(double number) {
+  return std::isnan(number)   ? "float(\"nan\")"
+         : std::isinf(number) ? fmt::format("float(\"{}inf\")", number < 0 ? "-" : "")
+                              : fmt::format("{:.17g}", number);
+}
+
+std::string PythonFault(const std::optional<Fault>& fault) {
+  return fault ? fmt::format("({}, {}, {}, {})", PythonText(fault->data_name), fault->element,
+                             PythonNumber(fault->exact), PythonNumber(fault->bound))
+               : "None";
+}
+
+std::string ModuleScript(const CapturedCall& call, const std::optional<Fault>& fault) {
   const dump::EntryName name = dump::ParseEntryName(call.name);
   std::string gradients = "None";
   for (const auto& [entry, value] : call.entries.items()) {
@@ -63,6 +77,7 @@ std::string ModuleScript(const CapturedCall& call) {
   // Names of modules may hold anything: they come last, as literals.
   std::string script = Filled(resources::kReproModuleScript, {});
   for (const auto& [mark, text] : Marks{
+           {"@FAULT@", PythonFault(fault)},
            {"@GRADIENTS@", gradients},
            {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"},
            {"@FORWARD@", PythonText(call.forward_name())},
@@ -98,12 +113,25 @@ Result<std::string> FunctionOf(std::string_view entry_name) {
   return fmt::format("{}.{}", module, name.subject);
 }
 
-Result<std::string> MakeScript(const CapturedCall& call) {
+std::optional<Fault> FaultOf(const CapturedCall& call, const recheck::CallVerdict& verdict) {
+  if (!ReasonAgainst(verdict).empty()) {
+    return std::nullopt;
+  }
+  const recheck::Judgement& worst = *verdict.worst();
+  for (const TensorLeaf& leaf : LeavesOf(call)) {
+    if (leaf.is_result && leaf.name == worst.tensor && !leaf.data_name.empty()) {
+      return Fault{leaf.data_name, worst.index, worst.exact, worst.bound};
+    }
+  }
+  return std::nullopt;
+}
+
+Result<std::string> MakeScript(const CapturedCall& call, const std::optional<Fault>& fault) {
   if (call.framework == "mindspore") {
     return UnsupportedError("it is a call of MindSpore");
   }
   if (dump::ParseEntryName(call.name).is_module) {
-    return ModuleScript(call);
+    return ModuleScript(call, fault);
   }
   MSP_ASSIGN_OR_RETURN(const std::string function, FunctionOf(call.name));
   const Json& forward = call.forward();
@@ -118,17 +146,18 @@ Result<std::string> MakeScript(const CapturedCall& call) {
       Arguments(has_keywords ? forward["input_kwargs"] : Json::object(), call.is_backward()));
   // The name is one of our list, with numbers: nothing in it needs to be escaped. Arguments come
   // last, so that nothing in them is taken for a place to fill.
-  std::string script =
-      Filled(resources::kReproScript,
-             {{"@NAME@", call.name},
-              {"@FUNCTION@", function},
-              {"@FORWARD@", PythonText(call.forward_name())},
-              {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"}});
+  std::string script = Filled(resources::kReproScript,
+                              {{"@NAME@", call.name},
+                               {"@FUNCTION@", function},
+                               {"@FORWARD@", PythonText(call.forward_name())},
+                               {"@BACKWARD@", call.is_backward() ? PythonText(call.name) : "None"},
+                               {"@FAULT@", PythonFault(fault)}});
   script = base::ReplaceFirst(script, "@KWARGS@", kwargs);
   return base::ReplaceFirst(script, "@ARGS@", args);
 }
 
-Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, CapturedCall>>& ranks) {
+Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, CapturedCall>>& ranks,
+                                      const std::optional<Fault>& fault, int64_t faulty_rank) {
   std::string calls;
   for (const auto& [rank, call] : ranks) {
     const dump::EntryName name = dump::ParseEntryName(call.name);
@@ -144,7 +173,10 @@ Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, Captu
     }
     calls += fmt::format("{}{}: {}", calls.empty() ? "" : ", ", rank, PythonText(call.name));
   }
-  return base::ReplaceFirst(Filled(resources::kReproRanksScript, {}), "@CALLS@", "{" + calls + "}");
+  return base::ReplaceFirst(
+      Filled(resources::kReproRanksScript,
+             {{"@FAULT@", PythonFault(fault)}, {"@FAULTY_RANK@", std::to_string(faulty_rank)}}),
+      "@CALLS@", "{" + calls + "}");
 }
 
 }  // namespace msprobe::analysis::repro

@@ -63,6 +63,79 @@ class Repro(unittest.TestCase):
         self.assertIn("WRONG", run(MSPROBE, "recheck", folder / "dump").stdout)
 
 
+    def test_the_exit_code_says_whether_the_fault_shows(self):
+        for flags in ((), ("--minimise",)):
+            folder = self.write("npu", "Functional.gelu.0", *flags)
+            right = run(sys.executable, folder / "run.py")
+            self.assertEqual(right.returncode, 0, right.stdout)
+            self.assertIn("the fault does not show: element", right.stdout)
+            text = (folder / "run.py").read_text()
+            (folder / "run.py").write_text(text.replace("return torch.nn.functional.gelu(*args, **kwargs)",
+                                                        "return torch.nn.functional.gelu(*args, **kwargs) * 1.02"))
+            wrong = run(sys.executable, folder / "run.py")
+            self.assertEqual(wrong.returncode, 1, wrong.stdout)
+            self.assertIn("the fault shows", wrong.stdout)
+        self.assertEqual(run(sys.executable, folder / "run.py", "-o", folder).returncode, 2)
+        self.assertEqual(run(sys.executable, folder / "run.py", "--no-such").returncode, 2)
+        shutil.rmtree(str(folder / "dump" / "dump_tensor_data"))
+        self.assertEqual(run(sys.executable, folder / "run.py").returncode, 3)
+
+
+CALLS = """
+import sys
+import torch
+import torch.nn.functional as F
+from msprobe.pytorch import PrecisionDebugger
+
+torch.manual_seed(0)
+debugger = PrecisionDebugger(dump_path=sys.argv[1], task="tensor", level="L1")
+debugger.start()
+x = torch.randn(3, 4, requires_grad=True)
+w, b = torch.randn(4), torch.randn(4)
+x.softmax(dim=-1)
+x.softmax(1)
+x.cumsum(dim=1)
+torch.clamp(x, -0.5, max=0.5)
+x.masked_fill(x > 1, value=2.0)
+F.layer_norm(x, (4,), weight=w, bias=b, eps=1e-3)
+F.layer_norm(x, (4,), w, b)
+F.linear(x, torch.randn(5, 4), torch.randn(5))
+F.embedding(torch.tensor([1, 2]), x)
+torch.where(x > 0, x, w)
+F.scaled_dot_product_attention(x[None], x[None], x[None], attn_mask=torch.zeros(3, 3)) if hasattr(F, "scaled_dot_product_attention") else None
+torch.addcmul(x, x, w, value=2.0)
+F.leaky_relu(x, negative_slope=0.2)
+F.nll_loss(F.log_softmax(x, dim=1), torch.tensor([0, 1, 2]), weight=w.abs(), reduction="none")
+debugger.stop()
+debugger.step()
+"""
+
+
+class ReproOfMadeSmaller(unittest.TestCase):
+    def test_what_is_left_of_the_arguments_is_a_call_of_pytorch(self):
+        folder = Path(tempfile.mkdtemp(prefix="msprobe_repro_"))
+        self.addCleanup(shutil.rmtree, str(folder))
+        (folder / "script.py").write_text(CALLS)
+        made = run(sys.executable, folder / "script.py", folder / "dump")
+        self.assertEqual(made.returncode, 0, made.stdout)
+        rank = folder / "dump/step0/rank"
+        results = {path.name.replace(".output.0.pt", ""): path for path in sorted((rank / "dump_tensor_data").glob("*.forward.output.0.pt"))}
+        for call, path in results.items():
+            if call.split(".")[1] in ("log_softmax", "__getitem__", "__gt__", "gt", "abs", "randn", "tensor", "zeros"):
+                continue
+            with self.subTest(call=call):
+                tensor = torch.load(str(path))
+                tensor.detach().view(-1)[-1].add_(0.75)
+                torch.save(tensor, str(path))
+                out = folder / call
+                written = run(MSPROBE, "repro", folder / "dump", call, "--minimise", "-o", out)
+                self.assertEqual(written.returncode, 0, written.stdout)
+                self.assertIn("Made smaller", written.stdout)
+                again = run(sys.executable, out / "run.py")
+                self.assertEqual(again.returncode, 0, again.stdout)
+                self.assertIn("the fault does not show", again.stdout)
+
+
 NET = """
 import sys
 import torch
@@ -151,7 +224,7 @@ class ReproOfModulesAndRanks(unittest.TestCase):
                 self.assertNotRegex(made.stdout, "off by up to ([0-9.]+:|[0-9.]+e[+]|[0-9.]+e-0[1-5])")
         self.assertIn("WITHIN BOUNDS", run(MSPROBE, "recheck", self.folder / "again").stdout)
         made = self.make_again("Module.5.Scale.forward.0")
-        self.assertEqual(made.returncode, 1)
+        self.assertEqual(made.returncode, 2)
         self.assertIn("give --module FILE.py:FUNCTION", made.stdout)
         made = self.make_again("Module.5.Scale.forward.0", "--module", "%s:scale" % script)
         self.assertEqual(made.returncode, 0, made.stdout)
