@@ -181,7 +181,7 @@ class Call:
 class _Gradient:
     """Compares a gradient, and gives the reference's in its place."""
 
-    __slots__ = ("_call", "_culprit", "_described", "_what", "_noise")
+    __slots__ = ("_call", "_culprit", "_described", "_what", "_noise", "_passed")
 
     def __init__(self, call, culprit, described, what, noise):
         self._call = call
@@ -189,20 +189,27 @@ class _Gradient:
         self._described = described
         self._what = what
         self._noise = noise
+        self._passed = False
 
     def __call__(self, gradient):
         session = self._call._session
+        if torch.is_grad_enabled():
+            session.spoil_gradients("gradients are differentiated again (create_graph)")
+        elif self._passed:
+            session.spoil_gradients("several backward passes go through one call (retain_graph)")
+        self._passed = True
         value = session.judged_or_none(self._culprit.known, self._call._name, self._judged, gradient)
         return gradient if value is None else value
 
     def _judged(self, gradient):
         session = self._call._session
-        value = None if not session.judging else session.reference.read(self._described)
+        judged = session.judging and not session.spoiled
+        value = session.reference.read(self._described) if judged else None
         if value is None or value.shape != gradient.shape:
             return None
         value = value.to(gradient.device)
         if self._noise is None:  # what reaches the module is what its parameters' gradients sum up
             self._call._known.scale += judge.norm_of(value)
-        session.rows.add(self._culprit.known, self._call._name.replace(".forward.", ".backward."), "backward",
-                         self._what, judge.judge(gradient, value, self._noise), self._culprit.cause)
+        session.add_gradient(self._culprit.known, self._call._name.replace(".forward.", ".backward."),
+                             self._what, judge.judge(gradient, value, self._noise), self._culprit)
         return value.to(gradient.dtype)

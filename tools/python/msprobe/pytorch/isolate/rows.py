@@ -30,8 +30,8 @@ class Rows:
         self._write(known, call, direction, what, verdict.error, verdict.floor, verdict.factor, word,
                     cause)
 
-    def not_judged(self, known, call, why):
-        self._write(known, call, "forward", "", "", "", "", "not judged", why)
+    def not_judged(self, known, call, why, direction="forward"):
+        self._write(known, call, direction, "", "", "", "", "not judged", why)
 
     def _write(self, known, *cells):
         self._file.write(csv_row(self._start + (known.name, known.kind) + cells))

@@ -74,6 +74,8 @@ class Isolation(TaskSession):
         self._inside = []  # frames, outermost first; the first one is the model itself
         self._unseen = False
         self.judging = False
+        self.spoiled = ""  # why no gradient of the step can be judged
+        self._gradients = []  # what rows.add is told of them when the step has ended
         self._before = None
         self._handles, self._watched = [], []
         self.reference = None
@@ -196,6 +198,23 @@ class Isolation(TaskSession):
                     self._watched.append(watched)
                     self._handles.append(parameter.register_hook(watched))
 
+    def spoil_gradients(self, why):
+        """The reference has the gradients of the last pass alone, and what is put in their place has
+        no graph: from here on they pass as they are, and none of the step is judged."""
+        self.spoiled = self.spoiled or why
+
+    def add_gradient(self, known, call, what, verdict, culprit=None):
+        self._gradients.append((known, call, what, verdict, culprit))
+
+    def _write_gradients(self):
+        gradients, self._gradients = self._gradients, []
+        if self.spoiled:
+            for known, call in dict.fromkeys(row[:2] for row in gradients):
+                self.rows.not_judged(known, call, self.spoiled, "backward")
+            return
+        for known, call, what, verdict, culprit in gradients:
+            self.rows.add(known, call, "backward", what, verdict, culprit.cause if culprit else "")
+
     def _finish(self, complete):
         ModuleCalls.of(torch.nn.Module).unsubscribe(self)
         self.judging = self.step_open = self.recording = False
@@ -203,6 +222,7 @@ class Isolation(TaskSession):
             handle.remove()
         for watched in self._watched:
             watched.judge_safely()
+        self._write_gradients()
         self._handles, self._watched = [], []
         self._put_back()
         if complete:
@@ -302,7 +322,7 @@ class _ParameterGradient:
         value = None if user is None else self._session.reference.read(self._described)
         if value is None or value.shape != self._sum.shape:
             return
-        self._session.rows.add(user, self._known.base + ".parameters_grad", "backward",
-                               "gradient of %s" % self._name,
-                               judge.judge(self._sum, value.to(self._sum.device),
-                                           scale=self._known.scale))
+        self._session.add_gradient(user, self._known.base + ".parameters_grad",
+                                   "gradient of %s" % self._name,
+                                   judge.judge(self._sum, value.to(self._sum.device),
+                                               scale=self._known.scale))
