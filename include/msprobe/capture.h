@@ -323,6 +323,13 @@ MSPROBE_API int msprobe_kernel_dump_end(msprobe_capture* capture) MSPROBE_NOEXCE
 MSPROBE_API void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,
                                               msprobe_text text) MSPROBE_NOEXCEPT;
 
+/* What a recheck of the step has to know and its calls do not tell, in the step's manifest. `text`
+ * is of altered modules: why. Empty: the remark is taken back. */
+#define MSPROBE_REMARK_ALTERED_MODULE 0 /* "Module.fc.Linear" computes more than its class does */
+#define MSPROBE_REMARK_OWN_GRADIENT 1   /* "Module.fc.Linear.weight": that of its last call alone */
+MSPROBE_API void msprobe_capture_remark(msprobe_capture* capture, int kind, msprobe_text name,
+                                        msprobe_text text) MSPROBE_NOEXCEPT;
+
 /* A record could not even be handed over (no memory in the hook): the step is not complete, its
  * manifest counts it under lost_records. What calls of this interface lose they count themselves.
  */

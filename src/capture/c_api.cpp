@@ -29,8 +29,10 @@ using msprobe::capture::Engine;
 using msprobe::capture::Entry;
 using msprobe::capture::Framework;
 using msprobe::capture::Guarded;
+using msprobe::capture::Remarks;
 using msprobe::capture::Session;
 using msprobe::capture::Settings;
+using msprobe::capture::StepRecording;
 using msprobe::capture::TensorDescription;
 using msprobe::capture::View;
 using msprobe::capture::Wanted;
@@ -551,6 +553,18 @@ void msprobe_capture_report_error(msprobe_capture* capture, msprobe_text name,
                                   msprobe_text text) noexcept {
   WithSession(capture, [&](Session& session) -> Status {
     session.ReportError(View(name), View(text));
+    return {};
+  });
+}
+
+void msprobe_capture_remark(msprobe_capture* capture, int kind, msprobe_text name,
+                            msprobe_text text) noexcept {
+  WithSession(capture, [&](Session& session) -> Status {
+    if (const std::shared_ptr<StepRecording> recording = session.recording()) {
+      recording->Remark(
+          kind == MSPROBE_REMARK_OWN_GRADIENT ? Remarks::kOwnGradient : Remarks::kAlteredModule,
+          View(name), View(text));
+    }
     return {};
   });
 }

@@ -90,6 +90,22 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
   if (!manifest.requests.empty()) {
     PutRequests(manifest.requests, json);
   }
+  if (!manifest.remarks.altered_modules.empty()) {
+    json.Key("altered_modules");
+    json.BeginObject();
+    for (const auto& [name, why] : manifest.remarks.altered_modules) {
+      json.Member(name, why);
+    }
+    json.EndObject();
+  }
+  if (!manifest.remarks.own_gradients.empty()) {
+    json.Key("own_gradients");
+    json.BeginArray();
+    for (const std::string& name : manifest.remarks.own_gradients) {
+      json.Text(name);
+    }
+    json.EndArray();
+  }
   json.EndObject();
   out += '\n';
   return base::WriteFileAtomically(folder / kManifestName, out, base::Existing::kReplace);

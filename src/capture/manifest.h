@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,15 @@
 #include "src/capture/tensor_files.h"
 
 namespace msprobe::capture {
+
+// What a recheck has to know of a step and its calls do not tell.
+struct Remarks {
+  enum Kind : uint8_t { kAlteredModule, kOwnGradient };
+  // "Module.fc.Linear": why it computes more than its class does.
+  std::map<std::string, std::string, std::less<>> altered_modules;
+  // "Module.fc.Linear.weight": its gradient is that of the module's last call, and of nothing else.
+  std::set<std::string, std::less<>> own_gradients;
+};
 
 struct Manifest {
   bool complete = false;  // everything that was recorded is in the files
@@ -35,6 +47,7 @@ struct Manifest {
   uint64_t differing_calls = 0;   // of these, with another output
   std::string first_difference;
   std::vector<RequestRows> requests;
+  Remarks remarks;
   double engine_seconds = 0;
   double wall_seconds = 0;
 };

@@ -212,6 +212,20 @@ void StepRecording::CountEntry(uint64_t tensors) {
   engine_->totals->tensors += tensors;
 }
 
+void StepRecording::Remark(Remarks::Kind kind, std::string_view name, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  if (kind == Remarks::kAlteredModule) {
+    remarks_.altered_modules.insert_or_assign(std::string(name), std::string(text));
+  } else if (text.empty()) {
+    if (const auto known = remarks_.own_gradients.find(name);
+        known != remarks_.own_gradients.end()) {
+      remarks_.own_gradients.erase(known);
+    }
+  } else {
+    remarks_.own_gradients.emplace(name);
+  }
+}
+
 void StepRecording::CountNonFinite(std::string_view name, uint64_t nans, uint64_t infinities) {
   if (non_finite_calls_.fetch_add(1) == 0) {
     const std::lock_guard lock(mutex_);
@@ -476,6 +490,7 @@ Status StepRecording::WriteLastManifest(bool json_written) {
   {
     const std::lock_guard lock(mutex_);
     manifest.requests = requests_;
+    manifest.remarks = remarks_;
     manifest.first_non_finite = first_non_finite_;
     manifest.first_difference = first_difference_;
   }

@@ -20,6 +20,7 @@
 #include "src/capture/engine.h"
 #include "src/capture/error_log.h"
 #include "src/capture/log_writer.h"
+#include "src/capture/manifest.h"
 #include "src/capture/request_rows.h"
 #include "src/capture/step_folder.h"
 #include "src/capture/tensor_files.h"
@@ -67,6 +68,8 @@ class StepRecording {
   // Task nan_check: a call whose results are not finite, which is told.
   void CountNonFinite(std::string_view name, uint64_t nans, uint64_t infinities);
   void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
+  // An empty `text` takes it back.
+  void Remark(Remarks::Kind kind, std::string_view name, std::string_view text);
 
   // Search for differences: the earlier dump, null where there is none; what a call was found to
   // be, which is told and may end the capture.
@@ -150,7 +153,8 @@ class StepRecording {
   uint64_t written_change_count_ = 0;
   uint64_t name_count_ = 0;  // in the JSON files
 
-  mutable std::mutex mutex_;  // of the ten below
+  mutable std::mutex mutex_;  // of the eleven below
+  Remarks remarks_;
   std::string first_non_finite_;
   std::string first_difference_;
   std::shared_ptr<const BenchStep> bench_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +27,21 @@ struct CapturedTensor {
   DType dtype = DType::kFloat32;
   Value value;  // null where it could not be read; `problem` tells why
   std::string problem;
-  uint32_t position = 0;  // among the items of its list; nested ones count on
+  uint32_t position = 0;   // among the items of its list; nested ones count on
+  bool is_shared = false;  // other calls and hooks may have a share in it
 };
 
 // The type that tensors are stored in, which decides what rounds on the way: that of the first
 // floating one, or else of the first one. There is at least one.
 DType StorageOf(const std::vector<CapturedTensor>& tensors);
+
+// What the capture remarked of a module, in manifest.json: a call says what it computed, not what
+// else had a share in it.
+struct Remarks {
+  std::string alteration;  // why it computes more than its class does; empty: it does not
+  std::set<std::string, std::less<>>
+      own_gradients;  // parameters whose gradient is the call's alone
+};
 
 // The values of a tensor, by the data_name of its leaf.
 using TensorSource = std::function<Result<Value>(std::string_view data_name)>;

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include "src/dump/layout.h"
-#include "src/dump/names.h"
+#include "src/json/config.h"
 
 namespace msprobe::analysis::recheck {
+
+std::string ModuleOf(const dump::EntryName& name) {
+  return name.is_module ? fmt::format("{}.{}.{}", name.kind, name.subject, name.class_name)
+                        : std::string();
+}
 
 Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path, size_t readers) {
   DumpEntries entries;
@@ -32,7 +37,43 @@ Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path, si
   entries.truncated_ = outcome.truncated;
   entries.size_bytes_ = outcome.size_bytes;
   MSP_ASSIGN_OR_RETURN(entries.access_, dump::EntryAccess::Open(json_path));
+  entries.ReadRemarks();
   return entries;
+}
+
+// Without a manifest, as in dumps of the Python tool, nothing was remarked.
+void DumpEntries::ReadRemarks() {
+  const Result<json::Config> manifest =
+      json::LoadJsonConfig(json_path_.parent_path() / kManifestFileName);
+  if (!manifest.ok()) {
+    return;
+  }
+  if (const json::ConfigValue* altered = manifest->root.Find("altered_modules")) {
+    for (const auto& [module, why] : altered->members) {
+      altered_modules_.emplace(module, why.text);
+    }
+  }
+  if (const json::ConfigValue* own = manifest->root.Find("own_gradients")) {
+    for (const json::ConfigValue& parameter : own->items) {
+      own_gradients_.insert(parameter.text);
+    }
+  }
+}
+
+Remarks DumpEntries::RemarksOf(std::string_view call) const {
+  Remarks remarks;
+  const std::string module = ModuleOf(dump::ParseEntryName(call));
+  if (module.empty()) {
+    return remarks;
+  }
+  if (const auto altered = altered_modules_.find(module); altered != altered_modules_.end()) {
+    remarks.alteration = altered->second;
+  }
+  for (auto own = own_gradients_.lower_bound(module + ".");
+       own != own_gradients_.end() && own->starts_with(module + "."); ++own) {
+    remarks.own_gradients.insert(own->substr(module.size() + 1));
+  }
+  return remarks;
 }
 
 std::filesystem::path DumpEntries::tensor_folder() const {

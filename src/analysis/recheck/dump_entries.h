@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,15 @@
 
 #include "src/analysis/recheck/call.h"
 #include "src/dump/entry_scan.h"
+#include "src/dump/names.h"
 
 namespace msprobe::analysis::recheck {
+
+// Beside dump.json, where a capture of msprobe wrote it.
+inline constexpr const char* kManifestFileName = "manifest.json";
+
+// "Module.net.fc.Linear" of all calls of a module; empty for what is no module.
+std::string ModuleOf(const dump::EntryName& name);
 
 class DumpEntries {
  public:
@@ -32,6 +40,8 @@ class DumpEntries {
   // Its files; how often each was read is counted for all calls together.
   TensorSource tensors() const { return TensorsOf(tensor_folder(), loads_); }
   uint64_t size_bytes() const { return size_bytes_; }
+  // Of the module of a call; empty for other calls, and where no capture of msprobe made the dump.
+  Remarks RemarksOf(std::string_view call) const;
 
   bool Has(std::string_view name) const { return places_.find(name) != places_.end(); }
   // kNotFound where there is no entry of this name.
@@ -42,9 +52,13 @@ class DumpEntries {
     uint64_t offset = 0;
     uint64_t bytes = 0;
   };
+  void ReadRemarks();
+
   std::filesystem::path json_path_;
   std::vector<std::string> calls_;
   std::map<std::string, Place, std::less<>> places_;
+  std::map<std::string, std::string, std::less<>> altered_modules_;
+  std::set<std::string, std::less<>> own_gradients_;
   std::string task_;
   std::string framework_;
   bool truncated_ = false;

@@ -89,6 +89,12 @@ Judgement BestOf(const Arithmetic& arithmetic, const CapturedTensor& captured,
       best = std::move(judgement);
     }
   }
+  if (best.verdict == Verdict::kBeyond && captured.is_shared) {
+    best.verdict = Verdict::kNotCheckable;
+    best.reason =
+        "other uses of the parameter, hooks or settings of the module may have a share in it";
+    return best;
+  }
   return best.verdict == Verdict::kWithin || unknown.reason.empty() ? best : unknown;
 }
 
@@ -306,7 +312,8 @@ struct LessExact {
 
 // `narrow`: the 16-bit type of arguments of a call whose result is wider. Under autocast a step in
 // the middle may keep its results in that type, as the logarithms of cross_entropy are, while sums
-// are in float32.
+// are in float32. The gradients of float32 parameters are computed in it as a whole, of factors
+// that were cast to it, and cast back.
 std::vector<LessExact> LessExactThan(const Rounding& rounding, std::optional<DType> narrow,
                                      const CallVerdict& verdict, const Precision& precision) {
   std::vector<LessExact> all;
@@ -320,6 +327,7 @@ std::vector<LessExact> LessExactThan(const Rounding& rounding, std::optional<DTy
       add_steps(steps);
     } else if (rounding.storage == DType::kFloat32 && narrow) {
       add_steps(Rounding::Of(*narrow, false));
+      add_steps(Rounding::Of(*narrow, true).WithFactorsOf(FormatOf(*narrow)));
     }
   }
   if (rounding.storage == DType::kFloat32 && verdict.has_products &&
@@ -344,12 +352,28 @@ CallVerdict WithEitherRounding(const Request& asked, DType storage, const Precis
     CallVerdict second = with(less.rounding);
     if (second.verdict == Verdict::kWithin) {
       second.is_less_exact = true;
-      second.rounds_factors = less.rounding.factors.unit > 0;
+      second.rounds_factors = less.rounding.factors.unit == kTf32.unit;
       second.reason = less.reason;
       return second;
     }
   }
   return verdict;
+}
+
+// What is off in a module that computes more than its class does says nothing; what agrees does.
+void AllowForAlteration(const Remarks& remarks, CallVerdict& verdict) {
+  if (remarks.alteration.empty() || verdict.verdict != Verdict::kBeyond) {
+    return;
+  }
+  for (Judgement& tensor : verdict.tensors) {
+    if (tensor.verdict == Verdict::kBeyond) {
+      tensor.verdict = Verdict::kNotCheckable;
+      tensor.reason = remarks.alteration;
+    }
+  }
+  verdict.verdict = Verdict::kNotCheckable;
+  verdict.ratio = 0;
+  verdict.reason = remarks.alteration;
 }
 
 }  // namespace
@@ -374,6 +398,7 @@ CallVerdict RecheckForward(const RecordedCall& recorded, const Precision& precis
   CallVerdict verdict = WithEitherRounding(
       asked, StorageOf(call.outputs()), precision, [&] { return call.NarrowArgument(); },
       [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
+  AllowForAlteration(recorded.remarks, verdict);
   verdict.unreadable = call.unreadable();
   return verdict;
 }
@@ -393,6 +418,7 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, const Precision& preci
       const std::string_view key = (*recorded.parameters_grad)[child].key;
       for (CapturedTensor& tensor : call.ReadAll(*recorded.parameters_grad, key)) {
         tensor.name = fmt::format("parameters_grad.{}", key);
+        tensor.is_shared = recorded.remarks.own_gradients.count(key) == 0;
         outgoing.push_back(std::move(tensor));
       }
     });
@@ -401,10 +427,18 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, const Precision& preci
     return NotCheckable(asked.name, "no gradient goes out of it");
   }
   CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(outgoing), precision, [] { return std::optional<DType>(); },
+      asked, StorageOf(outgoing), precision,
+      [&] {
+        const auto narrow =
+            std::find_if(incoming.begin(), incoming.end(), [](const CapturedTensor& gradient) {
+              return IsFloat(gradient.dtype) && DTypeSize(gradient.dtype) == 2;
+            });
+        return narrow == incoming.end() ? std::optional<DType>() : std::optional(narrow->dtype);
+      },
       [&](const Rounding& rounding) {
         return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
       });
+  AllowForAlteration(recorded.remarks, verdict);
   verdict.unreadable = call.unreadable();
   return verdict;
 }

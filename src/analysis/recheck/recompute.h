@@ -37,14 +37,17 @@ struct RecordedCall {
   const dump::EntryTree* parameters_grad = nullptr;
   TensorSource tensors;
   OtherCalls others = {};
+  Remarks remarks = {};
 };
 
 // Outputs of the forward call.
 CallVerdict RecheckForward(const RecordedCall& call, const Precision& precision,
                            base::ThreadPool& pool);
 // Gradients that go out of the backward call, from those that come in and the forward call's
-// inputs; of a module also those of its parameters. Autograd's hooks see the gradients of the last
-// node of a call: each is held against the gradients of all steps of the call that have its shape.
+// inputs; of a module also those of its parameters, which are wrong only where they are the call's
+// alone: they sum up all uses, and hooks may change them. Autograd's hooks see the gradients of the
+// last node of a call: each is held against the gradients of all steps of the call that have its
+// shape.
 CallVerdict RecheckBackward(const RecordedCall& call, const Precision& precision,
                             base::ThreadPool& pool);
 

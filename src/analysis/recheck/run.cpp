@@ -195,6 +195,7 @@ Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view nam
   call.name = name;
   call.tensors = entries.tensors();
   call.others = others;
+  call.remarks = entries.RemarksOf(name);
   dump::EntryTree forward;
   dump::EntryTree backward;
   dump::EntryTree parameters_grad;
@@ -210,8 +211,7 @@ Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view nam
   call.backward = &backward;
   if (parsed.is_module) {
     // Of a module that is called once, the gradients of its parameters are those of this call.
-    const std::string base =
-        fmt::format("{}.{}.{}", parsed.kind, parsed.subject, parsed.class_name);
+    const std::string base = ModuleOf(parsed);
     const std::string gradients = base + ".parameters_grad";
     if (entries.Has(gradients) && !entries.Has(base + ".forward.1")) {
       MSP_ASSIGN_OR_RETURN(parameters_grad, entries.Read(gradients), gradients);

@@ -127,14 +127,14 @@ Result<CapturedCall> ReadCall(const recheck::DumpEntries& dump, const std::strin
   CapturedCall call;
   call.name = name;
   call.framework = dump.framework();
+  call.remarks = dump.RemarksOf(name);
   call.entries = Json::object();
   std::vector<std::string> names = {call.forward_name()};
   if (call.is_backward()) {
     names.push_back(name);
     const dump::EntryName parsed = dump::ParseEntryName(name);
     if (parsed.is_module) {
-      const std::string module =
-          fmt::format("{}.{}.{}", parsed.kind, parsed.subject, parsed.class_name);
+      const std::string module = recheck::ModuleOf(parsed);
       if (dump.Has(module + ".parameters_grad") && !dump.Has(module + ".forward.1")) {
         names.push_back(module + ".parameters_grad");
       }
@@ -191,6 +191,7 @@ Result<recheck::CallVerdict> Recheck(const CapturedCall& call, base::ThreadPool&
     MSP_ASSIGN_OR_RETURN(json::ValueTree tree, TreeOf(value));
     trees.push_back(std::move(tree));
   }
+  recorded.remarks = call.remarks;
   recorded.forward = &trees[0];
   if (!call.is_backward()) {
     return recheck::RecheckForward(recorded, recheck::Precision(), pool);
@@ -198,6 +199,24 @@ Result<recheck::CallVerdict> Recheck(const CapturedCall& call, base::ThreadPool&
   recorded.backward = &trees[1];
   recorded.parameters_grad = trees.size() > 2 ? &trees[2] : nullptr;
   return recheck::RecheckBackward(recorded, recheck::Precision(), pool);
+}
+
+// The remarks, as a manifest has them.
+Status WriteRemarks(const CapturedCall& call, const std::filesystem::path& folder) {
+  if (call.remarks.alteration.empty() && call.remarks.own_gradients.empty()) {
+    return {};
+  }
+  const std::string module = recheck::ModuleOf(dump::ParseEntryName(call.name));
+  Json manifest = {{"complete", true}};
+  if (!call.remarks.alteration.empty()) {
+    manifest["altered_modules"][module] = call.remarks.alteration;
+  }
+  for (const std::string& parameter : call.remarks.own_gradients) {
+    manifest["own_gradients"].push_back(fmt::format("{}.{}", module, parameter));
+  }
+  return base::WriteFileAtomically(
+      folder / recheck::kManifestFileName,
+      json::DocumentText(manifest, 1, json::Writer::NonFinite::kText) + '\n');
 }
 
 Status WriteDump(const CapturedCall& call, const std::filesystem::path& folder) {
@@ -219,6 +238,7 @@ Status WriteDump(const CapturedCall& call, const std::filesystem::path& folder) 
       SetStatistics(data[leaf.place], call.tensors.at(leaf.data_name)->view());
     }
   }
+  MSP_RETURN_IF_ERROR(WriteRemarks(call, folder));
   return base::WriteFileAtomically(
       folder / dump::kDumpFileName,
       json::DocumentText(document, 1, json::Writer::NonFinite::kPython) + '\n');

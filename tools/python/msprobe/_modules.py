@@ -16,6 +16,8 @@ class Known:
         self.calls = 0
         self.generation = -1
         self.gradients_asked = -1
+        self.own = None  # of its last call
+        self.altered_in = -1  # generation
         self.handles = None
         self.watched = ()  # the names of the parameters with handles
         self.inside = ()  # what is directly in it
@@ -91,9 +93,20 @@ class ModuleHooks:
         """Whether the parameters of the module that was just called may get gradients."""
         return self.gradients_wanted()
 
-    def call_gradients(self, known, recorded):
-        """What watches the gradients at both ends of one call, and tells `recorded`."""
+    def call_gradients(self, known, recorded, own):
+        """What watches the gradients at both ends of one call, and tells `recorded`. `own`: what
+        own_gradients gave."""
         raise NotImplementedError
+
+    def own_gradients(self, known, module):
+        """What can tell whether the gradient of a parameter is that of the call that begins alone;
+        None: nothing can."""
+        return None
+
+    @staticmethod
+    def alteration(module):
+        """Why a call of the module computes more than its class does; empty: it does not."""
+        return ""
 
     @staticmethod
     def accumulated(parameter, gradient):
@@ -307,7 +320,19 @@ class ModuleHooks:
             if known.gradients_asked != session.generation:  # it was not called
                 known.gradients_asked = session.generation
                 _native.gradients_expected(known.base, known.watched)
+            own = known.own
+            if own is not None:
+                _native.remark(_native.REMARK_OWN_GRADIENT, "%s.%s" % (known.base, name),
+                               "1" if own.is_all(name, parameter, gradient) else "")
             _native.parameter_gradient(known.base, name, self.accumulated(parameter, gradient))
+
+    def remark_alteration(self, known, module):
+        """For a recheck, which knows classes."""
+        if known.altered_in != self._session.generation:
+            why = self.alteration(module)
+            if why:
+                known.altered_in = self._session.generation
+                _native.remark(_native.REMARK_ALTERED_MODULE, known.base, why)
 
 
 class _ParameterGradient:
@@ -329,17 +354,23 @@ class _ParameterGradient:
 class _Backward:
     """One backward of a module, recorded in the step of its forward."""
 
-    __slots__ = ("_session", "_generation", "_name")
+    __slots__ = ("_session", "_generation", "_known", "_name", "_own")
 
-    def __init__(self, session, name):
+    def __init__(self, session, known, name, own):
         self._session = session
         self._generation = session.generation
+        self._known = known
         self._name = name
+        self._own = own
 
     def _is_wanted(self):
         return self._session.recording and self._session.generation == self._generation
 
     def begin(self):
+        if self._own is not None:
+            self._own.begin()
+            for name in self._own.names:  # what an earlier pass made is not this one's
+                _native.remark(_native.REMARK_OWN_GRADIENT, "%s.%s" % (self._known.base, name), "")
         if self._is_wanted():
             _native.module_backward_enter(self._name)
 
@@ -364,8 +395,9 @@ class _Call:
         try:
             _native.module_enter(self._name, args, kwargs)
             if hooks.gradients_wanted():
+                own = known.own = hooks.own_gradients(known, module)
                 self._gradients = hooks.call_gradients(known, _Backward(
-                    hooks._session, "%s.backward.%d" % (known.base, number)))
+                    hooks._session, known, "%s.backward.%d" % (known.base, number), own), own)
                 self.args, self.kwargs = self._gradients.before(args, kwargs)
         except Exception as error:
             report(self._name, error)
@@ -382,6 +414,7 @@ class _Call:
         try:
             _native.module_forward(self._name, output, hooks.parameters(self._module), self.args,
                                    self.kwargs)
+            hooks.remark_alteration(self._known, self._module)
             hooks._expect_gradients(self._known)
         except Exception as error:
             report(self._name, error)

@@ -17,6 +17,8 @@ struct Names {
   PyObject* grad_fn = Interned("grad_fn");
   PyObject* register_hook = Interned("register_hook");
   PyObject* async_op = Interned("async_op");
+  PyObject* next_functions = Interned("next_functions");
+  PyObject* name = Interned("__name__");
 };
 const Names& Known() {
   static const Names* names = new Names;
@@ -96,6 +98,41 @@ bool HookBoundary(const std::string& base, PyObject* tensor) {
   return done.get() == Py_True;
 }
 
+bool IsNodeOf(PyObject* node, const char* kind) {
+  const Ref name = Attribute(reinterpret_cast<PyObject*>(Py_TYPE(node)), Known().name);
+  return name && PyUnicode_Check(name.get()) &&
+         PyUnicode_CompareWithASCIIString(name.get(), kind) == 0;
+}
+
+bool MadeAnArgument(PyObject* node, PyObject* values) {
+  for (Py_ssize_t i = 0; i < PySequence_Size(values); ++i) {
+    const Ref value(PySequence_GetItem(values, i));
+    if (!value) return false;
+    if (PyList_Check(value.get()) || PyTuple_Check(value.get())) {
+      if (MadeAnArgument(node, value.get())) return true;
+    } else if (FirstTensor(value.get()) != nullptr) {
+      const Ref made = Attribute(value.get(), Known().grad_fn);
+      if (made.get() == node) return true;
+    }
+  }
+  return false;
+}
+
+// What a function computes of a subclass of Tensor is made one of that subclass afterwards, by an
+// alias whose gradients are not the function's.
+Ref NodeBelowAliases(Ref node, PyObject* args, PyObject* kwargs) {
+  while (IsNodeOf(node.get(), "AliasBackward0")) {
+    const Ref next = Attribute(node.get(), Known().next_functions);
+    if (!next || !PyTuple_Check(next.get()) || PyTuple_Size(next.get()) != 1) break;
+    PyObject* below = PyTuple_GetItem(PyTuple_GetItem(next.get(), 0), 0);
+    if (below == nullptr || below == Py_None || IsNodeOf(below, "AccumulateGrad")) break;
+    const Ref values = ArgumentsAsOutput(args, kwargs);
+    if (!values || MadeAnArgument(below, values.get())) break;
+    node = Ref::Borrow(below);
+  }
+  return node;
+}
+
 // The hook on the last autograd node of a result.
 void HookBackward(const std::string& base, PyObject* args, PyObject* kwargs, PyObject* result) {
   const Names& names = Known();
@@ -105,8 +142,9 @@ void HookBackward(const std::string& base, PyObject* args, PyObject* kwargs, PyO
   const Ref wanted = Attribute(tensor, names.requires_grad);
   if (wanted && wanted.get() == Py_True && GradEnabled()) {
     if (IsArgument(tensor, args, kwargs) && HookBoundary(base, tensor)) return;
-    const Ref node = Attribute(tensor, names.grad_fn);
+    Ref node = Attribute(tensor, names.grad_fn);
     if (node && node.get() != Py_None) {
+      node = NodeBelowAliases(std::move(node), args, kwargs);
       const Ref hook(MakeBackwardHook(base + "backward"));
       const Ref handle(
           hook ? PyObject_CallMethodObjArgs(node.get(), names.register_hook, hook.get(), nullptr)

@@ -285,6 +285,23 @@ PyObject* ReportError(PyObject* /*module*/, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// remark(kind, name, text)
+PyObject* Remark(PyObject* /*module*/, PyObject* args) {
+  int kind = 0;
+  const char* name = nullptr;
+  const char* text = nullptr;
+  Py_ssize_t name_length = 0;
+  Py_ssize_t text_length = 0;
+  if (PyArg_ParseTuple(args, "is#s#", &kind, &name, &name_length, &text, &text_length) == 0) {
+    return nullptr;
+  }
+  if (Global().capture != nullptr) {
+    msprobe_capture_remark(Global().capture, kind, Argument(name, name_length),
+                           Argument(text, text_length));
+  }
+  Py_RETURN_NONE;
+}
+
 // log(level, text)
 PyObject* Log(PyObject* /*module*/, PyObject* args) {
   int level = 1;
@@ -339,6 +356,7 @@ PyMethodDef methods[] = {
     {"hide_folder", Guarded<HideFolder>, METH_VARARGS, nullptr},
     {"switch", Guarded<Switch>, METH_VARARGS, nullptr},
     {"report_error", Guarded<ReportError>, METH_VARARGS, nullptr},
+    {"remark", Guarded<Remark>, METH_VARARGS, nullptr},
     {"log", Guarded<Log>, METH_VARARGS, nullptr},
     {"device_wait", Guarded<DeviceWait>, METH_NOARGS, nullptr},
     {"kernel_dump_begin", Guarded<KernelDumpBegin>, METH_NOARGS, nullptr},

@@ -1,6 +1,7 @@
 // Tensors of constants, and embedding and dropout, which choose among values.
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -65,6 +66,7 @@ Values Embedding(Call& call, const Arithmetic& m) {
   const Value indices = call.Tensor(0, "input");
   const Value weight = call.Tensor(1, "weight");
   const double padding = call.Number(2, "padding_idx", -1e18);
+  const bool by_frequency = call.Bool(5, "scale_grad_by_freq", false);
   if (call.Has(3, "max_norm")) {
     return {call.Fail("max_norm changes the weights")};
   }
@@ -92,18 +94,28 @@ Values Embedding(Call& call, const Arithmetic& m) {
     }
   }
   const Value taken = m.Take({weight}, shape, std::move(places));
-  if (!m.taping() || padding < -1e17 || taken == nullptr) {
+  if (!m.taping() || (padding < -1e17 && !by_frequency) || taken == nullptr) {
     return {taken};
   }
-  // Rows of the padding index get no gradient.
+  if (by_frequency) {
+    std::map<double, double> counts;
+    for (const double row : indices->value) {
+      counts[row] += 1;
+    }
+    for (size_t i = 0; i < is_trained.size(); ++i) {
+      is_trained[i] /= counts[indices->value[i]];
+    }
+  }
+  // Rows of the padding index get no gradient, others by scale_grad_by_freq a share of it.
   Shape column = indices->shape;
   column.push_back(1);
   const Value mask = MakeValue(column, std::move(is_trained));
   auto masked = std::make_shared<Tensor>();
   masked->shape = taken->shape;
   masked->value = taken->value;
-  return {m.Finish(masked, {taken}, [&m, mask](const Value& gradient) {
-    return Values{m.Where(mask, gradient, m.Filled({}, 0))};
+  return {m.Finish(masked, {taken}, [&m, mask, by_frequency](const Value& gradient) {
+    const Value shared = by_frequency ? m.Multiply(gradient, mask) : gradient;
+    return Values{m.Where(mask, shared, m.Filled({}, 0))};
   })};
 }
 

@@ -162,6 +162,37 @@ class _NodeHook:
         self.call.see_node(self.ways, self.inner_ways, gradients)
 
 
+class _LateHook:
+    """At the node of a result, behind all that the script put in front of it."""
+
+    __slots__ = ("_call", "_index", "_number")
+
+    def __init__(self, call, index, number):
+        self._call = call
+        self._index = index
+        self._number = number
+
+    @guarded
+    def __call__(self, _, gradients):
+        self._call.see_changed(self._index, gradients[self._number])
+
+
+class _LeafHook:
+    """At a node of a call that sends gradients to leaves which are not its arguments: its module's
+    parameters."""
+
+    __slots__ = ("_own", "_ways")
+
+    def __init__(self, own, ways):
+        self._own = own
+        self._ways = ways
+
+    @guarded
+    def __call__(self, gradients, _):
+        for position, index in self._ways:
+            self._own.sent(index, gradients[position])
+
+
 class CallGradients:
     """One call, and who listens: a framework's subclass says how its graph is read. `listener.begin()` runs when the first gradient of what came out is
     there, before anything that the call computed gets one; `listener.end(of_outputs, of_inputs,
@@ -196,6 +227,9 @@ class CallGradients:
         records.setdefault(index, []).append(record)
 
     # ---- what a framework says ----
+
+    # Whether hooks of a script that are put on a result later see its gradient behind ours.
+    has_late_hooks = False
 
     @staticmethod
     def edge(tensor):
@@ -274,22 +308,26 @@ class CallGradients:
                 boundaries[key] = boundary
         self._saved = ()
 
-    def see_outputs(self, outputs):
-        """The call has ended well. `outputs`: what it gives, as far as it requires a gradient."""
+    def see_outputs(self, outputs, own=None):
+        """The call has ended well. `outputs`: what it gives, as far as it requires a gradient.
+        `own.leaves()`: leaves beside its arguments; own.sent(index, gradient) is told what nodes of
+        the call send to them."""
         self.leave()
         tensors, edges = self._tensors, self._edges
         try:
             if outputs:
-                self._observe(tensors, edges, outputs)
+                self._observe(tensors, edges, outputs, own)
         finally:
             # No node is held by what is held by nodes.
             self._tensors = self._edges = self._versions = self._places = ()
 
-    def _observe(self, tensors, edges, outputs):
+    def _observe(self, tensors, edges, outputs, own):
         results = _first_places(outputs)
         self._direct = self._find_unchanged(edges, outputs, results)
+        if self.has_late_hooks:
+            self._watch_late_hooks(outputs, results)
         self._nodes = self._hook_nodes(edges, outputs, [index for index in results
-                                                        if index not in self._direct])
+                                                        if index not in self._direct], own)
         if self._overwritten(tensors):
             self._complete_or_not(tensors)
         self._results, self._outputs = len(results), len(outputs)
@@ -305,6 +343,12 @@ class CallGradients:
                 if index not in returned:
                     self._end_at(tensors[index], edges[index][:2])
 
+    def _watch_late_hooks(self, outputs, results):
+        for index in results:
+            node, number = self.edge(outputs[index])
+            if index not in self._direct and not self.is_leaf(node):
+                node.register_hook(_LateHook(self, index, number))
+
     def _find_unchanged(self, edges, outputs, results):
         """{place of a result: the places of the arguments that it is}"""
         found = None
@@ -318,7 +362,7 @@ class CallGradients:
                 found[index] = same
         return found or _NOTHING
 
-    def _hook_nodes(self, edges, outputs, computed):
+    def _hook_nodes(self, edges, outputs, computed, own):
         """Hooks the nodes of the call that send a gradient to its arguments, or to one of its
         results from another one; how many there are. `computed`: the places of the results that
         the call made."""
@@ -326,15 +370,24 @@ class CallGradients:
         ends = {edge[0] for edge in edges}
         made = [(at, (*self.edge(outputs[at]), outputs[at])) for at in computed]
         made = [(at, edge) for at, edge in made if edge[0] is not None and edge[0] not in ends]
-        if not made or not edges and len(made) == 1:
+        leaves = own.leaves() if own is not None else ()
+        only_leaves = not edges and len(made) == 1
+        if not made or only_leaves and not leaves:
             return 0
         computed = [at for at, _ in made]
-        found, self.complete = self.walk([edge for _, edge in made],
-                                         [edges[at] for at in self._places], self._since)
-        if not self.complete:
+        found, complete = self.walk([edge for _, edge in made],
+                                    [edges[at] for at in self._places]
+                                    + [(None, 0, leaf) for leaf in leaves], self._since)
+        if not complete:
+            self.complete = only_leaves
             return 0
         repeated = len(self._places) != len(edges)
+        hooked = 0
         for node, ways, inner_ways in found:
+            if leaves:
+                ways = self._hook_leaves(own, node, ways)
+                if not ways and not inner_ways:
+                    continue
             if repeated:
                 ways = [(position, self._places[target]) for position, target in ways]
             for _, at in ways:
@@ -345,7 +398,17 @@ class CallGradients:
                 for _, at in inner_ways:
                     self._inside[at] = self._inside.get(at, 0) + 1
             node.register_hook(_NodeHook(self, ways, inner_ways))
-        return len(found)
+            hooked += 1
+        return hooked
+
+    def _hook_leaves(self, own, node, ways):
+        """The ways that lead to arguments."""
+        arguments = len(self._places)
+        to_leaves = [(position, target - arguments) for position, target in ways
+                     if target >= arguments]
+        if to_leaves:
+            node.register_hook(_LeafHook(own, to_leaves))
+        return [way for way in ways if way[1] < arguments]
 
     def _overwritten(self, tensors):
         return [tensor._version for tensor in tensors] != self._versions
@@ -416,6 +479,11 @@ class CallGradients:
             self._take(index, gradient)
         for record in self.records_of_outputs.get(index, ()):
             record(whole)
+
+    def see_changed(self, index, gradient):
+        """What the node of a result was given in the end."""
+        if self._open and index in self._arrived and index not in self._inside:
+            self._of_outputs[index] = gradient
 
     def _take(self, index, gradient):
         if self._open and index in self._arrived:  # of another pass

@@ -29,7 +29,7 @@ class CellHooks(_modules.ModuleHooks):
         """As the Python tool: gradients have their places, null, where none are computed, too."""
         return gradients.available()
 
-    def call_gradients(self, known, recorded):
+    def call_gradients(self, known, recorded, own):
         return gradients.of_call(recorded, lambda: self._session.say_once(
             _native.LOG_WARNING, gradients.HIDDEN % known.base, subject=gradients.HIDDEN))
 

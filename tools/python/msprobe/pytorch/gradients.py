@@ -1,8 +1,55 @@
 """Gradients of a call as the capture records them."""
+import weakref
+
 import torch
 
 from msprobe import _native
 from msprobe.pytorch import graph
+
+
+class OwnGradients:
+    """The gradients that one call of a module sends to the module's parameters: whether what arrives
+    at one of them is that, and nothing else. Another use of the parameter, a penalty, a hook or an
+    earlier backward pass makes another tensor of it."""
+
+    __slots__ = ("names", "_module", "_sent", "_differentiated")
+
+    def __init__(self, module, names):
+        self.names = names
+        self._module = weakref.ref(module)
+        self._sent = {}
+        self._differentiated = False
+
+    def leaves(self):
+        module = self._module()
+        return [module._parameters[name] for name in self.names] if module is not None else []
+
+    def begin(self):
+        """A backward pass reaches the call. What it makes with create_graph leads back into the
+        nodes of the call."""
+        self._differentiated = self._differentiated or torch.is_grad_enabled()
+        self._sent.clear()
+
+    def sent(self, index, gradient):
+        name = self.names[index]
+        if gradient is not None:
+            self._sent[name] = None if name in self._sent else _identity(gradient)
+
+    def is_all(self, name, parameter, gradient):
+        """Hooks that work in place may leave no trace: only ours is there."""
+        known = self._sent.get(name)
+        if (self._differentiated or known is None or known != _identity(gradient) or parameter is None
+                or len(parameter._backward_hooks or ()) != 1):
+            return False
+        with torch.no_grad():
+            return parameter.grad is None or not parameter.grad.any()
+
+
+def _identity(gradient):
+    try:
+        return (gradient.data_ptr() or None) and (gradient.data_ptr(), gradient._version)
+    except Exception:  # of a layout that has no storage
+        return None
 
 
 class CallGradients:
@@ -10,10 +57,11 @@ class CallGradients:
     arguments those that nothing reached have gradients of zeros, as PyTorch's own module hooks
     have."""
 
-    __slots__ = ("_recorded", "_on_hidden", "_forms", "_call")
+    __slots__ = ("_recorded", "_on_hidden", "_forms", "_call", "_own")
 
-    def __init__(self, recorded, on_hidden, nested=True):
+    def __init__(self, recorded, on_hidden, nested=True, own=None):
         self._recorded = recorded
+        self._own = own
         self._on_hidden = on_hidden  # called when a gradient cannot be seen
         self._forms = ()
         self._call = graph.CallGradients(self, nested)
@@ -32,7 +80,7 @@ class CallGradients:
         graph.collect(output, tensors)
         call, self._call = self._call, None  # it holds this object as long as its graph lives
         on_hidden, self._on_hidden = self._on_hidden, None
-        call.see_outputs(tensors)
+        call.see_outputs(tensors, self._own)
         if not call.complete:
             on_hidden()
         return output

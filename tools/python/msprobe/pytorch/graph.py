@@ -28,6 +28,8 @@ class CallGradients(gradients.CallGradients):
 
     __slots__ = ()
 
+    # Since PyTorch 2 hooks on tensors come before all others.
+    has_late_hooks = int(torch.__version__.split(".")[0]) < 2
     edge = staticmethod(operator.attrgetter("grad_fn", "output_nr"))
     is_view = staticmethod(operator.methodcaller("_is_view"))
     # Not there before PyTorch 2.

@@ -3,7 +3,14 @@ import torch
 
 from msprobe import _modules, _native
 from msprobe.pytorch import patches
-from msprobe.pytorch.gradients import CallGradients
+from msprobe.pytorch.gradients import CallGradients, OwnGradients
+
+# Whose classes compute what their names say.
+_FRAMEWORKS = ("torch.nn.modules.", "torch_npu.", "apex.", "transformers.", "transformer_engine.")
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+# Of embeddings; no dump of modules has them.
+_GRADIENT_SETTINGS = ("max_norm", "scale_grad_by_freq", "sparse")
+_all_modules = torch.nn.modules.module
 
 
 class ModuleHooks(_modules.ModuleHooks):
@@ -45,8 +52,31 @@ class ModuleHooks(_modules.ModuleHooks):
     def gradients_expected(self):
         return torch.is_grad_enabled() or patches.in_checkpoint()
 
-    def call_gradients(self, known, recorded):
-        return CallGradients(recorded, lambda: self._say_hidden(known.base))
+    def call_gradients(self, known, recorded, own):
+        return CallGradients(recorded, lambda: self._say_hidden(known.base), own=own)
+
+    def own_gradients(self, known, module):
+        if (self._session.task != "tensor" or module._modules
+                or any(getattr(module, name, None) for name in _GRADIENT_SETTINGS)
+                or getattr(module, "padding_idx", None) is not None):
+            return None
+        names = [name for name, parameter in module._parameters.items()
+                 if parameter is not None and parameter.requires_grad and parameter.is_leaf]
+        return OwnGradients(module, names) if names else None
+
+    def alteration(self, module):
+        if self._session.task != "tensor":
+            return ""
+        kind = type(module)
+        if "forward" in module.__dict__:
+            return "its forward was replaced"
+        if not all(str(getattr(part, "__module__", "")).startswith(_FRAMEWORKS)
+                   for part in (kind, kind.forward)):
+            return "its forward is the script's own"
+        if any(getattr(module, name, None) or getattr(_all_modules, "_global" + name, None)
+               for name in _HOOKS):
+            return "it has hooks"
+        return ""
 
     def _say_hidden(self, base):
         self._session.say_once(
