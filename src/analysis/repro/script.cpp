@@ -1,7 +1,6 @@
 #include "src/analysis/repro/script.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -54,15 +53,9 @@ std::string Filled(std::string_view script, const Marks& marks) {
   return text;
 }
 
-std::string PythonNumber(double number) {
-  return std::isnan(number)   ? "float(\"nan\")"
-         : std::isinf(number) ? fmt::format("float(\"{}inf\")", number < 0 ? "-" : "")
-                              : fmt::format("{:.17g}", number);
-}
-
 std::string PythonFault(const std::optional<Fault>& fault) {
   return fault ? fmt::format("({}, {}, {}, {})", PythonText(fault->data_name), fault->element,
-                             PythonNumber(fault->exact), PythonNumber(fault->bound))
+                             PythonValue(Json(fault->exact)), PythonValue(Json(fault->bound)))
                : "None";
 }
 
