@@ -200,13 +200,15 @@ struct Request {
   const Operator* operation = nullptr;
   std::string name;  // "linear"
   std::string problem;
+  std::string_view call = {};  // "Functional.linear.3.forward"
 };
 
 Request RequestFor(const RecordedCall& recorded) {
   const dump::EntryName name = dump::ParseEntryName(recorded.name);
   Request asked{FindOperator(name),
                 name.is_module ? std::string(name.class_name) : PlainOperatorName(name),
-                {}};
+                {},
+                recorded.name};
   if (asked.operation == nullptr) {
     asked.problem =
         name.is_module ? "modules of this class are not known" : "the operator is not known";
@@ -315,7 +317,8 @@ struct LessExact {
 // are in float32. The gradients of float32 parameters are computed in it as a whole, of factors
 // that were cast to it, and cast back.
 std::vector<LessExact> LessExactThan(const Rounding& rounding, std::optional<DType> narrow,
-                                     const CallVerdict& verdict, const Precision& precision) {
+                                     bool is_backward, const CallVerdict& verdict,
+                                     const Precision& precision) {
   std::vector<LessExact> all;
   const auto add_steps = [&](const Rounding& steps) {
     all.push_back(
@@ -326,8 +329,8 @@ std::vector<LessExact> LessExactThan(const Rounding& rounding, std::optional<DTy
     if (steps.unit != rounding.unit) {
       add_steps(steps);
     } else if (rounding.storage == DType::kFloat32 && narrow) {
-      add_steps(Rounding::Of(*narrow, false));
-      add_steps(Rounding::Of(*narrow, true).WithFactorsOf(FormatOf(*narrow)));
+      add_steps(is_backward ? Rounding::Of(*narrow, true).WithFactorsOf(FormatOf(*narrow))
+                            : Rounding::Of(*narrow, false));
     }
   }
   if (rounding.storage == DType::kFloat32 && verdict.has_products &&
@@ -348,7 +351,8 @@ CallVerdict WithEitherRounding(const Request& asked, DType storage, const Precis
   if (verdict.verdict != Verdict::kBeyond || !ReachesAllAlike(verdict)) {
     return verdict;
   }
-  for (const LessExact& less : LessExactThan(rounding, narrow(), verdict, precision)) {
+  const bool is_backward = dump::ParseEntryName(asked.call).direction == dump::Direction::kBackward;
+  for (const LessExact& less : LessExactThan(rounding, narrow(), is_backward, verdict, precision)) {
     CallVerdict second = with(less.rounding);
     if (second.verdict == Verdict::kWithin) {
       second.is_less_exact = true;
