@@ -287,6 +287,20 @@ class AccuracyCheck(unittest.TestCase):
         gradients = [row[0] for row in self.results("strict", "details") if row[0].startswith("Functional.linear.0.backward")]
         self.assertEqual(len(gradients), 2)  # of the argument and of the keyword
 
+    def test_equal_infinities_fail_only_the_rule_of_the_python_tool(self):
+        def filled(value):
+            return forward(tensor(), tensor("torch.bool", (8,), True, True), {"type": "float", "value": value})
+        data = {"Tensor.masked_fill.%d.forward" % i: filled(value) for i, value in enumerate((float("-inf"), float("inf"), float("nan")))}
+        data["Torch.exp.0.forward"] = forward(tensor())
+        said = self.call("run_ut", self.dump(data), "-o", "out", "--fail-on", "warning", "--junit", "cases.xml")
+        self.assertIn("ACCURATE: 4 operators agree with the CPU; 3 fail only the Python tool's rule", said)
+        self.assertEqual([row[1] for row in self.results("out")[1:]], ["error"] * 3 + ["pass"])  # its tables stay
+        with open(self.path("cases.xml")) as file:
+            self.assertNotIn("<failure", file.read())
+        refs = self.path("wrong.py", "operators = {'exp': {'reference': lambda x: x.exp(), 'device': lambda x: x.exp() + 1}}")
+        said = self.call("run_ut", self.dump(data), "-o", "wrong", "--reference", refs, "--fail-on", "error", code=1)
+        self.assertIn("INACCURATE: 1 of 4 operators differ from the CPU; 3 fail only", said)
+
     def test_bad_records_cost_their_rows(self):
         huge = tensor(shape=(10**9, 10**9))
         deep = 0

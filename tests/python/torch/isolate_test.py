@@ -63,6 +63,46 @@ class Case(unittest.TestCase):
                 and all(row[key] == value for key, value in wanted.items())}
 
 
+SEVERAL_PASSES = """
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+debugger = PrecisionDebugger(dump_path="good", task="tensor", level="L0") if len(sys.argv) < 2 else None
+if debugger is None:
+    from msprobe.pytorch.isolate.session import Isolation
+    debugger = Isolation("good", "out")
+debugger.start(model=model)
+x = torch.randn(3, 4, requires_grad=True)
+if sys.argv[1:] == ["faulty"]:
+    model[1].forward = lambda h: torch.tanh(h) * 1.1
+y = model(x)
+%s
+debugger.stop()
+debugger.step()
+print([float(p.grad.norm()) for p in model.parameters() if p.grad is not None])
+"""
+PASSES = {
+    "a penalty": "slope, = torch.autograd.grad(y.sum(), x, create_graph=True)\n(y.mean() + (slope.norm(2, 1) - 1).pow(2).mean()).backward()",
+    "a penalty alone": "slope, = torch.autograd.grad(y.sum(), x, create_graph=True)\nslope.pow(2).sum().backward()",
+    "a graph that is kept": "y.pow(2).mean().backward(retain_graph=True)\ny.exp().mean().backward()"}
+
+
+class Passes(Case):
+    def test_gradients_of_several_passes_are_not_judged(self):
+        for name, code in PASSES.items():
+            with self.subTest(name):
+                for folder in ("good", "out"):
+                    shutil.rmtree(self.path(folder), ignore_errors=True)
+                script = "import sys\n" + SEVERAL_PASSES % code
+                self.run_code(script)
+                for words, wrong in (([], set()), (["faulty"], {"1"})):
+                    shutil.rmtree(self.path("out"), ignore_errors=True)
+                    status, output = run_forked(self.folder, words or ["same"], {})
+                    self.assertEqual(status, 0, output)
+                    self.assertEqual(self.guilty(), wrong)
+                    reasons = {row["cause"] for row in self.rows() if row["direction"] == "backward"}
+                    self.assertTrue(reasons and all("create_graph" in cause or "retain_graph" in cause for cause in reasons), reasons)
+
+
 class Planted(Case):
     def check(self, model):
         self.run_script(model, "--record", "good")

@@ -137,7 +137,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   for (const std::filesystem::path& file : check.files) {
     document.files.push_back({file});
   }
-  if (CountOf(check, Outcome::kError) > 0) {
+  if (CountOf(check, Outcome::kError) > 0 && !check.device.starts_with("cpu")) {
     document.next.emplace_back("compare with a GPU: msprobe api_precision_compare NPU GPU");
   }
   document.deed = "checked";
