@@ -667,7 +667,7 @@ class Source(unittest.TestCase):
         found = []
         for path, text in self._sources():
             found += [path for _ in re.findall(
-                r"\.__call__\s*=[^=]|setattr\([^)]*__call__|Slot\([^)]*\"__call__\"", text)]
+                r"\.__call__\s*=[^=]|setattr\([^)]*__call__|\b(?:Slot|over)\([^)]*\"__call__\"", text)]
             if not path.startswith("_intercept"):
                 self.assertNotRegex(text, r"\bsetattr\(", path)
         # The other one is the jit executor of MindSpore, which is no module.

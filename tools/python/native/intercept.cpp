@@ -46,23 +46,6 @@ PyObject* CallTwice(const Api* api, ThreadState& thread, PyObject* args, PyObjec
                                kwargs == nullptr ? Py_None : kwargs);
 }
 
-PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
-  const Api* api = Self(object);
-  const State& state = Global();
-  if (state.recording && state.apis) {
-    ThreadState& thread = ThisThread();
-    if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced())
-      return RecordCall(api->function, api->counter->next++, thread, args, kwargs);
-  }
-  if (state.twice) {
-    ThreadState& thread = ThisThread();
-    if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced()) {
-      return CallTwice(api, thread, args, kwargs);
-    }
-  }
-  return PyObject_Call(api->function.original, args, kwargs);
-}
-
 PyObject* Bind(PyObject* object, PyObject* instance, PyObject* /*owner*/) {
   const Api* api = Self(object);
   if (instance == nullptr || instance == Py_None || !api->binds) {
@@ -202,6 +185,28 @@ PyType_Slot slots[] = {
 PyType_Spec spec = {"msprobe._native.Api", sizeof(Api), 0, Py_TPFLAGS_DEFAULT, slots};
 
 }  // namespace
+
+bool ApisAreWanted() {
+  const State& state = Global();
+  return ((state.recording && state.apis) || state.twice) && !ThisThread().inside;
+}
+
+PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
+  const Api* api = Self(object);
+  const State& state = Global();
+  if (state.recording && state.apis) {
+    ThreadState& thread = ThisThread();
+    if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced())
+      return RecordCall(api->function, api->counter->next++, thread, args, kwargs);
+  }
+  if (state.twice) {
+    ThreadState& thread = ThisThread();
+    if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced()) {
+      return CallTwice(api, thread, args, kwargs);
+    }
+  }
+  return PyObject_Call(api->function.original, args, kwargs);
+}
 
 PyObject* MakeApiType() {
   PyObject* type = PyType_FromSpec(&spec);

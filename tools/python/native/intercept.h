@@ -11,4 +11,10 @@ namespace msprobe::python {
 // Null with a Python error.
 PyObject* MakeApiType();
 
+// Whether calls of functions of this thread are recorded or made twice at this moment.
+bool ApisAreWanted();
+
+// A call of the Api.
+PyObject* CallApi(PyObject* api, PyObject* args, PyObject* kwargs);
+
 }  // namespace msprobe::python

@@ -5,6 +5,7 @@
 #include "tools/python/native/constants.h"
 #include "tools/python/native/dispatch.h"
 #include "tools/python/native/grad_probe.h"
+#include "tools/python/native/in_place.h"
 #include "tools/python/native/monitor.h"
 #include "tools/python/native/perturb.h"
 #include "tools/python/native/python_api.h"
@@ -49,6 +50,7 @@ PyMODINIT_FUNC PyInit__native() {
       PyModule_AddFunctions(module.get(), PerturbMethods()) != 0 ||
       !AddPerturbConstants(module.get()) ||
       !AddConstants(module.get()) || !AddType(module.get(), "Api", MakeApiType()) ||
+      !AddType(module.get(), "InPlace", MakeInPlaceType()) ||
       !AddType(module.get(), "Monitor", MakeMonitorType()) || !MakeBackwardHookType()) {
     return nullptr;
   }

@@ -228,6 +228,7 @@ class Recording {
         function_.asynchronous != kPlain) {
       return;
     }
+    const ModesAside modes;
     const std::string name = base_.substr(0, base_.size() - 1);
     repeats_ = Ref(PyObject_CallFunction(state.repeats.get(), "Os#OOO", function_.original,
                                          name.data(), static_cast<Py_ssize_t>(name.size()),

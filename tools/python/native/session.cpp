@@ -218,6 +218,7 @@ PyObject* Configure(PyObject* /*module*/, PyObject* args) {
       {"unchanged", &state.unchanged},
       {"is_traced", &state.is_traced},
       {"modes_enabled", &state.modes_enabled},
+      {"modes_below", &state.modes_below},
       {"modes_aside", &state.modes_aside},
       {"modes_back", &state.modes_back},
       {"owed", &state.owed},

@@ -1,5 +1,7 @@
 #include "tools/python/native/slots.h"
 
+#include "tools/python/native/in_place.h"
+
 namespace msprobe::python {
 namespace {
 
@@ -34,6 +36,15 @@ bool TakeApart(PyObject* kept, Row* row) {
 bool ExchangeOne(const Row& row, bool put) {
   PyObject* original = row.original == Py_None ? nullptr : row.original;
   const Ref now = Look(row.own, row.name);
+  if (IsInPlace(row.replacement)) {
+    const bool unchanged = PyErr_Occurred() == nullptr && now.get() == original;
+    if (!put) {
+      TakeInPlace(row.replacement);
+    } else if (unchanged) {
+      PutInPlace(row.replacement);
+    }
+    return unchanged;
+  }
   return PyErr_Occurred() == nullptr && now.get() == (put ? original : row.replacement) &&
          PyObject_SetAttr(row.holder, row.name, put ? row.replacement : original) == 0;
 }

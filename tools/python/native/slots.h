@@ -10,7 +10,8 @@ namespace msprobe::python {
 // A row is (namespace, holder, name, replacement, original): the holder's own dictionary or a view
 // of it, and what the attribute was, or None where the holder has none of its own and inherits it.
 // To put is to set the replacement where the attribute still is the original; to take is the
-// opposite, where it still is the replacement.
+// opposite, where it still is the replacement. A replacement that observes in place leaves the attribute
+// as it is: it is taken in any case, and the row is named where somebody else changed the attribute.
 PyObject* Exchange(PyObject* module, PyObject* args);
 
 }  // namespace msprobe::python

@@ -136,7 +136,9 @@ ModesAside::ModesAside() noexcept {
   const State& state = Global();
   if (!state.modes_enabled) return;
   const Ref enabled(PyObject_CallObject(state.modes_enabled.get(), nullptr));
-  if (enabled.get() == Py_True) {
+  const Ref below(enabled && state.modes_below ? PyObject_CallObject(state.modes_below.get(), nullptr)
+                                               : nullptr);
+  if (enabled.get() == Py_True || (below && PyObject_IsTrue(below.get()) == 1)) {
     token_ = Ref(PyObject_CallObject(state.modes_aside.get(), nullptr));
   }
   if (PyErr_Occurred() != nullptr) PyErr_Clear();  // they see what we do

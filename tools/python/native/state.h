@@ -128,6 +128,7 @@ struct State {
   Ref owed;             // list of errors of the training that reading a value brought to light
   Ref later_output;     // (handle, name, args, kwargs): output of a call that is under way
   Ref modes_enabled;    // () -> whether a mode of the training sees the framework's functions
+  Ref modes_below;      // () -> how many modes of the training see its operators
   Ref modes_aside;      // () -> what modes_back takes; from then on none sees them
   Ref modes_back;
   Ref twice;            // (original, name, in_place, args, kwargs) -> result: makes the calls of APIs

@@ -1,8 +1,9 @@
 """Functions of communication, and what is still under way when its call returns."""
 from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.in_place import Callers, layer_over
 from msprobe._intercept.runtime import ask
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import InPlace, Slot
 from msprobe._intercept.runtime import report
 
 
@@ -12,18 +13,25 @@ _IN_BATCHES = ("isend", "irecv")
 
 
 class StandIn:
-    """Stands for one function while somebody looks. It is equal to the function: PyTorch compares
-    them by that. `recorder` is called in its place; observers have begin(name, args, kwargs), which
-    says whether they want end(name, args, kwargs, result), or failed() when it raised."""
+    """Stands for one function while somebody looks: its calls come here in place, or, where that is not possible, this object is at its
+    attribute. It is equal to the function: PyTorch compares them by that. `recorder` is called in its place; observers have begin(name,
+    args, kwargs), which says whether they want end(name, args, kwargs, result), or failed() when it raised."""
 
     _of = {}
 
     def __init__(self, function, name, holders):
-        self._function = function
+        self._known = function
         self._name = name
-        self._slots = [Slot(holder, name, self) for holder in holders
-                       if getattr(holder, name, None) is function
-                       and not (name in _IN_BATCHES and holder.__name__.endswith(".distributed_c10d"))]
+        holders = [holder for holder in holders if getattr(holder, name, None) is function]
+        layer = layer_over(function)
+        self._function = layer or function  # what it calls in turn
+        if layer is not None:
+            # A batch calls what its messages name: those are calls like others.
+            layer.observe(self, None if name in _IN_BATCHES else Callers(function, [(holder, name) for holder in holders]))
+            self._slots = [InPlace(holder, name, layer) for holder in holders]
+        else:
+            self._slots = [Slot(holder, name, self) for holder in holders
+                           if not (name in _IN_BATCHES and holder.__name__.endswith(".distributed_c10d"))]
         self._recorder = None
         self._observers = ()
         self.__name__ = name
@@ -40,7 +48,7 @@ class StandIn:
         if not callable(function) or isinstance(function, _native.Api):
             return None
         known = cls._of.get(name)
-        if known is None or known._function is not function:
+        if known is None or known._known is not function:
             known = cls._of[name] = cls(function, name, holders)
         return known
 
@@ -97,10 +105,10 @@ class StandIn:
         return result
 
     def __eq__(self, other):
-        return other is self or other is self._function
+        return other is self or other is self._known
 
     def __hash__(self):
-        return hash(self._function)
+        return hash(self._known)
 
 
 class RecordedCollective:

@@ -13,7 +13,7 @@ from torch.utils import _python_dispatch
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import Slot, over
 
 _tracing_state = torch._C._get_tracing_state
 _symbolic_trace = importlib.import_module("torch.fx._symbolic_trace")
@@ -23,7 +23,7 @@ if not hasattr(_compiler, "_is_compiling_flag"):
 _TRACING_MODES = ("FakeTensorMode", "ProxyTorchDispatchMode", "FunctionalTensorMode")
 
 
-def _in_tracing_mode():
+def in_tracing_mode():
     return any(type(mode).__name__ in _TRACING_MODES
                for mode in _python_dispatch._get_current_dispatch_mode_stack())
 
@@ -34,7 +34,7 @@ if hasattr(_python_dispatch, "_is_in_torch_dispatch_mode"):
         """Whether the program is read by a tracer, a compiler or an exporter at this moment."""
         return (_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag
                 or _compiler._is_compiling_flag
-                or (_python_dispatch._is_in_torch_dispatch_mode and _in_tracing_mode()))
+                or (_python_dispatch._is_in_torch_dispatch_mode and in_tracing_mode()))
 else:
     _depth_of_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
@@ -42,7 +42,7 @@ else:
         """Whether the program is read by a tracer, a compiler or an exporter at this moment."""
         return (_tracing_state() is not None or _symbolic_trace._is_fx_tracing_flag
                 or _compiler._is_compiling_flag
-                or (_depth_of_modes() > 0 and _in_tracing_mode()))
+                or (_depth_of_modes() > 0 and in_tracing_mode()))
 
 
 class Compilers:
@@ -70,8 +70,8 @@ class Compilers:
 
     def _make_slots(self):
         if hasattr(torch, "compile"):
-            yield Slot(torch, "compile", self._around_compile(torch.compile))
-        yield Slot(torch.jit, "script", _away_during(torch.jit.script))
+            yield over(torch, "compile", self._around_compile)
+        yield over(torch.jit, "script", _away_during)
 
     def _around_compile(self, function):
         without_us = _away_during(function)

@@ -1,11 +1,12 @@
-"""Stand-ins for a framework's functions: in place while calls are recorded, taken away after."""
+"""A framework's functions, observed while calls are recorded."""
 import inspect
 import json
 import os
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._intercept.slots import ManySlots, Slot
+from msprobe._intercept.in_place import Callers, layer_over
+from msprobe._intercept.slots import InPlace, ManySlots, Slot
 
 # What a recorded function gives back: its result; its arguments (collectives); a handle, after
 # which the arguments hold it; its result, perhaps with a handle.
@@ -40,6 +41,8 @@ def async_position(function):
 
 class Functions:
     """All functions of the list that a framework has, and those a user registered."""
+
+    in_place = True  # False: another object stands in for each function while calls are recorded
 
     def __init__(self):
         self._slots = None
@@ -82,7 +85,7 @@ class Functions:
         if self.installed:
             return
         if self._slots is None:
-            plain = [self._slot(*function) for function in self._functions()]
+            plain = self._make_slots(list(self._functions()))
             self._slots = [ManySlots(plain, self._renewed), *self.further_slots()]
         self.installed = True
         self.put()
@@ -102,28 +105,55 @@ class Functions:
         for slot in self._slots:
             slot.take()
 
+    def _make_slots(self, functions):
+        """One slot each. A function that several holders have is one object, and its caller tells which of them is meant."""
+        by_function = {}
+        for holder, attribute, function, prefix, name in functions:
+            by_function.setdefault(id(function), []).append((holder, attribute, function, prefix, name))
+        for places in by_function.values():
+            yield from self._slots_of(places)
+
+    def _slots_of(self, places):
+        function = places[0][2]
+        layer = layer_over(function) if self.in_place else None
+        if layer is not None:
+            layer.observe(tuple(_native.Api(layer, prefix, name) for _, _, _, prefix, name in places), self._callers(function, places))
+        for holder, attribute, _, prefix, name in places:
+            if layer is None:
+                slot = Slot(holder, attribute, _native.Api(function, prefix, name))
+            else:
+                slot = InPlace(holder, attribute, layer)
+            slot.recorded_as = (prefix, name)
+            yield slot
+
     @staticmethod
-    def _slot(holder, attribute, function, prefix, name):
-        slot = Slot(holder, attribute, _native.Api(function, prefix, name))
-        slot.recorded_as = (prefix, name)
-        return slot
+    def _callers(function, places):
+        """Who tells what a caller means. Methods are found by the objects that they belong to: their callers are not asked, but where
+        an operator that is not recorded is the same object."""
+        holders = [(holder, attribute) for holder, attribute, *_ in places]
+        if not isinstance(holders[0][0], type):
+            return Callers(function, holders)
+        names = {attribute for _, attribute in holders}
+        others = [name for base in holders[0][0].__mro__ for name, value in vars(base).items() if value is function and name not in names]
+        return Callers(function, holders, only_by_name=True) if others else None
 
     def _renewed(self, slot):
         """Somebody replaced the function meanwhile: that is recorded now."""
         function = getattr(slot.holder, slot.name, None)
         if not callable(function) or isinstance(function, (type, _native.Api)):
             return None
-        return self._slot(slot.holder, slot.name, function, *slot.recorded_as)
+        [renewed] = self._slots_of([(slot.holder, slot.name, function, *slot.recorded_as)])
+        return renewed
 
     def register_custom(self, module, name, prefix):
-        """Replaces module.name for good, until restore_custom."""
+        """Observes module.name for good, until restore_custom."""
         key = (id(module), name)
         if key in self._custom:
             return
         function = getattr(module, name)
         if not callable(function):
             raise ValueError("%s is not a function" % name)
-        slot = Slot(module, name, _native.Api(function, prefix, name))
+        [slot] = self._slots_of([(module, name, function, prefix, name)])
         slot.put()
         self._custom[key] = slot
 

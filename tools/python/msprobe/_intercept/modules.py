@@ -1,4 +1,4 @@
-"""Calls of modules. This is the one place that replaces a class's __call__.
+"""Calls of modules. This is the one place that observes a class's __call__.
 
 A subscriber has
     only: a dict whose keys are the ids of the modules it wants to see, or None for all;
@@ -10,7 +10,7 @@ Subscribers see a call in the order in which they subscribed, and its result in 
 """
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import ask
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import over
 
 
 class SeenCall:
@@ -38,6 +38,7 @@ class ModuleCalls:
         self._owner = owner
         self._subscribers = ()
         self._slot = None
+        self._call = None
 
     @classmethod
     def of(cls, owner):
@@ -63,8 +64,7 @@ class ModuleCalls:
 
     def put(self):
         if self._slot is None and self._subscribers:
-            replacement = self._replacement(self._owner.__call__)
-            self._slot = Slot(self._owner, "__call__", replacement)
+            self._slot = over(self._owner, "__call__", self._handler)
             self._slot.put()
             runtime.put(self)
 
@@ -74,16 +74,16 @@ class ModuleCalls:
             slot.take()
             runtime.taken(self)
 
-    def _replacement(self, original):
+    def _handler(self, original):
         calls = self
 
         def call(self, *args, **kwargs):
-            slot = calls._slot
             # Not the present one: somebody wrapped it and keeps it. It passes on.
-            if slot is None or slot.replacement is not call or runtime.is_traced():
+            if calls._slot is None or calls._call is not call or runtime.is_traced():
                 return original(self, *args, **kwargs)
             return calls._dispatch(original, self, args, kwargs)
 
+        self._call = call
         return call
 
     # ---- one call ----

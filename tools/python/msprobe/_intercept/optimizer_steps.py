@@ -7,7 +7,7 @@ import types
 import weakref
 
 from msprobe._intercept.runtime import ask
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import Slot, over
 
 
 # ---- one optimizer ----
@@ -135,12 +135,12 @@ class _AllSteps:
     def __init__(self):
         self._listeners = ()
         self._handles = []
-        self._slot = None
+        self._slots = []
 
     def add(self, listener):
         if all(known is not listener for known in self._listeners):
             self._listeners += (listener,)
-        if self._handles or self._slot is not None:
+        if self._handles or self._slots:
             return
         optimizer = importlib.import_module("torch.optim.optimizer")
         if hasattr(optimizer, "register_optimizer_step_pre_hook"):
@@ -149,9 +149,11 @@ class _AllSteps:
                 optimizer.register_optimizer_step_post_hook(lambda *_: self._tell("end"))]
             return
         # Before 2.0 every step runs under a profiler label of this form.
-        profiler = importlib.import_module("torch.autograd.profiler")
-        self._slot = Slot(profiler, "record_function", self._labelled(profiler.record_function))
-        self._slot.put()
+        label = importlib.import_module("torch.autograd.profiler").record_function
+        self._slots = [over(label, "__enter__", lambda original: self._around_label(original, "begin")),
+                       over(label, "__exit__", lambda original: self._around_label(original, "end"))]
+        for slot in self._slots:
+            slot.put()
 
     def remove(self, listener):
         self._listeners = tuple(known for known in self._listeners if known is not listener)
@@ -160,34 +162,25 @@ class _AllSteps:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        if self._slot is not None:
-            self._slot.take()
-            self._slot = None
+        for slot in self._slots:
+            slot.take()
+        self._slots = []
 
     def _tell(self, what):
         for listener in self._listeners:
             ask(listener, self.remove, None, getattr(listener, what))
 
-    def _labelled(self, original):
-        steps = self
+    def _around_label(self, original, what):
+        def call(label, *args):
+            of_optimizer = getattr(label, "name", "").startswith("Optimizer.step#")
+            if of_optimizer and what == "end":
+                self._tell(what)
+            result = original(label, *args)
+            if of_optimizer and what == "begin":
+                self._tell(what)
+            return result
 
-        class Labelled(original):
-            def __init__(self, name, *args, **kwargs):
-                super().__init__(name, *args, **kwargs)
-                self._of_optimizer = name.startswith("Optimizer.step#")
-
-            def __enter__(self):
-                entered = super().__enter__()
-                if self._of_optimizer:
-                    steps._tell("begin")
-                return entered
-
-            def __exit__(self, *error):
-                if self._of_optimizer:
-                    steps._tell("end")
-                return super().__exit__(*error)
-
-        return Labelled
+        return call
 
 
 _all_steps = _AllSteps()

@@ -5,6 +5,7 @@ import types
 
 from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.in_place import layer_over
 
 
 class Slot:
@@ -58,6 +59,38 @@ class Slot:
         return vars(self.holder).get(self.name) is not self.original
 
 
+class InPlace(Slot):
+    """A function that is observed where it is. `replacement` is the layer: as a callable what lies below it. The attribute is left as it
+    is; when somebody else changes it, calls of the new function are not observed."""
+
+    @property
+    def is_ours(self):
+        return vars(self.holder).get(self.name) is self.original
+
+    def put(self):
+        if not self.in_place and not self.is_outdated():
+            self.in_place = True
+            self.replacement.put()
+
+    def take(self):
+        if not self.in_place:
+            return
+        self.in_place = False
+        self.replacement.take()
+        if not self.is_ours and self.tells and not runtime.is_ending():
+            self._tell()
+
+
+def over(holder, name, make_handler, tells=True):
+    """The slot of holder.name whose calls go to make_handler(original): observed in place where that is possible."""
+    function = getattr(holder, name)
+    layer = layer_over(function)
+    if layer is None:
+        return Slot(holder, name, make_handler(function), tells)
+    layer.observe(make_handler(layer))
+    return InPlace(holder, name, layer, tells)
+
+
 class ManySlots:
     """Slots by the hundred, put and taken in one go. `renewed(slot)` gives one for an attribute that
     somebody replaced meanwhile, or None: then that one is left alone this time."""
@@ -92,7 +125,8 @@ class ManySlots:
                       if not self._put_anew(index)}
 
     def _put_anew(self, index):
-        slot = self._renewed(self._slots[index])
+        before = self._slots[index]
+        slot = self._renewed(before)
         if slot is None:
             return False
         slot.put()

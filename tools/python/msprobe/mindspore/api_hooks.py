@@ -24,6 +24,8 @@ def _module(name):
 class ApiHooks(functions.Functions):
     """All functions of the list that this MindSpore has, and those a user registered."""
 
+    in_place = False  # its compiler reads functions: that it reads them observed in place has not been tried
+
     def categories(self):
         names = load_names("mindspore")
         yield mindspore.ops, "Functional", names["ops"]
@@ -54,6 +56,8 @@ class ApiHooks(functions.Functions):
 
 class TorchApiHooks(functions.Functions):
     """The functions of a torch whose tensors are MindSpore's, under PyTorch's names."""
+
+    in_place = False
 
     def categories(self):
         torch = sys.modules["torch"]

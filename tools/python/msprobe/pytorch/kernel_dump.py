@@ -2,7 +2,7 @@
 import torch
 
 from msprobe import _native
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import over
 from msprobe._intercept.runtime import guarded
 
 
@@ -39,8 +39,8 @@ class KernelDump:
             self._session.say_once(_native.LOG_WARNING,
                                    "no function here is recorded as %s: no kernel is dumped"
                                    % self._base)
-        for holder, attribute, function in found:
-            self._places.append(Slot(holder, attribute, self._around(function)))
+        for holder, attribute, _ in found:
+            self._places.append(over(holder, attribute, self._around))
         for place in self._places:
             place.put()
 

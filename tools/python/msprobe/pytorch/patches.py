@@ -7,7 +7,7 @@ import threading
 import torch
 
 from msprobe import _native
-from msprobe._intercept.slots import SharedSlots, Slot
+from msprobe._intercept.slots import SharedSlots, Slot, over
 
 _first_run = threading.local()
 
@@ -126,12 +126,14 @@ class _Parent:
 def clip_places(session):
     modules = [torch.nn.utils, importlib.import_module("torch.nn.utils.clip_grad"),
                sys.modules.get("megatron.core.optimizer.clip_grads")]
+    known = set()
     for module in modules:
         for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_",
                      "clip_grad_norm_fp32"):
             function = getattr(module, name, None)
-            if callable(function):
-                yield Slot(module, name, _under(function, "clip_grad", session))
+            if callable(function) and function not in known:
+                known.add(function)
+                yield over(module, name, lambda original: _under(original, "clip_grad", session))
 
 
 def _under(function, parent, session):

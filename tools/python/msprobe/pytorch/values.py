@@ -6,6 +6,7 @@ import types
 import zlib
 
 import torch
+from torch.utils import _python_dispatch
 
 from msprobe import _native, _plain_kinds
 from msprobe._intercept import compilers
@@ -87,28 +88,45 @@ def dtypes():
 
 
 def _attend_modes():
-    """Modes that see every function of the framework (TorchFunctionMode, the default device) must not
-    see what the capture reads of tensors."""
+    """Modes that see every function of the framework (TorchFunctionMode, the default device) or every operator (TorchDispatchMode) must
+    not see what the capture reads of tensors and computes itself."""
     c = torch._C
     names = ("_len_torch_function_stack", "_pop_torch_function_stack", "_push_on_torch_function_stack",
-             "_is_torch_function_mode_enabled")
+             "_is_torch_function_mode_enabled", "_len_torch_dispatch_stack")
     if not all(hasattr(c, name) for name in names):
         return  # before 1.13 there are none that could be put aside
     if hasattr(c, "_set_torch_function_mode"):
         # 1.13: one object stands for all of them.
         stand_in = torch.overrides._TorchFunctionStackMode
-        _native.configure("modes_aside", lambda: c._set_torch_function_mode(None) or True)
-        _native.configure("modes_back", lambda token: c._set_torch_function_mode(stand_in()))
+
+        def functions_aside():
+            enabled = c._is_torch_function_mode_enabled()
+            c._set_torch_function_mode(None)
+            return enabled
+
+        def functions_back(enabled):
+            if enabled:
+                c._set_torch_function_mode(stand_in())
     else:
-        def aside():
+        def functions_aside():
             return [c._pop_torch_function_stack() for _ in range(c._len_torch_function_stack())]
 
-        def back(modes):
+        def functions_back(modes):
             for mode in reversed(modes):
                 c._push_on_torch_function_stack(mode)
 
-        _native.configure("modes_aside", aside)
-        _native.configure("modes_back", back)
+    def operators_aside():
+        """Those of tracers stay: the values that are read belong to them."""
+        return [] if compilers.in_tracing_mode() else [_python_dispatch._pop_mode() for _ in range(c._len_torch_dispatch_stack())]
+
+    def back(modes):
+        functions_back(modes[0])
+        for mode in reversed(modes[1]):
+            _python_dispatch._push_mode(mode)
+
+    _native.configure("modes_aside", lambda: (functions_aside(), operators_aside()))
+    _native.configure("modes_back", back)
+    _native.configure("modes_below", c._len_torch_dispatch_stack)
     _native.configure("modes_enabled", c._is_torch_function_mode_enabled)
 
 

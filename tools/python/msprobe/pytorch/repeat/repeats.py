@@ -6,7 +6,7 @@ import torch
 
 from msprobe import _native
 from msprobe._free_benchmark.attempts import Attempts, Skipped
-from msprobe._intercept.runtime import guarded, log
+from msprobe._intercept.runtime import guarded, log, own_work
 from msprobe.pytorch import graph
 from msprobe.pytorch.free_benchmark.calls import Call, free_memory, second_run
 from msprobe.pytorch.free_benchmark.perturbation import mapped, on_host
@@ -105,8 +105,8 @@ class Repeats:
 
         def on_gradients(_, gradients):
             if session.step_open and session.generation == generation:
-                self._attempts.make(name + ".backward", self._repeat_backward, call, original, name,
-                                    gradients)
+                with own_work():
+                    self._attempts.make(name + ".backward", self._repeat_backward, call, original, name, gradients)
 
         first.grad_fn.register_hook(guarded(on_gradients))
 
