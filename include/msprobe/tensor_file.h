@@ -56,6 +56,12 @@ struct NamedTensor {
   // Set for quantised tensors: `view` holds their integers.
   std::shared_ptr<const Quantization> quantization = nullptr;
 
+  // Set for elements that no dtype here stands for ("F4", "F8_E8M0"): `view` holds their bytes.
+  std::string raw_dtype = {};
+
+  // TorchScript: an attribute of a module or a constant of its code, which state_dict() lacks.
+  bool is_attribute = false;
+
   std::string name() const;  // path joined by '.'
 };
 

@@ -9,6 +9,7 @@
 #include "src/base/files.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
+#include "src/checkpoint/deepspeed/reader.h"
 #include "src/checkpoint/distributed/reader.h"
 #include "src/checkpoint/hugging_face/reader.h"
 #include "src/checkpoint/megatron/reader.h"
@@ -47,7 +48,8 @@ Status NoCheckpoint(const std::filesystem::path& folder, const std::vector<std::
   return NotFoundError(
              fmt::format(
                  "{}: not a known kind of checkpoint; looked for mp_rank_* folders (Megatron), "
-                 ".metadata (distributed), *.safetensors or pytorch_model*.bin with or without an "
+                 ".metadata (distributed), *_model_states.pt (DeepSpeed), *.safetensors or "
+                 "pytorch_model*.bin with or without an "
                  "index (Hugging Face) and a single tensor file, found {}",
                  folder.native(), FirstOf(names)))
       .WithHint("pass the folder of one iteration, or one of the files");
@@ -63,6 +65,8 @@ std::string_view KindName(Kind kind) {
       return "tensor file";
     case Kind::kHuggingFace:
       return "Hugging Face";
+    case Kind::kDeepSpeed:
+      return "DeepSpeed";
     case Kind::kDistributed:
       return "torch distributed";
   }
@@ -105,6 +109,9 @@ Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Option
   }
   if (LooksLikeHuggingFace(path)) {
     return OpenHuggingFace(path, options);
+  }
+  if (LooksLikeDeepSpeed(path)) {
+    return OpenDeepSpeed(path, options);
   }
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
   const std::vector<std::string> files = TensorFilesAmong(names);

@@ -22,6 +22,7 @@ enum class Kind {
   kMegatron,     // mp_rank_* folders of model_optim_rng.pt
   kTensorFile,   // one .pt, .safetensors, .npz, MindSpore .ckpt
   kHuggingFace,  // a folder with model*.safetensors or pytorch_model*.bin, with or without index
+  kDeepSpeed,    // a folder of *_model_states.pt, or one whose file "latest" names such a folder
   kDistributed,  // a folder with .metadata and *.distcp (torch, FSDP, Megatron torch_dist)
 };
 std::string_view KindName(Kind kind);  // "Megatron", "Hugging Face", ...

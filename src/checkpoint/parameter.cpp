@@ -20,6 +20,7 @@ Parameter Labelled(const Parameter& source) {
   Parameter result;
   result.name = source.name;
   result.dtype = source.dtype;
+  result.raw_dtype = source.raw_dtype;
   result.status = source.status;
   result.notes = source.notes;
   return result;

@@ -32,6 +32,8 @@ struct Parameter {
   // Tile the shape: no gap, no overlap. In row-major order of their offsets. None for a parameter
   // without elements.
   std::vector<Piece> pieces;
+  // Set where `dtype` stands for bytes of elements without a dtype here: "F4".
+  std::string raw_dtype = {};
   // Not ok: this parameter cannot be read (the others can). The shape may still be known.
   Status status;
   // What a careful reader wants to know: "copies differ on TP ranks 0 and 1", ...

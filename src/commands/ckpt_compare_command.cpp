@@ -25,16 +25,16 @@ Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
 }
 
 std::vector<Positional> CkptCompareCommand::positionals() {
-  return {
-      {.name = "CKPT",
-       .fills = &options_.path_a,
-       .help = "The checkpoint under test: a Megatron, torch distributed or Hugging Face folder, "
-               "or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
-       .required = true},
-      {.name = "REFERENCE",
-       .fills = &options_.path_b,
-       .help = "The checkpoint to compare it with, of any kind",
-       .required = true}};
+  return {{.name = "CKPT",
+           .fills = &options_.path_a,
+           .help = "The checkpoint under test: a Megatron, DeepSpeed, torch distributed or Hugging "
+                   "Face folder, "
+                   "or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
+           .required = true},
+          {.name = "REFERENCE",
+           .fills = &options_.path_b,
+           .help = "The checkpoint to compare it with, of any kind",
+           .required = true}};
 }
 
 std::vector<Flag> CkptCompareCommand::flags() {
@@ -52,6 +52,12 @@ std::vector<Flag> CkptCompareCommand::flags() {
        .fills = &options_.mapping_file,
        .group = Group::kMethod,
        .help = "YAML file with rules that translate names of one checkpoint to those of the other"},
+      {.name = "--suggest-mapping",
+       .type = "FILE",
+       .fills = &options_.draft_file,
+       .group = Group::kMethod,
+       .help = "Write a draft of such rules, made from parameters of other names whose elements "
+               "are equal"},
       {.name = "--vocab-size",
        .type = "N",
        .fills = &options_.vocabulary,

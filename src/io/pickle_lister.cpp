@@ -66,10 +66,11 @@ void WarnAboutGlobals(const Pickle& pickle, std::vector<std::string>& warnings) 
 }
 
 PickleLister::PickleLister(const Pickle& pickle, StorageSource& storages,
-                           TensorFileContents& contents)
+                           TensorFileContents& contents, const ModuleMembers* members)
     : pickle_(pickle),
       rebuilder_(pickle, storages),
       contents_(contents),
+      members_(members),
       marks_(pickle.value_count(), 0),
       path_bytes_left_(kPathBudgetBytes + pickle.end_offset() * 8),
       repeats_left_(
@@ -110,6 +111,7 @@ Status PickleLister::Visit(const Child& child) {
     NamedTensor tensor;
     if (rebuilder_.Rebuild(id, tensor)) {
       tensor.in_dicts = child.in_dicts;
+      tensor.is_attribute = child.is_attribute;
       if (tensor.quantization != nullptr) {
         AddQuantization(*tensor.quantization);
       }
@@ -138,9 +140,32 @@ Status PickleLister::Visit(const Child& child) {
     return {};
   }
   const auto first = pending_.begin() + static_cast<std::ptrdiff_t>(before);
-  std::for_each(first, pending_.end(), [&child](Child& next) { next.in_dicts &= child.in_dicts; });
+  std::for_each(first, pending_.end(), [&child](Child& next) {
+    next.in_dicts &= child.in_dicts;
+    next.is_attribute |= child.is_attribute;
+  });
+  if (kind == PickleKind::kObject && members_ != nullptr) {
+    MarkAttributes(id, before);
+  }
   std::reverse(first, pending_.end());
   return {};
+}
+
+// Of the state of a module, that is pending from `first` on. What is no tensor may be a module, of
+// which the same is asked.
+void PickleLister::MarkAttributes(PickleId object, size_t first) {
+  const auto members = members_->find(pickle_.DottedName(object));
+  if (members == members_->end()) {
+    return;
+  }
+  for (size_t i = first; i < pending_.size(); ++i) {
+    Child& child = pending_[i];
+    const bool is_module = pickle_.kind(child.value) == PickleKind::kObject &&
+                           members_->contains(pickle_.DottedName(child.value));
+    child.is_attribute =
+        !is_module && (child.key == kNoPickleValue ||
+                       !members->second.contains(PickleKeyText(pickle_, child.key)));
+  }
 }
 
 bool PickleLister::MayDescend(PickleId id, uint32_t depth) {

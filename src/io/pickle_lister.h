@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -20,10 +21,16 @@ namespace msprobe::io {
 // Warns once about every suspicious global that the pickle names.
 void WarnAboutGlobals(const Pickle& pickle, std::vector<std::string>& warnings);
 
+// Of TorchScript: the names of the parameters and buffers of every class of modules, by the dotted
+// name of the class.
+using ModuleMembers = std::unordered_map<std::string, std::unordered_set<std::string>>;
+
 class PickleLister {
  public:
-  // Appends to `contents`; the views borrow from `pickle` and from what `storages` finds.
-  PickleLister(const Pickle& pickle, StorageSource& storages, TensorFileContents& contents);
+  // Appends to `contents`; the views borrow from `pickle` and from what `storages` finds. With
+  // `members` other tensors of objects of these classes are marked as attributes.
+  PickleLister(const Pickle& pickle, StorageSource& storages, TensorFileContents& contents,
+               const ModuleMembers* members = nullptr);
 
   // Shared values are listed under each of their names as long as that stays in proportion; cycles
   // and values deeper than 1000 levels are skipped with a warning. Fails only when the list of
@@ -37,7 +44,8 @@ class PickleLister {
     uint32_t index;
     uint32_t depth;
     std::string_view name;
-    bool in_dicts = false;  // it, and all containers around it, are values of dicts
+    bool in_dicts = false;      // it, and all containers around it, are values of dicts
+    bool is_attribute = false;  // it, or what it lies in, is no parameter, buffer or module
   };
 
   void EnterPath(const Child& child);
@@ -49,6 +57,7 @@ class PickleLister {
   void PushDict(PickleId dict, uint32_t depth);
   void PushObject(PickleId id, uint32_t depth);
   void PushState(PickleId state, uint32_t depth);
+  void MarkAttributes(PickleId object, size_t first);
   Status AddTensor(NamedTensor tensor);
   void AddScalar(PickleId id);
   void AddQuantization(const Quantization& quantization);
@@ -58,6 +67,7 @@ class PickleLister {
   const Pickle& pickle_;
   TensorRebuilder rebuilder_;
   TensorFileContents& contents_;
+  const ModuleMembers* const members_;
   std::vector<Child> pending_;        // depth first; the next one is last
   std::vector<std::string> path_;     // of the value being visited
   std::vector<PickleId> containers_;  // the containers around it, one per level

@@ -1,6 +1,7 @@
 // PyTorch files since 1.6: a zip archive with a pickle and one stored member per storage.
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@ constexpr std::string_view kPickleName = "data.pkl";
 constexpr uint64_t kSmallMemberBytes = 4096;
 constexpr uint64_t kHeaderBytes = uint64_t{1} << 20U;  // no .npy header that is read is longer
 constexpr int64_t kNewestVersion = 10;
+constexpr uint64_t kMostCodeBytes = uint64_t{64} << 20U;
 
 // Storages are members PREFIX/FOLDER/KEY, the folder being "data/" for all but constants; keys are
 // looked up among members and nowhere else.
@@ -84,10 +86,55 @@ Result<std::string> ReadSmallMember(const ZipArchive& archive, std::string_view 
   return std::string(base::Trim(content.text()));
 }
 
+// The names in a line such as `  __buffers__ = ["running_mean", ]`.
+void AddListedNames(std::string_view line, std::unordered_set<std::string>& names) {
+  for (size_t open = line.find('"'); open != std::string_view::npos; open = line.find('"', open)) {
+    const size_t close = line.find('"', open + 1);
+    if (close == std::string_view::npos) {
+      return;
+    }
+    names.emplace(line.substr(open + 1, close - open - 1));
+    open = close + 1;
+  }
+}
+
+// What the sources of a TorchScript archive declare about its modules; they are read as far as they
+// are of a sane size, and run by nobody. "code/__torch__/torch/nn/modules/linear.py" declares the
+// classes of __torch__.torch.nn.modules.linear.
+Status ReadModuleMembers(const ZipArchive& archive, std::string_view prefix,
+                         ModuleMembers& members) {
+  constexpr std::string_view kEnding = ".py";
+  constexpr std::string_view kClass = "class ";
+  uint64_t bytes_left = kMostCodeBytes;
+  const std::string folder = std::string(prefix) + "code/";
+  for (const ZipEntry& entry : archive.entries()) {
+    if (!entry.name.starts_with(folder) || !entry.name.ends_with(kEnding)) {
+      continue;
+    }
+    MSP_ASSIGN_OR_RETURN(const ZipBytes code, archive.Read(entry, bytes_left, true));
+    bytes_left -= code.bytes.size();
+    const std::string_view path(entry.name);
+    const std::string module = base::ReplaceAll(
+        path.substr(folder.size(), path.size() - folder.size() - kEnding.size()), "/", ".");
+    std::unordered_set<std::string>* names = nullptr;
+    for (const std::string_view line : base::Split(code.text(), '\n')) {
+      const std::string_view text = base::Trim(line);
+      if (line.starts_with(kClass)) {
+        const std::string_view name = line.substr(kClass.size());
+        names = &members[fmt::format("{}.{}", module, name.substr(0, name.find_first_of("(:")))];
+      } else if (names != nullptr &&
+                 (text.starts_with("__parameters__ =") || text.starts_with("__buffers__ ="))) {
+        AddListedNames(text, *names);
+      }
+    }
+  }
+  return {};
+}
+
 // One pickle and the tensors in it, whose storages are members PREFIX/FOLDER/KEY.
 Status ListPickle(const ZipArchive& archive, const ZipEntry& member, std::string_view prefix,
                   std::string_view folder, bool big_endian, const TensorFile::Options& options,
-                  TensorFileContents& contents) {
+                  TensorFileContents& contents, const ModuleMembers* members = nullptr) {
   const PickleLimits limits = PickleLimits::ForStored(member.compressed_bytes);
   MSP_ASSIGN_OR_RETURN(ZipBytes pickle_bytes,
                        archive.Read(member, limits.pickle_bytes, options.verify_checksums));
@@ -101,7 +148,7 @@ Status ListPickle(const ZipArchive& archive, const ZipEntry& member, std::string
   WarnAboutGlobals(contents.pickles.back(), contents.warnings);
   ZipStorages storages(archive, prefix, folder, options, contents);
   storages.big_endian = big_endian;
-  return PickleLister(contents.pickles.back(), storages, contents).Run();
+  return PickleLister(contents.pickles.back(), storages, contents, members).Run();
 }
 
 // The bytes of a member as they lie in the file. Members that lie inside each other would inflate,
@@ -174,11 +221,16 @@ Status ReadPtZip(const ZipArchive& archive, const ZipEntry& data_pickle,
   }
 
   // torch.jit.save: the attributes of a module tree like any object's, the constants of its code in
-  // a second pickle, where freezing moves the weights, too. The code stays unread.
+  // a second pickle, where freezing moves the weights, too. Of the code only what it declares to be
+  // parameters and buffers is read.
   const ZipEntry* constants = archive.Find(std::string(prefix) + "constants.pkl");
   contents.pickles.reserve(2);  // tensors and scalars may borrow from a pickle
-  MSP_RETURN_IF_ERROR(
-      ListPickle(archive, data_pickle, prefix, "data/", byte_order == "big", options, contents));
+  ModuleMembers members;
+  if (constants != nullptr) {
+    MSP_RETURN_IF_ERROR(ReadModuleMembers(archive, prefix, members));
+  }
+  MSP_RETURN_IF_ERROR(ListPickle(archive, data_pickle, prefix, "data/", byte_order == "big",
+                                 options, contents, constants != nullptr ? &members : nullptr));
   if (constants == nullptr) {
     return {};
   }
@@ -196,6 +248,7 @@ Status ReadPtZip(const ZipArchive& archive, const ZipEntry& data_pickle,
   };
   for (size_t i = tensors; i < contents.tensors.size(); ++i) {
     rename(contents.tensors[i].path);
+    contents.tensors[i].is_attribute = true;
   }
   for (size_t i = scalars; i < contents.scalars.size(); ++i) {
     rename(contents.scalars[i].path);

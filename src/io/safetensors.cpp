@@ -16,8 +16,12 @@
 namespace msprobe::io {
 namespace {
 
-// Types of newer writers that have a name but no reader here.
-constexpr std::string_view kKnownUnsupported[] = {"F8_E8M0", "F4", "F6_E2M3", "F6_E3M2"};
+// Types whose values no dtype here stands for: their bytes are read as they are.
+struct RawType {
+  std::string_view name;
+  int64_t bits;
+};
+constexpr RawType kRawTypes[] = {{"F8_E8M0", 8}, {"F4", 4}, {"F6_E2M3", 6}, {"F6_E3M2", 6}};
 
 struct HeaderEntry {
   std::string name;
@@ -34,7 +38,11 @@ class HeaderHandler final : public json::Handler {
  public:
   explicit HeaderHandler(TensorFileContents& contents) : contents_(contents) {}
 
-  bool OnNull() override { return Refuse("null"); }
+  // Some writers say so that there is no metadata.
+  bool OnNull() override {
+    const bool no_metadata = part_ == HeaderPart::kTop && entry_.name == kSafetensorsMetadataKey;
+    return no_metadata || Refuse("null");
+  }
   bool OnBool(bool) override { return Refuse("a boolean"); }
   bool OnFloat(double, std::string_view) override {
     return Refuse("a number that is not a 64-bit integer");
@@ -180,6 +188,23 @@ std::optional<DType> SafetensorsDType(std::string_view name) {
   return std::nullopt;
 }
 
+// The dtype of an entry whose elements are bytes here, and their shape: the entry's own, or a flat
+// one where an element is no whole byte.
+Result<DType> AsBytes(const RawType& raw, Shape& shape) {
+  if (raw.bits == 8) {
+    return DType::kUInt8;
+  }
+  // No overflow: as many whole bytes exist.
+  MSP_RETURN_IF_ERROR(DenseBytes(shape, 1).status());
+  const int64_t count = ElementCount(shape);
+  if (count % 8 * raw.bits % 8 != 0) {
+    return BadFormatError(
+        fmt::format("{} elements of {} bits are no whole bytes", count, raw.bits));
+  }
+  shape = {count / 8 * raw.bits + count % 8 * raw.bits / 8};
+  return DType::kUInt8;
+}
+
 Status AddEntry(HeaderEntry& entry, std::span<const std::byte> data, TensorFileContents& contents) {
   const int64_t begin = entry.offsets[0];
   const int64_t end = entry.offsets[1];
@@ -192,7 +217,14 @@ Status AddEntry(HeaderEntry& entry, std::span<const std::byte> data, TensorFileC
     return outside;
   }
   NamedTensor tensor;
-  const std::optional<DType> dtype = SafetensorsDType(entry.dtype);
+  std::optional<DType> dtype = SafetensorsDType(entry.dtype);
+  const auto* const raw =
+      std::find_if(std::begin(kRawTypes), std::end(kRawTypes),
+                   [&](const RawType& type) { return type.name == entry.dtype; });
+  if (raw != std::end(kRawTypes)) {
+    MSP_ASSIGN_OR_RETURN(dtype, AsBytes(*raw, entry.shape));
+    tensor.raw_dtype = entry.dtype;
+  }
   if (dtype) {
     MSP_ASSIGN_OR_RETURN(const int64_t needed, DenseBytes(entry.shape, DTypeSize(*dtype)));
     if (needed != end - begin) {
@@ -210,9 +242,6 @@ Status AddEntry(HeaderEntry& entry, std::span<const std::byte> data, TensorFileC
       tensor.view.shape = std::move(entry.shape);
       tensor.status = std::move(outside);
     }
-  } else if (std::find(std::begin(kKnownUnsupported), std::end(kKnownUnsupported), entry.dtype) !=
-             std::end(kKnownUnsupported)) {
-    tensor.status = UnsupportedError(fmt::format("unsupported dtype {}", entry.dtype));
   } else {
     return BadFormatError(fmt::format("unknown dtype \"{}\"", entry.dtype.substr(0, 50)));
   }

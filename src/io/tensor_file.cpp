@@ -60,6 +60,43 @@ Status ReadZip(std::span<const std::byte> bytes, const TensorFile::Options& opti
       .WithHint(std::string(kReadable));
 }
 
+// Files of tensors in other formats, and how to make one that can be read.
+Status OtherFormat(std::string_view what, std::string_view hint) {
+  return UnsupportedError(fmt::format("{}, which cannot be read", what))
+      .WithHint(std::string(hint));
+}
+
+// A protobuf that begins with ONNX's version and the name of what wrote it, or its graph.
+bool LooksLikeOnnx(std::string_view text) {
+  constexpr unsigned char kNewestVersion = 30;
+  if (text.size() < 4 || text[0] != '\x08' || static_cast<unsigned char>(text[1]) == 0 ||
+      static_cast<unsigned char>(text[1]) > kNewestVersion) {
+    return false;
+  }
+  // Fields of the model that follow: producer, its version, domain, graph, opset.
+  return std::string_view("\x12\x1a\x22\x3a\x42").find(text[2]) != std::string_view::npos;
+}
+
+// A map whose first key is a text, as flax and others write it.
+bool LooksLikeMsgpack(std::string_view text) {
+  const auto byte = [&](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+  };
+  const bool is_small = (byte(0) & 0xF0U) == 0x80U && byte(0) != 0x80U;
+  const size_t key = is_small ? 1 : byte(0) == 0xDEU ? 3 : byte(0) == 0xDFU ? 5 : 0;
+  if (key == 0) {
+    return false;
+  }
+  const bool is_short = (byte(key) & 0xE0U) == 0xA0U;
+  const size_t begin = is_short ? key + 1 : byte(key) == 0xD9U ? key + 2 : 0;
+  const size_t length = is_short ? byte(key) & 0x1FU : byte(key + 1);
+  if (begin == 0 || length == 0 || text.size() < begin + length) {
+    return false;
+  }
+  const std::string_view name = text.substr(begin, length);
+  return std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 // What the file is instead, where its first bytes tell.
 Status NotATensorFile(std::string_view text) {
   constexpr size_t kTarMagicAt = 257;
@@ -73,6 +110,16 @@ Status NotATensorFile(std::string_view text) {
   if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) {
     return UnsupportedError("a plain pickle without tensor storages")
         .WithHint(std::string(kReadable));
+  }
+  if (LooksLikeOnnx(text)) {
+    return OtherFormat("an ONNX model",
+                       "compare the checkpoint that it was exported from, or save its "
+                       "initializers as safetensors");
+  }
+  if (LooksLikeMsgpack(text)) {
+    return OtherFormat("a MessagePack file (flax)",
+                       "save its arrays as safetensors: flax.serialization.msgpack_restore reads "
+                       "it, safetensors.numpy.save_file writes them");
   }
   return BadFormatError("not a tensor file: its first bytes belong to no known format")
       .WithHint(std::string(kReadable));
@@ -103,7 +150,14 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
                        TensorFileContents& contents) {
   const std::string_view text = AsText(bytes.data(), bytes.size());
   Status status;
-  if (text.starts_with(kZipMagic) || text.starts_with(kEmptyZipMagic)) {
+  if (text.starts_with("GGUF")) {
+    status = OtherFormat("a GGUF file (llama.cpp)",
+                         "compare the checkpoint that it was converted from, or convert it to "
+                         "safetensors: transformers reads it with gguf_file=");
+  } else if (text.starts_with("\x89HDF\r\n\x1a\n")) {
+    status = OtherFormat("an HDF5 file (Keras .h5)",
+                         "save its arrays as .npz (h5py, numpy.savez) or safetensors");
+  } else if (text.starts_with(kZipMagic) || text.starts_with(kEmptyZipMagic)) {
     status = ReadZip(bytes, options, contents);
   } else if (text.starts_with(kNpyMagic.substr(0, text.size())) && !text.empty()) {
     status = ReadNpy(bytes, options, contents);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "src/profile/ascend_database/reader.h"
 #include "src/profile/ascend_text/reader.h"
 #include "src/profile/common/event_runs.h"
+#include "src/profile/common/trace_events.h"
 #include "src/profile/pytorch_trace/reader.h"
 
 namespace msprobe::profile {
@@ -112,6 +114,57 @@ Status NumberRanks(const std::filesystem::path& folder, std::vector<RankPath>& f
   return {};
 }
 
+// What only one of the two writes into a list of events: categories, and names of processes.
+constexpr std::array<std::string_view, 3> kCategoriesOfAscend = {"async_npu", "enqueue", "dequeue"};
+constexpr std::array<std::string_view, 5> kProcessesOfAscend = {
+    "Ascend Hardware", "CANN", "HCCL", "Communication", "Overlap Analysis"};
+constexpr std::array<std::string_view, 16> kCategoriesOfPytorch = {"kernel",
+                                                                   "gpu_memcpy",
+                                                                   "gpu_memset",
+                                                                   "memcpy",
+                                                                   "memset",
+                                                                   "cuda_runtime",
+                                                                   "cuda_driver",
+                                                                   "hip_runtime",
+                                                                   "hip_driver",
+                                                                   "runtime",
+                                                                   "ac2g",
+                                                                   "async_gpu",
+                                                                   "cpu_to_cuda",
+                                                                   "cpu_instant_event",
+                                                                   "gpu_user_annotation",
+                                                                   "async_cpu_to_gpu"};
+
+// PyTorch writes its events as a list, too: what the events are tells them from Ascend's.
+Result<bool> IsAscendTrace(const std::filesystem::path& path) {
+  const auto is_one_of = [](const auto& names, std::string_view wanted) {
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      return base::EqualsIgnoringCase(name, wanted);
+    });
+  };
+  MSP_ASSIGN_OR_RETURN(const EventRuns runs, EventRuns::Open(path));
+  if (runs.root() == TraceRoot::kObject) {
+    return false;
+  }
+  bool any_call = false;
+  std::optional<bool> is_ascend;
+  MSP_RETURN_IF_ERROR(ForEachEvent(path, [&](const TraceEvent& event) {
+                        const bool of_ascend =
+                            (event.name == "process_name" &&
+                             is_one_of(kProcessesOfAscend, event.argument(Argument::kName).text)) ||
+                            is_one_of(kCategoriesOfAscend, event.category) ||
+                            event.name.starts_with("npu::") ||
+                            event.argument(Argument::kTaskType).present();
+                        if (of_ascend || is_one_of(kCategoriesOfPytorch, event.category)) {
+                          is_ascend = of_ascend;
+                        }
+                        any_call =
+                            any_call || !event.category.empty() || event.process == "CPU functions";
+                        return !is_ascend.has_value();
+                      }).status());
+  return is_ascend.value_or(!any_call);
+}
+
 Result<Profile> ReadOne(const std::filesystem::path& path, const Needs& needs) {
   if (base::IsFolder(path)) {
     MSP_ASSIGN_OR_RETURN(const std::optional<AscendPlace> place, FindAscend(path));
@@ -128,9 +181,8 @@ Result<Profile> ReadOne(const std::filesystem::path& path, const Needs& needs) {
   if (LooksLikeDatabase(path)) {
     return ReadAscendDatabase(path, needs);
   }
-  MSP_ASSIGN_OR_RETURN(const EventRuns runs, EventRuns::Open(path));
-  return runs.root() == TraceRoot::kObject ? ReadPytorchTrace(path, needs)
-                                           : ReadAscendTrace(path, needs);
+  MSP_ASSIGN_OR_RETURN(const bool is_ascend, IsAscendTrace(path));
+  return is_ascend ? ReadAscendTrace(path, needs) : ReadPytorchTrace(path, needs);
 }
 
 }  // namespace

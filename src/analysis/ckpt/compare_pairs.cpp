@@ -251,6 +251,15 @@ PairResult Describe(const MatchedPair& pair) {
   } else if (pair.a.shape != pair.b.shape) {
     result.outcome = Outcome::kShapes;
   }
+  if (result.computed() && pair.a.raw_dtype != pair.b.raw_dtype) {
+    const auto name = [](const Parameter& side) {
+      return side.raw_dtype.empty() ? DTypeName(side.dtype) : std::string_view(side.raw_dtype);
+    };
+    result.outcome = Outcome::kUnreadable;
+    result.notes.push_back(fmt::format("{} and {} cannot be compared: values of {} are not known",
+                                       name(pair.a), name(pair.b),
+                                       pair.a.raw_dtype.empty() ? name(pair.b) : name(pair.a)));
+  }
   for (const auto& [side, parameter] : {std::pair("1", &pair.a), std::pair("2", &pair.b)}) {
     if (!parameter->status.ok()) {
       result.notes.push_back(fmt::format("checkpoint {}: {}", side, parameter->status.message()));

@@ -323,6 +323,36 @@ std::vector<report::LevelOutcome> MakeLevels(const Comparison& comparison) {
   return levels;
 }
 
+Section SameContentSection(const Comparison& comparison) {
+  List list{ListKind::kNamed, {}, {kBriefNames}};
+  for (const SameContent& same : comparison.same_content) {
+    list.items.push_back({same.name_a, fmt::format("equals {} of checkpoint 2{}", same.name_b,
+                                                   same.transposed ? " transposed" : "")});
+  }
+  Section section{"Equal under another name", {}};
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+std::vector<std::string> NextSteps(const Comparison& comparison) {
+  if (!comparison.same_content.empty()) {
+    const std::string count = Plural(comparison.same_content.size(), "parameter");
+    return {comparison.wrote_mapping
+                ? fmt::format("Check the mapping of {} that was written, and pass it with "
+                              "--mapping.",
+                              count)
+                : fmt::format("{} equal another one under another name: --suggest-mapping FILE "
+                              "writes a mapping of them, and --mapping FILE uses it.",
+                              count)};
+  }
+  if (comparison.pairs.empty()) {
+    return {
+        "Name what belongs together in a file of rules, and pass it with --mapping FILE "
+        "(docs/formats/ckpt_mapping.md)."};
+  }
+  return {};
+}
+
 }  // namespace
 
 report::Document MakeDocument(const Comparison& comparison) {
@@ -337,6 +367,7 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.sections.push_back(LayersSection(comparison));
   document.sections.push_back(BrokenSection(comparison));
   document.sections.push_back(SettingsSection(comparison));
+  document.sections.push_back(SameContentSection(comparison));
   document.sections.push_back(UnmatchedSection("Only in checkpoint 1", comparison.only_in_a));
   document.sections.push_back(UnmatchedSection("Only in checkpoint 2", comparison.only_in_b));
   document.sections.push_back(UnmatchedSection("Left out of checkpoint 1", comparison.left_out_a));
@@ -345,6 +376,7 @@ report::Document MakeDocument(const Comparison& comparison) {
   for (const std::filesystem::path& file : comparison.files) {
     document.files.push_back({file});
   }
+  document.next = NextSteps(comparison);
   document.warnings = comparison.warnings;
   document.bytes = comparison.bytes;
   document.seconds = comparison.seconds;

@@ -31,6 +31,7 @@ struct Options {
   bool write_csv = false;
   bool write_html = false;               // for browsers
   std::filesystem::path unmatched_file;  // empty: none
+  std::filesystem::path draft_file;      // a mapping made from equal elements; empty: none
   checkpoint::Options open;
   std::filesystem::path mapping_file;      // rules for names; empty: built-in ones only
   std::optional<int64_t> vocabulary;       // rows of embeddings to compare, without padding

@@ -62,6 +62,13 @@ struct SettingDifference {
   std::string text_b;
 };
 
+// Two parameters of other names with the same elements.
+struct SameContent {
+  std::string name_a;
+  std::string name_b;
+  bool transposed = false;  // one of them is the transposed other
+};
+
 struct Comparison {
   SideFacts a;
   SideFacts b;
@@ -71,6 +78,8 @@ struct Comparison {
   std::vector<Unmatched> left_out_a;  // without partner, but no difference
   std::vector<Unmatched> left_out_b;
   std::vector<SettingDifference> settings;
+  std::vector<SameContent> same_content;  // of parameters without partner, or that differ from it
+  bool wrote_mapping = false;             // a draft made of them
   std::vector<std::string> warnings;
   uint64_t bytes = 0;  // of both sides' compared elements
   bool with_means = false;

@@ -16,6 +16,7 @@
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/match.h"
 #include "src/analysis/ckpt/page.h"
+#include "src/analysis/ckpt/same_content.h"
 #include "src/analysis/ckpt/similarity_json.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
@@ -31,6 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::Checkpoint;
 using Clock = std::chrono::steady_clock;
+
+// Of each side, to find out whether a mapping by content is worth a hint.
+constexpr uint64_t kMostBytesForHint = uint64_t{1} << 30U;
 
 fs::path DetailsPath(const Options& options, std::string_view extension) {
   return options.output.parent_path() /
@@ -51,8 +55,10 @@ std::vector<fs::path> ResultFiles(const Options& options) {
   if (options.write_html) {
     files.push_back(DetailsPath(options, "html"));
   }
-  if (!options.unmatched_file.empty()) {
-    files.push_back(options.unmatched_file);
+  for (const fs::path& file : {options.unmatched_file, options.draft_file}) {
+    if (!file.empty()) {
+      files.push_back(file);
+    }
   }
   return files;
 }
@@ -156,8 +162,24 @@ uint64_t ElementsToCompare(const MatchedParameters& matched) {
   return elements;
 }
 
+// What is said about names; all that is written where no parameter has a partner, so that no result
+// without content is in the way of the next try.
+Status WriteNames(const Options& options, Comparison& comparison) {
+  if (!options.unmatched_file.empty()) {
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(options.unmatched_file, UnmatchedJson(comparison)));
+    comparison.files.push_back(options.unmatched_file);
+  }
+  if (!options.draft_file.empty() && !comparison.same_content.empty()) {
+    MSP_RETURN_IF_ERROR(
+        base::WriteFileAtomically(options.draft_file, MappingDraft(comparison.same_content)));
+    comparison.files.push_back(options.draft_file);
+    comparison.wrote_mapping = true;
+  }
+  return {};
+}
+
 Status WriteResults(const Options& options, Comparison& comparison, base::ThreadPool& pool) {
-  comparison.files = ResultFiles(options);
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
       options.output, SimilarityJson(comparison.pairs, options.strict_json)));
   if (options.write_json) {
@@ -177,10 +199,11 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
   if (options.write_html) {
     MSP_RETURN_IF_ERROR(WritePage(DetailsPath(options, "html"), ResultFiles(options), comparison));
   }
-  if (!options.unmatched_file.empty()) {
-    MSP_RETURN_IF_ERROR(
-        base::WriteFileAtomically(options.unmatched_file, UnmatchedJson(comparison)));
-  }
+  std::vector<fs::path> files = ResultFiles(options);
+  std::erase_if(files, [&](const fs::path& file) {
+    return file == options.unmatched_file || file == options.draft_file;
+  });
+  comparison.files.insert(comparison.files.begin(), files.begin(), files.end());
   return {};
 }
 
@@ -221,11 +244,20 @@ Result<Comparison> Run(const Options& options) {
     comparison.pairs = ComparePairs(matched.pairs, both[0].files, both[1].files, settings, pool);
     comparison.bytes = bytes_done;
   }
+  // The Python tool knows equal names only.
+  if (!options.open.compatible_merge) {
+    comparison.same_content =
+        FindSameContent(both[0], both[1], matched, comparison.pairs,
+                        options.draft_file.empty() ? kMostBytesForHint : UINT64_MAX, pool);
+  }
   comparison.only_in_a = std::move(matched.only_in_a);
   comparison.only_in_b = std::move(matched.only_in_b);
   comparison.left_out_a = std::move(matched.left_out_a);
   comparison.left_out_b = std::move(matched.left_out_b);
-  MSP_RETURN_IF_ERROR(WriteResults(options, comparison, pool));
+  MSP_RETURN_IF_ERROR(WriteNames(options, comparison));
+  if (!comparison.pairs.empty() || options.open.compatible_merge) {
+    MSP_RETURN_IF_ERROR(WriteResults(options, comparison, pool));
+  }
   comparison.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return comparison;
 }

@@ -9,6 +9,7 @@
 
 #include "src/analysis/perf/by_name.h"
 #include "src/analysis/perf/difference.h"
+#include "src/analysis/perf/kernel_names.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/units.h"
 #include "src/base/strings.h"
@@ -288,28 +289,92 @@ std::string_view CollectiveKind(std::string_view name) {
   return {};
 }
 
+KindsOfCollectives::KnownKernel& KindsOfCollectives::Known(profile::TextId name) {
+  const auto [known, is_new] = kernels_.try_emplace(name);
+  if (is_new) {
+    const std::string_view text = work_.profile().texts[name];
+    known->second.label = ShortKernelName(NeutralName(text));
+    known->second.kind = text.find("cross_device_reduce") != std::string_view::npos
+                             ? "all_reduce"
+                             : CollectiveKind(text);
+  }
+  return known->second;
+}
+
+std::string_view KindsOfCollectives::OfCaller(profile::TextId name) {
+  const auto [known, is_new] = callers_.try_emplace(name);
+  if (is_new) {
+    const std::string_view caller = work_.profile().texts[name];
+    if (caller.find("nccl:") != std::string_view::npos ||
+        caller.find("c10d") != std::string_view::npos ||
+        caller.find("all") != std::string_view::npos) {
+      known->second = CollectiveKind(caller);
+    }
+  }
+  return known->second;
+}
+
+std::string_view KindsOfCollectives::KindOf(const WorkItem& item) {
+  if (const std::string_view kind = Known(item.name).kind; !kind.empty()) {
+    return kind;
+  }
+  uint32_t node = item.node;
+  for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
+       node = work_.tree()[node].parent, ++step) {
+    if (const std::string_view kind = OfCaller(work_.tree()[node].name); !kind.empty()) {
+      return kind;
+    }
+  }
+  return {};
+}
+
+std::string KindsOfCollectives::Of(const WorkItem& item) {
+  const std::string& label = Known(item.name).label;
+  if (!by_kind_) {
+    return label;
+  }
+  const std::string_view kind = KindOf(item);
+  return kind.empty() ? "collective " + label : std::string(kind);
+}
+
 std::vector<Collective> CompareCollectives(const Profile& base, const Profile& comparison,
+                                           const std::array<const DeviceWork*, 2>& works,
                                            const PairOptions& options) {
   std::vector<Collective> result;
   std::unordered_map<std::string, size_t> places;
-  const auto add = [&](const Profile& side, const std::optional<std::string>& step,
-                       double Collective::*ms, int64_t Collective::*calls) {
-    for (const Call& call : CallsOf(side, step)) {
-      const std::string_view kind =
-          options.match_collectives_by_kind ? CollectiveKind(call.name) : std::string_view();
-      const std::string named = SheetName(call.name);
-      const std::string name(!kind.empty() ? kind : !named.empty() ? named : call.name);
-      const auto [place, is_new] = places.try_emplace(name, result.size());
-      if (is_new) {
-        result.push_back({name, 0, 0, 0, 0});
-      }
-      result[place->second].*ms += call.duration_us / kUsPerMs;
-      ++(result[place->second].*calls);
+  const auto add = [&](size_t side, std::string_view kind, std::string_view name, double us) {
+    std::string label(kind);
+    if (kind.empty()) {
+      label = SheetName(name);
     }
+    if (label.empty()) {
+      label = name;
+    }
+    const auto [place, is_new] = places.try_emplace(label, result.size());
+    if (is_new) {
+      result.push_back({label, 0, 0, 0, 0});
+    }
+    Collective& collective = result[place->second];
+    (side == 0 ? collective.base_ms : collective.comparison_ms) += us / kUsPerMs;
+    ++(side == 0 ? collective.base_calls : collective.comparison_calls);
   };
-  add(base, options.base_step, &Collective::base_ms, &Collective::base_calls);
-  add(comparison, options.comparison_step, &Collective::comparison_ms,
-      &Collective::comparison_calls);
+  const bool by_kind = options.match_collectives_by_kind;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const Profile& profile = side == 0 ? base : comparison;
+    if (profile.device == profile::Device::kGpu && works[side] != nullptr) {
+      KindsOfCollectives kinds(*works[side], by_kind);
+      for (const WorkItem& item : works[side]->items()) {
+        if (item.kind == WorkKind::kCommunication) {
+          add(side, by_kind ? kinds.KindOf(item) : "", profile.texts[item.name], item.us);
+        }
+      }
+      continue;
+    }
+    for (const Call& call :
+         CallsOf(profile, side == 0 ? options.base_step : options.comparison_step)) {
+      add(side, by_kind ? CollectiveKind(call.name) : "", call.name, call.duration_us);
+    }
+  }
   std::stable_sort(result.begin(), result.end(), [](const Collective& a, const Collective& b) {
     return std::fabs(a.comparison_ms - a.base_ms) > std::fabs(b.comparison_ms - b.base_ms);
   });

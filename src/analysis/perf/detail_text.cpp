@@ -65,7 +65,7 @@ void DetailText::Count(size_t from) {
     if (continues) {
       continue;
     }
-    if (characters_ == kMaxCharacters) {
+    if (characters_ == most()) {
       text_.resize(i);
       return;
     }

@@ -1,6 +1,7 @@
 // The long cells: kernels and allocations of an operator, a line each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -17,16 +18,20 @@ void AppendKernelText(const profile::Profile& side, const profile::Kernel& kerne
 void AppendAllocationText(const profile::Profile& side, const profile::Allocation& allocation,
                           std::string_view name, std::string& out);
 
-// Collects lines up to what a cell of a sheet can hold: an operator may own millions of kernels.
+// Collects lines up to what a cell of a workbook can hold: an operator may own millions of kernels.
+// For files whose cells have no such limit (`whole`) up to what memory allows.
 class DetailText {
  public:
   static constexpr size_t kMaxCharacters = 32767;
 
+  explicit DetailText(bool whole = false) : whole_left_(whole ? kMostWhole : 0) {}
+
   void Clear() {
+    whole_left_ -= std::min(whole_left_, characters_);
     text_.clear();
     characters_ = 0;
   }
-  bool full() const { return characters_ >= kMaxCharacters; }
+  bool full() const { return characters_ >= most(); }
   const std::string& text() const { return text_; }
   // append(out) adds a piece of text, which is cut where the cell is full.
   template <typename Append>
@@ -39,8 +44,12 @@ class DetailText {
   }
 
  private:
+  static constexpr size_t kMostWhole = size_t{1} << 29U;  // in all cells of a side
+
+  size_t most() const { return std::max(kMaxCharacters, whole_left_); }
   void Count(size_t from);
 
+  size_t whole_left_;
   std::string text_;
   size_t characters_ = 0;  // of UTF-8
 };

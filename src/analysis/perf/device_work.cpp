@@ -273,7 +273,7 @@ void DeviceWork::KeepStep(const std::string& step) {
                                 if (item.owner == Owner::kEarlier) {
                                   return true;
                                 }
-                                const bool knows = item.has_launch || item.launched > 0;
+                                const bool knows = item.has_launch || item.launched != 0;
                                 return !in_step(knows ? item.launched : item.start);
                               }),
                items_.end());

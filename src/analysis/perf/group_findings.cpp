@@ -79,6 +79,23 @@ void AppendNote(const std::optional<std::string>& text, std::string& note) {
   }
 }
 
+// The part whose time changed most in a direction, 1 or -1; null: none did.
+const AmountPart* MostChanged(const std::map<std::string, Amounts>& parts, double direction) {
+  const AmountPart* most = nullptr;
+  for (const AmountPart& part : parts) {
+    const double change = Change(part.second) * direction;
+    if (change > 0 && (most == nullptr || change > Change(most->second) * direction)) {
+      most = &part;
+    }
+  }
+  return most;
+}
+
+std::string_view FamilyOf(const WorkGroup& group, const AmountPart& kernel) {
+  const auto known = group.families.find(kernel.first);
+  return known == group.families.end() ? group.family : known->second;
+}
+
 // Why the time changed, as far as the records tell.
 std::string NoteOf(const WorkGroup& group) {
   std::string note;
@@ -87,7 +104,7 @@ std::string NoteOf(const WorkGroup& group) {
     note = group.is_added() ? "only in the comparison" : "only in the base";
     const AmountPart* kernel = Largest(group.kernels, group.is_added() ? 1 : 0);
     if (kernel != nullptr && group.is_operator) {
-      AppendNote(fmt::format("{} kernel {}", group.family, kernel->first), note);
+      AppendNote(fmt::format("{} kernel {}", FamilyOf(group, *kernel), kernel->first), note);
     }
     return note;
   }
@@ -103,22 +120,26 @@ std::string NoteOf(const WorkGroup& group) {
   AppendNote(Exchanged(group.shapes, "shapes"), note);
   const std::optional<std::string> kernels = Exchanged(group.kernels, "other kernels:");
   AppendNote(kernels, note);
-  const AmountPart* kernel = Largest(group.kernels, comparison.ms >= base.ms ? 1 : 0);
+  const AmountPart* kernel = MostChanged(group.kernels, comparison.ms >= base.ms ? 1 : -1);
+  if (kernel == nullptr) {
+    kernel = Largest(group.kernels, comparison.ms >= base.ms ? 1 : 0);
+  }
   if (kernel == nullptr) {
     return note;
   }
+  const std::string_view family = FamilyOf(group, *kernel);
   if (!kernels.has_value() && group.is_operator) {
     const double change = Change(kernel->second);
     AppendNote(std::fabs(change) >= kMostOfIt * std::fabs(Change(group.total)) &&
                        kernel->second[0].calls > 0
-                   ? fmt::format("{} kernel {} ({:.3f} -> {:.3f} ms)", group.family, kernel->first,
+                   ? fmt::format("{} kernel {} ({:.3f} -> {:.3f} ms)", family, kernel->first,
                                  kernel->second[0].ms, kernel->second[1].ms)
-                   : fmt::format("{} kernel {}", group.family, kernel->first),
+                   : fmt::format("{} kernel {}", family, kernel->first),
                note);
   } else if (!group.is_operator) {
-    AppendNote(fmt::format("{} kernel", group.family), note);
+    AppendNote(fmt::format("{} kernel", family), note);
   } else {
-    AppendNote(fmt::format("family {}", group.family), note);
+    AppendNote(fmt::format("family {}", family), note);
   }
   return note;
 }

@@ -161,9 +161,17 @@ void HostTree::Nest(const Thread& thread) {
     }
     node.parent = last;
     node.caller = node.kind == Kind::kOperator ? i : OperatorOf(last);
-    if (last != kNone) {
-      // A call that outlasts its caller takes only the caller's time.
-      nodes_[last].self -= std::min(node.end, nodes_[last].end) - node.start;
+    // A call that outlasts its caller (a frame in which a step ends and the next one begins) takes
+    // the rest of its time from what goes on around the caller.
+    Nanoseconds from = node.start;
+    uint32_t around = last;
+    for (int step = 0; around != kNone && from < node.end && step < kDeepest; ++step) {
+      const Nanoseconds until = std::min(node.end, nodes_[around].end);
+      if (until > from) {
+        nodes_[around].self -= until - from;
+        from = until;
+      }
+      around = nodes_[around].parent;
     }
     last = i;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/strings.h"
+#include "src/profile/common/texts.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -96,10 +97,11 @@ std::string WithoutLongBrackets(std::string_view text, char opening, char closin
 bool IsCommunicationKernel(std::string_view name) {
   const std::string lower = base::AsciiLower(name);
   return StartsWithAny(lower, {"nccl", "rccl", "msccl"}) ||
-         base::ContainsAny(lower, {"nccldevkernel", "ncclkernel", "rcclkernel", "rcclgenerickernel",
-                                   "cross_device_reduce", "allreduce", "all_reduce", "allgather",
-                                   "all_gather", "reducescatter", "reduce_scatter", "alltoall",
-                                   "all_to_all", "nvshmem", "deep_ep::", "mscclpp", "rcclx"});
+         base::ContainsAny(
+             lower, {"nccldevkernel", "ncclkernel", "rcclkernel", "rcclgenerickernel",
+                     "cross_device_reduce", "allreduce", "all_reduce", "allgather", "all_gather",
+                     "reducescatter", "reduce_scatter", "alltoall", "all_to_all", "multimem_",
+                     "nvshmem", "deep_ep::", "mscclpp", "rcclx"});
 }
 
 bool IsCopyKernel(std::string_view name) {
@@ -129,7 +131,7 @@ std::string NeutralName(std::string_view name) {
   if (name.starts_with("rccl")) {
     return "nccl" + std::string(name.substr(4));
   }
-  return std::string(name);
+  return profile::WithoutAddresses(name);
 }
 
 std::string_view KernelFamily(std::string_view name) {

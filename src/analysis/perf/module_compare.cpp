@@ -1,5 +1,6 @@
 #include "src/analysis/perf/module_compare.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -40,13 +41,14 @@ using Cells = std::array<Cell, kModuleColumnCount>;
 class SideCells {
  public:
   SideCells(const ModuleSide& side, size_t first_column, size_t stack_column, report::Table& table,
-            KeptTexts& kept)
+            KeptTexts& kept, const PairOptions& options)
       : side_(side),
         first_(first_column),
         stack_(stack_column),
         table_(table),
         kept_(kept),
-        texts_(side.profile().texts, table) {}
+        texts_(side.profile().texts, table),
+        details_(options.whole_texts) {}
 
   bool has_call_stacks() const { return has_call_stacks_; }
 
@@ -153,8 +155,8 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
   report::FormattedTable sheet =
       MakeSheet("ModuleCompare", kModuleColumns, {4, 7}, {8, 11}, options);
   KeptTexts kept(sheet.table);
-  SideCells base_cells(base, 4, 15, sheet.table, kept);
-  SideCells comparison_cells(comparison, 8, 16, sheet.table, kept);
+  SideCells base_cells(base, 4, 15, sheet.table, kept, options);
+  SideCells comparison_cells(comparison, 8, 16, sheet.table, kept, options);
   OperatorPairs operator_pairs(base, comparison, options);
   int64_t order = 0;
   for (const AlignedPair& pair : pairs) {
@@ -212,7 +214,11 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
                       ModuleSide::kMostPathBytes >> 20U));
     }
   }
-  if (!pairs.empty() && !comparison_cells.has_call_stacks()) {
+  // Frames that are no modules are stacks as well: the column of a module shows them.
+  const std::vector<profile::PythonCall>& frames = comparison.profile().python_calls;
+  const bool has_frames =
+      std::any_of(frames.begin(), frames.end(), [](const auto& call) { return !call.is_module; });
+  if (!pairs.empty() && !comparison_cells.has_call_stacks() && !has_frames) {
     warnings.push_back(comparison.profile().path.string() +
                        ": no call stacks of operators; profile with with_stack=True to get them");
   }

@@ -149,12 +149,13 @@ void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGrou
   table.AddRow(cells);
 }
 
-void AddOperatorRow(const OperatorRow& row, StatisticCells cells, report::Table& table) {
+void AddOperatorRow(const OperatorRow& row, StatisticCells cells, report::Table& table,
+                    DetailText& details) {
   cells[4] = table.KeepText(row.name);
   for (size_t i = 0; i < row.sides.size(); ++i) {
     const OperatorSum& sum = row.sides[i];
     const size_t first = 5 + 4 * i;
-    DetailText details;
+    details.Clear();
     for (const auto& [name, kernel] : sum.kernels) {
       details.Add([&, &kernel_name = name, &kernel_sum = kernel](std::string& out) {
         fmt::format_to(std::back_inserter(out), "{}, [number: {}], [duration_ms: {:.3f}]\n",
@@ -180,6 +181,7 @@ report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide&
       MakeSheet("ModuleCompareStatistic", kModuleStatisticColumns, {5, 8}, {9, 12}, options);
   const std::array<const ModuleSide*, 2> sides = {&base, &comparison};
   KeptTexts kept(sheet.table);
+  DetailText details(options.whole_texts);
   int64_t order = 0;
   for (const ModuleGroup& group : GroupByPath(base, comparison, pairs)) {
     StatisticCells cells;
@@ -190,7 +192,7 @@ report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide&
     AddTotalRow(sides, group, cells, sheet.table, kept);
     for (const OperatorRow& row : SumOperators(sides, group)) {
       cells[0] = Cell::Integer(++order);
-      AddOperatorRow(row, cells, sheet.table);
+      AddOperatorRow(row, cells, sheet.table, details);
     }
   }
   return sheet;

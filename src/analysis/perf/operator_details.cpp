@@ -16,8 +16,13 @@ constexpr size_t kSideColumns = 5;
 // One side's cells of the rows.
 class DetailCells {
  public:
-  DetailCells(const DetailSheet& sheet, const OperatorSide& side, report::Table& table)
-      : sheet_(sheet), side_(side), table_(table), texts_(side.profile().texts, table) {}
+  DetailCells(const DetailSheet& sheet, const OperatorSide& side, report::Table& table,
+              const PairOptions& options)
+      : sheet_(sheet),
+        side_(side),
+        table_(table),
+        texts_(side.profile().texts, table),
+        details_(options.whole_texts) {}
 
   // Returns the amount.
   double Fill(uint32_t node, std::span<Cell, kSideColumns> cells) {
@@ -65,8 +70,8 @@ report::FormattedTable FillDetails(const DetailSheet& sheet, const OperatorSide&
                                                 {"Diff Ratio", 20, kPercent}}};
   report::FormattedTable result = MakeSheet(sheet.name, columns, {1, 5}, {6, 10}, options);
   result.table.Reserve(pairs.size());
-  DetailCells base_cells(sheet, base, result.table);
-  DetailCells comparison_cells(sheet, comparison, result.table);
+  DetailCells base_cells(sheet, base, result.table, options);
+  DetailCells comparison_cells(sheet, comparison, result.table, options);
   int64_t order = 0;
   for (const AlignedPair& pair : pairs) {
     std::array<Cell, 13> cells;

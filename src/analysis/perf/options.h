@@ -42,6 +42,7 @@ struct PairOptions {
   Alignment alignment = Alignment::kLegacy;
   bool match_collectives_by_kind = true;  // in the answer; the sheet keeps the profilers' names
   bool exact_time = false;                // GPU: intervals in ns instead of whole microseconds
+  bool whole_texts = false;               // details longer than a cell of a workbook holds
   std::optional<int64_t> base_rank;
   std::optional<int64_t> comparison_rank;
   bool strict = false;

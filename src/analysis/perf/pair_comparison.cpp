@@ -64,7 +64,7 @@ profile::Needs NeedsOf(const PairOptions& options, const std::optional<std::stri
   needs.communication = options.communication || options.overall;
   needs.overlap = options.overall;
   needs.kernel_details = options.overall || options.operators || options.kernels;
-  needs.gpu_kernels = options.kernels;
+  needs.gpu_kernels = options.kernels || options.communication;
   needs.operator_statistics = options.kernels && options.use_kernel_type;
   needs.bandwidth = options.overall;
   needs.flow_category = base::AsciiLower(options.gpu_flow_category);
@@ -121,7 +121,7 @@ UnownedTime UnownedOf(const DeviceWork& work) {
 // Of a profile without device work: from the first operator to the end of the last one.
 TimeSplit SplitOfHost(const HostTree& tree) {
   std::vector<std::pair<profile::Nanoseconds, profile::Nanoseconds>> operators;
-  profile::Nanoseconds last = 0;
+  profile::Nanoseconds last = std::numeric_limits<profile::Nanoseconds>::min();
   profile::Nanoseconds first = std::numeric_limits<profile::Nanoseconds>::max();
   for (const HostTree::Node& node : tree.nodes()) {
     first = std::min(first, node.start);
@@ -203,9 +203,29 @@ class Comparer {
     for (size_t side = 0; side < 2; ++side) {
       MSP_ASSIGN_OR_RETURN(sides_[side], *std::move(read[side]));
       MSP_RETURN_IF_ERROR(CheckStep(sides_[side], Step(side)));
-      Warn(sides_[side].warnings);
     }
+    WarnOfReading();
     return {};
+  }
+
+  // What both profiles lack is said once.
+  void WarnOfReading() {
+    std::vector<std::string> of_base = sides_[0].warnings;
+    std::vector<std::string> of_comparison = sides_[1].warnings;
+    const std::string base_path = sides_[0].path.string();
+    const std::string path = sides_[1].path.string();
+    for (std::string& text : of_base) {
+      constexpr std::string_view kHolds = " holds ";
+      const std::string rest = text.substr(std::min(base_path.size(), text.size()));
+      const auto same = std::find(of_comparison.begin(), of_comparison.end(), path + rest);
+      if (base_path != path && text.starts_with(base_path) && rest.starts_with(kHolds) &&
+          same != of_comparison.end()) {
+        text = fmt::format("{} and {} hold {}", base_path, path, rest.substr(kHolds.size()));
+        of_comparison.erase(same);
+      }
+    }
+    Warn(of_base);
+    Warn(of_comparison);
   }
 
   void Prepare(size_t side) {
@@ -214,8 +234,9 @@ class Comparer {
         !profile.runtime_calls.empty() || !profile.kernels.empty()) {
       trees_[side].emplace(profile);
     }
+    const bool of_collectives = options_.communication && profile.device == profile::Device::kGpu;
     if (trees_[side].has_value() && (options_.overall || options_.operators || options_.kernels ||
-                                     !options_.watched_operators.empty())) {
+                                     of_collectives || !options_.watched_operators.empty())) {
       work_[side].emplace(profile, *trees_[side], Step(side));
     }
     if (options_.overall) {
@@ -269,7 +290,9 @@ class Comparer {
   void CompareCommunication() {
     if (options_.communication) {
       sheets_[kCommunication] = CommunicationSheet(sides_[0], sides_[1], options_);
-      result_.collectives = CompareCollectives(sides_[0], sides_[1], options_);
+      result_.collectives = CompareCollectives(
+          sides_[0], sides_[1], {work_[0] ? &*work_[0] : nullptr, work_[1] ? &*work_[1] : nullptr},
+          options_);
     }
   }
 
@@ -406,7 +429,8 @@ class Comparer {
     }
     for (size_t side = 0; side < 2; ++side) {
       Warn(overall_warnings_[side]);
-      if (!times_[side]->ok()) {
+      // That only the host was profiled is said already.
+      if (!times_[side]->ok() && HasWork(side)) {
         Warn({fmt::format("times of the device are not compared: {}",
                           times_[side]->status().message())});
       }

@@ -183,6 +183,7 @@ class Runner {
     compare.comparison = pair.comparison;
     compare.base_rank.reset();
     compare.comparison_rank.reset();
+    compare.whole_texts = options_.formats.csv || options_.formats.json;
     MSP_ASSIGN_OR_RETURN(const PairComparison comparison, ComparePair(compare, pool_));
     RankSummary summary = Summarize(comparison);
     summary.rank = is_single ? std::nullopt : pair.rank;

@@ -31,65 +31,6 @@ struct Waits {
   Amounts whole;
 };
 
-// What collectives do; where their kernels do not tell, by what launched them. A name is looked
-// into once, however many kernels have it, or lie below it.
-class KindsOfCollectives {
- public:
-  KindsOfCollectives(const DeviceWork& work, bool by_kind) : work_(work), by_kind_(by_kind) {}
-
-  std::string Of(const WorkItem& item) {
-    const auto [known, is_new] = kernels_.try_emplace(item.name);
-    Kernel& kernel = known->second;
-    if (is_new) {
-      const std::string_view name = work_.profile().texts[item.name];
-      kernel.label = ShortKernelName(NeutralName(name));
-      if (by_kind_) {
-        kernel.kind = name.find("cross_device_reduce") != std::string_view::npos
-                          ? "all_reduce"
-                          : CollectiveKind(name);
-      }
-    }
-    if (!by_kind_) {
-      return kernel.label;
-    }
-    if (!kernel.kind.empty()) {
-      return std::string(kernel.kind);
-    }
-    uint32_t node = item.node;
-    for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
-         node = work_.tree()[node].parent, ++step) {
-      if (const std::string_view kind = OfCaller(work_.tree()[node].name); !kind.empty()) {
-        return std::string(kind);
-      }
-    }
-    return "collective " + kernel.label;
-  }
-
- private:
-  struct Kernel {
-    std::string label;
-    std::string_view kind;  // empty: its name does not tell
-  };
-
-  std::string_view OfCaller(TextId name) {
-    const auto [known, is_new] = callers_.try_emplace(name);
-    if (is_new) {
-      const std::string_view caller = work_.profile().texts[name];
-      if (caller.find("nccl:") != std::string_view::npos ||
-          caller.find("c10d") != std::string_view::npos ||
-          caller.find("all") != std::string_view::npos) {
-        known->second = CollectiveKind(caller);
-      }
-    }
-    return known->second;
-  }
-
-  const DeviceWork& work_;
-  const bool by_kind_;
-  std::unordered_map<TextId, Kernel> kernels_;
-  std::unordered_map<TextId, std::string_view> callers_;
-};
-
 // Copies by their names and the operators that they lie in.
 class LabelsOfCopies {
  public:

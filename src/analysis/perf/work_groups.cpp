@@ -8,6 +8,7 @@
 #include "src/analysis/perf/kernel_names.h"
 #include "src/analysis/perf/module_match.h"
 #include "src/analysis/perf/units.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {
 namespace {
@@ -136,7 +137,9 @@ class Grouper {
       put(group.total, tally.calls);
       put(group.contexts[*key.context], tally.calls);
       if (key.kernel != kNoText) {
-        put(group.kernels[KernelLabel(key.kernel)], tally.kernels);
+        const std::string& label = KernelLabel(key.kernel);
+        put(group.kernels[label], tally.kernels);
+        group.families.try_emplace(label, KernelFamily(Text(key.kernel)));
       }
       // "[]" and "N/A" tell nothing.
       if (Text(key.shapes).size() > 3) {
@@ -180,9 +183,28 @@ class Grouper {
     if (leaf != HostTree::kNone && group.call_stack.empty()) {
       group.call_stack = Text(profile_->operators[(*tree_)[leaf].operation].call_stack);
     }
+    if (group.call_stack.empty() && !profile_->python_calls.empty()) {
+      group.call_stack = FramesAround(leaf != HostTree::kNone ? leaf : around);
+    }
     if (group.callers.empty()) {
       FillCallers(leaf != HostTree::kNone ? (*tree_)[leaf].parent : around, group);
     }
+  }
+
+  // The innermost frames of python, a line each, the innermost last; empty: none were recorded.
+  std::string FramesAround(uint32_t node) const {
+    constexpr size_t kMostFrames = 8;
+    std::vector<std::string> frames;
+    for (int step = 0;
+         node != HostTree::kNone && frames.size() < kMostFrames && step < HostTree::kDeepest;
+         node = (*tree_)[node].parent, ++step) {
+      const HostTree::Node& known = (*tree_)[node];
+      if (known.kind == Kind::kPython && !Text(known.name).starts_with('<')) {
+        frames.emplace_back(Text(known.name));
+      }
+    }
+    std::reverse(frames.begin(), frames.end());
+    return base::Join(frames, "\n");
   }
 
   size_t GroupAt(std::unordered_map<TextId, size_t>& known, TextId name, TextId kernel,

@@ -31,6 +31,7 @@ struct WorkGroup {
   std::map<std::string, Amounts> shapes;
   std::map<std::string, Amounts> types;
   std::map<std::string, Amounts> kernels;
+  std::map<std::string, std::string_view> families;  // of `kernels`, by their whole names
   // What the first call lay in, innermost first: operators, marked ranges, modules.
   std::vector<std::string> callers;
   std::string call_stack;  // of the first call that recorded one

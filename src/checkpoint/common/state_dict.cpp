@@ -202,6 +202,11 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file, io::ReadBudget
   }
   if (tensor.status.ok()) {
     entry.parameter = MakeParameter("", tensor.view, file);
+    if (!tensor.raw_dtype.empty()) {
+      entry.parameter.raw_dtype = tensor.raw_dtype;
+      entry.parameter.notes.push_back(
+          fmt::format("{}: its bytes are compared, not its values", tensor.raw_dtype));
+    }
     return entry;
   }
   entry.parameter.status = tensor.status;

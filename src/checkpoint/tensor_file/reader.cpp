@@ -1,5 +1,6 @@
 #include "src/checkpoint/tensor_file/reader.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,22 @@ Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Optio
   std::vector<StateEntry> entries;
   entries.reserve(tensors.tensors().size());
   io::ReadBudget memory = io::ReadBudget::ForMemory(tensors.size_bytes());
-  for (const NamedTensor& tensor : tensors.tensors()) {
+  // As in state_dict(): a TorchScript module has attributes and constants beside its parameters. A
+  // frozen one has nothing else.
+  const std::vector<NamedTensor>& all = tensors.tensors();
+  const bool is_frozen =
+      !all.empty() && std::all_of(all.begin(), all.end(),
+                                  [](const NamedTensor& tensor) { return tensor.is_attribute; });
+  if (is_frozen) {
+    checkpoint.warnings.push_back(
+        fmt::format("{}: a frozen module without parameters: its attributes and the constants of "
+                    "its code are compared",
+                    file.native()));
+  }
+  for (const NamedTensor& tensor : all) {
+    if (tensor.is_attribute && !is_frozen) {
+      continue;
+    }
     entries.push_back(MakeStateEntry(tensor, 0, memory));
   }
   if (options.optimizer) {

@@ -25,8 +25,37 @@ constexpr uint64_t kUnpackedTimesFileSize = 64;
 constexpr uint64_t kFreeUnpackedBytes = uint64_t{16} << 20U;
 constexpr unsigned kZlibBufferBytes = 1U << 18U;
 constexpr size_t kReadBytes = size_t{1} << 20U;
+constexpr size_t kLongestHead = 4096;  // of an event, in front of its phase
+constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kPhaseKey = "\"ph\"";
 
 }  // namespace
+
+size_t FindEventStart(std::string_view text, size_t from) {
+  // Each byte is looked at once: a phase behind another one in the same braces says no more.
+  size_t looked_at = from;
+  for (size_t phase = text.find(kPhaseKey, from); phase != std::string_view::npos;
+       phase = text.find(kPhaseKey, looked_at)) {
+    const size_t lowest = phase - std::min(phase - looked_at, kLongestHead);
+    looked_at = phase + kPhaseKey.size();
+    const std::string_view head = text.substr(lowest, phase - lowest);
+    const size_t brace = head.find_last_of("{}");
+    if (brace == std::string_view::npos || head[brace] == '}') {
+      continue;
+    }
+    const size_t begin = lowest + brace;
+    const std::string_view before = text.substr(0, begin);
+    const size_t comma = before.find_last_not_of(kBlanks);
+    if (comma == std::string_view::npos || before[comma] != ',') {
+      continue;
+    }
+    const size_t end = before.substr(0, comma).find_last_not_of(kBlanks);
+    if (end != std::string_view::npos && before[end] == '}') {
+      return begin;
+    }
+  }
+  return std::string_view::npos;
+}
 
 Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
   EventRuns runs;
@@ -60,18 +89,21 @@ Result<EventRuns> EventRuns::Open(const std::filesystem::path& path) {
 
 void EventRuns::CloseFile::operator()(gzFile_s* file) const { gzclose(file); }
 
-Result<std::optional<std::string_view>> EventRuns::Next() {
+Result<std::optional<std::span<char>>> EventRuns::Next() {
   Consume();
   while (true) {
     Scan();
     const bool enough =
         filled_ > kRunBytes || file_ended_ || list_position_ == ListPosition::kBehind;
-    if (run_end_ != 0 && enough) {
+    if (enough && (run_end_ != 0 || CutUnendingEvent())) {
       break;
     }
     if (list_position_ == ListPosition::kBehind || file_ended_) {
-      truncated_ = list_position_ != ListPosition::kBehind;
-      return std::optional<std::string_view>();
+      const bool needs_no_bracket = root_ == TraceRoot::kList && any_run_ && !broke_off_ &&
+                                    list_position_ == ListPosition::kInside && depth_ == 1 &&
+                                    !in_text_;
+      truncated_ = list_position_ != ListPosition::kBehind && !needs_no_bracket;
+      return std::optional<std::span<char>>();
     }
     if (list_position_ == ListPosition::kBefore) {
       // Nothing in front of the events is needed.
@@ -84,13 +116,37 @@ Result<std::optional<std::string_view>> EventRuns::Next() {
   while (run_begin_ < run_end_ && buffer_[run_begin_] != '{') {
     ++run_begin_;  // commas and blanks that stand between two runs
   }
+  any_run_ = true;
   run_offset_ = buffer_offset_ + run_begin_ - 1;
   buffer_[run_begin_ - 1] = '[';
   saved_ = buffer_[run_end_];
   saved_at_ = run_end_;
   buffer_[run_end_] = ']';
-  return std::optional<std::string_view>(
-      std::string_view(buffer_.data() + run_begin_ - 1, run_end_ - run_begin_ + 2));
+  return std::optional(std::span<char>(buffer_.data() + run_begin_ - 1, run_end_ - run_begin_ + 2));
+}
+
+// Ends the run in front of an event that begins inside of one that does not end, and goes on there.
+bool EventRuns::CutUnendingEvent() {
+  if (list_position_ != ListPosition::kInside) {
+    return false;
+  }
+  const std::string_view text(buffer_.data(), filled_);
+  const size_t begin = text.find('{', run_begin_);
+  if (begin == std::string_view::npos) {
+    return false;
+  }
+  const size_t next = FindEventStart(text, std::max(begin + 1, searched_));
+  if (next == std::string_view::npos) {
+    searched_ = filled_ - std::min(filled_, kLongestHead);
+    return false;
+  }
+  run_end_ = text.substr(0, next).rfind('}') + 1;
+  searched_ = 0;
+  scanned_ = next;
+  depth_ = list_depth_;
+  in_text_ = false;
+  escaped_ = false;
+  return true;
 }
 
 // Drops the last run and moves what follows it to the front.
@@ -106,6 +162,7 @@ void EventRuns::Consume() {
   scanned_ -= saved_at_ - 1;
   run_begin_ = 1;
   run_end_ = 0;
+  searched_ = 0;
   saved_at_ = 0;
 }
 
@@ -128,12 +185,19 @@ Status EventRuns::Fill() {
       return {StatusCode::kIo, fmt::format("cannot read {}: {}", path_.string(), what)};
     }
     file_ended_ = true;  // a compressed file that breaks off: what came before it counts
+    broke_off_ = true;
     return {};
   }
   filled_ += static_cast<size_t>(count);
   file_ended_ = static_cast<size_t>(count) < room;
+  if (file_ended_) {
+    int code = Z_OK;
+    gzerror(file_.get(), &code);
+    broke_off_ = code != Z_OK && code != Z_STREAM_END;
+  }
   if (static_cast<uint64_t>(count) > unpacked_left_) {
     unpacks_too_far_ = true;
+    broke_off_ = true;
     file_ended_ = true;
     return {};
   }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,11 @@ enum class TraceRoot : uint8_t {
   kObject,  // they are its member "traceEvents": PyTorch's own traces
 };
 
+// The first place behind `from` where an event begins whatever stands in front of it, as far as
+// that can be seen: behind a closing brace and a comma, with its phase in front of any other brace;
+// npos: there is none.
+size_t FindEventStart(std::string_view text, size_t from);
+
 class EventRuns {
  public:
   // Told by content whether it is compressed. Fails where the document is neither a list nor an
@@ -29,10 +35,13 @@ class EventRuns {
   static Result<EventRuns> Open(const std::filesystem::path& path);
 
   TraceRoot root() const { return root_; }
-  // The next run, a JSON list of complete events; valid until the next call. nullopt behind the
-  // last one. Fails where the file cannot be read or an event is longer than any sane one.
-  Result<std::optional<std::string_view>> Next();
-  // After the last run: the document ended before its list of events did.
+  // The next run, a JSON list of complete events; valid until the next call, and the caller's to
+  // write to. nullopt behind the last one. Fails where the file cannot be read or an event is
+  // longer than any sane one. An event that does not end, since a quote in it is missing or one too
+  // many, is a run that ends where the next event begins.
+  Result<std::optional<std::span<char>>> Next();
+  // After the last run: the document ended before its list of events did. A bare list needs no
+  // closing bracket.
   bool truncated() const { return truncated_; }
   // It did since a compressed file unpacks to more than any trace: the rest of it is left out.
   bool unpacks_too_far() const { return unpacks_too_far_; }
@@ -51,6 +60,7 @@ class EventRuns {
   void ScanByte(char c, size_t at);
   void ScanText(char c);
   void Consume();
+  bool CutUnendingEvent();
 
   std::filesystem::path path_;
   std::unique_ptr<gzFile_s, CloseFile> file_;
@@ -78,8 +88,11 @@ class EventRuns {
   } list_position_ = ListPosition::kBefore;
   int64_t list_depth_ = 0;  // depth inside of the list
   size_t run_begin_ = 0;
-  size_t run_end_ = 0;  // behind the last complete event; 0: none in the buffer
+  size_t run_end_ = 0;   // behind the last complete event; 0: none in the buffer
+  size_t searched_ = 0;  // where CutUnendingEvent has looked already
 
+  bool any_run_ = false;
+  bool broke_off_ = false;  // the file, in the middle of what is compressed
   uint64_t run_offset_ = 0;
   bool truncated_ = false;
   uint64_t unpacked_left_ = 0;

@@ -1,5 +1,6 @@
 #include "src/profile/common/host_events.h"
 
+#include <algorithm>
 #include <string>
 
 #include <fmt/format.h>
@@ -8,8 +9,26 @@
 #include "src/profile/common/step_marker.h"
 
 namespace msprobe::profile {
-bool HasUsableTime(const TraceEvent& event) {
-  return event.start.has_value() && *event.start >= 0 && event.duration.value_or(0) >= 0;
+namespace {
+
+// Events that are told by beginning and end come in the order of their ends.
+void SortByStart(Profile& profile) {
+  const auto sort = [](auto& events) {
+    std::stable_sort(events.begin(), events.end(),
+                     [](const auto& a, const auto& b) { return a.start < b.start; });
+  };
+  sort(profile.operators);
+  sort(profile.runtime_calls);
+  sort(profile.kernels);
+  sort(profile.further_device_work);
+  sort(profile.python_calls);
+  sort(profile.steps);
+}
+
+}  // namespace
+
+bool HasUsableTime(const TraceEvent& event, Nanoseconds earliest) {
+  return event.start.has_value() && *event.start >= earliest && event.duration.value_or(0) >= 0;
 }
 
 void AddOperator(const TraceEvent& event, const Needs& needs, Profile& profile) {
@@ -41,7 +60,7 @@ void AddOperator(const TraceEvent& event, const Needs& needs, Profile& profile) 
 void AddPythonCall(const TraceEvent& event, Profile& profile) {
   constexpr std::string_view kModule = "nn.module:";
   PythonCall& call = profile.python_calls.emplace_back();
-  call.name = profile.texts.Intern(event.name);
+  call.name = profile.texts.Intern(WithoutAddresses(event.name));
   call.is_module = base::AsciiLower(event.name.substr(0, kModule.size())) == kModule;
   call.start = *event.start;
   call.end = event.end();
@@ -69,6 +88,10 @@ Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& out
     what = outcome.root == TraceRoot::kObject ? "its list \"traceEvents\" holds no event"
                                               : "it is a JSON list without events";
   }
+  if (outcome.damaged > 0) {
+    what += fmt::format("; {} left out, the first one at {}",
+                        base::Plural(outcome.damaged, "damaged event"), outcome.first_damage);
+  }
   return BadFormatError(fmt::format("{} is not a profile: {}", file.string(), what))
       .WithHint(
           "name what torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote, or a "
@@ -90,6 +113,22 @@ Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,
     return BadFormatError(
                fmt::format("{} is truncated after event {}", file.string(), outcome.events))
         .WithHint("copy it again, or omit --strict to use its complete events");
+  }
+  if (outcome.damaged > 0 && needs.strict) {
+    return BadFormatError(fmt::format("{} {}", file.string(), outcome.first_damage))
+        .WithHint("omit --strict to use the other events");
+  }
+  if (outcome.joined > 0) {
+    SortByStart(profile);
+  }
+  if (outcome.damaged > 0) {
+    profile.warnings.push_back(fmt::format("{}: {} left out, the first one at {}", file.string(),
+                                           base::Plural(outcome.damaged, "damaged event"),
+                                           outcome.first_damage));
+  }
+  if (outcome.unpaired > 0) {
+    profile.warnings.push_back(fmt::format("{}: {} left out whose beginning or end is missing",
+                                           file.string(), base::Plural(outcome.unpaired, "event")));
   }
   if (without_time > 0) {
     profile.warnings.push_back(fmt::format("{}: {} without a usable time left out", file.string(),

@@ -13,8 +13,8 @@
 namespace msprobe::profile {
 
 // Events that cannot be placed (no time, one before 1970 that the machine cannot have meant, a
-// negative length) are left out; false for those.
-bool HasUsableTime(const TraceEvent& event);
+// negative length) are left out; false for those. `earliest`: of clocks that count from elsewhere.
+bool HasUsableTime(const TraceEvent& event, Nanoseconds earliest = 0);
 
 // An operator; a step marker ("ProfilerStep#5") is also a step.
 void AddOperator(const TraceEvent& event, const Needs& needs, Profile& profile);

@@ -1,6 +1,20 @@
 #include "src/profile/common/texts.h"
 
+#include <algorithm>
+
 namespace msprobe::profile {
+
+std::string WithoutAddresses(std::string_view name) {
+  constexpr std::string_view kAddress = " at 0x";
+  std::string result;
+  for (size_t at = name.find(kAddress); at != std::string_view::npos; at = name.find(kAddress)) {
+    result += name.substr(0, at);
+    name.remove_prefix(at + kAddress.size());
+    name.remove_prefix(std::min(name.find_first_not_of("0123456789abcdefABCDEF"), name.size()));
+  }
+  result += name;
+  return result;
+}
 
 TextId Texts::Intern(std::string_view text) {
   if (text.empty()) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,10 @@ namespace msprobe::profile {
 
 using TextId = uint32_t;
 inline constexpr TextId kNoText = 0;  // the empty text
+
+// "<built-in method mul_ of Tensor object at 0x7f6f01>": without the address, which is another one
+// in every run.
+std::string WithoutAddresses(std::string_view name);
 
 class Texts {
  public:

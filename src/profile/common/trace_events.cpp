@@ -1,12 +1,17 @@
 #include "src/profile/common/trace_events.h"
 
+#include <algorithm>
 #include <bit>
+#include <limits>
+#include <span>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/base/number_text.h"
 #include "src/json/stream_reader.h"
+#include "src/profile/common/event_repair.h"
 #include "src/profile/common/time_sum.h"
 
 namespace msprobe::profile {
@@ -80,14 +85,120 @@ struct Piece {
   size_t length = 0;
 };
 
-// Collects one event after the other. Texts go into one buffer per event, so that views can be
-// taken when the event is complete and the buffer does not move any more.
+// An event as it is gathered. Texts go into one buffer, so that views can be taken when the event
+// is complete and the buffer does not move any more.
+struct Assembled {
+  std::string text;
+  std::array<Piece, static_cast<size_t>(Member::kArguments) + 1> pieces;
+  std::array<Kind, static_cast<size_t>(Argument::kCount)> kinds{};
+  std::array<Piece, static_cast<size_t>(Argument::kCount)> values;
+  std::array<Piece, static_cast<size_t>(Argument::kCount)> joins;
+
+  void Clear() {
+    text.clear();
+    pieces = {};
+    kinds = {};
+    values = {};
+    joins = {};
+  }
+  Piece Append(std::string_view more) {
+    const Piece piece{text.size(), more.size()};
+    text += more;
+    return piece;
+  }
+  std::string_view View(const Piece& piece) const {
+    return std::string_view(text).substr(piece.begin, piece.length);
+  }
+  std::string_view View(Member member) const { return View(pieces[static_cast<size_t>(member)]); }
+
+  TraceEvent Event() const {
+    TraceEvent event;
+    const std::string_view phase = View(Member::kPhase);
+    event.phase = phase.empty() ? '\0' : phase.front();
+    event.name = View(Member::kName);
+    event.category = View(Member::kCategory);
+    event.process = View(Member::kProcess);
+    event.thread = View(Member::kThread);
+    event.id = View(Member::kId);
+    event.start_text = View(Member::kStart);
+    if (!event.start_text.empty()) {
+      event.start = ParseMicroseconds(event.start_text);
+    }
+    if (const std::string_view duration = View(Member::kDuration); !duration.empty()) {
+      event.duration = ParseMicroseconds(duration);
+      event.duration_us = base::ParseDouble(duration).value_or(0);
+    }
+    for (size_t index = 0; index < kinds.size(); ++index) {
+      if (kinds[index] != Kind::kAbsent) {
+        event.arguments[index] = {kinds[index], View(values[index]), View(joins[index])};
+      }
+    }
+    return event;
+  }
+};
+
+// What has begun on each thread and not ended yet.
+class BegunEvents {
+ public:
+  uint64_t joined() const { return joined_; }
+  uint64_t unpaired() const { return unpaired_ + open_; }
+
+  void Begin(const Assembled& event) {
+    if (open_ == kMostOpen) {
+      ++unpaired_;
+      return;
+    }
+    by_thread_[KeyOf(event)].push_back(event);
+    ++open_;
+  }
+
+  // The event that `end` ends: the last one of its name, or the last one where neither has a name.
+  std::optional<Assembled> End(const Assembled& end) {
+    const auto thread = by_thread_.find(KeyOf(end));
+    if (thread == by_thread_.end()) {
+      ++unpaired_;
+      return std::nullopt;
+    }
+    std::vector<Assembled>& begun = thread->second;
+    const std::string_view name = end.View(Member::kName);
+    const size_t deepest = begun.size() - std::min(begun.size(), kMostCrossed);
+    for (size_t at = begun.size(); at-- > deepest;) {
+      if (name.empty() || name == begun[at].View(Member::kName)) {
+        Assembled found = std::move(begun[at]);
+        begun.erase(begun.begin() + static_cast<std::ptrdiff_t>(at));
+        --open_;
+        ++joined_;
+        return found;
+      }
+    }
+    ++unpaired_;
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr uint64_t kMostOpen = uint64_t{1} << 16U;  // they are kept
+  static constexpr size_t kMostCrossed = 64;                 // that end in another order
+
+  static std::string KeyOf(const Assembled& event) {
+    return fmt::format("{}\n{}", event.View(Member::kProcess), event.View(Member::kThread));
+  }
+
+  std::unordered_map<std::string, std::vector<Assembled>> by_thread_;
+  uint64_t open_ = 0;
+  uint64_t joined_ = 0;
+  uint64_t unpaired_ = 0;
+};
+
+// Collects one event after the other.
 class EventHandler final : public json::Handler {
  public:
   explicit EventHandler(const std::function<bool(const TraceEvent&)>& visit) : visit_(visit) {}
 
   uint64_t events() const { return events_; }
   bool stopped() const { return stopped_; }
+  const BegunEvents& begun() const { return begun_; }
+  // Forgets what was heard of the event at hand.
+  void Abandon() { depth_ = 0; }
 
   bool OnNull() override {
     Scalar(Kind::kNull, "None");
@@ -164,29 +275,16 @@ class EventHandler final : public json::Handler {
   static constexpr int kInArguments = 3;
 
   void Start() {
-    text_.clear();
-    pieces_ = {};
-    kinds_ = {};
-    values_ = {};
-    joins_ = {};
+    event_.Clear();
     member_ = Member::kOther;
     argument_ = Argument::kCount;
     capturing_ = false;
   }
 
-  Piece Append(std::string_view text) {
-    const Piece piece{text_.size(), text.size()};
-    text_ += text;
-    return piece;
-  }
-  std::string_view View(const Piece& piece) const {
-    return std::string_view(text_).substr(piece.begin, piece.length);
-  }
-
   void Scalar(Kind kind, std::string_view text) {
     if (depth_ == kInEvent) {
       if (member_ != Member::kOther && kind != Kind::kNull) {
-        pieces_[static_cast<size_t>(member_)] = Append(text);
+        event_.pieces[static_cast<size_t>(member_)] = event_.Append(text);
       }
     } else if (capturing_) {
       Element(kind, text);
@@ -198,9 +296,9 @@ class EventHandler final : public json::Handler {
 
   void Keep(Kind kind, std::string_view text, std::string_view joined) {
     const auto index = static_cast<size_t>(argument_);
-    kinds_[index] = kind;
-    values_[index] = Append(text);
-    joins_[index] = kind == Kind::kList ? Append(joined) : values_[index];
+    event_.kinds[index] = kind;
+    event_.values[index] = event_.Append(text);
+    event_.joins[index] = kind == Kind::kList ? event_.Append(joined) : event_.values[index];
   }
 
   // One element of a list that is being printed.
@@ -231,32 +329,29 @@ class EventHandler final : public json::Handler {
   void Spoil() { printed_ += first_ ? "..." : ", ..."; }
 
   bool Finish() {
-    TraceEvent event;
-    const auto view = [&](Member member) { return View(pieces_[static_cast<size_t>(member)]); };
-    const std::string_view phase = view(Member::kPhase);
-    event.phase = phase.empty() ? '\0' : phase.front();
-    event.name = view(Member::kName);
-    event.category = view(Member::kCategory);
-    event.process = view(Member::kProcess);
-    event.thread = view(Member::kThread);
-    event.id = view(Member::kId);
-    event.start_text = view(Member::kStart);
-    if (!event.start_text.empty()) {
-      event.start = ParseMicroseconds(event.start_text);
-    }
-    if (const std::string_view duration = view(Member::kDuration); !duration.empty()) {
-      event.duration = ParseMicroseconds(duration);
-      event.duration_us = base::ParseDouble(duration).value_or(0);
-    }
-    for (size_t index = 0; index < kinds_.size(); ++index) {
-      if (kinds_[index] != Kind::kAbsent) {
-        event.arguments[index] = {kinds_[index], View(values_[index]), View(joins_[index])};
-      }
-    }
     ++events_;
-    stopped_ = !visit_(event);
+    const std::string_view phase = event_.View(Member::kPhase);
+    if (phase == "B") {
+      begun_.Begin(event_);
+    } else if (phase == "E") {
+      if (const std::optional<Assembled> begun = begun_.End(event_)) {
+        TraceEvent event = begun->Event();
+        const std::optional<Nanoseconds> end = event_.Event().start;
+        event.phase = 'X';
+        if (event.start.has_value() && end.has_value()) {
+          event.duration = SumOfTimes(*end, -std::max(*event.start, -kLatest));
+          event.duration_us = static_cast<double>(*event.duration) / kNsPerUs;
+        }
+        stopped_ = !visit_(event);
+      }
+    } else {
+      stopped_ = !visit_(event_.Event());
+    }
     return !stopped_;
   }
+
+  static constexpr Nanoseconds kLatest = std::numeric_limits<Nanoseconds>::max();
+  static constexpr double kNsPerUs = 1e3;
 
   const std::function<bool(const TraceEvent&)>& visit_;
   uint64_t events_ = 0;
@@ -265,17 +360,114 @@ class EventHandler final : public json::Handler {
   int depth_ = 0;
   Member member_ = Member::kOther;
   Argument argument_ = Argument::kCount;
-  std::string text_;
-  std::array<Piece, static_cast<size_t>(Member::kArguments) + 1> pieces_;
-  std::array<Kind, static_cast<size_t>(Argument::kCount)> kinds_{};
-  std::array<Piece, static_cast<size_t>(Argument::kCount)> values_;
-  std::array<Piece, static_cast<size_t>(Argument::kCount)> joins_;
+  Assembled event_;
+  BegunEvents begun_;
 
   // Of the list that is being printed.
   bool capturing_ = false;
   bool first_ = true;
   std::string printed_;
   std::string joined_;
+};
+
+// ---- Events whose text is no JSON ----
+
+struct Stretch {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// Behind the object that begins at `begin`; the end of the text where it does not end.
+size_t EndOfObject(std::string_view text, size_t begin) {
+  int64_t depth = 0;
+  bool in_text = false;
+  for (size_t at = begin; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_text) {
+      at += c == '\\' ? 1 : 0;
+      in_text = c != '"';
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '}' || c == ']') && --depth == 0) {
+      return at + 1;
+    }
+  }
+  return text.size();
+}
+
+// Reads a run from event to event, past those that are damaged.
+class RunReader {
+ public:
+  RunReader(EventHandler& handler, TraceOutcome& outcome) : handler_(handler), outcome_(outcome) {}
+
+  // `offset`: of the run inside of the document.
+  void Read(std::span<char> run, uint64_t offset) {
+    next_start_ = 0;
+    for (size_t begin = 0; begin + 1 < run.size() && !handler_.stopped();) {
+      run[begin] = '[';  // on what was read already
+      const std::string_view whole(run.data(), run.size());
+      const std::string_view rest = whole.substr(begin);
+      json::ParseOutcome parsed;
+      const Status status = json::ParseStream(rest, handler_, &parsed, kDeepest);
+      if (status.ok()) {
+        return;
+      }
+      const Stretch event = EventAt(whole, begin + 1, begin + parsed.error_offset);
+      handler_.Abandon();
+      if (event.begin < event.end &&
+          !ReadRepaired(whole.substr(event.begin, event.end - event.begin))) {
+        if (outcome_.damaged++ == 0) {
+          // The first byte stands for the one in front of the run.
+          outcome_.first_damage = fmt::format(
+              "byte {}: invalid JSON in event {}: {}", offset + begin + parsed.error_offset - 1,
+              handler_.events() + outcome_.damaged, status.message());
+        }
+      }
+      begin = std::max(event.end - 1, begin + 1);
+    }
+  }
+
+ private:
+  // The first event from `from` on that holds a place of the run; an empty stretch at the next one
+  // where none does.
+  Stretch EventAt(std::string_view run, size_t from, size_t place) {
+    place = std::min(place, run.size() - 1);
+    for (;;) {
+      const size_t begin = std::min(run.find('{', from), run.size());
+      if (begin > place || begin == run.size()) {
+        return {begin, begin};
+      }
+      // Not further than to the next event, if a quote too many hides its beginning.
+      if (next_start_ <= begin) {
+        next_start_ = std::min(FindEventStart(run, begin + 1), run.size());
+      }
+      from = EndOfObject(run.substr(0, next_start_), begin);
+      if (from > place) {
+        return {begin, from};
+      }
+    }
+  }
+
+  bool ReadRepaired(std::string_view event) {
+    const uint64_t before = handler_.events();
+    for (const bool quote_ends : {false, true}) {
+      const std::string list = "[" + RepairedEvent(event, quote_ends) + "]";
+      if (json::ParseStream(list, handler_, nullptr, kDeepest).ok()) {
+        return true;
+      }
+      handler_.Abandon();
+      if (handler_.events() != before) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  EventHandler& handler_;
+  TraceOutcome& outcome_;
+  size_t next_start_ = 0;  // of an event, as far as one can see; what lies before was looked at
 };
 
 }  // namespace
@@ -296,21 +488,17 @@ Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
   EventHandler handler(visit);
   TraceOutcome outcome;
   outcome.root = runs.root();
+  RunReader reader(handler, outcome);
   while (!handler.stopped()) {
-    MSP_ASSIGN_OR_RETURN(const std::optional<std::string_view> run, runs.Next());
+    MSP_ASSIGN_OR_RETURN(const std::optional<std::span<char>> run, runs.Next());
     if (!run.has_value()) {
       break;
     }
-    json::ParseOutcome parsed;
-    const Status status = json::ParseStream(*run, handler, &parsed, kDeepest);
-    if (!status.ok()) {
-      // The reader counts from the beginning of the run, which stands for the one byte in front.
-      return BadFormatError(fmt::format("{} byte {}: invalid JSON in event {}: {}", path.string(),
-                                        runs.offset() + parsed.error_offset - 1,
-                                        handler.events() + 1, status.message()));
-    }
+    reader.Read(*run, runs.offset());
   }
   outcome.events = handler.events();
+  outcome.joined = handler.begun().joined();
+  outcome.unpaired = handler.begun().unpaired();
   outcome.truncated = !handler.stopped() && runs.truncated();
   outcome.unpacks_too_far = outcome.truncated && runs.unpacks_too_far();
   return outcome;

@@ -55,7 +55,9 @@ struct ArgumentValue {
 
 // Views are valid during the call that hands the event over.
 struct TraceEvent {
-  char phase = '\0';  // "ph": 'X' complete, 'M' metadata, 's' and 'f' ends of a flow, ...
+  // "ph": 'X' complete, 'M' metadata, 's' and 'f' ends of a flow, ...; a 'B' and its 'E' are one
+  // 'X'.
+  char phase = '\0';
   std::string_view name;
   std::string_view category;
   std::string_view process;  // "pid", "tid", "id": numbers in their digits
@@ -79,10 +81,16 @@ struct TraceOutcome {
   uint64_t events = 0;
   bool truncated = false;        // the trace broke off; all complete events before were delivered
   bool unpacks_too_far = false;  // that is since it is packed more than any trace
+  uint64_t damaged = 0;          // events left out since their text is no JSON
+  std::string first_damage;      // the byte and the reason of the first of them
+  uint64_t joined = 0;           // pairs of 'B' and 'E' among the events
+  uint64_t unpaired = 0;         // those of which only one was there; left out
 };
 
-// Events in file order. A trace that breaks off is no error, one whose text is no JSON is; the
-// message then names the byte. `visit` returns false to stop.
+// Events in file order; one that begins and ends apart comes when it ends. Neither a trace that
+// breaks off nor an event whose text is no JSON is an error. What exporters are known to write
+// wrongly is read as it was meant: bare inf and nan, backslashes that are not escaped, control
+// characters, commas too many, values that are missing. `visit` returns false to stop.
 Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
                                   const std::function<bool(const TraceEvent&)>& visit);
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "src/profile/common/time_sum.h"
+
 namespace msprobe::profile {
 namespace {
 
@@ -48,7 +50,7 @@ std::vector<Allocation> GpuMemory::Allocations(TextId never_released) {
         allocation.released = event.at_text;
         if (event.at != 0 && allocation.at != 0) {
           allocation.duration_us =
-              static_cast<double>(event.at - allocation.at) / kNanosecondsPerUs;
+              static_cast<double>(SumOfTimes(event.at, -allocation.at)) / kNanosecondsPerUs;
         }
         ended.push_back(allocation);
       }

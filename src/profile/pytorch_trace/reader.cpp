@@ -11,6 +11,7 @@
 #include "src/profile/common/flow_table.h"
 #include "src/profile/common/host_events.h"
 #include "src/profile/common/kernel_table.h"
+#include "src/profile/common/time_sum.h"
 #include "src/profile/common/trace_events.h"
 #include "src/profile/pytorch_trace/memory.h"
 
@@ -30,7 +31,7 @@ enum class EventClass : uint8_t {
   kForwardBackward
 };
 
-constexpr std::array<std::pair<std::string_view, EventClass>, 19> kClasses = {{
+constexpr std::array<std::pair<std::string_view, EventClass>, 20> kClasses = {{
     {"cpu_op", EventClass::kOperator},
     {"user_annotation", EventClass::kAnnotation},
     {"cuda_runtime", EventClass::kRuntime},
@@ -48,6 +49,7 @@ constexpr std::array<std::pair<std::string_view, EventClass>, 19> kClasses = {{
     {"async_cpu_to_gpu", EventClass::kFlow},
     {"ac2g", EventClass::kFlow},
     {"async", EventClass::kFlow},
+    {"cpu_to_cuda", EventClass::kFlow},
     {"python_function", EventClass::kPython},
     {"fwdbwd", EventClass::kForwardBackward},
 }};
@@ -66,16 +68,18 @@ class GpuTraceReader {
     if (event.phase == 'M') {
       return true;
     }
-    const EventClass kind = ClassOf(event.category);
+    const EventClass kind =
+        event.category.empty() ? ClassOfProcess(event) : ClassOf(event.category);
     const bool is_memory = needs_.memory && base::EqualsIgnoringCase(event.name, "[memory]");
     if (kind == EventClass::kOther && !is_memory) {
       return true;
     }
     any_known_ = true;
-    if (!HasUsableTime(event)) {
+    if (!HasUsableTime(event, kEarliest)) {
       ++without_time_;
       return true;
     }
+    earliest_ = std::min(earliest_, *event.start);
     switch (kind) {
       case EventClass::kOperator:
         AddCall(event, CallKind::kOperator);
@@ -140,23 +144,63 @@ class GpuTraceReader {
     profile_.flows = flows_.Complete();
     profile_.forward_backward = forward_backward_.Complete();
     if (needs_.memory) {
-      profile_.allocations = memory_.Allocations(profile_.texts.Intern("None"));
-      profile_.memory_used_gb = memory_.max_reserved_bytes() / kBytesPerGb;
+      // Where a device was profiled it is its memory that runs out.
+      GpuMemory& memory = profile_.kernels.empty() && memory_.empty() ? host_memory_ : memory_;
+      profile_.allocations = memory.Allocations(profile_.texts.Intern("None"));
+      profile_.memory_used_gb = memory.max_reserved_bytes() / kBytesPerGb;
+    }
+    if (earliest_ < 0) {
+      ShiftTimes(-earliest_);
     }
     const auto warn = [&](bool missing, std::string_view what) {
-      if (missing) {
+      if (missing && !what.empty()) {
         profile_.warnings.push_back(fmt::format("{} holds no {}", path.string(), what));
       }
     };
     warn(needs_.operators && profile_.operators.empty(), "host operators");
     warn(needs_.kernels && profile_.kernels.empty(), "device kernels: only the host was profiled");
-    warn(needs_.flows && profile_.flows.empty(),
+    warn(needs_.flows && profile_.flows.empty() && !profile_.kernels.empty(),
          "links from operators to kernels: no device time can be given to an operator");
-    warn(needs_.memory && memory_.empty(), "memory events (profile_memory=True records them)");
+    warn(needs_.memory && memory_.empty(),
+         host_memory_.empty()        ? "memory events (profile_memory=True records them)"
+         : !profile_.kernels.empty() ? "memory events of a device, only of the host"
+                                     : "");
     return std::move(profile_);
   }
 
  private:
+  static constexpr Nanoseconds kEarliest = -(Nanoseconds{1} << 62U);
+
+  // What is counted from the trace's own zero has times in front of it. All times but those that
+  // are printed mean something only beside each other.
+  void ShiftTimes(Nanoseconds by) {
+    const auto shift = [by](Nanoseconds& at) { at = SumOfTimes(at, by); };
+    const auto shift_all = [&](auto& events) {
+      for (auto& event : events) {
+        shift(event.start);
+        shift(event.end);
+      }
+    };
+    shift_all(profile_.operators);
+    shift_all(profile_.runtime_calls);
+    shift_all(profile_.kernels);
+    shift_all(profile_.further_device_work);
+    shift_all(profile_.flows);
+    shift_all(profile_.forward_backward);
+    shift_all(profile_.python_calls);
+    shift_all(profile_.steps);
+    for (Allocation& allocation : profile_.allocations) {
+      shift(allocation.at);
+    }
+  }
+
+  // A PyTorch built without Kineto writes no categories: the process says what an event is.
+  static EventClass ClassOfProcess(const TraceEvent& event) {
+    return event.process == "CPU functions"    ? EventClass::kOperator
+           : event.process == "CUDA functions" ? EventClass::kKernel
+                                               : EventClass::kOther;
+  }
+
   EventClass ClassOf(std::string_view category) {
     if (category == last_category_) {
       return last_class_;
@@ -227,13 +271,12 @@ class GpuTraceReader {
   }
 
   void AddMemory(const TraceEvent& event) {
-    if (event.argument(Argument::kDeviceId).integer().value_or(-1) < 0) {
-      return;
-    }
-    memory_.Add(*event.start, profile_.texts.Intern(event.start_text),
-                profile_.texts.Intern(event.argument(Argument::kAddress).text),
-                event.argument(Argument::kBytes).number().value_or(0),
-                event.argument(Argument::kTotalReserved).number().value_or(0));
+    const bool on_device = event.argument(Argument::kDeviceId).integer().value_or(-1) >= 0;
+    (on_device ? memory_ : host_memory_)
+        .Add(*event.start, profile_.texts.Intern(event.start_text),
+             profile_.texts.Intern(event.argument(Argument::kAddress).text),
+             event.argument(Argument::kBytes).number().value_or(0),
+             event.argument(Argument::kTotalReserved).number().value_or(0));
   }
 
   Needs needs_;
@@ -243,6 +286,8 @@ class GpuTraceReader {
   FlowTable flows_;
   FlowTable forward_backward_;
   GpuMemory memory_;
+  GpuMemory host_memory_;  // of tensors on the CPU
+  Nanoseconds earliest_ = 0;
   uint64_t without_time_ = 0;
   bool any_known_ = false;
   std::string last_category_;

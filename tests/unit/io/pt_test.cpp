@@ -241,6 +241,26 @@ TEST(PtZip, TorchScriptArchivesShowTheirParametersByAttribute) {
   EXPECT_THAT(FloatsOf(opened->contents.tensors[3]), ElementsAre(3.0F, 4.0F));
 }
 
+TEST(PtZip, AttributesOfTorchScriptModulesAreToldFromParametersByTheirCode) {
+  const auto opened =
+      OpenZip(ScriptObject(Text("weight") + kPlainVector + Text("running") + kPlainVector +
+                           Text("state") + kPlainVector),
+              kTwoFloats,
+              {{.name = "p/constants.pkl", .content = "\x80\x02(" + kPlainVector + "t."},
+               {.name = "p/constants/0", .content = "\x00\x00\x40\x40\x00\x00\x80\x40"s},
+               {.name = "p/code/__torch__.py",
+                .content = "class Other(Module):\n  __parameters__ = [\"state\", ]\n"
+                           "class Net(Module):\n  __parameters__ = [\"weight\", ]\n"
+                           "  __buffers__ = [\"a\", \"running\", ]\n  weight : Tensor\n"}});
+  ASSERT_TRUE(opened->status.ok()) << opened->status.message();
+  std::vector<bool> attributes;
+  for (const NamedTensor& tensor : opened->contents.tensors) {
+    attributes.push_back(tensor.is_attribute);
+  }
+  EXPECT_THAT(Names(*opened), ElementsAre("weight", "running", "state", "CONSTANTS.c0"));
+  EXPECT_THAT(attributes, ElementsAre(false, false, true, true));
+}
+
 TEST(PtZip, ABrokenPickleOfConstantsIsAnError) {
   const auto opened = OpenZip("N", "", {{.name = "p/constants.pkl", .content = "x"}});
   EXPECT_THAT(opened->status.message(), HasSubstr("constants.pkl"));

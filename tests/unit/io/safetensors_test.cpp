@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,13 +60,28 @@ TEST(Safetensors, EmptyAndScalarTensorsAreFine) {
   EXPECT_EQ(parsed.contents.tensors[1].view.element_count(), 1);
 }
 
-TEST(Safetensors, ATypeThatNobodyHereReadsSpoilsOnlyItsTensor) {
-  const ParsedSafetensors parsed = ParseSafetensors(
-      R"({"f4":{"dtype":"F4","shape":[8],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-      8);
-  ASSERT_TRUE(parsed.status.ok()) << parsed.status.message();
-  EXPECT_EQ(parsed.contents.tensors[0].status.code(), StatusCode::kUnsupported);
-  EXPECT_TRUE(parsed.contents.tensors[1].status.ok());
+TEST(Safetensors, ElementsWithoutADTypeHereAreBytes) {
+  const auto read = [](std::string_view dtype, std::string_view shape, int bytes) {
+    return ParseSafetensors(
+        fmt::format(
+            R"({{"__metadata__":null,"w":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})",
+            dtype, shape, bytes),
+        static_cast<size_t>(bytes));
+  };
+  const ParsedSafetensors f4 = read("F4", "4,16", 32);
+  ASSERT_TRUE(f4.status.ok()) << f4.status.message();
+  EXPECT_EQ(f4.contents.tensors[0].raw_dtype, "F4");
+  EXPECT_EQ(f4.contents.tensors[0].view.dtype, DType::kUInt8);
+  EXPECT_THAT(f4.contents.tensors[0].view.shape, ElementsAre(32));
+  const ParsedSafetensors f6 = read("F6_E3M2", "4", 3);
+  ASSERT_TRUE(f6.status.ok()) << f6.status.message();
+  EXPECT_THAT(f6.contents.tensors[0].view.shape, ElementsAre(3));
+  const ParsedSafetensors scales = read("F8_E8M0", "2,4", 8);
+  ASSERT_TRUE(scales.status.ok()) << scales.status.message();
+  EXPECT_THAT(scales.contents.tensors[0].view.shape, ElementsAre(2, 4));
+  EXPECT_THAT(read("F4", "4,16", 31).status.message(), HasSubstr("needs 32 bytes"));
+  EXPECT_THAT(read("F4", "3", 2).status.message(), HasSubstr("no whole bytes"));
+  EXPECT_THAT(read("F6_E2M3", "4,9223372036854775807", 3).status.message(), HasSubstr("w"));
 }
 
 TEST(Safetensors, RangesMustTileTheData) {

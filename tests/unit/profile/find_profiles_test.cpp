@@ -150,5 +150,30 @@ TEST(ReadProfile, RefusesWhatIsNoProfile) {
   EXPECT_FALSE(ReadProfile(files.folder() / "nowhere", Operators()).ok());
 }
 
+TEST(ReadProfile, TellsTheArrayFormOfPytorchFromAscendsTrace) {
+  const ProfileFiles files;
+  const std::string call =
+      R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 1, "dur": 5})";
+  const auto device_of = [&](const std::string& events) {
+    const Result<Profile> profile = ReadProfile(files.Write("trace.json", events), Operators());
+    EXPECT_TRUE(profile.ok()) << events;
+    return profile.ok() ? profile->device : Device::kGpu;
+  };
+  EXPECT_EQ(device_of("[" + call), Device::kGpu);
+  EXPECT_EQ(device_of("[" + call + R"(, {"ph": "X", "cat": "kernel", "name": "k", "ts": 1}])"),
+            Device::kGpu);
+  EXPECT_EQ(
+      device_of(
+          R"([{"ph": "X", "name": "aten::mm", "pid": "CPU functions", "tid": 2, "ts": 1, "dur": 5}])"),
+      Device::kGpu);
+  EXPECT_EQ(device_of("[" + call + R"(, {"ph": "s", "cat": "async_npu", "id": 1, "ts": 1}])"),
+            Device::kNpu);
+  EXPECT_EQ(
+      device_of(
+          "[" + call +
+          R"(, {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "Ascend Hardware"}}])"),
+      Device::kNpu);
+}
+
 }  // namespace
 }  // namespace msprobe::profile

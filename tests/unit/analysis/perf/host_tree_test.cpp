@@ -56,6 +56,30 @@ TEST(HostTree, ThreadsAreApartAndSelfTimeIsNeverNegative) {
   EXPECT_EQ(tree[found].parent, HostTree::kNone);
 }
 
+// A frame that ends one step and begins the next: what goes on around it loses the step's time,
+// too.
+TEST(HostTree, EveryMomentIsTheInnermostCallsOwn) {
+  MadeProfile made;
+  made.Op("root", 0, 100);
+  made.Op("crosses", 8, 23);
+  made.Op("step", 10, 60);
+  made.Op("inside", 30, 40);
+  made.Op("crosses again", 55, 70);
+  const HostTree tree(*made);
+  std::map<std::string, int64_t> own;
+  int64_t sum = 0;
+  for (uint32_t node = 0; node < tree.nodes().size(); ++node) {
+    own[NameOf(made, tree, node)] = tree[node].self;
+    sum += tree[node].self;
+  }
+  EXPECT_EQ(own, (std::map<std::string, int64_t>{{"root", 38'000},
+                                                 {"crosses", 2'000},
+                                                 {"step", 35'000},
+                                                 {"inside", 10'000},
+                                                 {"crosses again", 15'000}}));
+  EXPECT_EQ(sum, 100'000);
+}
+
 TEST(HostTree, FindsTheInnermost) {
   MadeProfile made;
   made.Op("outer", 0, 100);

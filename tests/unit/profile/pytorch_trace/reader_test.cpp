@@ -164,8 +164,43 @@ TEST(ReadPytorchTrace, SaysWhatIsMissing) {
     {"ph": "X", "cat": "cpu_op", "name": "b", "ts": 9223372036854775, "dur": 9223372036854775})");
   EXPECT_EQ(profile.operators.size(), 1U);
   EXPECT_EQ(profile.operators[0].end, INT64_MAX);
-  EXPECT_EQ(profile.warnings.size(), 4U);
+  // That no kernel has a link is no news where there is no kernel.
+  EXPECT_EQ(profile.warnings.size(), 3U);
   EXPECT_NE(profile.warnings.back().find("1 event without a usable time"), std::string::npos);
+}
+
+TEST(ReadPytorchTrace, TimesInFrontOfTheClocksZeroAreMoved) {
+  const Profile profile = Read(R"({"ph": "X", "cat": "cpu_op", "name": "a", "ts": -30.5, "dur": 2},
+    {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": -10, "dur": 20}, 
+    {"ph": "X", "cat": "cpu_op", "name": "b", "ts": -1e300, "dur": 2})");
+  ASSERT_EQ(profile.operators.size(), 1U);
+  ASSERT_EQ(profile.kernels.size(), 1U);
+  EXPECT_EQ(profile.operators[0].start, 0);
+  EXPECT_EQ(profile.kernels[0].start - profile.operators[0].start, 20500);
+  EXPECT_EQ(profile.kernels[0].end - profile.kernels[0].start, 20000);
+}
+
+TEST(ReadPytorchTrace, MemoryOfTheHostCountsWhereNoDeviceWasProfiled) {
+  const std::string memory =
+      R"({"ph": "i", "name": "[memory]", "ts": 1, "args": {"Device Id": -1, "Addr": 5, "Bytes": 2048}})";
+  const Profile host = Read(memory);
+  ASSERT_EQ(host.allocations.size(), 1U);
+  EXPECT_EQ(host.allocations[0].size_kb, 2.0);
+  const Profile device =
+      Read(memory +
+           R"(, {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2})");
+  EXPECT_TRUE(device.allocations.empty());
+}
+
+TEST(ReadPytorchTrace, AddressesAreNoPartOfNames) {
+  const Profile profile = Read(
+      R"({"ph": "X", "cat": "python_function", "name": "<built-in method mul_ of Tensor object at 0x7f6f01>", "ts": 1, "dur": 9},
+    {"ph": "X", "cat": "python_function", "name": "a.py(1): <lambda> at 0xAB, b at 0xcd", "ts": 2, "dur": 1},
+    {"ph": "X", "cat": "python_function", "name": "look at 0 x", "ts": 3, "dur": 1})");
+  ASSERT_EQ(profile.python_calls.size(), 3U);
+  EXPECT_EQ(profile.texts[profile.python_calls[0].name], "<built-in method mul_ of Tensor object>");
+  EXPECT_EQ(profile.texts[profile.python_calls[1].name], "a.py(1): <lambda>, b");
+  EXPECT_EQ(profile.texts[profile.python_calls[2].name], "look at 0 x");
 }
 
 TEST(ReadPytorchTrace, UsesWhatIsCompleteUnlessToldOtherwise) {
