@@ -68,9 +68,9 @@ Status OtherFormat(std::string_view what, std::string_view hint) {
 
 // A protobuf that begins with ONNX's version and the name of what wrote it, or its graph.
 bool LooksLikeOnnx(std::string_view text) {
-  constexpr unsigned char kNewestVersion = 30;
+  constexpr unsigned char kNewestOnnx = 30;
   if (text.size() < 4 || text[0] != '\x08' || static_cast<unsigned char>(text[1]) == 0 ||
-      static_cast<unsigned char>(text[1]) > kNewestVersion) {
+      static_cast<unsigned char>(text[1]) > kNewestOnnx) {
     return false;
   }
   // Fields of the model that follow: producer, its version, domain, graph, opset.

@@ -59,7 +59,7 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp())
         torch.manual_seed(3)
-        self.weights = collections.OrderedDict((name, torch.randn(*shape)) for name, shape in (
+        self.weights = collections.OrderedDict((name, torch.randn(shape)) for name, shape in (
             ("model.embed_tokens.weight", (10, 4)), ("model.layers.0.mlp.up_proj.weight", (7, 3)), ("model.layers.0.mlp.up_proj.bias", (5,)),
             ("model.layers.0.conv.weight", (3, 2, 5)), ("model.norm.weight", ())))
         torch.save(dict(self.weights), self.folder / "reference.pt")

@@ -153,7 +153,7 @@ TensorRow DescribeTensor(const NamedTensor& tensor, std::string name) {
     MarkUnreadable(tensor.status, row);
     return row;
   }
-  row.type = DTypeName(tensor.view.dtype);
+  row.type = tensor.raw_dtype.empty() ? DTypeName(tensor.view.dtype) : tensor.raw_dtype;
   row.shape = ShapeText(tensor.view.shape);
   row.bytes = tensor.view.size_bytes();
   row.requires_grad = tensor.requires_grad;

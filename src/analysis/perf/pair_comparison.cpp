@@ -453,7 +453,8 @@ class Comparer {
       }
     }
     const bool times_known = result_.base_split.has_value() && result_.comparison_split.has_value();
-    if (result_.sheets.empty() && !times_known && result_.kernel_table.table.row_count() == 0) {
+    if (result_.sheets.empty() && !times_known && result_.kernel_table.table.row_count() == 0 &&
+        result_.collectives.empty()) {
       return MismatchError(fmt::format("{} and {} have nothing in common that could be compared{}",
                                        sides_[0].path.string(), sides_[1].path.string(),
                                        result_.warnings.empty()

@@ -40,7 +40,8 @@ bool IsJsonWord(std::string_view word) {
 
 class Repair {
  public:
-  Repair(std::string_view text, bool quote_ends) : text_(text), quote_ends_(quote_ends) {}
+  Repair(std::string_view text, bool by_what_follows)
+      : text_(text), by_what_follows_(by_what_follows) {}
 
   std::string Run() && {
     while (at_ < text_.size()) {
@@ -85,10 +86,13 @@ class Repair {
 
   void Word() {
     const size_t end = std::min(text_.find_first_of("{}[]:,\" \t\r\n", at_ + 1), text_.size());
-    const std::string_view word = text_.substr(at_, end - at_);
+    std::string_view word = text_.substr(at_, end - at_);
     if (IsJsonWord(word)) {
       out_ += word;
     } else {
+      if (word.size() > 1 && word.front() == '\'' && word.back() == '\'') {  // as Python prints it
+        word = word.substr(1, word.size() - 2);
+      }
       out_ += '"';
       for (const char c : word) {
         PutInText(c);
@@ -104,13 +108,14 @@ class Repair {
     if (static_cast<unsigned char>(c) < 0x20) {
       out_ += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     } else {
-      out_ += c == '\\' ? "\\\\" : std::string(1, c);
+      out_ += c == '\\' || c == '"' ? "\\" : "";
+      out_ += c;
     }
   }
 
   void Text() {
     Put('"');
-    while (at_ < text_.size() && text_[at_] != '"') {
+    while (at_ < text_.size() && !EndsHere()) {
       const size_t escaped = text_[at_] == '\\' ? EscapeLength() : 0;
       if (escaped > 0) {
         out_ += text_.substr(at_, escaped);
@@ -124,10 +129,15 @@ class Repair {
     }
   }
 
+  bool EndsHere() const {
+    return text_[at_] == '"' &&
+           (!by_what_follows_ || at_ + 1 == text_.size() || IsBehindText(text_.substr(at_ + 1)));
+  }
+
   // Of the escape that stands here; 0: the backslash means itself.
   size_t EscapeLength() const {
     const std::string_view rest = text_.substr(at_ + 1);
-    if (rest.starts_with('"') && quote_ends_ && IsBehindText(rest.substr(1))) {
+    if (rest.starts_with('"') && by_what_follows_ && IsBehindText(rest.substr(1))) {
       return 0;
     }
     if (rest.starts_with('u')) {
@@ -151,13 +161,14 @@ class Repair {
     if (rest.starts_with(',')) {
       rest.remove_prefix(1);
       skip();
-      return rest.starts_with('"');
+      return !rest.empty() &&
+             std::string_view("\"}[{-0123456789").find(rest[0]) != std::string_view::npos;
     }
     return rest.starts_with('}') || rest.starts_with(']') || rest.starts_with(':');
   }
 
   const std::string_view text_;
-  const bool quote_ends_;
+  const bool by_what_follows_;
   std::string out_;
   size_t at_ = 0;
   char last_ = '\0';    // the last mark, a quote behind a text, 'w' behind a word
@@ -166,8 +177,8 @@ class Repair {
 
 }  // namespace
 
-std::string RepairedEvent(std::string_view text, bool quote_ends) {
-  return Repair(text, quote_ends).Run();
+std::string RepairedEvent(std::string_view text, bool by_what_follows) {
+  return Repair(text, by_what_follows).Run();
 }
 
 }  // namespace msprobe::profile

@@ -8,8 +8,8 @@
 
 namespace msprobe::profile {
 
-// `quote_ends`: a quote behind a backslash ends a text where what follows looks like that, as
-// behind "C:\work\".
-std::string RepairedEvent(std::string_view text, bool quote_ends);
+// `by_what_follows`: quotes end a text where what follows looks like that, and nowhere else: that
+// of "C:\work\" does, those inside of "operator "" _a" do not.
+std::string RepairedEvent(std::string_view text, bool by_what_follows);
 
 }  // namespace msprobe::profile

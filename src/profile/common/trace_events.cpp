@@ -452,8 +452,8 @@ class RunReader {
 
   bool ReadRepaired(std::string_view event) {
     const uint64_t before = handler_.events();
-    for (const bool quote_ends : {false, true}) {
-      const std::string list = "[" + RepairedEvent(event, quote_ends) + "]";
+    for (const bool by_what_follows : {false, true}) {
+      const std::string list = "[" + RepairedEvent(event, by_what_follows) + "]";
       if (json::ParseStream(list, handler_, nullptr, kDeepest).ok()) {
         return true;
       }

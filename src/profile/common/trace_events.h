@@ -89,8 +89,8 @@ struct TraceOutcome {
 
 // Events in file order; one that begins and ends apart comes when it ends. Neither a trace that
 // breaks off nor an event whose text is no JSON is an error. What exporters are known to write
-// wrongly is read as it was meant: bare inf and nan, backslashes that are not escaped, control
-// characters, commas too many, values that are missing. `visit` returns false to stop.
+// wrongly is read as it was meant: bare inf and nan, backslashes, quotes and control characters
+// that are not escaped, commas too many, values that are missing. `visit` returns false to stop.
 Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,
                                   const std::function<bool(const TraceEvent&)>& visit);
 

@@ -49,7 +49,8 @@ Profile Npu() {
 
 TEST(CompareCollectives, MeetByKindUnlessNamesAreAskedFor) {
   PairOptions options;
-  const std::vector<Collective> kinds = CompareCollectives(Gpu(), Npu(), options);
+  const std::vector<Collective> kinds =
+      CompareCollectives(Gpu(), Npu(), {nullptr, nullptr}, options);
   ASSERT_EQ(kinds.size(), 2U);
   EXPECT_EQ(kinds[0].kind, "all_reduce");
   EXPECT_EQ(kinds[0].base_ms, 4);
@@ -58,7 +59,8 @@ TEST(CompareCollectives, MeetByKindUnlessNamesAreAskedFor) {
   EXPECT_EQ(kinds[1].kind, "broadcast");
 
   options.match_collectives_by_kind = false;
-  const std::vector<Collective> names = CompareCollectives(Gpu(), Npu(), options);
+  const std::vector<Collective> names =
+      CompareCollectives(Gpu(), Npu(), {nullptr, nullptr}, options);
   ASSERT_EQ(names.size(), 3U);
   EXPECT_EQ(names[0].kind, "allreduce");
   EXPECT_EQ(names[1].kind, "ncclkernel");
@@ -82,7 +84,7 @@ TEST(CompareCollectives, CountAnyNumberOfNames) {
     kernel.name = side.texts.Intern("nccl" + std::to_string(i) + "_");
     side.kernels.push_back(kernel);
   }
-  EXPECT_EQ(CompareCollectives(side, side, PairOptions()).size(), kNames);
+  EXPECT_EQ(CompareCollectives(side, side, {nullptr, nullptr}, PairOptions()).size(), kNames);
   EXPECT_EQ(CommunicationSheet(side, side, PairOptions()).table.row_count(), kNames);
 }
 

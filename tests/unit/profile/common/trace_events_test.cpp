@@ -117,7 +117,7 @@ TEST(ForEachEvent, FindsTheEndOfTheListWhereverItLies) {
 TEST(ForEachEvent, LeavesOutAnEventWhoseTextIsNoJsonAndNamesTheByte) {
   for (const std::string_view damaged :
        {R"({"ph": "X" "name": "b"})", R"({"ph": "X", "name": ["b"})",
-        R"({"ph": "X", 'name': 5})"}) {
+        R"({"ph": "X", "name": {"b"}})"}) {
     TraceOutcome outcome;
     const auto lines =
         Lines(Written(fmt::format(R"([{{"ph": "X", "name": "a"}}, {}, {{"ph": "X", "name": "c"}}])",
@@ -146,8 +146,10 @@ TEST(ForEachEvent, ReadsWhatExportersWriteWronglyAsItWasMeant) {
     EXPECT_EQ(read(fmt::format(R"("name": "b", "args": {{"x": {}}})", number)), "X  b 2000 -1");
   }
   EXPECT_EQ(read(R"("name": "b", "dur": 5.)"), "X  b 2000 5000");
+  EXPECT_EQ(read(R"('name': 'b')"), "X  b 2000 -1");
   EXPECT_EQ(read(R"("name": "C:\work\x.py")"), "X  C:\\work\\x.py 2000 -1");
   EXPECT_EQ(read(R"("name": "C:\users\")"), "X  C:\\users\\ 2000 -1");
+  EXPECT_EQ(read(R"("name": "b", "args": {"x": "operator "" _a", "y": "a" b"})"), "X  b 2000 -1");
   EXPECT_EQ(read("\"name\": \"a\x01 b\nc\""), "X  a\x01 b\nc 2000 -1");
   EXPECT_EQ(read(R"("name": "b", "args": {"x": , "y": [1, 2,],})"), "X  b 2000 -1");
 }
@@ -155,7 +157,7 @@ TEST(ForEachEvent, ReadsWhatExportersWriteWronglyAsItWasMeant) {
 // A quote too many or too few hides where an event ends; the next one is found all the same.
 TEST(ForEachEvent, FindsTheNextEventBehindAnUnbalancedQuote) {
   for (const size_t fill : {size_t{0}, size_t{100}, size_t{5} << 20U}) {
-    std::string text = R"([{"ph": "X", "name": "a"}, {"ph": "X", "name": "b" ", "args": {"x": 1}})";
+    std::string text = R"([{"ph": "X", "name": "a"}, {"ph": "X", "name": "b, "args": {"x": 1}})";
     for (int i = 0; i < 3; ++i) {
       text += fmt::format(R"(, {{"ph": "X", "name": "n{}", "args": {{"x": "{}"}}}})", i,
                           std::string(fill, 'f'));
