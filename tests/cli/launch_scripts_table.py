@@ -149,6 +149,202 @@ SCRIPTS = [
     ("export_words", "VARS=\"NCCL_ALGO=Ring NCCL_PROTO=LL\"\nexport $VARS\npython3 train.py --lr 1e-3\n"),
 ]
 
+# Whole scripts in the shape of those of well-known frameworks.
+SCRIPTS += [
+    ("shape_verl", """set -x
+export VLLM_ATTENTION_BACKEND=XFORMERS
+train_path=$HOME/data/gsm8k/train.parquet
+test_path=$HOME/data/gsm8k/test.parquet
+train_files="['$train_path', '$test_path']"
+max_prompt=$((1024 * 2))
+clip_low=0.2
+offload=True
+enable_overlong=${ENABLE_OVERLONG:-False}
+loss_agg_mode="token-mean"
+NNODES=${NNODES:-4}
+
+python3 -m verl_like.trainer.main_ppo \\
+    algorithm.adv_estimator=grpo \\
+    data.train_files="$train_files" \\
+    data.max_prompt_length=${max_prompt} \\
+    data.max_response_length=$((max_prompt*4)) \\
+    actor.ppo_max_token_len=$(((max_prompt + 512) * 2)) \\
+    actor.clip_low=${clip_low} \\
+    actor.fsdp.param_offload=${offload} \\
+    actor.loss_agg_mode=${loss_agg_mode} \\
+    reward.overlong=${enable_overlong} \\
+    +reward.kwargs.log=False \\
+    trainer.logger='["console","wandb"]' \\
+    trainer.nnodes="${NNODES}" \\
+    trainer.total_epochs=15 $@
+"""),
+    ("shape_verl_ray", """#!/usr/bin/env bash
+set -euxo pipefail
+WORKING_DIR=${WORKING_DIR:-"${PWD}"}
+RAY_ADDRESS=${RAY_ADDRESS:-"http://localhost:8265"}
+temperature=1.0
+top_k=-1
+sp_size=4
+ray job submit --no-wait --working-dir "${WORKING_DIR}" \\
+    -- python3 -m recipe.main_dapo \\
+    rollout.temperature=${temperature} \\
+    rollout.top_k="${top_k}" \\
+    actor.sp_size=${sp_size} \\
+    actor.lr=1e-6
+"""),
+    ("shape_slime", """#!/bin/bash
+set -ex
+NVLINK_COUNT=$(nvidia-smi topo -m 2>/dev/null | grep -o 'NV[0-9][0-9]*' | wc -l)
+if [ "$NVLINK_COUNT" -gt 0 ]; then HAS_NVLINK=1; else HAS_NVLINK=0; fi
+SCRIPT_DIR="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" &>/dev/null && pwd)"
+MODEL_ARGS=(
+   --swiglu
+   --num-layers 36
+   --disable-bias-linear
+   --normalization "RMSNorm"
+)
+CKPT_ARGS=(
+   --hf-checkpoint /data/Qwen3-4B
+   #--ref-load /data/other
+   --save-interval 20
+)
+GRPO_ARGS=( --advantage-estimator grpo --eps-clip 0.2 )
+ray start --head --num-gpus 8 || true
+RUNTIME_ENV_JSON="{
+  \\"env_vars\\": {
+    \\"PYTHONPATH\\": \\"/data/Megatron-LM/\\",
+    \\"CUDA_DEVICE_MAX_CONNECTIONS\\": \\"1\\",
+    \\"NCCL_NVLS_ENABLE\\": \\"${HAS_NVLINK}\\"
+  }
+}"
+ray job submit --address="http://127.0.0.1:8265" \\
+   --runtime-env-json="${RUNTIME_ENV_JSON}" \\
+   -- python3 train.py \\
+   --actor-num-nodes 1 \\
+   --colocate \\
+   ${MODEL_ARGS[@]} \\
+   ${CKPT_ARGS[@]} \\
+   ${GRPO_ARGS[@]} \\
+   ${DISTRIBUTED_ARGS[@]}
+"""),
+    ("shape_openrlhf", """set -x
+
+read -r -d '' training_commands <<EOF
+pkg.cli.train_sft \\
+   --max_len 4096 \\
+   --dataset some/data \\
+   --input_template $'User: {}' \\
+   --train_batch_size 256 \\
+   --zero_stage 2 \\
+   --learning_rate 5e-6 \\
+   --packing_samples
+EOF
+    # --use_wandb [WANDB_TOKENS] or True
+
+if [[ ${1} != "slurm" ]]; then
+    deepspeed --module $training_commands
+fi
+"""),
+    ("shape_megatron", """#!/bin/bash
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NODE_RANK=0
+WORLD_SIZE=$(($GPUS_PER_NODE*2))
+CHECKPOINT_PATH=$1 #<Specify path>
+TENSORBOARD_DIR=$2
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes 2
+    --node_rank $NODE_RANK
+)
+GPT_MODEL_ARGS=(
+    --num-layers 96
+    --hidden-size 12288
+)
+TRAINING_ARGS=(
+    --micro-batch-size 1
+    --global-batch-size $((WORLD_SIZE * 96))
+    --rampup-batch-size 16 16 5859375
+    --lr 6.0e-5
+    --fp16
+)
+DATA_ARGS=(
+    --split 949,50,1
+    --save $CHECKPOINT_PATH
+)
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \\
+    ${GPT_MODEL_ARGS[@]} \\
+    ${TRAINING_ARGS[@]} \\
+    ${DATA_ARGS[@]}
+""", [["ck", "tb"], ["other", "tb"]]),
+    ("shape_npu", """#!/bin/bash
+source /usr/local/Ascend/ascend-toolkit/set_env.sh
+export HCCL_DETERMINISTIC=true
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+NPUS=8
+DISTRIBUTED_ARGS="
+    --nproc_per_node $NPUS \\
+    --nnodes ${NNODES:=1} \\
+    --master_port 6000
+"
+MODEL=llama2
+if [[ "$MODEL" == "llama2" ]]; then
+    MODEL_ARGS="--num-layers 32 --hidden-size 4096"
+else
+    MODEL_ARGS="--num-layers 40 --hidden-size 5120"
+fi
+GPT_ARGS="
+    $MODEL_ARGS \\
+    --lr 1.25e-6 \\
+    --bf16
+"
+for p in cache logs; do mkdir -p $p; done
+torchrun $DISTRIBUTED_ARGS pretrain_gpt.py \\
+    $GPT_ARGS \\
+    --distributed-backend nccl \\
+    | tee logs/train.log
+"""),
+    ("shape_getopts", """usage() { echo "usage: $0 -s size"; exit 1; }
+SIZE=7B
+parse() {
+  while [[ "$#" -gt 0 ]]; do
+    case "$1" in
+      -s|--size) SIZE="$2"; shift 2 ;;
+      --lr=*) LR="${1#*=}"; shift ;;
+      *) usage ;;
+    esac
+  done
+}
+parse --size 13B --lr=3e-4
+declare -A HIDDEN=( ["7B"]=4096 ["13B"]=5120 )
+torchrun train.py --hidden "${HIDDEN[$SIZE]}" --lr "$LR"
+"""),
+    ("shape_slurm", """#!/bin/bash
+#SBATCH --nodes=2
+nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+head_node=${nodes[0]}
+export LOGLEVEL=INFO
+export NCCL_ALGO=Ring
+srun torchrun \\
+    --nnodes 2 \\
+    --rdzv_id $RANDOM \\
+    --rdzv_backend c10d \\
+    train.py 50 10 --lr 1e-3
+"""),
+    ("shape_sweep", """for seed in 1 2; do
+  for lr in 1e-3 1e-4; do
+    CUDA_VISIBLE_DEVICES=$((seed - 1)) nohup python -u train.py --seed $seed --lr $lr --out out/s${seed}_${lr} > log_$seed.txt 2>&1
+  done
+done
+"""),
+    ("shape_resume", """CKPT=out/last
+LATEST=$(ls -t out 2>/dev/null | head -1)
+if [ -n "$LATEST" ]; then RESUME="--resume-from out/$LATEST"; fi
+[[ -z "${MODE:-}" ]] && MODE=train
+accelerate launch --num_processes 2 run.py --mode $MODE ${RESUME:-} --lr 1e-4
+"""),
+]
+
 SIZES = {"7B": (32, 4096), "13B": (40, 5120), "70B": (80, 8192)}
 
 

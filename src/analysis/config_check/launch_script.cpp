@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -218,9 +219,9 @@ std::vector<std::string> AddWhatThePythonToolFinds(std::string_view text, Parame
 
 Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup& lookup) {
   LaunchScript result;
-  const auto warn = [&result](const std::string& warning) {
-    if (std::find(result.warnings.begin(), result.warnings.end(), warning) ==
-        result.warnings.end()) {
+  std::unordered_set<std::string> warned;
+  const auto warn = [&](const std::string& warning) {
+    if (warned.insert(warning).second) {
       result.warnings.push_back(warning);
     }
   };
@@ -279,6 +280,10 @@ Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup&
     }
     for (size_t i = decisions.size(); i < run.decisions().size(); ++i) {
       for (int other = 1; other < run.choices()[i]; ++other) {
+        if (runs + waiting.size() >= kMostRuns) {
+          complete = false;
+          break;
+        }
         std::vector<int> next(run.decisions().begin(),
                               run.decisions().begin() + static_cast<std::ptrdiff_t>(i));
         next.push_back(other);

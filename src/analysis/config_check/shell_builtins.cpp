@@ -72,6 +72,7 @@ Result<bool> ShellRun::RunBuiltin(const ShellNode& node, const std::vector<Shell
       shifted_ += places;
       Done(0);
     } else if (places <= arguments_.size()) {
+      MSP_RETURN_IF_ERROR(CountBytes(arguments_.size()));
       arguments_.erase(arguments_.begin(),
                        arguments_.begin() + static_cast<std::ptrdiff_t>(places));
       Done(0);

@@ -132,6 +132,7 @@ Status ShellRun::RunText(const std::string& text, int line) {
     WarnAt(line, "commands inside of too many others are left out");
     return {};
   }
+  MSP_RETURN_IF_ERROR(CountBytes(text.size()));
   Result<ShellScript> script = ParseShell(text, nesting_ / 4);
   if (!script.ok()) {
     WarnAt(line, fmt::format("the command in it cannot be read: {}", script.status().message()));
@@ -218,6 +219,7 @@ void ShellRun::AddLaunch(const Launch& launch, std::vector<ShellField>& fields, 
   found.kind = launch.kind;
   found.line = line;
   found.environment = Environment();
+  work_.expanded_bytes += found.environment.size() * 16;  // the limit is looked at with the next
   for (const auto& [name, value] : command_environment_) {
     found.environment[name] = {value, line};
   }

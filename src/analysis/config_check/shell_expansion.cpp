@@ -351,7 +351,10 @@ Status ShellRun::ExpandWord(const ShellWord& word, int depth, Builder& out) {
 Result<std::vector<ShellField>> ShellRun::Expand(const std::vector<ShellWord>& words) {
   Builder builder(true, Separators());
   for (const ShellWord& braced : words) {
-    for (const ShellWord& word : WordsOfBraces(braced)) {
+    const std::vector<ShellWord> made = WordsOfBraces(braced);
+    constexpr size_t kCost = 64;  // of making a word
+    MSP_RETURN_IF_ERROR(CountBytes(made.size() > 1 ? made.size() * kCost : 0));
+    for (const ShellWord& word : made) {
       builder.BeginWord(word);
       MSP_RETURN_IF_ERROR(ExpandWord(word, 0, builder), fmt::format("line {}", word.line));
       builder.EndWord();

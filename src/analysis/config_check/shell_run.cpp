@@ -37,7 +37,7 @@ bool IsVariableName(std::string_view name) {
 
 void ShellRun::WarnAt(int line, const std::string& message) {
   std::string warning = fmt::format("line {}: {}", line, Spelled(message));
-  if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end()) {
+  if (known_warnings_.insert(warning).second) {
     warnings_.push_back(std::move(warning));
   }
 }
@@ -398,6 +398,7 @@ Status ShellRun::RunPipeline(const ShellNode& node) {
     // A launch in front of "| tee log" is one like any other.
     const ShellNode& child = node.children[i];
     State state = Save();
+    MSP_RETURN_IF_ERROR(CountBytes(variables_.size()));
     ++subshells_;
     status = RunNode(child);
     --subshells_;
@@ -457,6 +458,7 @@ Status ShellRun::RunCase(const ShellNode& node) {
   std::vector<Candidate> candidates;
   bool certain = false;
   for (size_t i = 0; i < node.items.size() && !certain; ++i) {
+    work_.commands += node.items[i].patterns.size();
     bool possible = false;
     std::string literal;
     for (const ShellWord& word : node.items[i].patterns) {

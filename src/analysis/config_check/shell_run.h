@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -240,6 +241,7 @@ class ShellRun {
   std::vector<std::pair<std::string, std::string>> command_environment_;  // VAR=x cmd
   bool after_launch_ = false;  // the command before this one was a launch
   std::vector<std::string> warnings_;
+  std::unordered_set<std::string> known_warnings_;
   std::vector<std::string> read_scripts_;
 };
 

@@ -298,8 +298,15 @@ Status ShellRun::ApplyOperation(const ShellSegment& segment, Reference& referenc
   };
   for (std::string& value : reference.values) {
     const std::string_view text = value;
-    // Each length is tried: counted as what it costs.
-    MSP_RETURN_IF_ERROR(CountBytes(value.size() * std::min<size_t>(value.size(), 1024)));
+    // Each length is tried, at each place: a value too long for that stays as it is spelled.
+    constexpr size_t kLongest = 4096;
+    constexpr size_t kLongestReplaced = 256;
+    const bool has_star = pattern.find('*') != std::string::npos;
+    if (value.size() > (replaces && has_star ? kLongestReplaced : kLongest)) {
+      opaque();
+      return {};
+    }
+    MSP_RETURN_IF_ERROR(CountBytes(value.size() * 16));
     if (!replaces) {
       const bool front = operation[0] == '#';
       const bool longest = operation.size() == 2;
@@ -324,7 +331,8 @@ Status ShellRun::ApplyOperation(const ShellSegment& segment, Reference& referenc
       size_t size = std::string_view::npos;
       const bool here = operation == "/#" ? at == 0 : true;
       if (!done && here) {
-        for (size_t end = text.size();; --end) {
+        const size_t longest = has_star ? text.size() : std::min(text.size(), at + pattern.size());
+        for (size_t end = longest;; --end) {
           const bool fits = operation != "/%" || end == text.size();
           if (fits && matches(text.substr(at, end - at))) {
             size = end - at;
@@ -380,13 +388,17 @@ Status ShellRun::SetElement(Variable& variable, const std::string& index, std::s
       }
     }
   }
-  variable.elements.emplace_back(key, std::move(value));
-  if (!index.empty() && !variable.has_keys) {
-    std::stable_sort(
-        variable.elements.begin(), variable.elements.end(), [](const auto& a, const auto& b) {
-          return base::ParseInt(a.first).value_or(0) < base::ParseInt(b.first).value_or(0);
-        });
+  if (index.empty() || variable.has_keys) {
+    variable.elements.emplace_back(key, std::move(value));
+    return {};
   }
+  // In the order of the indices.
+  const auto place =
+      std::upper_bound(variable.elements.begin(), variable.elements.end(),
+                       base::ParseInt(key).value_or(0), [](int64_t number, const auto& element) {
+                         return number < base::ParseInt(element.first).value_or(0);
+                       });
+  variable.elements.emplace(place, key, std::move(value));
   return {};
 }
 
