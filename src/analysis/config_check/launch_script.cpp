@@ -162,7 +162,10 @@ RunSettings SettingsOf(ShellRun& run) {
 // nullopt: there is no value to tell.
 std::optional<json::ConfigValue> OnlyOrAll(std::vector<Choice> choices) {
   const auto is_given = [](const Choice& choice) { return choice.is_given; };
-  if (!std::all_of(choices.begin(), choices.end(), is_given)) {
+  // The default, if there is one: an option that is only there with the variable is undecided.
+  if (std::any_of(choices.begin(), choices.end(), [](const Choice& choice) {
+        return choice.value && !choice.is_given && !choice.is_argument;
+      })) {
     choices.erase(std::remove_if(choices.begin(), choices.end(), is_given), choices.end());
   }
   std::vector<json::ConfigValue> values;
@@ -318,8 +321,10 @@ Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup&
                     base::Join(unknown, ", ")));
   }
   if (!undecided.empty()) {
-    warn(fmt::format("only a running shell knows which value is taken, all are recorded: {}",
-                     base::Join(undecided, ", ")));
+    warn(
+        fmt::format("more than one value, of branches that only a running shell can decide or of "
+                    "several trainings, all are recorded: {}",
+                    base::Join(undecided, ", ")));
   }
   for (auto& [name, choices] : all.environment.settings()) {
     const bool is_known = std::all_of(choices.begin(), choices.end(),

@@ -386,6 +386,11 @@ TEST(LaunchScript, RecordsAllBranchesThatCannotBeDecided) {
   EXPECT_EQ(ReadShell("case $X in a) L=1;; b) L=2;; esac\ntorchrun t.py --l $L"), "l=1|2|$L");
   EXPECT_EQ(ReadShell("[ \"$FP16\" = 1 ] && A=--fp16\ntorchrun t.py $A --lr 1"),
             "fp16=true|none lr=1");
+  // An option that is only there with what a variable has, and a default that a variable replaces.
+  EXPECT_EQ(ReadShell("L=$(ls out)\nif [ -n \"$L\" ]; then R=\"--resume out/$L\"; fi\n"
+                      "torchrun t.py --lr 1 $R"),
+            "lr=1 resume=none|\"out/$(ls out)\"");
+  EXPECT_EQ(ReadShell("if [ -z \"$LR\" ]; then LR=1; fi\ntorchrun t.py --lr $LR"), "lr=1");
   // A branch that only ends the script starts no training.
   EXPECT_EQ(ReadShell("if [ $# -lt 1 ]; then echo usage; exit 1; fi\ntorchrun t.py --lr 1"),
             "lr=1");
