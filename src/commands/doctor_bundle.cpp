@@ -10,6 +10,7 @@
 
 #include "src/base/child_process.h"
 #include "src/base/files.h"
+#include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/io/zip_writer.h"
 
@@ -83,9 +84,16 @@ Result<base::ChildEnd> RunThisProgram(const std::vector<std::string>& arguments)
   return base::RunChild(options);
 }
 
-Result<BundleMember> RunAgain(const std::vector<std::string>& arguments) {
+size_t MaskMember(BundleMember& member) {
+  base::Masked masked = base::MaskText(member.text);
+  member.text = std::move(masked.text);
+  return masked.count;
+}
+
+Result<BundleMember> RunAgain(const std::vector<std::string>& arguments, size_t& masked) {
   MSP_ASSIGN_OR_RETURN(const base::ChildEnd end, RunThisProgram(arguments));
-  std::string text = fmt::format("$ msprobe {}\n", base::Join(arguments, " "));
+  std::string text =
+      fmt::format("$ msprobe {}\n", base::Join(base::MaskArguments(arguments, &masked), " "));
   text += end.output;
   text += end.cut ? "\n(output truncated)\n" : "\n";
   text += end.signal != 0 ? fmt::format("ended by signal {}\n", end.signal)

@@ -2,6 +2,7 @@
 // command that fails with all that it says, and logs of captures. No values of tensors.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,10 +18,13 @@ struct BundleMember {
   std::string text;
 };
 
+// The text with every secret replaced, and how many were.
+size_t MaskMember(BundleMember& member);
+
 // Runs this program with `arguments`.
 Result<base::ChildEnd> RunThisProgram(const std::vector<std::string>& arguments);
-// The same as a member: output and exit code.
-Result<BundleMember> RunAgain(const std::vector<std::string>& arguments);
+// The same as a member: output and exit code. `masked` grows by the secrets in the command line.
+Result<BundleMember> RunAgain(const std::vector<std::string>& arguments, size_t& masked);
 
 // The logs and manifests of a dump or monitor folder and of what is below it, by their known names
 // alone. At most 1 MiB of each and 16 MiB in all; what is left out is named in the last member.

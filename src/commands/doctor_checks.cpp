@@ -19,6 +19,7 @@
 #include "msprobe/version.h"
 
 #include "src/base/child_process.h"
+#include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
 #include "src/device/device.h"
@@ -266,29 +267,26 @@ std::vector<Check> ExamineMachine() {
   return checks;
 }
 
-std::vector<std::string> TellingVariables() {
+std::vector<TellingVariable> TellingVariables() {
   constexpr std::array<std::string_view, 14> kBeginnings = {
       "MSPROBE_",    "PYTHONPATH=", "PATH=", "LD_LIBRARY_PATH=",
       "LD_PRELOAD=", "OMP_",        "CUDA_", "ASCEND_",
       "NCCL_",       "HCCL_",       "TORCH", "RANK=",
       "WORLD_SIZE=", "LC_ALL="};
-  constexpr std::array<std::string_view, 5> kSecrets = {"token", "secret", "password", "passwd",
-                                                        "key"};
-  std::vector<std::string> found;
+  std::vector<TellingVariable> found;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    const std::string name = base::AsciiLower(text.substr(0, text.find('=')));
-    if (std::any_of(kSecrets.begin(), kSecrets.end(), [&name](std::string_view word) {
-          return name.find(word) != std::string::npos;
-        })) {
-      continue;
-    }
-    if (std::any_of(kBeginnings.begin(), kBeginnings.end(),
+    const size_t sign = text.find('=');
+    if (sign != std::string_view::npos &&
+        std::any_of(kBeginnings.begin(), kBeginnings.end(),
                     [text](std::string_view beginning) { return text.starts_with(beginning); })) {
-      found.push_back(base::Printable(text));
+      const std::string_view name = text.substr(0, sign);
+      const base::Masked value = base::MaskValue(name, text.substr(sign + 1));
+      found.push_back({base::Printable(name), base::Printable(value.text), value.count});
     }
   }
-  std::sort(found.begin(), found.end());
+  std::sort(found.begin(), found.end(),
+            [](const TellingVariable& a, const TellingVariable& b) { return a.name < b.name; });
   return found;
 }
 

@@ -1,6 +1,7 @@
 // What works on this machine and what does not: looked at, not guessed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,7 +24,12 @@ struct Check {
 // Runs the python3 on PATH, which may take seconds. In the order in which people ask.
 std::vector<Check> ExamineMachine();
 
-// The variables of the environment that change what msprobe and the frameworks do, "NAME=value".
-std::vector<std::string> TellingVariables();
+// The variables of the environment that change what msprobe and the frameworks do.
+struct TellingVariable {
+  std::string name;
+  std::string value;  // secrets in it are replaced
+  size_t masked = 0;  // so many
+};
+std::vector<TellingVariable> TellingVariables();
 
 }  // namespace msprobe::commands

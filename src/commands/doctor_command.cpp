@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/log.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
@@ -28,8 +29,9 @@ a minute more where python3 has torch_npu: a small network is captured, and one 
 Please send the report that it writes, msprobe_ascend.zip unless --bundle names another file.
 
 --bundle writes an error report as one zip: the output of this command, versions, the environment variables that affect
-a run (except those whose names suggest keys or passwords), the output and exit code of the command after --, and the
-error logs and manifests of the folders given by --logs. It contains no tensor values. Check it before you send it.)";
+a run, the output and exit code of the command after --, and the error logs and manifests of the folders given by --logs.
+It contains no tensor values. Passwords, tokens and keys are masked, recognised by their names or by how they look. A secret
+with neither is not recognised: the names of the variables that are not masked are printed. Check the file before you send it.)";
 
 constexpr report::GateLevel kDoctorLevels[] = {
     {.word = "any", .meaning = "something that should work is broken"}};
@@ -168,9 +170,19 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
   }
   report::Document document = MakeDoctorDocument(checks, ascend);
   if (!bundle_.empty()) {
-    std::vector<BundleMember> members = {
-        {"doctor.json", report::RenderJson(document)},
-        {"variables.txt", base::Join(TellingVariables(), "\n") + "\n"}};
+    const std::vector<TellingVariable> variables = TellingVariables();
+    size_t masked = 0;
+    std::vector<std::string> as_they_are;
+    BundleMember variables_member{"variables.txt", ""};
+    for (const TellingVariable& variable : variables) {
+      variables_member.text += fmt::format("{}={}\n", variable.name, variable.value);
+      masked += variable.masked;
+      if (variable.masked == 0) {
+        as_they_are.push_back(variable.name);
+      }
+    }
+    std::vector<BundleMember> members = {{"doctor.json", report::RenderJson(document)},
+                                         std::move(variables_member)};
     MSP_ASSIGN_OR_RETURN(std::vector<BundleMember> logs, CollectLogs(logs_));
     members.insert(members.end(), std::make_move_iterator(logs.begin()),
                    std::make_move_iterator(logs.end()));
@@ -179,11 +191,19 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
                      std::make_move_iterator(ascend->members.end()));
     }
     if (!command_.empty()) {
-      MSP_ASSIGN_OR_RETURN(BundleMember said, RunAgain(command_));
+      MSP_ASSIGN_OR_RETURN(BundleMember said, RunAgain(command_, masked));
       members.push_back(std::move(said));
     }
+    for (BundleMember& member : members) {
+      masked += MaskMember(member);
+    }
+    // Before the file is there, so that a person may look first.
+    base::LogInfo(fmt::format("{}: {} masked; variables that are not: {}", bundle_.string(),
+                              base::Plural(masked, "value"),
+                              as_they_are.empty() ? "none" : base::Join(as_they_are, ", ")));
     MSP_RETURN_IF_ERROR(WriteBundle(bundle_, members));
-    document.files.push_back({bundle_, fmt::format("{} files for a report", members.size())});
+    document.files.push_back({bundle_, fmt::format("{} files for a report, {} masked",
+                                                   members.size(), base::Plural(masked, "value"))});
   }
   OwnForms own;
   own.despite_quiet = true;

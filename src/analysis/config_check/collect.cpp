@@ -13,6 +13,7 @@
 #include "src/analysis/config_check/packages.h"
 #include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/versions.h"
+#include "src/base/secrets.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::config_check {
@@ -68,8 +69,10 @@ void ReadInputs(const CollectOptions& options, internal::HyperparameterReader& r
     summary.warnings.push_back(Sentence(count.status()));
     summary.complete = false;
   }
-  summary.warnings.insert(summary.warnings.end(), reader.warnings().begin(),
-                          reader.warnings().end());
+  // They quote the scripts.
+  for (const std::string& warning : reader.warnings()) {
+    summary.warnings.push_back(base::MaskText(warning).text);
+  }
   summary.parameters = reader.merged().size();
 }
 
@@ -78,7 +81,7 @@ std::string ReadDynamic(const fs::path& path, CollectSummary& summary) {
   if (path.empty()) {
     return {};
   }
-  Result<std::string> text = internal::ReadDynamicParameters(path);
+  Result<std::string> text = internal::ReadDynamicParameters(path, &summary.masked_parameters);
   if (!text.ok()) {
     summary.warnings.push_back(Sentence(text.status()));
     summary.complete = false;
@@ -162,7 +165,7 @@ Result<CollectSummary> Run(const CollectOptions& options) {
       std::any_of(summary.inputs.begin(), summary.inputs.end(),
                   [](const CollectedInput& input) { return input.problem.empty(); });
   if (summary.parameters > 0 || (looked && !options.compat)) {
-    MSP_RETURN_IF_ERROR(pack.Add(internal::kStaticMember, reader.Json()));
+    MSP_RETURN_IF_ERROR(pack.Add(internal::kStaticMember, reader.Json(&summary.masked_parameters)));
   }
   if (!dynamic.empty()) {
     MSP_RETURN_IF_ERROR(pack.Add(internal::kDynamicMember, dynamic));

@@ -236,6 +236,10 @@ report::Document MakeDocument(const CollectSummary& summary) {
                                input.problem.empty() ? Plural(input.parameters, "hyperparameter")
                                                      : input.problem)});
   }
+  if (summary.masked_parameters > 0) {
+    facts.items.push_back({"secrets", fmt::format("{} of hyperparameters masked",
+                                                  Plural(summary.masked_parameters, "value"))});
+  }
   document.sections.push_back({"What was collected", {}});
   document.sections.back().blocks.emplace_back(std::move(facts));
   document.files.push_back({summary.output});
@@ -309,6 +313,10 @@ report::Document MakeDocument(const LogSettingsRun& run) {
       List{ListKind::kFacts,
            {{run.verified ? "required" : "NPU", run.sources[0]},
             {run.verified ? "log" : "bench", run.sources[1]}}});
+  if (run.masked > 0) {
+    std::get<List>(document.sections.back().blocks.back())
+        .items.push_back({"secrets", fmt::format("{} masked", Plural(run.masked, "value"))});
+  }
   document.sections.push_back(DifferencesSection(run));
   for (const std::filesystem::path& file : run.files) {
     document.files.push_back({file});

@@ -60,13 +60,13 @@ ConfigValue ValueOf(const ValueTree& tree, uint32_t index) {
 
 }  // namespace
 
-Result<std::string> ReadDynamicParameters(const std::filesystem::path& path) {
+Result<std::string> ReadDynamicParameters(const std::filesystem::path& path, size_t* masked) {
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLimitBytes));
   MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text), path.string());
   if (tree[0].kind != ValueKind::kObject) {
     return BadFormatError(fmt::format("{}: parameters are one JSON object", path.string()));
   }
-  return WriteMasked(ValueOf(tree, 0));
+  return WriteMasked(ValueOf(tree, 0), masked);
 }
 
 }  // namespace msprobe::analysis::config_check::internal

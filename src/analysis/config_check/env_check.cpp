@@ -12,6 +12,7 @@
 
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/rules.h"
+#include "src/analysis/config_check/secrets.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
@@ -384,14 +385,14 @@ Result<ValueTree> ReadOrigins(const Pack& pack) {
 }  // namespace
 
 Result<CheckResult> CheckEnv(const PackPair& packs, const CheckOptions& options) {
-  MSP_ASSIGN_OR_RETURN(ValueTree bench_tree, packs.bench.ReadJsonObject(kEnvMember));
-  MSP_ASSIGN_OR_RETURN(ValueTree cmp_tree, packs.cmp.ReadJsonObject(kEnvMember));
+  MSP_ASSIGN_OR_RETURN(const ValueTree bench_tree, packs.bench.ReadJsonObject(kEnvMember));
+  MSP_ASSIGN_OR_RETURN(const ValueTree cmp_tree, packs.cmp.ReadJsonObject(kEnvMember));
   // What is not set counts by its default, but an environment without any variable is none.
   const bool has_variables = bench_tree[0].child_count > 0 && cmp_tree[0].child_count > 0;
   MSP_ASSIGN_OR_RETURN(ValueTree bench_origins, ReadOrigins(packs.bench));
   MSP_ASSIGN_OR_RETURN(ValueTree cmp_origins, ReadOrigins(packs.cmp));
-  PackEnvironment bench(packs.bench, std::move(bench_tree), std::move(bench_origins));
-  PackEnvironment cmp(packs.cmp, std::move(cmp_tree), std::move(cmp_origins));
+  PackEnvironment bench(packs.bench, MaskParameters(bench_tree).tree, std::move(bench_origins));
+  PackEnvironment cmp(packs.cmp, MaskParameters(cmp_tree).tree, std::move(cmp_origins));
   if (options.ignore_collector_env) {
     bench.IgnoreCollector();
     cmp.IgnoreCollector();

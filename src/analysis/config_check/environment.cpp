@@ -9,6 +9,7 @@
 
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/secrets.h"
+#include "src/base/secrets.h"
 #include "src/json/writer.h"
 
 extern char** environ;  // POSIX gives it no header
@@ -43,28 +44,18 @@ EnvironmentJson WriteEnvironment(const Environment& environment,
   EnvironmentJson result;
   json::Writer writer(result.text, 4);
   writer.BeginObject();
-  const auto masked = [&result](std::string_view name, const std::string& value) {
-    std::string text = MaskVariable(name, value);
-    result.masked += text == value ? 0 : 1;
-    return text;
-  };
   for (const auto& [name, value] : environment) {
     const std::string& variable = name;
     if (std::none_of(of_scripts.begin(), of_scripts.end(),
                      [&](const ScriptVariable& set) { return set.name == variable; })) {
-      writer.Member(name, masked(name, value));
+      const base::Masked masked = base::MaskValue(name, value);
+      result.masked += masked.count > 0 ? 1 : 0;
+      writer.Member(name, masked.text);
     }
   }
   for (const ScriptVariable& set : of_scripts) {
     json::ConfigValue value = set.value;
-    value.text = masked(set.name, value.text);
-    if (const std::vector<json::ConfigValue>* values = ValuesOf(set.value)) {
-      std::vector<json::ConfigValue> all = *values;
-      for (json::ConfigValue& one : all) {
-        one.text = masked(set.name, one.text);
-      }
-      value = OneOf(std::move(all));
-    }
+    result.masked += MaskParameter(set.name, value) > 0 ? 1 : 0;
     writer.Key(set.name);
     WriteParameter(value, writer);
   }

@@ -29,47 +29,6 @@ constexpr double kLeastSimilarity = 0.8;  // exclusive
 // that are equal or aliases are matched.
 constexpr size_t kMaxFuzzyPairs = 20'000'000;
 
-// The values with secrets masked, wherever the pack is from.
-ValueTree Masked(const ValueTree& tree) {
-  json::ValueTreeBuilder builder;
-  std::vector<uint32_t> open;
-  std::string_view name;  // of the hyperparameter
-  for (uint32_t node = 0; node < tree.size(); ++node) {
-    const json::ValueNode& value = tree[node];
-    if (!open.empty() && tree[open.back()].kind == ValueKind::kObject) {
-      name = open.size() == 1 ? value.key : name;
-      builder.Key(value.key);
-    }
-    switch (value.kind) {
-      case ValueKind::kNull:
-        builder.Null();
-        break;
-      case ValueKind::kBool:
-        builder.Bool(value.boolean);
-        break;
-      case ValueKind::kInt:
-        builder.Int(value.integer);
-        break;
-      case ValueKind::kFloat:
-        builder.Float(value.number, value.text);
-        break;
-      case ValueKind::kText:
-        builder.Text(MaskParameterText(name, value.text));
-        break;
-      case ValueKind::kList:
-      case ValueKind::kObject:
-        builder.Begin(value.kind);
-        open.push_back(node);
-        break;
-    }
-    while (!open.empty() && tree[open.back()].end == node + 1) {
-      builder.End();
-      open.pop_back();
-    }
-  }
-  return builder.Take();
-}
-
 struct Row {
   std::string_view bench_name;  // or what stands in its place
   std::string_view cmp_name;
@@ -331,7 +290,7 @@ Result<CheckResult> CheckHyperparameters(const PackPair& packs, uint64_t most_st
     if (packs.bench.HasMember(member) && packs.cmp.HasMember(member)) {
       MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(member));
       MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(member));
-      check.AddFile(file, Masked(bench), Masked(cmp));
+      check.AddFile(file, MaskParameters(bench).tree, MaskParameters(cmp).tree);
     }
   }
   return check.Finish();

@@ -299,12 +299,18 @@ Result<size_t> HyperparameterReader::Add(const std::filesystem::path& path) {
   return AddText(path.string(), text);
 }
 
-std::string HyperparameterReader::Json() const { return WriteMasked(merged_.object()); }
+std::string HyperparameterReader::Json(size_t* masked) const {
+  return WriteMasked(merged_.object(), masked);
+}
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): what is masked is the copy
-std::string WriteMasked(ConfigValue object) {
+std::string WriteMasked(ConfigValue object, size_t* masked) {
+  size_t count = 0;
   for (auto& [name, value] : object.members) {
-    MaskParameter(name, value);
+    count += MaskParameter(name, value);
+  }
+  if (masked != nullptr) {
+    *masked += count;
   }
   std::string text;
   json::Writer writer(text, kIndent);

@@ -45,8 +45,8 @@ class HyperparameterReader {
   const std::vector<ScriptVariable>& environment() const { return environment_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // The content of hyperparameters_static.json.
-  std::string Json() const;
+  // The content of hyperparameters_static.json; `masked` grows by the secrets that were replaced.
+  std::string Json(size_t* masked = nullptr) const;
 
  private:
   Result<Parameters> Parse(std::string_view name, std::string_view text);
@@ -64,12 +64,13 @@ class HyperparameterReader {
   std::vector<std::string> warnings_;
 };
 
-// An object of parameters as the content of a member. Secrets are replaced.
-std::string WriteMasked(json::ConfigValue object);
+// An object of parameters as the content of a member. Secrets are replaced and counted.
+std::string WriteMasked(json::ConfigValue object, size_t* masked);
 
 // The content of hyperparameters_dynamic.json: what a running program says of itself, a file with
-// one JSON object (NaN and Infinity allowed). Secrets are replaced.
-Result<std::string> ReadDynamicParameters(const std::filesystem::path& path);
+// one JSON object (NaN and Infinity allowed). Secrets are replaced and counted.
+Result<std::string> ReadDynamicParameters(const std::filesystem::path& path,
+                                          size_t* masked = nullptr);
 
 // Equal as Python sees it: 1 == 1.0 == true, and texts never equal numbers.
 bool EqualValues(const json::ConfigValue& left, const json::ConfigValue& right);

@@ -10,9 +10,11 @@
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/printed_config.h"
 #include "src/analysis/config_check/run.h"
+#include "src/analysis/config_check/secrets.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
+#include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/value_text.h"
@@ -36,8 +38,15 @@ constexpr uint64_t kRequirementsLimitBytes = uint64_t{1} << 20U;
 
 struct PrintedSettings {
   std::string source;
-  ValueTree tree;
+  ValueTree tree;    // as printed: compared, never shown
+  ValueTree masked;  // the same nodes
+  size_t masked_count = 0;
 };
+
+PrintedSettings SettingsOf(std::string source, ValueTree tree) {
+  MaskedTree masked = MaskParameters(tree);
+  return {std::move(source), std::move(tree), std::move(masked.tree), masked.count};
+}
 
 // Node by name; an empty dict is a value, and so is a list. Depth is limited where the tree is
 // read.
@@ -69,13 +78,22 @@ LogSetting Compare(const std::string& name, std::span<const PrintedSettings> sid
   for (size_t side = 0; side < 2; ++side) {
     setting.present[side] = nodes[side].has_value();
     if (nodes[side]) {
-      json::AppendPythonRepr(sides[side].tree, *nodes[side], setting.values[side]);
+      json::AppendPythonRepr(sides[side].masked, *nodes[side], setting.values[side]);
     } else {
       setting.values[side] = kMissing;
     }
   }
-  setting.equal =
-      nodes[0] && nodes[1] && PythonEqual(sides[0].tree, *nodes[0], sides[1].tree, *nodes[1]);
+  // Two secrets that differ are told apart, but not shown; one that is masked already says nothing.
+  const auto equal = [&](const ValueTree& first, const ValueTree& second) {
+    return nodes[0] && nodes[1] && PythonEqual(first, *nodes[0], second, *nodes[1]);
+  };
+  const auto holds_mask = [&](size_t side) {
+    std::string text;
+    json::AppendPythonRepr(sides[side].tree, *nodes[side], text);
+    return text.find(base::kMaskedText) != std::string::npos;
+  };
+  setting.equal = equal(sides[0].tree, sides[1].tree) ||
+                  (equal(sides[0].masked, sides[1].masked) && (holds_mask(0) || holds_mask(1)));
   return setting;
 }
 
@@ -117,16 +135,16 @@ Result<PrintedSettings> ReadLog(const fs::path& path, std::vector<std::string>& 
   MSP_ASSIGN_OR_RETURN(const base::FileBytes log, base::FileBytes::Open(path));
   MSP_ASSIGN_OR_RETURN(PrintedConfig config, FindPrintedConfig(log.text(), path.string()));
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
-  return PrintedSettings{fmt::format("{} line {}", path.filename().string(), config.line),
-                         std::move(config.tree)};
+  return SettingsOf(fmt::format("{} line {}", path.filename().string(), config.line),
+                    std::move(config.tree));
 }
 
 Result<PrintedSettings> ReadRequirements(const fs::path& path) {
   std::string text(resources::kVerlRequirements);
-  PrintedSettings side{"built-in requirements", {}};
+  std::string source = "built-in requirements";
   if (!path.empty()) {
     MSP_ASSIGN_OR_RETURN(text, base::ReadTextFile(path, kRequirementsLimitBytes));
-    side.source = path.filename().string();
+    source = path.filename().string();
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseYamlData(text, path.string()));
   if (config.root.kind != json::ConfigKind::kObject || config.root.members.empty()) {
@@ -136,8 +154,8 @@ Result<PrintedSettings> ReadRequirements(const fs::path& path) {
   std::string as_json;
   json::Writer writer(as_json, -1);
   internal::WriteParameter(config.root, writer);
-  MSP_ASSIGN_OR_RETURN(side.tree, json::ParseValueTree(as_json), path.string());
-  return side;
+  MSP_ASSIGN_OR_RETURN(ValueTree tree, json::ParseValueTree(as_json), path.string());
+  return SettingsOf(std::move(source), std::move(tree));
 }
 
 Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> files) {
@@ -149,7 +167,7 @@ Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> 
 std::string JsonOf(const PrintedSettings& side) {
   std::string text;
   json::Writer writer(text, -1);
-  json::WriteTree(side.tree, 0, writer);
+  json::WriteTree(side.masked, 0, writer);
   return text;
 }
 
@@ -178,6 +196,7 @@ Result<LogSettingsRun> CompareLogs(const LogSettingsOptions& options) {
   MSP_ASSIGN_OR_RETURN(sides[0], ReadLog(options.first, run.warnings));
   MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
   run.sources = {sides[0].source, sides[1].source};
+  run.masked = sides[0].masked_count + sides[1].masked_count;
   MSP_ASSIGN_OR_RETURN(run.settings, Settings(sides, false));
   MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
   MSP_RETURN_IF_ERROR(
@@ -201,6 +220,7 @@ Result<LogSettingsRun> VerifyLog(const LogSettingsOptions& options) {
   MSP_ASSIGN_OR_RETURN(sides[0], ReadRequirements(options.first));
   MSP_ASSIGN_OR_RETURN(sides[1], ReadLog(options.second, run.warnings));
   run.sources = {sides[0].source, sides[1].source};
+  run.masked = sides[0].masked_count + sides[1].masked_count;
   MSP_ASSIGN_OR_RETURN(run.settings, Settings(sides, true));
   MSP_RETURN_IF_ERROR(CheckFolder(options, run.files));
   MSP_RETURN_IF_ERROR(WriteTable(

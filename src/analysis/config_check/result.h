@@ -89,7 +89,8 @@ struct CollectSummary {
   size_t packages = 0;
   std::vector<std::string> versions;  // "CANN 8.0.RC1", "NVIDIA driver 535.1": beside the packages
   std::vector<CollectedInput> inputs;
-  size_t parameters = 0;  // after merging all inputs; 0: the pack has no hyperparameters
+  size_t parameters = 0;         // after merging all inputs; 0: the pack has no hyperparameters
+  size_t masked_parameters = 0;  // values in them, and in those of the running program
   std::vector<std::string> warnings;
 
   // False when an input that was named could not be read: the pack is written without it, and the
@@ -109,6 +110,7 @@ struct LogSettingsRun {
   bool verified = false;               // against requirements; otherwise two logs were compared
   std::array<std::string, 2> sources;  // "npu.log line 5", "built-in requirements"
   std::vector<LogSetting> settings;    // in order of name
+  size_t masked = 0;                   // values of both sides
   std::vector<std::string> warnings;
   std::vector<std::filesystem::path> files;
 

@@ -1,23 +1,25 @@
-// What must not travel inside a pack: passwords, tokens and keys, told by the names they are stored
-// under, and credentials inside of URLs. The patterns stand in secrets.cpp, in one place.
+// What must not travel inside a pack or stand in a result, by the rules of base/secrets.h: here for
+// values that hold others.
 #pragma once
 
-#include <string>
+#include <cstddef>
 #include <string_view>
 
 #include "src/json/config.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::config_check {
 
-inline constexpr std::string_view kMaskedText = "***";
+// Masks a hyperparameter in place, with all that is inside of it; returns how many values were
+// replaced.
+size_t MaskParameter(std::string_view name, json::ConfigValue& value);
 
-// The value with every secret replaced by kMaskedText. Masking twice changes nothing more, so two
-// sides of which only one was masked agree after both were.
-std::string MaskVariable(std::string_view name, std::string_view value);
-
-// The same for a hyperparameter, in place: every text inside of it. Names that speak of a model's
-// tokens and keys ("pad-token", "num-key-value-heads") are no secrets here.
-void MaskParameter(std::string_view name, json::ConfigValue& value);
-std::string MaskParameterText(std::string_view name, std::string_view value);
+struct MaskedTree {
+  json::ValueTree tree;
+  size_t count = 0;
+};
+// The same for an object of parameters. Masking twice changes nothing more, so two sides of which
+// only one was masked agree after both were.
+MaskedTree MaskParameters(const json::ValueTree& tree);
 
 }  // namespace msprobe::analysis::config_check

@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/config_check/secrets.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::config_check::internal {
