@@ -17,10 +17,11 @@ using json::ConfigValue;
 using json::ValueKind;
 using json::ValueTree;
 
-// What is inside of a secret is one: "token: {values: [...]}". Of "keys" it is the elements of a
-// list, but not members that have names of their own.
+// What is inside of a secret is one. Of "keys" it is the elements of a list, and the values that
+// several files give for it, but not members that have names of their own.
 Secrecy OfMember(Secrecy parent, std::string_view key) {
-  return std::max(parent >= Secrecy::kLikely ? parent : Secrecy::kNone, base::SecrecyOf(key));
+  const bool inherits = parent >= Secrecy::kLikely || key == "values";
+  return std::max(inherits ? parent : Secrecy::kNone, base::SecrecyOf(key));
 }
 
 // The masked text, if it is another one.

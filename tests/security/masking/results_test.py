@@ -108,6 +108,8 @@ def check_pack(msprobe, folder):
         assert set(environment) <= set(recorded)
         assert "98765432" not in texts["hyperparameters/hyperparameters_dynamic.json"]
         for name in ("hyperparameters/hyperparameters_static.json", "hyperparameters/hyperparameters_dynamic.json"):
+            if name not in texts and "--compat" in python:  # finds nothing in such a script
+                continue
             values = json.loads(texts[name])
             assert values.get("pad-token", values.get("pad_token")) == "<pad>", name
             assert str(values.get("num-key-value-heads", values.get("num_key_value_heads"))) == "4", name
@@ -128,7 +130,7 @@ def check_pack(msprobe, folder):
 def check_logs(msprobe, folder):
     """Two logs: secrets that differ are told apart and not shown."""
     for side, secret in (("npu", corpus.CORE + "A"), ("bench", corpus.CORE + "B")):
-        settings = {"trainer": {"lr": 1, "hub_token": secret, "same_key": corpus.CORE, "pad_token": "<pad>" if side == "npu" else "[PAD]",
+        settings = {"actor_rollout_ref": {"a": 1}, "trainer": {"lr": 1, "hub_token": secret, "same_key": corpus.CORE, "pad_token": "<pad>" if side == "npu" else "[PAD]",
                                 "cmd": "serve --api-key " + secret, "wandb": {"password": [secret]}}}
         (folder / (side + ".log")).write_text("start\n%s\nend\n" % settings)
     code, out, err = run(msprobe, ["config_check", "-vc", "npu.log", "bench.log", "-o", "logs"], folder)
@@ -142,7 +144,7 @@ def check_logs(msprobe, folder):
     assert "<pad>" in rows["trainer/pad_token"] and "[PAD]" in rows["trainer/pad_token"], rows
     assert json.loads(texts["NPU_config.json"])["trainer"]["lr"] == 1
     # A log that somebody has masked before says nothing of the secret.
-    (folder / "masked.log").write_text("start\n%s\nend\n" % {"trainer": {"hub_token": "***", "lr": 1}})
+    (folder / "masked.log").write_text("start\n%s\nend\n" % {"actor_rollout_ref": {"a": 1}, "trainer": {"hub_token": "***", "lr": 1}})
     code, out, err = run(msprobe, ["config_check", "-vc", "npu.log", "masked.log", "-o", "logs", "--force"], folder)
     rows = {line.split(",")[0]: line for line in (folder / "logs" / "hyper_params_compare.csv").read_text(encoding="utf-8").lstrip("\ufeff").splitlines()}
     assert rows["trainer/hub_token"].endswith("\u662f"), rows
