@@ -23,19 +23,13 @@ json::ConfigValue Parameters::Take() {
   return std::exchange(object_, MakeObject());
 }
 
-namespace {
-
-constexpr std::string_view kDescription = "duplicate_value";
-
-}  // namespace
-
 json::ConfigValue OneOf(std::vector<json::ConfigValue> values) {
   json::ConfigValue list;
   list.kind = json::ConfigKind::kList;
   list.items = std::move(values);
   json::ConfigValue result;
   result.kind = json::ConfigKind::kObject;
-  result.members.emplace_back("description", TextParameter(std::string(kDescription)));
+  result.members.emplace_back("description", TextParameter(std::string(kSeveralValues)));
   result.members.emplace_back("values", std::move(list));
   return result;
 }
@@ -45,7 +39,7 @@ const std::vector<json::ConfigValue>* ValuesOf(const json::ConfigValue& value) {
   const json::ConfigValue* values = value.Find("values");
   const bool is_one = value.kind == json::ConfigKind::kObject && value.members.size() == 2 &&
                       description != nullptr && description->kind == json::ConfigKind::kText &&
-                      description->text == kDescription && values != nullptr;
+                      description->text == kSeveralValues && values != nullptr;
   return is_one ? &values->items : nullptr;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ class Parameters {
     return object;
   }
 };
+
+// "description" of the object that stands for the values which several files give.
+inline constexpr std::string_view kSeveralValues = "duplicate_value";
 
 // As JSON.
 void WriteParameter(const json::ConfigValue& value, json::Writer& writer);

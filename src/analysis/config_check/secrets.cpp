@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/analysis/config_check/parameters.h"
 #include "src/base/number_text.h"
 #include "src/base/secrets.h"
 
@@ -26,6 +27,9 @@ Secrecy OfMember(Secrecy parent, std::string_view key) {
 
 // The masked text, if it is another one.
 bool MaskScalar(Secrecy secrecy, std::string& text, bool is_text) {
+  if (text == internal::kSeveralValues) {  // the mark of values of several files
+    return false;
+  }
   if (base::IsSecretValue(secrecy, text)) {
     text = base::kMaskedText;
     return true;
