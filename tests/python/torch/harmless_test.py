@@ -3,6 +3,7 @@ buffer, state of optimizer and random generator after every step, of models of m
 
 usage: harmless_test.py [unittest arguments]     MSPROBE_HARMLESS=all: every mode, not only the usual ones
 """
+import json
 import os
 import shutil
 import subprocess
@@ -42,6 +43,13 @@ TRAININGS = {  # what is trained under it
     "accumulate": ["nano_gpt", "checkpointed_gpt", "mixture_of_experts", "resnet_in_place",
                    "tied_weight_with_main_grad"],
 }
+
+
+# What is asked of the functions while each of these records: (level, task, its section).
+QUESTIONED = [(level, task, section) for level in ("L0", "L1", "mix")
+              for task, section in (("statistics", {}), ("statistics", {"summary_mode": "md5"}), ("tensor", {}))]
+QUESTIONED += [("L2", "tensor", {"list": ["Functional.linear.0.forward"]})]
+NAMES = os.path.join(HERE, "..", "..", "..", "config", "captured_apis.json")
 
 
 class Harmless(unittest.TestCase):
@@ -107,6 +115,28 @@ class Harmless(unittest.TestCase):
             for given in ("raw", "compiled"):
                 self.compare("compile:%s:%s" % (backend, given), names,
                              OBSERVERS if ALL else USUAL[1:3])
+
+    def test_every_answer_about_every_observed_function_is_the_same(self):
+        """Identity, hash, pickle, signature, source; what a tensor subclass and a dispatch mode are given; inference; models that are
+        stored and sent to a spawned process."""
+        def answers(configuration):
+            folder = tempfile.mkdtemp(dir=self.folder)
+            if configuration != "none":
+                level, task, section = configuration
+                configuration = os.path.join(folder, "config.json")
+                with open(configuration, "w") as file:
+                    json.dump({"task": task, "level": level, "dump_path": os.path.join(folder, "dump"), task: section}, file)
+            run = subprocess.run([sys.executable, os.path.join(HERE, "harmless_questions.py"), configuration, NAMES], cwd=folder,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
+            self.assertEqual(run.returncode, 0, run.stderr[-3000:])
+            self.assertNotIn("switched off", run.stderr)
+            return [line for line in run.stdout.splitlines() if line.startswith("answer ")]
+
+        plain = answers("none")
+        self.assertGreater(len(plain), 1000)
+        for configuration in QUESTIONED:
+            with self.subTest(configuration):
+                self.assertEqual([pair for pair in zip(answers(configuration), plain) if pair[0] != pair[1]][:3], [])
 
 
 if __name__ == "__main__":

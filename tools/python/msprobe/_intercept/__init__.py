@@ -7,7 +7,8 @@ others: the capture, the monitor, the check of configurations.
 | file | what |
 | --- | --- |
 | runtime | the guard around our own work, when to keep out, subscribers that fail |
-| slots | one replaced attribute: what is given back is only what is still ours |
+| in_place | functions that are observed where they are, and which of their callers are recorded |
+| slots | one observed or replaced attribute: what is given back is only what is still ours |
 | modules | calls of modules: before(call) and after(call) |
 | functions | stand-ins for functions of a framework |
 | collectives | communication, and what is still under way when its call returns |
