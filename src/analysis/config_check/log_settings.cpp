@@ -43,7 +43,7 @@ struct PrintedSettings {
   size_t masked_count = 0;
 };
 
-PrintedSettings SettingsOf(std::string source, ValueTree tree) {
+PrintedSettings WithMasked(std::string source, ValueTree tree) {
   MaskedTree masked = MaskParameters(tree);
   return {std::move(source), std::move(tree), std::move(masked.tree), masked.count};
 }
@@ -135,7 +135,7 @@ Result<PrintedSettings> ReadLog(const fs::path& path, std::vector<std::string>& 
   MSP_ASSIGN_OR_RETURN(const base::FileBytes log, base::FileBytes::Open(path));
   MSP_ASSIGN_OR_RETURN(PrintedConfig config, FindPrintedConfig(log.text(), path.string()));
   warnings.insert(warnings.end(), config.warnings.begin(), config.warnings.end());
-  return SettingsOf(fmt::format("{} line {}", path.filename().string(), config.line),
+  return WithMasked(fmt::format("{} line {}", path.filename().string(), config.line),
                     std::move(config.tree));
 }
 
@@ -155,7 +155,7 @@ Result<PrintedSettings> ReadRequirements(const fs::path& path) {
   json::Writer writer(as_json, -1);
   internal::WriteParameter(config.root, writer);
   MSP_ASSIGN_OR_RETURN(ValueTree tree, json::ParseValueTree(as_json), path.string());
-  return SettingsOf(std::move(source), std::move(tree));
+  return WithMasked(std::move(source), std::move(tree));
 }
 
 Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> files) {
