@@ -79,12 +79,13 @@ void WaitFor(pid_t child, bool closed, Clock::time_point deadline, ChildEnd& end
 }  // namespace
 
 std::vector<std::string> EnvironmentWith(
-    const std::vector<std::pair<std::string, std::string>>& changes) {
+    const std::vector<std::pair<std::string, std::string>>& changes,
+    const std::function<bool(std::string_view name, std::string_view value)>& keeps) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    bool kept = true;
+    bool kept = !keeps || keeps(name, text.substr(std::min(text.size(), name.size() + 1)));
     for (const auto& change : changes) {
       kept = kept && change.first != name;
     }

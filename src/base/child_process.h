@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,9 +29,11 @@ struct ChildEnd {
   std::string output;      // standard output and standard error, as they came
 };
 
-// This process's environment with some variables replaced, "NAME=value" each.
+// This process's environment with some variables replaced, "NAME=value" each. `keeps` says which of
+// the others stay; empty: all.
 std::vector<std::string> EnvironmentWith(
-    const std::vector<std::pair<std::string, std::string>>& changes);
+    const std::vector<std::pair<std::string, std::string>>& changes,
+    const std::function<bool(std::string_view name, std::string_view value)>& keeps = {});
 
 // What exec() and its relatives want: pointers into `texts`, which they must not outlive, and null.
 std::vector<char*> Pointers(std::vector<std::string>& texts);

@@ -49,19 +49,25 @@ bool IsPartial(std::string_view name) {
   return dot > 0 && HasDigits(name.substr(dot + 1));
 }
 
+// `begin` and what mkstemp and mkdtemp made of XXXXXX.
+bool IsMadeFrom(std::string_view name, std::string_view begin) {
+  return name.starts_with(begin) && name.size() == begin.size() + 6;
+}
+
 bool IsTemporaryFile(std::string_view name, Leftovers kind) {
   if (kind == Leftovers::kOfLaunchers) {
-    constexpr std::string_view kBegin = "msprobe-launch-";
-    return name.starts_with(kBegin) && name.size() == kBegin.size() + 6;
+    return IsMadeFrom(name, "msprobe-launch-");
   }
   return IsBetween(name, ".msprobe-", ".tmp") || IsBetween(name, ".msprobe-", ".reserved") ||
          IsPartial(name);
 }
 
 bool IsTemporaryFolder(std::string_view name, Leftovers kind) {
+  if (kind == Leftovers::kOfLaunchers) {
+    return IsMadeFrom(name, "msprobe-worker-");
+  }
   constexpr std::string_view kBegin = ".msprobe-staging.";
-  return kind == Leftovers::kOfResults && name.starts_with(kBegin) &&
-         HasDigits(name.substr(kBegin.size()));
+  return name.starts_with(kBegin) && HasDigits(name.substr(kBegin.size()));
 }
 
 // Elsewhere another host may write, whose locks are not seen here.

@@ -22,7 +22,7 @@ int MakeUnfinished(const std::function<int()>& make);
 
 enum class Leftovers : uint8_t {
   kOfResults,   // in a folder for results
-  kOfLaunchers  // in the folder for temporary files
+  kOfLaunchers  // in the folder for temporary files, those of workers as well
 };
 
 // Removes what killed processes of this user left in `folder`, which is looked through once per

@@ -54,7 +54,8 @@ NO_INPUT = re.compile(r"O_PATH|O_DIRECTORY|O_WRONLY|O_CREAT|kFolderFlags|SQLITE_
 OWN_FILES = {"src/monitor/csv_writer.cpp", "src/database/sqlite_file.cpp", "src/monitor/sqlite_api.h"}
 PYTHON_OPENING = re.compile(r"(?<![\w.])open\(|\bos\.open\(|\bnp\.load\(|\btorch\.load\(|\bread_(?:text|bytes)\(\)")
 PYTHON_NO_INPUT = re.compile(r"\"[wx]b?\"|O_WRONLY|O_CREAT")
-PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_intercept/functions.py"}
+# With /proc and the paths of rules, which are nobody else's to choose.
+PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_accuracy/confine.py", "tools/python/msprobe/_intercept/functions.py"}
 COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
 # A file of this repository: sources and pages by any part of their path, other files by their path from the root.
 NAMED_FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|md|cmake))\b(?![\w(])"

@@ -111,6 +111,8 @@ Result<Asked> ReadConfig(const std::filesystem::path& path, bool for_mindspore) 
   return asked;
 }
 
+constexpr const char* kNoFile = "-1";
+
 // data_name becomes a path.
 void NameFiles(Json& value, const std::filesystem::path& folder) {
   if (!value.is_structured()) {
@@ -118,9 +120,8 @@ void NameFiles(Json& value, const std::filesystem::path& folder) {
   }
   if (IsTensorRecord(value) && value.contains("data_name") && value["data_name"].is_string()) {
     const std::string name = value["data_name"].get<std::string>();
-    if (dump::CheckDataName(name).ok()) {
-      value["data_name"] = (folder / name).string();
-    }
+    const bool is_plain = dump::CheckDataName(name).ok();
+    value["data_name"] = is_plain ? (folder / name).string() : std::string(kNoFile);
     return;
   }
   for (auto& item : value) {
@@ -245,6 +246,7 @@ Result<OpGenerateAnswer> OpGenerate(const OpGenerateOptions& options) {
   const accuracy::Standards& standards = accuracy::Standards::BuiltIn();
   const std::string api(name.subject);
   std::string script(options.for_mindspore ? resources::kOpMindSporeScript : resources::kOpScript);
+  script = base::ReplaceFirst(script, "@CLOSED@", ClosedWorld());
   for (const auto& [mark, text] : {
            std::pair<std::string_view, std::string>("@API@", asked.api),
            {"@API_TEXT@", PythonText(asked.api)},

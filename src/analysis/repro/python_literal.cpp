@@ -3,27 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "src/analysis/accuracy/check/api_lists.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::analysis::repro {
 namespace {
-
-constexpr std::array<std::string_view, 7> kPlainTypes = {"int",      "float", "bool", "str",
-                                                         "NoneType", "list",  "tuple"};
-
-// "torch.float32", "torch.contiguous_format": a constant of the module.
-bool IsTorchConstant(std::string_view text) {
-  constexpr std::string_view kModule = "torch.";
-  return text.starts_with(kModule) && text.size() > kModule.size() &&
-         std::all_of(text.begin() + kModule.size(), text.end(), [](char letter) {
-           return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') ||
-                  letter == '_';
-         });
-}
 
 std::string PythonNumber(const Json& number) {
   if (number.is_number_integer()) {
@@ -63,7 +52,9 @@ Result<std::string> TensorText(const Json& record, bool with_gradients) {
 // {"type": ..., "value": ...}
 Result<std::string> TypedText(const Json& record, bool with_gradients) {
   const std::string type = record["type"].get<std::string>();
-  const Json value = record.contains("value") ? record["value"] : Json();
+  const Json value = record.contains("value")    ? record["value"]
+                     : record.contains("format") ? record["format"]
+                                                 : Json();
   if (type == "ellipsis") {
     return std::string("Ellipsis");
   }
@@ -78,15 +69,17 @@ Result<std::string> TypedText(const Json& record, bool with_gradients) {
     MSP_ASSIGN_OR_RETURN(const std::string sizes, Items(value, with_gradients));
     return fmt::format("torch.Size([{}])", sizes);
   }
-  if (type.starts_with("torch.") && value.is_string()) {
+  constexpr std::string_view kNumpy = "numpy.";
+  if (accuracy::IsConstantType(type) && value.is_string()) {
     const std::string text = value.get<std::string>();
     if (text == "None") {
       return std::string("None");
     }
-    if (IsTorchConstant(text)) {
-      return text;
+    if (const std::optional<std::string> name = accuracy::ConstantName(type, text)) {
+      return "torch." + *name;
     }
-  } else if (base::IsOneOf(type, kPlainTypes) || type.starts_with("numpy.")) {
+  } else if (accuracy::IsPlainType(type) ||
+             (type.starts_with(kNumpy) && accuracy::IsNumpyScalar(type.substr(kNumpy.size())))) {
     return PythonArgument(value, with_gradients);
   }
   return UnsupportedError(fmt::format("an argument is a {}", base::Printable(type)));

@@ -16,6 +16,7 @@ namespace msprobe::resources {
 extern const std::string_view kReproScript;        // run_call.py.in
 extern const std::string_view kReproModuleScript;  // run_module.py.in
 extern const std::string_view kReproRanksScript;   // run_ranks.py.in
+extern const std::string_view kReproClosedWorld;   // closed_world.py.in
 extern const std::string_view kReproCommon;        // run_common.py.in
 extern const std::string_view kReproValues;        // run_values.py.in
 }  // namespace msprobe::resources
@@ -37,16 +38,18 @@ Result<std::string> Arguments(const Json& values, bool with_gradients) {
                       : fmt::format("{}{}\n    {}", brackets[0], text, brackets[1]);
 }
 
+std::string Trimmed(std::string_view text) {
+  return std::string(text.substr(0, text.find_last_not_of('\n') + 1));
+}
+
 using Marks = std::vector<std::pair<std::string_view, std::string>>;
 
 // With what scripts share, and the marks, which occur in nothing of it.
 std::string Filled(std::string_view script, const Marks& marks) {
-  const auto trimmed = [](std::string_view text) {
-    return std::string(text.substr(0, text.find_last_not_of('\n') + 1));
-  };
   std::string text =
-      base::ReplaceFirst(std::string(script), "@COMMON@", trimmed(resources::kReproCommon));
-  text = base::ReplaceFirst(std::move(text), "@VALUES@", trimmed(resources::kReproValues));
+      base::ReplaceFirst(std::string(script), "@COMMON@", Trimmed(resources::kReproCommon));
+  text = base::ReplaceFirst(std::move(text), "@VALUES@", Trimmed(resources::kReproValues));
+  text = base::ReplaceFirst(std::move(text), "@CLOSED@", ClosedWorld());
   for (const auto& [mark, value] : marks) {
     text = base::ReplaceAll(text, mark, value);
   }
@@ -85,6 +88,15 @@ std::string ModuleScript(const CapturedCall& call, const std::optional<Fault>& f
 
 }  // namespace
 
+std::string ClosedWorld() {
+  Json constants = {{"plain", accuracy::PlainTypes()}};
+  for (const std::string_view type : {"torch.dtype", "torch.memory_format", "torch.layout"}) {
+    constants[std::string(type)] = accuracy::ConstantsOf(type);
+  }
+  return base::ReplaceFirst(Trimmed(resources::kReproClosedWorld), "@CONSTANTS@",
+                            PythonValue(constants));
+}
+
 Result<std::string> FunctionOf(std::string_view entry_name) {
   const dump::EntryName name = dump::ParseEntryName(entry_name);
   if (!name.class_name.empty()) {  // which only modules have: it may hold anything
@@ -96,10 +108,8 @@ Result<std::string> FunctionOf(std::string_view entry_name) {
                                   : name.kind == "Torch"    ? "torch"
                                   : name.kind == "NPU"      ? "torch_npu"
                                                             : "";
-  const bool is_known = name.kind == "NPU" ? accuracy::IsKnownAnywhere(name.subject)
-                                           : accuracy::IsKnownApi(name.kind, name.subject,
-                                                                  accuracy::StandardVersion::k811);
-  if (module.empty() || !is_known) {
+  if (module.empty() ||
+      !accuracy::IsKnownApi(name.kind, name.subject, accuracy::StandardVersion::k811)) {
     return UnsupportedError(fmt::format("{}.{} is none of PyTorch's operators",
                                         base::Printable(name.kind), base::Printable(name.subject)));
   }
@@ -159,17 +169,19 @@ Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, Captu
     }
     // The script calls what stands behind the kind: that must be the operator's name, and all of
     // it.
-    if (recheck::FindOperator(name) == nullptr ||
+    if (!base::IsOneOf(name.subject, accuracy::Collectives()) ||
+        recheck::FindOperator(name) == nullptr ||
         recheck::PlainOperatorName(name) != name.subject) {
       return UnsupportedError(fmt::format("{} is none of the communications that are known",
                                           base::Printable(name.subject)));
     }
     calls += fmt::format("{}{}: {}", calls.empty() ? "" : ", ", rank, PythonText(call.name));
   }
-  return base::ReplaceFirst(
-      Filled(resources::kReproRanksScript,
-             {{"@FAULT@", PythonFault(fault)}, {"@FAULTY_RANK@", std::to_string(faulty_rank)}}),
-      "@CALLS@", "{" + calls + "}");
+  std::string script =
+      Filled(resources::kReproRanksScript, {{"@COLLECTIVES@", PythonValue(accuracy::Collectives())},
+                                            {"@FAULT@", PythonFault(fault)},
+                                            {"@FAULTY_RANK@", std::to_string(faulty_rank)}});
+  return base::ReplaceFirst(std::move(script), "@CALLS@", "{" + calls + "}");
 }
 
 }  // namespace msprobe::analysis::repro

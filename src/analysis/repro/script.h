@@ -14,6 +14,9 @@
 
 namespace msprobe::analysis::repro {
 
+// What scripts hold the names of a dump against: lists, and functions that look up in them.
+std::string ClosedWorld();
+
 // The function of an entry's name, as an expression: "torch.nn.functional.gelu". kUnsupported with
 // the reason: it is none of PyTorch's operators that are called by name.
 Result<std::string> FunctionOf(std::string_view entry_name);

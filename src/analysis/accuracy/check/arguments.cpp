@@ -4,12 +4,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/check/tensor_record.h"
 #include "src/base/strings.h"
 #include "src/kernels/convert.h"
@@ -211,28 +213,28 @@ Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth
     out.Tag(frame_tag::kEllipsis);
     return {};
   }
-  if (type == "torch.memory_format") {
-    const uint32_t format = value == ValueTree::kNone ? tree.Find(place, "format") : value;
-    if (format != ValueTree::kNone && tree[format].kind == ValueKind::kText) {
-      out.Tag(frame_tag::kDType);
-      out.Text(tree[format].text);
-    } else {
-      out.Tag(frame_tag::kNone);
-    }
-    return {};
+  if (IsConstantType(type)) {
+    return Constant(tree, type, value == ValueTree::kNone ? tree.Find(place, "format") : value,
+                    out);
+  }
+  constexpr std::string_view kNumpy = "numpy.";
+  const bool is_numpy =
+      type.starts_with(kNumpy) && IsNumpyScalar(type.substr(std::min(type.size(), kNumpy.size())));
+  const bool is_sizes = type == "torch.Size" || type == "slice";
+  if (!is_numpy && !is_sizes && !IsPlainType(type)) {
+    return UnsupportedError(
+        fmt::format("an argument of type {} cannot be made again", base::Printable(type)));
   }
   if (value == ValueTree::kNone) {
     return BadFormatError(fmt::format("a record of type {} has no value", base::Printable(type)));
   }
   const ValueNode& node = tree[value];
-  if (type == "torch.dtype" && node.kind == ValueKind::kText) {
-    out.Tag(frame_tag::kDType);
-    out.Text(node.text);
-    return {};
-  }
-  if (type == "slice" || type == "torch.Size") {
+  const auto invalid = [&] {
+    return BadFormatError(fmt::format("a record of type {} has no valid value", type));
+  };
+  if (is_sizes) {
     if (node.kind != ValueKind::kList || (type == "slice" && node.child_count != 3)) {
-      return BadFormatError(fmt::format("a record of type {} has no valid value", type));
+      return invalid();
     }
     out.Tag(type == "slice" ? frame_tag::kSlice : frame_tag::kSize);
     if (type == "torch.Size") {
@@ -246,22 +248,38 @@ Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth
     });
     return status;
   }
-  if (type.starts_with("numpy.")) {
+  if (is_numpy) {
+    if (node.kind != ValueKind::kInt && node.kind != ValueKind::kFloat &&
+        node.kind != ValueKind::kBool) {
+      return invalid();
+    }
     out.Tag(frame_tag::kNumpy);
-    out.Text(type.substr(std::string_view("numpy.").size()));
+    out.Text(type.substr(kNumpy.size()));
   }
   if (node.kind == ValueKind::kList) {
-    out.Tag(frame_tag::kList);
-    out.Count(node.child_count);
-    Status status;
-    tree.ForEachChild(value, [&](uint32_t item) {
-      if (status.ok()) {
-        status = Value(tree, item, depth + 1, out);
-      }
-    });
-    return status;
+    return Value(tree, value, depth, out);
   }
   return Scalar(node, out);
+}
+
+Status ArgumentMaker::Constant(const ValueTree& tree, std::string_view type, uint32_t value,
+                               FrameWriter& out) {
+  const bool is_text = value != ValueTree::kNone && tree[value].kind == ValueKind::kText;
+  // A memory format without its name is a default.
+  if (type == "torch.memory_format" ? !is_text : is_text && tree[value].text == "None") {
+    out.Tag(frame_tag::kNone);
+    return {};
+  }
+  const std::optional<std::string> name =
+      is_text ? ConstantName(type, tree[value].text) : std::nullopt;
+  if (!name) {
+    return UnsupportedError(fmt::format("an argument is no {}: {}", type,
+                                        is_text ? base::Printable(tree[value].text) : "no text"));
+  }
+  out.Tag(frame_tag::kDType);
+  out.Text(type == "mindspore.dtype" ? "torch.dtype" : type);
+  out.Text(*name);
+  return {};
 }
 
 Status ArgumentMaker::Tensor(const ValueTree& tree, uint32_t place, FrameWriter& out) {

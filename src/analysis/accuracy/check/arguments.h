@@ -63,6 +63,8 @@ class ArgumentMaker {
   Status Value(const json::ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out);
   Status Object(const json::ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out);
   Status Scalar(const json::ValueNode& node, FrameWriter& out);
+  Status Constant(const json::ValueTree& tree, std::string_view type, uint32_t value,
+                  FrameWriter& out);
   Status Tensor(const json::ValueTree& tree, uint32_t place, FrameWriter& out);
   // Bytes of the tensor in the shared memory; dtype and shape as they are there.
   Result<Leaf> Draw(TensorRecord record);

@@ -193,8 +193,7 @@ Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const ValueTr
   if (!IsKnownApi(name.type, name.api, options_.version)) {
     flags |= kUnknown;
     backward = false;
-    message = options_.version == StandardVersion::k26 ? "'NoneType' object is not subscriptable"
-                                                       : "'NoneType' object is not callable";
+    message = WhyNotNamed(name.type, name.api, options_.version);
   }
 
   FrameWriter gradient_values;

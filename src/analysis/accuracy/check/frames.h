@@ -34,7 +34,7 @@ inline constexpr char kText = 's';        // u32, UTF-8
 inline constexpr char kList = 'l';        // u32, values
 inline constexpr char kTuple = 't';
 inline constexpr char kDict = 'd';    // u32, pairs of text and value
-inline constexpr char kDType = 'D';   // text; also a memory format
+inline constexpr char kDType = 'D';   // text of the type ("torch.dtype"), text of the constant
 inline constexpr char kDevice = 'V';  // the device of the run
 inline constexpr char kSize = 'S';    // a torch.Size: u32, values
 inline constexpr char kSlice = 'c';   // three values
@@ -89,7 +89,7 @@ Result<WorkerAnswer> ReadAnswer(std::string_view payload, std::span<const std::b
 // What a worker says when it is ready, or cannot be.
 struct WorkerGreeting {
   bool failed = false;
-  std::string message;    // what failed
+  std::string message;    // what failed; else what of its confinement the system does not allow
   std::string framework;  // "PyTorch 2.13.0"
   std::string device;     // "cpu"
 };

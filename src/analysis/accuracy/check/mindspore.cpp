@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/check/arguments.h"
 #include "src/analysis/accuracy/check/error_data.h"
 #include "src/analysis/accuracy/check/result_files.h"
@@ -28,6 +29,7 @@ using json::ValueTree;
 // Bits of a call's frame; the last: the tested values are in the dump, nothing else is run.
 constexpr unsigned kMindSporeFlags = 1 | 2;
 constexpr unsigned kMindSporeBackward = 4;
+constexpr unsigned kMindSporeUnknown = 8;
 constexpr unsigned kRecorded = 16;
 
 constexpr double kTiny = 1e-8;  // keeps the divisors of both formulas from being 0
@@ -178,6 +180,15 @@ class MindSporeChecking {
     }
     made_.arguments = arguments.leaves();
     made_.keywords = keywords.leaves();
+    std::string message;
+    const bool is_known = options_.vocabulary == Vocabulary::kMindTorch
+                              ? IsKnownApi(name.type, name.api, StandardVersion::k811)
+                              : IsKnownMindSporeApi(name.type, name.api);
+    if (!is_known) {
+      flags |= kMindSporeUnknown;
+      message = fmt::format("{}.{} is not on the list of operators that a file may name", name.type,
+                            name.api);
+    }
     FrameWriter frame(FrameKind::kCall);
     frame.Text(name.type);
     frame.Text(name.api);
@@ -186,7 +197,7 @@ class MindSporeChecking {
       frame.Text("");  // no other dtypes
     }
     frame.Integer(-1);
-    frame.Text("");
+    frame.Text(message);
     frame.Append(argument_values);
     frame.Append(keyword_values);
     frame.Append(gradient_values);
@@ -334,6 +345,7 @@ Result<Check> RunMindSpore(const CheckOptions& options, const Standards& standar
   // With real data the tested values are there: only PyTorch is needed.
   own.device = dump.tensor_folder.empty() ? "mindspore" : "recorded";
   const bool is_mindtorch = dump.framework == "mindtorch";
+  own.vocabulary = is_mindtorch ? Vocabulary::kMindTorch : Vocabulary::kMindSpore;
   std::vector<const DumpCall*> calls;
   for (const DumpCall& call : dump.calls) {
     const std::optional<OperatorName> name = ParseOperatorName(call.name);
@@ -344,7 +356,7 @@ Result<Check> RunMindSpore(const CheckOptions& options, const Standards& standar
   std::string python = own.pythons.front();
   WorkerPointer worker = std::make_unique<Worker>(WorkerOptionsOf(own, python, 0, 1));
   if (!calls.empty()) {
-    MSP_ASSIGN_OR_RETURN(worker, StartFirst(own, 1, python));
+    MSP_ASSIGN_OR_RETURN(worker, StartFirst(own, 1, python, check.warnings));
   }
   MSP_ASSIGN_OR_RETURN(
       ResultFiles files,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/common/metric_number.h"
 #include "src/analysis/accuracy/common/standards.h"
 
@@ -40,7 +41,8 @@ struct CheckOptions {
   std::string no_worker_script;          // and why
   std::filesystem::path reference_file;  // custom operators; empty: none
   bool mindspore = false;                // whatever the dump says of its framework
-  std::string device = "auto";           // "cpu", "cuda", "npu"
+  Vocabulary vocabulary = Vocabulary::kPyTorch;
+  std::string device = "auto";  // "cpu", "cuda", "npu"
   std::vector<int64_t> device_ids = {0};
   size_t workers = 1;
   bool jit_compile = false;   // of NPUs

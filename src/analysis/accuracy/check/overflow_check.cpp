@@ -72,7 +72,7 @@ Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options) {
       continue;
     }
     if (worker == nullptr) {
-      MSP_ASSIGN_OR_RETURN(worker, StartFirst(options, 1, python));
+      MSP_ASSIGN_OR_RETURN(worker, StartFirst(options, 1, python, check.warnings));
       check.device = worker->greeting().device;
     }
     MSP_RETURN_IF_ERROR(worker->Start());

@@ -342,7 +342,7 @@ Result<Check> Run(const CheckOptions& options) {
   auto first = std::make_unique<Worker>(WorkerOptionsOf(options, python, 0, workers));
   if (std::any_of(dump.calls.begin(), dump.calls.end(),
                   [&](const DumpCall& call) { return !maker.WhyNot(call); })) {
-    MSP_ASSIGN_OR_RETURN(first, StartFirst(options, workers, python));
+    MSP_ASSIGN_OR_RETURN(first, StartFirst(options, workers, python, check.warnings));
   }
   std::vector<std::string_view> details_header;
   for (const ColumnName& column : kDetailColumns) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -19,7 +20,8 @@ WorkerOptions WorkerOptionsOf(const CheckOptions& options, const std::string& py
                               size_t workers);
 
 // The first of `workers`, running, and the Python that it runs in. An error tells of every Python
-// why it cannot be used.
-Result<WorkerPointer> StartFirst(const CheckOptions& options, size_t workers, std::string& python);
+// why it cannot be used; a warning, what of a worker's confinement the system does not allow.
+Result<WorkerPointer> StartFirst(const CheckOptions& options, size_t workers, std::string& python,
+                                 std::vector<std::string>& warnings);
 
 }  // namespace msprobe::analysis::accuracy

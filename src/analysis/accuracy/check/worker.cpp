@@ -1,9 +1,11 @@
 #include "src/analysis/accuracy/check/worker.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -16,7 +18,9 @@
 #include <unistd.h>
 
 #include "src/base/child_process.h"
+#include "src/base/interrupt.h"
 #include "src/base/strings.h"
+#include "src/base/unfinished.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -33,6 +37,55 @@ constexpr int kFirstFree = 10;
 constexpr std::chrono::seconds kStartLimit{300};  // for imports on slow file systems
 constexpr size_t kLastWordsBytes = 2000;
 constexpr off_t kMostWordsBytes = off_t{1} << 20U;  // that are kept from call to call
+
+// What Python, the framework and its devices are set up by.
+constexpr std::array<std::string_view, 14> kVariables = {"PATH",
+                                                         "HOME",
+                                                         "USER",
+                                                         "LOGNAME",
+                                                         "LANG",
+                                                         "LANGUAGE",
+                                                         "TZ",
+                                                         "TMPDIR",
+                                                         "LD_LIBRARY_PATH",
+                                                         "LD_PRELOAD",
+                                                         "VIRTUAL_ENV",
+                                                         "TOOLCHAIN_HOME",
+                                                         "TASK_QUEUE_ENABLE",
+                                                         "MALLOC_CONF"};
+constexpr std::array<std::string_view, 35> kVariableFamilies = {
+    "LC_",     "PYTHON",    "CONDA_",    "PYENV_",   "OMP_",  "GOMP_",      "KMP_",
+    "MKL_",    "OPENBLAS_", "DNNL_",     "ONEDNN_",  "ATEN_", "TORCH_",     "PYTORCH_",
+    "CUDA_",   "NVIDIA_",   "CUBLAS_",   "CUDNN_",   "HIP_",  "ROCR_",      "MIOPEN_",
+    "ASCEND_", "NPU_",      "ACL_",      "CANN_",    "HCCL_", "ATB_",       "ASDOPS_",
+    "TBE_",    "TE_",       "COMBINED_", "INF_NAN_", "MS_",   "MINDSPORE_", "GLOG_"};
+constexpr std::array<std::string_view, 16> kSecretWords = {
+    "TOKEN", "KEY", "SECRET", "PASS", "PWD",    "AUTH", "CRED", "JWT",
+    "PAT",   "SK",  "AK",     "PW",   "COOKIE", "SAS",  "DSN",  "BEARER"};
+
+// Settings, and nothing that a name or a value makes look like a secret: what an operator is made
+// to do must not find one.
+bool IsForWorkers(std::string_view name, std::string_view value) {
+  if (base::IsOneOf(name, kVariables)) {
+    return true;
+  }
+  if (std::none_of(kVariableFamilies.begin(), kVariableFamilies.end(),
+                   [&](std::string_view family) { return name.starts_with(family); }) ||
+      value.find("://") != std::string_view::npos) {
+    return false;
+  }
+  for (std::string_view rest = name; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find('_'));
+    if (word != "PATH" &&
+        std::any_of(kSecretWords.begin(), kSecretWords.end(), [&](std::string_view secret) {
+          return secret.size() < 4 ? word == secret : word.find(secret) != std::string_view::npos;
+        })) {
+      return false;
+    }
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  }
+  return true;
+}
 
 int LeftMs(Clock::time_point deadline) {
   const auto left =
@@ -67,7 +120,10 @@ Status Worker::Start() {
   MSP_RETURN_IF_ERROR(Spawn());
   ++starts_;
   const Clock::time_point deadline = Clock::now() + kStartLimit;
-  Status status = ReceiveFrame(FrameKind::kReady, deadline);
+  Status status = Send(StartFrame(), deadline);
+  if (status.ok()) {
+    status = ReceiveFrame(FrameKind::kReady, deadline);
+  }
   if (status.ok()) {
     Result<WorkerGreeting> greeting = ReadGreeting(payload_);
     status = greeting.ok() ? OkStatus() : greeting.status();
@@ -88,6 +144,55 @@ Status Worker::Start() {
       .WithHint("name a Python that has PyTorch with --python");
 }
 
+void Worker::MakeScratch() {
+  std::error_code failure;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(failure);
+  if (failure) {
+    return;
+  }
+  base::RemoveAbandoned(folder, base::Leftovers::kOfLaunchers);
+  std::string path;
+  scratch_lock_ = base::MakeUnfinished([&] {
+    path = (std::filesystem::absolute(folder, failure) / "msprobe-worker-XXXXXX").string();
+    return ::mkdtemp(path.data()) == nullptr
+               ? -1
+               : ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  });
+  if (scratch_lock_ >= 0) {
+    scratch_ = std::move(path);
+    scratch_slot_ = base::RemoveOnInterrupt(scratch_.string());
+  }
+}
+
+void Worker::RemoveScratch() {
+  if (!scratch_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(scratch_, ignored);
+    base::ForgetOnInterrupt(scratch_slot_);
+    scratch_.clear();
+  }
+  if (scratch_lock_ >= 0) {
+    ::close(scratch_lock_);
+    scratch_lock_ = -1;
+  }
+}
+
+std::string Worker::StartFrame() const {
+  FrameWriter frame(FrameKind::kStart);
+  frame.Text(scratch_.string());
+  frame.Integer(static_cast<int64_t>(AvailableMemory()));
+  const std::vector<NamedGroup> groups = WorkerVocabulary(options_.vocabulary);
+  frame.Count(groups.size());
+  for (const NamedGroup& group : groups) {
+    frame.Text(group.kind);
+    frame.Count(group.names.size());
+    for (const std::string_view name : group.names) {
+      frame.Text(name);
+    }
+  }
+  return frame.Finish();
+}
+
 Status Worker::Spawn() {
   // The worker copies what it is given, in wider dtypes.
   MSP_ASSIGN_OR_RETURN(arguments_, SharedMemory::Create(AvailableMemory() / 4));
@@ -97,6 +202,7 @@ Status Worker::Spawn() {
     return IoError(fmt::format("cannot start a worker: {}", std::strerror(errno)));
   }
   errors_ = NewMemoryFile("msprobe_errors", MFD_CLOEXEC);
+  MakeScratch();
   const int given[3] = {::fcntl(ends[1], F_DUPFD_CLOEXEC, kFirstFree),
                         ::fcntl(arguments_.descriptor(), F_DUPFD_CLOEXEC, kFirstFree),
                         ::fcntl(results_.descriptor(), F_DUPFD_CLOEXEC, kFirstFree)};
@@ -104,7 +210,7 @@ Status Worker::Spawn() {
   socket_ = ends[0];
 
   std::vector<std::string> words = {options_.python,
-                                    options_.script.string(),
+                                    std::filesystem::absolute(options_.script).string(),
                                     options_.device,
                                     std::to_string(options_.device_id),
                                     options_.jit_compile ? "jit" : "",
@@ -114,7 +220,7 @@ Status Worker::Spawn() {
   if (options_.threads > 0) {
     changes.emplace_back("OMP_NUM_THREADS", std::to_string(options_.threads));
   }
-  std::vector<std::string> variables = base::EnvironmentWith(changes);
+  std::vector<std::string> variables = base::EnvironmentWith(changes, IsForWorkers);
   const std::vector<char*> word_pointers = base::Pointers(words);
   const std::vector<char*> variable_pointers = base::Pointers(variables);
   posix_spawnattr_t attributes;
@@ -274,6 +380,7 @@ void Worker::Stop() {
     ::close(errors_);
     errors_ = -1;
   }
+  RemoveScratch();
 }
 
 }  // namespace msprobe::analysis::accuracy

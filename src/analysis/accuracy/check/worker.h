@@ -1,5 +1,7 @@
 // The process that runs operators: Python with a framework, started once and spoken to in frames.
-// What it does to itself costs the call that it was given and nothing else.
+// What it does to itself costs the call that it was given and nothing else; what it may do to
+// others is bounded (docs/security.md): variables are chosen here, the rest it takes from itself in
+// tools/python/msprobe/_accuracy/confine.py.
 #pragma once
 
 #include <chrono>
@@ -12,6 +14,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/check/frames.h"
 #include "src/analysis/accuracy/check/shared_memory.h"
 
@@ -26,6 +29,7 @@ struct WorkerOptions {
   bool jit_compile = false;
   bool strict = false;
   size_t threads = 0;  // of the framework on the CPU; 0: as it likes
+  Vocabulary vocabulary = Vocabulary::kPyTorch;
   std::chrono::milliseconds time_limit{300'000};
 };
 
@@ -54,6 +58,10 @@ class Worker {
   using Deadline = std::chrono::steady_clock::time_point;
 
   Status Spawn();
+  // The folder that the process may write to; where none can be made it writes to none.
+  void MakeScratch();
+  void RemoveScratch();
+  std::string StartFrame() const;
   Status Send(std::string_view bytes, Deadline deadline);
   Status Receive(char* out, size_t bytes, Deadline deadline);
   Status ReceiveFrame(FrameKind kind, Deadline deadline);  // into payload_
@@ -69,6 +77,9 @@ class Worker {
   pid_t process_ = -1;
   int socket_ = -1;
   int errors_ = -1;  // a file in memory that takes its standard output and error
+  std::filesystem::path scratch_;
+  int scratch_lock_ = -1;
+  int scratch_slot_ = -1;
   SharedMemory arguments_;
   SharedMemory results_;
   WorkerGreeting greeting_;

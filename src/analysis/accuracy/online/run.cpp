@@ -193,8 +193,9 @@ Result<OnlineCheck> Run(const OnlineOptions& options) {
   // Before anybody is let in: a Python that cannot do it, files that cannot be written.
   std::vector<WorkerPointer> workers;
   std::string python;
+  OnlineCheck check;
   MSP_ASSIGN_OR_RETURN(WorkerPointer first,
-                       StartFirst(check_options, check_options.workers, python));
+                       StartFirst(check_options, check_options.workers, python, check.warnings));
   workers.push_back(std::move(first));
   for (size_t i = 1; i < check_options.workers; ++i) {
     workers.push_back(
@@ -210,7 +211,6 @@ Result<OnlineCheck> Run(const OnlineOptions& options) {
   for (const int64_t rank : options.ranks) {
     MSP_RETURN_IF_ERROR(checking.PrepareFiles(rank));
   }
-  OnlineCheck check;
   check.endpoint = options.endpoint.text();
   {
     MSP_ASSIGN_OR_RETURN(const std::unique_ptr<online::Receiver> receiver,

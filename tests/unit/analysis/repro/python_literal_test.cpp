@@ -59,6 +59,24 @@ TEST(PythonLiteral, LetsNothingOut) {
   EXPECT_THAT(Of("\xE4\xBD\xA0"), HasSubstr("bytes.fromhex(\"e4bda0\")"));
   EXPECT_THAT(Of({{"type", "torch.dtype"}, {"value", "torch.load('x')"}}), HasSubstr("refused"));
   EXPECT_THAT(Of({{"type", "object"}, {"value", "x"}}), HasSubstr("refused"));
+  for (const char* function : {"torch.save", "torch.load", "torch.matmul", "torch.channels_last"}) {
+    for (const char* type : {"torch.dtype", "torch.layout", "torch.Tensor", "torch.nn"}) {
+      const Json record = {{"type", type}, {"value", function}};
+      EXPECT_THAT(Of(record), HasSubstr("refused")) << type;
+      EXPECT_THAT(Of(Json::array({1, Json::array({record})})), HasSubstr("refused")) << type;
+      EXPECT_THAT(Of({{"key", record}}), HasSubstr("refused")) << type;
+    }
+  }
+  EXPECT_THAT(Of({{"type", "torch.memory_format"}, {"format", "save"}}), HasSubstr("refused"));
+  EXPECT_THAT(Of({{"type", "numpy.loadtxt"}, {"value", "http://127.0.0.1/"}}),
+              HasSubstr("refused"));
+}
+
+TEST(PythonLiteral, SpellsConstantsOfTheLists) {
+  EXPECT_EQ(Of({{"type", "torch.memory_format"}, {"format", "channels_last"}}),
+            "torch.channels_last");
+  EXPECT_EQ(Of({{"type", "torch.layout"}, {"value", "torch.strided"}}), "torch.strided");
+  EXPECT_EQ(Of({{"type", "numpy.float32"}, {"value", 1.5}}), "1.5");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ TEST(ReproScript, CallsTheFunctionWithItsArguments) {
       MakeScript(CallOf(MSPROBE_TEST_DATA, "Functional.layer_norm.0.backward"));
   ASSERT_TRUE(script.ok()) << script.status().message();
   EXPECT_THAT(*script, HasSubstr("return torch.nn.functional.layer_norm(*args, **kwargs)"));
+  EXPECT_THAT(*script, HasSubstr("must_compute(torch.nn.functional.layer_norm)"));
   EXPECT_THAT(*script, HasSubstr("FORWARD = \"Functional.layer_norm.0.forward\"\n"
                                  "BACKWARD = \"Functional.layer_norm.0.backward\"\n"));
   EXPECT_THAT(*script,

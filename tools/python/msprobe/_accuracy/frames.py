@@ -1,7 +1,7 @@
 """Frames between the program and its worker: typed values, little-endian; bytes of tensors lie in shared memory.
 
 docs/formats/worker_frames.md has the layout, src/analysis/accuracy/check/frames.cpp is the other side. Nothing that is read here is
-ever executed.
+ever executed, and names of operators and constants are looked up in the lists that the program has sent.
 """
 import mmap
 import os
@@ -50,11 +50,12 @@ class Memory:
 
 
 class Reader:
-    """The values of one frame. `tensor(dtype, shape, offset, requires_grad)` makes a tensor of the framework."""
+    """The values of one frame, all of closed kinds. `make` makes those of the framework: a tensor, a constant ("torch.dtype", "float32"), a
+    scalar of NumPy, a torch.Size."""
 
-    def __init__(self, payload, tensor, dtype, numpy):
+    def __init__(self, payload, make):
         self.payload, self.at = payload, 0
-        self._tensor, self._dtype, self._numpy = tensor, dtype, numpy
+        self._make = make
 
     def unpack(self, form):
         (value,) = form.unpack_from(self.payload, self.at)
@@ -75,7 +76,7 @@ class Reader:
         if tag == "x":
             dtype, requires_grad, axes = self.text(), self.byte() != 0, self.byte()
             shape = [self.unpack(I64) for _ in range(axes)]
-            return self._tensor(dtype, shape, self.unpack(U64), requires_grad)
+            return self._make.tensor(dtype, shape, self.unpack(U64), requires_grad)
         if tag == "i":
             return self.unpack(I64)
         if tag == "f":
@@ -93,18 +94,25 @@ class Reader:
         if tag == "I":
             return int(self.text())
         if tag == "D":
-            return self._dtype(self.text())
+            return self._make.constant(self.text(), self.text())
         if tag == "V":
             return Device
         if tag == "S":
-            return self._dtype(tuple(self.value() for _ in range(self.unpack(U32))))
+            return self._make.size([self.value() for _ in range(self.unpack(U32))])
         if tag == "c":
             return slice(self.value(), self.value(), self.value())
         if tag == "e":
             return Ellipsis
         if tag == "n":
-            return self._numpy(self.text(), self.value())
+            return self._make.numpy_scalar(self.text(), self.value())
         raise ValueError("a frame has a value of an unknown kind")
+
+
+def read_start(payload):
+    """(scratch folder, bytes of memory, {kind: names}) of what the program says first."""
+    reader = Reader(payload, None)
+    scratch, memory = reader.text(), reader.unpack(I64)
+    return scratch, memory, {reader.text(): frozenset(reader.text() for _ in range(reader.unpack(U32))) for _ in range(reader.unpack(U32))}
 
 
 class Writer:

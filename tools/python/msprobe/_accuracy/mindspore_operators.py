@@ -2,32 +2,36 @@
 
 Where the dump holds the outputs nothing else is run; otherwise MindSpore runs the operator.
 """
+import types
+
 import operators
 import torch
 
-BACKWARD, RECORDED = 4, 16
-SCOPES = {"Mint": torch, "MintFunctional": torch.nn.functional, "Tensor": torch.Tensor, "Torch": torch,
-          "Functional": torch.nn.functional}
+BACKWARD, UNKNOWN, RECORDED = 4, 8, 16
+operators.SCOPES.update({"Mint": torch, "MintFunctional": torch.nn.functional})
 
 
 class Runner(operators.Runner):
     """As its base, for calls of MindSpore. `device`: "recorded" or "mindspore"."""
 
-    def __init__(self, device, references):
+    def __init__(self, device, references, vocabulary):
+        operators.Values.__init__(self, vocabulary)
         self._own = {}
         self._strict = False
         self._synchronise = lambda: None
         self._load_references(references)
         operators.keep_everything()
         self.device = device
+        self.compiles = False
         self.framework = "PyTorch %s" % torch.__version__
         if device == "mindspore":
             import mindspore
+            self.compiles = mindspore.get_context("device_target") == "Ascend"
             self._mindspore = mindspore
             self.framework += ", MindSpore %s" % mindspore.__version__
 
     def _run(self, payload):
-        reader = self._reader(payload)
+        reader = operators.frames.Reader(payload, self)
         kind, api, flags = reader.text(), reader.text(), reader.byte()
         for _ in range(3):
             reader.text()
@@ -35,7 +39,11 @@ class Runner(operators.Runner):
         message = reader.text()
         args, kwargs, gradients = reader.value(), reader.value(), reader.value()
         kwargs = {key: value for key, value in kwargs.items() if value is not operators.frames.Device}
-        function = self._own.get("%s.%s" % (kind, api), self._own.get(api)) or operators.resolve(SCOPES[kind], api)
+        own = self._own_of(kind, api)
+        if flags & UNKNOWN and own is None:
+            raise RuntimeError(message)
+        reference = own["reference"] if isinstance(own, dict) else own
+        function = reference or operators.resolve(kind, api, self._vocabulary)
         bench = function(*args, **kwargs)
         bench_gradients = []
         if flags & BACKWARD:
@@ -81,7 +89,7 @@ class Runner(operators.Runner):
         if isinstance(value, (list, tuple)):
             return type(value)(self._to_mindspore(item) for item in value)
         if isinstance(value, torch.dtype):
-            return getattr(self._mindspore, str(value)[6:])
+            return getattr(self._mindspore, str(value)[6:])  # its own kinds have the names of PyTorch's
         return value
 
     def _to_torch(self, value):
@@ -95,9 +103,13 @@ class Runner(operators.Runner):
 
     def _run_mindspore(self, kind, api, args, kwargs, gradients):
         mindspore = self._mindspore
+        operators.refuse_unlisted(kind, api, self._vocabulary)
         scope = {"Mint": mindspore.mint, "MintFunctional": mindspore.mint.nn.functional, "Tensor": mindspore.Tensor,
                  "Functional": mindspore.ops}[kind]
-        function = operators.resolve(scope, api)
+        function = getattr(scope, api)  # no name of MindSpore's lists has parts
+        package = (getattr(function, "__module__", None) or "mindspore").split(".")[0]
+        if not callable(function) or isinstance(function, (type, types.ModuleType)) or package != "mindspore":
+            raise RuntimeError("%s.%s is no operator of MindSpore here" % (kind, api))
         own_args = [self._to_mindspore(value) for value in args]
         own_kwargs = {key: self._to_mindspore(value) for key, value in kwargs.items()}
         tested = self._to_torch(function(*own_args, **own_kwargs))

@@ -1,13 +1,19 @@
 """One operator twice: on the device in the dtypes that were recorded, and on the CPU in wider ones, forward and backward."""
 import contextlib
 import runpy
+import types
 
 import frames
 import torch
 
 import npu_formulas
 
-SCOPES = {"Functional": torch.nn.functional, "Torch": torch, "Tensor": torch.Tensor, "Aten": torch.ops.aten}
+# By what stands in front of an operator's name: nothing is ever looked up in anything else.
+SCOPES = {"Functional": torch.nn.functional, "Torch": torch, "Torch.linalg": torch.linalg, "Tensor": torch.Tensor, "Aten": torch.ops.aten}
+BUILT_IN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+DEFINED_IN = ("torch.functional", "torch.nn.functional", "torch._jit_internal", "torch._linalg_utils", "torch._tensor")
+PACKET = torch._ops.OpOverloadPacket  # pylint: disable=protected-access
+CONSTANTS = {"torch.dtype": torch.dtype, "torch.memory_format": torch.memory_format, "torch.layout": torch.layout}
 # What the program decides about a call, as bits.
 WITH_GRADIENTS, DETACHED, BACKWARD, UNKNOWN = 1, 2, 4, 8
 RAISED = {torch.float16, torch.bfloat16, torch.float32}
@@ -15,15 +21,61 @@ DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "
 MULTIPLE = "Multiple backward is not supported."
 
 
-def dtype_named(name):
-    if isinstance(name, tuple):
-        return torch.Size(name)
-    return getattr(torch, name[6:] if name.startswith("torch.") else name)
+def refuse_unlisted(kind, api, vocabulary):
+    if api not in vocabulary.get(kind, ()):
+        raise RuntimeError("%s.%s is not on the list of operators that a file may name" % (kind, api))
 
 
-def numpy_scalar(name, value):
-    import numpy
-    return getattr(numpy, name)(value)
+def is_operator(function):
+    """Whether it computes, by what defines it: PyTorch's own functions load, save and compile as well."""
+    module = getattr(function, "__module__", None) or "torch"
+    if isinstance(function, types.FunctionType):
+        return module in DEFINED_IN or module.split(".")[0] == "torch_npu"
+    return isinstance(function, BUILT_IN) and module.split(".")[0] in ("torch", "torch_npu")
+
+
+def resolve(kind, api, vocabulary):
+    """The listed operator; never a module, a class, or a function that is not PyTorch's."""
+    refuse_unlisted(kind, api, vocabulary)
+    before, _, name = api.rpartition(".")
+    scope = SCOPES.get("%s.%s" % (kind, before) if before else kind)
+    if scope is None:
+        raise RuntimeError("there is no scope %s for operators of type %s" % (before, kind))
+    function = getattr(scope, name)
+    if not (isinstance(function, PACKET) if kind == "Aten" else is_operator(function)):
+        raise RuntimeError("%s.%s is no operator of PyTorch here" % (kind, api))
+    return function
+
+
+class Values:
+    """Arguments of the framework's kinds, by names that the program has sent."""
+
+    def __init__(self, vocabulary):
+        self._vocabulary = vocabulary
+
+    def constant(self, kind, name):
+        value = getattr(torch, name, None) if name in self._vocabulary.get(kind, ()) and kind in CONSTANTS else None
+        if not isinstance(value, CONSTANTS.get(kind, ())):
+            raise ValueError("%s is no %s here" % (name, kind))
+        return value
+
+    def dtype(self, name):
+        return self.constant("torch.dtype", name)
+
+    @staticmethod
+    def size(values):
+        if not all(isinstance(value, int) for value in values):
+            raise ValueError("a size holds what is no integer")
+        return torch.Size(values)
+
+    def numpy_scalar(self, name, value):
+        import numpy
+        kind = getattr(numpy, name, None) if name in self._vocabulary.get("numpy", ()) else None
+        if kind is bool:
+            kind = numpy.bool_
+        if not isinstance(kind, type) or not issubclass(kind, numpy.generic) or not isinstance(value, (bool, int, float)):
+            raise ValueError("numpy.%s of %s is no number" % (name, type(value).__name__))
+        return kind(value)
 
 
 def keep_everything():
@@ -33,6 +85,7 @@ def keep_everything():
         if original is not None:
             def without_loss(input, p=0.5, training=True, inplace=False, original=original):  # pylint: disable=redefined-builtin
                 return original(input, 0.0, training, inplace)
+            without_loss.__module__ = original.__module__
             setattr(torch.nn.functional, name, without_loss)
 
 
@@ -60,18 +113,14 @@ def choose_device(wanted, number, jit):
     return "cpu", lambda: None
 
 
-def resolve(scope, api):
-    for part in api.split("."):
-        scope = getattr(scope, part)
-    return scope
-
-
-class Runner:
+class Runner(Values):
     """Answers calls. `references`: a Python file of the user with a dict `operators`, see docs/commands/run_ut.md."""
 
-    def __init__(self, device, number, jit, strict, references):
+    def __init__(self, device, number, jit, strict, references, vocabulary):
+        super().__init__(vocabulary)
         self.framework = "PyTorch %s" % torch.__version__
         self.device, self._synchronise = choose_device(device, number, jit)
+        self.compiles = jit and self.device.startswith("npu")  # with programs of its own
         self._strict = strict
         self._own = {}
         self._load_references(references)
@@ -88,8 +137,8 @@ class Runner:
 
     # Tensors and the shared memory.
 
-    def _read_tensor(self, dtype, shape, offset, requires_grad):
-        dtype = dtype_named(dtype)
+    def tensor(self, dtype, shape, offset, requires_grad):
+        dtype = self.dtype(dtype)
         count = 1
         for size in shape:
             count *= size
@@ -134,13 +183,13 @@ class Runner:
 
     def _callables(self, kind, api):
         """(on the CPU, on the device); (None, None) where the Python tool runs nothing."""
-        own = self._own.get("%s.%s" % (kind, api), self._own.get(api))
+        own = self._own_of(kind, api)
         if own is not None:
             reference = own["reference"] if isinstance(own, dict) else own
             on_device = own.get("device") if isinstance(own, dict) else None
             return reference, on_device or (self._npu(api) if kind == "NPU" else None) or reference
         if kind in SCOPES:
-            function = resolve(SCOPES[kind], api)
+            function = resolve(kind, api, self._vocabulary)
             return function, function
         if kind == "NPU":
             reference = npu_formulas.FORWARD.get(api)
@@ -151,27 +200,31 @@ class Runner:
             raise RuntimeError("there is no function for operators of type %s" % kind)
         return None, None
 
+    def _own_of(self, kind, api):
+        return self._own.get("%s.%s" % (kind, api), self._own.get(api))
+
     def _npu(self, api):
         if not self.device.startswith("npu"):
             return None
+        refuse_unlisted("NPU", api, self._vocabulary)
         import torch_npu
-        return getattr(torch_npu, api)
-
-    def _reader(self, payload):
-        return frames.Reader(payload, self._read_tensor, dtype_named, numpy_scalar)
+        function = getattr(torch_npu, api)
+        if not isinstance(function, PACKET) and not is_operator(function):
+            raise RuntimeError("NPU.%s is no operator of torch_npu here" % api)
+        return function
 
     def _run(self, payload):
-        reader = self._reader(payload)
+        reader = frames.Reader(payload, self)
         kind, api, flags = reader.text(), reader.text(), reader.byte()
         raised, autocast, gradient_raised, index = reader.text(), reader.text(), reader.text(), reader.unpack(frames.I64)
         message = reader.text()
         args, kwargs, gradients = reader.value(), reader.value(), reader.value()
-        if flags & UNKNOWN and api not in self._own and "%s.%s" % (kind, api) not in self._own:
+        if flags & UNKNOWN and self._own_of(kind, api) is None:
             raise RuntimeError(message)
         on_cpu, on_device = self._callables(kind, api)
         if on_cpu is None:
             return message, (None, None, [], [])
-        bench_args, bench_kwargs = self._prepare(args, kwargs, flags, dtype_named(raised) if raised else None, "cpu")
+        bench_args, bench_kwargs = self._prepare(args, kwargs, flags, self.dtype(raised) if raised else None, "cpu")
         device_args, device_kwargs = self._prepare(args, kwargs, flags, None, self.device)
         bench = on_cpu(*bench_args, **bench_kwargs)
         with self._autocast(autocast):
@@ -189,7 +242,7 @@ class Runner:
             if gradient is None:
                 raise RuntimeError("the gradient of the output was not recorded")
             if on_bench and gradient_raised and gradient.dtype in RAISED:
-                gradient = gradient.to(dtype_named(gradient_raised))
+                gradient = gradient.to(self.dtype(gradient_raised))
             output.backward(gradient.clone() if on_bench else gradient.clone().to(self.device), retain_graph=len(outputs) > 2)
         self._synchronise()
         more = [bench_kwargs, device_kwargs] if self._strict else [{}, {}]
@@ -214,7 +267,7 @@ class Runner:
         # CPUs know it for bfloat16 alone, by all versions of PyTorch.
         if not dtype or (kind == "cpu" and dtype != "bfloat16"):
             return contextlib.nullcontext()
-        return torch.autocast(kind, dtype=dtype_named(dtype))
+        return torch.autocast(kind, dtype=self.dtype(dtype))
 
     def _prepare(self, args, kwargs, flags, raised, device):
         def one(value, detached):

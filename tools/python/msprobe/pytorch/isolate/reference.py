@@ -8,6 +8,7 @@ import torch
 from msprobe import _native
 from msprobe._files import read_text
 from msprobe._intercept.runtime import own_work
+from msprobe.pytorch import values
 
 _MOST_DEPTH = 50
 _LONGEST_DUMP_BYTES = 4 << 30
@@ -60,6 +61,8 @@ class Reference:
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise ValueError("the reference %s cannot be read: %s" % (path, error))
         self._tensors = os.path.join(folder, "dump_tensor_data")
+        # The module torch itself is never asked for a word of the file: it imports what it lacks.
+        self._dtypes = {str(dtype): dtype for dtype in values.dtypes()}
         if not self._calls:
             raise ValueError("the reference %s holds no modules: record it with level L0 or mix" % path)
         if not os.path.isdir(self._tensors) or not os.listdir(self._tensors):
@@ -74,9 +77,9 @@ class Reference:
         """A recorded tensor on the host, or None where there is none."""
         if not isinstance(described, dict) or not isinstance(described.get("data_name"), str):
             return None
-        dtype = getattr(torch, str(described.get("dtype")).rpartition(".")[2], None)
+        dtype = self._dtypes.get(str(described.get("dtype")))
         shape = described.get("shape")
-        if not isinstance(dtype, torch.dtype) or not isinstance(shape, list):
+        if dtype is None or not isinstance(shape, list):
             return None
         path = os.path.join(self._tensors, os.path.basename(described["data_name"]))
         if not os.path.exists(path):
