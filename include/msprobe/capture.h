@@ -335,6 +335,11 @@ MSPROBE_API void msprobe_capture_remark(msprobe_capture* capture, int kind, mspr
  */
 MSPROBE_API void msprobe_capture_lost_record(msprobe_capture* capture) MSPROBE_NOEXCEPT;
 
+/* Time that went into making recorded calls once more, for their noise floors. The manifest of the
+ * step has the sum. */
+MSPROBE_API void msprobe_capture_repeated(msprobe_capture* capture,
+                                          uint64_t nanoseconds) MSPROBE_NOEXCEPT;
+
 /* One line on stderr in the style of all messages; level 0 debug ... 3 error (MSPROBE_LOG_LEVEL).
  */
 MSPROBE_API void msprobe_log(int level, msprobe_text text) MSPROBE_NOEXCEPT;

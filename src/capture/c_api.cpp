@@ -569,6 +569,12 @@ void msprobe_capture_remark(msprobe_capture* capture, int kind, msprobe_text nam
   });
 }
 
+void msprobe_capture_repeated(msprobe_capture* capture, uint64_t nanoseconds) noexcept {
+  if (capture != nullptr && capture->session != nullptr && capture->session->InOwnProcess()) {
+    capture->session->engine().totals->repeat_nanoseconds += nanoseconds;
+  }
+}
+
 void msprobe_capture_lost_record(msprobe_capture* capture) noexcept {
   if (capture != nullptr && capture->session != nullptr && capture->session->InOwnProcess()) {
     capture->session->CountLostRecord();

@@ -62,6 +62,9 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
   json.Member("dropped_steps", manifest.dropped_steps);
   json.Member("errors", manifest.errors);
   json.Member("engine_seconds", manifest.engine_seconds);
+  if (settings.repeat > 0) {
+    json.Member("repeat_seconds", manifest.repeat_seconds);
+  }
   json.Member("wall_seconds", manifest.wall_seconds);
   if (settings.task == Task::kNanCheck) {
     json.Member("non_finite_calls", manifest.non_finite_calls);

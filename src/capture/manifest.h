@@ -49,6 +49,7 @@ struct Manifest {
   std::vector<RequestRows> requests;
   Remarks remarks;
   double engine_seconds = 0;
+  double repeat_seconds = 0;  // of wall_seconds, for noise floors
   double wall_seconds = 0;
 };
 

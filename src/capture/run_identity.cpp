@@ -254,4 +254,52 @@ Status CheckOtherRuns(const StepPlace& place) {
   return {};
 }
 
+namespace {
+
+// Whether processes that this host does not show wrote it, and not long ago: another node of the
+// run that begins.
+bool MayBeOfOtherNode(const base::Path& folder) {
+  constexpr std::chrono::minutes kNodesBeginWithin(30);
+  const Result<std::string> process = FromManifest(folder, "process");
+  const Result<std::string> owner = process.ok() ? process : RunOfDump(folder);
+  if (!owner.ok() || !owner->starts_with(kProcess)) {
+    return false;
+  }
+  if (owner->starts_with(std::string(kProcess) + BootId())) {
+    return IsLivingProcess(*owner);
+  }
+  std::error_code error;
+  fs::file_time_type newest = fs::file_time_type::min();
+  for (const std::string_view name : {std::string_view(kManifestName), dump::kRecordLogName}) {
+    const fs::file_time_type written = fs::last_write_time(folder / name, error);
+    newest = error ? newest : std::max(newest, written);
+  }
+  return fs::file_time_type::clock::now() - newest < kNodesBeginWithin;
+}
+
+}  // namespace
+
+Status CheckBeforeRun(const std::string& dump_path, std::optional<int64_t> rank) {
+  const Result<std::vector<std::string>> steps = base::ListFolder(dump_path);
+  if (!steps.ok()) {
+    return {};  // new, or the error shows when it is made
+  }
+  for (const std::string& step : *steps) {
+    const base::Path step_folder = base::Path(dump_path) / step;
+    const Result<std::vector<std::string>> ranks = base::ListFolder(step_folder);
+    if (!dump::ParseStepName(step).valid || !ranks.ok()) {
+      continue;
+    }
+    for (const std::string& name : *ranks) {
+      const dump::NumberedName number = dump::ParseRankName(name);
+      const bool may_be_written = !rank || !number.number || *number.number == *rank;
+      if (number.valid && may_be_written && IsOfOtherRun(step_folder / name) &&
+          !MayBeOfOtherNode(step_folder / name)) {
+        return OtherRunError(step_folder / name);
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace msprobe::capture

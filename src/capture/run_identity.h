@@ -1,6 +1,8 @@
 // Which run a dump belongs to, so that no run replaces or mixes with the dump of another.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,6 +36,12 @@ Result<std::string> RunOfDump(const base::Path& rank_folder);
 // An error when a dump of this rank, of whatever step, is in place.dump_path that belongs to
 // another run, or to a living process of this one. Other ranks of this run write beside it.
 Status CheckOtherRuns(const StepPlace& place);
+
+// What is known before a run: an error when a dump that has been finished on this host, or long
+// ago, is in dump_path and belongs to another run, which this one would neither replace nor add to.
+// `rank`: the only one that will be written, if that is known. Not an error: what may be another
+// node's part of this run, which nobody here can see the processes of.
+Status CheckBeforeRun(const std::string& dump_path, std::optional<int64_t> rank);
 
 // An error (kUsage) when a living process of this run other than this one left its dump in a rank
 // folder: a script that started this process, say, and is between two steps of its own.

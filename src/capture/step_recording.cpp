@@ -26,6 +26,9 @@ double SecondsNow() {
 double EngineSeconds(const Totals& totals) {
   return static_cast<double>(totals.engine_nanoseconds.load()) * 1e-9;
 }
+double RepeatSeconds(const Totals& totals) {
+  return static_cast<double>(totals.repeat_nanoseconds.load()) * 1e-9;
+}
 
 // The innermost lines of a stack.
 std::string CallerText(const std::vector<dump::LogFrame>& frames) {
@@ -49,6 +52,7 @@ StepRecording::StepRecording(std::shared_ptr<Engine> engine, StepFolder folder)
           folder_.path().empty() ? base::Path() : folder_.path() / kErrorLogName, engine_->totals)),
       begin_seconds_(SecondsNow()),
       engine_seconds_at_begin_(EngineSeconds(*engine_->totals)),
+      repeat_seconds_at_begin_(RepeatSeconds(*engine_->totals)),
       dropped_steps_(engine_->dropped_steps.exchange(0)),
       slices_(engine_->settings.slices) {
   has_slices_.store(!slices_.empty());
@@ -425,6 +429,7 @@ Status StepRecording::WriteJson() {
 void StepRecording::NoteEnd() {
   end_seconds_ = SecondsNow();
   engine_seconds_at_end_ = EngineSeconds(*engine_->totals);
+  repeat_seconds_at_end_ = RepeatSeconds(*engine_->totals);
 }
 
 Status StepRecording::WriteStart() {
@@ -498,6 +503,7 @@ Status StepRecording::WriteLastManifest(bool json_written) {
     NoteEnd();
   }
   manifest.engine_seconds = engine_seconds_at_end_ - engine_seconds_at_begin_;
+  manifest.repeat_seconds = repeat_seconds_at_end_ - repeat_seconds_at_begin_;
   manifest.wall_seconds = *end_seconds_ - begin_seconds_;
   manifest.complete = json_written && manifest.files.lost == 0 && manifest.lost_records == 0 &&
                       manifest.lost_record_bytes == 0;

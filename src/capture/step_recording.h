@@ -135,8 +135,10 @@ class StepRecording {
   std::shared_ptr<TensorFiles> tensor_files_;
   const double begin_seconds_;
   const double engine_seconds_at_begin_;
+  const double repeat_seconds_at_begin_;
   std::optional<double> end_seconds_;
   double engine_seconds_at_end_ = 0;
+  double repeat_seconds_at_end_ = 0;
   size_t start_bytes_ = 0;       // of the log's start
   bool start_outdated_ = false;  // dump_data_dir stands in it, and the folder has moved
   std::atomic<bool> closed_{false};

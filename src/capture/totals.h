@@ -20,6 +20,8 @@ struct Totals {
   std::atomic<uint64_t> dropped_files{0};
   std::atomic<uint64_t> dropped_steps{0};
   std::atomic<uint64_t> engine_nanoseconds{0};
+  std::atomic<uint64_t> repeat_nanoseconds{
+      0};  // calls that were made once more for their noise floors
 };
 
 }  // namespace msprobe::capture

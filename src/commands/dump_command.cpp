@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/number_text.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"
 #include "src/capture/free_benchmark_settings.h"
@@ -292,6 +296,27 @@ Status DumpCommand::CheckOutput(const Context& context) const {
 
 namespace {
 
+// A training must not run for hours to find at its first step that nothing can be captured.
+Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
+  MSP_RETURN_IF_ERROR(capture::CheckPlace({settings.dump_path, 0, std::nullopt}));
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(settings.dump_path));
+  MSP_RETURN_IF_ERROR(base::CheckWritable(settings.dump_path));
+  // Found out by doing it: a file system may refuse what its permissions allow.
+  std::error_code ignored;
+  const bool existed = std::filesystem::exists(settings.dump_path, ignored);
+  MSP_RETURN_IF_ERROR(base::CreateFolders(settings.dump_path));
+  if (!existed) {
+    std::filesystem::remove(settings.dump_path,
+                            ignored);  // the capture makes it anew when it begins
+  }
+  if (replaces || capture::ReplacesOtherRuns()) {
+    return OkStatus();
+  }
+  const char* rank = std::getenv("RANK");
+  return capture::CheckBeforeRun(settings.dump_path,
+                                 rank == nullptr ? std::nullopt : base::ParseInt(rank));
+}
+
 // Of calls that were sent instead of written, the checker has the answer.
 void TellSent(const online::Endpoint& checker, report::Document& document) {
   document.verdict.word = "SENT";
@@ -317,6 +342,9 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   // What is wrong with the configuration is said here, once, and not by every process of a run.
   MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
                        capture::LoadSettings(config_file_, overrides, framework, kFlags));
+  if (!settings.online) {
+    MSP_RETURN_IF_ERROR(CheckPlaceOf(settings, replaces_));
+  }
   LaunchOptions options;
   options.program = program_;
   options.config_file = config_file_;
@@ -343,8 +371,9 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   }
   // Of a script that failed nobody knows how far it would have come.
   if (document.verdict.number == 0 &&
-      (ending.empty() || end.progress == LaunchProgress::kNoPython)) {
-    std::string reason = WhyNothing(end.progress, options.framework);
+      (ending.empty() || end.progress == LaunchProgress::kNoPython || !end.reasons.empty())) {
+    std::string reason = end.reasons.empty() ? WhyNothing(end.progress, options.framework)
+                                             : base::Join(end.reasons, "; ");
     if (end.progress == LaunchProgress::kPython && framework == capture::Framework::kPyTorch) {
       reason += "; a script of MindSpore needs msprobe -f mindspore";
     }

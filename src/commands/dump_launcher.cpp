@@ -147,6 +147,7 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options) {
   }
   MSP_ASSIGN_OR_RETURN(ProgramEnd end, WaitFor(program));
   end.progress = trace.Read();
+  end.reasons = trace.Reasons();
   return end;
 }
 

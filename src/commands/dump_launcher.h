@@ -33,6 +33,7 @@ struct ProgramEnd {
   int exit_code = 0;
   int signal = 0;  // not 0: ended by it
   LaunchProgress progress = LaunchProgress::kUnknown;
+  std::vector<std::string> reasons;  // what kept its processes from capturing, as they said
 };
 
 // Waits for the program's end. Signals that ask this process to end are passed on to the program.

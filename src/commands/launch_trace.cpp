@@ -1,20 +1,25 @@
 #include "src/commands/launch_trace.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "src/base/files.h"
+#include "src/base/strings.h"
 #include "src/base/unfinished.h"
 
 namespace msprobe::commands {
 namespace {
 
 constexpr char kFrameworkLetter = 'f';
+constexpr char kReasonBegins = '!';  // up to the end of the line
+constexpr size_t kMostReasons = 8;
 constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 
 }  // namespace
@@ -56,8 +61,30 @@ LaunchProgress LaunchTrace::Read() const {
   if (letters->empty()) {
     return LaunchProgress::kNoPython;
   }
-  return letters->find(kFrameworkLetter) == std::string::npos ? LaunchProgress::kPython
-                                                              : LaunchProgress::kFramework;
+  bool in_reason = false;
+  for (const char letter : *letters) {
+    if (letter == kFrameworkLetter && !in_reason) {
+      return LaunchProgress::kFramework;
+    }
+    in_reason = in_reason ? letter != '\n' : letter == kReasonBegins;
+  }
+  return LaunchProgress::kPython;
+}
+
+std::vector<std::string> LaunchTrace::Reasons() const {
+  std::vector<std::string> reasons;
+  const Result<std::string> text =
+      path_.empty() ? Result<std::string>(std::string()) : base::ReadTextFile(path_, kMostBytes);
+  size_t begin = text.ok() ? text->find(kReasonBegins) : std::string::npos;
+  while (begin != std::string::npos && reasons.size() < kMostReasons) {
+    const size_t end = std::min(text->find('\n', begin), text->size());
+    std::string reason = base::Printable(text->substr(begin + 1, end - begin - 1));
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) {
+      reasons.push_back(std::move(reason));
+    }
+    begin = text->find(kReasonBegins, end);
+  }
+  return reasons;
 }
 
 std::string WhyNothing(LaunchProgress progress, std::string_view framework) {
@@ -73,8 +100,7 @@ std::string WhyNothing(LaunchProgress progress, std::string_view framework) {
       return fmt::format("no Python process of the program imported {}", name);
     case LaunchProgress::kFramework:
       return fmt::format(
-          "{} was imported, but in the chosen steps and ranks no model with parameters was called, "
-          "or a message above says what prevented the capture",
+          "{} was imported, but in the chosen steps and ranks no model with parameters was called",
           name);
   }
   return {};

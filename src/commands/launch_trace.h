@@ -1,10 +1,12 @@
 // How far the Python processes of a launched program came, which explains why nothing was captured:
-// each of them appends letters to a small temporary file (tools/python/msprobe/_inject).
+// each of them appends letters to a small temporary file (tools/python/msprobe/_inject), and lines
+// with what kept it from capturing.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace msprobe::commands {
 
@@ -26,6 +28,8 @@ class LaunchTrace {
 
   const std::string& path() const { return path_; }
   LaunchProgress Read() const;
+  // What kept processes from capturing, each once.
+  std::vector<std::string> Reasons() const;
 
  private:
   std::string path_;

@@ -4,12 +4,14 @@ loads stays out of the way. What is captured is tested with a framework, in test
 
 usage: launcher_test.py MSPROBE REPOSITORY
 """
+import json
 import os
 import pty
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 MSPROBE = None
@@ -176,10 +178,51 @@ class Surroundings(Case):
             self.assertIn("-o: dump_path %s is not usable" % folder.replace("\n", "?").replace("\udcff", "?"), said)
 
     def test_a_folder_that_cannot_be_made_is_told_before_the_program_runs(self):
-        for monitor in (False, True):
-            code, output, said = self.run_program("sh", "-c", "echo ran; echo ran >&2", flags=("-o", "/dev/null/new"), monitor=monitor)
-            self.assertEqual((code, output), (0, "ran\n"), said)
-            self.assertTrue(said.startswith("warning: cannot write to /dev/null/new: /dev/null is not a folder\n"), said)
+        code, output, said = self.run_program("sh", "-c", "echo ran; echo ran >&2", flags=("-o", "/dev/null/new"), monitor=True)
+        self.assertEqual((code, output), (0, "ran\n"), said)
+        self.assertTrue(said.startswith("warning: cannot write to /dev/null/new: /dev/null is not a folder\n"), said)
+        for folder, why in (("/dev/null/new", "/dev/null is not a folder"), ("/proc/new", ""), ("/sys/kernel/new/er", "")):
+            code, output, said = self.run_program("echo", "ran", flags=("-o", folder))
+            self.assertEqual((code, output), (3, ""), said)
+            self.assertRegex(said, "error: cannot (write to|make|create) .*" + why)
+
+    def test_the_dump_of_another_run_is_told_before_the_program_runs(self):
+        path = tempfile.TemporaryDirectory(prefix="msprobe_launcher_")
+        self.addCleanup(path.cleanup)
+
+        def leave(rank, **manifest):
+            folder = os.path.join(path.name, "step0", rank)
+            os.makedirs(folder, exist_ok=True)
+            with open(os.path.join(folder, "manifest.json"), "w") as file:
+                json.dump(dict({"complete": True}, **manifest), file)
+
+        def dump(*flags, **variables):
+            return self.run_program("echo", "ran", flags=("-o", path.name) + flags, variables=variables)
+
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read()[:13]
+        with open("/proc/self/stat") as file:
+            start = file.read().rpartition(")")[2].split()[19]
+        living = "process-%s-%d-%s" % (boot, os.getpid(), start)
+        other_node = "process-%s-1-1" % ("0" * 13)
+        leave("rank3", run="yesterday", process="process-%s-999999999-1" % boot)
+        code, output, said = dump()
+        self.assertEqual((code, output), (3, ""), said)
+        self.assertIn("/step0/rank3 holds the dump of another run", said)
+        self.assertIn("--force", said)
+        # What this run may add to, or replaces.
+        for flags, variables in ((("--force",), {}), ((), {"MSPROBE_REPLACE_DUMP": "1"}), ((), {"MSPROBE_RUN_ID": "yesterday"}),
+                                 ((), {"RANK": "0"})):
+            self.assertEqual(dump(*flags, **variables)[1], "ran\n", (flags, variables))
+        # Other ranks of a run that goes on, here or on another host.
+        for process in (living, other_node):
+            leave("rank3", run=process, process=process)
+            self.assertEqual(dump()[:2], (0, "ran\n"), process)
+        old = time.time() - 86400
+        os.utime(os.path.join(path.name, "step0", "rank3", "manifest.json"), (old, old))
+        self.assertEqual(dump()[:2], (3, ""))
+        leave("rank3")  # by a tool that does not tell whose it is
+        self.assertEqual(dump()[:2], (3, ""))
 
     def test_nothing_is_left_in_the_folder_for_temporary_files(self):
         self.run_program("true")

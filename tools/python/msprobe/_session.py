@@ -9,7 +9,7 @@ import threading
 
 from msprobe import _native
 from msprobe._intercept import runtime
-from msprobe._intercept.runtime import log, report
+from msprobe._intercept.runtime import log, report, tell_launcher
 from msprobe._live_config import LiveConfig, differences
 
 LEVELS_WITH_APIS = ("L1", "mix")
@@ -242,6 +242,7 @@ class Session:
             reason = str(error)
             self.say_once(_native.LOG_ERROR, "no capture of this step, and perhaps of later ones: "
                           + reason, subject=reason.rsplit(": ", 1)[-1])
+            tell_launcher(reason)
             outcome = _native.START_OFF
         if outcome == _native.START_FINISHED:
             self.finished = True

@@ -288,6 +288,14 @@ PyObject* RestartCounts(PyObject* /*module*/, PyObject* /*unused*/) {
   Py_RETURN_NONE;
 }
 
+// repeated(nanoseconds): so long it took to make calls once more.
+PyObject* Repeated(PyObject* /*module*/, PyObject* args) {
+  unsigned long long nanoseconds = 0;
+  if (PyArg_ParseTuple(args, "K", &nanoseconds) == 0) return nullptr;
+  msprobe_capture_repeated(Global().capture, nanoseconds);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"free_benchmark_settings", Guarded<FreeBenchmarkSettings>, METH_VARARGS, nullptr},
     {"configured_task", Guarded<ConfiguredTask>, METH_VARARGS, nullptr},
@@ -297,6 +305,7 @@ PyMethodDef methods[] = {
     {"measure_noise_floor", Guarded<MeasureNoiseFloor>, METH_VARARGS, nullptr},
     {"has_gradients", Guarded<HasGradients>, METH_VARARGS, nullptr},
     {"record_noise_floor", GuardedRecord<RecordNoiseFloor>, METH_VARARGS, nullptr},
+    {"repeated", Guarded<Repeated>, METH_VARARGS, nullptr},
     {"read_tensor", Guarded<ReadTensor>, METH_VARARGS, nullptr},
     {"compare_with_cpu", Guarded<CompareWithCpu>, METH_VARARGS, nullptr},
     {"preheat_samples", Guarded<PreheatSamples>, METH_VARARGS, nullptr},

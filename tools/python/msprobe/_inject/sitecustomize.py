@@ -96,6 +96,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
         try:
             importlib.import_module(self._activator).activate()
         except Exception as error:  # the program runs as it would without us
+            _leave_trace(("!%s: %s\n" % (type(error).__name__, " ".join(str(error).split())[:500])).encode("utf-8", "replace"))
             sys.stderr.write("msprobe: nothing is captured: %s: %s\n"
                              % (type(error).__name__, error))
 

@@ -75,6 +75,21 @@ def report(name, error):
     _native.report_error(_encoded(name), _encoded(described(error)))
 
 
+def tell_launcher(reason):
+    """msprobe dump, which started this program, says at its end why nothing was captured: src/commands/launch_trace.h."""
+    path = os.environ.get("MSPROBE_DUMP_TRACE")
+    if not path:
+        return
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            os.write(file, b"!" + _encoded(" ".join(reason.split())[:1000]) + b"\n")
+        finally:
+            os.close(file)
+    except OSError:  # the launcher may be gone, or on another host
+        pass
+
+
 # ---- the training's own errors ----
 
 # Where operations run later than they are called, reading a value may bring the error of an earlier

@@ -1,5 +1,6 @@
 """When calls are repeated, and what is recorded of it."""
 import contextlib
+import time
 import zlib
 
 import torch
@@ -31,11 +32,17 @@ class Repeats:
     def __call__(self, original, name, in_place, args, kwargs):
         kwargs = {} if kwargs is None else kwargs
         function = name.rpartition(".")[0]
-        call = self._attempts.make(name, Call, self, function, in_place, args, kwargs)
+        call = self._attempt(name, Call, self, function, in_place, args, kwargs)
         if call is None:
             return None
-        return lambda result: self._attempts.make(name, self._repeat, call, original, function, name,
-                                                  result)
+        return lambda result: self._attempt(name, self._repeat, call, original, function, name, result)
+
+    def _attempt(self, name, function, *args):
+        begin = time.perf_counter_ns()
+        try:
+            return self._attempts.make(name, function, *args)
+        finally:
+            _native.repeated(time.perf_counter_ns() - begin)
 
     def finish_step(self):
         """Gradients that were recorded get their floors."""
@@ -106,7 +113,7 @@ class Repeats:
         def on_gradients(_, gradients):
             if session.step_open and session.generation == generation:
                 with own_work():
-                    self._attempts.make(name + ".backward", self._repeat_backward, call, original, name, gradients)
+                    self._attempt(name + ".backward", self._repeat_backward, call, original, name, gradients)
 
         first.grad_fn.register_hook(guarded(on_gradients))
 
