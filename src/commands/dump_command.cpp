@@ -302,12 +302,15 @@ Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(settings.dump_path));
   MSP_RETURN_IF_ERROR(base::CheckWritable(settings.dump_path));
   // Found out by doing it: a file system may refuse what its permissions allow.
-  std::error_code ignored;
-  const bool existed = std::filesystem::exists(settings.dump_path, ignored);
-  MSP_RETURN_IF_ERROR(base::CreateFolders(settings.dump_path));
+  std::error_code error;
+  const bool existed = std::filesystem::exists(settings.dump_path, error);
+  std::filesystem::create_directories(settings.dump_path, error);
+  if (error) {
+    return IoError(fmt::format("cannot write to {}: {}", base::Printable(settings.dump_path),
+                               error.message()));
+  }
   if (!existed) {
-    std::filesystem::remove(settings.dump_path,
-                            ignored);  // the capture makes it anew when it begins
+    std::filesystem::remove(settings.dump_path, error);  // the capture makes it anew when it begins
   }
   if (replaces || capture::ReplacesOtherRuns()) {
     return OkStatus();
@@ -372,8 +375,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   // Of a script that failed nobody knows how far it would have come.
   if (document.verdict.number == 0 &&
       (ending.empty() || end.progress == LaunchProgress::kNoPython || !end.reasons.empty())) {
-    std::string reason = end.reasons.empty() ? WhyNothing(end.progress, options.framework)
-                                             : base::Join(end.reasons, "; ");
+    std::string reason = WhyNothing(end.progress, options.framework, end.reasons);
     if (end.progress == LaunchProgress::kPython && framework == capture::Framework::kPyTorch) {
       reason += "; a script of MindSpore needs msprobe -f mindspore";
     }

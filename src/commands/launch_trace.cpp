@@ -87,7 +87,8 @@ std::vector<std::string> LaunchTrace::Reasons() const {
   return reasons;
 }
 
-std::string WhyNothing(LaunchProgress progress, std::string_view framework) {
+std::string WhyNothing(LaunchProgress progress, std::string_view framework,
+                       const std::vector<std::string>& reasons) {
   const std::string_view name = framework == "mindspore" ? "MindSpore" : "PyTorch";
   switch (progress) {
     case LaunchProgress::kUnknown:
@@ -99,9 +100,10 @@ std::string WhyNothing(LaunchProgress progress, std::string_view framework) {
     case LaunchProgress::kPython:
       return fmt::format("no Python process of the program imported {}", name);
     case LaunchProgress::kFramework:
-      return fmt::format(
-          "{} was imported, but in the chosen steps and ranks no model with parameters was called",
-          name);
+      return fmt::format("{} was imported, but {}", name,
+                         reasons.empty()
+                             ? "in the chosen steps and ranks no model with parameters was called"
+                             : base::Join(reasons, "; "));
   }
   return {};
 }

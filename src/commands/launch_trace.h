@@ -36,7 +36,9 @@ class LaunchTrace {
   int descriptor_ = -1;  // for its lock
 };
 
-// What a user can do about it; empty when nothing is known. `framework` as the flag -f spells it.
-std::string WhyNothing(LaunchProgress progress, std::string_view framework);
+// What a user can do about it; empty when nothing is known. `framework` as the flag -f spells it;
+// `reasons`: what processes said themselves.
+std::string WhyNothing(LaunchProgress progress, std::string_view framework,
+                       const std::vector<std::string>& reasons = {});
 
 }  // namespace msprobe::commands
