@@ -44,7 +44,7 @@ struct msprobe_capture {
 
 namespace {
 
-// The hook that this thread is in, if it says so: its time counts, and what it calls does not count
+// The hook that this thread is in, if it says so: its time counts, what it calls does not count
 // twice.
 struct HookWork {
   int depth = 0;
@@ -77,14 +77,12 @@ class EngineTime {
   const std::chrono::steady_clock::time_point begin_;
 };
 
-Status NeedsCapture() { return UsageError("there is no capture: call msprobe_capture_open first"); }
-
 // body(Session&) -> Status, with its time counted.
 template <typename Body>
 int WithSession(msprobe_capture* capture, Body body) noexcept {
   return Guarded([&]() -> Status {
     if (capture == nullptr || capture->session == nullptr) {
-      return NeedsCapture();
+      return UsageError("there is no capture: call msprobe_capture_open first");
     }
     const EngineTime time(capture->session->engine());
     return body(*capture->session);
