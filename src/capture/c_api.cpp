@@ -44,8 +44,7 @@ struct msprobe_capture {
 
 namespace {
 
-// The hook that this thread is in, if it says so: its time counts, what it calls does not count
-// twice.
+// The hook that this thread is in, if it says so. What a hook calls does not count twice.
 struct HookWork {
   int depth = 0;
   std::chrono::steady_clock::time_point begin;
