@@ -15,7 +15,7 @@ declare -A packages=(
   # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun, recheck on the data of
   # ONNX's operator tests.
   [test]="libgtest-dev libgmock-dev python3 python3-openpyxl python3-torch python3-numpy python3-mpmath
-    python3-pip python3-venv openmpi-bin openssl iproute2 libonnx-testdata"
+    python3-pip python3-venv openmpi-bin openssl iproute2 strace libonnx-testdata"
   # What tools/dev/build_web.sh makes the page of `msprobe monitor report` with, and a browser to try it in. A command that is
   # there under another package's name (PACKAGE:COMMAND) will do.
   [page]="nodejs:node npm:npm ca-certificates"
