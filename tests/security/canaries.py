@@ -105,7 +105,7 @@ LINE = re.compile(r"^(\w+)\((.*)\) += (-?\d+|\?)")
 # A path, behind the folder that it is relative to where the call has one: strace -y writes 4</path>.
 PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
 # Parts of names that differ from run to run: numbers, and what mkstemp() draws.
-VARYING = re.compile(r"[0-9a-f]{6,}|\d+|(?<=[-_.])[A-Za-z0-9_]{6,8}(?=/|$)")
+VARYING = re.compile(r"(?<=[-_.])[A-Za-z0-9_]{6,8}(?=/|$)|[0-9a-f]{6,}|\d+")
 DESCRIPTOR = re.compile(r"\d+<([^>]*)>")
 WRITING = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 HARMLESS_FILES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/tty", "/dev/shm/", "/proc/self/", "/sys/")

@@ -64,6 +64,14 @@ class Case(unittest.TestCase):
                 **attacks.mutations(SEED, MUTATIONS // every, framework, self.canaries, attacks.known_operators(SOURCE))}
         return self.dump(name, framework, task, data)
 
+    def results(self):
+        """Lines of the result files of the hostile run."""
+        lines = []
+        for path in glob.glob(self.path("hostile_out", "*result*.csv")):
+            with open(path, encoding="utf-8-sig") as file:
+                lines += file.read().splitlines()
+        return lines
+
     def run_both(self, command_of, hostile, harmless, allowed=("hostile_out", "harmless_out")):
         """Output of the hostile run. `command_of(dump, output)` gives a command line."""
         folders = [self.path(name) for name in allowed]
@@ -91,8 +99,7 @@ class Checkers(Case):
             return line + (["--device-type", "cpu"] if framework == "pytorch" else []) + (["-o", output] + list(flags) if flags is not None else [])
         output = self.run_both(command_of, self.attack(framework, task=task, few=few), self.dump("harmless", framework, task, {}))
         if flags is not None:
-            texts = [open(path, encoding="utf-8-sig").read() for path in glob.glob(self.path("hostile_out", "*result*.csv"))]
-            rows = [line for text in texts for line in text.splitlines() if line.startswith(HARMLESS[framework].rsplit(".", 1)[0] + ",")]
+            rows = [line for line in self.results() if line.startswith(HARMLESS[framework].rsplit(".", 1)[0] + ",")]
             self.assertEqual(len(rows), 1, output[-1000:])
             self.assertIn("pass", rows[0], output[-1000:])
         else:
@@ -292,8 +299,7 @@ class Peers(Case):
             os.makedirs(output, exist_ok=True)
             return [MSPROBE, "run_ut", "-config", config, "-o", output, "--python", PYTHON, "--device-type", "cpu"]
         output = self.run_both(command_of, self.path("hostile.json"), self.path("harmless.json"), allowed=("hostile_out", "harmless_out", "hostile", "harmless"))
-        results = "".join(open(path, encoding="utf-8-sig").read() for path in glob.glob(self.path("hostile_out", "*.csv")))
-        self.assertIn("Torch.abs.9", results, output[-1000:])
+        self.assertIn("Torch.abs.9", "".join(self.results()), output[-1000:])
 
 
 class Readers(Case):
