@@ -79,6 +79,7 @@ void LogWarning(std::string_view text) {
   Write(LogLevel::kWarning, {"warning: ", "\x1b[33m"}, text);
 }
 void LogError(std::string_view text) { Write(LogLevel::kError, {"error: ", "\x1b[1;31m"}, text); }
+void LogGate(std::string_view text) { Write(LogLevel::kError, {"failed: ", "\x1b[1;31m"}, text); }
 void LogHint(std::string_view text) { Write(LogLevel::kError, {"  hint: ", "\x1b[36m"}, text); }
 
 bool WantsColor(int stream) {

@@ -15,6 +15,8 @@ void LogDebug(std::string_view text);
 void LogInfo(std::string_view text);
 void LogWarning(std::string_view text);
 void LogError(std::string_view text);
+// A condition that the user set holds: "failed: ...", where errors are shown.
+void LogGate(std::string_view text);
 // A remedy, printed under the line it belongs to.
 void LogHint(std::string_view text);
 

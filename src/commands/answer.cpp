@@ -8,7 +8,9 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/mapped_files.h"
 #include "src/base/output_rule.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/commands/print.h"
 #include "src/report/document_page.h"
@@ -27,6 +29,9 @@ std::vector<std::string> WordsOf(std::span<const report::GateLevel> levels) {
   }
   return words;
 }
+
+// The command line tells what is wrong with them when the command has ended.
+bool InputsAreWhole() { return base::CheckMappedFiles().ok() && base::CheckUnseenPaths().ok(); }
 
 Status ShowText(const report::Document& document, const AnswerFlags& flags, const Context& context,
                 const OwnForms& own) {
@@ -101,6 +106,18 @@ void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
                    .help = "Also write a JUnit report for CI systems"});
 }
 
+Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view command,
+                           const Status& failure) {
+  report::Document document;
+  document.command = command;
+  document.verdict.word = "FAILED";
+  document.verdict.text = failure.message();
+  document.verdict.standing = report::Standing::kIncomplete;
+  MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
+  return base::WriteFileAtomically(path, report::RenderJunit(document, report::Gate()),
+                                   base::Existing::kReplace);
+}
+
 Status CheckAnswerFlags(const AnswerFlags& flags) {
   return flags.junit_file.empty() ? OkStatus() : base::CheckOutputFile(flags.junit_file);
 }
@@ -132,6 +149,9 @@ report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context)
 }
 
 ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags) {
+  if (!InputsAreWhole()) {
+    return ExitCode::kFailed;
+  }
   switch (report::Judge(document, flags.gate())) {
     case report::ExitClass::kDone:
       return ExitCode::kDone;
@@ -145,6 +165,10 @@ ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags) 
 
 Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own) {
+  const bool inputs_are_whole = InputsAreWhole();
+  if (!inputs_are_whole) {
+    document.verdict.standing = report::Standing::kIncomplete;
+  }
   const ExitCode code =
       own.exit_code ? static_cast<ExitCode>(*own.exit_code) : ExitCodeOf(document, flags);
   document.exit_code = static_cast<int>(code);
@@ -166,6 +190,12 @@ Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
   std::fflush(stdout);  // warnings stand behind what they are about, also in a log file
   for (const std::string& warning : document.warnings) {
     base::LogWarning(warning);
+  }
+  // --quiet leaves out the answer, but not why the command fails.
+  if (!own.exit_code && code == ExitCode::kFindings) {
+    base::LogGate(flags.gate().Reason(document));
+  } else if (!own.exit_code && code == ExitCode::kFailed && context.quiet && inputs_are_whole) {
+    base::LogError(document.verdict.text);
   }
   return code;
 }

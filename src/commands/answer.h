@@ -39,6 +39,10 @@ void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
 // Whether the JUnit report may be written, asked before the work.
 Status CheckAnswerFlags(const AnswerFlags& flags);
 
+// The JUnit report of a command that ended with kFailed, in place of one it has written: one error.
+Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view command,
+                           const Status& failure);
+
 // "--fail-on LEVEL gives exit code 1 when ...": a paragraph for a command's --help.
 std::string FailOnHelp(std::span<const report::GateLevel> levels);
 

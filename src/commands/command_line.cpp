@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,6 +28,7 @@
 #include "src/base/path_kind.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/flag_parser.h"
 #include "src/commands/help_text.h"
@@ -92,12 +96,29 @@ void Tell(const Status& status) {
   }
 }
 
-ExitCode RunChosen(Command& command, const Context& context) {
+// What --junit of the command was given, if it has the flag and the file may be written; empty
+// otherwise.
+std::filesystem::path JunitFile(Command& command) {
+  for (const Flag& flag : command.flags()) {
+    if (flag.name == "--junit") {
+      const std::filesystem::path path = *std::get<std::filesystem::path*>(flag.fills);
+      return !path.empty() && base::CheckOutputFile(path).ok() ? path : std::filesystem::path();
+    }
+  }
+  return {};
+}
+
+// A CI job finds a report of a run that failed, too.
+ExitCode RunChosen(const CommandPath& path, const Context& context) {
+  Command& command = *path.back();
+  const std::filesystem::path junit_file = JunitFile(command);
   const Result<ExitCode> outcome = command.Run(context);
   // What was wrong with the inputs beside what the command noticed: it may be the cause of it.
   const std::array<Status, 2> inputs = {base::CheckMappedFiles(), base::CheckUnseenPaths()};
+  Status failure;  // the first thing told
   if (!outcome.ok()) {
     Tell(outcome.status());
+    failure = outcome.status();
   }
   ExitCode code = outcome.ok() ? *outcome : ToExitCode(outcome.status().code());
   for (const Status& input : inputs) {
@@ -106,6 +127,15 @@ ExitCode RunChosen(Command& command, const Context& context) {
         Tell(input);
       }
       code = ExitCode::kFailed;
+      failure = failure.ok() ? input : failure;
+    }
+  }
+  if (code == ExitCode::kFailed && !failure.ok() && !junit_file.empty()) {
+    const std::string title = TitleOf(path);
+    if (const Status written = WriteJunitOfFailure(
+            junit_file, std::string_view(title).substr(title.find(' ') + 1), failure);
+        !written.ok()) {
+      Tell(written);
     }
   }
   return code;
@@ -164,7 +194,7 @@ int RunParsed(int argc, char** argv) {
   } else {
     base::SetProgressSink(&base::StderrProgress());
   }
-  return FinishOutput(RunChosen(command, context));
+  return FinishOutput(RunChosen(line.path, context));
 }
 
 }  // namespace

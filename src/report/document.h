@@ -147,6 +147,7 @@ struct TestCase {
   std::string type = {};     // in a word or two
   std::string message = {};  // one line
   std::string details = {};  // any number of lines
+  std::vector<std::string> further_levels = {};  // that it fails as well
 };
 
 struct Document {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "src/report/document.h"
 
 namespace msprobe::report {
@@ -59,10 +62,22 @@ bool Gate::Fails(const Document& document) const {
 bool Gate::Counts(const Document& document, std::string_view level) const {
   for (size_t at = 0; at < document.levels.size(); ++at) {
     if (document.levels[at].word == level) {
-      return !document.levels[at].on_request || AsksAbout(document, at);
+      return asks() ? AsksAbout(document, at) : !document.levels[at].on_request;
     }
   }
   return true;
+}
+
+std::string Gate::Reason(const Document& document) const {
+  std::string found;
+  for (size_t level = 0; level < document.levels.size(); ++level) {
+    const LevelOutcome& outcome = document.levels[level];
+    if (outcome.found && !outcome.what.empty() && AsksAbout(document, level)) {
+      found += (found.empty() ? "" : "; ") + outcome.what;
+    }
+  }
+  return fmt::format("--fail-on {}: {}{}{}", fmt::join(asked_, ", "), document.verdict.text,
+                     found.empty() ? "" : "; ", found);
 }
 
 ExitClass Judge(const Document& document, const Gate& gate) {

@@ -1,5 +1,6 @@
 // --fail-on: when a command that did its work ends with exit code 1 all the same. The one place
-// where that is decided, for every command. A gate passes only when something was compared.
+// where that is decided, for every command and every form: the exit code, the JSON, the JUnit
+// report and the line on stderr follow from Judge. A gate passes only when something was compared.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +45,12 @@ class Gate {
   // Something that is asked about is there; or nothing was compared. A word that the document
   // does not know fails, too: what nobody looked for is not known to be absent.
   bool Fails(const Document& document) const;
-  // Whether a JUnit case of this level counts as a failure: always, but for levels on request,
-  // which must be asked about.
+  bool asks() const { return !asked_.empty(); }
+  // Whether a JUnit case of this level counts as a failure: where something is asked about, a level
+  // that is; otherwise every level but those on request. A case without a level always does.
   bool Counts(const Document& document, std::string_view level) const;
+  // Why it fails, in one line: the words asked, and what was found.
+  std::string Reason(const Document& document) const;
 
  private:
   bool AsksAbout(const Document& document, size_t level) const;

@@ -34,17 +34,33 @@ std::string CaseXml(std::string_view command, const TestCase& test) {
                            Escape(test.details, false));
 }
 
-TestCase CaseOfVerdict(const Document& document, const Gate& gate) {
+bool Fails(const TestCase& test, const Document& document, const Gate& gate) {
+  const auto counts = [&](const std::string& level) { return gate.Counts(document, level); };
+  return counts(test.level) ||
+         std::any_of(test.further_levels.begin(), test.further_levels.end(), counts);
+}
+
+// What the report must have for the exit code: at least one error, at least one failure, or (where
+// a gate passed) neither. Without a gate the cases are what they are.
+CaseOutcome OutcomeOf(const Document& document, const Gate& gate) {
+  const ExitClass judged = Judge(document, gate);
+  const bool ended_otherwise = document.exit_code != static_cast<int>(ExitClass::kDone) &&
+                               document.exit_code != static_cast<int>(judged);
+  return judged == ExitClass::kFailed || ended_otherwise ? CaseOutcome::kError
+         : judged == ExitClass::kFindings || document.verdict.standing == Standing::kNothingCompared
+             ? CaseOutcome::kFailed
+             : CaseOutcome::kPassed;
+}
+
+TestCase CaseOfVerdict(const Document& document, const Gate& gate, CaseOutcome outcome) {
   const Verdict& verdict = document.verdict;
   TestCase test;
   test.name = document.command;
   test.seconds = document.seconds;
   test.type = base::AsciiLower(verdict.word);
-  test.message = verdict.text;
-  test.outcome = verdict.standing == Standing::kIncomplete ? CaseOutcome::kError
-                 : verdict.standing == Standing::kNothingCompared || gate.Fails(document)
-                     ? CaseOutcome::kFailed
-                     : CaseOutcome::kPassed;
+  test.message =
+      outcome == CaseOutcome::kFailed && gate.asks() ? gate.Reason(document) : verdict.text;
+  test.outcome = outcome;
   return test;
 }
 
@@ -52,16 +68,19 @@ TestCase CaseOfVerdict(const Document& document, const Gate& gate) {
 
 std::string RenderJunit(const Document& document, const Gate& gate) {
   std::vector<TestCase> cases = document.cases;
+  const CaseOutcome needed = OutcomeOf(document, gate);
+  const bool passed = gate.asks() && needed == CaseOutcome::kPassed;
   for (TestCase& test : cases) {
-    if (test.outcome == CaseOutcome::kFailed && !gate.Counts(document, test.level)) {
+    if (passed || (test.outcome == CaseOutcome::kFailed && !Fails(test, document, gate))) {
       test.outcome = CaseOutcome::kPassed;
     }
   }
-  // A report without a failure must not stand for an answer that no gate lets pass.
-  const bool nothing = document.verdict.standing == Standing::kNothingCompared;
-  const auto failed = [](const TestCase& test) { return test.outcome != CaseOutcome::kPassed; };
-  if (cases.empty() || (nothing && std::none_of(cases.begin(), cases.end(), failed))) {
-    cases.push_back(CaseOfVerdict(document, gate));
+  const auto tells = [&](const TestCase& test) {
+    return test.outcome == needed || test.outcome == CaseOutcome::kError;
+  };
+  if (cases.empty() ||
+      (needed != CaseOutcome::kPassed && std::none_of(cases.begin(), cases.end(), tells))) {
+    cases.push_back(CaseOfVerdict(document, gate, needed));
   }
   const auto count = [&](CaseOutcome outcome) {
     return std::count_if(cases.begin(), cases.end(),

@@ -145,7 +145,7 @@ def files_of(folder):
     return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
 
 
-class AnswerForms(unittest.TestCase):
+class Forms(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="msprobe_answer_")).resolve()
         self.addCleanup(shutil.rmtree, self.folder)
@@ -206,6 +206,8 @@ class AnswerForms(unittest.TestCase):
                     checked += 1
         self.assertGreater(checked, 1)
 
+
+class AnswerForms(Forms):
     def test_all_commands_are_here(self):
         def listed(*words):
             text = subprocess.run([MSPROBE, *words, "--help"], stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode()
@@ -350,6 +352,147 @@ class AnswerForms(unittest.TestCase):
             self.assertNotIn("hello", text)
             self.assertIn("hello", errors)
         self.each(check, of=lambda command: command.kind == LAUNCH)
+
+
+class Gates(Forms):
+    """Exit code, JSON, JUnit report, screen and standard error of one run never disagree, whatever --fail-on asks about."""
+
+    def held(self, words, folder, level):
+        """Runs `words` with the gate in three forms, checks that they tell the same, returns (exit code, JSON)."""
+        gate, dashes, script = list(words), [], []
+        if "--" in gate:
+            dashes, script = ["--"], gate[gate.index("--") + 1:]
+            gate = gate[:gate.index("--")]
+        junit = folder / "gate.xml"
+
+        def run(*form):
+            shutil.rmtree(folder / "out", ignore_errors=True)
+            junit.unlink(missing_ok=True)
+            (folder / "out").mkdir()
+            done = subprocess.run(gate + ["--fail-on", level, *form] + dashes + script, cwd=folder, env=self.environment(), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, check=False)
+            return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+        code, text, errors = run("--json", "--junit", str(junit))
+        self.assertIn(code, (0, 1, 3), errors)
+        suites = xml.parse(junit).getroot()
+        failed = int(suites.get("failures")), int(suites.get("errors"))
+        told = suites.findall(".//failure") + suites.findall(".//error")
+        self.assertEqual(len(told), sum(failed))
+        self.assertTrue(all(item.get("message") for item in told))
+        self.assertEqual(sum(failed) > 0, code != 0, (level, code, failed))
+        self.assertEqual(failed[1] > 0, code == 3 or (code == 1 and failed[0] == 0), (level, code, failed))
+        answer = json.loads(text) if text else None
+        if answer:
+            found = {item["word"]: item["found"] for item in answer["levels"]}
+            self.assertEqual(answer["exit_code"], code)
+            self.assertEqual(code == 3, answer["verdict"]["standing"] == "incomplete")
+            if code == 0:
+                self.assertFalse(found[level], (level, found))
+                self.assertNotEqual(answer["verdict"]["standing"], "nothing_compared")
+            elif code == 1:
+                self.assertTrue(any(found.values()) or answer["verdict"]["standing"] == "nothing_compared", (level, found))
+            if answer["verdict"]["word"] == "IDENTICAL":
+                self.assertEqual(code, 0, level)
+            if answer["verdict"]["word"] == "DIFFERENT" and answer["command"] == "compare":
+                self.assertEqual(code, 1, level)
+        else:
+            self.assertEqual(code, 3)
+        code_plain, text_plain, _ = run()
+        self.assertEqual(code_plain, code)
+        if answer:
+            self.assertEqual(text_plain.splitlines()[0], answer["verdict"]["text"])
+        code_quiet, text_quiet, errors_quiet = run("-q")
+        self.assertEqual((code_quiet, text_quiet), (code, ""), errors_quiet)
+        lines = [line for line in errors_quiet.splitlines() if not line.startswith("  hint: ")]
+        self.assertEqual(len(lines), 0 if code == 0 else 1, errors_quiet)
+        if code == 1:
+            self.assertTrue(errors_quiet.startswith("failed: --fail-on " + level), errors_quiet)
+            self.assertIn(answer["verdict"]["text"], errors_quiet)
+        return code, answer
+
+    def every_level(self, words, folder):
+        """{level: exit code} of a command line."""
+        _, answer = self.held(words, folder, self.first_level(words, folder))
+        return {item["word"]: self.held(words, folder, item["word"])[0] for item in answer["levels"] if re.fullmatch(r"\w+", item["word"])}
+
+    def first_level(self, words, folder):
+        text = subprocess.run(words[:1] + [word for word in words[1:3] if re.fullmatch(r"\w+", word)] + ["--help"], cwd=folder, stdout=subprocess.PIPE,
+                              check=True, timeout=60).stdout.decode()
+        return re.search(r"With --fail-on LEVEL the exit code is 1 if there is\n  (\w+)", text).group(1)
+
+    def test_of_every_command_at_every_level(self):
+        def check(name):
+            folder = self.scratch(name)
+            codes = self.every_level(self.words(name), folder)
+            self.assertIn(1, codes.values(), codes)
+        self.each(check, of=lambda command: command.level and command.kind in ("", ALWAYS))
+
+    def test_of_the_golden_pairs_of_compare(self):
+        for case in sorted((REPOSITORY / "tests/data/compare").glob("*/compare.json")):
+            with self.subTest(case=case.parent.name):
+                folder = self.folder / case.parent.name
+                shutil.copytree(case.parent, folder)
+                words = (folder / "cmd.txt").read_text().replace("-o output", "-o out").split()
+                self.every_level([MSPROBE] + words[1:], folder)
+
+    def dump(self, name, level="L1", **changed):
+        """A dump of three calls, the second of which is given a mask with -inf; `changed`: statistics of an output by call, None: no such call."""
+        def tensor(low, high, mean, norm):
+            return {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [4, 4], "Max": high, "Min": low, "Mean": mean, "Norm": norm, "requires_grad": False}
+        values, data = tensor(-2.0, 2.0, 0.125, 4.0), {}
+        for call, out in (("sin", tensor(-0.75, 0.75, 0.125, 2.0)), ("masked_fill", tensor("-inf", 0.75, "-inf", "inf")), ("softmax", tensor(0.0, 1.0, 0.25, 2.5)),
+                          ("cos", tensor(0.5, 1.0, 0.75, 3.0))):
+            out = {key: float(value) if value in ("inf", "-inf") else value for key, value in {**out, **(changed.get(call) or {})}.items()}
+            if call != "cos" and changed.get(call, ()) is not None or call == "cos" and call in changed:
+                data["Torch.%s.0.forward" % call] = {"input_args": [values], "input_kwargs": {}, "output": [out]}
+            values = out
+        folder = self.folder / name / "step0/rank"
+        folder.mkdir(parents=True)
+        (folder / "dump.json").write_text(json.dumps({"task": "statistics", "level": level, "framework": "pytorch", "dump_data_dir": None, "data": data}))
+        for companion in ("stack.json", "construct.json"):
+            (folder / companion).write_text("{}")
+        return str(self.folder / name)
+
+    def test_of_faults_and_of_none(self):
+        nan = float("nan")
+        good = self.dump("good")
+        cases = {"equal, with -inf on both sides": (good, self.dump("twin"), {0}),
+                 "a NaN on both sides": (self.dump("nan_a", softmax={"Mean": nan, "Norm": nan}), self.dump("nan_b", softmax={"Mean": nan, "Norm": nan}), {0}),
+                 "a NaN on one side": (self.dump("nan", softmax={"Mean": nan, "Norm": nan}), good, {1}),
+                 "an infinity on one side": (self.dump("inf", sin={"Max": float("inf")}), good, {1}),
+                 "a wrong result": (self.dump("wrong", softmax={"Max": 0.5, "Norm": 2.0}), good, {1}),
+                 "a result that is wrong by little": (self.dump("little", softmax={"Max": 1.0001, "Norm": 2.5002}), good, {1}),
+                 "an extra call": (self.dump("extra", cos={}), good, {0, 1}),
+                 "a missing call": (good, self.dump("more", cos={}), {0, 1})}
+        for case, (npu, bench, wanted) in cases.items():
+            with self.subTest(case=case):
+                codes = self.every_level([MSPROBE, "compare", npu, bench, "-o", "out"], self.folder)
+                self.assertEqual(set(codes.values()), wanted, codes)
+
+    def test_a_run_that_fails_leaves_a_report_with_an_error(self):
+        broken = self.folder / "broken.json"
+        broken.write_text('{"task": "statistics", ')
+        text = self.folder / "text.pt"
+        text.write_text("no tensors")
+        for words in (("compare", "broken.json", "broken.json", "-o", "out"), ("nan_analyze", "absent"), ("ckpt_compare", "text.pt", "text.pt", "-o", "out/s.json"),
+                      ("graph", "broken.json", "broken.json", "-o", "out"), ("recheck", "absent"), ("perf_compare", "broken.json", "broken.json", "-o", "out"),
+                      ("config_check", "-c", "text.pt", "text.pt", "-o", "out"), ("grad_compare", "absent", "absent", "-o", "out"),
+                      ("rl_compare", "-a", "absent", "-b", "absent", "-o", "out"), ("response_anomaly", "absent.jsonl", "-o", "out"),
+                      ("monitor", "diff", "absent", "absent"), ("api_precision_compare", "absent.csv", "absent.csv", "-o", "out")):
+            with self.subTest(command=words):
+                words = [MSPROBE, *words]
+                report = self.folder / "new/report.xml"
+                done = subprocess.run(words + ["-q", "--junit", str(report)], cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, timeout=60, check=False)
+                message = done.stderr.decode().splitlines()[0]
+                self.assertTrue(message.startswith("error: "), message)
+                self.assertEqual(report.exists(), done.returncode == 3, (done.returncode, message))
+                if report.exists():
+                    suites = xml.parse(report).getroot()
+                    self.assertEqual((suites.get("tests"), suites.get("failures"), suites.get("errors")), ("1", "0", "1"))
+                    self.assertIn(suites.find(".//error").get("message"), message)
+                    report.unlink()
 
 
 class EmptyFolders(unittest.TestCase):

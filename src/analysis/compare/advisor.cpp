@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/summary.h"
+
 namespace msprobe::analysis::compare {
 namespace {
 
@@ -70,7 +72,7 @@ std::optional<size_t> FirstFailingRow(const PairResult& result) {
   return std::nullopt;
 }
 
-std::string AdvisorText(const Side& npu, const PairResult& result,
+std::string AdvisorText(const Side& npu, const Side& bench, const PairResult& result,
                         const DivergenceReport& divergence) {
   const std::optional<size_t> row = FirstFailingRow(result);
   const std::optional<DivergencePoint>& origin = divergence.first_origin;
@@ -91,10 +93,15 @@ std::string AdvisorText(const Side& npu, const PairResult& result,
     return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Nothing was compared: no row has values on "
            "both sides.\n";
   }
+  uint64_t red = 0;
+  for (size_t i = 0; i < result.rows.size(); ++i) {
+    red += ConcernOf(npu, bench, result.rows[i], divergence.rows[i]) == RowConcern::kError ? 1 : 0;
+  }
   // Line and suspect are the table's; the Python tool's are NA here, too.
-  return fmt::format(
-      "Line: NA\nSuspect Nodes: NA\nExpert Advice: Every compared row meets its threshold{}{}\n",
-      start.empty() ? "." : ", yet the runs are not the same. ", start);
+  return fmt::format("Line: NA\nSuspect Nodes: NA\nExpert Advice: {}{}{}\n",
+                     red == 0 ? "Every compared row meets its threshold"
+                              : fmt::format("No threshold fails, but rows are red ({})", red),
+                     start.empty() ? "." : ", yet the runs are not the same. ", start);
 }
 
 }  // namespace msprobe::analysis::compare

@@ -17,7 +17,7 @@ std::optional<size_t> FirstFailingRow(const PairResult& result);
 // Three lines: "Line: <row or NA>", "Suspect Nodes: <name or NA>", "Expert Advice: ...". The row is
 // the first that fails its threshold, as the Python tool has it. The advice names the first
 // divergence, too, where there is one.
-std::string AdvisorText(const Side& npu, const PairResult& result,
+std::string AdvisorText(const Side& npu, const Side& bench, const PairResult& result,
                         const DivergenceReport& divergence);
 
 }  // namespace msprobe::analysis::compare

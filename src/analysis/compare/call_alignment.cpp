@@ -41,10 +41,11 @@ struct Sequence {
   std::vector<uint64_t> letters;
 };
 
-Sequence SequenceOf(const Side& side, const std::vector<dump::EntryName>& names) {
+Sequence SequenceOf(const Side& side, const std::vector<dump::EntryName>& names,
+                    const SharedKinds& kinds) {
   Sequence sequence;
   for (uint32_t entry = 0; entry < side.entries.size(); ++entry) {
-    if (IsForwardCall(names[entry])) {
+    if (IsForwardCall(names[entry]) && kinds.Has(names[entry])) {
       sequence.entries.push_back(entry);
       sequence.letters.push_back(LetterOf(side, entry, names[entry]));
     }
@@ -263,6 +264,17 @@ void PairByName(const Sequence& a, const Sequence& b, const std::vector<dump::En
 
 }  // namespace
 
+SharedKinds SharedKindsOf(const Side& npu, const Side& bench) {
+  const std::string a = npu.header.level.value_or("");
+  const std::string b = bench.header.level.value_or("");
+  const bool mixes =
+      (a == "mix" && (b == "L0" || b == "L1")) || (b == "mix" && (a == "L0" || a == "L1"));
+  if (!mixes) {
+    return {};
+  }
+  return {a == "L0" || b == "L0", a == "L1" || b == "L1"};
+}
+
 CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const Side& bench) {
   CallAlignment alignment;
   std::vector<dump::EntryName> bench_names;
@@ -270,8 +282,9 @@ CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const S
   for (const SideEntry& entry : bench.entries) {
     bench_names.push_back(dump::ParseEntryName(entry.name));
   }
-  Sequence a = SequenceOf(npu, npu_plan.names);
-  Sequence b = SequenceOf(bench, bench_names);
+  const SharedKinds kinds = SharedKindsOf(npu, bench);
+  Sequence a = SequenceOf(npu, npu_plan.names, kinds);
+  Sequence b = SequenceOf(bench, bench_names, kinds);
   if (a.entries.empty() || b.entries.empty() || SameCalls(npu, a, bench, b)) {
     return alignment;
   }

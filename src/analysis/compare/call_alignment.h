@@ -12,6 +12,20 @@
 
 namespace msprobe::analysis::compare {
 
+// Which calls the capture levels of both sides record: modules (L0, mix), and functions (L1, mix).
+// What only one of them records says nothing about the run.
+struct SharedKinds {
+  bool modules = true;
+  bool functions = true;
+
+  bool Has(const dump::EntryName& name) const {
+    return name.is_debug || (name.is_module ? modules : functions);
+  }
+  bool HasAll() const { return modules && functions; }
+};
+// All where the levels are the same, one is not known, or nothing would be left.
+SharedKinds SharedKindsOf(const Side& npu, const Side& bench);
+
 // A run of calls that only one side made, or that stand in place of others.
 struct UnmatchedCalls {
   uint32_t npu_begin =

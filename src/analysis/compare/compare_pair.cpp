@@ -1,9 +1,11 @@
 #include "src/analysis/compare/compare_pair.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/highlight.h"
 #include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/line26/row_mapping26.h"
@@ -192,6 +194,24 @@ Status CheckFrameworks(const ComparedPair& pair) {
   return OkStatus();
 }
 
+// Rows of calls that only one of the levels records: they have no partner, and need none.
+void NoteLevels(const PairSides& sides, PairFindings& findings) {
+  const SharedKinds kinds = SharedKindsOf(sides.npu, sides.bench);
+  if (kinds.HasAll()) {
+    return;
+  }
+  uint64_t bench_rows = 0;
+  for (const SideEntry& entry : sides.bench.entries) {
+    bench_rows += kinds.Has(dump::ParseEntryName(entry.name)) ? 0 : entry.row_count;
+  }
+  findings.result.bench_only_count -= std::min(findings.result.bench_only_count, bench_rows);
+  findings.warnings.push_back(fmt::format(
+      "the sides were captured at different levels, {} under test and {} in the reference: calls "
+      "of "
+      "{}, which only one of them records, are left out",
+      *sides.npu.header.level, *sides.bench.header.level, kinds.modules ? "functions" : "modules"));
+}
+
 Status CompareMatched(const Options& options, const PairSides& sides, MatchResult matches,
                       base::ThreadPool& pool, PairFindings& findings) {
   PairResult& result = findings.result;
@@ -199,6 +219,7 @@ Status CompareMatched(const Options& options, const PairSides& sides, MatchResul
                            matches.warnings.end());
   DropFilteredRows(options, sides.npu, matches);
   result.bench_only_count = matches.bench_only_count;
+  NoteLevels(sides, findings);
   result.rows.resize(matches.pairs.size());
   for (size_t i = 0; i < matches.pairs.size(); ++i) {
     result.rows[i].pair = matches.pairs[i];

@@ -23,6 +23,7 @@ struct PairInput {
   std::filesystem::path bench_json;
   std::optional<int64_t> step;
   std::optional<int64_t> rank;
+  std::optional<int64_t> bench_step = {};
 };
 
 struct PairTimings {

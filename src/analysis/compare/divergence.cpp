@@ -37,6 +37,7 @@ Walk::Walk(const DivergenceInput& input)
       has_checksums_(input.result.mode == CompareMode::kMd5),
       agreement_(input.options, input.result.mode),
       plan_(PlanExecution(input.npu)),
+      kinds_(SharedKindsOf(input.npu, input.bench)),
       alignment_(PairsCallsByName(input) ? CallAlignment{}
                                          : AlignCalls(input.npu, plan_, input.bench)),
       views_(input.npu, input.bench, input.result, alignment_),
@@ -56,7 +57,9 @@ DivergenceOutput Walk::Run() {
   NoteDTypes();
   NoteParameters();
   for (const uint32_t entry : plan_.order) {
-    Visit(entry);
+    if (kinds_.Has(plan_.names[entry])) {
+      Visit(entry);
+    }
   }
   return Finish();
 }
@@ -331,7 +334,10 @@ void Walk::Analyse(uint32_t entry) {
     if (!contains_divergence && !name.is_debug) {
       NoteAmplifier(entry, state, *bad_output);
     }
-  } else if (has_checksums_) {
+  }
+  // The first output that is not bit-equal behind bit-equal inputs is named in any case: where the
+  // statistics are too close to prove an origin as well.
+  if (has_checksums_ && !HasOrigin()) {
     NoteUnequalBits(entry, state);
   }
   state.diverges = inputs_differ || bad_output != nullptr;

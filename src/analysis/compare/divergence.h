@@ -67,6 +67,9 @@ struct DivergencePoint {
   std::string parent_module;  // from construct.json; empty if unknown
   std::string code_line;      // the innermost frame in the user's code; empty if unknown
   std::string note;           // what else is known: "random call", "data from another rank", ...
+  // Of an argument that is no tensor: what the sides gave, as Python shows it; empty otherwise.
+  std::string npu_value;
+  std::string bench_value;
   bool from_other_rank =
       false;                    // the output of a communication call: look at the other ranks first
   bool is_saved_value = false;  // of a debug.json: a value without a call

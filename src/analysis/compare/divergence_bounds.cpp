@@ -95,7 +95,7 @@ void Walk::NoteParameters() {
                             ArgumentOf(npu_.entries[npu.entry].name, npu.name))) {
       const std::string_view entry_name = npu_.entries[npu.entry].name;
       update_rule_.Add(*input_.previous,
-                       UpdateKeysOf(entry_name, ArgumentOf(entry_name, npu.name), npu),
+                       UpdateKeysOf(entry_name, ArgumentOf(entry_name, npu.name), npu), *view.npu,
                        *view.bench);
     }
     if (view.distance.identical) {
@@ -202,6 +202,12 @@ OperatorFamily Walk::FamilyOfEntry(uint32_t entry) const {
   return FamilyOf(name);
 }
 
+// Something before this call, or an input of it, is not equal, be it by one unit in the last place.
+bool Walk::NoiseEnters() const {
+  return noisy_ || std::any_of(inputs_.begin(), inputs_.end(),
+                               [](const RowView& v) { return !v.distance.identical; });
+}
+
 double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands& operands,
                        const RowView& output) {
   const EntryName& name = plan_.names[entry];
@@ -228,7 +234,7 @@ double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands
   }
   BoundOptions options;
   const bool is_narrow = usual_epsilon_ > kNarrowFrom;
-  if (noisy_ && result_.mode != CompareMode::kRealData) {
+  if (NoiseEnters() && result_.mode != CompareMode::kRealData) {
     options.hidden_error = is_narrow           ? kHiddenNarrowUnits * usual_epsilon_
                            : UpdatedByChance() ? kHiddenUnitsByChance * usual_epsilon_
                                                : kHiddenUnits * usual_epsilon_;

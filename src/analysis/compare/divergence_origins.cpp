@@ -33,6 +33,24 @@ bool IsOfSigns(const SideRow& gradient) {
   return !(RootMeanSquare(gradient) < 0.9 * largest);
 }
 
+// As Python shows it.
+std::string ValueText(const SideRow& row) {
+  const StatValue& value = row.stats[kMax];
+  switch (value.kind) {
+    case StatKind::kNumber:
+      return fmt::format("{}", value.number);
+    case StatKind::kInteger:
+      return fmt::format("{}", value.integer);
+    case StatKind::kBool:
+      return value.boolean ? "True" : "False";
+    case StatKind::kText:
+      return std::string(value.text);
+    case StatKind::kNone:
+      break;
+  }
+  return "None";
+}
+
 double FewerDigits(const SideRow& npu, const SideRow& bench) {
   return npu.digits < 0     ? std::max(0.0F, bench.digits)
          : bench.digits < 0 ? npu.digits
@@ -131,15 +149,22 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     candidate.confidence = is_floating ? Confidence::kHigh : Confidence::kCertain;
     candidate.reason = "no recorded call produced this value, and nothing before it differs";
   }
-  if (StartsAtUnequalBits()) {
+  const bool is_argument = !input.npu->is_tensor && input.bench != nullptr;
+  if (is_argument) {
+    candidate.reason = fmt::format("{} here, {} on the reference side", ValueText(*input.npu),
+                                   ValueText(*input.bench));
+  }
+  // What precedes in unequal bits has not made an argument.
+  if (StartsAtUnequalBits() && !is_argument) {
     unequal_bits_->reason += ", and the values after it differ";
     Propose(*unequal_bits_);
     return;
   }
   if (passed_unmatched_ && !HasOrigin()) {
     BlameUnmatchedCall(candidate);
-  } else if (!input.npu->is_tensor) {
+  } else if (is_argument) {
     candidate.note = "an argument of the call";
+    candidate.is_argument = true;
   }
   Propose(std::move(candidate));
 }
@@ -213,7 +238,7 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
   }
   const double excess =
       output.distance.relative / std::max(explained, std::numeric_limits<double>::min());
-  const bool inputs_equal = !noisy_;
+  const bool inputs_equal = !NoiseEnters();
   candidate.confidence = inputs_equal && excess > 10 ? Confidence::kCertain
                          : excess > 10               ? Confidence::kHigh
                          : excess > 2                ? Confidence::kMedium
@@ -373,6 +398,10 @@ DivergencePoint Walk::PointOf(const Candidate& candidate) const {
   if (candidate.other_call.empty()) {
     if (const SideRow* partner = views_.View(candidate.row).bench; partner != nullptr) {
       point.bench_entry_name = input_.bench.entries[partner->entry].name;
+      if (candidate.is_argument) {
+        point.npu_value = ValueText(npu_.rows[result_.rows[candidate.row].pair.npu]);
+        point.bench_value = ValueText(*partner);
+      }
     }
   }
   point.note = candidate.note;

@@ -73,6 +73,7 @@ class Walk {
     std::string other_call;  // kUnmatchedCall: the call that is missing or too many
     bool from_other_rank = false;
     bool is_saved_value = false;
+    bool is_argument = false;
     size_t place = 0;  // in execution order
   };
 
@@ -141,6 +142,7 @@ class Walk {
 
   OperatorFamily FamilyOfEntry(uint32_t entry) const;
 
+  bool NoiseEnters() const;
   double Explained(uint32_t entry, OperatorFamily family, const CallOperands& operands,
                    const RowView& output);
 
@@ -219,6 +221,7 @@ class Walk {
   Agreement agreement_;
 
   const ExecutionPlan plan_;
+  const SharedKinds kinds_;
   const CallAlignment alignment_;
   const RowViews views_;
   Containment containment_;

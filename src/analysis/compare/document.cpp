@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/document_cases.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
@@ -298,6 +299,12 @@ Section MakeCounts(const RunSummary& summary) {
                     FormatCount(totals.shape_mismatch), FormatCount(totals.dtype_mismatch)),
         unmatched);
   }
+  if (totals.other_level > 0) {
+    add("left out",
+        fmt::format("{} of calls that the level of the reference does not record",
+                    Plural(totals.other_level, "row")),
+        totals.other_level);
+  }
   if (totals.unreadable > 0) {
     add("unreadable",
         fmt::format("{} with a tensor file that could not be read",
@@ -325,12 +332,22 @@ Section MakeCounts(const RunSummary& summary) {
       VerdictOf(summary) == PairVerdict::kDiffers && failing == 0) {
     add("table",
         "no verdict of the table fails: its thresholds are coarser than the noise of the dtype", 0);
+  } else if (VerdictOf(summary) <= PairVerdict::kUnreadable &&
+             totals.failing + totals.suspicious > 0) {
+    add("table",
+        fmt::format("{} beyond the table's thresholds, which know no noise: --fail-on error counts "
+                    "{} of them, --fail-on warning all",
+                    Plural(totals.failing + totals.suspicious, "row"), FormatCount(totals.failing)),
+        totals.failing + totals.suspicious);
   }
   if (totals.red + totals.yellow > 0) {
     add("highlighted",
         fmt::format("{} red, {} yellow (red: an output is far worse than its inputs or not "
-                    "finite; yellow: somewhat worse)",
-                    FormatCount(totals.red), FormatCount(totals.yellow)),
+                    "finite; yellow: somewhat worse){}",
+                    FormatCount(totals.red), FormatCount(totals.yellow),
+                    totals.failing + totals.suspicious == 0
+                        ? "; no gate counts them: infinities are the same on both sides"
+                        : ""),
         totals.red + totals.yellow);
   }
   AddUnpaired("NPU only", summary.npu_only, list);
@@ -364,7 +381,18 @@ std::string_view AfterRecheck(WrongSide side) {
          "tensors, and check its kernel, its precision mode and its determinism.";
 }
 
-std::string_view NextStepOf(const RunSummary& summary, const std::optional<size_t>& leading) {
+// "input.1 is 2.04 under test and 2 in the reference: compare train.py:12 on both sides."
+std::string AfterArgument(const DivergencePoint& origin) {
+  const std::optional<report::SourceLine> line = SourceOf(origin.code_line);
+  const std::string_view argument = ArgumentOf(origin.entry_name, origin.row_name);
+  return fmt::format(
+      "The argument {} of {} is {} under test and {} in the reference: compare {} on both sides. "
+      "Differences behind this call may all come from it.",
+      argument, origin.entry_name, origin.npu_value, origin.bench_value,
+      line ? fmt::format("{}:{}", line->file, line->line) : "the code that makes this call");
+}
+
+std::string NextStepOf(const RunSummary& summary, const std::optional<size_t>& leading) {
   if (!leading) {
     return VerdictOf(summary) == PairVerdict::kDrifts
                ? "Rounding alone may explain this. Look at the amplifiers first, or raise the "
@@ -379,6 +407,9 @@ std::string_view NextStepOf(const RunSummary& summary, const std::optional<size_
              "the initialisation "
              "and earlier steps. Differences behind this call may all come from it.";
     case OriginKind::kInput:
+      if (!origin.npu_value.empty()) {
+        return AfterArgument(origin);
+      }
       return origin.from_other_rank
                  ? "This rank computed the same, but received something else: compare the other "
                    "ranks of its group."
@@ -402,7 +433,8 @@ std::string_view NextStepOf(const RunSummary& summary, const std::optional<size_
         return "Saved values show that the runs had already diverged here, not where: dump the "
                "calls before this one (level L1 or mix) and compare again.";
       }
-      return AfterRecheck(origin.wrong_side ? origin.wrong_side->side : WrongSide::kUnknown);
+      return std::string(
+          AfterRecheck(origin.wrong_side ? origin.wrong_side->side : WrongSide::kUnknown));
   }
   return "";
 }
@@ -438,7 +470,7 @@ Section MakeOrigins(const RunSummary& summary) {
   return pair == nullptr ? Section() : MakeOriginsOf(*pair, summary.pairs.size() > 1);
 }
 
-std::string_view NextStep(const RunSummary& summary) {
+std::string NextStep(const RunSummary& summary) {
   return NextStepOf(summary, LeadingPair(summary));
 }
 
@@ -455,8 +487,8 @@ report::Document MakeDocument(const RunSummary& summary) {
   }
   document.sections.push_back(MakePairs(summary));
   document.sections.push_back(MakeCounts(summary));
-  if (const std::string_view next = NextStep(summary); !next.empty()) {
-    document.next.emplace_back(next);
+  if (std::string next = NextStep(summary); !next.empty()) {
+    document.next.push_back(std::move(next));
   }
   if (!summary.page.empty()) {
     document.files.push_back({summary.page, "page"});

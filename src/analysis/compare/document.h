@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/result.h"
@@ -12,10 +13,13 @@ namespace msprobe::analysis::compare {
 
 // Two chains: what the table says about its rows, and what the walk says about the run.
 inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
-    {{"error", "a red row, or one whose verdict is No, Different or Unmatched"},
-     {"warning", "also a yellow row, a verdict Warning, or a rank without a partner"},
+    {{"error",
+      "a divergence (DIFFERENT), a red row, or one whose verdict is No, Different or Unmatched",
+      /*includes_previous=*/true, /*on_request=*/true},
+     {"warning", "also a yellow row, a verdict Warning, or a rank without a partner",
+      /*includes_previous=*/true, /*on_request=*/true},
      {"different",
-      "a divergence somewhere, or rows without partner; checksums: any bit that differs",
+      "a divergence (DIFFERENT), or rows without partner; checksums: any bit that differs",
       /*includes_previous=*/false},
      {"drift", "also accumulated rounding beyond the noise of the dtype",
       /*includes_previous=*/true, /*on_request=*/true}}};
@@ -25,7 +29,7 @@ report::Verdict MakeVerdict(const RunSummary& summary);
 // Of the pair to look at first; no blocks when no pair has anything to tell.
 report::Section MakeOrigins(const RunSummary& summary);
 // What to do about it; empty: nothing.
-std::string_view NextStep(const RunSummary& summary);
+std::string NextStep(const RunSummary& summary);
 
 report::Document MakeDocument(const RunSummary& summary);
 // Also what the 26.x command line asks for, and the warnings of the run.

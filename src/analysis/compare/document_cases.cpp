@@ -6,6 +6,7 @@
 
 #include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run_verdict.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -50,55 +51,70 @@ std::string Details(const PairSummary& pair) {
   return text;
 }
 
-std::string FailureMessage(const PairSummary& pair, PairVerdict verdict) {
-  if (pair.divergence.first_origin) {
-    return fmt::format("{} rows differ; first origin: {}", pair.counts.differing,
-                       PointTitle(*pair.divergence.first_origin));
-  }
-  switch (verdict) {
-    case PairVerdict::kDrifts:
-      return fmt::format("{} rows are beyond rounding noise; accumulated rounding explains them",
-                         pair.counts.drifting);
-    case PairVerdict::kUnequalBits:
-      return fmt::format("{} rows are not bit-equal", pair.counts.agreeing - pair.counts.identical);
-    default:
-      return fmt::format("{} rows differ", pair.counts.differing);
-  }
-}
-
-uint64_t VerdictRows(const RunSummary& summary, Verdict verdict) {
-  return summary.totals.by_verdict[static_cast<size_t>(verdict)];
-}
-
-bool HasErrors(const RunSummary& summary) {
-  return summary.totals.red > 0 || VerdictRows(summary, Verdict::kNo) > 0 ||
-         VerdictRows(summary, Verdict::kDifferent) > 0 ||
-         VerdictRows(summary, Verdict::kUnmatched) > 0;
-}
-
-bool HasWarnings(const RunSummary& summary) {
-  return summary.totals.yellow > 0 || VerdictRows(summary, Verdict::kWarning) > 0 ||
-         !summary.npu_only.empty() || !summary.bench_only.empty();
-}
-
 // Rows of one side alone, or of other shapes. Where a pair drifts, they follow from it: what is
 // chosen and how often depends on values. A call too many of another cause would have been an
 // origin.
-bool HasUnmatchedRows(const RunSummary& summary) {
-  return std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
-    const RowCounts& counts = pair.counts;
-    return counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch >
-               0 &&
-           VerdictOf(pair) != PairVerdict::kDrifts;
-  });
+uint64_t UnmatchedRows(const PairSummary& pair) {
+  const RowCounts& counts = pair.counts;
+  return VerdictOf(pair) == PairVerdict::kDrifts
+             ? 0
+             : counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch;
 }
 
-bool HasDifferences(const RunSummary& summary) {
-  return HasUnmatchedRows(summary) || !summary.npu_only.empty() || !summary.bench_only.empty() ||
-         std::any_of(summary.pairs.begin(), summary.pairs.end(), [](const PairSummary& pair) {
-           const PairVerdict verdict = VerdictOf(pair);
-           return verdict == PairVerdict::kDiffers || verdict == PairVerdict::kUnequalBits;
-         });
+// Not enough was compared for any gate to pass.
+bool LeavesOpen(const PairSummary& pair) {
+  return pair.counts.unreadable > 0 || MostlyUnmatched(pair);
+}
+
+// The gate levels that a pair fails, by the words of kGateLevels. The only place that decides it:
+// levels of the run, exit code and JUnit report follow.
+std::vector<std::string> FailedLevels(const PairSummary& pair) {
+  const PairVerdict verdict = VerdictOf(pair);
+  const bool all = LeavesOpen(pair);
+  const bool differs = all || verdict == PairVerdict::kDiffers;
+  std::vector<std::string> levels;
+  if (differs || pair.counts.failing > 0) {
+    levels.emplace_back("error");
+  }
+  if (all || pair.counts.suspicious > 0) {
+    levels.emplace_back("warning");
+  }
+  if (differs || verdict == PairVerdict::kUnequalBits || UnmatchedRows(pair) > 0) {
+    levels.emplace_back("different");
+  }
+  if (all || pair.counts.drifting > 0) {
+    levels.emplace_back("drift");
+  }
+  return levels;
+}
+
+std::string FailureMessage(const PairSummary& pair) {
+  const RowCounts& counts = pair.counts;
+  switch (VerdictOf(pair)) {
+    case PairVerdict::kNothingCompared:
+      return NothingComparedHint(pair);
+    case PairVerdict::kDiffers:
+      return pair.divergence.first_origin
+                 ? fmt::format("{} rows differ; first origin: {}", counts.differing,
+                               PointTitle(*pair.divergence.first_origin))
+                 : fmt::format("{} rows differ", counts.differing);
+    case PairVerdict::kDrifts:
+      return fmt::format("{} rows are beyond rounding noise; accumulated rounding explains them",
+                         counts.drifting);
+    case PairVerdict::kUnequalBits:
+      return fmt::format("{} rows are not bit-equal", counts.agreeing - counts.identical);
+    case PairVerdict::kUnreadable:
+      return fmt::format("{} rows with a tensor file that could not be read", counts.unreadable);
+    default:
+      break;
+  }
+  if (UnmatchedRows(pair) > 0) {
+    return fmt::format(
+        "{} rows were compared, {} of NPU and {} of bench have no partner", counts.agreeing,
+        counts.npu_only + counts.shape_mismatch + counts.dtype_mismatch, counts.bench_only);
+  }
+  return fmt::format("{} rows are red or fail their threshold, {} are yellow or warnings",
+                     counts.failing, counts.suspicious);
 }
 
 }  // namespace
@@ -107,47 +123,38 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
   using report::CaseOutcome;
   std::vector<report::TestCase> cases;
   for (const PairSummary& pair : summary.pairs) {
-    const PairVerdict verdict = VerdictOf(pair);
     report::TestCase& test = cases.emplace_back();
     test.name = PairName(pair);
     test.seconds =
         pair.timings.load_seconds + pair.timings.compare_seconds + pair.timings.write_seconds;
-    if (verdict == PairVerdict::kFailed) {
+    if (!pair.error.empty()) {
       test.outcome = CaseOutcome::kError;
       test.type = "not compared";
       test.message = pair.error;
-    } else if (verdict == PairVerdict::kNothingCompared) {
-      test.outcome = CaseOutcome::kFailed;
-      test.type = PairVerdictName(verdict);
-      test.message = NothingComparedHint(pair);
-      test.details = Details(pair);
-    } else if (verdict == PairVerdict::kDiffers || verdict == PairVerdict::kDrifts ||
-               verdict == PairVerdict::kUnequalBits) {
-      test.outcome = CaseOutcome::kFailed;
-      test.level = verdict == PairVerdict::kDrifts && !MostlyUnmatched(pair) ? "drift" : "";
-      test.type = PairVerdictName(verdict);
-      test.message = FailureMessage(pair, verdict);
-      test.details = Details(pair);
-    } else if (verdict == PairVerdict::kUnreadable) {
-      test.outcome = CaseOutcome::kFailed;
-      test.type = PairVerdictName(verdict);
-      test.message =
-          fmt::format("{} rows with a tensor file that could not be read", pair.counts.unreadable);
-      test.details = Details(pair);
-    } else if (MostlyUnmatched(pair)) {
-      const RowCounts& counts = pair.counts;
-      test.outcome = CaseOutcome::kFailed;
-      test.type = PairVerdictName(verdict);
-      test.message = fmt::format("{} rows were compared, {} of NPU and {} of bench have no partner",
-                                 counts.agreeing, counts.npu_only, counts.bench_only);
-      test.details = Details(pair);
+      continue;
     }
+    std::vector<std::string> levels = FailedLevels(pair);
+    if (levels.empty()) {
+      continue;
+    }
+    test.outcome = CaseOutcome::kFailed;
+    test.level = LeavesOpen(pair) ? std::string() : levels.front();
+    test.further_levels = std::move(levels);
+    test.type = PairVerdictName(VerdictOf(pair));
+    test.message = FailureMessage(pair);
+    test.details = Details(pair);
   }
   for (const auto& [names, side] :
        {std::pair{&summary.npu_only, "bench"}, std::pair{&summary.bench_only, "NPU"}}) {
     for (const std::string& name : *names) {
-      cases.push_back({name, 0, CaseOutcome::kFailed, "", "unmatched",
-                       fmt::format("the {} side has no such rank", side), ""});
+      cases.push_back({name,
+                       0,
+                       CaseOutcome::kFailed,
+                       "warning",
+                       "unmatched",
+                       fmt::format("the {} side has no such rank", side),
+                       "",
+                       {"different"}});
     }
   }
   return cases;
@@ -155,13 +162,27 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
 
 std::vector<report::LevelOutcome> LevelsOf(const RunSummary& summary) {
   std::vector<report::LevelOutcome> levels = report::OutcomesOf(kGateLevels);
-  // What was not read is not known to agree.
-  const bool all = summary.pairs.empty() || summary.totals.unreadable > 0 ||
-                   std::any_of(summary.pairs.begin(), summary.pairs.end(), MostlyUnmatched);
-  report::SetFound(levels, "error", all || HasErrors(summary));
-  report::SetFound(levels, "warning", all || HasWarnings(summary));
-  report::SetFound(levels, "different", all || HasDifferences(summary));
-  report::SetFound(levels, "drift", all || summary.totals.drifting > 0);
+  const auto find = [&](const std::string& word) { report::SetFound(levels, word, true); };
+  const RowCounts& totals = summary.totals;
+  if (totals.failing > 0) {
+    levels[0].what = base::Plural(totals.failing, "row") + " red or beyond a threshold";
+  }
+  if (totals.suspicious > 0) {
+    levels[1].what = base::Plural(totals.suspicious, "row") + " yellow or with a warning";
+  }
+  for (const PairSummary& pair : summary.pairs) {
+    const std::vector<std::string> failed = FailedLevels(pair);
+    std::for_each(failed.begin(), failed.end(), find);
+  }
+  if (!summary.npu_only.empty() || !summary.bench_only.empty()) {
+    find("warning");
+    find("different");
+  }
+  if (summary.pairs.empty()) {
+    for (report::LevelOutcome& level : levels) {
+      level.found = true;
+    }
+  }
   return levels;
 }
 

@@ -215,8 +215,26 @@ double ForwardSoftmax(const CallOperands& operands, const Operand& output,
   return scale > 0 ? kSlack * absolute * std::max(1.0, 0.5 / scale) : kInfinity;
 }
 
-double ForwardReduction(const CallOperands& operands, const Operand& output,
-                        const BoundOptions& options) {
+// A sum that cancels is small beside what it sums: rounding of n terms of size g moves it by up to
+// about g sqrt(n) units, and by g n units where all of them point in one direction, as the last
+// place of another machine's kernel may.
+double ForwardSum(const Operand& input, double error, const Operand& output) {
+  const std::vector<double> axes = Axes(input.shape);
+  // A running sum has as many results as terms.
+  const double count = output.elements < input.elements || axes.empty()
+                           ? SumsOf(input.elements, output.elements)
+                           : std::max(1.0, *std::max_element(axes.begin(), axes.end()));
+  if (!(output.rms > 0)) {
+    return kInfinity;
+  }
+  const double size = input.rms / output.rms;
+  const double one_way = error > 0 ? std::max(input.error, input.epsilon) * size * count : 0;
+  return (kSlack * error + OwnRounding(output, count)) * std::max(2.0, size * std::sqrt(count)) +
+         one_way;
+}
+
+double ForwardReduction(const dump::EntryName& call, const CallOperands& operands,
+                        const Operand& output, const BoundOptions& options) {
   const Operand* input = LargestOf(operands.inputs, false);
   if (input == nullptr) {
     return kCompositeSlack * LargestErrorOf(operands.inputs, options);
@@ -224,6 +242,9 @@ double ForwardReduction(const CallOperands& operands, const Operand& output,
   double error = 0;
   for (const Operand& operand : operands.inputs) {
     error = std::max(error, ErrorOf(operand, options));
+  }
+  if (IsPlainSum(call)) {
+    return ForwardSum(*input, error, output);
   }
   const double count = SumsOf(input->elements, output.elements);
   // A sum is as large as count * mean where nothing cancels; a mean or a loss is a sum divided by
@@ -273,6 +294,11 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
                : kInfinity;
   }
   const double gradient_error = ErrorOf(*gradient, options);
+  const double terms = SumsOf(gradient->elements, output.elements);
+  // Of a sum over the gradient, where all units of it point in one direction.
+  const double one_way = terms > 1 && gradient_error > 0
+                             ? std::max(gradient->error, gradient->epsilon) * std::sqrt(terms)
+                             : 0;
   const double forward_error = LargestErrorOf(operands.forward_inputs, options);
   // Where one gradient (of a loss) scales all of the output, it does so with what the output is.
   const double gradient_scale =
@@ -299,9 +325,7 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
                                OwnRounding(output, products / output.elements),
                            *gradient, other, products, output);
       }
-      return (kSlack * gradient_error +
-              OwnRounding(output, SumsOf(gradient->elements, output.elements))) *
-             gradient_scale;
+      return (kSlack * gradient_error + one_way + OwnRounding(output, terms)) * gradient_scale;
     }
     case OperatorFamily::kNormalisation: {
       const Operand* input = LargestOf(operands.forward_inputs, false);
@@ -314,8 +338,7 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
       const double scale =
           spread > 0 ? std::max(1.0, gradient_scale / std::min(spread, 1.0)) : kInfinity;
       return few * scale *
-             (kSlack * (gradient_error + forward_error * magnified) +
-              OwnRounding(output, SumsOf(gradient->elements, output.elements)));
+             (kSlack * (gradient_error + forward_error * magnified) + OwnRounding(output, terms));
     }
     case OperatorFamily::kThreshold: {
       const double flipped = std::sqrt(FlippedShareOf(operands, options));
@@ -331,14 +354,17 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
     case OperatorFamily::kReduction: {
       // The second derivative of smooth functions is at most about 1: an error of x moves the
       // factor of the gradient by as much. The factor of a product is the other operand itself.
-      double forward_scale = family == OperatorFamily::kProduct ? 1.0 : 0.0;
+      double largest_rms = 0;
       for (const Operand& operand : operands.forward_inputs) {
-        forward_scale =
-            std::max(forward_scale, family == OperatorFamily::kProduct ? 1.0 : operand.rms);
+        largest_rms = std::max(largest_rms, operand.rms);
       }
+      const double forward_scale = family == OperatorFamily::kProduct ? 1.0 : largest_rms;
       const double forward = family == OperatorFamily::kExact ? 0 : forward_error * forward_scale;
-      return (kSlack * (gradient_error + forward) + OwnRounding(output)) *
-             std::max(1.0, gradient_scale);
+      // What is summed over a broadcast product is the gradient times the other operand.
+      const double factor =
+          family == OperatorFamily::kProduct && terms > 1 ? std::max(1.0, largest_rms) : 1.0;
+      return (kSlack * (gradient_error + forward) + one_way + OwnRounding(output, terms)) *
+             std::max(1.0, gradient_scale * factor);
     }
     case OperatorFamily::kDiscrete:
       return kInfinity;
@@ -366,7 +392,7 @@ double Forward(const dump::EntryName& call, OperatorFamily family, const CallOpe
     case OperatorFamily::kSoftmax:
       return ForwardSoftmax(operands, output, options);
     case OperatorFamily::kReduction:
-      return ForwardReduction(operands, output, options);
+      return ForwardReduction(call, operands, output, options);
     case OperatorFamily::kDiscrete:
       return LargestErrorOf(operands.inputs, options) > 0 ? kInfinity : 0.0;
     case OperatorFamily::kComposite:

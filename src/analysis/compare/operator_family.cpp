@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/strings.h"
+
 namespace msprobe::analysis::compare {
 namespace {
 
@@ -169,6 +171,7 @@ constexpr auto kFamilies = [] {
       NamedFamily{"nansum", kReduction},
       NamedFamily{"nanmean", kReduction},
       NamedFamily{"cumsum", kReduction},
+      NamedFamily{"trace", kReduction},
       NamedFamily{"mseloss", kReduction},
       NamedFamily{"var", kReduction},
       NamedFamily{"std", kReduction},
@@ -265,6 +268,11 @@ std::string Plain(std::string_view name) {
 }
 
 }  // namespace
+
+bool IsPlainSum(const dump::EntryName& call) {
+  constexpr std::array<std::string_view, 4> kSums = {"sum", "nansum", "cumsum", "trace"};
+  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kSums);
+}
 
 OperatorFamily FamilyOf(const dump::EntryName& call) {
   const std::string name = Plain(call.class_name.empty() ? call.subject : call.class_name);

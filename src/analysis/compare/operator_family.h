@@ -22,4 +22,8 @@ enum class OperatorFamily : uint8_t {
 
 OperatorFamily FamilyOf(const dump::EntryName& call);
 
+// A reduction whose result may be anything between 0 and the sum of magnitudes: the other ones
+// divide by the number of elements, or sum what cannot cancel.
+bool IsPlainSum(const dump::EntryName& call);
+
 }  // namespace msprobe::analysis::compare

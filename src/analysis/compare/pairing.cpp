@@ -119,7 +119,8 @@ class Planner {
   void AddPairs(const RankFolder& npu, const RankFolder& bench, PairingPlan& plan) const {
     const auto add = [&](const char* file_name, bool is_debug) {
       PlannedPair pair;
-      pair.input = {npu.folder / file_name, bench.folder / file_name, npu.step, npu.rank};
+      pair.input = {npu.folder / file_name, bench.folder / file_name, npu.step, npu.rank,
+                    bench.step};
       pair.is_debug = is_debug;
       if (npu.process) {
         pair.rank_suffix = fmt::format("_proc{}", *npu.process);
@@ -178,7 +179,8 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
   PlannedPair pair;
   const auto& npu_rank = npu.ranks[0];
   pair.input = {npu_rank.folder / npu.single_file_name,
-                bench.ranks[0].folder / bench.single_file_name, npu_rank.step, npu_rank.rank};
+                bench.ranks[0].folder / bench.single_file_name, npu_rank.step, npu_rank.rank,
+                bench.ranks[0].step};
   pair.is_debug = npu.single_file_name == dump::kDebugFileName;
   plan.pairs.push_back(std::move(pair));
   return plan;

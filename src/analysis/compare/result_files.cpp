@@ -115,7 +115,7 @@ Result<std::vector<fs::path>> WriteResultFiles(const Options& options, const Pla
     const std::string_view kind = plan.is_debug && !plan.rank_suffix.empty() ? "_debug" : "";
     written.push_back(folder / fmt::format("advisor{}{}_{}.txt", kind, plan.rank_suffix, stamp));
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
-        written.back(), AdvisorText(pair.npu, pair.result, pair.divergence)));
+        written.back(), AdvisorText(pair.npu, pair.bench, pair.result, pair.divergence)));
   }
   return written;
 }

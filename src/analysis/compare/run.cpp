@@ -1,8 +1,10 @@
 #include "src/analysis/compare/run.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -85,6 +87,11 @@ class Runner {
                                                : PlanPairs(options_.npu_path, options_.bench_path));
     run_.summary.npu_only = std::move(plan.npu_only);
     run_.summary.bench_only = std::move(plan.bench_only);
+    std::error_code error;
+    if (fs::equivalent(options_.npu_path, options_.bench_path, error)) {
+      Warn(fmt::format("both sides are the same dump, {}: nothing else was compared",
+                       options_.npu_path.string()));
+    }
     base::Progress progress("comparing", plan.pairs.size(), "ranks",
                             options_.quiet || plan.pairs.size() == 1);
     for (const PlannedPair& planned : plan.pairs) {
@@ -100,6 +107,13 @@ class Runner {
       progress.Add();
     }
     return difference_run_ ? difference_run_->Finish(run_.answers, run_.files) : OkStatus();
+  }
+
+  // What concerns several pairs is told once.
+  void Warn(std::string text) {
+    if (!base::IsOneOf(text, run_.warnings)) {
+      run_.warnings.push_back(std::move(text));
+    }
   }
 
   void NoteFailure(const PlannedPair& planned, const Status& status, PairSummary& summary) {
@@ -162,6 +176,11 @@ class Runner {
     MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_,
                                                         follows ? &before->second : nullptr));
     records_[lane] = std::move(pair.record);
+    if (planned.input.step && planned.input.bench_step &&
+        *planned.input.step != *planned.input.bench_step) {
+      Warn(fmt::format("step {} under test is compared with step {} of the reference",
+                       *planned.input.step, *planned.input.bench_step));
+    }
     if (!planned.is_debug && rechecked_.count(lane) == 0 && NameWrongSide(pair, pool_)) {
       rechecked_.insert(lane);
     }
@@ -192,7 +211,8 @@ class Runner {
       run_.warnings.push_back(fmt::format("{} holds no rows to compare; no result file is written",
                                           planned.input.npu_json.string()));
     }
-    run_.warnings.insert(run_.warnings.end(), pair.warnings.begin(), pair.warnings.end());
+    std::for_each(pair.warnings.begin(), pair.warnings.end(),
+                  [&](std::string& warning) { Warn(std::move(warning)); });
     return {};
   }
 

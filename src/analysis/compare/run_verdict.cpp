@@ -91,6 +91,12 @@ std::string NothingComparedHint(const PairSummary& pair) {
     return "names match, shapes or dtypes do not: are these dumps of the same model and batch? -dm "
            "FILE pairs rows regardless of their shape";
   }
+  if (pair.level != pair.bench_level && !pair.level.empty() && !pair.bench_level.empty()) {
+    return fmt::format(
+        "the sides were captured at different levels, {} and {}, which record other calls: capture "
+        "both at the same level, mix for modules and functions",
+        pair.level, pair.bench_level);
+  }
   if (pair.npu_framework != pair.bench_framework) {
     return "the frameworks name their calls differently: -cm (cells and modules, for dumps of "
            "level L0 or mix), -am "
@@ -117,7 +123,8 @@ std::string PairName(const PairSummary& pair) {
 }
 
 std::string PointPlace(const DivergencePoint& point) {
-  if (point.layer.empty() || point.kind == OriginKind::kInput) {
+  // A module's own entry names its layer; an input is one of that entry.
+  if (point.layer.empty() || (point.kind == OriginKind::kInput && point.parent_module.empty())) {
     return point.entry_name;
   }
   if (point.kind == OriginKind::kParameter || point.kind == OriginKind::kOptimizer ||
@@ -133,10 +140,10 @@ std::string PointTitle(const DivergencePoint& point) {
       return fmt::format("a parameter of {}", PointPlace(point));
     case OriginKind::kInput: {
       if (point.from_other_rank) {
-        return fmt::format("data from another rank in {}", point.entry_name);
+        return fmt::format("data from another rank in {}", PointPlace(point));
       }
       const std::string_view argument = ArgumentOf(point.entry_name, point.row_name);
-      return fmt::format("{} of {}", argument.empty() ? "a value" : argument, point.entry_name);
+      return fmt::format("{} of {}", argument.empty() ? "a value" : argument, PointPlace(point));
     }
     case OriginKind::kOptimizer:
       return fmt::format("the optimizer's update of a parameter of {}", PointPlace(point));

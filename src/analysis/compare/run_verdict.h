@@ -37,12 +37,13 @@ PairVerdict VerdictOf(const RunSummary& summary);
 // dump.json.
 std::string PairName(const PairSummary& pair);
 
-// Where a point is: "blocks.0.mlp.fc1 (Linear)" when its layer is known and matters, else its call.
+// Where a point is: "blocks.0.mlp.fc1 (Linear)", "Torch.matmul.0.forward in blocks.0.attn
+// (Attention)", or the call alone.
 std::string PointPlace(const DivergencePoint& point);
 
 // The same in a sentence: "a parameter of blocks.0.mlp.fc1 (Linear)", "input.0 of
-// Functional.embedding.0.forward", "the computation of Torch.matmul.0.forward in blocks.0.attn
-// (Attention)".
+// Functional.embedding.0.forward in wte (Embedding)", "the computation of Torch.matmul.0.forward in
+// blocks.0.attn (Attention)".
 std::string PointTitle(const DivergencePoint& point);
 
 // Why nothing could be compared and what to try; empty unless VerdictOf(pair) is kNothingCompared.

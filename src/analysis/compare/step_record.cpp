@@ -23,6 +23,10 @@ constexpr double kMovesAlike =
 constexpr double kNarrowError = 1e-3;
 constexpr double kFewElements = 1024;
 constexpr double kUnitRoundoff = 0x1p-24;
+// Differs: gradients up to this error agree; from so many parameters, and this share of them, on.
+constexpr double kCloseGradient = 1e-4;
+constexpr size_t kFewestApart = 3;
+constexpr size_t kShareApart = 3;
 
 // How far a parameter of one side moved between the steps, by its statistics; Norm counts per
 // element.
@@ -39,6 +43,11 @@ double Movement(const std::array<double, kStatCount>& before, const SideRow& now
   return movement;
 }
 
+// What rounding of a gradient that is off by `error` leaves of a parameter that moved so far.
+double AllowedApart(double before, double share, double movement, double magnitude) {
+  return 2 * before + share * movement + 32 * kUnitRoundoff * magnitude;
+}
+
 double Magnitude(const SideRow& row) {
   double largest = 0;
   for (const Stat stat : {kMax, kMin}) {
@@ -47,6 +56,30 @@ double Magnitude(const SideRow& row) {
     }
   }
   return largest;
+}
+
+bool IsClose(const StepRecord::Gradient& gradient, const SideRow& npu, const SideRow& bench) {
+  return !gradient.cancelled && gradient.error <= kCloseGradient && npu.dtype == bench.dtype &&
+         npu.dtype.ends_with("32");
+}
+
+// Whether the extremes of a parameter whose gradient agreed are further apart than its error
+// explains.
+bool ExtremesMovedApart(const StepRecord::Parameter& before, const StepRecord::Gradient& gradient,
+                        const SideRow& npu, const SideRow& bench) {
+  const double movement = std::max(Movement(before.npu, npu), Movement(before.bench, bench));
+  const double share = kUpdateSlack * std::max(gradient.error, 16 * kUnitRoundoff);
+  for (const Stat stat : {kMax, kMin}) {
+    if (!npu.stats[stat].is_numeric() || !bench.stats[stat].is_numeric()) {
+      continue;
+    }
+    const double apart = std::abs(npu.stats[stat].number - bench.stats[stat].number);
+    const double apart_before = std::abs(before.npu[stat] - before.bench[stat]);
+    if (apart > AllowedApart(apart_before, share, movement, Magnitude(bench))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -85,12 +118,17 @@ UpdateKeys UpdateKeysOf(std::string_view entry_name, std::string_view argument,
   return {};
 }
 
-void UpdateRule::Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& bench) {
+void UpdateRule::Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& npu,
+                     const SideRow& bench) {
   const auto parameter = previous.parameters.find(keys.parameter);
   const auto gradient = previous.gradients.find(keys.gradient);
   if (parameter == previous.parameters.end() || gradient == previous.gradients.end() ||
       gradient->second.cancelled) {
     return;
+  }
+  if (IsClose(gradient->second, npu, bench)) {
+    ++close_;
+    apart_ += ExtremesMovedApart(parameter->second, gradient->second, npu, bench) ? 1 : 0;
   }
   const double movement = Movement(parameter->second.bench, bench);
   const double scale = gradient->second.scale;
@@ -114,6 +152,10 @@ bool UpdateRule::FollowsGradients() const {
          variance(quotient_) < variance(movement_);
 }
 
+bool UpdateRule::Differs() const {
+  return apart_ >= kFewestApart && kShareApart * apart_ >= close_;
+}
+
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
                           const UpdateKeys& keys, Cancellation cancellation, const SideRow& npu,
                           const SideRow& bench) {
@@ -131,6 +173,11 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
       return {UpdateJudgement::kOptimizer, 0};
     }
   } else if (gradient->second.identical && before.identical && previous.identical) {
+    return {UpdateJudgement::kOptimizer, 0};
+  }
+  if (rule.Differs() && gradient != previous.gradients.end() &&
+      IsClose(gradient->second, npu, bench) &&
+      ExtremesMovedApart(before, gradient->second, npu, bench)) {
     return {UpdateJudgement::kOptimizer, 0};
   }
   // Without a recorded gradient (running statistics, functional calls of some dumps), as noise of
@@ -165,9 +212,7 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
           std::max(before_absolute, std::abs(before.npu[stat] - before.bench[stat]) * scale);
     }
   }
-  const double allowed =
-      2 * before_absolute + share * movement + 32 * kUnitRoundoff * Magnitude(bench);
-  if (now.absolute > allowed) {
+  if (now.absolute > AllowedApart(before_absolute, share, movement, Magnitude(bench))) {
     return {UpdateJudgement::kOptimizer, 0};
   }
   return {UpdateJudgement::kExplained, share >= 1 ? movement : 0};

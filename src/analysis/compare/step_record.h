@@ -65,8 +65,13 @@ enum class UpdateJudgement : uint8_t {
 // gradient is spread less over the parameters.
 class UpdateRule {
  public:
-  void Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& bench);
+  void Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& npu,
+           const SideRow& bench);
   bool FollowsGradients() const;
+  // True when the largest or smallest elements of many parameters moved apart although their
+  // gradients agree. Chance moves single elements, seldom the extreme ones and never those of many
+  // parameters: a setting of the optimizer differs, such as Adam's epsilon.
+  bool Differs() const;
 
  private:
   struct Spread {
@@ -76,6 +81,8 @@ class UpdateRule {
   Spread movement_;
   Spread quotient_;
   double count_ = 0;
+  size_t close_ = 0;  // parameters whose gradients agree
+  size_t apart_ = 0;  // those of them whose extremes moved apart
 };
 
 // Of a parameter that is not identical now. An optimizer step moves a parameter by about the

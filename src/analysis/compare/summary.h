@@ -18,6 +18,13 @@ namespace msprobe::analysis::compare {
 
 inline constexpr size_t kVerdictCount = 9;
 
+// What a row of the table is to the gates "error" and "warning". Not every red row is an error:
+// infinities and NaNs that are the same on both sides are red in the table of the Python tool, and
+// no difference.
+enum class RowConcern : uint8_t { kNone, kWarning, kError };
+RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row,
+                     RowStanding standing);
+
 struct RowCounts {
   uint64_t rows = 0;
   uint64_t matched = 0;
@@ -25,6 +32,7 @@ struct RowCounts {
   uint64_t shape_mismatch = 0;
   uint64_t dtype_mismatch = 0;
   uint64_t bench_only = 0;
+  uint64_t other_level = 0;   // neither: the capture level of the bench does not record such calls
   uint64_t identical = 0;     // matched, equal bits, checksums or statistics
   uint64_t agreeing = 0;      // matched and equal up to noise, identical ones included
   uint64_t drifting = 0;      // further apart than noise, but errors before them explain it
@@ -33,6 +41,8 @@ struct RowCounts {
   uint64_t unreadable = 0;    // of a tensor file that could not be read; counted above, too
   uint64_t red = 0;
   uint64_t yellow = 0;
+  uint64_t failing = 0;                              // by RowConcern: errors
+  uint64_t suspicious = 0;                           // warnings
   std::array<uint64_t, kVerdictCount> by_verdict{};  // indexed by Verdict
 
   void Add(const RowCounts& other);
@@ -46,6 +56,7 @@ struct PairSummary {
   bool is_debug = false;
   std::string task;
   std::string level;
+  std::string bench_level;
   std::string npu_framework;  // "pytorch", "mindspore" or empty
   std::string bench_framework;
   CompareMode mode = CompareMode::kStatistics;

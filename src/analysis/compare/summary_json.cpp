@@ -44,6 +44,8 @@ Json ToJson(const DivergencePoint& point) {
           {"parent_module", point.parent_module},
           {"code", point.code_line},
           {"note", point.note},
+          {"npu_value", point.npu_value},
+          {"bench_value", point.bench_value},
           {"from_other_rank", point.from_other_rank},
           {"is_saved_value", point.is_saved_value},
           {"input_error", point.input_error},
@@ -70,6 +72,7 @@ Json CountsJson(const RowCounts& counts) {
           {"matched", counts.matched},
           {"npu_only", counts.npu_only},
           {"bench_only", counts.bench_only},
+          {"other_level", counts.other_level},
           {"shape_mismatch", counts.shape_mismatch},
           {"dtype_mismatch", counts.dtype_mismatch},
           {"identical", counts.identical},
@@ -80,6 +83,8 @@ Json CountsJson(const RowCounts& counts) {
           {"unreadable", counts.unreadable},
           {"red", counts.red},
           {"yellow", counts.yellow},
+          {"failing", counts.failing},
+          {"suspicious", counts.suspicious},
           {"verdicts", std::move(verdicts)}};
 }
 
@@ -117,6 +122,7 @@ Json ToJson(const PairSummary& pair) {
                {"is_debug", pair.is_debug},
                {"task", pair.task},
                {"level", pair.level},
+               {"bench_level", pair.bench_level},
                {"npu_framework", pair.npu_framework},
                {"bench_framework", pair.bench_framework},
                {"mode", CompareModeName(pair.mode)},

@@ -135,6 +135,13 @@ report::TestCase CaseOf(const Answer& answer, const RankSummary& rank) {
     compare::RunSummary alone;
     alone.pairs.push_back(*pair);
     test = compare::CasesOf(alone).front();
+    // Of the levels of compare a graph has one.
+    if (!test.level.empty() && !base::IsOneOf("different", test.further_levels)) {
+      test = {};
+    } else if (!test.level.empty()) {
+      test.level = "different";
+    }
+    test.further_levels.clear();
   }
   test.name = fmt::format("step {} rank {}", rank.step, rank.rank);
   if (rank.failed > 0 && test.outcome == report::CaseOutcome::kPassed) {
@@ -143,6 +150,8 @@ report::TestCase CaseOf(const Answer& answer, const RankSummary& rank) {
     test.type = "different";
     test.message =
         fmt::format("{} nodes are judged errors, first {}", rank.failed, rank.first_failed);
+  } else if (rank.failed > 0) {
+    test.further_levels.emplace_back("error");
   }
   return test;
 }
@@ -201,8 +210,8 @@ report::Document MakeDocument(const Answer& answer) {
     document.files.push_back({file});
   }
   if (answer.comparison) {
-    if (const std::string_view next = compare::NextStep(*answer.comparison); !next.empty()) {
-      document.next.emplace_back(next);
+    if (std::string next = compare::NextStep(*answer.comparison); !next.empty()) {
+      document.next.push_back(std::move(next));
     }
   }
   document.warnings = answer.warnings;

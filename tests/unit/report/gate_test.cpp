@@ -75,6 +75,16 @@ TEST(Gate, LevelsOnRequestCountOnlyWhenAskedAbout) {
   EXPECT_TRUE(Gate({"drift"}).Counts(document, "drift"));
   EXPECT_TRUE(Gate().Counts(document, "different"));
   EXPECT_TRUE(Gate().Counts(document, ""));
+  EXPECT_FALSE(Gate({"drift"}).Counts(document, "error")) << "nor what is not asked about";
+}
+
+TEST(Gate, TellsInOneLineWhatWasAskedAndWhatWasFound) {
+  Document document = With("different");
+  document.verdict.text = "DIFFERENT: it starts here";
+  EXPECT_EQ(Gate({"different"}).Reason(document), "--fail-on different: DIFFERENT: it starts here");
+  document.levels[2].what = "3 rows";
+  EXPECT_EQ(Gate({"error", "drift"}).Reason(document),
+            "--fail-on error, drift: DIFFERENT: it starts here; 3 rows");
 }
 
 }  // namespace

@@ -70,6 +70,25 @@ TEST(RenderJunit, AnAnswerWithoutCasesIsOneCase) {
   EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("errors=\"1\""));
 }
 
+TEST(RenderJunit, SaysWhatTheExitCodeSays) {
+  // No case tells of what the gate found, or the cases tell of what it was not asked about.
+  Document document = MadeDocument();
+  document.levels = OutcomesOf(test_support::kLevels);
+  document.cases = {{"rank0"}, {"rank1", 0, CaseOutcome::kFailed, "different", "differ", "rows"}};
+  SetFound(document.levels, "error", true);
+  EXPECT_THAT(RenderJunit(document, Gate({"error"})), HasSubstr("failures=\"1\" errors=\"0\""));
+  EXPECT_THAT(RenderJunit(document, Gate({"error"})), HasSubstr("message=\"--fail-on error: "));
+  EXPECT_THAT(RenderJunit(document, Gate({"different"})), HasSubstr("failures=\"0\""));
+  EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("failures=\"1\"")) << "nothing is asked";
+  SetFound(document.levels, "different", true);
+  EXPECT_THAT(RenderJunit(document, Gate({"different"})), HasSubstr("tests=\"2\" failures=\"1\""));
+  document.cases[1].level = "warning";
+  document.cases[1].further_levels = {"different"};
+  EXPECT_THAT(RenderJunit(document, Gate({"different"})), HasSubstr("tests=\"2\" failures=\"1\""));
+  document.exit_code = 3;  // an input was damaged in the meantime
+  EXPECT_THAT(RenderJunit(document, Gate({"different"})), HasSubstr("errors=\"1\""));
+}
+
 TEST(RenderJunit, NothingComparedIsAFailure) {
   Document document = MadeDocument();
   document.cases = {{"rank0"}};

@@ -275,7 +275,7 @@ TEST_F(WalkOverSmallDumps, WhereNothingWasComparedEveryGateFailsAndTheAdvisorSay
   for (const char* const gate : {"error", "warning", "different", "drift"}) {
     EXPECT_TRUE(GateFails(summary, gate)) << gate;
   }
-  EXPECT_THAT(AdvisorText(pair.npu, pair.result, pair.divergence),
+  EXPECT_THAT(AdvisorText(pair.npu, pair.bench, pair.result, pair.divergence),
               HasSubstr("Expert Advice: Nothing was compared"));
 }
 

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <string>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/analysis/compare/compare_pair.h"
+#include "src/base/strings.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
 namespace msprobe::analysis::compare {
@@ -255,6 +257,106 @@ TEST_F(FindDivergenceInSmallDumps, ACallThatTurnsEqualInputsIntoOtherOutputsIsAC
   EXPECT_FALSE(report.first_of_kind[static_cast<size_t>(OriginKind::kInput)]);
   EXPECT_EQ(report.diverging_entry_count, 2U);
   EXPECT_EQ(report.agreeing_entry_count, 1U);
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnArgumentThatDiffersIsCertainByItself) {
+  // The convolution's output is not bit-equal, its statistics are; the call behind it is given
+  // another argument.
+  const auto leaf = [](std::string_view md5, double value) {
+    return base::ReplaceFirst(Leaf(value), "}", fmt::format(", \"md5\": \"{}\"}}", md5));
+  };
+  const auto dump = [&](std::string_view side, std::string_view argument, double result) {
+    return Call("Functional.conv2d.0.forward", leaf("aa", 1), leaf(side, 2)) + "," +
+           Call("Functional.batch_norm.0.forward", leaf(side, 2) + "," + std::string(argument),
+                leaf(side, result));
+  };
+  struct Argument {
+    const char* npu;
+    const char* bench;
+    const char* npu_value;
+    const char* bench_value;
+  };
+  for (const Argument& argument : {
+           Argument{R"({"type": "float", "value": 0.001})", R"({"type": "float", "value": 1e-05})",
+                    "0.001", "1e-05"},
+           Argument{R"({"type": "bool", "value": true})", R"({"type": "bool", "value": false})",
+                    "True", "False"},
+           Argument{R"({"type": "int", "value": 2})", R"({"type": "int", "value": 1})", "2", "1"},
+       }) {
+    const DivergenceReport report =
+        Find(dump("11", argument.npu, 3.1), dump("22", argument.bench, 3));
+    ASSERT_TRUE(report.first_origin) << argument.npu;
+    EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+    EXPECT_EQ(report.first_origin->row_name, "Functional.batch_norm.0.forward.input.1");
+    EXPECT_EQ(report.first_origin->confidence, Confidence::kCertain);
+    EXPECT_EQ(report.first_origin->npu_value, argument.npu_value);
+    EXPECT_EQ(report.first_origin->bench_value, argument.bench_value);
+    ASSERT_TRUE(report.first_unequal_bits);
+    EXPECT_EQ(report.first_unequal_bits->entry_name, "Functional.conv2d.0.forward");
+  }
+}
+
+TEST_F(FindDivergenceInSmallDumps, TheFirstUnequalBitsAreNamedWhereStatisticsProveNothing) {
+  // 1.9e-6 apart is more than noise and less than what the call may round; 1e-6 apart is noise.
+  const auto leaf = [](std::string_view md5, double value) {
+    return base::ReplaceFirst(Leaf(value), "}", fmt::format(", \"md5\": \"{}\"}}", md5));
+  };
+  for (const double apart : {2e-6, 1e-6, 0.0}) {
+    const auto dump = [&](std::string_view side, double value) {
+      return Call("Torch.sin.0.forward", leaf("aa", 1), leaf("bb", 1)) + "," +
+             Call("Functional.layer_norm.0.forward", leaf("bb", 1), leaf(side, value));
+    };
+    const DivergenceReport report = Find(dump("11", 1 + apart), dump("22", 1));
+    const std::optional<DivergencePoint>& named =
+        report.first_origin ? report.first_origin : report.first_unequal_bits;
+    ASSERT_TRUE(named) << apart;
+    EXPECT_EQ(named->entry_name, "Functional.layer_norm.0.forward") << apart;
+  }
+}
+
+TEST_F(FindDivergenceInSmallDumps, CallsThatOnlyOneCaptureLevelRecordsAreNoOrigin) {
+  const auto module = [](double value) {
+    return Call("Module.act.GELU.forward.0", Leaf(value), Leaf(value + 1));
+  };
+  const auto function = [](double value, double result) {
+    return Call("Functional.gelu.0.forward", Leaf(value), Leaf(result));
+  };
+  for (const bool npu_is_mixed : {true, false}) {
+    const std::string npu = npu_is_mixed ? "mix" : "L1";
+    const std::string bench = npu_is_mixed ? "L1" : "mix";
+    const auto dump = [&](std::string_view level, double result) {
+      return base::ReplaceFirst(
+          test_support::DumpText(function(1, result) + (level == "mix" ? "," + module(1) : "")),
+          "\"L1\"", fmt::format("\"{}\"", level));
+    };
+    const auto find = [&](double result) {
+      return ComparePaths(folder_.Write("npu/dump.json", dump(npu, result)),
+                          folder_.Write("bench/dump.json", dump(bench, 2)));
+    };
+    const ComparedPair equal = find(2);
+    EXPECT_FALSE(equal.divergence.first_origin) << npu;
+    EXPECT_EQ(equal.result.bench_only_count, 0U) << npu;
+    EXPECT_THAT(equal.warnings, ::testing::Contains(HasSubstr("different levels")));
+    const ComparedPair differs = find(3);
+    ASSERT_TRUE(differs.divergence.first_origin) << npu;
+    EXPECT_EQ(differs.divergence.first_origin->entry_name, "Functional.gelu.0.forward");
+    EXPECT_EQ(differs.divergence.first_origin->kind, OriginKind::kComputation);
+  }
+}
+
+TEST_F(FindDivergenceInSmallDumps, InputsOneUnitApartAreNotEqual) {
+  const auto dump = [](double input, double sum) {
+    return R"("Tensor.sum.0.forward": {"input_args": [)" +
+           base::ReplaceFirst(Leaf(input), "[1]", "[4096]") +
+           R"(], "input_kwargs": {}, "output": [)" + Leaf(sum) + "]}";
+  };
+  // The norm of 4096 numbers of size 1 is 64.
+  const DivergenceReport report = Find(dump(64.000001, 0.1001), dump(64, 0.1));
+  EXPECT_FALSE(report.first_origin);
+  const DivergenceReport wrong = Find(dump(64.000001, 3), dump(64, 0.1));
+  ASSERT_TRUE(wrong.first_origin);
+  EXPECT_NE(wrong.first_origin->confidence, Confidence::kCertain);
+  EXPECT_EQ(wrong.first_origin->reason.find("are equal"), std::string::npos);
 }
 
 TEST_F(FindDivergenceInSmallDumps, AnInputThatNothingExplainsEntersFromOutside) {

@@ -71,6 +71,49 @@ TEST(ExplainedError, EqualInputsExplainRoundingOnly) {
   }
 }
 
+TEST(ExplainedError, ASumThatCancelsAnswersToTheLastPlacesOfWhatItSums) {
+  // 4096 numbers of size 1 that sum up to 0.1, as rounded by another machine: half a unit each
+  // moves the sum by about sqrt(4096) * 0.3 * 2^-23, by 4096 * 0.7 * 2^-23 if all round one way;
+  // the result is off by 2.3e-5 or 3.4e-3 of itself. A sum that forgets one number is off by 10.
+  CallOperands operands;
+  operands.inputs = {Tensor(1, 4096, kEpsilon32 / 2, "[8, 512]")};
+  for (const char* call :
+       {"Tensor.sum.0.forward", "Torch.sum.0.forward", "Torch.nansum.0.forward"}) {
+    const double explained = Explained(call, operands, Tensor(0.1, 1, 0, "[]"));
+    EXPECT_GT(explained, 3.4e-3) << call;
+    EXPECT_LT(explained, 0.1) << call;
+  }
+  // Rows of centred data, 512 numbers each.
+  const double rows = Explained("Tensor.sum.0.forward", operands, Tensor(1e-4, 8, 0, "[8]"));
+  EXPECT_GT(rows, 0.4);
+  // One without cancellation leaves errors as they are.
+  EXPECT_LT(Explained("Tensor.sum.0.forward", operands, Tensor(4096, 1, 0, "[]")), 2e-5);
+  // A mean is known by its name, however small it is.
+  EXPECT_LT(Explained("Tensor.mean.0.forward", operands, Tensor(0.1, 1, 0, "[]")), 1e-4);
+}
+
+TEST(ExplainedError, ARunningSumHasAsManyResultsAsTerms) {
+  CallOperands operands;
+  operands.inputs = {Tensor(1, 8 * 512, kEpsilon32 / 2, "[8, 512]")};
+  // Of random signs: partial sums of size sqrt(512 / 2).
+  const double explained =
+      Explained("Torch.cumsum.0.forward", operands, Tensor(16, 8 * 512, 0, "[8, 512]"));
+  EXPECT_GT(explained, kEpsilon32 * 0.5 * 32 / 16);
+  EXPECT_LT(explained, 1e-4);
+}
+
+TEST(ExplainedError, SumsInsideOfAGradientThatCancelAreExplainedAsWell) {
+  // The gradient of what was broadcast over 512 rows: a sum of the gradient, times the other
+  // operand of a product. Rows that cancel to a thousandth of their usual size sqrt(512) = 23.
+  CallOperands operands;
+  operands.inputs = {Tensor(1, 512 * 8, kEpsilon32, "[512, 8]")};
+  operands.forward_inputs = {Tensor(10, 512 * 8, 0, "[512, 8]"), Tensor(1, 8, 0, "[8]")};
+  const Operand cancelled = Tensor(0.023, 8, 0, "[8]");
+  EXPECT_GT(Explained("Tensor.add.0.backward", operands, cancelled), 1e-4);
+  EXPECT_GT(Explained("Tensor.mul.0.backward", operands, cancelled), 1e-3);
+  EXPECT_LT(Explained("Tensor.add.0.backward", operands, Tensor(23, 8, 0, "[8]")), 1e-5);
+}
+
 TEST(ExplainedError, TheGradientOfAReluMayJumpByTheShareOfSignsThatFlip) {
   CallOperands operands;
   operands.inputs = {Tensor(1, 1e4, 1e-6)};

@@ -128,9 +128,37 @@ UpdateRule RuleOf(double (*movement)(double gradient)) {
   for (const double gradient : {1e-3, 1e-2, 1e-1, 1.0}) {
     StepRecord before = Before(1);
     before.gradients[kKey].scale = gradient;
-    rule.Add(before, kKeys, Row(1 - movement(gradient)));
+    rule.Add(before, kKeys, Row(1 - movement(gradient)), Row(1 - movement(gradient)));
   }
   return rule;
+}
+
+// Adam moves four parameters by 0.001 each; of `apart` of them the tested side moves a thousandth
+// less, as a larger epsilon makes it.
+UpdateRule RuleOfAdam(int apart, double gradient_error) {
+  UpdateRule rule;
+  for (int i = 0; i < 4; ++i) {
+    rule.Add(Before(1, "[16, 16]", gradient_error), kKeys, Row(i < apart ? 0.999001 : 0.999),
+             Row(0.999));
+  }
+  return rule;
+}
+
+TEST(UpdateRule, AnotherSettingShowsInTheExtremesOfManyParametersWhoseGradientsAgree) {
+  EXPECT_TRUE(RuleOfAdam(4, 1e-7).Differs());
+  EXPECT_TRUE(RuleOfAdam(3, 1e-6).Differs());
+  EXPECT_FALSE(RuleOfAdam(2, 1e-7).Differs()) << "single elements move by chance";
+  EXPECT_FALSE(RuleOfAdam(4, 1e-3).Differs()) << "gradients that differ explain it";
+  EXPECT_FALSE(RuleOfAdam(0, 1e-7).Differs());
+  EXPECT_FALSE(UpdateRule().Differs());
+}
+
+TEST(JudgeUpdate, AnotherSettingOfTheOptimizerIsFoundBelowWhatChanceMayMove) {
+  const StepRecord before = Before(1, "[16]", 1e-7);
+  EXPECT_EQ(Judge(before, 0.999001, 0.999, "[16]", RuleOfAdam(2, 1e-7)),
+            UpdateJudgement::kExplained);
+  EXPECT_EQ(Judge(before, 0.999001, 0.999, "[16]", RuleOfAdam(4, 1e-7)),
+            UpdateJudgement::kOptimizer);
 }
 
 TEST(UpdateRule, TellsSgdWhoseMovementsFollowGradientsFromAdam) {
