@@ -30,7 +30,8 @@ std::string CaseXml(std::string_view command, const TestCase& test) {
   }
   return out + fmt::format(">\n   <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n  </testcase>\n",
                            test.outcome == CaseOutcome::kError ? "error" : "failure",
-                           Escape(test.type, true), Escape(test.message, true),
+                           Escape(test.type, true),
+                           Escape(test.message.empty() ? test.type : test.message, true),
                            Escape(test.details, false));
 }
 
@@ -69,10 +70,12 @@ TestCase CaseOfVerdict(const Document& document, const Gate& gate, CaseOutcome o
 std::string RenderJunit(const Document& document, const Gate& gate) {
   std::vector<TestCase> cases = document.cases;
   const CaseOutcome needed = OutcomeOf(document, gate);
-  const bool passed = gate.asks() && needed == CaseOutcome::kPassed;
   for (TestCase& test : cases) {
-    if (passed || (test.outcome == CaseOutcome::kFailed && !Fails(test, document, gate))) {
+    if ((gate.asks() && needed == CaseOutcome::kPassed) || !Fails(test, document, gate)) {
       test.outcome = CaseOutcome::kPassed;
+    } else if (gate.asks() && needed == CaseOutcome::kFailed &&
+               test.outcome == CaseOutcome::kError) {
+      test.outcome = CaseOutcome::kFailed;  // an error is for what ends with kFailed
     }
   }
   const auto tells = [&](const TestCase& test) {

@@ -14,6 +14,7 @@ import faults
 import oracle
 from cases_on_disk import VERSION, Case, load
 
+TORCH = ".".join(torch.__version__.split(".")[:2])
 FAULT_KINDS = ("weight", "input", "seed", "operator", "backward", "optimizer", "one step", "nan", "dtype", "missing",
                "extra", "inplace", "strided", "two")
 
@@ -117,7 +118,7 @@ def make(root, seed):
     setup = setup_of(seed)
     rng = random.Random("fault/%d" % seed)
     npu_side, bench_side = backgrounds.sides_of(setup["background"], rng)
-    told = dict(setup, version=VERSION, truth=None, faults=[])
+    told = dict(setup, version=VERSION, torch=TORCH, truth=None, faults=[])
     case = Case(folder, told)
     try:
         trace = capture.run(setup, npu_side, case.side("clean"), with_trace=True)["trace"]

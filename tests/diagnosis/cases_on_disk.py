@@ -2,7 +2,7 @@
 import json
 import os
 
-VERSION = 4  # of what a seed stands for: a cache of another version is made anew
+VERSION = 5  # of what a seed stands for: a cache of another version is made anew
 
 
 class Case:
@@ -16,6 +16,11 @@ class Case:
 
     def bench(self):
         return self.side("bench" if os.path.isdir(self.side("bench")) else "clean")
+
+
+def roots(cache):
+    """The folders of a cache, one for each PyTorch that made cases: "torch1.13"."""
+    return sorted(os.path.join(cache, name) for name in os.listdir(cache) if name.startswith("torch"))
 
 
 def load(root, seed, any_version=True):

@@ -220,6 +220,11 @@ class OptimizerFault(Fault):
             group["lr"] *= self.factor
         elif self.style == "weight_decay":
             group["weight_decay"] = self.factor * 0.1
+        elif self.style == "eps":
+            if "eps" in group:
+                group["eps"] *= 1e3
+            else:
+                group["lr"] *= 0.8
         elif self.style == "betas":
             if "betas" in group:
                 group["betas"] = (0.5, 0.9)
@@ -230,7 +235,7 @@ class OptimizerFault(Fault):
 
     @classmethod
     def choose(cls, rng, setup, parameters, step):
-        return cls(step=step, style=rng.choice(["learning_rate", "weight_decay", "betas", "skipped_parameter"]),
+        return cls(step=step, style=rng.choice(["learning_rate", "weight_decay", "betas", "eps", "skipped_parameter"]),
                    factor=rng.choice([0.5, 0.9, 1.1, 2.0, 10.0]), parameter=rng.choice(parameters))
 
 

@@ -14,7 +14,7 @@ def rates(lines, show=print):
     """By kind of fault, task, level, background and family, with 95 % intervals."""
     judged = [line for line in lines if line.get("judged")]
     show("fully right        " + rate(_right(judged), len(judged)))
-    for key in ("kind", "task", "level", "background", "family"):
+    for key in ("torch", "kind", "task", "level", "background", "family"):
         show("\nby " + key)
         for value in sorted({line[key] for line in judged}):
             those = [line for line in judged if line[key] == value]
@@ -29,7 +29,7 @@ def rates(lines, show=print):
     benign = [line for line in lines if "benign" in line and line["background"] != "none"]
     show("\nbenign pairs")
     _benign_rates("all", benign, show)
-    for key in ("background", "task", "level"):
+    for key in ("torch", "background", "task", "level"):
         for value in sorted({line[key] for line in benign}):
             _benign_rates(value, [line for line in benign if line[key] == value], show)
 
@@ -48,7 +48,7 @@ def _benign_rates(name, lines, show):
 def failures(lines, show=print):
     """What was wrong, one seed at a time."""
     for line in lines:
-        setting = "%s, %s, %s, %s" % (line["family"], line["background"], line["level"], line["task"])
+        setting = "%s, %s, %s, %s, PyTorch %s" % (line["family"], line["background"], line["level"], line["task"], line["torch"])
         if line.get("judged") not in (None, "right"):
             truth, answer = line["truth"], line["answer"]
             show("seed %d (%s, %s): %s wrong" % (line["seed"], line["kind"], setting, line["judged"]))
@@ -80,6 +80,8 @@ def table(lines, show=print):
         show("| %s | %s |" % (name, " | ".join(_cell(*count) for count in counts)))
 
     row("all", judged, benign)
+    for value in sorted({line["torch"] for line in judged + benign}):
+        row("PyTorch " + value, *[[line for line in part if line["torch"] == value] for part in (judged, benign)])
     for key in ("task", "level", "background"):
         for value in sorted({line[key] for line in judged + benign}):
             row("%s %s" % (key, value.replace("_", " ")), *[[line for line in part if line[key] == value]

@@ -2,7 +2,7 @@
 """How often is `msprobe compare` right? Plants faults of known kind and place, and counts.
 
     run.py --seeds 0-199 --cache DIR                  makes the dumps that are missing, asks, reports
-    run.py --seeds 0-199 --cache DIR --only-compare   asks again about what is there: seconds
+    run.py --seeds 0-199 --cache DIR --only-compare   asks again about what is there, of every PyTorch: seconds
     run.py --seed 123 --keep DIR                      one case: its story, truth and answer; dumps stay in DIR
 
 $MSPROBE is the program, or --msprobe; the Python package is found through PYTHONPATH (build/python).
@@ -30,7 +30,7 @@ def seeds_of(text):
     return found
 
 
-_TOLD = ("seed", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update",
+_TOLD = ("seed", "torch", "kind", "family", "background", "level", "task", "steps", "optimizer", "records_update",
          "micro_batches", "faults", "truth", "skipped", "doubt", "first_operator")
 
 
@@ -42,6 +42,7 @@ def ask_about(msprobe, case, results):
         return line
     truth = told["truth"]
     line["hidden"] = truth["hidden"]
+    results = os.path.join(results, "torch" + told["torch"])
     answer = scoring.ask(msprobe, case.side("npu"), case.bench(), os.path.join(results, "%d" % told["seed"]))
     line["answer"] = answer.__dict__
     line["judged"] = scoring.judge(truth, answer) if not truth["hidden"] else None
@@ -79,20 +80,16 @@ def main():
     with tempfile.TemporaryDirectory(prefix="msprobe_diagnosis_") as scratch:
         cache = arguments.keep or arguments.cache or scratch
         os.makedirs(cache, exist_ok=True)
-        if arguments.seed is not None:
-            seeds = [arguments.seed]
-        elif arguments.seeds:
-            seeds = arguments.seeds
-        elif arguments.only_compare:
-            seeds = sorted(int(name) for name in os.listdir(cache) if name.isdigit())
-        else:
-            seeds = range(100)
+        seeds = [arguments.seed] if arguments.seed is not None else arguments.seeds
         if arguments.only_compare:
             import cases_on_disk as store
+            found = (store.load(root, seed) for root in store.roots(cache)
+                     for seed in seeds or sorted(int(name) for name in os.listdir(root)))
         else:
             sys.path.insert(0, os.path.join(REPOSITORY, "build", "python"))
             import cases as store
-        found = (store.load(cache, seed) if arguments.only_compare else store.make(cache, seed) for seed in seeds)
+            root = os.path.join(cache, "torch" + store.TORCH)
+            found = (store.make(root, seed) for seed in seeds or range(100))
         found = (case for case in found if case and arguments.kind in (None, case.told["kind"]))
         if arguments.tell_again:
             found = (store.tell(case) for case in found)

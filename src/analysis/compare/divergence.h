@@ -45,6 +45,13 @@ struct SideOpinion {
 enum class Confidence : uint8_t { kLow, kMedium, kHigh, kCertain };
 std::string_view ConfidenceName(Confidence confidence);  // "low", "medium", "high", "certain"
 
+// What the sides gave to a call, as Python shows it, or "not given".
+struct ArgumentDifference {
+  std::string name;  // "input.1", "kwargs.approximate"
+  std::string npu;
+  std::string bench;
+};
+
 // Texts are copies: a point outlives the sides it was found in.
 struct DivergencePoint {
   OriginKind kind = OriginKind::kComputation;
@@ -67,9 +74,7 @@ struct DivergencePoint {
   std::string parent_module;  // from construct.json; empty if unknown
   std::string code_line;      // the innermost frame in the user's code; empty if unknown
   std::string note;           // what else is known: "random call", "data from another rank", ...
-  // Of an argument that is no tensor: what the sides gave, as Python shows it; empty otherwise.
-  std::string npu_value;
-  std::string bench_value;
+  std::optional<ArgumentDifference> argument;  // input: what is no tensor, a constant of the code
   bool from_other_rank =
       false;                    // the output of a communication call: look at the other ranks first
   bool is_saved_value = false;  // of a debug.json: a value without a call

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -22,6 +23,7 @@ constexpr size_t kAmplifierCount = 10;
 constexpr size_t kDirectlyBefore = 3;
 // Once noise has changed a choice, whole rows of tensors may be others.
 constexpr size_t kFewUnmatched = 8;
+constexpr uint32_t kMostArguments = 64;  // of a call that are looked at
 constexpr double kNarrowNoiseFrom = 1e-3;
 constexpr double kLikelyFlips =
     0.3;  // elements times error, from which on unrecorded choices may have changed
@@ -31,6 +33,16 @@ bool IsOfSigns(const SideRow& gradient) {
   const double largest =
       std::max(std::abs(gradient.stats[kMax].number), std::abs(gradient.stats[kMin].number));
   return !(RootMeanSquare(gradient) < 0.9 * largest);
+}
+
+// Names of devices, dtypes, groups and generators differ between machines that compute the same.
+bool NamesAPlace(const SideRow& row) {
+  constexpr std::array<std::string_view, 8> kPlaces = {"torch.", "cuda", "npu",    "cpu",
+                                                       "meta",   "<",    "device", "mindspore."};
+  const StatValue& value = row.stats[kMax];
+  return value.kind == StatKind::kText &&
+         std::any_of(kPlaces.begin(), kPlaces.end(),
+                     [&](std::string_view place) { return value.text.starts_with(place); });
 }
 
 // As Python shows it.
@@ -150,10 +162,6 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     candidate.reason = "no recorded call produced this value, and nothing before it differs";
   }
   const bool is_argument = !input.npu->is_tensor && input.bench != nullptr;
-  if (is_argument) {
-    candidate.reason = fmt::format("{} here, {} on the reference side", ValueText(*input.npu),
-                                   ValueText(*input.bench));
-  }
   // What precedes in unequal bits has not made an argument.
   if (StartsAtUnequalBits() && !is_argument) {
     unequal_bits_->reason += ", and the values after it differ";
@@ -163,10 +171,63 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
   if (passed_unmatched_ && !HasOrigin()) {
     BlameUnmatchedCall(candidate);
   } else if (is_argument) {
-    candidate.note = "an argument of the call";
-    candidate.is_argument = true;
+    BlameArgument({std::string(ArgumentOf(npu_.entries[entry].name, input.npu->name)),
+                   ValueText(*input.npu), ValueText(*input.bench)},
+                  candidate);
   }
   Propose(std::move(candidate));
+}
+
+void Walk::BlameArgument(ArgumentDifference argument, Candidate& candidate) {
+  candidate.kind = OriginKind::kInput;
+  candidate.confidence = Confidence::kCertain;
+  candidate.note = "an argument of the call";
+  candidate.reason = fmt::format("{} here, {} on the reference side", argument.npu, argument.bench);
+  candidate.argument = std::move(argument);
+}
+
+std::optional<ArgumentDifference> Walk::DifferingArgument(uint32_t entry,
+                                                          uint32_t bench_entry) const {
+  if (npu_.framework != input_.bench.framework) {
+    return std::nullopt;  // they name and order arguments in their own ways
+  }
+  const auto find = [](const Side& side, uint32_t of, std::string_view argument) {
+    const SideEntry& rows = side.entries[of];
+    const SideRow* const begin = side.rows.data() + rows.first_row;
+    const SideRow* const end = begin + rows.row_count;
+    const SideRow* const row = std::find_if(begin, end, [&](const SideRow& candidate) {
+      return ArgumentOf(rows.name, candidate.name) == argument;
+    });
+    return row == end ? nullptr : row;
+  };
+  const auto differing = [&](const Side& side, uint32_t of, const Side& other, uint32_t other_of) {
+    std::optional<ArgumentDifference> found;
+    const SideEntry& rows = side.entries[of];
+    for (uint32_t i = 0; !found && i < std::min(rows.row_count, kMostArguments); ++i) {
+      const SideRow& row = side.rows[rows.first_row + i];
+      if (!IsInput(row) || row.is_tensor || NamesAPlace(row)) {
+        continue;
+      }
+      const std::string_view argument = ArgumentOf(rows.name, row.name);
+      const SideRow* const partner = find(other, other_of, argument);
+      const std::string here = ValueText(row);
+      const std::string there = partner == nullptr   ? "not given"
+                                : partner->is_tensor ? "a tensor"
+                                                     : ValueText(*partner);
+      if (here != there) {
+        found = {std::string(argument), here, there};
+      }
+    }
+    return found;
+  };
+  std::optional<ArgumentDifference> found = differing(npu_, entry, input_.bench, bench_entry);
+  if (!found) {
+    found = differing(input_.bench, bench_entry, npu_, entry);
+    if (found) {
+      std::swap(found->npu, found->bench);
+    }
+  }
+  return found;
 }
 
 bool Walk::IsUpdateCall(const EntryName& name) const {
@@ -265,8 +326,11 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
     candidate.note = "a random call: the random states differ";
   } else if (output.bench == nullptr) {
     candidate.note = "the shapes differ";
+  } else if (std::optional<ArgumentDifference> argument =
+                 DifferingArgument(entry, output.bench->entry)) {
+    BlameArgument(*std::move(argument), candidate);
   }
-  if (StartsAtUnequalBits()) {
+  if (StartsAtUnequalBits() && !candidate.argument) {
     // Statistics do not show every difference (elements that changed places); checksums do.
     unequal_bits_->reason += ", and the values after it differ";
     Propose(*unequal_bits_);
@@ -398,13 +462,10 @@ DivergencePoint Walk::PointOf(const Candidate& candidate) const {
   if (candidate.other_call.empty()) {
     if (const SideRow* partner = views_.View(candidate.row).bench; partner != nullptr) {
       point.bench_entry_name = input_.bench.entries[partner->entry].name;
-      if (candidate.is_argument) {
-        point.npu_value = ValueText(npu_.rows[result_.rows[candidate.row].pair.npu]);
-        point.bench_value = ValueText(*partner);
-      }
     }
   }
   point.note = candidate.note;
+  point.argument = candidate.argument;
   point.from_other_rank = candidate.from_other_rank;
   point.is_saved_value = candidate.is_saved_value;
   point.parent_module = containment_.ParentOf(candidate.entry);

@@ -73,7 +73,7 @@ class Walk {
     std::string other_call;  // kUnmatchedCall: the call that is missing or too many
     bool from_other_rank = false;
     bool is_saved_value = false;
-    bool is_argument = false;
+    std::optional<ArgumentDifference> argument;
     size_t place = 0;  // in execution order
   };
 
@@ -167,6 +167,11 @@ class Walk {
   void ProposeDType(uint32_t entry, const EntryState& state);
 
   void Enter(uint32_t entry, const EntryState& state, const RowView& input);
+
+  // A constant of the code: what the sides gave to a call, the first that is not the same. Where
+  // the call's output is not explained, it is the cause.
+  std::optional<ArgumentDifference> DifferingArgument(uint32_t entry, uint32_t bench_entry) const;
+  static void BlameArgument(ArgumentDifference argument, Candidate& candidate);
 
   // In-place arithmetic behind a backward pass: an optimizer at work.
   bool IsUpdateCall(const dump::EntryName& name) const;

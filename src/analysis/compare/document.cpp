@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/document_cases.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
@@ -384,11 +383,10 @@ std::string_view AfterRecheck(WrongSide side) {
 // "input.1 is 2.04 under test and 2 in the reference: compare train.py:12 on both sides."
 std::string AfterArgument(const DivergencePoint& origin) {
   const std::optional<report::SourceLine> line = SourceOf(origin.code_line);
-  const std::string_view argument = ArgumentOf(origin.entry_name, origin.row_name);
   return fmt::format(
       "The argument {} of {} is {} under test and {} in the reference: compare {} on both sides. "
       "Differences behind this call may all come from it.",
-      argument, origin.entry_name, origin.npu_value, origin.bench_value,
+      origin.argument->name, origin.entry_name, origin.argument->npu, origin.argument->bench,
       line ? fmt::format("{}:{}", line->file, line->line) : "the code that makes this call");
 }
 
@@ -407,7 +405,7 @@ std::string NextStepOf(const RunSummary& summary, const std::optional<size_t>& l
              "the initialisation "
              "and earlier steps. Differences behind this call may all come from it.";
     case OriginKind::kInput:
-      if (!origin.npu_value.empty()) {
+      if (origin.argument) {
         return AfterArgument(origin);
       }
       return origin.from_other_rank

@@ -91,7 +91,11 @@ std::string NothingComparedHint(const PairSummary& pair) {
     return "names match, shapes or dtypes do not: are these dumps of the same model and batch? -dm "
            "FILE pairs rows regardless of their shape";
   }
-  if (pair.level != pair.bench_level && !pair.level.empty() && !pair.bench_level.empty()) {
+  const auto takes_one_kind = [](const std::string& level) {
+    return level == "L0" || level == "L1";
+  };
+  if (pair.level != pair.bench_level && takes_one_kind(pair.level) &&
+      takes_one_kind(pair.bench_level)) {
     return fmt::format(
         "the sides were captured at different levels, {} and {}, which record other calls: capture "
         "both at the same level, mix for modules and functions",
@@ -142,7 +146,8 @@ std::string PointTitle(const DivergencePoint& point) {
       if (point.from_other_rank) {
         return fmt::format("data from another rank in {}", PointPlace(point));
       }
-      const std::string_view argument = ArgumentOf(point.entry_name, point.row_name);
+      const std::string_view argument =
+          point.argument ? point.argument->name : ArgumentOf(point.entry_name, point.row_name);
       return fmt::format("{} of {}", argument.empty() ? "a value" : argument, PointPlace(point));
     }
     case OriginKind::kOptimizer:

@@ -44,8 +44,10 @@ Json ToJson(const DivergencePoint& point) {
           {"parent_module", point.parent_module},
           {"code", point.code_line},
           {"note", point.note},
-          {"npu_value", point.npu_value},
-          {"bench_value", point.bench_value},
+          {"argument", point.argument ? Json{{"name", point.argument->name},
+                                             {"npu", point.argument->npu},
+                                             {"bench", point.argument->bench}}
+                                      : Json()},
           {"from_other_rank", point.from_other_rank},
           {"is_saved_value", point.is_saved_value},
           {"input_error", point.input_error},

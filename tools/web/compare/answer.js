@@ -44,7 +44,7 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   const points = pair ? pointsOf(pair) : [];
   const first = pair?.found.first_divergence;
   const hint = run.pairs.map((item) => item.hint).find(Boolean);
-  const next = first?.npu_value ? t('next_argument', first.row.slice(first.call.length + 1), first.call, first.npu_value, first.bench_value, first.code ? first.code.split(' ', 1)[0] : t('its_code'))
+  const next = first?.argument ? t('next_argument', first.argument.name, first.call, first.argument.npu, first.argument.bench, first.code ? first.code.split(' ', 1)[0] : t('its_code'))
     : first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank'
     : first.wrong_side && first.wrong_side !== 'unknown' ? `next_wrong_${first.wrong_side}` : `next_${first.kind}`);
   return html`<section class="card answer" aria-label=${t('where')}>

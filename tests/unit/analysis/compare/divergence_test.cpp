@@ -289,11 +289,41 @@ TEST_F(FindDivergenceInSmallDumps, AnArgumentThatDiffersIsCertainByItself) {
     EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
     EXPECT_EQ(report.first_origin->row_name, "Functional.batch_norm.0.forward.input.1");
     EXPECT_EQ(report.first_origin->confidence, Confidence::kCertain);
-    EXPECT_EQ(report.first_origin->npu_value, argument.npu_value);
-    EXPECT_EQ(report.first_origin->bench_value, argument.bench_value);
+    ASSERT_TRUE(report.first_origin->argument);
+    EXPECT_EQ(report.first_origin->argument->name, "input.1");
+    EXPECT_EQ(report.first_origin->argument->npu, argument.npu_value);
+    EXPECT_EQ(report.first_origin->argument->bench, argument.bench_value);
     ASSERT_TRUE(report.first_unequal_bits);
     EXPECT_EQ(report.first_unequal_bits->entry_name, "Functional.conv2d.0.forward");
   }
+}
+
+TEST_F(FindDivergenceInSmallDumps, AnArgumentThatIsATextOrGivenOnOneSideIsTheCauseOfAnotherResult) {
+  const auto gelu = [](std::string_view kwargs, double result) {
+    return R"("Functional.gelu.0.forward": {"input_args": [)" + Leaf(1) +
+           R"(], "input_kwargs": {)" + std::string(kwargs) + R"(}, "output": [)" + Leaf(result) +
+           "]}";
+  };
+  const auto text = [](std::string_view value) {
+    return fmt::format(R"("approximate": {{"type": "str", "value": "{}"}})", value);
+  };
+  const auto check = [&](const std::string& npu, const std::string& bench, const char* npu_value,
+                         const char* bench_value) {
+    const DivergenceReport report = Find(gelu(npu, 2.1), gelu(bench, 2));
+    ASSERT_TRUE(report.first_origin) << npu_value;
+    EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
+    ASSERT_TRUE(report.first_origin->argument) << npu_value;
+    EXPECT_EQ(report.first_origin->argument->name, "kwargs.approximate");
+    EXPECT_EQ(report.first_origin->argument->npu, npu_value);
+    EXPECT_EQ(report.first_origin->argument->bench, bench_value);
+    EXPECT_FALSE(Find(gelu(npu, 2), gelu(bench, 2)).first_origin) << "nothing comes of it";
+  };
+  check(text("tanh"), text("none"), "tanh", "none");
+  check(text("tanh"), "", "tanh", "not given");
+  check("", text("tanh"), "not given", "tanh");
+  const DivergenceReport devices = Find(gelu(text("npu:0"), 2.1), gelu(text("cuda:0"), 2));
+  ASSERT_TRUE(devices.first_origin);
+  EXPECT_EQ(devices.first_origin->kind, OriginKind::kComputation);
 }
 
 TEST_F(FindDivergenceInSmallDumps, TheFirstUnequalBitsAreNamedWhereStatisticsProveNothing) {
