@@ -15,11 +15,16 @@ if int(torch.__version__.split(".")[0]) >= 2:
     import torch._dynamo  # noqa: F401  optimizers of PyTorch 2 import it when they first step: once, not in every child
 
 
+# A pool of threads that the parent made, looking into the tensors of a case, would not be in its children: they
+# would wait for it without end.
+torch.set_num_threads(1)
+
+
 def run(setup, side, folder, faults=(), with_trace=False):
     """Trains as `setup` says, with the kernels of `side`, in a child; the dump goes to folder/dump.
 
-    Returns what the child tells: {"fired": [...], "trace": [...] or None}. The parent has never
-    computed anything, so that the child may choose its number of threads.
+    Returns what the child tells: {"fired": [...], "trace": [...] or None}. The parent has no pool of
+    threads, so that the child may choose its number of them.
     """
     os.makedirs(folder)
     child = os.fork()
