@@ -95,8 +95,8 @@ void Walk::NoteParameters() {
                             ArgumentOf(npu_.entries[npu.entry].name, npu.name))) {
       const std::string_view entry_name = npu_.entries[npu.entry].name;
       update_rule_.Add(*input_.previous,
-                       UpdateKeysOf(entry_name, ArgumentOf(entry_name, npu.name), npu), *view.npu,
-                       *view.bench);
+                       UpdateKeysOf(entry_name, ArgumentOf(entry_name, npu.name), npu),
+                       CancellationOf(npu), *view.npu, *view.bench);
     }
     if (view.distance.identical) {
       ++identical;

@@ -16,7 +16,7 @@ constexpr double kUpdateSlack = 64;
 // Parts of a bias may have a gradient that is zero in exact arithmetic (the keys' bias of an
 // attention, a bias in front of a normalisation): there the sign of the update is chance, its size
 // is not.
-constexpr double kMovementShare = 0.2;
+constexpr double kMovementShare = 0.05;
 constexpr double kMovesAlike =
     0.5;  // variance of the logarithm: within about a factor of 2 either way
 // Gradients of 16 bits: of a short vector any element may be of chance.
@@ -118,15 +118,15 @@ UpdateKeys UpdateKeysOf(std::string_view entry_name, std::string_view argument,
   return {};
 }
 
-void UpdateRule::Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& npu,
-                     const SideRow& bench) {
+void UpdateRule::Add(const StepRecord& previous, const UpdateKeys& keys, Cancellation cancellation,
+                     const SideRow& npu, const SideRow& bench) {
   const auto parameter = previous.parameters.find(keys.parameter);
   const auto gradient = previous.gradients.find(keys.gradient);
   if (parameter == previous.parameters.end() || gradient == previous.gradients.end() ||
       gradient->second.cancelled) {
     return;
   }
-  if (IsClose(gradient->second, npu, bench)) {
+  if (cancellation == Cancellation::kNever && IsClose(gradient->second, npu, bench)) {
     ++close_;
     apart_ += ExtremesMovedApart(parameter->second, gradient->second, npu, bench) ? 1 : 0;
   }
@@ -175,11 +175,6 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
   } else if (gradient->second.identical && before.identical && previous.identical) {
     return {UpdateJudgement::kOptimizer, 0};
   }
-  if (rule.Differs() && gradient != previous.gradients.end() &&
-      IsClose(gradient->second, npu, bench) &&
-      ExtremesMovedApart(before, gradient->second, npu, bench)) {
-    return {UpdateJudgement::kOptimizer, 0};
-  }
   // Without a recorded gradient (running statistics, functional calls of some dumps), as noise of
   // unknown size.
   const double error = gradient == previous.gradients.end() ? 1e-3
@@ -188,8 +183,11 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
                            : std::max(gradient->second.error, 16 * kUnitRoundoff);
   // One element may have a gradient next to zero, and so an update of chance.
   const double elements = ElementCount(npu.shape);
-  double share =
-      std::min(2.0, std::max(kUpdateSlack * error, rule.FollowsGradients() ? 0.0 : 2 / elements));
+  const bool no_chance =
+      rule.FollowsGradients() ||
+      (rule.Differs() && cancellation == Cancellation::kNever &&
+       gradient != previous.gradients.end() && IsClose(gradient->second, npu, bench));
+  double share = std::min(2.0, std::max(kUpdateSlack * error, no_chance ? 0.0 : 2 / elements));
   const double npu_movement = Movement(before.npu, npu);
   const double bench_movement = Movement(before.bench, bench);
   const double movement = std::max(npu_movement, bench_movement);

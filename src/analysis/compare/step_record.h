@@ -59,14 +59,19 @@ enum class UpdateJudgement : uint8_t {
   kEcho,       // the step before had already diverged
 };
 
+// Whether the gradient of a parameter may be zero in exact arithmetic. Only biases' are: of a layer
+// in front of a normalisation, of the keys of an attention, which may be a third of a fused
+// projection.
+enum class Cancellation : uint8_t { kNever, kWhole, kInPart };
+
 // True when updates are as large as gradients say (SGD): then noise of a gradient is noise of its
 // update. Optimizers that divide by the gradient's own size (Adam) move every parameter by about
 // the same, by chance where a gradient cancels. Decided by which of movement and movement over
 // gradient is spread less over the parameters.
 class UpdateRule {
  public:
-  void Add(const StepRecord& previous, const UpdateKeys& keys, const SideRow& npu,
-           const SideRow& bench);
+  void Add(const StepRecord& previous, const UpdateKeys& keys, Cancellation cancellation,
+           const SideRow& npu, const SideRow& bench);
   bool FollowsGradients() const;
   // True when the largest or smallest elements of many parameters moved apart although their
   // gradients agree. Chance moves single elements, seldom the extreme ones and never those of many
@@ -95,10 +100,6 @@ struct UpdateVerdict {
   // where the statistics tell all.
   double hidden = 0;
 };
-// `cancellation`: whether the gradient may be zero in exact arithmetic. Only biases' are: of a
-// layer in front of a normalisation, of the keys of an attention, which may be a third of a fused
-// projection.
-enum class Cancellation : uint8_t { kNever, kWhole, kInPart };
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
                           const UpdateKeys& keys, Cancellation cancellation, const SideRow& npu,
                           const SideRow& bench);
