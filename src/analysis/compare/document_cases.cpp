@@ -88,6 +88,14 @@ std::vector<std::string> FailedLevels(const PairSummary& pair) {
   return levels;
 }
 
+// The level by which a pair fails where no gate asks: a divergence does, all else on request.
+std::string LevelUnasked(const PairSummary& pair, const std::vector<std::string>& levels) {
+  const PairVerdict verdict = VerdictOf(pair);
+  return verdict == PairVerdict::kDiffers || verdict == PairVerdict::kUnequalBits ? "different"
+         : base::IsOneOf("different", levels)                                     ? "drift"
+                                                                                  : levels.front();
+}
+
 std::string FailureMessage(const PairSummary& pair) {
   const RowCounts& counts = pair.counts;
   switch (VerdictOf(pair)) {
@@ -138,7 +146,7 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
       continue;
     }
     test.outcome = CaseOutcome::kFailed;
-    test.level = LeavesOpen(pair) ? std::string() : levels.front();
+    test.level = LeavesOpen(pair) ? "" : LevelUnasked(pair, levels);
     test.further_levels = std::move(levels);
     test.type = PairVerdictName(VerdictOf(pair));
     test.message = FailureMessage(pair);

@@ -313,7 +313,7 @@ TEST_F(FindDivergenceInSmallDumps, AnArgumentThatIsATextOrGivenOnOneSideIsTheCau
     ASSERT_TRUE(report.first_origin) << npu_value;
     EXPECT_EQ(report.first_origin->kind, OriginKind::kInput);
     ASSERT_TRUE(report.first_origin->argument) << npu_value;
-    EXPECT_EQ(report.first_origin->argument->name, "kwargs.approximate");
+    EXPECT_EQ(report.first_origin->argument->name, "input.approximate");
     EXPECT_EQ(report.first_origin->argument->npu, npu_value);
     EXPECT_EQ(report.first_origin->argument->bench, bench_value);
     EXPECT_FALSE(Find(gelu(npu, 2), gelu(bench, 2)).first_origin) << "nothing comes of it";

@@ -134,13 +134,13 @@ UpdateRule RuleOf(double (*movement)(double gradient)) {
   return rule;
 }
 
-// Adam moves four parameters by 0.001 each; of `apart` of them the tested side moves a thousandth
+// Adam moves four parameters by 0.001 each; of `apart` of them the tested side moves a hundredth
 // less, as a larger epsilon makes it.
 UpdateRule RuleOfAdam(int apart, double gradient_error) {
   UpdateRule rule;
   for (int i = 0; i < 4; ++i) {
     rule.Add(Before(1, "[16, 16]", gradient_error), kKeys, Cancellation::kNever,
-             Row(i < apart ? 0.999001 : 0.999), Row(0.999));
+             Row(i < apart ? 0.99901 : 0.999), Row(0.999));
   }
   return rule;
 }
@@ -156,7 +156,7 @@ TEST(UpdateRule, AnotherSettingShowsInTheExtremesOfManyParametersWhoseGradientsA
 
 TEST(JudgeUpdate, AnotherSettingOfTheOptimizerIsFoundBelowWhatChanceMayMove) {
   const auto judge = [](const UpdateRule& rule, Cancellation cancellation) {
-    return JudgeUpdate(Before(1, "[16]", 1e-7), rule, kKeys, cancellation, Row(0.999001, "[16]"),
+    return JudgeUpdate(Before(1, "[16]", 1e-7), rule, kKeys, cancellation, Row(0.99901, "[16]"),
                        Row(0.999, "[16]"))
         .judgement;
   };
