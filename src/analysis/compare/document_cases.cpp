@@ -158,11 +158,11 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
       cases.push_back({name,
                        0,
                        CaseOutcome::kFailed,
-                       "warning",
+                       "different",
                        "unmatched",
                        fmt::format("the {} side has no such rank", side),
                        "",
-                       {"different"}});
+                       {"warning"}});
     }
   }
   return cases;
