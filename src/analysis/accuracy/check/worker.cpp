@@ -19,6 +19,7 @@
 
 #include "src/base/child_process.h"
 #include "src/base/interrupt.h"
+#include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/base/unfinished.h"
 
@@ -59,32 +60,13 @@ constexpr std::array<std::string_view, 35> kVariableFamilies = {
     "CUDA_",   "NVIDIA_",   "CUBLAS_",   "CUDNN_",   "HIP_",  "ROCR_",      "MIOPEN_",
     "ASCEND_", "NPU_",      "ACL_",      "CANN_",    "HCCL_", "ATB_",       "ASDOPS_",
     "TBE_",    "TE_",       "COMBINED_", "INF_NAN_", "MS_",   "MINDSPORE_", "GLOG_"};
-constexpr std::array<std::string_view, 16> kSecretWords = {
-    "TOKEN", "KEY", "SECRET", "PASS", "PWD",    "AUTH", "CRED", "JWT",
-    "PAT",   "SK",  "AK",     "PW",   "COOKIE", "SAS",  "DSN",  "BEARER"};
-
 // Settings, and nothing that a name or a value makes look like a secret: what an operator is made
 // to do must not find one.
 bool IsForWorkers(std::string_view name, std::string_view value) {
-  if (base::IsOneOf(name, kVariables)) {
-    return true;
-  }
-  if (std::none_of(kVariableFamilies.begin(), kVariableFamilies.end(),
-                   [&](std::string_view family) { return name.starts_with(family); }) ||
-      value.find("://") != std::string_view::npos) {
-    return false;
-  }
-  for (std::string_view rest = name; !rest.empty();) {
-    const std::string_view word = rest.substr(0, rest.find('_'));
-    if (word != "PATH" &&
-        std::any_of(kSecretWords.begin(), kSecretWords.end(), [&](std::string_view secret) {
-          return secret.size() < 4 ? word == secret : word.find(secret) != std::string_view::npos;
-        })) {
-      return false;
-    }
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-  }
-  return true;
+  return base::IsOneOf(name, kVariables) ||
+         (std::any_of(kVariableFamilies.begin(), kVariableFamilies.end(),
+                      [&](std::string_view family) { return name.starts_with(family); }) &&
+          base::MaskValue(name, value).count == 0);
 }
 
 int LeftMs(Clock::time_point deadline) {
