@@ -10,7 +10,7 @@ set(MSPROBE_ROOMS
   "dump:io json kernels tensor base"
   "analysis/compare:analysis/kernel_dump analysis/recheck dump io kernels json report tensor base"
   "analysis/isolate:dump report base"
-  "analysis/inspect:dump io kernels report tensor base"
+  "analysis/inspect:dump io json kernels report tensor base"
   "device:tensor base"
   "monitor:json kernels tensor base"
   "perturb:kernels tensor base"

@@ -8,6 +8,7 @@
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::commands {
 
@@ -72,6 +73,36 @@ std::vector<Flag> WorkerFlags(analysis::accuracy::CheckOptions& options) {
        .help = "For one call; a slower one costs its row, and its worker is started again"}};
 }
 
+namespace {
+
+// The dump.json of the one rank that a dump holds.
+Result<std::filesystem::path> OnlyDumpOf(const std::filesystem::path& folder) {
+  MSP_ASSIGN_OR_RETURN(dump::DumpLayout layout, dump::FindDump(folder));
+  std::erase_if(layout.ranks, [](const dump::RankFolder& rank) { return !rank.has_dump; });
+  if (layout.ranks.size() == 1) {
+    return layout.ranks.front().folder / dump::kDumpFileName;
+  }
+  if (layout.ranks.empty()) {
+    return NotFoundError(
+        fmt::format("{} holds no {}", base::Printable(folder.string()), dump::kDumpFileName));
+  }
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> names;
+  for (const dump::RankFolder& rank : layout.ranks) {
+    if (names.size() == kMostNamed) {
+      names.push_back(fmt::format("and {} more", layout.ranks.size() - kMostNamed));
+      break;
+    }
+    names.push_back(base::Printable(rank.folder.string()));
+  }
+  return UsageError(fmt::format("{} holds {}; the operators of one are run at a time",
+                                base::Printable(folder.string()),
+                                base::Plural(layout.ranks.size(), "dump")))
+      .WithHint("name one of " + base::Join(names, ", "));
+}
+
+}  // namespace
+
 Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& options) {
   options.mindspore = context.framework == "mindspore";
   if (std::set<int64_t>(options.device_ids.begin(), options.device_ids.end()).size() !=
@@ -80,7 +111,7 @@ Status PrepareChecks(const Context& context, analysis::accuracy::CheckOptions& o
   }
   std::error_code failure;
   if (base::IsFolder(options.dump)) {
-    options.dump /= "dump.json";
+    MSP_ASSIGN_OR_RETURN(options.dump, OnlyDumpOf(options.dump));
   }
   if (!options.dump.empty() && options.dump.extension() != ".json") {
     return UsageError(fmt::format("{} is no .json file", base::Printable(options.dump.string())))

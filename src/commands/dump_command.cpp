@@ -97,6 +97,18 @@ report::Document DocumentOfSettings(const base::Path& file, const capture::Setti
                            ? std::string()
                            : fmt::format("every call {} times, for its noise", settings.repeat));
   facts.Add("saved", base::Join(settings.tensor_list, ", "));
+  if (settings.dump_enable.has_value()) {
+    facts.Add("dump_enable", *settings.dump_enable ? "true, msprobe dump ctl turns it off"
+                                                   : "false until msprobe dump ctl turns it on");
+  }
+  if (settings.max_overhead_ms.has_value()) {
+    facts.Add("overhead", fmt::format("max_overhead_ms: {} of a step", *settings.max_overhead_ms));
+  }
+  if (settings.max_bytes_per_s.has_value()) {
+    facts.Add("bytes",
+              fmt::format("max_bytes_per_s: {} in a second",
+                          base::FormatBytes(static_cast<uint64_t>(*settings.max_bytes_per_s))));
+  }
   if (settings.online) {
     facts.Add("sends to", settings.online->text());
   } else {

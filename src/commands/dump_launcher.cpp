@@ -164,24 +164,27 @@ void EndBySignal(int signal) {
 
 Result<ExitCode> TellEnd(const ProgramEnd& end, std::string_view command, std::string_view nothing,
                          std::string_view framework, const AnswerFlags& answer,
-                         const Context& context) {
+                         const Context& context, report::Document made) {
   const bool succeeded = end.signal == 0 && end.exit_code == 0;
   if (end.progress == LaunchProgress::kNoPython ||
       (end.progress == LaunchProgress::kPython && succeeded)) {
     base::LogWarning(fmt::format("{}: {}", nothing, WhyNothing(end.progress, framework)));
   }
+  OwnForms own;
+  own.exit_code = end.exit_code;
+  report::Document document = std::move(made);
+  document.command = command;
   if (answer.json) {
-    report::Document document;
-    document.command = command;
     document.verdict.word = succeeded ? "DONE" : "FAILED";
     document.verdict.text = end.signal != 0
                                 ? fmt::format("the script was ended by signal {}", end.signal)
                                 : fmt::format("the script ended with exit code {}", end.exit_code);
     document.verdict.number = static_cast<double>(end.exit_code);
-    OwnForms own;
-    own.exit_code = end.exit_code;
     MSP_RETURN_IF_ERROR(GiveAnswer(std::move(document), answer, context, own).status());
     std::fflush(stdout);
+  } else if (!document.verdict.text.empty()) {
+    own.to_stderr = true;
+    MSP_RETURN_IF_ERROR(GiveAnswer(std::move(document), answer, context, own).status());
   }
   if (end.signal != 0) {
     EndBySignal(end.signal);

@@ -1,11 +1,18 @@
 #include "src/commands/monitor_run_command.h"
 
+#include <algorithm>
+#include <ctime>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/monitor/common/rank_folders.h"
 #include "src/base/log.h"
+#include "src/base/strings.h"
 #include "src/commands/dump_launcher.h"
+#include "src/monitor/output_folder.h"
 #include "src/monitor/settings.h"
 
 namespace msprobe::commands {
@@ -13,7 +20,75 @@ namespace {
 
 constexpr const char* kMonitorRunNotes =
     R"(Tables go to <output>/<time>-rank<R>-<id>/. The exit code is that of the script; messages of msprobe go to stderr.
+The times in names of folders are of Asia/Shanghai, as in the Python tool; messages show the local time beside them.
 A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.)";
+
+using analysis::monitor::RankFolder;
+using analysis::monitor::TableFile;
+
+std::vector<RankFolder> RankFoldersOf(const std::filesystem::path& root) {
+  auto found = analysis::monitor::FindRankFolders(root);  // an error: there is none yet
+  return found.ok() ? *std::move(found) : std::vector<RankFolder>();
+}
+
+// What the run wrote, which are folders and tables that `before` did not hold, and what comes next.
+report::Document TellTables(const std::filesystem::path& root,
+                            const std::set<std::filesystem::path>& before) {
+  constexpr size_t kMostNamed = 4;
+  report::Document document;
+  report::List folders{report::ListKind::kFacts, {}};
+  std::set<int64_t> ranks;
+  size_t tables = 0;
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t last = std::numeric_limits<int64_t>::min();
+  for (const RankFolder& folder : RankFoldersOf(root)) {
+    std::set<std::string> names;
+    for (const TableFile& file : analysis::monitor::FindTableFiles(folder.path)) {
+      if (before.contains(file.path)) {
+        continue;
+      }
+      names.insert(file.table);
+      first = std::min(first, file.first_step);
+      last = std::max(last, file.last_step);
+    }
+    if (names.empty() && before.contains(folder.path)) {
+      continue;
+    }
+    tables = std::max(tables, names.size());
+    ranks.insert(folder.rank);
+    folders.items.push_back(
+        {fmt::format("rank {}", folder.rank),
+         fmt::format("{}, begun {} local time", base::Printable(folder.path.string()),
+                     monitor::LocalTimeOf(folder.stamp, std::time(nullptr)))});
+  }
+  if (ranks.empty()) {
+    return document;
+  }
+  document.verdict.word = "MONITORED";
+  document.verdict.text = fmt::format(
+      "MONITORED: {}{}", base::Plural(ranks.size(), "rank"),
+      tables == 0
+          ? std::string()
+          : fmt::format(", steps {} to {}, {} each", first, last, base::Plural(tables, "table")));
+  document.verdict.tone = report::Tone::kGood;
+  document.verdict.number = static_cast<double>(ranks.size());
+  document.verdict.unit = "ranks";
+  if (folders.items.size() > kMostNamed) {
+    const size_t more = folders.items.size() - kMostNamed;
+    folders.items.resize(kMostNamed);
+    folders.items.push_back({"and", base::Plural(more, "further folder")});
+  }
+  document.sections.emplace_back().blocks.emplace_back(std::move(folders));
+  const std::string shown = base::Printable(root.string());
+  if (tables > 0) {
+    document.next.push_back(
+        fmt::format("msprobe monitor report {0} -o report.html shows the run as a page, msprobe "
+                    "monitor top {0} "
+                    "in the terminal; msprobe monitor diff {0} OTHER compares it with another run",
+                    shown));
+  }
+  return document;
+}
 
 }  // namespace
 
@@ -88,8 +163,16 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
     options.variables.emplace_back("MONITOR_OUTPUT_DIR",
                                    std::filesystem::absolute(output_folder_, ignored).string());
   }
+  std::set<std::filesystem::path> before;
+  for (const RankFolder& folder : RankFoldersOf(options.output_folder)) {
+    before.insert(folder.path);
+    for (const TableFile& file : analysis::monitor::FindTableFiles(folder.path)) {
+      before.insert(file.path);
+    }
+  }
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
-  return TellEnd(end, "monitor run", "nothing was watched", options.framework, answer_, context);
+  return TellEnd(end, "monitor run", "nothing was watched", options.framework, answer_, context,
+                 TellTables(options.output_folder, before));
 }
 
 }  // namespace msprobe::commands

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/monitor/common/series_score.h"
+#include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/strings.h"
 
 namespace msprobe::commands {
@@ -35,15 +36,18 @@ struct ShownRow {
 };
 
 // The newest value against those before; what became NaN or infinite is the worst there is.
-double Judge(const FollowedSeries& series, std::vector<double>& scratch) {
+double Judge(const FollowedSeries& series, double rounding, std::vector<double>& scratch) {
   if (series.history.empty()) {
     return series.non_finite > 0 ? std::numeric_limits<double>::infinity() : 0;
+  }
+  if (analysis::monitor::IsNoNumber(series.history.back())) {
+    return 0;
   }
   if (!std::isfinite(series.history.back())) {
     return series.had_number ? std::numeric_limits<double>::infinity() : 0;
   }
   const std::span<const double> all(series.history);
-  return analysis::monitor::ScoreAgainst(all.back(), all.first(all.size() - 1), scratch);
+  return analysis::monitor::ScoreAgainst(all.back(), all.first(all.size() - 1), scratch, rounding);
 }
 
 bool Matches(const FollowedSeries& series, const TopView& view) {
@@ -89,7 +93,7 @@ std::vector<ShownRow> WorstRows(const RunFollower& run, const TopView& view) {
         (series.history.empty() && series.non_finite == 0)) {
       continue;
     }
-    const ShownRow row = {&series, Judge(series, scratch)};
+    const ShownRow row = {&series, Judge(series, run.rounding(), scratch)};
     ShownRow& best = worst[{series.table, series.stage, series.name, series.micro_step}];
     if (best.series == nullptr || row.score > best.score) {
       best = row;
@@ -123,7 +127,7 @@ std::string Spark(const std::vector<double>& history, bool utf8) {
   std::string text;
   for (const double value : shown) {
     if (!std::isfinite(value)) {
-      text += '!';
+      text += analysis::monitor::IsNoNumber(value) ? ' ' : '!';
       continue;
     }
     // The difference of two finite numbers may be none.
@@ -135,6 +139,9 @@ std::string Spark(const std::vector<double>& history, bool utf8) {
 }
 
 std::string Number(double value) {
+  if (analysis::monitor::IsNoNumber(value)) {
+    return "-";
+  }
   if (std::isnan(value)) {
     return "NaN";
   }
@@ -207,8 +214,8 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
   const size_t count = std::min(room, rows.size() - std::min(first, rows.size()));
   for (size_t i = first; i < first + count; ++i) {
     const FollowedSeries& series = *rows[i].series;
-    std::string name =
-        series.stage > 0 ? fmt::format("{}:{}", series.stage, series.name) : series.name;
+    std::string name = (series.stage > 0 ? fmt::format("{}:", series.stage) : "") +
+                       analysis::monitor::ShownName(series.name);
     if (series.micro_step > 0) {
       name += fmt::format(":{}", series.micro_step);
     }
@@ -330,7 +337,9 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
         table.KeepText(series.table),
         report::Cell::Integer(series.rank),
         report::Cell::Integer(series.last_step),
-        series.history.empty() ? report::Cell() : report::Cell::Number(series.history.back()),
+        series.history.empty() || analysis::monitor::IsNoNumber(series.history.back())
+            ? report::Cell()
+            : report::Cell::Number(series.history.back()),
         report::Cell::Number(row.score),
         is_broken ? report::Cell::Integer(series.first_non_finite_step) : report::Cell()};
     table.AddRow(cells);

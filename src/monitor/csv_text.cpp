@@ -1,6 +1,8 @@
 #include "src/monitor/csv_text.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -66,6 +68,8 @@ class Decimals {
         smallest_(rules.digits <= kMostExactDigits
                       ? std::pow(10.0, std::max(rules.digits - kMostZeros, 0))
                       : std::numeric_limits<double>::infinity()),
+        significant_(rules.significant),
+        too_few_(rules.significant > 0 ? std::pow(10.0, rules.significant - 1 - rules.digits) : 0),
         compat_(rules.compat) {}
 
   void Append(const Value& value, std::string& out) const {
@@ -87,6 +91,10 @@ class Decimals {
   static constexpr int32_t kMostZeros = 4;
 
   void AppendNumber(double value, std::string& out) const {
+    if (std::fabs(value) < too_few_ && value != 0) {
+      AppendSignificant(value, out);
+      return;
+    }
     const double scaled = std::isfinite(value) ? std::nearbyint(value * scale_) : value;
     const double size = std::fabs(scaled);
     if (size >= smallest_ && size < kTooLarge) {
@@ -98,6 +106,14 @@ class Decimals {
       const bool is_kept = !std::isfinite(scaled) && !compat_;
       AppendFloat(is_kept ? value : scaled / scale_, out);
     }
+  }
+
+  void AppendSignificant(double value, std::string& out) const {
+    std::array<char, 32> text{};
+    const auto end = fmt::format_to_n(text.data(), text.size(), "{:.{}e}", value, significant_ - 1);
+    double rounded = value;
+    std::from_chars(text.data(), end.out, rounded);
+    base::AppendPythonFloatRepr(rounded, out);
   }
 
   // A number of units of 10^-digits_.
@@ -120,6 +136,8 @@ class Decimals {
   size_t digits_;
   double scale_;
   double smallest_;  // in units, of what is spelled without an exponent
+  int32_t significant_;
+  double too_few_;  // below, digits_ decimals are fewer than significant_ digits
   bool compat_;
 };
 

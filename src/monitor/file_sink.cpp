@@ -42,8 +42,7 @@ class FileSink : public Sink {
 };
 
 std::unique_ptr<Writer> MakeCsv(const std::filesystem::path& folder, const Settings& settings) {
-  return MakeCsvWriter(folder, {.digits = settings.digits, .compat = settings.compat},
-                       settings.steps_per_file);
+  return MakeCsvWriter(folder, CsvRulesOf(settings), settings.steps_per_file);
 }
 
 Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder,

@@ -94,6 +94,34 @@ std::string StampOf(int64_t unix_seconds) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
+std::string LocalTimeOf(std::string_view stamp, int64_t now) {
+  constexpr int64_t kDay = int64_t{24} * 3600;
+  const std::optional<int64_t> order = StampOrder(stamp);
+  if (!order) {
+    return "";
+  }
+  const int64_t day_of_year = *order / kDay;
+  const auto* const behind = std::upper_bound(kDaysBefore.begin(), kDaysBefore.end(), day_of_year);
+  const auto month = static_cast<size_t>(behind - kDaysBefore.begin()) - 1;
+  const std::time_t shifted = now + kShanghaiSeconds;
+  std::tm parts{};
+  ::gmtime_r(&shifted, &parts);
+  std::time_t seconds = 0;
+  for (int year = parts.tm_year + 1; year >= parts.tm_year - 1; --year) {
+    std::tm begins{};
+    begins.tm_year = year;
+    begins.tm_mon = static_cast<int>(month);
+    begins.tm_mday = static_cast<int>(day_of_year - kDaysBefore[month]) + 1;
+    seconds = ::timegm(&begins) + *order % kDay - kShanghaiSeconds;
+    if (seconds < now + kDay) {
+      break;
+    }
+  }
+  ::localtime_r(&seconds, &parts);
+  return fmt::format("{}{:02} {:02}:{:02}:{:02}", kMonths[static_cast<size_t>(parts.tm_mon)],
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
 Result<std::filesystem::path> MakeOutputFolder(const std::filesystem::path& root, int64_t rank) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(root), "the output of the monitor");
   std::random_device random;

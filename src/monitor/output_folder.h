@@ -25,6 +25,9 @@ std::optional<OutputFolderName> ParseOutputFolderName(std::string_view name);
 std::optional<int64_t> StampOrder(std::string_view stamp);
 // Of a time in seconds since 1970, in Asia/Shanghai (UTC+8 all year round).
 std::string StampOf(int64_t unix_seconds);
+// A stamp in the time zone of this process, "Nov29 10:50:32"; empty when it is none. Stamps have no
+// year: taken is the last one before a day after `now`.
+std::string LocalTimeOf(std::string_view stamp, int64_t now);
 
 // Makes a new folder in `root`, which is made too; no other process gets the same one.
 Result<std::filesystem::path> MakeOutputFolder(const std::filesystem::path& root, int64_t rank);

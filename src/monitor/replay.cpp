@@ -264,10 +264,8 @@ Result<ReplayTotals> Replay(const ReplayOptions& options) {
   // there as a whole or not at all.
   base::StagingFolder staging(options.output);
   MSP_RETURN_IF_ERROR(staging.Create());
-  Player player(
-      settings, bytes.bytes(),
-      MakeCsvWriter(staging.path(), {.digits = settings.digits, .compat = settings.compat},
-                    settings.steps_per_file));
+  Player player(settings, bytes.bytes(),
+                MakeCsvWriter(staging.path(), CsvRulesOf(settings), settings.steps_per_file));
   std::string_view rest = events.text();
   for (uint64_t number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());

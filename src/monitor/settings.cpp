@@ -245,6 +245,8 @@ class Loader {
     int64_t digits = settings_.digits;
     MSP_RETURN_IF_ERROR(reader_.Int("ndigits", 0, kMostDigits, digits));
     settings_.digits = static_cast<int32_t>(digits);
+    settings_.significant_digits =
+        reader_.Find("ndigits") != nullptr ? 0 : settings_.significant_digits;
     MSP_RETURN_IF_ERROR(
         reader_.Int("step_count_per_record", 1, kMostStepsPerFile, settings_.steps_per_file));
     const ConfigValue* ranks = reader_.Find("module_ranks");

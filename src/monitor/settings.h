@@ -60,6 +60,8 @@ struct Settings {
   std::vector<Statistic> ops;         // shape and dtype included
   double eps = 1e-8;
   int32_t digits = 6;
+  // Of numbers too small for `digits` decimals; 0: the file says ndigits, which leaves no choice.
+  int32_t significant_digits = 4;
   Format format = Format::kCsv;
   int64_t start_step = 0;
   int64_t step_interval = 1;

@@ -96,7 +96,9 @@ std::string SettingsJson(const Settings& settings) {
   json.Member("module_ranks", settings.module_ranks);
   PutOps(json, "ops", settings.ops);
   json.Member("eps", settings.eps);
-  json.Member("ndigits", int64_t{settings.digits});
+  if (settings.significant_digits == 0) {  // named, it means decimals alone
+    json.Member("ndigits", int64_t{settings.digits});
+  }
   json.Member("format", NameOf(kFormats, settings.format));
   json.Member("start_step", settings.start_step);
   json.Member("step_interval", settings.step_interval);

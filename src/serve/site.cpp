@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -99,16 +100,23 @@ bool DescribeGraph(base::InputFile file, IndexLine& line) {
   }
   line.verdict = graph->verdict();
   int64_t nodes = 0;
+  std::set<int64_t> steps;
+  std::set<int64_t> ranks;
   for (const StoredGraph::Rank& rank : graph->ranks()) {
     nodes += rank.nodes;
+    steps.insert(rank.step);
+    ranks.insert(rank.rank);
+  }
+  std::string extent = steps.size() > 1 ? base::Plural(steps.size(), "step") : std::string();
+  if (steps.size() <= 1 || ranks.size() > 1) {
+    extent += (extent.empty() ? "" : " and ") + base::Plural(ranks.size(), "rank");
   }
   const StoredGraph::Rank* leading = graph->leading();
   line.text = fmt::format("{}{} of {}, {}",
                           leading == nullptr || leading->title.empty()
                               ? std::string()
                               : fmt::format("it starts with {}; ", leading->title),
-                          graph->is_comparison() ? "comparison" : "graph",
-                          base::Plural(graph->ranks().size(), "rank"),
+                          graph->is_comparison() ? "comparison" : "graph", extent,
                           base::Plural(static_cast<uint64_t>(nodes), "node"));
   return true;
 }

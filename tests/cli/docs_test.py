@@ -214,6 +214,43 @@ class Docs(unittest.TestCase):
         print("documentation examples: %d commands" % ran)
         self.assertGreater(ran, 0)
 
+    def test_the_lines_of_the_table_of_commands_run(self):
+        """Each line of README's table, its words replaced by files of that kind. No more is wanted than that it runs."""
+        folder, environment = self.prepare("table")
+        (folder / "train.py").write_text("print('trained')\n")
+        (folder / "monitor.json").write_text('{"xy_distribution": true}')
+        (folder / "config.json").write_text('{"task": "free_benchmark", "dump_path": "unstable", "free_benchmark": {}}')
+        (folder / "merge.yaml").write_text("api:\n  - Module\ncompare_index:\n  - Cosine\n")
+        subprocess.run([str(MSPROBE), "compare", "npu_dump", "bench_dump", "-o", "one", "-q"], cwd=folder, check=True)
+        (folder / "results").mkdir()
+        for rank, table in enumerate(2 * list((folder / "one").glob("compare_result_*.xlsx"))):
+            shutil.copy(table, folder / ("results/compare_result_rank%d_20250101000000.xlsx" % rank))
+        words = {"NPU": "npu_dump", "BENCH": "bench_dump", "DUMP": "npu_tensors", "GOOD": "bench_tensors", "CALL": "Functional.gelu.0", "CKPT": "gpu_ckpt",
+                 "REFERENCE": "npu_ckpt", "RESULTS": "results", "PATH": "npu_dump", "RUN": "watched_run", "DIR": "one", "REQUESTS": "responses/requests.jsonl",
+                 "NPU.zip": "docs/example/config_check/npu.zip", "GPU.zip": "docs/example/config_check/gpu.zip", "PROFILE": "before_ascend_pt"}
+        special = {"nan_analyze": {"DUMP": "nan_dump/step0"}, "parse": {"DUMP": "kernel_dump/dumps"}, "perf_compare": {"REFERENCE": "after_ascend_pt"},
+                   "grad_compare": {"RUN": "grad_npu", "REFERENCE": "grad_gpu"}, "rl_compare": {"RUN": "run_a", "REFERENCE": "run_b"},
+                   "run_ut": {"DUMP": "operators_dump"}, "graph": {"DUMP": "npu_dump"}, "isolate": {"GOOD": "modules_dump"}}
+        shutil.copytree(REPOSITORY / "tests/data/dump/cnn_tensor_mix/dump", folder / "modules_dump")
+        tables = [re.findall(r"^\| \[`msprobe ([^`]+)`\]\([^)]+\)(.*?) \| ", (REPOSITORY / name).read_text(encoding="utf-8"), re.M)
+                  for name in ("README.md", "README.zh.md")]
+        self.assertEqual(*tables)
+        self.assertGreater(len(tables[0]), 20)
+        for command, rest in tables[0]:
+            known = dict(words, **special.get(command, {}))
+            line = [str(MSPROBE)] + command.split() + [known.get(word, word) for word in re.sub(r"\[.*?\]", "", rest).split()]
+            with self.subTest(line=" ".join(line)):
+                self.assertNotIn(True, [word.isupper() and word.isalpha() for word in line[1:]], "no file for it")
+                if command == "serve":  # until it is asked to end
+                    server = subprocess.Popen(line, cwd=folder, env=environment, stdout=subprocess.PIPE, universal_newlines=True)
+                    self.assertIn("http://", server.stdout.readline())
+                    server.terminate()
+                    server.communicate(timeout=60)
+                    continue
+                run = subprocess.run(line, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     timeout=300, universal_newlines=True, check=False)
+                self.assertEqual(run.returncode, 0, run.stdout)
+
     def test_commands_stand_in_executed_blocks(self):
         for path in documents():
             inside = None

@@ -127,6 +127,9 @@ def check_browser(folder, pictures=None):
         some.write(folder / "ranks/npu/step0" / ("rank%d" % rank))
         (some.apart(4) if rank == 5 else some).write(folder / "ranks/bench/step0" / ("rank%d" % rank))
     graph(folder, "ranks", folder / "ranks/npu", folder / "ranks/bench")
+    for step in range(4):
+        Model(2).write(folder / "steps/npu" / ("step%d" % step) / "rank")
+    graph(folder, "steps", folder / "steps/npu")
     wide = Model(1, per_layer=20_000)
     graph(folder, "wide", *pair(folder, "wide", wide, wide))
     large = Model(6000)

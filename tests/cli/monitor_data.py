@@ -21,14 +21,14 @@ def spell(value):
 
 class Run:
     """`drift`: (module, first step), its norm grows from there. `poison`: (module, rank, step), +Inf there and NaN behind it.
-    `burst`: (table, step), all modules are 50 times larger there. `never`: a module that is NaN in every row. `scale`: of all norms."""
+    `burst`: (table, step), all modules are 50 times larger there. `never`: a module that is NaN in every row. `absent`: one that never had a tensor. `scale`: of all norms."""
 
     def __init__(self, modules=60, steps=200, ranks=4, seed=1, tables=("actv", "grad_reduced"), drift=(37, 120), poison=(47, 3, 160),
                  names=None, alerts=True,
-                 burst=None, never=None, scale=1.0):
+                 burst=None, never=None, absent=None, scale=1.0):
         self.modules, self.steps, self.ranks, self.seed, self.tables = modules, steps, ranks, seed, tables
         self.drift, self.poison, self.alerts = drift, poison, alerts
-        self.burst, self.never, self.scale = burst, never, scale
+        self.burst, self.never, self.absent, self.scale = burst, never, absent, scale
         self.names = names or ["layers.%d.%s" % (i // len(PARTS), PARTS[i % len(PARTS)]) for i in range(modules)]
 
     def values(self, table, module, rank, step, generator):
@@ -36,7 +36,7 @@ class Run:
         norm = level * (1 + 0.3 * math.exp(-step / 30.0)) * (1 + 0.02 * generator.gauss(0, 1))
         if self.burst == (table, step):
             norm *= 50
-        if module == self.never:
+        if module in (self.never, self.absent):
             return (math.nan,) * 6
         if self.drift and module == self.drift[0] and step >= self.drift[1]:
             norm *= 1 + 0.1 * (step - self.drift[1]) * (1 + rank)
@@ -62,7 +62,8 @@ class Run:
                         truth[table, name + suffix, rank, step] = texts[0]
                         cell = name + suffix
                         cell = '"%s"' % cell.replace('"', '""') if any(c in cell for c in ',"') else cell
-                        lines.append("0,%s,%d%s,%s,%s,torch.float32" % (cell, step, ",0" if micro else "", ",".join(texts), '"[2, 4]"'))
+                        what = "nan,nan" if module == self.absent else '"[2, 4]",torch.float32'
+                        lines.append("0,%s,%d%s,%s,%s" % (cell, step, ",0" if micro else "", ",".join(texts), what))
                 (place / ("%s_0-%d.csv" % (table, self.steps - 1))).write_text("\n".join(lines) + "\n")
             if self.alerts and self.drift:
                 self.write_alerts(Path(folder), rank)

@@ -77,6 +77,8 @@ def check_browser(folder, pictures=None):
     monitor_data.Run(**quiet).write(folder / "plain")
     report(folder / "burst", "-o", folder / "burst.html")
     report(folder / "never", "-o", folder / "never.html")
+    monitor_data.Run(absent=4, names=["layers.%d" % i if i != 4 else "" for i in range(10)], **quiet).write(folder / "absent")
+    report(folder / "absent", "-o", folder / "absent.html")
     report(folder / "plain", folder / "scaled", "-o", folder / "scaled.html")
     report(folder / "plain", folder / "burst", "-o", folder / "divergence.html")
     report(folder / "plain", folder / "plain", "-o", folder / "agree.html")

@@ -7,6 +7,7 @@ usage: overwriting_test.py MSPROBE REPOSITORY
 COMMANDS is the table: a command, how it is told where to write, and whether its results have names of their own per run.
 """
 import os
+import re
 import shutil
 import socket
 import stat
@@ -141,6 +142,16 @@ class Overwriting(unittest.TestCase):
         # writes man pages (tests/cli/flags_test.py); free_benchmark numbers its tables (tests/python/torch/free_benchmark_test.py),
         # isolate and op_generate, which wants a folder that exists, are held by tests/cli/isolate.test and op_generate.test.
         self.assertEqual(known - covered - {"dump", "free_benchmark", "isolate", "op_generate", "devices", "run_overflow_check", "graph_visualize", "overflow_check", "completion", "help", "serve"}, set())
+
+    def test_the_table_of_the_documents_says_the_same(self):
+        text = (REPOSITORY / "docs/security.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| (`.*`) \| (.*) \|$", text[text.index("### Existing results"):].split("\n\n")[1], re.M)
+        told = {name: meaning for names, meaning in rows for name in re.findall(r"`([^`]+)`", names)}
+        for command in commands():
+            with self.subTest(command.name):
+                (name,) = [name for name in told if command.name == name or command.name.startswith(name + " ") and name in ("compare", "config_check")
+                           or name.startswith(command.name + " --")]
+                self.assertIn("The names hold the time" if command.stamped else "The command fails", told[name])
 
     def test_nothing_that_exists_is_replaced_without_force(self):
         for command in commands():

@@ -96,6 +96,8 @@ check('shows answers of commands that have no page of their own kind', async () 
   const lines = () => gradients.page.locator('svg.curves polyline, svg.curves path').count();
   const drawn = await lines();
   assert.ok(drawn > 0, 'no curve is drawn');
+  const heights = await gradients.page.locator('svg.curves text[text-anchor=end]').allTextContents();
+  assert.ok(heights.length >= 3 && heights.every((height) => height.replace(/[-.]|^0+|0+$/g, '').length <= 2), heights.join());  // round numbers
   await gradients.page.focus('.curves-block [role=group]');
   await gradients.page.keyboard.press('ArrowRight');
   assert.match(await text(gradients.page, '.curves-block [role=status]'), /step 1: summary 0\.956/);

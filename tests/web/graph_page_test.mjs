@@ -168,6 +168,17 @@ check('leads to the rank that differs, and to every other', async () => {
   await close();
 });
 
+check('counts steps and ranks apart', async () => {
+  const steps = await open('steps.html');
+  assert.match(await text(steps.page, 'header .facts'), /\b4 steps\b/);
+  assert.doesNotMatch(await text(steps.page, 'header .facts'), /rank/);
+  await steps.close();
+  const ranks = await open('ranks.html');
+  assert.match(await text(ranks.page, 'header .facts'), /\b8 ranks\b/);
+  assert.doesNotMatch(await text(ranks.page, 'header .facts'), /step/);
+  await ranks.close();
+});
+
 check('runs nothing that stands in names or stacks', async () => {
   const { page, close } = await open('hostile.html');
   await page.click('#open_all');

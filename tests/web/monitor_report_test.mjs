@@ -156,6 +156,23 @@ check('does not call a run free of NaN that has some', async () => {
   const shown = await text(page, '.findings');
   assert.doesNotMatch(shown, /no NaN/);
   assert.match(shown, /NaN in every row: 2 series\s+layers\.0\.norm/);
+  assert.match(await text(page, 'header .facts'), /[1-9][\d,]* NaN/);
+  await close();
+});
+
+check('names what never had a tensor, and counts no NaN there', async () => {
+  const { page, close } = await open('absent.html');
+  const shown = await text(page, '.findings');
+  assert.match(shown, /No tensor in any step: 2 series: \(root\)\.output of actv, \(root\)\.weight of grad_reduced/);
+  assert.doesNotMatch(shown, /NaN in every row/);
+  assert.match(await text(page, 'header .facts'), /\b0 NaN/);
+  await close();
+});
+
+check('says which of two runs is A and which is B', async () => {
+  const { page, close } = await open('two.html');
+  assert.match(await text(page, 'header .run'), /run_a compared with run_b \(A and B\)/);
+  assert.match(await text(page, '.at-step'), /A run_a solid, B run_b dashed/);
   await close();
 });
 

@@ -201,11 +201,7 @@ void FindMissing(const PackPair& packs, CompareRun& run) {
 Result<CompareRun> Run(const CompareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   CompareRun run;
-  std::error_code failed;
-  run.output_folder = fs::absolute(options.output_folder, failed).lexically_normal();
-  if (failed) {
-    return IoError(fmt::format("no absolute path for {}", options.output_folder.string()));
-  }
+  run.output_folder = options.output_folder.lexically_normal();  // files are told as it was
   base::StagingFolder staging(run.output_folder);
   fs::path paths[] = {options.bench_pack, options.cmp_pack};
   const bool collects[] = {IsCollectable(paths[0]), IsCollectable(paths[1])};

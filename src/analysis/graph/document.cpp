@@ -206,13 +206,22 @@ report::Document MakeDocument(const Answer& answer) {
     document.sections.push_back(compare::MakeOrigins(*answer.comparison));
   }
   document.sections.emplace_back().blocks.emplace_back(std::move(ranks));
+  bool is_page = false;
   for (const std::filesystem::path& file : answer.files) {
     document.files.push_back({file});
+    is_page = is_page || file.extension() == ".html";
   }
   if (answer.comparison) {
     if (std::string next = compare::NextStep(*answer.comparison); !next.empty()) {
       document.next.push_back(std::move(next));
     }
+  }
+  if (!answer.files.empty() && !is_page) {
+    report::List hint{report::ListKind::kSentences, {}};
+    hint.items.push_back(
+        {"", fmt::format("To see it in a browser: msprobe serve {}, or --format html for a page",
+                         base::Printable(answer.files.front().parent_path().string()))});
+    document.sections.emplace_back().blocks.emplace_back(std::move(hint));
   }
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;

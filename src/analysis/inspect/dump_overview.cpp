@@ -20,6 +20,7 @@
 #include "src/base/thread_pool.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/leaves.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::inspect {
 namespace {
@@ -34,8 +35,16 @@ struct Part {
   std::string file;
 };
 
+// What manifest.json says of a capture that left calls out on purpose, as for a budget.
+struct LeftOut {
+  int64_t records = 0;
+  int64_t files = 0;
+  bool any() const { return records > 0 || files > 0; }
+};
+
 struct PartContents {
   Status status;
+  LeftOut left_out;
   dump::DumpHeader header;
   uint64_t tensors = 0;
   uint64_t files_named = 0;
@@ -99,8 +108,29 @@ TensorFolder ListTensorFolder(const fs::path& folder) {
   return listed;
 }
 
+// A dump without one, as of the Python tool, left nothing out as far as anybody knows.
+LeftOut ReadLeftOut(const fs::path& folder) {
+  constexpr uint64_t kMostManifestBytes = 64U << 20U;
+  LeftOut left_out;
+  const Result<std::string> text = base::ReadTextFile(folder / "manifest.json", kMostManifestBytes);
+  const Result<json::ValueTree> tree =
+      text.ok() ? json::ParseValueTree(*text) : Result<json::ValueTree>(text.status());
+  if (!tree.ok() || (*tree)[0].kind != json::ValueKind::kObject) {
+    return left_out;
+  }
+  for (const auto& [key, count] : {std::pair("dropped_records", &left_out.records),
+                                   std::pair("dropped_files", &left_out.files)}) {
+    const uint32_t node = tree->Find(0, key);
+    if (node != json::ValueTree::kNone && (*tree)[node].kind == json::ValueKind::kInt) {
+      *count = std::max<int64_t>(0, (*tree)[node].integer);
+    }
+  }
+  return left_out;
+}
+
 PartContents ReadPart(const Part& part, const TensorFolder& tensor_folder) {
   PartContents contents;
+  contents.left_out = ReadLeftOut(part.rank->folder);
   dump::LeafWalker walker;
   Result<dump::DumpHeader> header = dump::ReadDumpFile(
       part.rank->folder / part.file, {.allow_truncated = true},
@@ -136,7 +166,9 @@ std::string StateText(const PartContents& contents) {
   if (!contents.header.has_data) {
     return "no data";
   }
-  return contents.files_missing > 0 ? "files missing" : "complete";
+  return contents.files_missing > 0 ? "files missing"
+         : contents.left_out.any()  ? "in part"
+                                    : "complete";
 }
 
 std::string NoteText(const PartContents& contents) {
@@ -148,6 +180,11 @@ std::string NoteText(const PartContents& contents) {
     note = "the file is truncated; only its complete entries are counted";
   } else if (contents.header.recovery) {
     note = "the capture was interrupted; counted from its log";
+  }
+  if (contents.left_out.any()) {
+    note += fmt::format("{}the capture left out {} and {} for its budget", note.empty() ? "" : "; ",
+                        Counted(static_cast<uint64_t>(contents.left_out.records), "record"),
+                        Counted(static_cast<uint64_t>(contents.left_out.files), "tensor file"));
   }
   if (contents.files_missing > 0) {
     note += fmt::format("{}{} of {} named in it do not exist", note.empty() ? "" : "; ",
@@ -216,8 +253,8 @@ Result<Contents> InspectDumpFolder(const Options& options, const dump::DumpLayou
     const PartContents& part = contents[i];
     const dump::DumpHeader& header = part.header;
     const bool good = part.status.ok();
-    const bool sound =
-        good && !header.truncated && !header.recovery && header.has_data && part.files_missing == 0;
+    const bool sound = good && !header.truncated && !header.recovery && header.has_data &&
+                       part.files_missing == 0 && !part.left_out.any();
     table.AddRow(
         std::vector<Cell>{
             text(parts[i].name), text(parts[i].file), text(header.task.value_or("")),

@@ -71,6 +71,22 @@ TEST(CsvCells, RoundToEvenOnTheScaledValue) {
   EXPECT_EQ(Cells({2.5, 3.5}, {.digits = 0}), "2.0 4.0");
 }
 
+// By hand: four digits from the first that is not 0; from 0.001 on six decimals are as many.
+TEST(CsvCells, KeepFourDigitsOfNumbersThatAreTooSmallForSixDecimals) {
+  const CsvRules rules = CsvRulesOf(Settings());
+  EXPECT_EQ(Cells({4.12349e-7, -3.0e-12, 0.00012345678}, rules), "4.123e-07 -3e-12 0.0001235");
+  EXPECT_EQ(Cells({0.0012345678, 0.999999949, -0.5, 0.0, -0.0}, rules),
+            "0.001235 1.0 -0.5 0.0 -0.0");
+  EXPECT_EQ(Cells({9.9999e-4, 1e-300, 5e-324}, rules), "0.001 1e-300 5e-324");
+  EXPECT_EQ(Cells({kCsvNan, kCsvInfinity, Value()}, rules), "nan inf nan");
+  Settings named;
+  named.significant_digits = 0;
+  EXPECT_EQ(Cells({4.12349e-7}, CsvRulesOf(named)), "0.0");
+  Settings compat;
+  compat.compat = true;
+  EXPECT_EQ(Cells({6.1e-7}, CsvRulesOf(compat)), "1e-06");
+}
+
 TEST(CsvCells, KeepNumbersTooLargeToBeRounded) {
   EXPECT_EQ(Cells({1e300}, {.digits = 12}), "1e+300");
   EXPECT_EQ(Cells({1e300}, {.digits = 12, .compat = true}), "inf");

@@ -47,6 +47,25 @@ TEST(StampOf, IsTimeInShanghai) {
   EXPECT_EQ(StampOf(1763690315), "Nov21_09-58-35");
 }
 
+// The same moments by `TZ=... date -d "2026-11-29 18:50:32 +0800"`.
+TEST(LocalTimeOf, IsThatOfTheZoneOfTheProcess) {
+  const int64_t now = 1795950000;  // 2026-11-29 19:00:00 in Shanghai
+  const auto in = [now](const char* zone, const char* stamp) {
+    ::setenv("TZ", zone, 1);
+    ::tzset();
+    return LocalTimeOf(stamp, now);
+  };
+  EXPECT_EQ(in("UTC", "Nov29_18-50-32"), "Nov29 10:50:32");
+  EXPECT_EQ(in("Asia/Shanghai", "Nov29_18-50-32"), "Nov29 18:50:32");
+  EXPECT_EQ(in("EST5EDT", "Nov29_18-50-32"), "Nov29 05:50:32");
+  EXPECT_EQ(in("EST5EDT", "Jul01_03-00-00"), "Jun30 15:00:00");  // summer time
+  EXPECT_EQ(in("UTC", "Jan01_00-00-00"), "Dec31 16:00:00");
+  EXPECT_EQ(in("UTC", "Mar01_08-00-00"), "Mar01 00:00:00");
+  EXPECT_EQ(in("UTC", "Nov31_18-50-32"), "");
+  ::unsetenv("TZ");
+  ::tzset();
+}
+
 TEST(MakeOutputFolder, NeverGivesOneFolderTwice) {
   const test_support::TemporaryFolder root;
   const auto first = MakeOutputFolder(root / "out", 3);

@@ -13,6 +13,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Optional;
 
 Settings Load(std::string_view json) {
@@ -33,6 +34,8 @@ TEST(MonitorSettings, HaveTheDefaultsOfThePythonTool) {
   EXPECT_THAT(settings.ops, ElementsAre(Statistic::kNorm, Statistic::kShape, Statistic::kDType));
   EXPECT_EQ(settings.eps, 1e-8);
   EXPECT_EQ(settings.digits, 6);
+  EXPECT_EQ(settings.significant_digits, 4);
+  EXPECT_THAT(SettingsJson(settings), Not(HasSubstr("ndigits")));
   EXPECT_EQ(settings.format, Format::kCsv);
   EXPECT_EQ(settings.step_interval, 1);
   EXPECT_EQ(settings.collect_times, 100'000'000);
@@ -159,6 +162,8 @@ TEST(MonitorSettings, OfArgumentsWinOverTheFile) {
   const Result<Settings> settings = LoadSettings(folder / "m.json", R"({"ndigits": 9})");
   ASSERT_TRUE(settings.ok());
   EXPECT_EQ(settings->digits, 9);
+  EXPECT_EQ(settings->significant_digits, 0);  // decimals, and nothing else
+  EXPECT_THAT(SettingsJson(*settings), HasSubstr("\"ndigits\""));
   EXPECT_EQ(settings->eps, 0.5);
 }
 

@@ -1,9 +1,9 @@
 // Lines over positions, such as a figure of many parameters over steps.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { curveColour } from '../common/colours.js';
 import { html, onResizeOrTheme } from '../common/html.js';
 import { showShort } from '../common/numbers.js';
 
-const COLOURS = ['var(--accent)', 'var(--alert)', 'var(--warn)', 'var(--calm)', 'var(--good)', 'var(--odd)', 'var(--nan)', 'var(--muted)'];
 const SHOWN_AT_FIRST = 6;
 const NAMES_AT_ONCE = 300;
 const HEIGHT = 260;
@@ -27,6 +27,16 @@ function rangeOf(curves) {
   return [least - room, most + room];
 }
 
+// Round numbers between least and most, about four: 1, 2 or 5 times a power of ten apart.
+function ticksOf(least, most) {
+  const rough = (most - least) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+  const first = Math.ceil(least / step);
+  // Multiples: sums of steps would drift away from round numbers.
+  return Array.from({ length: Math.max(0, Math.floor(most / step) - first + 1) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
 // A path with gaps where there is no number; a lone point is a dot.
 function pathOf(values, x, y) {
   let path = '';
@@ -46,8 +56,9 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
   const [query, setQuery] = useState('');
   const place = useRef(null);
   const [width, setWidth] = useState(800);
+  const [, redraw] = useState(0);  // colours are of the theme
   useEffect(() => {
-    const measure = () => setWidth(place.current?.clientWidth || 800);
+    const measure = () => { setWidth(place.current?.clientWidth || 800); redraw((n) => n + 1); };
     measure();
     return onResizeOrTheme(place.current, measure);
   }, []);
@@ -55,7 +66,7 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
   const last = positions.length - 1;
   const x = (i) => FRAME.left + (last === 0 ? 0.5 : i / last) * (width - FRAME.left - FRAME.right);
   const y = (value) => FRAME.top + ((most - value) / (most - least)) * (HEIGHT - FRAME.top - FRAME.bottom);
-  const heights = [0, 0.25, 0.5, 0.75, 1].map((part) => least + (most - least) * part);
+  const heights = ticksOf(least, most);
   const step = Math.max(1, Math.ceil(positions.length / Math.max(2, Math.floor(width / 90))));
   const toggle = (i) => setShown(shown.includes(i) ? shown.filter((k) => k !== i) : [...shown, i]);
   const point = (event) => {
@@ -74,10 +85,10 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
     <svg class="curves" viewBox=${`0 0 ${width} ${HEIGHT}`} role="img" aria-label=${`${unit} / ${axis}`}>
       ${heights.map((value) => html`<line class="frame" x1=${FRAME.left} x2=${width - FRAME.right} y1=${y(value)} y2=${y(value)} /><text x=${FRAME.left - 6} y=${y(value) + 4} text-anchor="end">${showShort(value)}</text>`)}
       ${positions.map((name, i) => i % step === 0 && html`<text x=${x(i)} y=${HEIGHT - 6} text-anchor="middle">${name}</text>`)}
-      ${shown.map((i) => html`<path d=${pathOf(numbers[i], x, y)} style=${{ stroke: COLOURS[i % COLOURS.length] }} />`)}
+      ${shown.map((i) => html`<path d=${pathOf(numbers[i], x, y)} style=${{ stroke: curveColour(i) }} />`)}
       ${at >= 0 && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${FRAME.top} y2=${HEIGHT - FRAME.bottom} />`}
     </svg></div>
     <p class="hint" role="status">${at >= 0 ? `${axis} ${positions[at]}: ${shown.map((i) => `${curves[i][0]} ${showShort(numbers[i][at])}`).join(' · ')}` : `${unit}. ${t('curves_hint')}`}</p>
     ${curves.length > 12 && html`<div class="list-controls"><input class="search-box" type="search" placeholder=${t('search')} aria-label=${t('search')} value=${query} onInput=${(event) => setQuery(event.target.value)} /></div>`}
-    <div class="curve-names">${names.slice(0, NAMES_AT_ONCE).map((i) => html`<button class="plain" aria-pressed=${shown.includes(i) ? 'true' : 'false'} onClick=${() => toggle(i)}><i class="swatch" style=${{ background: COLOURS[i % COLOURS.length] }} /> <bdi>${curves[i][0]}</bdi></button>`)}</div></div>`;
+    <div class="curve-names">${names.slice(0, NAMES_AT_ONCE).map((i) => html`<button class="plain" aria-pressed=${shown.includes(i) ? 'true' : 'false'} onClick=${() => toggle(i)}><i class="swatch" style=${{ background: curveColour(i) }} /> <bdi>${curves[i][0]}</bdi></button>`)}</div></div>`;
 }

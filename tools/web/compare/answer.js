@@ -65,6 +65,8 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   </section>`;
 }
 
+const MANY = { agrees: 'agree', drifts: 'drift', differs: 'differ' };
+
 // How many tensors stand how, as one bar.
 function Counts({ t, counts }) {
   const alone = counts.npu_only + counts.shape_mismatch + counts.dtype_mismatch;
@@ -73,5 +75,5 @@ function Counts({ t, counts }) {
   const whole = parts.reduce((sum, [, count]) => sum + count, 0);
   if (whole === 0) return null;
   return html`<div class="counts"><div class="count-bar" aria-hidden="true">${parts.map(([key, count]) => html`<i class=${`part ${key}`} style=${{ flexGrow: count / whole }} />`)}</div>
-    <div class="legend">${parts.map(([key, count]) => html`<span><i class=${`swatch part ${key}`} />${showCount(count)} ${t(key)}</span>`)}</div></div>`;
+    <div class="legend">${parts.map(([key, count]) => html`<span><i class=${`swatch part ${key}`} />${showCount(count)} ${t(count === 1 ? key : MANY[key] ?? key)}</span>`)}</div></div>`;
 }

@@ -107,7 +107,7 @@ export function App({ data: run }) {
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} facts=${facts} onLanguage=${otherLanguage} marked=${run.notes.length > 0}
       name=${shown && html`<bdi title=${shown.npu_path}>${npuName}</bdi> <span class="muted">${t('against')}</span> <bdi title=${shown.bench_path}>${benchName}</bdi>`}
-      about=${html`<h2>msprobe compare ${run.version}</h2><p>${t('digits')}</p><p>${shown?.npu_path}<br />${shown?.bench_path}</p>`} />
+      about=${html`<h2 class="name">msprobe compare ${run.version}</h2><p>${t('digits')}</p><p>${shown?.npu_path}<br />${shown?.bench_path}</p>`} />
     <main id="main">
       <${Answer} t=${t} run=${run} pair=${pair} index=${index} files=${shown?.files ?? []} onShow=${showPoint} />
       ${run.pairs.length > 1 && html`<${PairMap} t=${t} run=${run} index=${index} onPick=${setIndex} themeTurns=${themeTurns} />`}

@@ -18,7 +18,7 @@ function Answer({ t, run, rank, about, onShow }) {
     ? html`<span class=${`pill ${toneOf(about.verdict)}`}>${t(`verdict_${about.verdict ?? 'none'}`)}</span> ${about.title
       ? html`<span>${t('starts')} <button class="link" id="to_origin" onClick=${onShow}>${about.title}</button></span>` : ''}`
     : html`<span class="pill">${t('built')}</span>`}</p>
-    <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')], [about.failed, t('errors_count')], [about.warned, t('warnings_count')]].filter(([value]) => value >= 0) : []),
+    <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')], [about.failed, t(about.failed === 1 ? 'error' : 'errors_count')], [about.warned, t(about.warned === 1 ? 'warning' : 'warnings_count')]].filter(([value]) => value >= 0) : []),
       ...(about.overflowing > 0 ? [[about.overflowing, t('overflowing')]] : [])].map(([value, text]) => html`<span><b>${showCount(value)}</b> ${text}</span>`)}</div>
     ${run.notes.length > 0 && html`<div class="notes"><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>`;
 }
@@ -105,12 +105,15 @@ export function App({ data: run }) {
   const [npuName, benchName] = about?.npu_path ? shortPaths(about.npu_path, about.bench_path) : ['', ''];
   const total = (key) => run.ranks.reduce((sum, item) => sum + (item[key] ?? 0), 0);
   const colourings = [...(run.is_comparison ? [['error', t('by_error')], ['standing', t('by_standing')], ['figure', t('by_figure')]] : []), ['level', t('by_level')]];
-  const facts = [{ value: showCount(total('nodes')), text: t('nodes') }, ...(run.ranks.length > 1 ? [{ value: showCount(run.ranks.length), text: t('ranks') }] : [])];
+  const facts = [{ value: showCount(total('nodes')), text: t('nodes') }, ...['steps', 'ranks'].flatMap((what) => {
+    const count = new Set(run.ranks.map((item) => (what === 'steps' ? item.step : item.rank))).size;
+    return count > 1 ? [{ value: showCount(count), text: t(what) }] : [];
+  })];
   const worst = rank ? rank.worst[0] : 0;
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} facts=${facts} onLanguage=${otherLanguage} marked=${run.notes.length > 0}
       name=${npuName && html`<bdi title=${about.npu_path}>${npuName}</bdi> <span class="muted">${t('against')}</span> <bdi title=${about.bench_path}>${benchName}</bdi>`}
-      about=${html`<h2>msprobe graph ${run.version}</h2><p>${t('keys')}</p><p>${t('recorded')}</p>`} />
+      about=${html`<h2 class="name">msprobe graph ${run.version}</h2><p>${t('keys')}</p><p>${t('recorded')}</p>`} />
     <main id="main" class=${worst === DIFFERS ? 'differs' : ''}>
       ${about && html`<${Answer} t=${t} run=${run} rank=${rank} about=${about} onShow=${() => rank && show(rank, originOf(rank))} />`}
       <div class="work"><section class="card list-card"><div class="list-controls">

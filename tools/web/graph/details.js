@@ -75,7 +75,7 @@ export function Details({ t, run, about, rank, selected, onShow }) {
   }
   if (node >= 0 && rank.levelOf(node) > 0) facts.push([t('level'), html`<b class="bad-text">${t(LEVELS[rank.levelOf(node)])}</b>`]);
   const path = side.pathOf(at).slice(0, -1);
-  return html`<div class="details" id="details"><h2 class="call-title"><bdi>${side.names[at]}</bdi></h2>
+  return html`<div class="details" id="details"><h2 class="call-title name"><bdi>${side.names[at]}</bdi></h2>
     ${path.length > 0 && html`<p class="crumbs">${path.map((above, i) => html`${i > 0 ? ' › ' : ''}${node >= 0
       ? html`<${NodeLink} rank=${rank} node=${above} onShow=${onShow} />` : side.names[above]}`)}</p>`}
     ${facts.length > 0 && html`<dl>${facts.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`}

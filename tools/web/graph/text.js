@@ -5,7 +5,7 @@ import { VERDICT_WORDS } from '../common/verdicts.js';
 const WORDS = {
   en: {
     ...VERDICT_WORDS.en,
-    title: 'msprobe graph', against: 'against', trees: 'Trees of both sides', nodes: 'nodes', ranks: 'ranks', rank: 'rank', step: 'step', matched: 'matched', unmatched: 'without partner',
+    title: 'msprobe graph', against: 'against', trees: 'Trees of both sides', nodes: 'nodes', steps: 'steps', ranks: 'ranks', rank: 'rank', step: 'step', matched: 'matched', unmatched: 'without partner',
     errors_count: 'errors', warnings_count: 'warnings', overflowing: 'with NaN or infinity', built: 'ONE DUMP', starts: 'it starts with', graph_of: 'Graph', micro_step: 'Micro step', all: 'all',
     only_differing: 'Only what differs', open_all: 'Open all', close_all: 'Close all', by_standing: 'Standing', by_error: 'Error', by_figure: 'Verdict', by_level: 'NaN',
     identical: 'identical', agrees: 'agrees within noise', drifts: 'drifts', differs: 'differs', alone: 'no partner', not_compared: 'not compared', pass: 'pass', warning: 'warning', error: 'error',
@@ -20,7 +20,7 @@ const WORDS = {
   },
   zh: {
     ...VERDICT_WORDS.zh,
-    title: 'msprobe 模型图', against: '对比', trees: '两侧的模型树', nodes: '个节点', ranks: '个 rank', rank: 'rank', step: 'step', matched: '已匹配', unmatched: '无匹配', errors_count: 'error', warnings_count: 'warning',
+    title: 'msprobe 模型图', against: '对比', trees: '两侧的模型树', nodes: '个节点', steps: '步', ranks: '个 rank', rank: 'rank', step: 'step', matched: '已匹配', unmatched: '无匹配', errors_count: 'error', warnings_count: 'warning',
     overflowing: '含 NaN 或 Inf', built: '单份 dump', starts: '起点：', graph_of: '图', micro_step: 'micro step', all: '全部', only_differing: '仅看有差异', open_all: '全部展开', close_all: '全部折叠',
     by_standing: '状态', by_error: '误差', by_figure: '判定', by_level: 'NaN', identical: '完全一致', agrees: '噪声内一致', drifts: '漂移', differs: '有差异', alone: '无匹配', not_compared: '未比较',
     pass: '通过', warning: '警告', error: '错误', medium: '中', high: '高', critical: '严重', standing: '状态', figure: '判定', errors: '误差', in_out: '输入 {0}，输出 {1}（相对）', origin: '起因', partner: '匹配节点',

@@ -111,7 +111,7 @@ export function App({ data: runs }) {
     let shownRows;
     if (picture === 'ranks') {
       shownRows = !focused ? [] : ranksToSteps(focused.main.series, focused.main.column, data.steps).map((row) => coloured(
-        { ...row, label: `${t('rank')} ${row.rank}`, key: focused.key, deviation: colour === 'deviation' ? deviations(row) : null }, focused.other));
+        { ...row, label: `${t('rank')} ${row.rank}`, key: focused.key, deviation: colour === 'deviation' ? deviations(row, focused.main.run.rounding) : null }, focused.other));
     } else {
       const wanted = new Map(rows.map((row) => [row.key, row]));
       shownRows = list.map((module) => coloured({ ...wanted.get(module.key), colour: colourOf.get(module.key) }, module.other));
@@ -144,7 +144,7 @@ export function App({ data: runs }) {
 
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((item) => item.warnings.length) > 0}
-      name=${html`<bdi>${run.name}</bdi>${runs.length > 1 ? html` <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi>` : ''}`}
+      name=${runs.length > 1 ? html`<bdi>${run.name}</bdi> <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi> <span class="muted">(${t('letters')})</span>` : html`<bdi>${run.name}</bdi>`}
       facts=${facts} about=${html`<${About} t=${t} runs=${runs} />`} />
     <div class="columns">
       <${Sidebar} t=${t} list=${list} total=${data ? data.modules.length : 0} query=${query} onQuery=${setQuery} sort=${sort} onSort=${setSort}
@@ -163,7 +163,7 @@ export function App({ data: runs }) {
         </div>
         <section class="card"><h2>${t('curves')} <span class="muted">${data ? `${data.table} · ${data.op}` : ''}</span></h2>
           ${data && html`<${Curves} t=${t} picked=${pickedModules} steps=${data.steps} how=${how} log=${log} range=${[low, high === low ? low + 1 : high]}
-            onZoom=${setZoom} onRemove=${toggle} alerts=${alertsOfPicked} overlay=${runs.length > 1} />`}</section>
+            onZoom=${setZoom} onRemove=${toggle} alerts=${alertsOfPicked} overlay=${runs.length > 1 && t('overlay', ...runs.map((item) => item.name))} />`}</section>
         <section class="card"><div class="heat-head"><h2>${t('heat')} ${picture === 'ranks' && focused ? html`<span class="muted"><bdi>${focused.label}</bdi></span>` : ''}</h2>
           <${Tabs} id="picture" value=${picture} onChange=${setPicture} options=${[['modules', t('modules_by_step')], ['ranks', t('ranks_by_step')]]} />
           <${Tabs} id="colour" value=${colour} onChange=${setColour} options=${colours} /></div>

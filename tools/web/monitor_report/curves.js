@@ -162,7 +162,7 @@ export function Curves({ t, picked, steps, how, log, range, onZoom, onRemove, al
   return html`<div class="curves">
     <div ref=${place} id="curves" class="plot" title="" />
     <div class="curve-list">
-      <div class="at-step">${at === null ? t('curves_hint') : `${t('step')} ${steps[at]}`}${overlay ? ` · ${t('overlay')}` : ''}</div>
+      <div class="at-step">${at === null ? t('curves_hint') : `${t('step')} ${steps[at]}`}${overlay ? ` · ${overlay}` : ''}</div>
       ${picked.length === 0 ? html`<p class="hint">${t('pick')}</p>` : lines.map((line) => html`
         <div class="curve-row"><i class="line" style=${{ borderTopColor: line.colour, borderTopStyle: line.dash ? 'dashed' : 'solid' }} />
           <span class="name" title=${nameOf(line)}><bdi>${nameOf(line)}</bdi></span>

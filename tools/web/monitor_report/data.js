@@ -15,11 +15,16 @@ function expandGrid(groups) {
   return { length, steps, parts, rankDistance: groups.length ? groups[0][1] : 0 };
 }
 
+// The root module has no name: its rows are called ".input".
+const shownName = (name) => (name === '' || name.startsWith('.') ? `(root)${name}` : name);
+
 export class Run {
   constructor(listing, side) {
     this.side = side;
     this.name = listing.name;
     this.rows = listing.rows;
+    this.rounding = listing.rounding;  // what all numbers are multiples of; 0: of nothing in common
+    this.unmeasured = listing.unmeasured;
     this.warnings = listing.warnings;
     this.tables = listing.tables;
     this.ops = listing.ops;
@@ -65,7 +70,7 @@ export class Run {
     for (const item of listed) microSteps[item[0]].add(item[3]);
     return listed.map(([table, stage, name, microStep, grid], index) => {
       const micro = microStep >= 0 && microSteps[table].size > 1 ? ` · ${microStep}` : '';
-      const label = `${stages.size > 1 ? `${stage}:` : ''}${name}${micro}`;
+      const label = `${stages.size > 1 ? `${stage}:` : ''}${shownName(name)}${micro}`;
       return {
         index, table, stage, name, microStep, grid: this.grids[grid], label,
         key: JSON.stringify([this.tables[table], stage, name, microStep]),

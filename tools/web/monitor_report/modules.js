@@ -74,7 +74,7 @@ export function moduleRows(modules, steps, how) {
   return modules.map((module) => {
     const reduced = reduceToSteps(module.main.series, module.main.column, steps, how);
     const label = module.only ? `${module.label} · ${module.only}` : module.label;
-    return { label, key: module.key, module, ...reduced, deviation: deviations(reduced) };
+    return { label, key: module.key, module, ...reduced, deviation: deviations(reduced, module.main.run.rounding) };
   });
 }
 

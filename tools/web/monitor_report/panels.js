@@ -15,6 +15,9 @@ function statisticOf(run, { series, message }) {
   return run.opsOf(run.tables[run.series[series].table]).includes(named) ? named : null;
 }
 
+const MOST_NAMES = 3;
+const someOf = (names) => names.slice(0, MOST_NAMES).join(', ') + (names.length > MOST_NAMES ? ', …' : '');
+
 // Where two runs part, as a finding; null where they do not, or where there is one run.
 function divergenceOf(runs) {
   const first = runs.divergence?.first;
@@ -65,7 +68,6 @@ export function findingsOf(runs) {
     }
     findings.push(...oddEvents(run).slice(0, runs.length > 1 ? 2 : 3));
   }
-  // Mostly what is no tensor: no news, but no claim that there is no NaN either.
   for (const run of runs) {
     if (run.neverNumbers.size > 0) {
       const series = run.series[Math.min(...run.neverNumbers)];
@@ -87,6 +89,7 @@ export function Findings({ t, runs, findings, only, onShow }) {
       <i class=${`mark ${item.kind}`} /><span class="what">${t(item.words, showCount(item.count ?? 0))}</span>
       <span class="where">${sideName(runs, item.words === 'runs_part' ? null : item.run)}<bdi>${item.series.label}</bdi> <span class="muted">${item.run.tables[item.series.table]}${item.op ? ` · ${item.op}` : ''}</span></span>
       <span class="detail">${detailOf(item)}</span></button></li>`)}</ul>
+    ${runs.filter((run) => run.unmeasured.length > 0).map((run) => html`<p class="hint unmeasured">${sideName(runs, run)}${t('unmeasured', showCount(run.unmeasured.length))}: <bdi>${someOf(run.unmeasured)}</bdi></p>`)}
     ${only.some((count) => count > 0) && html`<p class="hint" id="only">${t('only_counts', ...only.map(showCount))}</p>`}
   </section>`;
 }
@@ -109,6 +112,6 @@ export function Alerts({ t, runs, low, high, onShow }) {
 
 export function About({ t, runs }) {
   const warnings = runs.flatMap((run) => run.warnings.map((text) => `${sideName(runs, run)}${text}`));
-  return html`<h2>msprobe monitor report</h2><p>${t('precision')}</p>
+  return html`<h2 class="name">msprobe monitor report</h2><p>${t('precision')}</p>
     ${warnings.length > 0 && html`<h3>${t('warnings')}</h3><ul>${warnings.map((text) => html`<li>${text}</li>`)}</ul>`}`;
 }

@@ -85,9 +85,11 @@ export function ranksToSteps(series, column, steps) {
   return series.grid.parts.map((part) => ({ rank: part.rank, ...reduceToSteps(series, column, steps, part.rank) }));
 }
 
+const SPREAD_OF_ZEROS = 1e-6;
+
 // Distance from the row's median in units of its usual distance, as series_score.h judges; only
 // finite numbers count.
-export function deviations({ values, present }) {
+export function deviations({ values, present }, rounding) {
   const finite = [];
   for (let i = 0; i < values.length; i++) if (present[i] && Number.isFinite(values[i])) finite.push(values[i]);
   const result = Float64Array.from(values);
@@ -98,7 +100,7 @@ export function deviations({ values, present }) {
   const sorted = Float64Array.from(finite).sort();
   const middle = sorted[sorted.length >> 1];
   const distances = sorted.map((value) => Math.abs(value - middle)).sort();
-  const spread = Math.max(1.4826 * distances[distances.length >> 1], 1e-3 * Math.abs(middle), 1e-30);
+  const spread = Math.max(1.4826 * distances[distances.length >> 1], 1e-3 * Math.abs(middle), rounding) || SPREAD_OF_ZEROS;
   for (let i = 0; i < result.length; i++) {
     if (Number.isFinite(result[i])) result[i] = (result[i] - middle) / spread;
   }

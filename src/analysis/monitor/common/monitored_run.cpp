@@ -1,8 +1,7 @@
 #include "src/analysis/monitor/common/monitored_run.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <ctime>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -18,6 +17,7 @@
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/monitor/output_folder.h"
 
 namespace msprobe::analysis::monitor {
 namespace {
@@ -28,7 +28,6 @@ using internal::TableRows;
 
 constexpr size_t kPieceBytes = size_t{4} << 20U;  // of a file, per item of work
 constexpr size_t kLongestLine = size_t{1} << 20U;
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 struct OpenTable {
   TableFile file;
@@ -173,7 +172,7 @@ void AllotSeries(const std::vector<OpenTable>& tables, std::vector<Piece>& piece
     series[i].steps.resize(counts[i]);
     series[i].ranks.resize(counts[i]);
     for (const std::string& op : ops[i]) {
-      series[i].values.emplace(op, std::vector<double>(counts[i], kNone));
+      series[i].values.emplace(op, std::vector<double>(counts[i], kNoNumber));
     }
   }
 }
@@ -346,6 +345,25 @@ std::vector<OpenTable> ListTables(const MonitoredRun& run, const std::vector<std
   return tables;
 }
 
+// The starts of the first rank that began more than once.
+std::string StartsOf(const std::vector<RankFolder>& folders) {
+  for (size_t i = 1; i < folders.size(); ++i) {
+    if (folders[i].rank != folders[i - 1].rank) {
+      continue;
+    }
+    std::vector<std::string> starts;
+    for (const RankFolder& folder : folders) {
+      if (folder.rank == folders[i].rank) {
+        starts.push_back(
+            fmt::format("{} ({} local time)", folder.path.filename().string(),
+                        msprobe::monitor::LocalTimeOf(folder.stamp, std::time(nullptr))));
+      }
+    }
+    return fmt::format("; rank {} began as {}", folders[i].rank, base::Join(starts, ", "));
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& options) {
@@ -389,14 +407,46 @@ Result<MonitoredRun> ReadMonitoredRun(const fs::path& root, const ReadOptions& o
   if (repeated > 0) {
     warnings.Add(fmt::format(
         "{}: {} a name, step and rank that was there before; the later one counts (a training "
-        "that went on from a checkpoint, or two modules of one name)",
-        root.string(), repeated == 1 ? "1 row has" : base::Plural(repeated, "row") + " have"));
+        "that went on from a checkpoint, or two modules of one name){}",
+        root.string(), repeated == 1 ? "1 row has" : base::Plural(repeated, "row") + " have",
+        StartsOf(run.folders)));
   }
   if (warnings.more() > 0) {
     run.warnings.push_back(
         fmt::format("... and {} more like this", base::FormatCount(warnings.more())));
   }
   return run;
+}
+
+void LeaveOutUnmeasured(MonitoredRun& run) {
+  for (Series& series : run.series) {
+    std::erase_if(series.values, [](const auto& column) {
+      return std::all_of(column.second.begin(), column.second.end(), IsNoNumber);
+    });
+    std::vector<uint32_t> kept;
+    for (size_t row = 0; row < series.steps.size(); ++row) {
+      const bool is_measured =
+          std::any_of(series.values.begin(), series.values.end(),
+                      [row](const auto& column) { return !IsNoNumber(column.second[row]); });
+      if (is_measured) {
+        kept.push_back(static_cast<uint32_t>(row));
+      }
+    }
+    if (series.values.empty()) {
+      run.unmeasured.push_back(fmt::format("{} of {}", ShownName(series.name), series.table));
+    } else if (kept.size() < series.steps.size()) {
+      Reorder(series.steps, kept);
+      Reorder(series.ranks, kept);
+      for (auto& column : series.values) {
+        Reorder(column.second, kept);
+      }
+    }
+  }
+  std::erase_if(run.series, [](const Series& series) { return series.values.empty(); });
+}
+
+std::string ShownName(std::string_view name) {
+  return (name.empty() || name.front() == '.' ? "(root)" : "") + std::string(name);
 }
 
 }  // namespace msprobe::analysis::monitor

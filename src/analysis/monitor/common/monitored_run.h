@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -26,7 +27,7 @@ struct Series {
   // CSV, ascending by step, then rank. A later row of the same step and rank wins.
   std::vector<int64_t> steps;
   std::vector<int32_t> ranks;
-  // By op: "norm", ... NaN where a row has none.
+  // By op: "norm", ... kNoNumber (table_rows.h) where nothing was measured.
   std::map<std::string, std::vector<double>, std::less<>> values;
 };
 
@@ -47,6 +48,8 @@ struct MonitoredRun {
   std::map<std::string, std::vector<std::string>, std::less<>> ops;
   // Lines that could not be read, files that were cut: "path:line: why", at most 20 and a count.
   std::vector<std::string> warnings;
+  // "name of table", see LeaveOutUnmeasured.
+  std::vector<std::string> unmeasured;
   size_t unread_files = 0;  // of which nothing or only the beginning could be read
   uint64_t rows = 0;
 };
@@ -62,5 +65,12 @@ struct ReadOptions {
 // line end is of a writer at work or dead: left out, not warned.
 Result<MonitoredRun> ReadMonitoredRun(const std::filesystem::path& root,
                                       const ReadOptions& options = {});
+
+// For who shows a run: takes out the rows, columns and series in which nothing was measured, as of
+// gradients that are absent, and lists the series among `unmeasured`.
+void LeaveOutUnmeasured(MonitoredRun& run);
+
+// The root module has no name: its rows are called ".input".
+std::string ShownName(std::string_view name);
 
 }  // namespace msprobe::analysis::monitor

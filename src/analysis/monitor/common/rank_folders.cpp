@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <tuple>
 
@@ -12,6 +13,7 @@
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 #include "src/monitor/output_folder.h"
+#include "src/monitor/settings.h"
 
 namespace msprobe::analysis::monitor {
 namespace {
@@ -39,33 +41,51 @@ std::optional<std::vector<int64_t>> Integers(const json::ValueTree& tree, std::s
   return numbers;
 }
 
-std::optional<msprobe::monitor::RankTopology> ReadTopology(const fs::path& folder) {
-  const fs::path path = folder / msprobe::monitor::kTopologyFileName;
+// The decimals of the settings, see docs/formats/monitor_config.md.
+double RoundingOf(const json::ValueTree& tree) {
+  constexpr int64_t kMostDigits = 20;
+  const uint32_t settings = tree.Find(0, "settings");
+  if (settings == json::ValueTree::kNone) {
+    return 0;
+  }
+  const uint32_t digits = tree.Find(settings, "ndigits");
+  if (digits != json::ValueTree::kNone && tree[digits].kind == json::ValueKind::kInt &&
+      tree[digits].integer >= 0 && tree[digits].integer <= kMostDigits) {
+    return std::pow(10.0, -static_cast<double>(tree[digits].integer));
+  }
+  const uint32_t compat = tree.Find(settings, "compat");
+  const bool is_compat = compat != json::ValueTree::kNone && tree[compat].boolean;
+  return is_compat ? std::pow(10.0, -msprobe::monitor::Settings().digits) : 0;
+}
+
+// What monitor.json says.
+void ReadMonitorFile(RankFolder& folder) {
+  const fs::path path = folder.path / msprobe::monitor::kTopologyFileName;
   if (!base::IsRegularFile(path)) {
-    return std::nullopt;
+    return;
   }
   const Result<std::string> text = base::ReadTextFile(path, kPlaceLimitBytes);
   if (!text.ok()) {
     base::NoteUnseen(text.status());
-    return std::nullopt;
+    return;
   }
   const Result<json::ValueTree> parsed = json::ParseValueTree(*text);
   if (!parsed.ok() || (*parsed)[0].kind != json::ValueKind::kObject) {
-    return std::nullopt;
+    return;
   }
   const json::ValueTree& tree = *parsed;
   const auto integer = [&tree](std::string_view key) {
     const uint32_t node = tree.Find(0, key);
     return node == json::ValueTree::kNone ? 0 : tree[node].integer;
   };
-  msprobe::monitor::RankTopology topology;
+  msprobe::monitor::RankTopology& topology = folder.topology.emplace();
   topology.rank = integer("rank");
   topology.world_size = integer("world_size");
   topology.pipeline_stage = integer("pipeline_stage");
   topology.pipeline_ranks = Integers(tree, "group_mates").value_or(std::vector<int64_t>());
   topology.tensor_ranks = Integers(tree, "tensor_ranks");
   topology.data_ranks = Integers(tree, "data_ranks");
-  return topology;
+  folder.rounding = RoundingOf(tree);
 }
 
 // Where the year turns: the stamp behind the longest pause, if that is more than half a year.
@@ -138,7 +158,8 @@ Result<std::vector<RankFolder>> FindRankFolders(const fs::path& root, const Find
       ++outside;
       return;
     }
-    folders.push_back({path, parts->stamp, parts->rank, ReadTopology(path)});
+    folders.push_back({path, parts->stamp, parts->rank, std::nullopt, std::nullopt});
+    ReadMonitorFile(folders.back());
   };
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(root));
   for (const std::string& name : names) {

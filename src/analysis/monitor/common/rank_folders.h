@@ -18,7 +18,11 @@ struct RankFolder {
   std::filesystem::path path;
   std::string stamp;  // "Nov21_09-58-35", Asia/Shanghai
   int64_t rank = 0;
-  std::optional<msprobe::monitor::RankTopology> topology;  // from monitor.json beside the tables
+  // From monitor.json beside the tables.
+  std::optional<msprobe::monitor::RankTopology> topology;
+  // What its numbers are whole multiples of; 0: none, small ones keep significant digits. nullopt:
+  // not known, as of the Python tool.
+  std::optional<double> rounding;
 };
 
 struct FindOptions {

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/analysis/monitor/common/table_rows.h"
+
 namespace msprobe::analysis::monitor {
 namespace {
 
 constexpr double kDeviationsPerMad = 1.4826;  // of normally distributed values
 constexpr double kSmallestShare = 1e-3;       // of the median, see the header
-constexpr double kSmallestSpread = 1e-30;
+constexpr double kSpreadOfZeros = 1e-6;       // where all else is 0: six decimals, as written
+constexpr int kMostDigits = 15;               // beyond, numbers are not rounded
 constexpr size_t kFewestValues = 3;
 
 struct Usual {
@@ -23,14 +26,15 @@ double UpperMedian(std::vector<double>& values) {
 }
 
 // Replaces the values by their distances from the median.
-Usual UsualOf(std::vector<double>& values) {
+Usual UsualOf(std::vector<double>& values, double unit) {
   Usual usual;
   usual.median = UpperMedian(values);
   for (double& value : values) {
     value = std::abs(value - usual.median);
   }
-  usual.spread = std::max({kDeviationsPerMad * UpperMedian(values),
-                           kSmallestShare * std::abs(usual.median), kSmallestSpread});
+  usual.spread = std::max(
+      {kDeviationsPerMad * UpperMedian(values), kSmallestShare * std::abs(usual.median), unit});
+  usual.spread = usual.spread > 0 ? usual.spread : kSpreadOfZeros;
   return usual;
 }
 
@@ -42,19 +46,29 @@ void KeepFinite(std::span<const double> values, std::vector<double>& out) {
 
 }  // namespace
 
-SeriesScore ScoreSeries(std::span<const double> values, std::vector<double>& scratch) {
+void RoundingSeen::Take(double value) {
+  constexpr double kExactBelow = 4503599627370496.0;  // 2^52: units are whole there
+  while (digits_ <= kMostDigits && std::abs(value * scale_) < kExactBelow &&
+         std::rint(value * scale_) / scale_ != value) {
+    scale_ = std::pow(10.0, ++digits_);
+  }
+}
+
+double RoundingSeen::unit() const { return digits_ <= kMostDigits ? 1 / scale_ : 0; }
+
+SeriesScore ScoreSeries(std::span<const double> values, std::vector<double>& scratch, double unit) {
   SeriesScore result;
   KeepFinite(values, scratch);
-  result.non_finite = values.size() - scratch.size();
-  if (result.non_finite > 0) {
-    result.first_non_finite = static_cast<size_t>(
-        std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); }) -
-        values.begin());
+  if (scratch.size() < values.size()) {
+    const auto is_bad = [](double value) { return !std::isfinite(value) && !IsNoNumber(value); };
+    result.non_finite = static_cast<uint64_t>(std::count_if(values.begin(), values.end(), is_bad));
+    result.first_non_finite =
+        static_cast<size_t>(std::find_if(values.begin(), values.end(), is_bad) - values.begin());
   }
   if (scratch.size() < kFewestValues) {
     return result;
   }
-  const Usual usual = UsualOf(scratch);
+  const Usual usual = UsualOf(scratch, unit);
   for (size_t i = 0; i < values.size(); ++i) {
     const double score = std::abs(values[i] - usual.median) / usual.spread;
     if (std::isfinite(values[i]) && score > result.score) {
@@ -65,12 +79,13 @@ SeriesScore ScoreSeries(std::span<const double> values, std::vector<double>& scr
   return result;
 }
 
-double ScoreAgainst(double value, std::span<const double> history, std::vector<double>& scratch) {
+double ScoreAgainst(double value, std::span<const double> history, std::vector<double>& scratch,
+                    double unit) {
   KeepFinite(history, scratch);
   if (!std::isfinite(value) || scratch.size() < kFewestValues) {
     return 0;
   }
-  const Usual usual = UsualOf(scratch);
+  const Usual usual = UsualOf(scratch, unit);
   return std::abs(value - usual.median) / usual.spread;
 }
 

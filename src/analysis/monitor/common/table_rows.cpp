@@ -20,12 +20,14 @@ namespace {
 // The monitor writes a dozen statistics. Each is a column of numbers of every series.
 constexpr size_t kMostColumns = 64;
 constexpr size_t kShownText = 60;  // of a broken cell
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Rows end with their lines, but for names with a line end in quotes: a file can be read in pieces,
 // and what a killed training left half written spoils no other row.
 constexpr base::CsvDialect kDialect = {.row_end = base::CsvDialect::RowEnd::kEveryLineFeed,
                                        .most_fields = kMostColumns};
+
+bool IsNothing(std::string_view cell) { return cell.empty() || cell == "nan" || cell == "None"; }
 
 std::optional<double> CellNumber(std::string_view cell) {
   double value = 0;
@@ -34,8 +36,8 @@ std::optional<double> CellNumber(std::string_view cell) {
   if (read.ec == std::errc() && read.ptr == end) {
     return value;
   }
-  if (cell.empty() || cell == "None") {
-    return kNoNumber;
+  if (IsNothing(cell)) {
+    return kNan;
   }
   if (cell == "True" || cell == "False") {
     return cell == "True" ? 1.0 : 0.0;
@@ -48,6 +50,17 @@ bool CellInteger(std::string_view cell, Number& value) {
   const char* end = cell.data() + cell.size();
   const std::from_chars_result read = std::from_chars(cell.data(), end, value);
   return read.ec == std::errc() && read.ptr == end;
+}
+
+// "[2, 0, 4]"
+bool HasNoElements(std::string_view shape) {
+  for (size_t at = shape.find('0'); at != std::string_view::npos; at = shape.find('0', at + 1)) {
+    const bool begins = at > 0 && (shape[at - 1] == '[' || shape[at - 1] == ' ');
+    if (begins && at + 1 < shape.size() && (shape[at + 1] == ',' || shape[at + 1] == ']')) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string Shown(std::string_view text) {
@@ -66,6 +79,8 @@ class RowReader {
 
  private:
   void TakeRow();
+  // Whether the NaN of a row are of no tensor, or of one without elements.
+  bool IsOfNothing(std::span<const std::string_view> cells) const;
   // Reports cells that are no numbers, once per column.
   void Finish();
   void Report(uint64_t line, std::string text);
@@ -171,18 +186,44 @@ void RowReader::TakeRow() {
   ++rows_.names[name].rows;
   rows_.name_of.push_back(name);
   rows_.steps.push_back(step);
+  std::optional<bool> is_of_nothing;  // looked at where it matters
   for (size_t column = 0; column < cells.size(); ++column) {
     if (head_.op_of[column] == TableHead::kNoColumn) {
       continue;
     }
     const auto op = static_cast<size_t>(head_.op_of[column]);
     const std::optional<double> number = CellNumber(cells[column]);
-    rows_.values.push_back(number.value_or(kNoNumber));
+    double value = number.value_or(kNan);
+    if (number.has_value() && std::isnan(value)) {
+      is_of_nothing = is_of_nothing.has_value() ? is_of_nothing : IsOfNothing(cells);
+      const bool has_none = head_.ops[op] == "dynamic_range" ||
+                            (head_.ops[op] == "id" && head_.shape != TableHead::kNoColumn &&
+                             cell(head_.shape) != "[]");
+      value = *is_of_nothing || has_none ? kNoNumber : value;
+    }
+    rows_.values.push_back(value);
     if (!number.has_value() && ++bad_cells_[op].count == 1) {
       bad_cells_[op].first_line = line_number;
       bad_cells_[op].text = Shown(cells[column]);
     }
   }
+}
+
+bool RowReader::IsOfNothing(std::span<const std::string_view> cells) const {
+  const auto cell = [cells](int column) { return cells[static_cast<size_t>(column)]; };
+  if (head_.shape != TableHead::kNoColumn && HasNoElements(cell(head_.shape))) {
+    return true;
+  }
+  // A collective has numbers but neither shape nor dtype, hence all cells.
+  for (size_t column = 0; head_.tells_absence && column < cells.size(); ++column) {
+    const auto at = static_cast<int>(column);
+    const bool is_key =
+        at == head_.stage || at == head_.name || at == head_.step || at == head_.micro_step;
+    if (!is_key && !IsNothing(cells[column])) {
+      return false;
+    }
+  }
+  return head_.tells_absence;
 }
 
 void RowReader::Finish() {
@@ -221,11 +262,13 @@ Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::st
                  : cell == "name"       ? &head.name
                  : cell == "step"       ? &head.step
                  : cell == "micro_step" ? &head.micro_step
+                 : cell == "shape"      ? &head.shape
                                         : nullptr;
     head.op_of.push_back(TableHead::kNoColumn);
+    head.tells_absence |= cell == "shape" || cell == "dtype" || cell == "nans";
     if (place != nullptr) {
       *place = static_cast<int>(i);
-    } else if (cell != "shape" && cell != "dtype" && !cell.empty() &&
+    } else if (cell != "dtype" && !cell.empty() &&
                (wanted.empty() || std::find(wanted.begin(), wanted.end(), cell) != wanted.end()) &&
                std::find(head.ops.begin(), head.ops.end(), cell) == head.ops.end()) {
       head.op_of.back() = static_cast<int>(head.ops.size());

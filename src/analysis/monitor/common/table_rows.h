@@ -2,6 +2,7 @@
 // pieces of a few MiB, side by side and in order, so that one large file uses all cores.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,7 +11,17 @@
 
 #include "msprobe/status.h"
 
-namespace msprobe::analysis::monitor::internal {
+namespace msprobe::analysis::monitor {
+
+// What stands in a column where there was nothing to be measured: no tensor, as where a gradient is
+// absent, or none of its elements. A NaN of its own bits: whoever only computes needs no case for
+// it, and whoever counts NaN can leave it out.
+constexpr double kNoNumber = std::bit_cast<double>(uint64_t{0x7FF8'0000'0000'0A5E});
+constexpr bool IsNoNumber(double value) {
+  return std::bit_cast<uint64_t>(value) == std::bit_cast<uint64_t>(kNoNumber);
+}
+
+namespace internal {
 
 // What the first line of a table says.
 struct TableHead {
@@ -19,7 +30,9 @@ struct TableHead {
   int name = kNoColumn;
   int step = kNoColumn;
   int micro_step = kNoColumn;
+  int shape = kNoColumn;
   size_t columns = 0;
+  bool tells_absence = false;    // it has a column that every tensor fills: shape, dtype or nans
   std::vector<std::string> ops;  // columns of numbers, in their order
   std::vector<int> op_of;        // per column: index into ops, or kNoColumn
 };
@@ -43,7 +56,7 @@ struct TableRows {
   std::vector<Name> names;
   std::vector<uint32_t> name_of;  // per row
   std::vector<int64_t> steps;     // per row
-  std::vector<double> values;     // rows x ops; NaN where a cell is none
+  std::vector<double> values;     // rows x ops; kNoNumber where nothing was measured
   std::vector<Diagnostic> diagnostics;
   uint64_t more_diagnostics = 0;
   uint64_t lines = 0;
@@ -55,4 +68,5 @@ bool BeginsWithRow(std::string_view text, const TableHead& head);
 // `text` ends with a line end. Rows that break the rules are left out with a diagnostic.
 TableRows ReadTableRows(std::string_view text, const TableHead& head);
 
-}  // namespace msprobe::analysis::monitor::internal
+}  // namespace internal
+}  // namespace msprobe::analysis::monitor

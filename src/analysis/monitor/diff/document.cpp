@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/monitor/common/document_parts.h"
+#include "src/analysis/monitor/common/monitored_run.h"
+#include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::monitor {
@@ -20,7 +22,7 @@ using report::Standing;
 using report::Tone;
 
 std::string Where(const Divergence& divergence) {
-  std::string text = base::Printable(divergence.name);
+  std::string text = base::Printable(ShownName(divergence.name));
   if (divergence.stage != 0) {
     text += fmt::format(" (stage {})", divergence.stage);
   }
@@ -35,6 +37,10 @@ std::string Where(const Divergence& divergence) {
 
 std::string Percent(double relative) {
   return std::isfinite(relative) ? fmt::format("{:.3g} %", relative * 100) : "not finite";
+}
+
+std::string Number(double value) {
+  return IsNoNumber(value) ? "no tensor" : fmt::format("{:.6g}", value);
 }
 
 struct Totals {
@@ -62,9 +68,9 @@ report::Verdict MakeVerdict(const DiffResult& result) {
   if (const DiffLine* const first = result.first()) {
     const Divergence& at = *first->first;
     verdict.word = "DIFFERENT";
-    verdict.text =
-        fmt::format("The runs diverge at step {}: {} of {} {}: {:.6g} against {:.6g}, {} apart",
-                    at.step, first->op, first->table, Where(at), at.a, at.b, Percent(at.relative));
+    verdict.text = fmt::format("The runs diverge at step {}: {} of {} {}: {} against {}, {} apart",
+                               at.step, first->op, first->table, Where(at), Number(at.a),
+                               Number(at.b), Percent(at.relative));
     verdict.number = static_cast<double>(at.step);
     verdict.unit = "step";
     verdict.tone = Tone::kBad;

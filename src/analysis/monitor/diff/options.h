@@ -12,7 +12,7 @@ struct DiffOptions {
   std::filesystem::path a;
   std::filesystem::path b;
   // Two numbers differ when they are further apart than atol + rtol * the larger magnitude; NaN
-  // differs from everything but NaN. Tables hold six decimals unless ndigits says otherwise.
+  // differs from everything but NaN.
   double rtol = 1e-3;
   double atol = 1e-5;
   std::vector<std::string> tables;  // empty: all

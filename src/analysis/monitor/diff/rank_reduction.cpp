@@ -6,6 +6,8 @@
 #include <limits>
 #include <set>
 
+#include "src/analysis/monitor/common/table_rows.h"
+
 namespace msprobe::analysis::monitor::internal {
 namespace {
 
@@ -35,14 +37,25 @@ double Reduce(Reduction reduction, const std::vector<double>& column,
                   : reduction == Reduction::kMost ? -std::numeric_limits<double>::infinity()
                                                   : 0;
   double scale = 0;  // the largest magnitude, so that squares stay within range
+  size_t measured = 0;
   for (const size_t row : rows) {
+    if (IsNoNumber(column[row])) {
+      continue;
+    }
     if (std::isnan(column[row])) {
       return column[row];
     }
+    ++measured;
     scale = std::max(scale, std::fabs(column[row]));
+  }
+  if (measured == 0) {
+    return kNoNumber;
   }
   for (const size_t row : rows) {
     const double value = column[row];
+    if (IsNoNumber(value)) {
+      continue;
+    }
     switch (reduction) {
       case Reduction::kRoot:
         result += scale > 0 && std::isfinite(scale) ? (value / scale) * (value / scale) : 0;
@@ -60,7 +73,7 @@ double Reduce(Reduction reduction, const std::vector<double>& column,
   if (reduction == Reduction::kRoot) {
     return std::isfinite(scale) ? scale * std::sqrt(result) : scale;
   }
-  return reduction == Reduction::kAverage ? result / static_cast<double>(rows.size()) : result;
+  return reduction == Reduction::kAverage ? result / static_cast<double>(measured) : result;
 }
 
 // Bits, so that NaN is equal to itself.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/monitor/common/monitored_run.h"
+#include "src/analysis/monitor/common/table_rows.h"
 #include "src/analysis/monitor/diff/rank_reduction.h"
 #include "src/base/strings.h"
 
@@ -118,7 +119,7 @@ void PairRows(Pair& pair) {
 
 bool Diverge(double a, double b, const DiffOptions& options) {
   if (std::isnan(a) || std::isnan(b)) {
-    return std::isnan(a) != std::isnan(b);
+    return std::isnan(a) != std::isnan(b) || IsNoNumber(a) != IsNoNumber(b);
   }
   if (std::isinf(a) || std::isinf(b)) {
     return a != b;
@@ -147,11 +148,14 @@ void CompareOp(const Pair& pair, const std::string& op, const DiffOptions& optio
   if (column_a == pair.a->values.end() || column_b == pair.b->values.end()) {
     return;
   }
-  line.compared += pair.rows.size();
   for (const auto& rows : pair.rows) {
     const double a = column_a->second[rows.first];
     const double b = column_b->second[rows.second];
-    const bool both_nan = std::isnan(a) && std::isnan(b);
+    if (IsNoNumber(a) && IsNoNumber(b)) {
+      continue;
+    }
+    ++line.compared;
+    const bool both_nan = std::isnan(a) && std::isnan(b) && IsNoNumber(a) == IsNoNumber(b);
     line.nan += both_nan ? 1U : 0U;
     line.unequal += both_nan || a == b ? 0U : 1U;
     if (!Diverge(a, b, options)) {

@@ -45,7 +45,7 @@ RowGrid GridOf(const Series& series) {
 
 // The worst of the ranks, each judged by its own history.
 SeriesScore ScoreByRank(const RowGrid& grid, const std::vector<double>& values,
-                        std::vector<double>& scratch) {
+                        std::vector<double>& scratch, double rounding) {
   SeriesScore worst;
   size_t begin = 0;
   while (begin < values.size()) {
@@ -54,7 +54,7 @@ SeriesScore ScoreByRank(const RowGrid& grid, const std::vector<double>& values,
       ++end;
     }
     const std::span<const double> part(values.data() + begin, end - begin);
-    const SeriesScore score = ScoreSeries(part, scratch);
+    const SeriesScore score = ScoreSeries(part, scratch, rounding);
     if (score.score > worst.score) {
       worst.score = score.score;
       worst.at = begin + score.at;
@@ -71,9 +71,28 @@ SeriesScore ScoreByRank(const RowGrid& grid, const std::vector<double>& values,
   return worst;
 }
 
+double RoundingOf(const MonitoredRun& run) {
+  double unit = 0;
+  bool is_known = true;
+  for (const RankFolder& folder : run.folders) {
+    unit = std::max(unit, folder.rounding.value_or(0));
+    is_known = is_known && folder.rounding.has_value();
+  }
+  RoundingSeen seen;
+  for (const Series& series : run.series) {
+    for (const auto& [op, values] : series.values) {
+      for (size_t i = 0; !is_known && i < values.size(); ++i) {
+        seen.Take(values[i]);
+      }
+    }
+  }
+  return is_known ? unit : std::max(unit, seen.unit());
+}
+
 }  // namespace
 
-ReportModel::ReportModel(const MonitoredRun& run, base::ThreadPool& pool) : run_(run) {
+ReportModel::ReportModel(const MonitoredRun& run, base::ThreadPool& pool)
+    : run_(run), rounding_(RoundingOf(run)) {
   FindGrids();
   FindOps();
   FindChunks();
@@ -81,8 +100,8 @@ ReportModel::ReportModel(const MonitoredRun& run, base::ThreadPool& pool) : run_
   std::vector<std::vector<double>> scratch(pool.thread_count());
   pool.ParallelFor(run_.series.size(), [&](size_t series, size_t worker) {
     for (const std::string& op : ops_) {
-      scores_[series].push_back(
-          ScoreByRank(grids_[grid_of_[series]], InGridOrder(series, op), scratch[worker]));
+      scores_[series].push_back(ScoreByRank(grids_[grid_of_[series]], InGridOrder(series, op),
+                                            scratch[worker], rounding_));
     }
   });
 }
@@ -148,16 +167,15 @@ void ReportModel::FindChunks() {
 
 uint64_t ReportModel::non_finite() const {
   uint64_t count = 0;
-  for (size_t series = 0; series < scores_.size(); ++series) {
-    for (const SeriesScore& score : scores_[series]) {
-      count += IsNeverANumber(series) ? 0 : score.non_finite;
+  for (const std::vector<SeriesScore>& of_series : scores_) {
+    for (const SeriesScore& score : of_series) {
+      count += score.non_finite;
     }
   }
   return count;
 }
 
-// What is no tensor (the gradient of an integer input) has rows of NaN, too. That is no news, and
-// would hide the NaN that is.
+// One finding, and not one for each of its rows.
 bool ReportModel::IsNeverANumber(size_t series) const {
   const auto& columns = run_.series[series].values;
   return std::all_of(columns.begin(), columns.end(), [](const auto& column) {
@@ -199,6 +217,8 @@ void ReportModel::WriteListing(json::Writer& writer) const {
       run_.root.filename().empty() ? run_.root.parent_path().filename() : run_.root.filename();
   writer.Member("name", name.string());
   writer.Member("rows", run_.rows);
+  writer.Member("rounding", rounding_);
+  writer.Member("unmeasured", run_.unmeasured);
   writer.Key("warnings");
   writer.BeginArray();
   for (const std::string& warning : run_.warnings) {
@@ -338,7 +358,6 @@ void ReportModel::WriteScores(json::Writer& writer) const {
     const RowGrid& grid = grids_[grid_of_[series]];
     if (IsNeverANumber(series)) {
       never_numbers.push_back(series);
-      continue;
     }
     for (size_t op = 0; op < ops_.size(); ++op) {
       const SeriesScore& score = scores_[series][op];

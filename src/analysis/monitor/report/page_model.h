@@ -37,7 +37,7 @@ class ReportModel {
   const std::vector<SeriesChunk>& chunks() const { return chunks_; }
   // Places in ops() of the statistics that the table of a chunk has, the main one first.
   const std::vector<size_t>& OpsOf(const SeriesChunk& chunk) const;
-  // Numbers that are NaN or infinite; those of series that are NaN in every row not counted.
+  // Numbers that are NaN or infinite.
   uint64_t non_finite() const;
 
   // The columns of one statistic of a chunk, see column_code.h.
@@ -66,6 +66,7 @@ class ReportModel {
   std::vector<std::vector<size_t>> table_ops_;  // per table, places in ops_
   std::vector<size_t> table_of_;                // per series
   std::vector<SeriesChunk> chunks_;
+  double rounding_ = 0;                           // what its numbers are multiples of
   std::vector<std::vector<SeriesScore>> scores_;  // per series, per op
 };
 

@@ -220,6 +220,9 @@ Result<ReportResult> RunReport(const ReportOptions& options) {
     outcome.unread_files += run.unread_files;
     outcome.alerts += run.alerts.size();
   }
+  for (MonitoredRun& run : runs) {
+    LeaveOutUnmeasured(run);
+  }
   base::ThreadPool pool(0);
   const size_t warnings = runs[0].warnings.size();
   PackedPage page = Pack(runs, diff, pool);

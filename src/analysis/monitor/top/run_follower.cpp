@@ -113,6 +113,8 @@ Status RunFollower::Look(Clock::time_point now) {
 void RunFollower::LookAtFolder(const RankFolder& folder, int64_t oldest_step) {
   const std::vector<TableFile> tables = FindTableFiles(folder.path);
   ranks_.try_emplace(folder.rank);
+  told_rounding_ = std::max(told_rounding_, folder.rounding.value_or(0));
+  is_told_ = is_told_ && folder.rounding.has_value();
   for (size_t i = 0; i < tables.size(); ++i) {
     if (tables[i].last_step < oldest_step) {
       continue;
@@ -245,8 +247,15 @@ void RunFollower::TakeRows(std::string_view text, File& file, int64_t rank) {
     const double* values = rows.values.data() + row * ops;
     uint64_t bad = 0;
     for (size_t i = 0; i < ops; ++i) {
-      series.had_number = series.had_number || std::isfinite(values[i]);
-      bad += std::isfinite(values[i]) ? 0U : 1U;
+      if (IsNoNumber(values[i])) {
+        continue;
+      }
+      const bool is_finite = std::isfinite(values[i]);
+      series.had_number = series.had_number || is_finite || file.head->tells_absence;
+      bad += is_finite ? 0U : 1U;
+      if (!is_told_) {
+        seen_rounding_.Take(values[i]);
+      }
     }
     if (bad > 0 && series.had_number) {
       if (series.non_finite == 0) {

@@ -2,6 +2,7 @@
 // where the last look ended and only as far as whole lines go, for the training writes meanwhile.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/monitor/common/monitored_run.h"
+#include "src/analysis/monitor/common/series_score.h"
 #include "src/analysis/monitor/top/options.h"
 
 namespace msprobe::analysis::monitor {
@@ -32,7 +34,8 @@ struct FollowedSeries {
   // Of the judged statistic, the newest last, a limited number; empty where the table lacks it.
   std::vector<double> history;
   int64_t last_step = 0;
-  // Of all statistics; rows of NaN before the first number are of what is no tensor.
+  // Of all statistics. Where a table does not tell what was measured, rows of NaN before the first
+  // number are taken for what is no tensor.
   bool had_number = false;
   uint64_t non_finite = 0;
   int64_t first_non_finite_step = 0;
@@ -71,6 +74,8 @@ class RunFollower {
   const std::string& op() const { return op_; }  // as asked for
   // What a table is judged by; empty where it lacks what was asked for, or is not known.
   std::string_view JudgedOp(std::string_view table) const;
+  // What the numbers of the run are multiples of; 0: of nothing in common.
+  double rounding() const { return std::max(told_rounding_, is_told_ ? 0 : seen_rounding_.unit()); }
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t bad_rows() const { return bad_rows_; }
   const std::string& first_diagnostic() const { return first_diagnostic_; }
@@ -103,6 +108,9 @@ class RunFollower {
   std::vector<Alert> alerts_;
   std::map<std::string, std::pair<uint64_t, std::filesystem::file_time_type>> alert_files_;
   std::map<std::string, std::vector<Alert>> alerts_by_file_;
+  double told_rounding_ = 0;  // by monitor.json of the ranks; is_told_: by all
+  bool is_told_ = true;
+  RoundingSeen seen_rounding_;
   uint64_t bytes_read_ = 0;
   uint64_t bad_rows_ = 0;
   std::string first_diagnostic_;

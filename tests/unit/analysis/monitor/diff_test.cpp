@@ -73,6 +73,76 @@ TEST(RunDiff, AllowsWhatTheThresholdsAllow) {
   EXPECT_NE(runs.Diff(options).first(), nullptr);
 }
 
+constexpr const char* kWholeHead = "vpp_stage,name,step,norm,min,nans,shape,dtype\n";
+
+// What has no gradient has rows without a shape: nothing to be equal or NaN.
+TEST(RunDiff, LeavesOutWhereNeitherRunHadATensor) {
+  TwoRuns runs;
+  const std::string rows =
+      "0,.input,0,nan,nan,nan,nan,nan\n0,w,0,1,1,0,[4],torch.float32\n"
+      "0,empty,0,0.0,nan,0,\"[0, 4]\",torch.float32\n";
+  runs.Write("a", 0, "actv_grad", rows, kWholeHead);
+  runs.Write("b", 0, "actv_grad", rows, kWholeHead);
+  const DiffResult result = runs.Diff();
+  ASSERT_EQ(result.lines.size(), 3U);
+  for (const DiffLine& line : result.lines) {
+    EXPECT_EQ(line.nan, 0U) << line.op;
+    EXPECT_EQ(line.divergent, 0U) << line.op;
+  }
+  EXPECT_EQ(result.lines[0].compared, 2U);  // norm of w and of empty
+  EXPECT_EQ(result.lines[1].compared, 1U);  // no least element of none
+}
+
+TEST(RunDiff, TellsATensorFromNone) {
+  TwoRuns runs;
+  const std::string other = "0,w,0,1,1,0,[4],torch.float32\n";
+  runs.Write("a", 0, "actv_grad", other + "0,x,0,nan,nan,nan,nan,nan\n", kWholeHead);
+  runs.Write("b", 0, "actv_grad", other + "0,x,0,2,1,0,[4],torch.float32\n", kWholeHead);
+  const DiffResult result = runs.Diff();
+  ASSERT_NE(result.first(), nullptr);
+  EXPECT_EQ(result.first()->first->name, "x");
+}
+
+// A real NaN is one in both runs, and collectives have numbers but no shape.
+TEST(RunDiff, CountsNanOfTensors) {
+  TwoRuns runs;
+  const std::string rows =
+      "0,w,0,nan,nan,3,[4],torch.float32\n0,all_reduce.post_0,0,nan,nan,1,nan,nan\n";
+  runs.Write("a", 0, "other", rows, kWholeHead);
+  runs.Write("b", 0, "other", rows, kWholeHead);
+  const DiffResult result = runs.Diff();
+  ASSERT_EQ(result.lines.size(), 3U);
+  EXPECT_EQ(result.lines[0].nan, 2U);
+  EXPECT_EQ(result.lines[2].nan, 0U);
+}
+
+// `id` is of tensors without dimensions, dynamic_range of what is not zero.
+TEST(RunDiff, LeavesOutStatisticsThatATensorHasNot) {
+  TwoRuns runs;
+  const char* head = "vpp_stage,name,step,id,dynamic_range,shape,dtype\n";
+  const std::string rows = "0,w,0,nan,nan,[4],torch.float32\n0,s,0,nan,1,[],torch.float32\n";
+  runs.Write("a", 0, "actv", rows, head);
+  runs.Write("b", 0, "actv", rows, head);
+  const DiffResult result = runs.Diff();
+  ASSERT_EQ(result.lines.size(), 2U);
+  EXPECT_EQ(result.lines[0].nan, 1U);  // the scalar is NaN
+  EXPECT_EQ(result.lines[1].compared, 1U);
+}
+
+TEST(RunDiff, CombinesRanksOfWhichSomeHaveNoTensor) {
+  TwoRuns runs;
+  for (const char* run : {"a", "b"}) {
+    runs.Write(run, 0, "actv_grad", "0,x,0,nan,nan,nan,nan,nan\n", kWholeHead);
+    runs.Write(run, 1, "actv_grad", "0,x,0,3,1,0,[4],torch.float32\n", kWholeHead);
+  }
+  DiffOptions options;
+  options.reduce = true;
+  const DiffResult result = runs.Diff(options);
+  ASSERT_FALSE(result.lines.empty());
+  EXPECT_EQ(result.lines[0].compared, 1U);
+  EXPECT_EQ(result.lines[0].nan, 0U);
+}
+
 TEST(RunDiff, TakesNanForEqualToNanOnly) {
   TwoRuns runs;
   runs.Write("a", 0, "actv", "0,w,0,nan,inf\n0,w,1,nan,0\n");

@@ -44,6 +44,39 @@ TEST(ReadMonitoredRun, ATableWithAHoleOfAnySizeIsLeftOutAtOnce) {
   }
 }
 
+TEST(LeaveOutUnmeasured, KeepsWhatWasMeasuredAndNamesTheRest) {
+  const TemporaryFolder files;
+  files.Write(In(kFolder, "actv_grad_0-1.csv"),
+              "vpp_stage,name,step,norm,id,shape,dtype\n"
+              "0,.input,0,nan,nan,nan,nan\n0,x,0,nan,nan,nan,nan\n0,y,0,nan,nan,[2],torch.float32\n"
+              "0,.input,1,nan,nan,nan,nan\n0,x,1,2.5,nan,[2],torch.float32\n");
+  MonitoredRun run = Read(files.path());
+  LeaveOutUnmeasured(run);
+  ASSERT_EQ(run.series.size(), 2U);
+  EXPECT_EQ(run.series[0].name, "x");
+  EXPECT_EQ(run.series[0].steps, std::vector<int64_t>{1});
+  EXPECT_EQ(run.series[0].values.size(), 1U);  // no id
+  EXPECT_EQ(run.series[1].name, "y");
+  EXPECT_TRUE(std::isnan(run.series[1].values.at("norm")[0]));  // of a tensor: shown
+  EXPECT_EQ(run.unmeasured, std::vector<std::string>{"(root).input of actv_grad"});
+}
+
+TEST(ReadMonitoredRun, KnowsWhatItsNumbersAreRoundedTo) {
+  const auto rounding = [](const char* text) {
+    const TemporaryFolder files;
+    files.Write(In(kFolder, "actv_0-0.csv"), "vpp_stage,name,step,norm\n0,w,0,1.5\n");
+    if (*text != 0) {
+      files.Write(In(kFolder, "monitor.json"), text);
+    }
+    return Read(files.path()).folders.at(0).rounding;
+  };
+  EXPECT_EQ(rounding(""), std::nullopt);
+  EXPECT_EQ(rounding(R"({"settings": {}})"), 0);
+  EXPECT_DOUBLE_EQ(*rounding(R"({"settings": {"ndigits": 4}})"), 1e-4);
+  EXPECT_DOUBLE_EQ(*rounding(R"({"settings": {"compat": true}})"), 1e-6);
+  EXPECT_EQ(rounding(R"({"settings": {"ndigits": -400}})"), 0);
+}
+
 TEST(ReadMonitoredRun, LeavesATableOfVeryManyStatisticsOut) {
   const TemporaryFolder files;
   const auto table = [](size_t statistics) {

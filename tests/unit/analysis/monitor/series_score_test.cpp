@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/common/table_rows.h"
 #include "src/analysis/monitor/report/alert_series.h"
 
 namespace msprobe::analysis::monitor {
@@ -34,6 +35,42 @@ TEST(SeriesScore, DoesNotCallTheLastDigitOfAConstantNews) {
   std::vector<double> scratch;
   const std::vector<double> values = {1, 1, 1, 1, 1.000001, 1};
   EXPECT_LT(ScoreSeries(values, scratch).score, 0.01);
+}
+
+// A second moment of 4e-7 to 6e-7 in tables of six decimals: one unit of rounding, so one spread.
+TEST(SeriesScore, CountsTheUnitOfRoundingAsTheSmallestSpread) {
+  std::vector<double> scratch;
+  const std::vector<double> moments = {0, 0, 0, 0, 1e-6, 0, 1e-6};
+  EXPECT_NEAR(ScoreSeries(moments, scratch, 1e-6).score, 1, 1e-9);
+  EXPECT_NEAR(ScoreAgainst(1e-6, std::vector<double>{0, 0, 0, 0}, scratch, 1e-6), 1, 1e-9);
+  const std::vector<double> coarse = {0.1, 0.1, 0.1, 0.2, 0.1};
+  EXPECT_NEAR(ScoreSeries(coarse, scratch, 0.1).score, 1, 1e-9);
+  // What is far beyond it is still found, also where every value before was zero.
+  EXPECT_GT(ScoreAgainst(0.5, std::vector<double>{0, 0, 0, 0}, scratch, 1e-6), 1e5);
+  EXPECT_GT(ScoreAgainst(0.5, std::vector<double>{0, 0, 0, 0}, scratch), 1e5);
+}
+
+TEST(SeriesScore, LeavesOutWhatWasNotMeasured) {
+  std::vector<double> scratch;
+  const std::vector<double> values = {1, kNoNumber, 1, kNoValue, 1};
+  const SeriesScore score = ScoreSeries(values, scratch);
+  EXPECT_EQ(score.non_finite, 1U);
+  EXPECT_EQ(score.first_non_finite, 3U);
+}
+
+TEST(RoundingSeen, IsTheDecimalsOfTheNumbers) {
+  const auto unit = [](const std::vector<double>& values) {
+    RoundingSeen seen;
+    for (const double value : values) {
+      seen.Take(value);
+    }
+    return seen.unit();
+  };
+  EXPECT_DOUBLE_EQ(unit({0, 1e-6, 3.25, 12345.678901, -7}), 1e-6);
+  EXPECT_DOUBLE_EQ(unit({0, 1, 2}), 1e-6);  // too few to tell
+  EXPECT_DOUBLE_EQ(unit({4.12e-10, 0.5}), 1e-12);
+  EXPECT_EQ(unit({1.0 / 3, 2.5}), 0);  // nobody rounds to so many
+  EXPECT_DOUBLE_EQ(unit({kNoValue, std::numeric_limits<double>::infinity(), 1e300}), 1e-6);
 }
 
 TEST(SeriesScore, SaysNothingOfFewValues) {
