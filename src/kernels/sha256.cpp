@@ -78,7 +78,7 @@ void Sha256::Add(std::span<const std::byte> bytes) {
   rest_bytes_ = bytes.size();
 }
 
-Digest Sha256::Finish() {
+Sha256Digest Sha256::Finish() {
   const uint64_t bits = bytes_ * 8;
   std::array<std::byte, 2 * kBlockBytes> end{};
   end[0] = std::byte{0x80};
@@ -88,7 +88,7 @@ Digest Sha256::Finish() {
     end[count - 1 - i] = static_cast<std::byte>(bits >> (8 * i));
   }
   Add(std::span<const std::byte>(end).first(count));
-  Digest digest;
+  Sha256Digest digest;
   for (size_t i = 0; i < digest.size(); ++i) {
     digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - 8 * (i % 4)));
   }
@@ -96,7 +96,7 @@ Digest Sha256::Finish() {
 }
 
 HmacSha256::HmacSha256(std::span<const std::byte> key) {
-  Digest hashed;
+  Sha256Digest hashed;
   if (key.size() > kBlockBytes) {
     Sha256 hash;
     hash.Add(key);
@@ -114,7 +114,7 @@ HmacSha256::HmacSha256(std::span<const std::byte> key) {
   outer_.Add(outer);
 }
 
-Digest HmacSha256::Finish() {
+Sha256Digest HmacSha256::Finish() {
   outer_.Add(inner_.Finish());
   return outer_.Finish();
 }

@@ -9,13 +9,13 @@
 
 namespace msprobe::kernels {
 
-using Digest = std::array<std::byte, 32>;
+using Sha256Digest = std::array<std::byte, 32>;
 
 class Sha256 {
  public:
   void Add(std::span<const std::byte> bytes);
   void Add(std::string_view text) { Add(std::as_bytes(std::span(text.data(), text.size()))); }
-  Digest Finish();  // nothing is added after it
+  Sha256Digest Finish();  // nothing is added after it
 
  private:
   void Block(const std::byte* block);
@@ -32,7 +32,7 @@ class HmacSha256 {
   explicit HmacSha256(std::span<const std::byte> key);
   void Add(std::span<const std::byte> bytes) { inner_.Add(bytes); }
   void Add(std::string_view text) { inner_.Add(text); }
-  Digest Finish();
+  Sha256Digest Finish();
 
  private:
   Sha256 inner_;

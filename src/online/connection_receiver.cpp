@@ -98,14 +98,14 @@ class Visit {
                                            Secret::kVariable))
                       : OkStatus();
     }
-    MSP_ASSIGN_OR_RETURN(const kernels::Digest other, ReadDigestOf(*greeting));
-    MSP_ASSIGN_OR_RETURN(const kernels::Digest own, Handshake::NewNonce());
+    MSP_ASSIGN_OR_RETURN(const kernels::Sha256Digest other, ReadDigestOf(*greeting));
+    MSP_ASSIGN_OR_RETURN(const kernels::Sha256Digest own, Handshake::NewNonce());
     MSP_RETURN_IF_ERROR(Send(DigestFrame(FrameKind::kChallenge, greeting->session, own)));
     MSP_ASSIGN_OR_RETURN(const std::optional<FrameHeader> answer, NextHeader());
     if (!answer || answer->kind != FrameKind::kProof || answer->session != greeting->session) {
       return BadFormatError("somebody does not prove that they know the shared secret");
     }
-    MSP_ASSIGN_OR_RETURN(const kernels::Digest proof, ReadDigestOf(*answer));
+    MSP_ASSIGN_OR_RETURN(const kernels::Sha256Digest proof, ReadDigestOf(*answer));
     const Handshake handshake(*secret_, greeting->session, other, own);
     if (!kernels::AreSame(proof, handshake.ProofOf(Side::kTraining))) {
       return Refuse(*greeting, "the shared secret of the training is another than the checker's");
@@ -118,7 +118,7 @@ class Visit {
     return {};
   }
 
-  Result<kernels::Digest> ReadDigestOf(const FrameHeader& header) {
+  Result<kernels::Sha256Digest> ReadDigestOf(const FrameHeader& header) {
     MSP_ASSIGN_OR_RETURN(const auto payload, Payload(header));
     return ReadDigest(*payload);
   }
@@ -173,7 +173,7 @@ class Visit {
     return mac;
   }
   Status ReadSeal(kernels::HmacSha256& mac) {
-    kernels::Digest seal;
+    kernels::Sha256Digest seal;
     MSP_RETURN_IF_ERROR(ReadWhile(seal));
     return kernels::AreSame(seal, mac.Finish())
                ? OkStatus()

@@ -44,7 +44,7 @@ class FrameFile {
   Result<FrameHeader> Header() const {
     MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(header_bytes_));
     const uint64_t bytes =
-        kFrameHeaderBytes + header.payload_bytes + (seal_ ? sizeof(kernels::Digest) : 0);
+        kFrameHeaderBytes + header.payload_bytes + (seal_ ? sizeof(kernels::Sha256Digest) : 0);
     if (input_.size_bytes() != bytes) {
       return BadFormatError(fmt::format("it has {} bytes instead of {}{}", input_.size_bytes(),
                                         bytes,
@@ -60,7 +60,7 @@ class FrameFile {
                            return Read(at - part.size(), part);
                          }));
     if (seal_) {
-      kernels::Digest proof;
+      kernels::Sha256Digest proof;
       MSP_RETURN_IF_ERROR(Read(at, proof));
       kernels::HmacSha256 mac = seal_->OfFile();
       mac.Add(header_bytes_);

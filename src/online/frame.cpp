@@ -214,7 +214,7 @@ Frame RefusedFrame(uint64_t session, std::string_view why) {
   return frame;
 }
 
-Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Digest& digest) {
+Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Sha256Digest& digest) {
   Frame frame{HeaderRoom(), {}};
   frame.head.append(reinterpret_cast<const char*>(digest.data()), digest.size());
   FillHeader(kind, session, 0, frame);
@@ -293,9 +293,9 @@ Result<std::string> ReadRefused(std::span<const std::byte> payload) {
   return why;
 }
 
-Result<kernels::Digest> ReadDigest(std::span<const std::byte> payload) {
+Result<kernels::Sha256Digest> ReadDigest(std::span<const std::byte> payload) {
   PayloadReader reader(payload);
-  MSP_ASSIGN_OR_RETURN(const auto digest, reader.Read<kernels::Digest>());
+  MSP_ASSIGN_OR_RETURN(const auto digest, reader.Read<kernels::Sha256Digest>());
   MSP_RETURN_IF_ERROR(reader.AtEnd());
   return digest;
 }

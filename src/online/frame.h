@@ -78,7 +78,7 @@ Frame EndFrame(uint64_t session, uint64_t sequence, const End& end);
 Frame TakenFrame(uint64_t session, uint64_t sequence);
 Frame RefusedFrame(uint64_t session, std::string_view why);
 // kGreeting, kChallenge, kProof.
-Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Digest& digest);
+Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Sha256Digest& digest);
 
 // The payloads. Every size and count is checked against the bytes that are there; tensors of a call
 // borrow from `payload`, its record is text that nobody has looked at.
@@ -86,7 +86,7 @@ Result<Hello> ReadHello(std::span<const std::byte> payload);
 Result<Call> ReadCall(std::span<const std::byte> payload);
 Result<End> ReadEnd(std::span<const std::byte> payload);
 Result<std::string> ReadRefused(std::span<const std::byte> payload);
-Result<kernels::Digest> ReadDigest(std::span<const std::byte> payload);
+Result<kernels::Sha256Digest> ReadDigest(std::span<const std::byte> payload);
 // The payload is what the header says of it.
 Status CheckPayload(const FrameHeader& header, std::span<const std::byte> payload);
 

@@ -79,7 +79,7 @@ kernels::HmacSha256 Seal::Next() {
   return mac;
 }
 
-kernels::Digest Seal::Of(const Frame& frame) {
+kernels::Sha256Digest Seal::Of(const Frame& frame) {
   kernels::HmacSha256 mac = Next();
   mac.Add(frame.head);
   for (const std::span<const std::byte> part : frame.data) {
@@ -88,15 +88,15 @@ kernels::Digest Seal::Of(const Frame& frame) {
   return mac.Finish();
 }
 
-Result<kernels::Digest> Handshake::NewNonce() {
-  kernels::Digest nonce;
+Result<kernels::Sha256Digest> Handshake::NewNonce() {
+  kernels::Sha256Digest nonce;
   if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
     return IoError(fmt::format("the system gives no random bytes: {}", std::strerror(errno)));
   }
   return nonce;
 }
 
-kernels::Digest Handshake::Derive(std::string_view what, Side side) const {
+kernels::Sha256Digest Handshake::Derive(std::string_view what, Side side) const {
   kernels::HmacSha256 mac = secret_.Mac();
   mac.Add("msprobe online 1 ");
   mac.Add(what);

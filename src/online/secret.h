@@ -39,39 +39,39 @@ class Secret {
 // Puts a proof behind each frame of one direction of one connection, or behind a file.
 class Seal {
  public:
-  explicit Seal(const kernels::Digest& key) : key_(key) {}
+  explicit Seal(const kernels::Sha256Digest& key) : key_(key) {}
   static Seal OfFiles(const Secret& secret);
 
   // Of the next frame, whose bytes are added. Its number is in it: a frame that somebody has seen
   // does not pass a second time.
   kernels::HmacSha256 Next();
-  kernels::Digest Of(const Frame& frame);
+  kernels::Sha256Digest Of(const Frame& frame);
   // A file's place is in its frame; it has no number among others.
   kernels::HmacSha256 OfFile() const { return kernels::HmacSha256(key_); }
 
  private:
-  kernels::Digest key_;
+  kernels::Sha256Digest key_;
   uint64_t frames_ = 0;
 };
 
 // What both sides know once they have each other's random bytes.
 class Handshake {
  public:
-  Handshake(const Secret& secret, uint64_t session, const kernels::Digest& of_training,
-            const kernels::Digest& of_checker)
+  Handshake(const Secret& secret, uint64_t session, const kernels::Sha256Digest& of_training,
+            const kernels::Sha256Digest& of_checker)
       : secret_(secret), session_(session), training_(of_training), checker_(of_checker) {}
 
-  static Result<kernels::Digest> NewNonce();
-  kernels::Digest ProofOf(Side side) const { return Derive("proof", side); }
+  static Result<kernels::Sha256Digest> NewNonce();
+  kernels::Sha256Digest ProofOf(Side side) const { return Derive("proof", side); }
   Seal SealOf(Side side) const { return Seal(Derive("frames", side)); }
 
  private:
-  kernels::Digest Derive(std::string_view what, Side side) const;
+  kernels::Sha256Digest Derive(std::string_view what, Side side) const;
 
   const Secret& secret_;
   const uint64_t session_;
-  const kernels::Digest training_;
-  const kernels::Digest checker_;
+  const kernels::Sha256Digest training_;
+  const kernels::Sha256Digest checker_;
 };
 
 }  // namespace msprobe::online

@@ -86,14 +86,14 @@ class SocketChannel final : public Channel {
 
   // The checker learns that this side has the secret before it says anything that shows it.
   Status Prove(const Secret& secret, Deadline deadline, const GoOn& go_on) {
-    MSP_ASSIGN_OR_RETURN(const kernels::Digest own, Handshake::NewNonce());
+    MSP_ASSIGN_OR_RETURN(const kernels::Sha256Digest own, Handshake::NewNonce());
     MSP_RETURN_IF_ERROR(Send(DigestFrame(FrameKind::kGreeting, session_, own), 0, go_on));
-    MSP_ASSIGN_OR_RETURN(const kernels::Digest other,
+    MSP_ASSIGN_OR_RETURN(const kernels::Sha256Digest other,
                          AwaitDigest(FrameKind::kChallenge, deadline, go_on));
     const Handshake handshake(secret, session_, own, other);
     MSP_RETURN_IF_ERROR(Send(
         DigestFrame(FrameKind::kProof, session_, handshake.ProofOf(Side::kTraining)), 0, go_on));
-    MSP_ASSIGN_OR_RETURN(const kernels::Digest proof,
+    MSP_ASSIGN_OR_RETURN(const kernels::Sha256Digest proof,
                          AwaitDigest(FrameKind::kProof, deadline, go_on));
     if (!kernels::AreSame(proof, handshake.ProofOf(Side::kChecker))) {
       return UsageError("whoever answers does not know the shared secret");
@@ -103,7 +103,7 @@ class SocketChannel final : public Channel {
     return {};
   }
 
-  Result<kernels::Digest> AwaitDigest(FrameKind kind, Deadline deadline, const GoOn& go_on) {
+  Result<kernels::Sha256Digest> AwaitDigest(FrameKind kind, Deadline deadline, const GoOn& go_on) {
     for (;;) {
       MSP_ASSIGN_OR_RETURN(const std::optional<Received> frame, NextFrame());
       if (frame && frame->header.kind == kind) {
@@ -151,7 +151,7 @@ class SocketChannel final : public Channel {
       return BadFormatError("the checker sent a frame that only a training sends");
     }
     const size_t whole = kFrameHeaderBytes + static_cast<size_t>(header.payload_bytes);
-    const size_t sealed = whole + (to_training_ ? sizeof(kernels::Digest) : 0);
+    const size_t sealed = whole + (to_training_ ? sizeof(kernels::Sha256Digest) : 0);
     if (bytes.size() < sealed) {
       return std::optional<Received>();
     }

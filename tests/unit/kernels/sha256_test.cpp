@@ -10,7 +10,7 @@
 namespace msprobe::kernels {
 namespace {
 
-std::string Hex(const Digest& digest) {
+std::string Hex(const Sha256Digest& digest) {
   std::string text;
   for (const std::byte byte : digest) {
     text += fmt::format("{:02x}", std::to_integer<int>(byte));
@@ -78,10 +78,10 @@ TEST(HmacSha256, MatchesTheCasesOfRfc4231) {
 }
 
 TEST(AreSame, LooksAtEveryByteAndTheLength) {
-  Digest a{};
-  EXPECT_TRUE(AreSame(a, Digest{}));
+  Sha256Digest a{};
+  EXPECT_TRUE(AreSame(a, Sha256Digest{}));
   for (const size_t at : {0U, 15U, 31U}) {
-    Digest b = a;
+    Sha256Digest b = a;
     b[at] = std::byte{1};
     EXPECT_FALSE(AreSame(a, b)) << at;
   }

@@ -177,8 +177,8 @@ TEST_F(SharedSecret, AProofThatSomebodyHasSeenIsWorthNothing) {
   const auto secret = SecretOf("one secret of both sides");
   Inbox inbox(InboxOptions{});
   const auto receiver = *ReceiveConnections(EndpointOf("127.0.0.1", true, secret, 0), inbox);
-  const kernels::Digest own{};
-  kernels::Digest seen{};
+  const kernels::Sha256Digest own{};
+  kernels::Sha256Digest seen{};
   std::string first_frames;
   for (const bool again : {false, true}) {
     Wire wire = *Wire::Connect("127.0.0.1", receiver->port(), nullptr, InTime());
@@ -203,7 +203,7 @@ TEST_F(SharedSecret, AProofThatSomebodyHasSeenIsWorthNothing) {
     // Behind the proof: a frame without one of its own, then a proven one twice.
     Seal seal = handshake.SealOf(Side::kTraining);
     const auto proven = [&seal](const Frame& frame) {
-      const kernels::Digest proof = seal.Of(frame);
+      const kernels::Sha256Digest proof = seal.Of(frame);
       std::string bytes = frame.head;
       for (const auto& part : frame.data) {
         bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
