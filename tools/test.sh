@@ -10,7 +10,8 @@
 #   --torch2           also runs the tests of the Python shim under PyTorch 2, in a Debian 13 root of its own (needs root)
 #   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
 #   --bench            also builds and runs the benchmarks
-#   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis)
+#   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis),
+#                      and as many with the Python that MSPROBE_TORCH2_PYTHON names, which has PyTorch 2
 #   --faults           also makes every call into the system fail in turn: half an hour (tests/faults)
 #   --frameworks [NAME...]   also runs the tests with real frameworks, all or these (tests/frameworks); pip fetches them once
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
@@ -108,7 +109,12 @@ if [ "$run_diagnosis" = 1 ]; then
   configure release -DMSPROBE_TESTS=ON
   build_preset release
   say "planting faults"
-  PYTHONPATH=build/python MSPROBE=build/bin/msprobe /usr/bin/python3 tests/diagnosis/run.py --seeds 0-999 --failures
+  cases=$(mktemp -d)
+  trap 'rm -rf "$cases"' EXIT
+  for python in /usr/bin/python3 ${MSPROBE_TORCH2_PYTHON:-}; do
+    PYTHONPATH=build/python "$python" tests/diagnosis/run.py --seeds 0-999 --cache "$cases" --only-make
+  done
+  MSPROBE=build/bin/msprobe python3 tests/diagnosis/run.py --cache "$cases" --only-compare --failures
 fi
 
 if [ "$run_faults" = 1 ]; then

@@ -16,7 +16,8 @@ constexpr double kUpdateSlack = 64;
 // Parts of a bias may have a gradient that is zero in exact arithmetic (the keys' bias of an
 // attention, a bias in front of a normalisation): there the sign of the update is chance, its size
 // is not.
-constexpr double kMovementShare = 0.05;
+constexpr double kMovementShare = 0.2;
+constexpr double kMovementShare32 = 0.05;  // gradients of 32 bits next to Adam's epsilon
 constexpr double kMovesAlike =
     0.5;  // variance of the logarithm: within about a factor of 2 either way
 // Gradients of 16 bits: of a short vector any element may be of chance.
@@ -191,7 +192,8 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
   const double npu_movement = Movement(before.npu, npu);
   const double bench_movement = Movement(before.bench, bench);
   const double movement = std::max(npu_movement, bench_movement);
-  const bool both_moved = std::min(npu_movement, bench_movement) > kMovementShare * movement;
+  const double least = npu.dtype.ends_with("32") ? kMovementShare32 : kMovementShare;
+  const bool both_moved = std::min(npu_movement, bench_movement) > least * movement;
   const bool gradient_is_known = gradient != previous.gradients.end();
   const bool is_noise = elements < kFewElements && error > kNarrowError;
   const bool by_chance =
