@@ -71,7 +71,7 @@ SeriesScore ScoreByRank(const RowGrid& grid, const std::vector<double>& values,
   return worst;
 }
 
-double RoundingOf(const MonitoredRun& run) {
+double RoundingOfRun(const MonitoredRun& run) {
   double unit = 0;
   bool is_known = true;
   for (const RankFolder& folder : run.folders) {
@@ -92,7 +92,7 @@ double RoundingOf(const MonitoredRun& run) {
 }  // namespace
 
 ReportModel::ReportModel(const MonitoredRun& run, base::ThreadPool& pool)
-    : run_(run), rounding_(RoundingOf(run)) {
+    : run_(run), rounding_(RoundingOfRun(run)) {
   FindGrids();
   FindOps();
   FindChunks();
