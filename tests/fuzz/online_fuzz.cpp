@@ -63,6 +63,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case FrameKind::kRefused:
         (void)ReadRefused(payload).ok();
         break;
+      case FrameKind::kGreeting:
+      case FrameKind::kChallenge:
+      case FrameKind::kProof:
+        (void)ReadDigest(payload).ok();
+        break;
       case FrameKind::kTaken:
         break;
     }
