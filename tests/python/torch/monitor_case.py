@@ -22,6 +22,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 torch.set_num_threads(1)
 torch.manual_seed(7)
+from msprobe._intercept.modules import ModuleCalls
 from msprobe.pytorch import TrainerMon
 """ % os.path.dirname(HERE)
 
