@@ -256,7 +256,7 @@ bool IsNumber(std::string_view value) {
 
 bool IsPath(std::string_view value) {
   constexpr std::string_view kRoots[] = {"/home/", "/root", "/etc/",  "/usr/", "/opt/", "/var/",
-                                         "/tmp/",  "/mnt/", "/data/", "/dev/", "/run/", "/work/",
+                                         "/tmp/",  "/mnt/", "/data/", "/dev/", "/run/", "/srv/",
                                          "/path/", "~/",    "./",     "../",   "/proc/"};
   constexpr std::string_view kEndings[] = {".pem",  ".key", ".crt", ".cer", ".json",
                                            ".yaml", ".yml", ".txt", ".pub", ".bin"};

@@ -109,7 +109,7 @@ class Runner {
     return difference_run_ ? difference_run_->Finish(run_.answers, run_.files) : OkStatus();
   }
 
-  // What concerns several pairs is told once.
+  // Reported once for all pairs that it concerns.
   void Warn(std::string text) {
     if (!base::IsOneOf(text, run_.warnings)) {
       run_.warnings.push_back(std::move(text));

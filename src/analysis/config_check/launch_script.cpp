@@ -159,7 +159,7 @@ RunSettings SettingsOf(ShellRun& run) {
   return settings;
 }
 
-// nullopt: there is no value to tell.
+// nullopt: the value is unknown.
 std::optional<json::ConfigValue> OnlyOrAll(std::vector<Choice> choices) {
   const auto is_given = [](const Choice& choice) { return choice.is_given; };
   // The default, if there is one: an option that is only there with the variable is undecided.

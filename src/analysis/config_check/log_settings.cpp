@@ -83,7 +83,7 @@ LogSetting Compare(const std::string& name, std::span<const PrintedSettings> sid
       setting.values[side] = kMissing;
     }
   }
-  // Two secrets that differ are told apart, but not shown; one that is masked already says nothing.
+  // Reports that two secrets differ without showing them; an already masked one compares as equal.
   const auto equal = [&](const ValueTree& first, const ValueTree& second) {
     return nodes[0] && nodes[1] && PythonEqual(first, *nodes[0], second, *nodes[1]);
   };

@@ -52,7 +52,7 @@ class ShellRun::Builder {
     field_ += text;
     begun_ = true;
   }
-  // The value of a variable. A separator that is no blank ends a field even where that is empty.
+  // The value of a variable. A non-blank separator ends a field even where that is empty.
   void AddValue(std::string_view text, bool quoted) {
     if (quoted || !splits_ || separators_.empty()) {
       Add(text);

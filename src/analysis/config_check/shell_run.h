@@ -199,7 +199,7 @@ class ShellRun {
   void Restore(State state);
 
   // shell_builtins.cpp
-  // False: there is no such builtin.
+  // False: not a builtin.
   Result<bool> RunBuiltin(const ShellNode& node, const std::vector<ShellField>& fields);
   void Print(const std::string& text);
   void Echo(const std::vector<std::string>& words);

@@ -259,7 +259,7 @@ Status ShellParser::Command(ShellNode& node) {
     node.kind = ShellKind::kSubshell;
     MSP_RETURN_IF_ERROR(Body(node.children));
     if (Peek() != ')') {
-      // A bracket that is never closed is no reason to lose what stands behind it.
+      // The text after an unclosed bracket is kept.
       Warn(node.line, "the ( is never closed");
     } else {
       Take();
