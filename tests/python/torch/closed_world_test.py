@@ -282,13 +282,15 @@ class WhatAnOperatorMayDo(Case):
             for entry in data.values():
                 entry["input_args"] = entry["output"] = []
         path = self.path(command + framework + ".json", json.dumps(dict(header, data=data)))
+        temporary = os.path.join(self.folder, "temporary" + command + framework)
+        os.mkdir(temporary)
         kept = os.open(self.path("kept"), os.O_RDONLY)
         os.set_inheritable(kept, True)
         words = [MSPROBE, command, path, "--reference", self.path("refs.py"), "--python", sys.executable]
         words += [] if command == "run_overflow_check" else ["-o", self.path("out" + command), "-q"]
         ended = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=300, check=False,
                                cwd=self.folder, close_fds=False,
-                               env=dict(os.environ, MY_SECRET="canary", ASCEND_PWD="canary", TORCH_AUTH="canary", CUDA_CREDENTIAL="canary",
+                               env=dict(os.environ, TMPDIR=temporary, MY_SECRET="canary", ASCEND_PWD="canary", TORCH_AUTH="canary", CUDA_CREDENTIAL="canary",
                                         NCCL_X="https://u:canary@h/p", LAUNCH="x --api-key canary",
                                         TORCH_PORT=str(self.listening.getsockname()[1])))
         os.close(kept)
@@ -304,7 +306,7 @@ class WhatAnOperatorMayDo(Case):
         self.assertFalse(os.path.exists(self.path("mark")))
         with open(self.path("kept")) as file:
             self.assertEqual(file.read(), "x")
-        self.assertEqual([name for name in os.listdir(tempfile.gettempdir()) if name.startswith("msprobe-worker-")], [])
+        self.assertEqual(os.listdir(temporary), [])
 
     def test_run_ut(self):
         self.check("run_ut")
