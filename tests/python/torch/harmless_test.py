@@ -49,6 +49,9 @@ TRAININGS = {  # what is trained under it
 QUESTIONED = [(level, task, section) for level in ("L0", "L1", "mix")
               for task, section in (("statistics", {}), ("statistics", {"summary_mode": "md5"}), ("tensor", {}))]
 QUESTIONED += [("L2", "tensor", {"list": ["Functional.linear.0.forward"]})]
+if ALL:
+    QUESTIONED += [(level, task, {}) for level in ("L0", "L1", "mix") for task in ("nan_check", "overflow_check", "structure")]
+    QUESTIONED += [("debug", "statistics", {}), ("L1", "free_benchmark", {}), ("L1", "grad_probe", {"grad_level": "L1"})]
 NAMES = os.path.join(HERE, "..", "..", "..", "config", "captured_apis.json")
 
 

@@ -282,6 +282,35 @@ class Slots(ForkedCase):
             self.assertIn("Torch.add.0.forward", dump.names(step))
         self.assertNotIn("replaced by somebody else", dump.output)
 
+    def test_what_is_put_once_is_let_go(self):
+        """A capture of many steps puts it in every one of them."""
+        self.run_code("""
+            import gc, types, weakref
+            from msprobe._intercept.slots import over
+            class Holder: pass
+            Holder.function, Holder.method, Holder.builtin = F.relu, torch.Tensor.add, torch.mul
+            for name, arguments in (("function", [torch.ones(1)]), ("method", [torch.ones(1), 1]), ("builtin", [torch.ones(1), 1])):
+                seen, made = [], []
+                def make(original):
+                    def call(*args):
+                        seen.append(args)
+                        return original(*args)
+                    made.append(weakref.ref(call))
+                    return call
+                slot = over(Holder, name, make)
+                slot.put(); vars(Holder)[name](*arguments); slot.take(); vars(Holder)[name](*arguments)
+                del slot
+                assert len(seen) == 1 and made[0]() is None, name
+            def handlers():
+                gc.collect()
+                return sum(isinstance(item, types.FunctionType) and str(item.__module__).startswith("msprobe") for item in gc.get_objects())
+            model, counts = nn.Linear(2, 2), []
+            for step in range(9):
+                debugger.start(model); model(torch.ones(1, 2)); debugger.stop(); debugger.step()
+                counts.append(handlers())
+            assert counts[2] == counts[-1], counts
+        """)
+
 
 class Names(ForkedCase):
     def test_two_models_of_one_step_have_names_of_their_own(self):

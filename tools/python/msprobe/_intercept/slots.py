@@ -63,6 +63,8 @@ class InPlace(Slot):
     """A function that is observed where it is. `replacement` is the layer: as a callable what lies below it. The attribute is left as it
     is; when somebody else changes it, calls of the new function are not observed."""
 
+    is_used_once = False  # it is not put again: then its layer lets go of the handler, which holds the layer where no collector looks
+
     @property
     def is_ours(self):
         return vars(self.holder).get(self.name) is self.original
@@ -77,18 +79,22 @@ class InPlace(Slot):
             return
         self.in_place = False
         self.replacement.take()
+        if self.is_used_once:
+            self.replacement.observe(None)
         if not self.is_ours and self.tells and not runtime.is_ending():
             self._tell()
 
 
 def over(holder, name, make_handler, tells=True):
-    """The slot of holder.name whose calls go to make_handler(original): observed in place where that is possible."""
+    """The slot of holder.name whose calls go to make_handler(original): observed in place where that is possible. It is put once."""
     function = getattr(holder, name)
     layer = layer_over(function)
     if layer is None:
         return Slot(holder, name, make_handler(function), tells)
     layer.observe(make_handler(layer))
-    return InPlace(holder, name, layer, tells)
+    slot = InPlace(holder, name, layer, tells)
+    slot.is_used_once = True
+    return slot
 
 
 class ManySlots:

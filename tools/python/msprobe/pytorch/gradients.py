@@ -4,6 +4,7 @@ import weakref
 import torch
 
 from msprobe import _native
+from msprobe._intercept import runtime
 from msprobe.pytorch import graph
 
 
@@ -41,7 +42,7 @@ class OwnGradients:
         if (self._differentiated or known is None or known != _identity(gradient) or parameter is None
                 or len(parameter._backward_hooks or ()) != 1):
             return False
-        with torch.no_grad():
+        with runtime.own_work(), torch.no_grad():
             return parameter.grad is None or not parameter.grad.any()
 
 
