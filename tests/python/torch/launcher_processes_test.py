@@ -190,10 +190,17 @@ class Starts(Case):
         gone = ["sh", "-c", "mkdir gone; cd gone; rmdir ../gone; exec \"$@\"", "sh"]
         if subprocess.run(gone + [sys.executable, script], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("this PyTorch needs a working directory, with or without msprobe")
-        run = subprocess.run(gone + [MSPROBE, "dump", "-o", "dump", "--", sys.executable, script], cwd=self.folder,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        def dumped(folder):
+            return subprocess.run(gone + [MSPROBE, "dump", "-o", folder, "--", sys.executable, script], cwd=self.folder,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+
+        run = dumped(os.path.join(self.folder, "dump"))
         self.assertEqual((run.returncode, run.stdout), (0, b"trained\n"), run.stderr.decode())
-        self.assertEqual(run.stderr.count(b"cannot create folder"), 1, run.stderr.decode())
+        self.assertIn(b"captured 3 steps", run.stderr)
+        # What cannot be written is said before hours of training, not after them.
+        run = dumped("dump")
+        self.assertEqual((run.returncode, run.stdout), (3, b""), run.stderr.decode())
+        self.assertIn(b"cannot write to dump: the current folder has been deleted", run.stderr)
 
 
 if __name__ == "__main__":
