@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "src/base/input_file.h"
@@ -90,7 +90,9 @@ kernels::Sha256Digest Seal::Of(const Frame& frame) {
 
 Result<kernels::Sha256Digest> Handshake::NewNonce() {
   kernels::Sha256Digest nonce;
-  if (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+  // getrandom() itself came with glibc 2.25, the packages promise 2.17.
+  if (::syscall(SYS_getrandom, nonce.data(), nonce.size(), 0) !=
+      static_cast<ssize_t>(nonce.size())) {
     return IoError(fmt::format("the system gives no random bytes: {}", std::strerror(errno)));
   }
   return nonce;
