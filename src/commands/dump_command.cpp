@@ -8,6 +8,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -315,14 +316,23 @@ Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
   MSP_RETURN_IF_ERROR(base::CheckWritable(settings.dump_path));
   // Found out by doing it: a file system may refuse what its permissions allow.
   std::error_code error;
-  const bool existed = std::filesystem::exists(settings.dump_path, error);
+  std::vector<std::filesystem::path> made;  // innermost first
+  for (std::filesystem::path folder = settings.dump_path;
+       !folder.empty() && !std::filesystem::exists(folder, error); folder = folder.parent_path()) {
+    made.push_back(folder);
+  }
   std::filesystem::create_directories(settings.dump_path, error);
   if (error) {
     return IoError(fmt::format("cannot write to {}: {}", base::Printable(settings.dump_path),
                                error.message()));
   }
-  if (!existed) {
-    std::filesystem::remove(settings.dump_path, error);  // the capture makes it anew when it begins
+  // The capture makes them anew when it begins.
+  for (const std::filesystem::path& folder : made) {
+    if (!std::filesystem::remove(folder, error)) {
+      base::LogWarning(fmt::format("{} was made to see whether it can be written, and stays: {}",
+                                   base::Printable(folder.string()), error.message()));
+      break;
+    }
   }
   if (replaces || capture::ReplacesOtherRuns()) {
     return OkStatus();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -259,7 +260,10 @@ class Arguments {
     }
     const auto positional = static_cast<size_t>(PyTuple_Size(args_));
     const auto named = static_cast<size_t>(kwargs_ == nullptr ? 0 : PyDict_Size(kwargs_));
-    std::vector<PyObject*> values(positional + named + 1);  // the first may be overwritten by the callee
+    // The first may be overwritten by the callee. A call of usual size must not fail for memory of ours.
+    std::array<PyObject*, 64> few;
+    std::vector<PyObject*> many(positional + named < few.size() ? 0 : positional + named + 1);
+    PyObject** values = many.empty() ? few.data() : many.data();
     for (size_t i = 0; i < positional; ++i) values[i + 1] = PyTuple_GetItem(args_, static_cast<Py_ssize_t>(i));
     Ref names;
     if (named > 0) {
@@ -278,7 +282,7 @@ class Arguments {
         values[positional + 1 + i] = value;
       }
     }
-    return observed.vectorcall(observed.callable, values.data() + 1, positional | kArgumentsOffset, names.get());
+    return observed.vectorcall(observed.callable, values + 1, positional | kArgumentsOffset, names.get());
   }
 
   PyObject* CallMethodItself(const Observed& observed) {
@@ -371,8 +375,12 @@ long Choice(const Layer* layer) {
     for (const auto& [known, unused] : *places) Py_DECREF(known.code);
     places->clear();
   }
-  Py_INCREF(place.code);
-  places->emplace(place, choice);
+  try {
+    places->emplace(place, choice);
+    Py_INCREF(place.code);
+  } catch (const std::bad_alloc&) {
+    // It is asked again at the next call.
+  }
   return choice;
 }
 
