@@ -62,6 +62,7 @@ ACCEPTED = [
     ("devices", "open read memory", "another answer",
      "the name of the processor and the limits of the container are left out where they cannot be read"),
     ("dump( --check| ctl)?|free_benchmark|isolate|monitor run", "stat memory", "exit code 2: .*dump_path", "a dump_path that cannot be used is a wrong configuration"),
+    ("dump", "remove", "too much: d/", "an empty folder, which was made to see whether it can be written; a warning names it"),
     ("msaccucmp compare", "open read map stat list memory", "exit code 11",
      "the vendor's code where no tensor could be compared: the answer names the file and what is wrong with it"),
     ("msaccucmp convert", "open read write close map stat list memory rename folder", r"too much: out/convert_failed_file_list\.txt",
