@@ -311,6 +311,24 @@ class Slots(ForkedCase):
             assert counts[2] == counts[-1], counts
         """)
 
+    @unittest.skipIf(sys.version_info < (3, 11), "calls of Python functions take stack")
+    def test_a_program_may_recurse_as_deep_as_without_a_capture(self):
+        dump = self.run_code("""
+            import threading
+            sys.setrecursionlimit(10 ** 6)
+            def down(n): return 0 if n == 0 else 1 + down(n - 1)
+            def named(*, n=0, x=None): return F.relu(x) if n == 0 else named(n=n - 1, x=x)
+            class Node:
+                def depth(self, n): return n and 1 + self.depth(n - 1)
+            debugger.start(); found = []
+            found.append(down(100000)); found.append(Node().depth(100000))
+            thread = threading.Thread(target=lambda: found.append(down(100000))); thread.start(); thread.join()
+            assert found == [100000] * 3, found
+            assert named(n=100000, x=torch.ones(1) - 2).item() == 0
+            F.silu(torch.ones(1)); debugger.stop(); debugger.step()
+        """, level="L1")
+        self.assertIn("Functional.silu.0.forward", dump.names())
+
 
 class Names(ForkedCase):
     def test_two_models_of_one_step_have_names_of_their_own(self):

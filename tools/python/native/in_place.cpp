@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "tools/python/native/guard.h"
 #include "tools/python/native/intercept.h"
@@ -100,7 +101,39 @@ class Frames {
  private:
   using Evaluator = PyObject* (*)(void*, void*, int);
   static PyObject* Evaluate(void* thread, void* frame, int raises) {
-    return Get().evaluate_(thread, frame, raises);
+    Frames& frames = Get();
+    if (HasStack() || frames.get_(frames.interpreter_()) != Evaluate) return frames.evaluate_(thread, frame, raises);
+    // Calls that are not asked for take no stack, and a program may rely on that: from here on nobody asks.
+    frames.set_(frames.interpreter_(), frames.evaluate_);
+    PyObject* result = frames.evaluate_(thread, frame, raises);
+    if (frames.users_ > 0 && frames.get_(frames.interpreter_()) == frames.evaluate_) frames.set_(frames.interpreter_(), Evaluate);
+    return result;
+  }
+
+  struct Stack {
+    uintptr_t lowest = 0;
+    uintptr_t middle = 0;
+  };
+
+  // Whether at least half of this thread's stack is left; yes where nobody can say, as for the stack of a coroutine.
+  static bool HasStack() {
+    static thread_local const Stack stack = StackOfThread();
+    const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+    return here > stack.middle || here < stack.lowest;
+  }
+  // Looked up: where these functions are linked to, older C libraries do not have them.
+  static Stack StackOfThread() {
+    static const auto get = Find<int (*)(pthread_t, pthread_attr_t*)>("pthread_getattr_np");
+    static const auto bounds = Find<int (*)(const pthread_attr_t*, void**, size_t*)>("pthread_attr_getstack");
+    static const auto destroy = Find<int (*)(pthread_attr_t*)>("pthread_attr_destroy");
+    pthread_attr_t attributes;
+    if (get == nullptr || bounds == nullptr || destroy == nullptr || get(::pthread_self(), &attributes) != 0) return {};
+    void* lowest = nullptr;
+    size_t size = 0;
+    const bool known = bounds(&attributes, &lowest, &size) == 0;
+    destroy(&attributes);
+    const auto begin = reinterpret_cast<uintptr_t>(lowest);
+    return known ? Stack{begin, begin + size / 2} : Stack{};
   }
 
   Frames() {
