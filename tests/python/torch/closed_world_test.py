@@ -334,7 +334,7 @@ def refused(action):
 print([refused(action) for action in (
     lambda: open("mark", "w"), lambda: open("kept", "a"), lambda: os.open("kept", os.O_RDWR), lambda: os.open("kept", os.O_RDONLY | os.O_TRUNC),
     lambda: os.mkdir("mark"), lambda: os.remove("kept"), lambda: os.rename("kept", "mark"), lambda: os.truncate("kept", 0), lambda: os.fork())],
-    refused(lambda: open("kept").close()), refused(lambda: __import__("threading").Thread(target=print).start()))
+    refused(lambda: open("kept").close()), refused(lambda: __import__("threading").Thread(target=int).start()))
 '''
 
 
