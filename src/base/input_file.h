@@ -37,8 +37,8 @@ enum class Links : uint8_t { kFollow, kRefuse };
 // An open regular file.
 class InputFile {
  public:
-  // kNotFound where there is nothing. What is no regular file is not even opened: opening a device
-  // may do something, and opening a FIFO wakes up whoever waits at its other end.
+  // kNotFound if there is no such file. Only regular files are opened: opening a device may have
+  // side effects, and opening a FIFO wakes up the process at its other end.
   static Result<InputFile> Open(const Path& path, Links links = Links::kFollow);
   // `name` in an open folder; `path` is what messages call it.
   static Result<InputFile> OpenIn(int folder, const std::string& name, const Path& path,

@@ -1,5 +1,5 @@
-// The words by which names of secrets are told from others, and the beginnings of values that are
-// known by their look.
+// The words that make a name the name of a secret, and the prefixes by which values of known
+// services are recognised.
 #include <algorithm>
 #include <cctype>
 #include <optional>
@@ -185,7 +185,7 @@ bool NamesSureSecret(const Words& words) {
   return false;
 }
 
-// "mytoken" is "my" and "token"; nothing where a word is no such pair.
+// Splits "mytoken" into "my" and "token"; nullopt for words that do not end in such a word.
 std::optional<std::pair<std::string_view, std::string_view>> Unglued(std::string_view word) {
   for (const std::string_view ending : {"tokens", "token", "keys", "key", "pwd", "oauth"}) {
     if (word.size() > ending.size() + 1 && word.ends_with(ending) &&

@@ -526,8 +526,7 @@ void SecretScanner::Url() {
   const size_t authority = find("/?# \t\r\n\"'<>,;\\", begin);
   size_t sign = Part(begin, authority).rfind('@');
   if (sign == kNone) {
-    // A password with a slash or a comma that nobody has escaped: what is behind the first colon
-    // is no port.
+    // A password with an unescaped slash or comma: the text after the first colon is not a port.
     const size_t colon = Part(begin, authority).find(':');
     if (colon != kNone && text_.find_first_not_of("0123456789", begin + colon + 1) < authority) {
       const size_t end = UrlEnd(begin, " \t\r\n\"'<>");

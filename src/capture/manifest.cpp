@@ -8,6 +8,7 @@
 
 #include "src/capture/run_identity.h"
 #include "src/capture/step_folder.h"
+#include "src/dump/layout.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {
@@ -111,7 +112,7 @@ Status WriteManifest(const base::Path& folder, const Settings& settings, const M
   }
   json.EndObject();
   out += '\n';
-  return base::WriteFileAtomically(folder / kManifestName, out, base::Existing::kReplace);
+  return base::WriteFileAtomically(folder / dump::kManifestFileName, out, base::Existing::kReplace);
 }
 
 }  // namespace msprobe::capture

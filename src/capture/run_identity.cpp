@@ -111,7 +111,7 @@ std::string FindRunIdentity() {
 // The text of a key of a folder's manifest: empty without the key, an error without a manifest.
 Result<std::string> FromManifest(const base::Path& rank_folder, std::string_view key) {
   MSP_ASSIGN_OR_RETURN(const json::Config manifest,
-                       json::LoadJsonConfig(rank_folder / kManifestName));
+                       json::LoadJsonConfig(rank_folder / dump::kManifestFileName));
   const json::ConfigValue* value = manifest.root.Find(key);
   return value != nullptr && value->kind == json::ConfigKind::kText ? value->text : std::string();
 }
@@ -270,7 +270,8 @@ bool MayBeOfOtherNode(const base::Path& folder) {
   }
   std::error_code error;
   fs::file_time_type newest = fs::file_time_type::min();
-  for (const std::string_view name : {std::string_view(kManifestName), dump::kRecordLogName}) {
+  for (const std::string_view name :
+       {std::string_view(dump::kManifestFileName), dump::kRecordLogName}) {
     const fs::file_time_type written = fs::last_write_time(folder / name, error);
     newest = error ? newest : std::max(newest, written);
   }

@@ -16,13 +16,12 @@
 
 namespace msprobe::capture {
 
-inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kErrorLogName = "dump_error_info.log";
 
 // Everything a capture leaves in a rank folder beside its log.
 inline constexpr std::array<std::string_view, 7> kResultNames = {
-    dump::kDumpFileName, dump::kDebugFileName, dump::kStackFileName,   dump::kConstructFileName,
-    kManifestName,       kErrorLogName,        dump::kTensorFolderName};
+    dump::kDumpFileName,     dump::kDebugFileName, dump::kStackFileName,   dump::kConstructFileName,
+    dump::kManifestFileName, kErrorLogName,        dump::kTensorFolderName};
 
 struct StepPlace {
   std::string dump_path;

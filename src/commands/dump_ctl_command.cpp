@@ -58,7 +58,7 @@ std::string NewestStep(const base::Path& dump_path) {
   size_t open = 0;
   for (const std::string& rank : base::NamesIn(dump_path / name)) {
     const base::Path folder = dump_path / name / rank;
-    written += base::Exists(folder / capture::kManifestName) ? 1 : 0;
+    written += base::Exists(folder / dump::kManifestFileName) ? 1 : 0;
     open += base::Exists(folder / dump::kRecordLogName) ? 1 : 0;
   }
   return open > 0      ? fmt::format("{}, being recorded or interrupted", name)

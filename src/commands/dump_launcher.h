@@ -44,8 +44,8 @@ Result<ProgramEnd> RunWithCapture(const LaunchOptions& options);
 
 // For a command whose answer is that the program has ended, `command` by name: warns where no model
 // was met (`nothing`, e.g. "nothing was watched"), gives the answer as --json where that is wanted,
-// and ends as the program ended. `made`: what it made, if that is known, which is told people on
-// stderr; as --json its verdict is how the program ended.
+// and ends as the program ended. `made`: what it made, if that is known; printed to stderr. With
+// --json the verdict is how the program ended.
 Result<ExitCode> TellEnd(const ProgramEnd& end, std::string_view command, std::string_view nothing,
                          std::string_view framework, const AnswerFlags& answer,
                          const Context& context, report::Document made = {});

@@ -106,7 +106,7 @@ std::map<fs::path, DumpSummary::Folder> DumpSummary::Look() const {
     return folders;  // no dump yet
   }
   for (const dump::RankFolder& rank : layout->ranks) {
-    folders[rank.folder] = {StampOf(rank.folder / capture::kManifestName),
+    folders[rank.folder] = {StampOf(rank.folder / dump::kManifestFileName),
                             StampOf(rank.folder / dump::kRecordLogName)};
   }
   return folders;
@@ -128,7 +128,7 @@ report::Document DumpSummary::Answer() const {
     const std::string name = folder.lexically_relative(dump_path_).string();
     if (now.manifest == before.manifest) {
       interrupted.push_back(name);
-    } else if (!AddManifest(folder / capture::kManifestName, counts)) {
+    } else if (!AddManifest(folder / dump::kManifestFileName, counts)) {
       (new_log ? interrupted : incomplete).push_back(name);
     }
     steps.insert(folder.parent_path().filename().string());

@@ -18,6 +18,7 @@ inline constexpr const char* kDumpFileName = "dump.json";
 inline constexpr const char* kDebugFileName = "debug.json";
 inline constexpr const char* kStackFileName = "stack.json";
 inline constexpr const char* kConstructFileName = "construct.json";
+inline constexpr const char* kManifestFileName = "manifest.json";  // of our own captures
 inline constexpr const char* kTensorFolderName = "dump_tensor_data";
 
 // One rank of one step: the folder that holds dump.json and/or debug.json.

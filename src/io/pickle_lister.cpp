@@ -151,8 +151,8 @@ Status PickleLister::Visit(const Child& child) {
   return {};
 }
 
-// Of the state of a module, that is pending from `first` on. What is no tensor may be a module, of
-// which the same is asked.
+// Marks the state of a module, pending from `first` on. Values other than tensors may be modules,
+// which are marked in turn.
 void PickleLister::MarkAttributes(PickleId object, size_t first) {
   const auto members = members_->find(pickle_.DottedName(object));
   if (members == members_->end()) {

@@ -38,7 +38,7 @@ class HeaderHandler final : public json::Handler {
  public:
   explicit HeaderHandler(TensorFileContents& contents) : contents_(contents) {}
 
-  // Some writers say so that there is no metadata.
+  // Some writers spell absent metadata as null.
   bool OnNull() override {
     const bool no_metadata = part_ == HeaderPart::kTop && entry_.name == kSafetensorsMetadataKey;
     return no_metadata || Refuse("null");
@@ -188,8 +188,8 @@ std::optional<DType> SafetensorsDType(std::string_view name) {
   return std::nullopt;
 }
 
-// The dtype of an entry whose elements are bytes here, and their shape: the entry's own, or a flat
-// one where an element is no whole byte.
+// The dtype of an entry that is read as bytes, and its shape: the entry's own, or a flat one if an
+// element is not a whole number of bytes.
 Result<DType> AsBytes(const RawType& raw, Shape& shape) {
   if (raw.bits == 8) {
     return DType::kUInt8;

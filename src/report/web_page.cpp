@@ -193,7 +193,7 @@ std::string PageBeside(int beneath, const std::filesystem::path& folder, std::st
     if (name == own_name || !name.ends_with(".html")) {
       continue;
     }
-    // What cannot be looked at is no page to lead to, nor is a link out of the folder.
+    // Files that cannot be read, and links, are skipped.
     const Result<base::InputFile> file =
         base::InputFile::OpenIn(opened.get(), name, folder / name, base::Links::kRefuse);
     const Result<std::string> head = file.ok() ? file->Head(kHeadBytes) : file.status();

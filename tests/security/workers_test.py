@@ -320,6 +320,21 @@ class Readers(Case):
                     code, output = canaries.run([MSPROBE] + command, self.canaries)
                 self.assertIsNotNone(code, output[-500:])
 
+    def test_tables_of_hostile_names_start_nothing(self):
+        """api_precision_compare reads what run_ut wrote, or what somebody says that it wrote."""
+        hostile, checked, out = self.attack("pytorch", few=True), self.path("checked"), self.path("hostile_out")
+        os.mkdir(checked)
+        os.mkdir(out)
+        code, output = canaries.run([MSPROBE, "run_ut", hostile, "--python", PYTHON, "--device-type", "cpu", "-o", checked], self.canaries, LIMIT)
+        (details,) = glob.glob(os.path.join(checked, "*details*.csv"))
+        command = [MSPROBE, "api_precision_compare", details, details, "-o", out]
+        if TRACES:
+            code, output, acts = canaries.traced(command, self.canaries, [out])
+            self.assertEqual({act for act in acts if act != "execve " + MSPROBE}, set(), output[-500:])
+        else:
+            code, output = canaries.run(command, self.canaries)
+        self.assertEqual(code, 0, output[-500:])
+
 
 if __name__ == "__main__":
     if not TRACES:

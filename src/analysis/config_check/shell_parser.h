@@ -117,6 +117,7 @@ class ShellParser {
   Status SingleQuotes(ShellWord& word);
   Status AnsiQuotes(ShellWord& word);
   Status DoubleQuotes(ShellWord& word);
+  Status ExpandedText(ShellWord& word, bool in_quotes);
   Status Dollar(ShellWord& word, bool quoted);
   Status Braces(ShellWord& word, bool quoted);
   Status CommandSubstitution(ShellWord& word, bool quoted);

@@ -247,7 +247,7 @@ Status ShellRun::Read(const std::vector<std::string>& words, int line) {
   while (at < stop) {
     if (!array && fields.size() + 1 == names.size()) {
       std::string rest = text.substr(at, stop - at);
-      // One separator at the end that is no blank goes with it, if it is the only one.
+      // A single non-blank separator at the end is dropped, as bash does.
       if (!rest.empty() && separates(stop - 1) && !blank(stop - 1)) {
         bool only = true;
         for (size_t i = at; i + 1 < stop; ++i) {

@@ -75,54 +75,45 @@ Status ShellParser::AnsiQuotes(ShellWord& word) {
   return ErrorAt(line, "the quote $' is never closed");
 }
 
-Status ShellParser::DoubleQuotes(ShellWord& word) {
-  const int line = line_;
-  Take();
+// Text in which only $, ` and \ are special: of double quotes, whose end is left to the caller, or
+// of a here-document.
+Status ShellParser::ExpandedText(ShellWord& word, bool in_quotes) {
+  const std::string_view escapable = in_quotes ? "$`\"\\" : "$`\\";
   word.has_quotes = true;
-  while (!AtEnd()) {
+  while (!AtEnd() && !(in_quotes && Peek() == '"')) {
     const char c = Peek();
-    if (c == '"') {
-      Take();
-      return {};
-    }
     if (c == '$') {
       MSP_RETURN_IF_ERROR(Dollar(word, true));
     } else if (c == '`') {
       MSP_RETURN_IF_ERROR(Backquotes(word, true));
     } else if (StartsWith("\\\n")) {
       Skip(2);
-    } else if (c == '\\' && SkipContinuation()) {
-      AddText(word, ' ', true);  // what stands on both sides are words of their own
-    } else if (c == '\\' && std::string_view("$`\"\\").find(Peek(1)) != std::string_view::npos &&
-               Peek(1) != '\0') {
+    } else if (in_quotes && c == '\\' && SkipContinuation()) {
+      AddText(word, ' ', true);  // the text before and after it are words of their own
+    } else if (c == '\\' && Peek(1) != '\0' && escapable.find(Peek(1)) != escapable.npos) {
       Take();
       AddText(word, Take(), true);
     } else {
       AddText(word, Take(), true);
     }
   }
-  return ErrorAt(line, "the quote \" is never closed");
+  return {};
+}
+
+Status ShellParser::DoubleQuotes(ShellWord& word) {
+  const int line = line_;
+  Take();
+  MSP_RETURN_IF_ERROR(ExpandedText(word, true));
+  if (AtEnd()) {
+    return ErrorAt(line, "the quote \" is never closed");
+  }
+  Take();
+  return {};
 }
 
 Result<ShellWord> ShellParser::HereText() {
   ShellWord word;
-  word.has_quotes = true;
-  while (!AtEnd()) {
-    const char c = Peek();
-    if (c == '$') {
-      MSP_RETURN_IF_ERROR(Dollar(word, true));
-    } else if (c == '`') {
-      MSP_RETURN_IF_ERROR(Backquotes(word, true));
-    } else if (StartsWith("\\\n")) {
-      Skip(2);
-    } else if (c == '\\' && std::string_view("$`\\").find(Peek(1)) != std::string_view::npos &&
-               Peek(1) != '\0') {
-      Take();
-      AddText(word, Take(), true);
-    } else {
-      AddText(word, Take(), true);
-    }
-  }
+  MSP_RETURN_IF_ERROR(ExpandedText(word, false));
   return word;
 }
 

@@ -19,6 +19,7 @@
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/dump_file.h"
+#include "src/dump/layout.h"
 #include "src/dump/leaves.h"
 #include "src/json/value_tree.h"
 
@@ -112,7 +113,8 @@ TensorFolder ListTensorFolder(const fs::path& folder) {
 LeftOut ReadLeftOut(const fs::path& folder) {
   constexpr uint64_t kMostManifestBytes = 64U << 20U;
   LeftOut left_out;
-  const Result<std::string> text = base::ReadTextFile(folder / "manifest.json", kMostManifestBytes);
+  const Result<std::string> text =
+      base::ReadTextFile(folder / dump::kManifestFileName, kMostManifestBytes);
   const Result<json::ValueTree> tree =
       text.ok() ? json::ParseValueTree(*text) : Result<json::ValueTree>(text.status());
   if (!tree.ok() || (*tree)[0].kind != json::ValueKind::kObject) {

@@ -303,7 +303,7 @@ class Walk {
     MarkBad(rank, fill.clock);
   }
 
-  // Whether a constant explains bad values; the last one that does is told.
+  // Whether a constant explains bad values; the last such constant is reported.
   bool TakeFill(uint32_t rank, BadValues bad) {
     std::vector<Fill>& fills = states_[rank].fills;
     const auto found = std::find_if(fills.rbegin(), fills.rend(),

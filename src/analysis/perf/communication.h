@@ -32,7 +32,7 @@ std::string_view CollectiveKind(std::string_view name);
 // it.
 class KindsOfCollectives {
  public:
-  // Without `by_kind` they are told apart by their names.
+  // Without `by_kind` collectives are distinguished by name.
   KindsOfCollectives(const DeviceWork& work, bool by_kind) : work_(work), by_kind_(by_kind) {}
 
   // Empty: nothing tells.

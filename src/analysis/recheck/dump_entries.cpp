@@ -44,7 +44,7 @@ Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path, si
 // Without a manifest, as in dumps of the Python tool, nothing was remarked.
 void DumpEntries::ReadRemarks() {
   const Result<json::Config> manifest =
-      json::LoadJsonConfig(json_path_.parent_path() / kManifestFileName);
+      json::LoadJsonConfig(json_path_.parent_path() / dump::kManifestFileName);
   if (!manifest.ok()) {
     return;
   }

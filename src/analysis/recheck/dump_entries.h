@@ -20,10 +20,7 @@
 
 namespace msprobe::analysis::recheck {
 
-// Beside dump.json, where a capture of msprobe wrote it.
-inline constexpr const char* kManifestFileName = "manifest.json";
-
-// "Module.net.fc.Linear" of all calls of a module; empty for what is no module.
+// "Module.net.fc.Linear" for every call of that module; empty if the entry is not a module call.
 std::string ModuleOf(const dump::EntryName& name);
 
 class DumpEntries {

@@ -215,7 +215,7 @@ Status WriteRemarks(const CapturedCall& call, const std::filesystem::path& folde
     manifest["own_gradients"].push_back(fmt::format("{}.{}", module, parameter));
   }
   return base::WriteFileAtomically(
-      folder / recheck::kManifestFileName,
+      folder / dump::kManifestFileName,
       json::DocumentText(manifest, 1, json::Writer::NonFinite::kText) + '\n');
 }
 

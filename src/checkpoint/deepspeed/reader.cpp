@@ -82,7 +82,7 @@ std::vector<StateFile> StateFilesIn(const fs::path& folder) {
   return files;
 }
 
-// The folder of a step that the tracker of `root` names; nullopt where there is no such tracker.
+// The step folder that the tracker file of `root` names; nullopt if there is no tracker file.
 std::optional<fs::path> TrackedStep(const fs::path& root) {
   const fs::path tracker = root / kStepTracker;
   if (!base::Exists(tracker) || base::IsFolder(tracker)) {

@@ -11,7 +11,7 @@
 namespace msprobe::profile {
 namespace {
 
-// Events that are told by beginning and end come in the order of their ends.
+// B/E pairs arrive in the order of their ends.
 void SortByStart(Profile& profile) {
   const auto sort = [](auto& events) {
     std::stable_sort(events.begin(), events.end(),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "msprobe/tensor_file.h"
@@ -15,9 +16,9 @@
 #include "src/io/byte_order.h"
 #include "src/io/zip.h"
 #include "src/json/config.h"
+#include "src/kernels/sha256.h"
 #include "src/tensor/float_bits.h"
 #include "src/tensor/tensor_buffer.h"
-#include "tests/unit/io/sha256.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe {
@@ -220,7 +221,13 @@ void ExpectTensor(const TensorFile& file, const Json& expected) {
     EXPECT_EQ(view.element_count(), Member(expected, "numel").integer);
   }
   if (expected.Find("sha256_le_contiguous") != nullptr) {
-    EXPECT_EQ(io::test_support::Sha256Hex(bytes), Member(expected, "sha256_le_contiguous").text);
+    kernels::Sha256 sha256;
+    sha256.Add(bytes);
+    std::string digest;
+    for (const std::byte byte : sha256.Finish()) {
+      digest += fmt::format("{:02x}", std::to_integer<int>(byte));
+    }
+    EXPECT_EQ(digest, Member(expected, "sha256_le_contiguous").text);
   }
   for (const char* values : {"first", "all_values", "first_bf16_hint"}) {
     if (expected.Find(values) != nullptr) {

@@ -293,7 +293,7 @@ class Arguments {
     }
     const auto positional = static_cast<size_t>(PyTuple_Size(args_));
     const auto named = static_cast<size_t>(kwargs_ == nullptr ? 0 : PyDict_Size(kwargs_));
-    // The first may be overwritten by the callee. A call of usual size must not fail for memory of ours.
+    // The callee may overwrite the first. The buffer on the stack keeps calls of usual size from failing by an allocation made here.
     std::array<PyObject*, 64> few;
     std::vector<PyObject*> many(positional + named < few.size() ? 0 : positional + named + 1);
     PyObject** values = many.empty() ? few.data() : many.data();
@@ -582,7 +582,7 @@ struct Doors {
   PyTypeObject* slot = nullptr;
 };
 
-// A door is open where an object of ours is laid out as expected.
+// A door is open if a probe object has the expected layout.
 Doors OpenDoors() {
   static PyMethodDef definitions[] = {{"probe", Probe, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_methods, definitions}, {0, nullptr}};

@@ -34,8 +34,8 @@ struct FollowedSeries {
   // Of the judged statistic, the newest last, a limited number; empty where the table lacks it.
   std::vector<double> history;
   int64_t last_step = 0;
-  // Of all statistics. Where a table does not tell what was measured, rows of NaN before the first
-  // number are taken for what is no tensor.
+  // Of all statistics. Where a table does not record what was measured, rows of NaN before the
+  // first number count as "no tensor".
   bool had_number = false;
   uint64_t non_finite = 0;
   int64_t first_non_finite_step = 0;
