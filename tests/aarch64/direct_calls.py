@@ -1,16 +1,35 @@
 #!/usr/bin/env python3
-"""Calls the program on inputs that no test of the command line reads as they are: every golden tensor file, dump and table.
+"""Calls the program on inputs that no test of the command line reads as they are: every golden tensor file, dump and table, as
+every form of answer; and asks for every help, manual page and completion.
 
 usage: direct_calls.py MSPROBE REPOSITORY GOLDEN
 
 What the calls give is compared by same_results.py; here they only must not end by a signal.
 """
+import itertools
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 TENSOR_FILES = (".pt", ".npy", ".npz", ".safetensors", ".ckpt", ".bin", ".zip")
+
+
+def helps(msprobe, words=()):
+    """The calls that print the help of a command and of all below it, as they list them."""
+    yield [*words, "--help"]
+    text = subprocess.run([msprobe, *words, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    listed = text.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+    for line in re.findall(r"(?m)^  (\w.*?)(?:  |$)", listed):
+        yield from helps(msprobe, (*words, line.split(",")[0]))
+
+
+def texts(msprobe):
+    yield from helps(msprobe)
+    yield ["help", "--man-pages", "man"]
+    for shell in ("bash", "zsh", "fish"):
+        yield ["completion", shell]
 
 
 def calls(repository, golden):
@@ -22,12 +41,13 @@ def calls(repository, golden):
         if folder.is_dir():
             yield ["show", str(folder)]
             twin = folder.with_name(folder.name + "_perturbed")
-            for form in ("csv", "xlsx") if twin.is_dir() else ():
+            for form in ("csv", "xlsx", "html") if twin.is_dir() else ():
                 yield ["compare", str(folder), str(twin), "-o", "out", "--format", form]
                 yield ["compare", str(folder), str(twin), "-o", "out", "--json"]
     for folder in sorted((golden / "nan_analyze").iterdir()):
         if folder.is_dir():
-            yield ["nan_analyze", "-i", str(folder), "-o", "out"]
+            yield ["nan_analyze", "-i", str(folder), "-o", "out", "--format", "html"]
+            yield ["nan_analyze", "-i", str(folder), "-o", "out", "--json"]
     for form in ("xlsx", "csv", "html"):
         yield ["compare", str(example / "npu"), str(example / "bench"), "-o", "out", "--format", form]
     yield ["perf_compare", "-d", str(example / "profiles/after_ascend_pt"), "-bp", str(example / "profiles/before_ascend_pt"), "-o", "out"]
@@ -37,7 +57,7 @@ def calls(repository, golden):
 def main():
     msprobe, repository, golden = sys.argv[1], Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
     ended = {}
-    for call in calls(repository, golden):
+    for call in itertools.chain(texts(msprobe), calls(repository, golden)):
         with tempfile.TemporaryDirectory() as folder:
             run = subprocess.run([msprobe] + call, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL, timeout=600, check=False)

@@ -2,10 +2,10 @@
 """Two builds of the program give the same results, byte by byte: whatever the tests of the command line call, with everything it says and
 writes.
 
-usage: same_results.py BUILD OTHER_BUILD [--emulator WORDS] [--only REGEX] [--jobs N] [--keep FOLDER]
+usage: same_results.py BUILD OTHER_BUILD [--emulator WORDS] [--tests BUILD] [--only REGEX] [--jobs N] [--keep FOLDER]
 
 BUILD is the build folder of this machine, OTHER_BUILD another one, its program run by WORDS (`qemu-aarch64 -L ROOT`) where given. The
-tests are those that ctest has for BUILD and that call the program, each check.py of $MSPROBE_GOLDEN, and direct_calls.py. Each runs with
+tests are those that ctest has for BUILD (or that of --tests, where BUILD is only a program and its package) and that call the program, each check.py of $MSPROBE_GOLDEN, and direct_calls.py. Each runs with
 one program and then with the other, through recorder.py; a test must end as it does with the first program, and pass there if it is one
 of ours. What may differ is listed in differences.py.
 """
@@ -67,14 +67,17 @@ class Ended:
         self.code, self.said, self.calls = code, said, calls
 
 
-def tests_of_build(build):
-    """The tests that have the program among their words."""
-    program = str(build / "bin/msprobe")
-    listing = json.loads(subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], stdout=subprocess.PIPE, check=True).stdout)
+def tests_of_build(build, place):
+    """The tests of `place` that have the program among their words, which name `build`'s program instead."""
+    program = str(place / "bin/msprobe")
+    listing = json.loads(subprocess.run(["ctest", "--test-dir", str(place), "--show-only=json-v1"], stdout=subprocess.PIPE, check=True).stdout)
     for test in listing["tests"]:
         if program in test.get("command", []) and not any(re.match(pattern, test["name"]) for pattern, _ in LEFT_OUT):
             variables = next((item["value"] for item in test.get("properties", []) if item["name"] == "ENVIRONMENT"), [])
-            yield Test(test["name"], test["command"], dict(text.split("=", 1) for text in variables), True)
+            def moved(text):
+                return text.replace(str(place) + "/bin/", str(build) + "/bin/").replace(str(place) + "/python", str(build) + "/python")
+            yield Test(test["name"], [moved(word) for word in test["command"]],
+                       dict(moved(text).split("=", 1) for text in variables), True)
 
 
 def further_tests(build, golden):
@@ -196,6 +199,7 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("other", type=Path)
     parser.add_argument("--emulator", default="")
+    parser.add_argument("--tests", type=Path, help="the build folder whose tests are run (default: BUILD)")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", type=Path)
@@ -205,7 +209,7 @@ def main():
     scratch = options.keep.resolve() if options.keep else Path(tempfile.mkdtemp(prefix="msprobe_same_")).resolve()
     scratch.mkdir(parents=True, exist_ok=True)
     comparison = Comparison(build, other, shlex.split(options.emulator), scratch)
-    tests = [test for test in list(tests_of_build(build)) + list(further_tests(build, golden)) if re.search(options.only, test.name)]
+    tests = [test for test in list(tests_of_build(build, (options.tests or build).resolve())) + list(further_tests(build, golden)) if re.search(options.only, test.name)]
     total, failed, ended_alike = Result(), 0, collections.Counter()
     try:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
