@@ -22,7 +22,7 @@ set(MSPROBE_ROOMS
   "analysis/config_check:io json report base"
   "analysis/kernel_dump:io json kernels report tensor base"
   "analysis/overflow:analysis/compare analysis/kernel_dump dump io kernels report tensor base"
-  "analysis/nan:analysis/overflow dump json report base"
+  "analysis/nan:analysis/overflow dump json report tensor base"
   "analysis/graph:analysis/compare analysis/nan database dump json report base"
   "analysis/recheck:dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"

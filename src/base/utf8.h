@@ -45,6 +45,27 @@ inline Utf8Char DecodeUtf8(std::string_view text) {
   return {code, length, true};
 }
 
+// The character appended; surrogates in three-byte form, as Python's "surrogatepass" has them.
+// `code` is at most U+10FFFF.
+inline void AppendUtf8(uint32_t code, std::string& out) {
+  const auto put = [&out](uint32_t byte) { out += static_cast<char>(byte); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0U | (code >> 6U));
+    put(0x80U | (code & 0x3FU));
+  } else if (code < 0x10000) {
+    put(0xE0U | (code >> 12U));
+    put(0x80U | ((code >> 6U) & 0x3FU));
+    put(0x80U | (code & 0x3FU));
+  } else {
+    put(0xF0U | (code >> 18U));
+    put(0x80U | ((code >> 12U) & 0x3FU));
+    put(0x80U | ((code >> 6U) & 0x3FU));
+    put(0x80U | (code & 0x3FU));
+  }
+}
+
 // Characters without a look of their own that change how others look: directions (U+202A to U+202E,
 // U+2066 to U+2069 and marks), zero width, separators of lines.
 inline bool IsInvisible(uint32_t code) {

@@ -4,17 +4,17 @@
 
 #include "src/base/csv_cell.h"
 #include "src/base/number_text.h"
+#include "src/base/utf8.h"
 
 namespace msprobe::grad_probe {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kLineEnd = "\r\n";
 
 }  // namespace
 
 std::string HeaderLine(Level level, std::span<const Bound> bounds) {
-  std::string line(kByteOrderMark);
+  std::string line(base::kByteOrderMark);
   line += "param_name";
   if (level == Level::kL0) {
     line += ",MD5";

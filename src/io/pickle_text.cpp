@@ -27,25 +27,6 @@ std::optional<uint32_t> HexDigits(std::string_view digits) {
   return value;
 }
 
-void AppendUtf8(uint32_t code_point, std::string* out) {
-  const auto put = [out](uint32_t byte) { out->push_back(static_cast<char>(byte)); };
-  if (code_point < 0x80) {
-    put(code_point);
-  } else if (code_point < 0x800) {
-    put(0xC0U | (code_point >> 6U));
-    put(0x80U | (code_point & 0x3FU));
-  } else if (code_point < 0x10000) {
-    put(0xE0U | (code_point >> 12U));
-    put(0x80U | ((code_point >> 6U) & 0x3FU));
-    put(0x80U | (code_point & 0x3FU));
-  } else {
-    put(0xF0U | (code_point >> 18U));
-    put(0x80U | ((code_point >> 12U) & 0x3FU));
-    put(0x80U | ((code_point >> 6U) & 0x3FU));
-    put(0x80U | (code_point & 0x3FU));
-  }
-}
-
 std::optional<char> SimpleEscape(char c) {
   switch (c) {
     case '\\':
@@ -123,7 +104,7 @@ bool DecodeRawUnicodeEscapes(std::string_view line, std::string* out) {
     const bool escape =
         line[i] == '\\' && i + 1 < line.size() && (line[i + 1] == 'u' || line[i + 1] == 'U');
     if (!escape) {
-      AppendUtf8(static_cast<unsigned char>(line[i]), out);
+      base::AppendUtf8(static_cast<unsigned char>(line[i]), *out);
       continue;
     }
     const size_t digits = line[i + 1] == 'u' ? 4 : 8;
@@ -132,7 +113,7 @@ bool DecodeRawUnicodeEscapes(std::string_view line, std::string* out) {
     if (!value || *value > 0x10FFFF) {
       return false;
     }
-    AppendUtf8(*value, out);
+    base::AppendUtf8(*value, *out);
     i += digits + 1;
   }
   return true;

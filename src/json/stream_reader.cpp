@@ -48,29 +48,6 @@ int ReadHex4(const char* at, const char* end) {
   return value;
 }
 
-// Lone surrogates are kept in their three-byte form, as Python keeps them: the writer turns them
-// back into \udXXX.
-void AppendUtf8(uint32_t code, std::string& out) {
-  const auto put = [&out](uint32_t byte) {
-    out += static_cast<char>(static_cast<unsigned char>(byte));
-  };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0U | (code >> 6U));
-    put(0x80U | (code & 0x3FU));
-  } else if (code < 0x10000) {
-    put(0xE0U | (code >> 12U));
-    put(0x80U | ((code >> 6U) & 0x3FU));
-    put(0x80U | (code & 0x3FU));
-  } else {
-    put(0xF0U | (code >> 18U));
-    put(0x80U | ((code >> 12U) & 0x3FU));
-    put(0x80U | ((code >> 6U) & 0x3FU));
-    put(0x80U | (code & 0x3FU));
-  }
-}
-
 // Decodes one escape at `at` (a backslash) into `out`; returns the place behind it, or null when it
 // is invalid.
 const char* DecodeEscape(const char* at, const char* end, std::string& out) {
@@ -96,7 +73,8 @@ const char* DecodeEscape(const char* at, const char* end, std::string& out) {
       at += 6;
     }
   }
-  AppendUtf8(code, out);
+  // Lone surrogates are kept, as Python keeps them: the writer turns them back into \udXXX.
+  base::AppendUtf8(code, out);
   return at;
 }
 

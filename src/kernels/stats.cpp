@@ -10,7 +10,7 @@
 #include "src/kernels/convert.h"
 #include "src/kernels/kernel_table.h"
 #include "src/tensor/element_blocks.h"
-#include "src/tensor/float_format.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::kernels {
 namespace {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "src/perturb/element_pairs.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::perturb {
 namespace {
@@ -12,18 +13,12 @@ namespace {
 constexpr double kMostBalance = 1e-4;
 constexpr double kSmallBelow = 1;
 
-double MostError(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return 0x1p-11;
-    case DType::kBFloat16:
-      return 0x1p-8;
-    default:
-      return 0x1p-14;
-  }
-}
-
 }  // namespace
+
+double LargestErrorAllowed(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? tensor::FormatOf(dtype).unit
+                                                               : 0x1p-14;
+}
 
 Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& golden,
                                     bool compat) {
@@ -62,7 +57,7 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
   result.absolute_error = absolute;
   result.relative_error = relative;
   result.error_balance = balance;
-  const double most = MostError(actual.dtype);
+  const double most = LargestErrorAllowed(actual.dtype);
   const double bias = compat ? balance : std::abs(balance);
   result.consistent = absolute <= most && relative <= most && bias <= kMostBalance &&
                       (compat || result.born_count == 0);

@@ -18,6 +18,10 @@ struct CpuAgreement {
   uint64_t born_count = 0;               // NaN or infinite on the device alone
 };
 
+// The largest error of an operator of this dtype that is accepted: its unit roundoff for the 16-bit
+// ones, 2^-14 for all others.
+double LargestErrorAllowed(DType dtype);
+
 // Inconsistent where an error exceeds 2^-11 (float16), 2^-8 (bfloat16) or 2^-14 (others), by the
 // dtype of `actual`, or the balance 1e-4. By default a bias of either sign counts, and any NaN or
 // infinity of the device alone; with `compat` only a positive bias, and such elements count as 1.

@@ -9,7 +9,7 @@
 #include "src/perturb/stochastic_rounding.h"
 #include "src/perturb/student.h"
 #include "src/tensor/element_blocks.h"
-#include "src/tensor/float_format.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::perturb {
 namespace {

@@ -8,13 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include "src/perturb/cpu_agreement.h"
 #include "src/perturb/element_pairs.h"
 #include "src/tensor/element_blocks.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::perturb {
 namespace {
 
-constexpr double kEpsilon = 0x1p-23;
+constexpr double kEpsilon = tensor::FormatOf(DType::kFloat32).epsilon();
 constexpr double kLargeFrom = 1;
 constexpr uint64_t kFewElements = 100;
 constexpr double kMostZerosApart = 0.1;
@@ -23,7 +25,7 @@ constexpr double kMostZerosApart = 0.1;
 double LargestOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat16:
-      return 65504;
+      return tensor::FormatOf(dtype).largest;
     case DType::kBFloat16:
     case DType::kFloat32:
       return static_cast<double>(std::numeric_limits<float>::max());
@@ -33,10 +35,9 @@ double LargestOf(DType dtype) {
 }
 
 void SetLimits(DType dtype, OperatorAgreement& agreement) {
-  const bool half = dtype == DType::kFloat16;
-  const bool brain = dtype == DType::kBFloat16;
-  agreement.error_balance_limit = half ? 0x1p-10 : brain ? 0x1p-7 : 0x1p-14;
-  agreement.error_limit = half ? 0x1p-11 : brain ? 0x1p-8 : 0x1p-14;
+  agreement.error_limit = LargestErrorAllowed(dtype);
+  const bool narrow = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  agreement.error_balance_limit = narrow ? 2 * agreement.error_limit : agreement.error_limit;
 }
 
 // 64-bit integers do not fit into doubles: bytes, where the dtype is the same.

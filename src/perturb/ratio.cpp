@@ -16,6 +16,7 @@
 #include "src/perturb/float_formats.h"
 #include "src/perturb/perturbation.h"
 #include "src/tensor/float_bits.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::perturb {
 namespace {
@@ -38,14 +39,14 @@ struct Plain {
 struct Half : Plain<float> {
   static constexpr DType kDType = DType::kFloat16;
   static float Round(float value) { return tensor::Float16ToFloat(tensor::FloatToFloat16(value)); }
-  static constexpr float kLargest = 65504.0F;
+  static constexpr float kLargest = static_cast<float>(tensor::FormatOf(kDType).largest);
 };
 struct Brain : Plain<float> {
   static constexpr DType kDType = DType::kBFloat16;
   static float Round(float value) {
     return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(value));
   }
-  static constexpr float kLargest = 0x1.FEp127F;
+  static constexpr float kLargest = static_cast<float>(tensor::FormatOf(DType::kBFloat16).largest);
 };
 
 // How a Value lies in memory: its bits show a vector unit what it is.

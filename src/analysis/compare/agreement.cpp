@@ -9,13 +9,13 @@
 
 #include "src/analysis/compare/distance.h"
 #include "src/tensor/float_bits.h"
-#include "src/tensor/float_format.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
-constexpr double kEpsilonFloat16 = 0x1p-10;
-constexpr double kEpsilonBFloat16 = 0x1p-7;
+constexpr double kEpsilonFloat16 = tensor::FormatOf(DType::kFloat16).epsilon();
+constexpr double kEpsilonBFloat16 = tensor::FormatOf(DType::kBFloat16).epsilon();
 // float32 and wider: sums over thousands of elements in another order, and statistics summed in
 // float32, differ by several units. 16 bits: kernels accumulate in float32, so a result differs by
 // the final rounding, seldom by two units.

@@ -7,10 +7,11 @@
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {
 
-inline constexpr double kEpsilonFloat32 = 0x1p-23;
+inline constexpr double kEpsilonFloat32 = tensor::FormatOf(DType::kFloat32).epsilon();
 inline constexpr double kNarrowFrom =
     0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
 

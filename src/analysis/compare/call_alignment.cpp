@@ -6,8 +6,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
+#include "src/dump/call_facts.h"
 #include "src/dump/names.h"
 
 namespace msprobe::analysis::compare {

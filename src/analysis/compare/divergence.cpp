@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
 #include "src/analysis/compare/operator_family.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {
 
@@ -89,7 +89,7 @@ void Walk::Visit(uint32_t entry) {
       }
       continue;
     }
-    const std::string_view argument = ArgumentOf(entry_name, view.npu->name);
+    const std::string_view argument = dump::ArgumentOf(entry_name, view.npu->name);
     Judge(name, entry_name, argument, view);
     compared = true;
     identical = identical && view.distance.identical;

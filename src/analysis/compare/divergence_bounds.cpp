@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
 #include "src/analysis/compare/operator_family.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {
 
@@ -81,9 +81,10 @@ void Walk::NoteParameters() {
   for (uint32_t i = 0; i < result_.rows.size(); ++i) {
     const SideRow& npu = npu_.rows[result_.rows[i].pair.npu];
     const bool in_module = npu.state == RowState::kParameters;
-    if (!in_module && !(npu.is_tensor &&
-                        IsLayerStateArgument(plan_.names[npu.entry],
-                                             ArgumentOf(npu_.entries[npu.entry].name, npu.name)))) {
+    if (!in_module &&
+        !(npu.is_tensor &&
+          IsLayerStateArgument(plan_.names[npu.entry],
+                               dump::ArgumentOf(npu_.entries[npu.entry].name, npu.name)))) {
       continue;
     }
     const RowView view = views_.View(i);
@@ -92,10 +93,10 @@ void Walk::NoteParameters() {
     }
     if (input_.previous != nullptr &&
         !IsRunningStatistic(plan_.names[npu.entry],
-                            ArgumentOf(npu_.entries[npu.entry].name, npu.name))) {
+                            dump::ArgumentOf(npu_.entries[npu.entry].name, npu.name))) {
       const std::string_view entry_name = npu_.entries[npu.entry].name;
       update_rule_.Add(*input_.previous,
-                       UpdateKeysOf(entry_name, ArgumentOf(entry_name, npu.name), npu),
+                       UpdateKeysOf(entry_name, dump::ArgumentOf(entry_name, npu.name), npu),
                        CancellationOf(npu), *view.npu, *view.bench);
     }
     if (view.distance.identical) {
@@ -166,8 +167,9 @@ std::vector<Operand> Walk::InputsOf(uint32_t entry) {
     if (!IsInput(*view.npu) && view.npu->state != RowState::kParameters) {
       continue;
     }
-    view.stored = view.npu->state == RowState::kParameters ||
-                  IsLayerStateArgument(plan_.names[entry], ArgumentOf(entry_name, view.npu->name));
+    view.stored =
+        view.npu->state == RowState::kParameters ||
+        IsLayerStateArgument(plan_.names[entry], dump::ArgumentOf(entry_name, view.npu->name));
     operands.push_back(OperandOf(view, CoarserEpsilon(view)));
   }
   return operands;
@@ -316,7 +318,7 @@ void Walk::RecordParameters(uint32_t entry) {
     parameter.identical = row.distance.identical;
     parameter.agrees = row.agrees;
     record_.parameters.try_emplace(
-        UpdateKeysOf(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu).parameter,
+        UpdateKeysOf(entry_name, dump::ArgumentOf(entry_name, row.npu->name), *row.npu).parameter,
         parameter);
   }
   if (!name.is_parameters_grad && name.direction != Direction::kBackward) {
@@ -332,7 +334,7 @@ void Walk::RecordParameters(uint32_t entry) {
     gradient.error = row.distance.relative;
     gradient.scale = row.bench == nullptr ? 0 : RootMeanSquare(*row.bench);
     const auto [found, is_new] = record_.gradients.try_emplace(
-        UpdateKeysOf(entry_name, ArgumentOf(entry_name, row.npu->name), *row.npu).gradient,
+        UpdateKeysOf(entry_name, dump::ArgumentOf(entry_name, row.npu->name), *row.npu).gradient,
         gradient);
     if (!is_new) {  // of several with one shape, the worst
       found->second.identical = found->second.identical && gradient.identical;

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/call_traits.h"
-#include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/distance.h"
 #include "src/analysis/compare/divergence_walk.h"
+#include "src/dump/call_facts.h"
+#include "src/dump/user_code.h"
 
 namespace msprobe::analysis::compare {
 
@@ -171,7 +171,7 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
   if (passed_unmatched_ && !HasOrigin()) {
     BlameUnmatchedCall(candidate);
   } else if (is_argument) {
-    BlameArgument({std::string(ArgumentOf(npu_.entries[entry].name, input.npu->name)),
+    BlameArgument({std::string(dump::ArgumentOf(npu_.entries[entry].name, input.npu->name)),
                    ValueText(*input.npu), ValueText(*input.bench)},
                   candidate);
   }
@@ -196,7 +196,7 @@ std::optional<ArgumentDifference> Walk::DifferingArgument(uint32_t entry,
     const SideRow* const begin = side.rows.data() + rows.first_row;
     const SideRow* const end = begin + rows.row_count;
     const SideRow* const row = std::find_if(begin, end, [&](const SideRow& candidate) {
-      return ArgumentOf(rows.name, candidate.name) == argument;
+      return dump::ArgumentOf(rows.name, candidate.name) == argument;
     });
     return row == end ? nullptr : row;
   };
@@ -208,7 +208,7 @@ std::optional<ArgumentDifference> Walk::DifferingArgument(uint32_t entry,
       if (!IsInput(row) || row.is_tensor || NamesAPlace(row)) {
         continue;
       }
-      const std::string_view argument = ArgumentOf(rows.name, row.name);
+      const std::string_view argument = dump::ArgumentOf(rows.name, row.name);
       const SideRow* const partner = find(other, other_of, argument);
       const std::string here = ValueText(row);
       const std::string there = partner == nullptr   ? "not given"
@@ -474,7 +474,7 @@ DivergencePoint Walk::PointOf(const Candidate& candidate) const {
           input_.stack != nullptr ? input_.stack->Find(npu_.entries[candidate.entry].name)
                                   : nullptr) {
     point.stack = *frames;
-    point.code_line = UserCodeLine(*frames);
+    point.code_line = dump::UserCodeLine(*frames);
   }
   return point;
 }

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/tensor/float_format.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {
 

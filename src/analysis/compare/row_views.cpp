@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "src/analysis/compare/call_traits.h"
 #include "src/analysis/compare/distance.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -66,7 +66,7 @@ const SideRow* RowViews::AlignedBench(const SideRow& npu) const {
     return nullptr;
   }
   const SideEntry& rows = bench_.entries[entry];
-  const std::string_view argument = ArgumentOf(npu_.entries[npu.entry].name, npu.name);
+  const std::string_view argument = dump::ArgumentOf(npu_.entries[npu.entry].name, npu.name);
   if (rows.row_count > kMostSearched) {
     if (indexed_ != entry) {
       IndexArguments(entry);
@@ -76,7 +76,7 @@ const SideRow* RowViews::AlignedBench(const SideRow& npu) const {
   }
   for (uint32_t i = 0; i < rows.row_count; ++i) {
     const SideRow& bench = bench_.rows[rows.first_row + i];
-    if (ArgumentOf(rows.name, bench.name) == argument) {
+    if (dump::ArgumentOf(rows.name, bench.name) == argument) {
       return &bench;
     }
   }
@@ -89,7 +89,7 @@ void RowViews::IndexArguments(uint32_t bench_entry) const {
   indexed_ = bench_entry;
   row_of_argument_.clear();
   for (uint32_t i = rows.first_row; i < rows.first_row + rows.row_count; ++i) {
-    row_of_argument_.try_emplace(ArgumentOf(rows.name, bench_.rows[i].name), i);
+    row_of_argument_.try_emplace(dump::ArgumentOf(rows.name, bench_.rows[i].name), i);
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/call_traits.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {
 
@@ -146,8 +146,9 @@ std::string PointTitle(const DivergencePoint& point) {
       if (point.from_other_rank) {
         return fmt::format("data from another rank in {}", PointPlace(point));
       }
-      const std::string_view argument =
-          point.argument ? point.argument->name : ArgumentOf(point.entry_name, point.row_name);
+      const std::string_view argument = point.argument
+                                            ? point.argument->name
+                                            : dump::ArgumentOf(point.entry_name, point.row_name);
       return fmt::format("{} of {}", argument.empty() ? "a value" : argument, PointPlace(point));
     }
     case OriginKind::kOptimizer:

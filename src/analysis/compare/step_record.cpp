@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/distance.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -23,7 +24,7 @@ constexpr double kMovesAlike =
 // Gradients of 16 bits: of a short vector any element may be of chance.
 constexpr double kNarrowError = 1e-3;
 constexpr double kFewElements = 1024;
-constexpr double kUnitRoundoff = 0x1p-24;
+constexpr double kUnitRoundoff = tensor::FormatOf(DType::kFloat32).unit;
 // Differs: gradients up to this error agree; from so many parameters, and this share of them, on.
 constexpr double kCloseGradient = 1e-4;
 constexpr size_t kFewestApart = 3;

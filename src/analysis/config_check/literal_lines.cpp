@@ -8,6 +8,7 @@
 
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::config_check::internal {
@@ -17,27 +18,6 @@ constexpr size_t kMostLevels = 100;
 constexpr std::string_view kBlanks = " \t\r";
 
 bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-void AppendUtf8(uint32_t code, std::string& out) {
-  if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-    code = 0xFFFD;
-  }
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0U | (code >> 6U));
-    out += static_cast<char>(0x80U | (code & 0x3FU));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0U | (code >> 12U));
-    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3FU));
-    out += static_cast<char>(0x80U | (code & 0x3FU));
-  } else {
-    out += static_cast<char>(0xF0U | (code >> 18U));
-    out += static_cast<char>(0x80U | ((code >> 12U) & 0x3FU));
-    out += static_cast<char>(0x80U | ((code >> 6U) & 0x3FU));
-    out += static_cast<char>(0x80U | (code & 0x3FU));
-  }
-}
 
 std::optional<uint32_t> Hex(std::string_view digits) {
   uint32_t code = 0;
@@ -74,7 +54,8 @@ bool TakeEscape(std::string_view line, size_t* at, std::string& out) {
         *at += 6;
       }
     }
-    AppendUtf8(*code, out);
+    const bool is_character = *code <= 0x10FFFF && (*code < 0xD800 || *code >= 0xE000);
+    base::AppendUtf8(is_character ? *code : 0xFFFD, out);
   } else if (const size_t letter = kLetters.find(c); letter != std::string_view::npos) {
     out += kMeanings[letter];
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -12,8 +13,6 @@ constexpr std::string_view kModuleWords[] = {"optimizer", "clip_grad"};
 constexpr std::string_view kApiStarts[] = {"Tensor",    "Torch",       "Functional",    "NPU",
                                            "VF",        "Distributed", "Aten",          "Mint",
                                            "Primitive", "Jit",         "MintFunctional"};
-constexpr std::string_view kRawMemory[] = {"empty",     "empty_like",        "empty_with_format",
-                                           "new_empty", "new_empty_strided", "empty_strided"};
 
 // The start is followed by one more character, whatever it is.
 bool StartsWithKind(std::string_view name, std::string_view kind) {
@@ -63,6 +62,8 @@ std::string_view ApiOf(std::string_view name) {
                                        : name.substr(dot + 1, name.find('.', dot + 1) - dot - 1);
 }
 
-bool ReturnsRawMemory(std::string_view name) { return base::IsOneOf(ApiOf(name), kRawMemory); }
+bool ReturnsRawMemory(std::string_view name) {
+  return dump::HasFact(ApiOf(name), dump::kToolRawMemory);
+}
 
 }  // namespace msprobe::analysis::graph

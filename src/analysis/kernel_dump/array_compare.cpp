@@ -19,6 +19,7 @@
 #include "src/base/path_kind.h"
 #include "src/report/writers.h"
 #include "src/tensor/element_blocks.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
@@ -32,15 +33,11 @@ Result<ArrayPair::Side> DescribeSide(const std::filesystem::path& path, const Te
 
 // The machine epsilon by which zeros of the right side are moved, so that ratios to them exist.
 double EpsilonOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return 0x1p-10;
-    case DType::kFloat32:
-    case DType::kBFloat16:  // read as float32
-      return 0x1p-23;
-    default:
-      return std::numeric_limits<double>::epsilon();
-  }
+  const bool has_own = dtype == DType::kFloat16 || dtype == DType::kFloat32;
+  return tensor::FormatOf(has_own                     ? dtype
+                          : dtype == DType::kBFloat16 ? DType::kFloat32  // as which it is read
+                                                      : DType::kFloat64)
+      .epsilon();
 }
 
 Result<BatchRow> CompareFiles(const std::filesystem::path& left_path,

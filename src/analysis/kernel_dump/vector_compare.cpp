@@ -15,6 +15,7 @@
 #include "src/analysis/kernel_dump/vector_table.h"
 #include "src/base/strings.h"
 #include "src/base/thread_pool.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 namespace kd = io::kernel_dump;
 
 constexpr const char* kNobody = "*";
-constexpr double kLargestHalf = 65504;
+constexpr double kLargestHalf = tensor::FormatOf(DType::kFloat16).largest;
 
 // The n-th run of an operator on either side; null where there is none of this name.
 struct OperatorPair {

@@ -10,6 +10,7 @@
 
 #include "src/analysis/kernel_dump/number_reader.h"
 #include "src/base/number_text.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
@@ -20,7 +21,8 @@ constexpr std::array<std::string_view, kMeasureCount> kNames = {
     "MeanAbsoluteError",         "RootMeanSquareError",       "MaxRelativeError",
     "MeanRelativeError"};
 
-constexpr double kLeastShare = 0x1p-23;  // of float32, in which the vendor's tool counts
+constexpr double kLeastShare =
+    tensor::FormatOf(DType::kFloat32).epsilon();  // of float32, in which the vendor's tool counts
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct SideSums {

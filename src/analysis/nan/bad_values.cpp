@@ -10,12 +10,13 @@
 #include "src/dump/statistic_keys.h"
 #include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::nan {
 namespace {
 
 // The largest finite float16.
-constexpr double kHalfMax = 65504;
+constexpr double kHalfMax = tensor::FormatOf(DType::kFloat16).largest;
 
 BadValues BadValuesOfNumber(double value, double threshold) {
   if (std::isnan(value)) {

@@ -9,6 +9,7 @@
 #include "src/analysis/nan/explain.h"
 #include "src/analysis/overflow/document.h"
 #include "src/base/strings.h"
+#include "src/dump/user_code.h"
 
 namespace msprobe::analysis::nan {
 namespace {
@@ -101,7 +102,7 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
                             FormatCount(rank->operator_count))});
   const bool of_forward = finding.stack.empty() && !finding.forward_stack.empty();
   const std::vector<std::string> frames =
-      internal::OwnFrames(of_forward ? finding.forward_stack : finding.stack);
+      dump::UserFrames(of_forward ? finding.forward_stack : finding.stack);
   if (!frames.empty()) {
     Item code{of_forward ? "forward at" : "code", internal::FrameLine(frames.front())};
     for (size_t i = 1; i < std::min(frames.size(), kBriefFrames); ++i) {
@@ -238,7 +239,7 @@ std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
         test.type = BadValuesText(finding.made);
         test.message = fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind));
         for (const std::string& frame :
-             internal::OwnFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
+             dump::UserFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
           test.details += internal::FrameLine(frame) + "\n";
         }
       }
@@ -297,7 +298,7 @@ std::string MarkdownAnswer(const Answer& whole) {
     text += finding.note.empty() ? "\n" : fmt::format(" {}.\n", finding.note);
     const bool of_forward = finding.stack.empty() && !finding.forward_stack.empty();
     const std::vector<std::string> frames =
-        internal::OwnFrames(of_forward ? finding.forward_stack : finding.stack);
+        dump::UserFrames(of_forward ? finding.forward_stack : finding.stack);
     if (!frames.empty()) {
       text += of_forward ? "\nForward call at\n\n```\n" : "\n```\n";
       for (const std::string& frame : frames) {

@@ -253,22 +253,6 @@ std::string FrameLine(std::string_view frame) {
   return base::Printable(line);
 }
 
-std::vector<std::string> OwnFrames(const std::vector<std::string>& stack) {
-  constexpr std::array<std::string_view, 6> kLibraries = {
-      "site-packages/", "dist-packages/", "/torch/", "/mindspore/", "/lib/python3.", "File <"};
-  std::vector<std::string> own;
-  for (const std::string& frame : stack) {
-    const std::string_view file = std::string_view(frame).substr(0, frame.find(", line"));
-    const bool is_library = std::any_of(
-        kLibraries.begin(), kLibraries.end(),
-        [&](std::string_view part) { return file.find(part) != std::string_view::npos; });
-    if (!is_library) {
-      own.push_back(frame);
-    }
-  }
-  return own.empty() ? stack : own;
-}
-
 std::vector<ValueLine> ValueLines(const EntryTree& entry, size_t most) {
   return ValueLister(entry, most).Run();
 }

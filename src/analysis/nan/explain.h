@@ -18,8 +18,6 @@ std::string_view NextStep(const StepAnswer& answer);
 
 // A stack frame in one line: "train.py, line 13, in forward: y = a / b".
 std::string FrameLine(std::string_view frame);
-// The frames of the user's own code, innermost first; all of them where none looks like that.
-std::vector<std::string> OwnFrames(const std::vector<std::string>& stack);
 
 // The tensors and plain numbers of an entry.
 struct ValueLine {

@@ -8,29 +8,13 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 
 namespace msprobe::analysis::nan {
 namespace {
-
-// Calls that write a constant among their arguments to their output.
-constexpr std::array<std::string_view, 25> kFills = {
-    "masked_fill",   "masked_fill_",    "fill",       "fill_",          "full",
-    "full_like",     "new_full",        "index_fill", "index_fill_",    "where",
-    "pad",           "constant_pad_nd", "scatter",    "scatter_",       "index_put",
-    "index_put_",    "__setitem__",     "threshold",  "threshold_",     "fill_diagonal_",
-    "scalar_tensor", "tensor",          "new_tensor", "masked_scatter", "select_scatter"};
-
-// Calls whose outputs are what lay in memory.
-constexpr std::array<std::string_view, 6> kUninitialised = {
-    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"};
-
-// Calls that overwrite their first argument without reading it.
-constexpr std::array<std::string_view, 14> kOverwriting = {
-    "copy_",   "zero_",      "fill_",       "normal_",    "uniform_", "random_", "exponential_",
-    "cauchy_", "bernoulli_", "log_normal_", "geometric_", "set_",     "eye_",    "ones_"};
 
 // Whether the index of a __setitem__ is that of all elements: [:], [...], [:, :].
 bool IsWholeIndex(const dump::EntryTree& entry, uint32_t index) {
@@ -87,7 +71,7 @@ constexpr std::array<std::string_view, 9> kAdditions = {
 
 Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFacts& facts,
                       BadValues input) {
-  if (base::IsOneOf(api, kUninitialised) || name.find("Torch.empty") != std::string_view::npos) {
+  if (dump::HasFact(api, dump::kRawMemory) || name.find("Torch.empty") != std::string_view::npos) {
     return Behaviour::kUninitialised;
   }
   if (facts.output == 0 || input != 0) {
@@ -98,7 +82,7 @@ Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFa
       facts.has_huge_constant
           ? static_cast<BadValues>(facts.constants | kPositiveInfinity | kNegativeInfinity)
           : facts.constants;
-  if (base::IsOneOf(api, kFills) && (facts.output & ~constants) == 0) {
+  if (dump::HasFact(api, dump::kTakesConstant) && (facts.output & ~constants) == 0) {
     return Behaviour::kFill;
   }
   if (facts.output == kNegativeInfinity) {
@@ -180,7 +164,7 @@ class Loader {
       MSP_RETURN_IF_ERROR(SetByIndex(scanned, facts));
     }
     const bool overwrites = !name.is_module && name.direction == dump::Direction::kForward &&
-                            base::IsOneOf(name.subject, kOverwriting);
+                            dump::HasFact(name.subject, dump::kOverwrites);
     op.input = static_cast<BadValues>(facts.other_inputs | (overwrites ? 0 : facts.first_input));
     op.output = facts.output;
     op.inputs_look_like_masks = facts.inputs_look_like_masks;

@@ -5,12 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/kernel/call_finder.h"
 #include "src/analysis/compare/kernel/kernel_side.h"
 #include "src/base/path_kind.h"
 #include "src/base/thread_pool.h"
 #include "src/dump/layout.h"
+#include "src/dump/user_code.h"
 
 namespace msprobe::analysis::overflow {
 namespace {
@@ -147,7 +147,7 @@ std::optional<Call> CallLookup::Find(const kernel_dump::DumpPath& kernel,
       best = Call{name, rank->json, {}, {}, likeness.found, side.side.rows.size(), {}};
       if (const auto* frames = rank->stack ? rank->stack->Find(name) : nullptr) {
         best->stack = *frames;
-        best->code_line = compare::UserCodeLine(*frames);
+        best->code_line = dump::UserCodeLine(*frames);
       }
     }
   }

@@ -24,6 +24,7 @@
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/overflow_record.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::overflow {
 namespace {
@@ -90,7 +91,7 @@ void AddTensors(const DumpPath& dump, bool are_outputs,
 }
 
 // The largest number of float16, at which devices that saturate stay.
-constexpr double kLargestHalf = 65504;
+constexpr double kLargestHalf = tensor::FormatOf(DType::kFloat16).largest;
 
 Origin OriginOf(const std::vector<KernelTensor>& tensors) {
   bool readable = false;

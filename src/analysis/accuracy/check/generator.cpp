@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/tensor/float_bits.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -19,13 +20,12 @@ constexpr double kLimitOfInt64 = 0x1p63;
 struct FloatKind {
   DType dtype;
   int bits;
-  double largest;
 };
 constexpr FloatKind kFloatKinds[] = {
-    {DType::kFloat32, 24, double{std::numeric_limits<float>::max()}},
-    {DType::kFloat64, 53, std::numeric_limits<double>::max()},
-    {DType::kFloat16, 11, 65504},
-    {DType::kBFloat16, 8, 0x1.FEp127},
+    {DType::kFloat32, 24},
+    {DType::kFloat64, 53},
+    {DType::kFloat16, 11},
+    {DType::kBFloat16, 8},
 };
 const FloatKind* FloatKindOf(DType dtype) {
   for (const FloatKind& kind : kFloatKinds) {
@@ -171,8 +171,9 @@ class Drawing {
       keeps_ends_ = true;
       return {};
     }
-    const double lowest = std::isinf(low) ? std::copysign(kind.largest, low) : low;
-    const double highest = std::isinf(high) ? std::copysign(kind.largest, high) : high;
+    const double largest = tensor::FormatOf(kind.dtype).largest;
+    const double lowest = std::isinf(low) ? std::copysign(largest, low) : low;
+    const double highest = std::isinf(high) ? std::copysign(largest, high) : high;
     const double range = tensor::RoundToDType(dtype_, highest - lowest);
     const double base = tensor::RoundToDType(dtype_, lowest);
     for (size_t i = 0; i < count_; ++i) {
@@ -298,7 +299,7 @@ Status DrawUniformTensor(const TensorRecord& record, std::byte* out) {
     if (!std::isinf(value)) {
       return value;
     }
-    return std::copysign(known != nullptr ? known->largest : kLimitOfInt64, value);
+    return std::copysign(known != nullptr ? tensor::FormatOf(dtype).largest : kLimitOfInt64, value);
   };
   const double least = bounded(record.least->number);
   const double most = bounded(record.most->number);

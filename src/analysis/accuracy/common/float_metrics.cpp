@@ -9,30 +9,20 @@
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-// Largest finite bfloat16 (2 - 2^-7) * 2^127.
-constexpr double kLargestBFloat16 = 0x1.FEp127;
 
 bool IsFloat8Type(DType dtype) { return DTypeSize(dtype) == 1; }
 
-// Units in the last place: bits of the mantissa and the smallest exponent.
-struct FloatFormat {
-  int mantissa_bits;
-  int min_exponent;
-};
-FloatFormat FormatOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return {10, -14};
-    case DType::kBFloat16:
-      return {7, -126};
-    default:
-      return {23, -126};
-  }
+// The format in whose units in the last place errors are counted: everything else counts as
+// float32.
+tensor::FloatFormat UnitsOf(DType dtype) {
+  const bool narrow = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  return tensor::FormatOf(narrow ? dtype : DType::kFloat32);
 }
 
 // NaN wins, as in NumPy's max().
@@ -71,10 +61,10 @@ class Measurement {
               const FloatMetricsOptions& options)
       : device_(device), bench_(bench), options_(options), dtype_(device.dtype) {
     // Of the bench's dtype, but for bfloat16 devices.
-    const double eps = dtype_ == DType::kBFloat16       ? 0x1p-8
-                       : bench.dtype == DType::kFloat64 ? 0x1p-52
-                       : bench.dtype == DType::kFloat16 ? 0x1p-10
-                                                        : 0x1p-23;
+    const bool has_own = bench.dtype == DType::kFloat64 || bench.dtype == DType::kFloat16;
+    const double eps = dtype_ == DType::kBFloat16
+                           ? tensor::FormatOf(dtype_).unit
+                           : tensor::FormatOf(has_own ? bench.dtype : DType::kFloat32).epsilon();
     eps_ = static_cast<Real>(eps);
     const bool wide = options.standard == Standard::kAccumulative;
     small_value_ = wide ? limits.small_value_accumulative : limits.small_value.For(dtype_);
@@ -84,9 +74,7 @@ class Measurement {
                                                         : limits.absolute_atol)
                 .For(dtype_);
     ulp_large_ = IsFloat8Type(dtype_) ? limits.ulp_large.half : limits.ulp_large.For(dtype_);
-    largest_finite_ = dtype_ == DType::kFloat16    ? 65504
-                      : dtype_ == DType::kBFloat16 ? kLargestBFloat16
-                                                   : double{std::numeric_limits<float>::max()};
+    largest_finite_ = UnitsOf(dtype_).largest;
     // bfloat16 is compared as float32.
     cast_ = dtype_ == DType::kBFloat16 || IsFloat8Type(dtype_) ? DType::kFloat32 : dtype_;
   }
@@ -219,13 +207,13 @@ class Measurement {
   }
 
   double Ulp(double device, double bench) const {
-    const FloatFormat format = FormatOf(dtype_);
+    const tensor::FloatFormat format = UnitsOf(dtype_);
     int exponent = bench == 0 || !std::isfinite(bench) ? 0 : std::ilogb(bench);
     if (!std::isfinite(bench)) {
       return kNan;
     }
-    exponent = std::max(exponent, format.min_exponent);
-    return std::ldexp(device - bench, format.mantissa_bits - exponent);
+    exponent = std::max(exponent, std::ilogb(format.normal));
+    return std::ldexp(device - bench, -std::ilogb(format.epsilon()) - exponent);
   }
 
   // The mantissa of HiFloat8 narrows with the exponent; 26.x measures all 8-bit floats so.

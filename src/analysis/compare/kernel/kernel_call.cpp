@@ -11,12 +11,12 @@
 #include "msprobe/dtype.h"
 #include "msprobe/tensor_view.h"
 
-#include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/kernel/call_finder.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/stack_file.h"
+#include "src/dump/user_code.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -100,7 +100,7 @@ std::string CallLine(const std::filesystem::path& json, std::string_view call) {
   }
   const Result<dump::StackFile> stacks = dump::StackFile::Read(path);
   const std::vector<std::string>* frames = stacks.ok() ? stacks->Find(call) : nullptr;
-  return frames == nullptr ? "" : UserCodeLine(*frames);
+  return frames == nullptr ? "" : dump::UserCodeLine(*frames);
 }
 
 }  // namespace

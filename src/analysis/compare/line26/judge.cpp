@@ -14,18 +14,11 @@
 #include "src/analysis/compare/line26/value_text.h"
 #include "src/analysis/compare/thresholds.h"
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
 namespace {
-
-// Calls whose values say nothing: memory as found, copies and casts that are meant to differ.
-constexpr std::string_view kUnjudged[] = {"empty",     "empty_like",        "numpy",
-                                          "to",        "__setitem__",       "empty_with_format",
-                                          "new_empty", "new_empty_strided", "empty_strided"};
-// Their inputs are buffers to be filled.
-constexpr std::string_view kFillingCalls[] = {"_reduce_scatter_base", "_all_gather_base",
-                                              "all_to_all_single", "batch_isend_irecv"};
 
 bool IsNonFinite(const StatValue& stat) {
   if (stat.is_numeric()) {
@@ -96,11 +89,11 @@ class CallJudge {
     }
     const std::string_view api = ApiOf(rows[0]);
     const bool starts_with_input = !rows[0].is_output;
-    if (starts_with_input && base::IsOneOf(api, kUnjudged)) {
+    if (starts_with_input && dump::HasFact(api, dump::kToolUnjudged)) {
       NoteRows(rows);
       return;
     }
-    const bool fills = starts_with_input && base::IsOneOf(api, kFillingCalls);
+    const bool fills = starts_with_input && dump::HasFact(api, dump::kToolFillsInputs);
     if (mode_ == CompareMode::kMd5) {
       JudgeChecksums(rows, fills);
     } else {

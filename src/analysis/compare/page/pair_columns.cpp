@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "src/analysis/compare/agreement.h"
-#include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/execution_order.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/compare/summary_json.h"
+#include "src/dump/user_code.h"
 #include "src/json/writer.h"
 #include "src/report/page_columns.h"
 #include "src/report/web_page.h"
@@ -309,7 +309,7 @@ class ColumnMaker {
       const uint32_t number = spelled.Add(key);
       if (number == stacks.size()) {
         stacks.push_back(std::move(numbers));
-        lines.push_back(UserCodeLine(*stack));
+        lines.push_back(dump::UserCodeLine(*stack));
       }
       of_call.push_back(number);
     }

@@ -14,7 +14,7 @@
 
 #include "msprobe/dtype.h"
 
-#include "src/tensor/float_format.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::recheck {
 

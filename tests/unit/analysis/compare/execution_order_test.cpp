@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/call_traits.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -98,9 +98,9 @@ TEST(CallTraits, ReceiveBuffersAreWhatACollectiveFills) {
 }
 
 TEST(CallTraits, ArgumentsAreNamedBelowTheirCall) {
-  EXPECT_EQ(ArgumentOf("Torch.sin.0.forward", "Torch.sin.0.forward.input.0"), "input.0");
-  EXPECT_EQ(ArgumentOf("Torch.sin.0.forward", "renamed"), "");
-  EXPECT_EQ(ArgumentOf("Torch.sin.0.forward", "Torch.sin.0.forward"), "");
+  EXPECT_EQ(dump::ArgumentOf("Torch.sin.0.forward", "Torch.sin.0.forward.input.0"), "input.0");
+  EXPECT_EQ(dump::ArgumentOf("Torch.sin.0.forward", "renamed"), "");
+  EXPECT_EQ(dump::ArgumentOf("Torch.sin.0.forward", "Torch.sin.0.forward"), "");
 }
 
 }  // namespace

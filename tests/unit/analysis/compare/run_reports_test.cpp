@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "src/analysis/compare/code_line.h"
 #include "src/analysis/compare/document.h"
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/compare/summary_json.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
+#include "src/dump/user_code.h"
 #include "src/report/render.h"
 
 namespace msprobe::analysis::compare {
@@ -272,19 +272,20 @@ TEST(ScreenReport, KeepsToTheWidthAndToPrintableText) {
 }
 
 TEST(UserCodeLine, IsTheInnermostFrameOutsideTheFramework) {
-  EXPECT_EQ(
-      UserCodeLine({"File /opt/lib/python3.11/site-packages/torch/nn/linear.py, line 114, in "
-                    "forward, \n return F.linear()",
-                    "File /home/user/train/hooks.py, line 93, in _call_impl, \n result = "
-                    "self.forward(*args)",
-                    "File /home/user/train/models.py, line 43, in forward, \n return self.fc1(x)"}),
-      "models.py:43 in forward: return self.fc1(x)");
+  EXPECT_EQ(dump::UserCodeLine(
+                {"File /opt/lib/python3.11/site-packages/torch/nn/linear.py, line 114, in "
+                 "forward, \n return F.linear()",
+                 "File /home/user/train/hooks.py, line 93, in _call_impl, \n result = "
+                 "self.forward(*args)",
+                 "File /home/user/train/models.py, line 43, in forward, \n return self.fc1(x)"}),
+            "models.py:43 in forward: return self.fc1(x)");
 }
 
 TEST(UserCodeLine, FallsBackToWhatIsThere) {
-  EXPECT_EQ(UserCodeLine({}), "");
-  EXPECT_EQ(UserCodeLine({"somewhere\nelse"}), "somewhere else");
-  EXPECT_EQ(UserCodeLine({"File /a/site-packages/x.py, line 1, in f, \n y"}), "x.py:1 in f: y");
+  EXPECT_EQ(dump::UserCodeLine({}), "");
+  EXPECT_EQ(dump::UserCodeLine({"somewhere\nelse"}), "somewhere else");
+  EXPECT_EQ(dump::UserCodeLine({"File /a/site-packages/x.py, line 1, in f, \n y"}),
+            "x.py:1 in f: y");
 }
 
 }  // namespace

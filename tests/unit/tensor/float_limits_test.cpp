@@ -1,5 +1,5 @@
 // The table against the codes of each format, and against the rounding of float_bits.h.
-#include "src/tensor/float_format.h"
+#include "src/tensor/float_limits.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,25 +1,25 @@
-#include "src/analysis/compare/code_line.h"
+#include "src/dump/user_code.h"
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <span>
 #include <string_view>
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::compare {
+namespace msprobe::dump {
 namespace {
 
-// Frames that say how a call was made, not where in the model. `_call_impl` and `__call__` run
-// hooks around a module's forward.
-constexpr std::array<std::string_view, 9> kForeignMarks = {
-    "site-packages/",  "dist-packages/", "/torch/",
-    "/torch_npu/",     "/mindspore/",    "/msprobe/",
-    ", in _call_impl", ", in __call__",  ", in _wrapped_call_impl",
-};
+constexpr std::array<std::string_view, 8> kForeignFiles = {
+    "site-packages/", "dist-packages/", "/torch/",       "/torch_npu/",
+    "/mindspore/",    "/msprobe/",      "/lib/python3.", "File <"};
+constexpr std::array<std::string_view, 3> kCallers = {", in _call_impl", ", in __call__",
+                                                      ", in _wrapped_call_impl"};
 
-bool IsForeign(std::string_view frame) {
-  return std::any_of(kForeignMarks.begin(), kForeignMarks.end(), [&](std::string_view mark) {
-    return frame.find(mark) != std::string_view::npos;
+bool HoldsAny(std::string_view text, std::span<const std::string_view> marks) {
+  return std::any_of(marks.begin(), marks.end(), [&](std::string_view mark) {
+    return text.find(mark) != std::string_view::npos;
   });
 }
 
@@ -51,13 +51,23 @@ std::string Shorten(std::string_view frame) {
 
 }  // namespace
 
+bool IsUserFrame(std::string_view frame) {
+  return !HoldsAny(frame.substr(0, frame.find(", line")), kForeignFiles) &&
+         !HoldsAny(frame, kCallers);
+}
+
+std::vector<std::string> UserFrames(const std::vector<std::string>& frames) {
+  std::vector<std::string> own;
+  std::copy_if(frames.begin(), frames.end(), std::back_inserter(own), IsUserFrame);
+  return own.empty() ? frames : own;
+}
+
 std::string UserCodeLine(const std::vector<std::string>& frames) {
   if (frames.empty()) {
     return {};
   }
-  const auto own = std::find_if(frames.begin(), frames.end(),
-                                [](const std::string& frame) { return !IsForeign(frame); });
+  const auto own = std::find_if(frames.begin(), frames.end(), IsUserFrame);
   return Shorten(own == frames.end() ? frames.front() : *own);
 }
 
-}  // namespace msprobe::analysis::compare
+}  // namespace msprobe::dump

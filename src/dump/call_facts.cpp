@@ -1,0 +1,267 @@
+#include "src/dump/call_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "src/base/strings.h"
+
+namespace msprobe::dump {
+namespace {
+
+constexpr uint32_t At(std::initializer_list<uint32_t> positions) {
+  uint32_t bits = 0;
+  for (const uint32_t position : positions) {
+    bits |= uint32_t{1} << position;
+  }
+  return bits;
+}
+
+struct StateArguments {
+  std::string_view name;
+  uint32_t positions;  // bit i: positional argument i
+};
+constexpr std::array kStateArguments = {
+    StateArguments{"linear", At({1, 2})},
+    StateArguments{"dense", At({1, 2})},
+    StateArguments{"bilinear", At({2, 3})},
+    StateArguments{"conv1d", At({1, 2})},
+    StateArguments{"conv2d", At({1, 2})},
+    StateArguments{"conv3d", At({1, 2})},
+    StateArguments{"conv_transpose1d", At({1, 2})},
+    StateArguments{"conv_transpose2d", At({1, 2})},
+    StateArguments{"conv_transpose3d", At({1, 2})},
+    StateArguments{"embedding", At({1})},
+    StateArguments{"embedding_bag", At({1})},
+    StateArguments{"layer_norm", At({2, 3})},
+    StateArguments{"group_norm", At({2, 3})},
+    StateArguments{"rms_norm", At({1, 2})},
+    StateArguments{"batch_norm", At({1, 2, 3, 4})},
+    StateArguments{"instance_norm", At({1, 2, 3, 4})},
+    StateArguments{"prelu", At({1})},
+    StateArguments{"npu_linear", At({1, 2})},
+    StateArguments{"npu_rms_norm", At({1})},
+    StateArguments{"npu_add_rms_norm", At({2})},
+};
+constexpr std::array<std::string_view, 5> kStateKeywords = {"weight", "bias", "gamma",
+                                                            "running_mean", "running_var"};
+
+struct ApiFacts {
+  std::string_view api;
+  uint32_t facts;  // of CallFact
+};
+// In the order of names, for the binary search.
+constexpr std::array kApis = {
+    ApiFacts{"__setitem__", kTakesConstant | kToolUnjudged},
+    ApiFacts{"_all_gather_base", kToolFillsInputs},
+    ApiFacts{"_npu_dropout", kRandom},
+    ApiFacts{"_reduce_scatter_base", kToolFillsInputs},
+    ApiFacts{"all_to_all_single", kToolFillsInputs},
+    ApiFacts{"alpha_dropout", kRandom},
+    ApiFacts{"astype", kCasts},
+    ApiFacts{"batch_isend_irecv", kToolFillsInputs},
+    ApiFacts{"bernoulli", kRandom},
+    ApiFacts{"bernoulli_", kRandom | kOverwrites},
+    ApiFacts{"bfloat16", kCasts},
+    ApiFacts{"cast", kCasts},
+    ApiFacts{"cauchy_", kOverwrites},
+    ApiFacts{"chunk", kSplits},
+    ApiFacts{"constant_pad_nd", kTakesConstant},
+    ApiFacts{"copy_", kOverwrites},
+    ApiFacts{"data_ptr", kMetadata},
+    ApiFacts{"dim", kMetadata},
+    ApiFacts{"double", kCasts},
+    ApiFacts{"dropout", kRandom},
+    ApiFacts{"dropout1d", kRandom},
+    ApiFacts{"dropout2d", kRandom},
+    ApiFacts{"dropout3d", kRandom},
+    ApiFacts{"dropout_", kRandom},
+    ApiFacts{"element_size", kMetadata},
+    ApiFacts{"empty", kRawMemory | kToolRawMemory | kToolUnjudged},
+    ApiFacts{"empty_like", kRawMemory | kToolRawMemory | kToolUnjudged},
+    ApiFacts{"empty_permuted", kRawMemory},
+    ApiFacts{"empty_strided", kRawMemory | kToolRawMemory | kToolUnjudged},
+    ApiFacts{"empty_with_format", kRawMemory | kToolRawMemory | kToolUnjudged},
+    ApiFacts{"exponential_", kRandom | kOverwrites},
+    ApiFacts{"eye_", kOverwrites},
+    ApiFacts{"feature_dropout", kRandom},
+    ApiFacts{"fill", kTakesConstant},
+    ApiFacts{"fill_", kOverwrites | kTakesConstant},
+    ApiFacts{"fill_diagonal_", kTakesConstant},
+    ApiFacts{"float", kCasts},
+    ApiFacts{"full", kTakesConstant},
+    ApiFacts{"full_like", kTakesConstant},
+    ApiFacts{"geometric_", kOverwrites},
+    ApiFacts{"get_device", kMetadata},
+    ApiFacts{"gumbel_softmax", kRandom},
+    ApiFacts{"half", kCasts},
+    ApiFacts{"index_fill", kTakesConstant},
+    ApiFacts{"index_fill_", kTakesConstant},
+    ApiFacts{"index_put", kTakesConstant},
+    ApiFacts{"index_put_", kTakesConstant},
+    ApiFacts{"is_complex", kMetadata},
+    ApiFacts{"is_contiguous", kMetadata},
+    ApiFacts{"is_floating_point", kMetadata},
+    ApiFacts{"is_signed", kMetadata},
+    ApiFacts{"itemsize", kMetadata},
+    ApiFacts{"log_normal_", kOverwrites},
+    ApiFacts{"masked_fill", kTakesConstant},
+    ApiFacts{"masked_fill_", kTakesConstant},
+    ApiFacts{"masked_scatter", kTakesConstant},
+    ApiFacts{"multinomial", kRandom},
+    ApiFacts{"narrow", kSplits},
+    ApiFacts{"native_dropout", kRandom},
+    ApiFacts{"ndimension", kMetadata},
+    ApiFacts{"nelement", kMetadata},
+    ApiFacts{"new_empty", kRawMemory | kToolRawMemory | kToolUnjudged},
+    ApiFacts{"new_empty_strided", kRawMemory | kToolRawMemory | kToolUnjudged},
+    ApiFacts{"new_full", kTakesConstant},
+    ApiFacts{"new_tensor", kTakesConstant},
+    ApiFacts{"normal", kRandom},
+    ApiFacts{"normal_", kRandom | kOverwrites},
+    ApiFacts{"npu_dropout", kRandom},
+    ApiFacts{"numel", kMetadata},
+    ApiFacts{"numpy", kToolUnjudged},
+    ApiFacts{"ones_", kOverwrites},
+    ApiFacts{"pad", kTakesConstant},
+    ApiFacts{"rand", kRandom},
+    ApiFacts{"rand_like", kRandom},
+    ApiFacts{"randint", kRandom},
+    ApiFacts{"randint_like", kRandom},
+    ApiFacts{"randn", kRandom},
+    ApiFacts{"randn_like", kRandom},
+    ApiFacts{"random_", kRandom | kOverwrites},
+    ApiFacts{"randperm", kRandom},
+    ApiFacts{"scalar_tensor", kTakesConstant},
+    ApiFacts{"scatter", kTakesConstant},
+    ApiFacts{"scatter_", kTakesConstant},
+    ApiFacts{"select_scatter", kTakesConstant},
+    ApiFacts{"set_", kOverwrites},
+    ApiFacts{"size", kMetadata},
+    ApiFacts{"split", kSplits},
+    ApiFacts{"split_with_sizes", kSplits},
+    ApiFacts{"storage_offset", kMetadata},
+    ApiFacts{"stride", kMetadata},
+    ApiFacts{"tensor", kTakesConstant},
+    ApiFacts{"tensor_split", kSplits},
+    ApiFacts{"threshold", kTakesConstant},
+    ApiFacts{"threshold_", kTakesConstant},
+    ApiFacts{"to", kCasts | kToolUnjudged},
+    ApiFacts{"type", kCasts},
+    ApiFacts{"type_as", kCasts},
+    ApiFacts{"uniform_", kRandom | kOverwrites},
+    ApiFacts{"unsafe_chunk", kSplits},
+    ApiFacts{"unsafe_split", kSplits},
+    ApiFacts{"where", kTakesConstant},
+    ApiFacts{"zero_", kOverwrites},
+};
+static_assert(std::is_sorted(kApis.begin(), kApis.end(),
+                             [](const ApiFacts& a, const ApiFacts& b) { return a.api < b.api; }));
+
+constexpr std::array<std::string_view, 13> kReceivingNames = {
+    "recv",
+    "irecv",
+    "broadcast",
+    "all_gather",
+    "scatter",
+    "all_gather_into_tensor",
+    "reduce_scatter",
+    "_all_gather_base",
+    "all_to_all",
+    "reduce_scatter_tensor",
+    "gather",
+    "_reduce_scatter_base",
+    "all_to_all_single",
+};
+
+// "input.1" -> "1", "kwargs.weight" -> "weight", "input.0.3" -> "0.3".
+std::string_view BelowSection(std::string_view argument) {
+  const size_t dot = argument.find('.');
+  return dot == std::string_view::npos ? std::string_view() : argument.substr(dot + 1);
+}
+
+}  // namespace
+
+bool HasFact(std::string_view api, CallFact fact) {
+  const auto* const found = std::lower_bound(
+      kApis.begin(), kApis.end(), api,
+      [](const ApiFacts& entry, std::string_view name) { return entry.api < name; });
+  return found != kApis.end() && found->api == api && (found->facts & fact) != 0;
+}
+
+std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_name) {
+  return row_name.size() > entry_name.size() && row_name.starts_with(entry_name)
+             ? row_name.substr(entry_name.size() + 1)
+             : std::string_view();
+}
+
+bool IsLayerStateArgument(const EntryName& call, std::string_view argument) {
+  if (call.is_module || call.direction != Direction::kForward || argument.starts_with("output.")) {
+    return false;
+  }
+  const auto* found =
+      std::find_if(kStateArguments.begin(), kStateArguments.end(),
+                   [&](const StateArguments& entry) { return entry.name == call.subject; });
+  if (found == kStateArguments.end()) {
+    return false;
+  }
+  const std::string_view position = BelowSection(argument);
+  if (position.size() == 1 && position[0] >= '0' && position[0] <= '9') {
+    return ((found->positions >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
+  }
+  return base::IsOneOf(position, kStateKeywords);
+}
+
+bool IsRunningStatistic(const EntryName& call, std::string_view argument) {
+  const std::string_view position = BelowSection(argument);
+  return position == "running_mean" || position == "running_var" ||
+         ((call.subject == "batch_norm" || call.subject == "instance_norm") &&
+          (position == "1" || position == "2"));
+}
+
+bool IsCast(const EntryName& call) { return !call.is_module && HasFact(call.subject, kCasts); }
+
+bool IsRandomCall(const EntryName& call) {
+  if (call.is_module) {
+    return call.class_name.find("Dropout") != std::string_view::npos;
+  }
+  return HasFact(call.subject, kRandom);
+}
+
+bool IsUninitialisedCall(const EntryName& call) {
+  return !call.is_module && HasFact(call.subject, kRawMemory);
+}
+
+bool IsPartingCall(const EntryName& call) {
+  return !call.is_module && call.direction == Direction::kForward && HasFact(call.subject, kSplits);
+}
+
+bool IsDescribingCall(const EntryName& call) {
+  return !call.is_module && call.direction == Direction::kForward &&
+         HasFact(call.subject, kMetadata);
+}
+
+bool IsCommunicationCall(const EntryName& call) {
+  return call.kind == "Distributed" || call.kind == "MintDistributed";
+}
+
+bool IsReceiveBuffer(const EntryName& call, std::string_view argument) {
+  const std::string_view position = BelowSection(argument);
+  if (!call.is_module && call.direction == Direction::kForward &&
+      (position == "out" || position.starts_with("out.") ||
+       (position == "0" && HasFact(call.subject, kOverwrites)))) {
+    return true;
+  }
+  if (!IsCommunicationCall(call) || !base::IsOneOf(call.subject, kReceivingNames)) {
+    return false;
+  }
+  // gather(tensor, gather_list): the list is filled; everywhere else the first argument is.
+  const char filled = call.subject == "gather" ? '1' : '0';
+  if (!position.empty() && position[0] == filled && (position.size() == 1 || position[1] == '.')) {
+    return true;
+  }
+  return position.starts_with("gather_list") || position.starts_with("tensor_list") ||
+         position.starts_with("output");
+}
+
+}  // namespace msprobe::dump

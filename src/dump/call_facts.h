@@ -1,0 +1,66 @@
+// What is known of calls by their names: the one table of facts about the functions of PyTorch and
+// MindSpore, for every command. Which results are random, raw memory or views, which arguments are
+// a layer's own state or are overwritten, what comes from another rank.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "src/dump/names.h"
+
+namespace msprobe::dump {
+
+// A row's name below its entry's: "Functional.linear.0.forward",
+// "Functional.linear.0.forward.input.1" -> "input.1". Empty when the row is named otherwise.
+std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_name);
+
+// One bit per fact; the table is in call_facts.cpp. The names are those of calls in a dump: "empty"
+// of "Torch.empty.0.forward".
+enum CallFact : uint16_t {
+  kRawMemory = 1U << 0U,      // the output is memory as it was found
+  kCasts = 1U << 1U,          // changes the dtype of a tensor, or may
+  kRandom = 1U << 2U,         // draws from a generator
+  kSplits = 1U << 3U,         // the outputs are parts of the input, with the same memory
+  kMetadata = 1U << 4U,       // tells shape, layout or place and looks at no value
+  kOverwrites = 1U << 5U,     // fills its first argument without reading it
+  kTakesConstant = 1U << 6U,  // writes a constant among its arguments to its output
+  // Where the Python tool's own lists are to be followed, as results must be equal to its:
+  kToolRawMemory = 1U << 7U,    // whose nodes of a graph it does not colour
+  kToolUnjudged = 1U << 8U,     // whose inputs compare 26 does not judge
+  kToolFillsInputs = 1U << 9U,  // whose inputs compare 26 takes for buffers to be filled
+};
+bool HasFact(std::string_view api, CallFact fact);
+
+// `argument` is the row's name below the entry, "input.1" or "input.weight": true when a functional
+// call of this name takes a weight, bias or running statistic there ("Functional.linear" at 1 and
+// 2).
+bool IsLayerStateArgument(const EntryName& call, std::string_view argument);
+
+// Of these arguments, the running mean and variance, which each forward call in training mode
+// updates.
+bool IsRunningStatistic(const EntryName& call, std::string_view argument);
+
+// Changes the dtype of a tensor, or may.
+bool IsCast(const EntryName& call);
+
+// Draws from a random generator: equal inputs give different outputs when the generators' states
+// differ.
+bool IsRandomCall(const EntryName& call);
+
+// Its output is memory as found.
+bool IsUninitialisedCall(const EntryName& call);
+
+// Its outputs are parts of its input, with the same memory: nothing is computed or copied.
+bool IsPartingCall(const EntryName& call);
+
+// Tells a tensor's shape, layout or place and looks at none of its values.
+bool IsDescribingCall(const EntryName& call);
+
+// Exchanges data with other ranks.
+bool IsCommunicationCall(const EntryName& call);
+
+// The argument is a buffer that the call fills (one that receives, `out=`, the tensor of `copy_`):
+// what it held before does not matter.
+bool IsReceiveBuffer(const EntryName& call, std::string_view argument);
+
+}  // namespace msprobe::dump
