@@ -7,11 +7,12 @@
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
 #   --aarch64          also cross-compiles for aarch64, runs the tests under qemu and compares results with this machine's
-#   --torch2           also runs the tests of the Python shim under PyTorch 2, in a Debian 13 root of its own (needs root)
+#   --torch2           also runs the tests of the Python shim under PyTorch 2, in a Debian 13 root of its own (needs root),
+#                      and with the Python that MSPROBE_TORCH2_PYTHON names, which has another PyTorch 2
 #   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
 #   --bench            also builds and runs the benchmarks
 #   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis),
-#                      and as many with the Python that MSPROBE_TORCH2_PYTHON names, which has PyTorch 2
+#                      and as many with the Python of MSPROBE_TORCH2_PYTHON
 #   --faults           also makes every call into the system fail in turn: half an hour (tests/faults)
 #   --frameworks [NAME...]   also runs the tests with real frameworks, all or these (tests/frameworks); pip fetches them once
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
@@ -36,7 +37,7 @@ while [ $# -gt 0 ]; do
       fuzz_seconds=60
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
       ;;
-    -h | --help) sed -n '2,16p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,17p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis --faults --frameworks [NAME...]" ;;
   esac
   shift

@@ -1,11 +1,12 @@
 """Asks everything that a program may ask of the functions that a capture observes, while it observes them or without it, and prints the
 answers: identity, hashes, pickles, signatures and sources, the functions that __torch_function__ is given, the operators that a dispatch
-mode sees, inference, stored and sent models.
+mode sees, inference, stored and sent models, what is left of models that are dropped.
 
 usage: harmless_questions.py CONFIG|none NAMES_FILE
 """
 import copy
 import functools
+import gc
 import hashlib
 import inspect
 import io
@@ -16,6 +17,7 @@ import re
 import sys
 import typing
 import warnings
+import weakref
 
 import torch
 import torch.distributed
@@ -184,6 +186,26 @@ def inferred(start, stop):
     stop()
 
 
+def dropped(start, stop):
+    """What is left of models that a program has dropped: memory, and groups of processes that have to end before it does."""
+    def trained(models, stops):
+        optimizer = torch.optim.SGD([parameter for model in models for parameter in model.parameters()], lr=0.1)
+        start(models if len(models) > 1 else models[0])
+        for model in models:
+            model(torch.ones(3, 4)).sum().backward()
+        optimizer.step()
+        if stops:
+            stop()
+        return [weakref.ref(item) for model in models for item in (*model.modules(), *model.parameters(), optimizer)]
+
+    for count, stops in ((1, True), (2, True), (1, False)):
+        left = trained([torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)) for _ in range(count)], stops)
+        gc.collect()
+        yield count, stops, len(left), sum(reference() is not None for reference in left)
+        start(None)
+        stop()
+
+
 def main():
     configuration, names = sys.argv[1:]
     warnings.simplefilter("ignore")
@@ -199,8 +221,12 @@ def main():
     else:
         from msprobe.pytorch import PrecisionDebugger
         debugger = PrecisionDebugger(configuration)
+        with open(configuration) as file:
+            is_grad_probe = json.load(file)["task"] == "grad_probe"
 
         def start(model):
+            if isinstance(model, torch.nn.Module) and is_grad_probe:
+                debugger.monitor(model)
             debugger.start(model=model)
 
         def stop():
@@ -228,6 +254,8 @@ def main():
     say("operators", trained_under_a_mode(start, stop))
     for row in inferred(start, stop):
         say(*row)
+    for row in dropped(start, stop):
+        say("dropped", *row)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ class Harmless(unittest.TestCase):
 
     def test_every_answer_about_every_observed_function_is_the_same(self):
         """Identity, hash, pickle, signature, source; what a tensor subclass and a dispatch mode are given; inference; models that are
-        stored and sent to a spawned process."""
+        stored, sent to a spawned process and dropped."""
         def answers(configuration):
             folder = tempfile.mkdtemp(dir=self.folder)
             if configuration != "none":

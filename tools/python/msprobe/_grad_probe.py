@@ -5,6 +5,7 @@ raises into the training once a model is watched: errors are told once, the trai
 """
 import json
 import os
+import weakref
 
 from msprobe import _native
 from msprobe._intercept import runtime
@@ -88,7 +89,8 @@ class GradProbe(TaskSession):
         if not named:
             log(_native.LOG_WARNING, "grad_probe: no parameter is watched: nothing will be written")
         self.take_hooks()
-        self._parameters = named
+        # Not held: a model that its script drops is dropped.
+        self._parameters = [(name, weakref.ref(parameter)) for name, parameter in named]
         self.put_hooks(watched)
 
     # ---- steps ----
@@ -108,8 +110,10 @@ class GradProbe(TaskSession):
             if outcome == _native.START_FINISHED:
                 self.close()
             elif outcome == _native.START_ON:
-                for name, parameter in self._parameters:
-                    self._quietly(name, self._put, name, parameter, given)
+                for name, reference in self._parameters:
+                    parameter = reference()
+                    if parameter is not None:
+                        self._quietly(name, self._put, name, parameter, given)
                 self._quietly("files", _native.grad_probe_end, self._probe)
 
     def _put(self, name, parameter, given):

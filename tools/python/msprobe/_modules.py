@@ -216,7 +216,7 @@ class ModuleHooks:
 
     def set_window(self, model, token_range):
         """Recording is on only in these calls (counted from 0) of the model."""
-        root = model[0] if isinstance(model, (list, tuple)) else model
+        root = next(iter(model), None) if isinstance(model, (list, tuple)) else model
         self._window = [id(root), tuple(token_range), 0] if token_range is not None else None
         self.only = self._known if self._window is None else None
 

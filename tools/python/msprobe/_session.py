@@ -6,6 +6,7 @@ place. Nothing here raises into the training once a step runs: errors are told, 
 import json
 import os
 import threading
+import weakref
 
 from msprobe import _native
 from msprobe._intercept import runtime
@@ -96,7 +97,7 @@ class Session:
         self.step_open = False
         self.generation = 0
         self.finished = False
-        self.model = None
+        self._models = None  # references to those of the last start; whether it was given a list
         self.apis_off = False
         self._installed = False
         self._rank_id = None  # given to start in place of the framework's
@@ -165,6 +166,23 @@ class Session:
         self._set_off()
         self._quietly("start", self.hooks.remove, self)
         self._installed = False
+
+    # ---- the model ----
+
+    @property
+    def model(self):
+        """What start was given last, without what its script has dropped since; None: nothing yet. Not held: what is in it, such as a
+        group of processes, may have to end before the program does."""
+        if self._models is None:
+            return None
+        references, listed = self._models
+        roots = [root for root in (reference() for reference in references) if root is not None]
+        return roots[0] if roots and not listed else roots
+
+    @model.setter
+    def model(self, model):
+        listed = isinstance(model, (list, tuple))
+        self._models = [weakref.ref(root) for root in (model if listed else [model])], listed
 
     # ---- states ----
 
