@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <new>
 #include <string>
 #include <string_view>
@@ -34,11 +35,15 @@
 #include "src/commands/help_text.h"
 #include "src/commands/print.h"
 #include "src/commands/program.h"
+#include "src/commands/suggestions.h"
 
 namespace msprobe::commands {
 namespace {
 
 constexpr size_t kDefaultWidth = 100;
+constexpr const char* kOutOfMemory = "out of memory";
+constexpr const char* kOutOfMemoryHint =
+    "use fewer --threads; check ulimit -v and the memory limit of the container";
 
 // First of all that runs: libraries allocate before main().
 [[gnu::constructor(101)]] void GuardStart() { base::InstallTerminateCleanup(); }
@@ -108,16 +113,33 @@ std::filesystem::path JunitFile(Command& command) {
   return {};
 }
 
+// What libraries throw, most of all that memory ran out: a failure like others. What the command
+// held is free again when this returns.
+Result<ExitCode> Caught(const std::function<Result<ExitCode>()>& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return IoError(kOutOfMemory).WithHint(kOutOfMemoryHint);
+  } catch (const std::exception& error) {
+    return IoError(fmt::format("unexpected: {}", error.what()));
+  }
+}
+
 // A CI job finds a report of a run that failed, too.
 ExitCode RunChosen(const CommandPath& path, const Context& context) {
   Command& command = *path.back();
   const std::filesystem::path junit_file = JunitFile(command);
-  const Result<ExitCode> outcome = command.Run(context);
+  std::string title = TitleOf(path);
+  title.erase(0, title.find(' ') + 1);
+  const Result<ExitCode> outcome = Caught([&] { return command.Run(context); });
   // What was wrong with the inputs beside what the command noticed: it may be the cause of it.
   const std::array<Status, 2> inputs = {base::CheckMappedFiles(), base::CheckUnseenPaths()};
   Status failure;  // the first thing told
   if (!outcome.ok()) {
     Tell(outcome.status());
+    if (const std::string hint = SuggestForInput(path, outcome.status().message()); !hint.empty()) {
+      base::LogHint(hint);
+    }
     failure = outcome.status();
   }
   ExitCode code = outcome.ok() ? *outcome : ToExitCode(outcome.status().code());
@@ -131,10 +153,7 @@ ExitCode RunChosen(const CommandPath& path, const Context& context) {
     }
   }
   if (code == ExitCode::kFailed && !failure.ok() && !junit_file.empty()) {
-    const std::string title = TitleOf(path);
-    if (const Status written = WriteJunitOfFailure(
-            junit_file, std::string_view(title).substr(title.find(' ') + 1), failure);
-        !written.ok()) {
+    if (const Status written = WriteJunitOfFailure(junit_file, title, failure); !written.ok()) {
       Tell(written);
     }
   }
@@ -199,7 +218,7 @@ int RunParsed(int argc, char** argv) {
 
 }  // namespace
 
-// What libraries throw ends here, most of all that memory ran out.
+// What is thrown beside a command ends here, or where there is no memory to tell of it.
 int RunCommandLine(int argc, char** argv) {
   base::InstallInterruptCleanup();
   base::GuardMappedFiles();
@@ -209,9 +228,7 @@ int RunCommandLine(int argc, char** argv) {
   try {
     code = RunParsed(argc, argv);
   } catch (const std::bad_alloc&) {
-    TellWithoutMemory(
-        "error: out of memory\n"
-        "  hint: use fewer --threads; check ulimit -v and the memory limit of the container\n");
+    TellWithoutMemory("error: ", kOutOfMemory, "\n  hint: ", kOutOfMemoryHint, "\n");
   } catch (const std::exception& error) {
     TellWithoutMemory("error: unexpected: ", error.what(), "\n");
   }

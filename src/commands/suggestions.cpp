@@ -2,16 +2,28 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <optional>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "msprobe/tensor_file.h"
+
+#include "src/analysis/config_check/pack.h"
+#include "src/analysis/monitor/common/rank_folders.h"
+#include "src/base/files.h"
+#include "src/base/path_kind.h"
 #include "src/base/strings.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::commands {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Synonym {
   std::string_view word;
@@ -118,7 +130,161 @@ std::optional<std::string_view> Meant(const std::array<Synonym, kCount>& synonym
   return found == synonyms.end() ? std::nullopt : std::optional(found->meant);
 }
 
+constexpr size_t kHeadBytes = 4096;
+
+bool AnyName(const fs::path& folder, bool (*fits)(std::string_view name)) {
+  const Result<std::vector<std::string>> names = base::ListFolder(folder);
+  return names.ok() && std::any_of(names->begin(), names->end(), fits);
+}
+
+bool HeadHas(const fs::path& file, std::string_view word) {
+  const Result<base::FileBytes> bytes = base::FileBytes::Open(file);
+  return bytes.ok() && bytes->text().substr(0, kHeadBytes).find(word) != std::string_view::npos;
+}
+
+bool IsProfileName(std::string_view name) {
+  return name.ends_with(".pt.trace.json") || name.ends_with(".pt.trace.json.gz") ||
+         name.ends_with("_ascend_pt") || name.ends_with("_ascend_ms") ||
+         name == "ASCEND_PROFILER_OUTPUT" || name == "trace_view.json";
+}
+
+bool IsCheckpointName(std::string_view name) {
+  constexpr std::array<std::string_view, 3> kNames = {".metadata", "latest",
+                                                      "latest_checkpointed_iteration.txt"};
+  return base::IsOneOf(name, kNames) || name.ends_with(".safetensors") ||
+         name.ends_with("_model_states.pt") || name.starts_with("mp_rank_") ||
+         name.starts_with("global_step") ||
+         (name.starts_with("pytorch_model") && name.ends_with(".bin"));
+}
+
+bool IsDump(const fs::path& path) {
+  return base::IsFolder(path) ? dump::FindDump(path).ok()
+                              : path.extension() == ".json" && HeadHas(path, "\"dump_data_dir\"");
+}
+
+bool IsProfile(const fs::path& path) {
+  if (base::IsFolder(path)) {
+    return IsProfileName(fs::absolute(path).filename().string()) || AnyName(path, IsProfileName);
+  }
+  return IsProfileName(path.filename().string()) ||
+         (path.extension() == ".json" &&
+          (HeadHas(path, "\"traceEvents\"") || HeadHas(path, "\"ph\"")));
+}
+
+bool IsMonitoredRun(const fs::path& path) {
+  return base::IsFolder(path) && analysis::monitor::FindRankFolders(path).ok();
+}
+
+bool IsGradProbe(const fs::path& path) {
+  const auto has_table = [](const fs::path& folder) {
+    return AnyName(folder, [](std::string_view name) {
+      return name.starts_with("grad_summary_") && name.ends_with(".csv");
+    });
+  };
+  return base::IsFolder(path) && (has_table(path) || has_table(path / "rank0"));
+}
+
+bool IsLaunchScript(const fs::path& path) {
+  return path.extension() == ".sh" && !base::IsFolder(path);
+}
+
+bool IsGraph(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return (name.ends_with(".vis") || name.ends_with(".vis.db")) && !base::IsFolder(path);
+}
+
+bool IsCheckpoint(const fs::path& path) {
+  return base::IsFolder(path) ? AnyName(path, IsCheckpointName) : TensorFile::Open(path).ok();
+}
+
+struct InputKind {
+  std::string_view what;
+  bool (*is_it)(const fs::path& path);
+  std::string_view commands;  // that take it, for people
+  std::string_view takers;    // all of them; a word with a "*" is the beginning of several
+};
+
+// The first that fits counts. What is in a path is told by its names and its first bytes: this is
+// asked when a command has failed, and a wrong answer is a hint too many.
+constexpr std::array kInputKinds = std::to_array<InputKind>({
+    {"a dump", IsDump,
+     "msprobe compare DUMP REFERENCE compares two; msprobe graph, nan_analyze, recheck and show "
+     "look at one",
+     "acc_check compare dump* graph graph_visualize isolate merge_result multi_acc_check "
+     "multi_run_ut nan_analyze op_generate overflow_check parse recheck repro run_overflow_check "
+     "run_ut show"},
+    {"a profile", IsProfile, "msprobe perf_compare PROFILE REFERENCE compares two", "perf_compare"},
+    {"a monitored run", IsMonitoredRun,
+     "msprobe monitor report RUN shows one; msprobe monitor diff RUN REFERENCE compares two",
+     "data2db monitor*"},
+    {"the folder of a grad_probe run", IsGradProbe,
+     "msprobe grad_compare RUN REFERENCE compares two", "grad_compare"},
+    {"a pack of config_check", analysis::config_check::LooksLikePack,
+     "msprobe config_check PACK REFERENCE compares two", "config_check"},
+    {"a launch script", IsLaunchScript,
+     "msprobe config_check SCRIPT REFERENCE compares two; msprobe config_check -d SCRIPT -o "
+     "pack.zip collects what one runs with",
+     "config_check"},
+    {"a graph", IsGraph, "msprobe serve FOLDER shows the graphs of a folder to a browser",
+     "graph graph_visualize serve"},
+    {"a checkpoint or tensor file", IsCheckpoint,
+     "msprobe ckpt_compare CKPT REFERENCE compares two; msprobe show lists the tensors of one",
+     "ckpt_compare code_mapping msaccucmp* parse show"},
+});
+
+bool Takes(std::string_view takers, std::string_view title) {
+  for (const std::string_view taker : base::Split(takers, ' ')) {
+    if (taker == title ||
+        (taker.ends_with('*') && title.starts_with(taker.substr(0, taker.size() - 1)))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void AddPaths(const Target& filled, std::vector<fs::path>& paths) {
+  if (const auto* const one = std::get_if<fs::path*>(&filled); one != nullptr) {
+    paths.push_back(**one);
+  } else if (const auto* const some = std::get_if<std::vector<fs::path>*>(&filled);
+             some != nullptr) {
+    paths.insert(paths.end(), (*some)->begin(), (*some)->end());
+  } else if (const auto* const text = std::get_if<std::string*>(&filled); text != nullptr) {
+    paths.emplace_back(**text);
+  }
+}
+
 }  // namespace
+
+std::string SuggestForInput(const CommandPath& path, std::string_view message) {
+  Command& command = *path.back();
+  std::vector<fs::path> given;
+  for (const Positional& positional : command.positionals()) {
+    if (!positional.takes_rest) {
+      AddPaths(positional.fills, given);
+    }
+  }
+  for (const Flag& flag : command.flags()) {
+    if (flag.group == Group::kInput) {
+      AddPaths(flag.fills, given);
+    }
+  }
+  std::string title = TitleOf(path);
+  title.erase(0, title.find(' ') + 1);
+  for (const fs::path& input : given) {
+    if (input.empty() || message.find(input.string()) == std::string_view::npos ||
+        !base::Exists(input)) {
+      continue;
+    }
+    const auto* const kind =
+        std::find_if(kInputKinds.begin(), kInputKinds.end(),
+                     [&](const InputKind& known) { return known.is_it(input); });
+    if (kind != kInputKinds.end() && !Takes(kind->takers, title)) {
+      return fmt::format("{} is {}: {}", base::Printable(input.string()), kind->what,
+                         kind->commands);
+    }
+  }
+  return {};
+}
 
 std::string SuggestCommand(std::string_view word, const CommandPath& path) {
   std::string typed = base::AsciiLower(word);

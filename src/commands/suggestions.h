@@ -17,4 +17,8 @@ std::string SuggestCommand(std::string_view word, const CommandPath& path);
 // The same for a flag of a command; empty when nothing is near.
 std::string SuggestFlag(std::string_view word, std::span<const Flag> flags);
 
+// For a command that failed with `message`: what one of the paths it was given holds, and the
+// commands for that; empty where it is what the command takes, or is not known.
+std::string SuggestForInput(const CommandPath& path, std::string_view message);
+
 }  // namespace msprobe::commands

@@ -41,13 +41,17 @@ bool Fails(const TestCase& test, const Document& document, const Gate& gate) {
                                                            test.further_levels.end(), counts));
 }
 
+// With the exit code of a script.
+bool EndedOtherwise(const Document& document, const Gate& gate) {
+  return document.exit_code != static_cast<int>(ExitClass::kDone) &&
+         document.exit_code != static_cast<int>(Judge(document, gate));
+}
+
 // What the report must have for the exit code: at least one error, at least one failure, or (where
 // a gate passed) neither. Without a gate the cases are what they are.
 CaseOutcome OutcomeOf(const Document& document, const Gate& gate) {
   const ExitClass judged = Judge(document, gate);
-  const bool ended_otherwise = document.exit_code != static_cast<int>(ExitClass::kDone) &&
-                               document.exit_code != static_cast<int>(judged);
-  return judged == ExitClass::kFailed || ended_otherwise ? CaseOutcome::kError
+  return judged == ExitClass::kFailed || EndedOtherwise(document, gate) ? CaseOutcome::kError
          : judged == ExitClass::kFindings || document.verdict.standing == Standing::kNothingCompared
              ? CaseOutcome::kFailed
              : CaseOutcome::kPassed;
@@ -59,8 +63,10 @@ TestCase CaseOfVerdict(const Document& document, const Gate& gate, CaseOutcome o
   test.name = document.command;
   test.seconds = document.seconds;
   test.type = base::AsciiLower(verdict.word);
-  test.message =
-      outcome == CaseOutcome::kFailed && gate.asks() ? gate.Reason(document) : verdict.text;
+  test.message = outcome == CaseOutcome::kFailed && gate.asks() ? gate.Reason(document)
+                 : EndedOtherwise(document, gate)
+                     ? fmt::format("exit code {}; {}", document.exit_code, verdict.text)
+                     : verdict.text;
   test.outcome = outcome;
   return test;
 }

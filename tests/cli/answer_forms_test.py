@@ -57,6 +57,21 @@ def op_configuration(places, folder):
     (folder / "op.json").write_text('{"dump_json_path": "%s", "api_name": "Functional.gelu.0", "extract_api_path": "gelu.json"}' % dump)
 
 
+ISOLATED = "rank,step,module,class,call,direction,what,error,floor,factor,verdict,cause\r\n"
+GUILTY_ROW = "0,0,fc1,Linear,Module.fc1.Linear.forward.0,forward,output 0,0.001,2e-06,500,guilty,parameter weight differs\r\n"
+GOOD_ROW = "0,0,fc2,Linear,Module.fc2.Linear.forward.0,forward,output 0,0,2e-06,0,good,\r\n"
+LEFT_OUT_ROW = "0,0,late,Linear,Module.late.Linear.forward.3,forward,,,,,not judged,the reference has no such call\r\n"
+
+
+def isolation(places, folder, tables={"rank0/isolate.csv": GUILTY_ROW + GOOD_ROW}, ends="exit 0"):
+    """A package that does nothing, and a script that leaves the tables of a step."""
+    package(places, folder)
+    for name, rows in tables.items():
+        (folder / "made/step0" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "made/step0" / name).write_bytes((ISOLATED + rows).encode() if rows is not None else b"x,y\r\n")
+    (folder / "script.sh").write_text("echo hello\nmkdir -p out\n[ ! -e made ] || cp -r made/step0 out/\n%s\n" % ends)
+
+
 def package(places, folder):
     (folder / "py/msprobe/_inject").mkdir(parents=True)
     (folder / "py/msprobe/_inject/sitecustomize.py").touch()
@@ -95,7 +110,7 @@ COMMANDS = {
     "graph": Command("graph {data}/graph/compare_shape_dtype_arity_zero/npu {data}/graph/compare_shape_dtype_arity_zero/bench -o out",
                      "error", "DIFFERENT"),
     "graph_visualize": Command("graph_visualize -tp {example}/npu/step0 -o out", None, "BUILT"),
-    "isolate": Command("isolate -r {example}/bench -o d -- echo hello", None, "NOTHING JUDGED", LAUNCH, package),
+    "isolate": Command("isolate -r {example}/bench -o out -- sh script.sh", "guilty", "GUILTY", LAUNCH, isolation),
     "merge_result": Command("merge_result -i {data}/compare/pt_merge_statistics/results -o out "
                             "-config {data}/compare/pt_merge_statistics/config.yaml", None, "MERGED"),
     "monitor analyse": Command("monitor analyse -d {data}/monitor/files/anomaly_analyse/pp_order/anomaly_detected -o out", "alert", "Top"),
@@ -375,6 +390,7 @@ class Gates(Forms):
 
         code, text, errors = run("--json", "--junit", str(junit))
         self.assertIn(code, (0, 1, 3), errors)
+        script_says = "hello\n" if dashes else ""
         suites = xml.parse(junit).getroot()
         failed = int(suites.get("failures")), int(suites.get("errors"))
         told = suites.findall(".//failure") + suites.findall(".//error")
@@ -398,12 +414,15 @@ class Gates(Forms):
                 self.assertEqual(code, 1, level)
         else:
             self.assertEqual(code, 3)
-        code_plain, text_plain, _ = run()
+        code_plain, text_plain, errors_plain = run()
         self.assertEqual(code_plain, code)
-        if answer:
+        if answer and dashes:  # the standard output is the script's
+            self.assertEqual(text_plain, script_says)
+            self.assertIn("msprobe: %s\n" % answer["verdict"]["text"], errors_plain)
+        elif answer:
             self.assertEqual(text_plain.splitlines()[0], answer["verdict"]["text"])
         code_quiet, text_quiet, errors_quiet = run("-q")
-        self.assertEqual((code_quiet, text_quiet), (code, ""), errors_quiet)
+        self.assertEqual((code_quiet, text_quiet), (code, script_says), errors_quiet)
         lines = [line for line in errors_quiet.splitlines() if not line.startswith("  hint: ")]
         self.assertEqual(len(lines), 0 if code == 0 else 1, errors_quiet)
         if code == 1:
@@ -421,7 +440,60 @@ class Gates(Forms):
             folder = self.scratch(name)
             codes = self.every_level(self.words(name), folder, COMMANDS[name].level)
             self.assertIn(1, codes.values(), codes)
-        self.each(check, of=lambda command: command.level and not command.kind)
+        self.each(check, of=lambda command: command.level and command.kind != ALWAYS)
+
+    def test_of_isolate(self):
+        cases = {"a guilty module": ({"rank0/isolate.csv": GUILTY_ROW + GOOD_ROW}, 1),
+                 "a guilty module of one rank": ({"rank0/isolate.csv": GOOD_ROW, "rank1/isolate.csv": GUILTY_ROW}, 1),
+                 "none": ({"rank0/isolate.csv": GOOD_ROW + LEFT_OUT_ROW}, 0),
+                 "nothing judged": ({"rank0/isolate.csv": LEFT_OUT_ROW}, 1),
+                 "no table": ({}, 1),
+                 "a table that cannot be read beside one without a guilty module": ({"rank0/isolate.csv": GOOD_ROW, "rank1/isolate.csv": None}, 1),
+                 "no table that can be read": ({"rank0/isolate.csv": None}, 3),
+                 "a table that is not complete beside one without a guilty module": ({"rank0/isolate.csv": GOOD_ROW, "rank1/isolate.csv.part": GOOD_ROW}, 1)}
+        for case, (tables, wanted) in cases.items():
+            with self.subTest(case=case):
+                folder = self.scratch("isolate")
+                shutil.rmtree(folder)
+                folder.mkdir()
+                isolation(self.places, folder, tables)
+                code, _ = self.held(self.words("isolate"), folder, "guilty")
+                self.assertEqual(code, wanted)
+
+    def test_a_script_that_fails_is_an_error_in_the_report(self):
+        for rows in (GOOD_ROW, GUILTY_ROW):
+            for gate in ((), ("--fail-on", "guilty")):
+                with self.subTest(rows=rows, gate=gate):
+                    folder = self.scratch("isolate")
+                    shutil.rmtree(folder)
+                    folder.mkdir()
+                    isolation(self.places, folder, {"rank0/isolate.csv": rows}, "exit 7")
+                    done = subprocess.run(self.words("isolate", *gate, "--json", "--junit", "r.xml"), cwd=folder, env=self.environment(), stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, timeout=60, check=False)
+                    self.assertEqual(done.returncode, 7, done.stderr)
+                    self.assertEqual(json.loads(done.stdout)["exit_code"], 7)
+                    [error] = xml.parse(folder / "r.xml").getroot().findall(".//error")
+                    self.assertIn("exit code 7", error.get("message"))
+
+    def test_a_run_without_memory_leaves_a_report_with_an_error(self):
+        """Where it fails within its command; in less memory it does not get so far, and there is a message only."""
+        reports = {}
+        for words in ("compare {example}/npu {example}/bench -o out --threads 64", "ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/s.json",
+                      "perf_compare -d {data}/perf/npu_npu_all/comparison_ascend_pt -bp {data}/perf/npu_npu_all/base_ascend_pt -o out"):
+            words = [MSPROBE] + words.format(**self.places).split() + ["-q", "--junit", "r.xml"]
+            for kib in range(20000, 120000, 4000):
+                folder = self.scratch("compare")
+                done = subprocess.run(["bash", "-c", 'ulimit -v %d; exec "$@"' % kib, "limited", *words], cwd=folder, env=self.environment(), stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, timeout=60, check=False)
+                if b"error: out of memory" not in done.stderr:
+                    continue
+                self.assertEqual(done.returncode, 3, done.stderr)
+                if (folder / "r.xml").exists():
+                    suites = xml.parse(folder / "r.xml").getroot()
+                    self.assertEqual((suites.get("tests"), suites.get("failures"), suites.get("errors")), ("1", "0", "1"))
+                    self.assertEqual(suites.find(".//error").get("message"), "out of memory")
+                    reports.setdefault(words[1], []).append(kib)
+        self.assertGreater(len(reports), 1, reports)
 
     def test_of_the_golden_pairs_of_compare(self):
         for case in sorted((REPOSITORY / "tests/data/compare").glob("*/compare.json")):

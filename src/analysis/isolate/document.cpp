@@ -20,6 +20,12 @@ using report::ListKind;
 
 constexpr size_t kShownReasons = 5;
 
+// Tables that may hold a guilty module: those that cannot be read, and those of processes that
+// ended within the step.
+uint64_t UnseenTables(const Verdicts& verdicts) {
+  return verdicts.unreadable + verdicts.unfinished.size();
+}
+
 report::Verdict MakeVerdict(const Verdicts& verdicts) {
   report::Verdict verdict;
   verdict.number = static_cast<double>(verdicts.guilty.size());
@@ -29,12 +35,13 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
     verdict.text = "NOTHING JUDGED: no call of a module was held against the reference";
     verdict.tone = report::Tone::kCaution;
     verdict.standing = report::Standing::kNothingCompared;
-  } else if (verdicts.guilty.empty() && verdicts.unreadable > 0) {
+  } else if (verdicts.guilty.empty() && UnseenTables(verdicts) > 0) {
     verdict.word = "CLEAN IN PART";
     verdict.text = fmt::format(
         "CLEAN IN PART: none of {} that could be read computes wrong by itself, but {} could not "
-        "be read",
-        base::Plural(verdicts.modules, "module"), base::Plural(verdicts.unreadable, "table"));
+        "be read or {} not complete",
+        base::Plural(verdicts.modules, "module"), base::Plural(UnseenTables(verdicts), "table"),
+        UnseenTables(verdicts) == 1 ? "is" : "are");
     verdict.tone = report::Tone::kCaution;
     verdict.standing = report::Standing::kFindings;
   } else if (verdicts.guilty.empty()) {
@@ -100,8 +107,9 @@ report::Document MakeDocument(const Verdicts& verdicts) {
   document.command = "isolate";
   document.verdict = MakeVerdict(verdicts);
   document.levels = report::OutcomesOf(kGateLevels);
-  // A table that cannot be read may hold a guilty module: no gate passes beside it.
-  report::SetFound(document.levels, "guilty", !verdicts.guilty.empty() || verdicts.unreadable > 0);
+  // No gate passes beside a table that may hold a guilty module.
+  report::SetFound(document.levels, "guilty",
+                   !verdicts.guilty.empty() || UnseenTables(verdicts) > 0);
   document.warnings = verdicts.warnings;
   for (const auto& path : verdicts.unfinished) {
     document.warnings.push_back(

@@ -19,6 +19,7 @@
 #include "src/base/strings.h"
 #include "src/dump/leaves.h"
 #include "src/dump/names.h"
+#include "src/dump/names_like.h"
 #include "src/json/config.h"
 #include "src/json/document.h"
 
@@ -142,7 +143,8 @@ Result<Json> Extract(const Asked& asked) {
   }
   if (entries.empty()) {
     return NotFoundError(fmt::format("{} has no API {}", asked.dump.string(), asked.api))
-        .WithHint("api_name is the name of a call without .forward and .backward");
+        .WithHint("api_name is the name of a call without .forward and .backward; " +
+                  dump::NamesLikeHint(asked.api, dump.calls(), asked.dump.string()));
   }
   if (!asked.extracted.parent_path().empty()) {
     MSP_RETURN_IF_ERROR(base::CreateFolders(asked.extracted.parent_path()));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +18,7 @@
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
+#include "src/dump/names_like.h"
 
 namespace msprobe::analysis::repro {
 namespace {
@@ -55,7 +55,9 @@ struct Place {
 Result<Place> FindCall(const Options& options, const dump::DumpLayout& layout,
                        std::vector<std::string>& warnings) {
   const std::vector<std::string> halves = HalvesOf(options.call);
-  std::set<std::string> alike;
+  constexpr size_t kMostKnown = 1'000'000;
+  std::vector<std::string> known;  // the calls of the ranks that do not have it
+  std::filesystem::path shown;     // the first of those
   size_t read = 0;
   for (const dump::RankFolder& rank : layout.ranks) {
     if ((!rank.has_dump && !layout.is_single_file) || (options.step && rank.step != options.step) ||
@@ -77,11 +79,9 @@ Result<Place> FindCall(const Options& options, const dump::DumpLayout& layout,
     if (!names.empty()) {
       return Place{*std::move(entries), rank, json, std::move(names)};
     }
-    const std::string_view subject = dump::ParseEntryName(halves[0]).subject;
-    for (const std::string& name : entries->calls()) {
-      if (alike.size() < 5 && dump::ParseEntryName(name).subject == subject) {
-        alike.insert(name);
-      }
+    if (known.size() < kMostKnown) {
+      known.insert(known.end(), entries->calls().begin(), entries->calls().end());
+      shown = shown.empty() ? json : shown;
     }
   }
   if (read == 0 && warnings.empty() && (options.step || options.rank)) {
@@ -94,10 +94,9 @@ Result<Place> FindCall(const Options& options, const dump::DumpLayout& layout,
                fmt::format("{} holds no dump.json that can be read", options.dump.string()))
         .WithHint("msprobe show lists what is in a folder");
   }
-  const std::vector<std::string> names(alike.begin(), alike.end());
-  return NotFoundError(fmt::format("{} has no call {}", options.dump.string(), options.call))
-      .WithHint(names.empty() ? std::string("msprobe show lists the calls of a dump")
-                              : "it has " + base::Printable(base::Join(names, ", ")));
+  return NotFoundError(
+             fmt::format("{} has no call {}", options.dump.string(), base::Printable(options.call)))
+      .WithHint(dump::NamesLikeHint(options.call, known, shown.string()));
 }
 
 // A name that cannot lead out of the folder where it is put.

@@ -1,5 +1,6 @@
 """msprobe isolate: all modules that are wrong themselves, and no others, in one step."""
 import csv
+import json
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as xml
 
 try:
     import torch  # noqa: F401
@@ -257,6 +259,24 @@ class Launched(Case):
         self.msprobe("dump", "--level", "L0", "-o", "thin", *command)
         _, told = self.msprobe("isolate", "-r", "thin", "-o", "more", *command, status=3)
         self.assertIn("holds statistics only, and modules cannot run on those", told)
+
+    def test_screen_json_junit_and_exit_code_tell_the_same(self):
+        command = ["--", sys.executable, SCRIPT, "cnn"]
+        self.msprobe("dump", "--task", "tensor", "--level", "L0", "-o", "good", *command)
+        for faults, status, word, guilty in (([], 0, "CLEAN", 0), (["--faults"], 1, "GUILTY", 5)):
+            gate = ["isolate", "-r", "good", "-o", "out", "--force", "--fail-on", "guilty"]
+            out, _ = self.msprobe(*gate, "--json", "--junit", "r.xml", *command, *faults, status=status)
+            answer = json.loads(out)
+            self.assertEqual((answer["verdict"]["word"], answer["exit_code"], answer["verdict"]["number"]), (word, status, guilty))
+            self.assertEqual([level["found"] for level in answer["levels"] if level["word"] == "guilty"], [status == 1])
+            suites = xml.parse(self.path("r.xml")).getroot()
+            self.assertEqual((int(suites.get("failures")) > 0, suites.get("errors")), (status == 1, "0"))
+            os.remove(self.path("r.xml"))
+            _, told = self.msprobe(*gate, *command, *faults, status=status)
+            self.assertIn("msprobe: %s\n" % answer["verdict"]["text"], told)
+            _, told = self.msprobe(*gate, "-q", *command, *faults, status=status)
+            self.assertEqual([line for line in told.splitlines() if "--fail-on guilty" in line],
+                             ["failed: --fail-on guilty: " + answer["verdict"]["text"]] if status else [])
 
     def test_ranks_of_a_distributed_run_have_tables_of_their_own(self):
         command = ["--", sys.executable, os.path.join(HERE, "plain_script.py"), "--processes", "2"]

@@ -15,6 +15,7 @@
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
+#include "src/dump/names_like.h"
 #include "src/dump/stack_file.h"
 #include "src/dump/user_code.h"
 
@@ -45,8 +46,16 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
     }
   }
   if (!options.kernel_call.empty()) {
-    return NotFoundError(
-        fmt::format("{} has no call {}", calls.json_path.string(), options.kernel_call));
+    SideOptions every_call;
+    every_call.allow_truncated = options.allow_truncated;
+    const Result<Side> all = LoadSide(calls.json_path, every_call);
+    std::vector<std::string> names;
+    for (size_t entry = 0; all.ok() && entry < all->entries.size(); ++entry) {
+      names.emplace_back(all->entries[entry].name);
+    }
+    return NotFoundError(fmt::format("{} has no call {}", calls.json_path.string(),
+                                     base::Printable(options.kernel_call)))
+        .WithHint(dump::NamesLikeHint(options.kernel_call, names, calls.json_path.string()));
   }
   if (fitting.size() != 1) {
     std::vector<std::string> names;
