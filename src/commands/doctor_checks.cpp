@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -19,6 +24,7 @@
 #include "msprobe/version.h"
 
 #include "src/base/child_process.h"
+#include "src/base/files.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
@@ -54,6 +60,22 @@ for name in ("torch", "mindspore", "msprobe", "msprobe._native", "msprobe.pytorc
             tell(name, False, "absent")
             continue
         tell(name, True, getattr(module, "__version__", getattr(module, "__file__", "")))
+)";
+
+// A line for each framework that is there, without loading it: name, version, interpreter, and what
+// two names of one interpreter have in common.
+constexpr const char* kLookup = R"(import importlib.util, sys
+from importlib.metadata import version
+if sys.path[:1] == [""]:
+    del sys.path[0]
+for name in ("torch", "mindspore"):
+    found = importlib.util.find_spec(name)
+    if found is not None and found.origin:
+        try:
+            text = version(name)
+        except Exception:
+            text = "of unknown version"
+        print("%s\t%s\t%s\t%s" % (name, text, sys.executable, sys.prefix))
 )";
 
 struct Answer {
@@ -95,6 +117,61 @@ const Answer& Of(const Answers& answers, std::string_view name) {
   return found == answers.end() ? kNone : found->second;
 }
 
+bool IsInterpreterName(std::string_view name) {
+  constexpr std::string_view kBegin = "python3.";
+  return name == "python3" || name == "python" ||
+         (name.starts_with(kBegin) && name.size() > kBegin.size() &&
+          std::all_of(name.begin() + kBegin.size(), name.end(),
+                      [](char c) { return c >= '0' && c <= '9'; }));
+}
+
+// Interpreters in the folders of PATH, in its order. Relative folders are left out: nothing in the
+// working folder is run.
+std::vector<fs::path> InterpretersOnPath() {
+  constexpr size_t kMost = 24;
+  const char* const path = std::getenv("PATH");
+  std::vector<fs::path> found;
+  for (const std::string_view folder : base::Split(path == nullptr ? "" : path, ':')) {
+    if (!folder.starts_with('/')) {
+      continue;
+    }
+    const Result<std::vector<std::string>> names = base::ListFolder(fs::path(folder));
+    for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+      const fs::path file = fs::path(folder) / name;
+      if (found.size() < kMost && IsInterpreterName(name) && ::access(file.c_str(), X_OK) == 0 &&
+          std::find(found.begin(), found.end(), file) == found.end()) {
+        found.push_back(file);
+      }
+    }
+  }
+  return found;
+}
+
+// By framework, the interpreters on PATH that have it: "/usr/bin/python3 has torch 2.6.0".
+std::map<std::string, std::vector<std::string>, std::less<>> OthersThatHave() {
+  constexpr std::chrono::seconds kPatience{10};
+  std::map<std::string, std::vector<std::string>, std::less<>> others;
+  std::set<std::pair<std::string, std::string>> seen;  // framework, prefix
+  for (const fs::path& interpreter : InterpretersOnPath()) {
+    base::ChildOptions options;
+    options.program = {interpreter.string(), "-c", kLookup};
+    options.patience = kPatience;
+    const Result<base::ChildEnd> end = base::RunChild(options);
+    if (!end.ok() || end->exit_code != 0 || end->signal != 0 || end->timed_out) {
+      continue;
+    }
+    for (const std::string_view line : base::Split(end->output, '\n')) {
+      const std::vector<std::string_view> cells = base::Split(line, '\t');
+      if (cells.size() == 4 && (cells[0] == "torch" || cells[0] == "mindspore") &&
+          seen.emplace(cells[0], cells[3]).second) {
+        others[std::string(cells[0])].push_back(
+            base::Printable(fmt::format("{} has {} {}", interpreter.string(), cells[0], cells[1])));
+      }
+    }
+  }
+  return others;
+}
+
 Check ThisProgram() {
   return {"compare and the other commands that read files", Health::kWorks,
           fmt::format("msprobe {} ({}), {} kernels, {} cores", MSPROBE_VERSION, MSPROBE_BUILD,
@@ -111,7 +188,9 @@ Check Pages() {
           available.hint()};
 }
 
-Check Capture(std::string_view framework, const Answers& answers) {
+// `others`: interpreters on PATH that have it.
+Check Capture(std::string_view framework, const Answers& answers,
+              const std::vector<std::string>& others) {
   const bool is_torch = framework == "torch";
   Check check{fmt::format("capture from {}: dump -- python3 {}", is_torch ? "PyTorch" : "MindSpore",
                           "train.py"),
@@ -128,6 +207,12 @@ Check Capture(std::string_view framework, const Answers& answers) {
         "activate the environment of your training, or install {} here, and run msprobe doctor "
         "again",
         framework);
+    if (package.text == "absent" && !others.empty()) {
+      check.remedy = fmt::format(
+          "{}: name that one behind msprobe dump --, or put its folder first on PATH, and run "
+          "msprobe doctor again",
+          base::Join(others, ", "));
+    }
   } else if (!native.ok || !shim.ok) {
     check.health = Health::kBroken;
     check.finding = fmt::format("import msprobe: {}", native.ok ? shim.text : native.text);
@@ -178,8 +263,13 @@ void AddPython(std::vector<Check>& checks) {
   // As the launcher of dump gives it.
   const Result<Answers> launched = AskPython(*launchers_path);
   const Answers& answers = launched.ok() ? *launched : *asked;
-  for (const std::string_view framework : {"torch", "mindspore"}) {
-    checks.push_back(Capture(framework, answers));
+  constexpr std::array<std::string_view, 2> kFrameworks = {"torch", "mindspore"};
+  const bool any_absent = std::any_of(
+      kFrameworks.begin(), kFrameworks.end(),
+      [&](std::string_view framework) { return Of(answers, framework).text == "absent"; });
+  auto others = any_absent ? OthersThatHave() : decltype(OthersThatHave())();
+  for (const std::string_view framework : kFrameworks) {
+    checks.push_back(Capture(framework, answers, others[std::string(framework)]));
   }
   checks.push_back(Import(*asked, *folder));
   if (const auto end = answers.find("end"); end != answers.end()) {

@@ -14,7 +14,11 @@ namespace {
 
 constexpr const char* kNotes =
     R"(Rows go to <output>/step<N>/rank<R>/free_benchmark.csv. The exit code is that of the script; messages of msprobe go to stderr.
-A script can also control it itself: from msprobe.pytorch (or msprobe.mindspore) import PrecisionDebugger.)";
+A script can also control it itself: from msprobe.pytorch (or msprobe.mindspore) import PrecisionDebugger.
+
+A configuration to start with:
+
+  {"task": "free_benchmark", "dump_path": "unstable", "free_benchmark": {"pert_mode": "add_noise"}})";
 
 }  // namespace
 

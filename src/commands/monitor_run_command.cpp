@@ -21,7 +21,12 @@ namespace {
 constexpr const char* kMonitorRunNotes =
     R"(Tables go to <output>/<time>-rank<R>-<id>/. The exit code is that of the script; messages of msprobe go to stderr.
 The times in names of folders are of Asia/Shanghai, as in the Python tool; messages show the local time beside them.
-A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.)";
+A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.
+
+A configuration to start with:
+
+  {"targets": {}, "xy_distribution": true, "wg_distribution": true, "mv_distribution": true,
+   "ops": ["norm", "min", "max", "nans"], "step_interval": 10})";
 
 using analysis::monitor::RankFolder;
 using analysis::monitor::TableFile;

@@ -53,6 +53,23 @@ class Launched(unittest.TestCase):
         return subprocess.run([sys.executable, SCRIPT] + list(arguments), cwd=self.folder, check=True,
                               stdout=subprocess.PIPE, timeout=300).stdout.decode()
 
+    def test_where_nothing_can_be_changed_the_way_out_is_named(self):
+        with open(self.path("script.py"), "w") as file:
+            file.write("import sys, torch\nx = torch.ones(4, dtype=getattr(torch, sys.argv[1]), requires_grad=False)\n"
+                       "m = torch.nn.Linear(4, 4).to(x.dtype) if x.is_floating_point() else None\n"
+                       "print(torch.add(m(x), x) if m else torch.add(x, x))\n")
+        told = {}
+        for mode, dtype in (("improve_precision", "float32"), ("improve_precision", "float64"), ("improve_precision", "bfloat16"),
+                            ("add_noise", "float32"), ("add_noise", "int64")):
+            self.configure(pert_mode=mode, list=["linear", "add"])
+            _, text = self.msprobe("free_benchmark", "-c", "config.json", "--", sys.executable, "script.py", dtype)
+            told[mode, dtype] = [line for line in text.splitlines() if "checked nothing" in line]
+        for mode, dtype in (("improve_precision", "float32"), ("improve_precision", "float64")):
+            self.assertEqual(len(told[mode, dtype]), 1, told)
+            self.assertIn("add_noise", told[mode, dtype][0])
+        self.assertEqual(told["improve_precision", "bfloat16"], [])
+        self.assertEqual(told["add_noise", "float32"], [])
+
     def test_an_unmodified_script_is_checked_and_goes_its_way(self):
         self.configure(pert_mode="change_value", list=["softmax", "embedding"])
         output, told = self.msprobe("free_benchmark", "-c", "config.json", "--", sys.executable, SCRIPT,

@@ -131,7 +131,12 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   const fs::path& folder = options.output.empty() ? options.data : options.output;
   const fs::path file = folder / "anomaly_analyse.json";
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
-  MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
+  // Beside the alerts every look after the first finds the list of the one before.
+  const bool stands_beside = options.output.empty() && base::Exists(file) &&
+                             base::ExistingFiles() == base::Existing::kRefuse;
+  if (!stands_beside) {
+    MSP_RETURN_IF_ERROR(base::CheckOutputFile(file));
+  }
   if (!base::IsFolder(options.data)) {
     return NotFoundError(fmt::format("{}: no such directory", options.data.string()));
   }
@@ -160,6 +165,11 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   SortAnomalies(result.top, options.top, options.order);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   result.file = file;
+  base::RunStamp stamp;
+  if (stands_beside) {
+    MSP_ASSIGN_OR_RETURN(stamp, base::RunStamp::Take(folder, base::TimestampNow()));
+    result.file = folder / fmt::format("anomaly_analyse_{}.json", stamp.text());
+  }
   MSP_RETURN_IF_ERROR(WriteResult(result.file, result.top));
   return result;
 }

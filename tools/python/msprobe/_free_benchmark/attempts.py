@@ -3,6 +3,9 @@ from msprobe import _native
 from msprobe._intercept.runtime import described, log, say_once
 
 
+NOTHING_TO_CHANGE = "nothing to change"
+
+
 class Skipped(Exception):
     """There is no second run; why."""
 

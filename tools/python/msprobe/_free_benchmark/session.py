@@ -1,12 +1,17 @@
 """When calls are made twice, what becomes of the verdicts, and what is told at the end."""
 from msprobe import _native
-from msprobe._free_benchmark.attempts import Attempts
+from msprobe._free_benchmark.attempts import NOTHING_TO_CHANGE, Attempts
 from msprobe._free_benchmark.rows import Rows
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import log
 from msprobe._task_session import TaskSession
 
 _SHOWN = 10
+# Where not one call could be made in another way.
+_OTHER_ADVICE = "no argument could be changed; another pert_mode, such as add_noise with noise_ulps 1, changes others"
+_ADVICE = {
+    "improve_precision": "it repeats calls with float16 and bfloat16 tensors in float32, and no call had such; "
+                         "pert_mode add_noise also checks float32 and float64"}
 
 
 class FreeBenchmark(TaskSession):
@@ -164,3 +169,5 @@ class FreeBenchmark(TaskSession):
         if len(ranking) > _SHOWN:
             log(_native.LOG_INFO, "  and %d more functions" % (len(ranking) - _SHOWN))
         self._attempts.tell("not checked")
+        if self._checked == 0 and any(reason.startswith(NOTHING_TO_CHANGE) for reason in self._attempts.skipped):
+            log(_native.LOG_WARNING, "free_benchmark checked nothing: %s" % _ADVICE.get(self._settings.mode, _OTHER_ADVICE))
