@@ -44,7 +44,8 @@ Walk::Walk(const DivergenceInput& input)
       containment_(input.npu, plan_, input.construct),
       parameters_(has_checksums_),
       known_(has_checksums_),
-      carried_(std::make_shared<DifferingRows>(has_checksums_)) {}
+      carried_(std::make_shared<DifferingRows>(has_checksums_)),
+      by_chance_(std::make_shared<DifferingRows>(has_checksums_)) {}
 
 DivergenceOutput Walk::Run() {
   states_.resize(npu_.entries.size());
@@ -316,6 +317,7 @@ void Walk::Analyse(uint32_t entry) {
     }
   }
   CarryHidden(family);
+  RememberByChance();
   state.output_error = LargestError(outputs_);
   if (bad_output != nullptr) {
     const bool settled = had_origin || HasOrigin();

@@ -19,6 +19,9 @@ using dump::RowState;
 namespace {
 
 constexpr size_t kAmplifierCount = 10;
+// From this relative error on no digit of a value is the same on both sides: nothing is left that a
+// call could amplify.
+constexpr double kNoDigitLeft = 0.1;
 // Checksums: this many calls in front of a divergence the first unequal bits are its start.
 constexpr size_t kDirectlyBefore = 3;
 // Once noise has changed a choice, whole rows of tensors may be others.
@@ -436,9 +439,34 @@ void Walk::Propose(Candidate candidate) {
   }
 }
 
+bool Walk::IsByChance() const {
+  const RowView* worst = nullptr;
+  for (const RowView& input : inputs_) {
+    if (!input.stored && !input.distance.identical &&
+        (worst == nullptr || input.distance.relative > worst->distance.relative)) {
+      worst = &input;
+    }
+  }
+  return worst != nullptr &&
+         (by_chance_->IsKnown(worst->prints) ||
+          (input_.previous != nullptr && input_.previous->by_chance != nullptr &&
+           input_.previous->by_chance->IsKnown(worst->prints)));
+}
+
+void Walk::RememberByChance() {
+  const bool is_by_chance = IsByChance();
+  for (const RowView& output : outputs_) {
+    if (!output.distance.identical && (output.forgiven || is_by_chance)) {
+      by_chance_->Remember(output.prints);
+    }
+  }
+}
+
 void Walk::NoteAmplifier(uint32_t entry, const EntryState& state, const RowView& output) {
   Candidate candidate = CandidateOf(OriginKind::kComputation, entry, state, output);
-  if (candidate.amplification > 1 && std::isfinite(candidate.amplification)) {
+  const bool has_digits = candidate.input_error < kNoDigitLeft;
+  if (has_digits && candidate.amplification > 1 && std::isfinite(candidate.amplification) &&
+      !IsByChance()) {
     amplifiers_.push_back(std::move(candidate));
   }
 }
@@ -554,6 +582,7 @@ DivergenceOutput Walk::Finish() {
     report_.amplifiers.push_back(PointOf(amplifiers_[i]));
   }
   record_.differing = carried_;
+  record_.by_chance = by_chance_;
   record_.has_origin = report_.first_origin.has_value();
   record_.identical = record_identical_ && report_.compared_entry_count > 0;
   record_.agrees =

@@ -202,6 +202,10 @@ class Walk {
 
   void Propose(Candidate candidate);
 
+  // What is furthest apart among the inputs is a gradient that cancels, or what an optimizer made
+  // of such: nothing but rounding, whose relative error, however large, no call has amplified.
+  bool IsByChance() const;
+  void RememberByChance();
   void NoteAmplifier(uint32_t entry, const EntryState& state, const RowView& output);
 
   void RecordParameters(uint32_t entry);
@@ -233,11 +237,12 @@ class Walk {
   DifferingRows parameters_;  // differing rows of the section "parameters"
   DifferingRows known_;       // differing rows met so far
   MemoryAsFound memory_;
-  bool moves_memory_ = false;               // the call being visited was given memory as found
-  std::shared_ptr<DifferingRows> carried_;  // rows that are not identical, for the next step
-  std::vector<EntryState> states_;          // by entry
-  std::vector<ModuleState> modules_;        // by ExecutionPlan::module_of
-  std::vector<RowView> inputs_;             // of the entry being visited
+  bool moves_memory_ = false;                 // the call being visited was given memory as found
+  std::shared_ptr<DifferingRows> carried_;    // rows that are not identical, for the next step
+  std::shared_ptr<DifferingRows> by_chance_;  // of those that IsByChance
+  std::vector<EntryState> states_;            // by entry
+  std::vector<ModuleState> modules_;          // by ExecutionPlan::module_of
+  std::vector<RowView> inputs_;               // of the entry being visited
   std::vector<RowView> outputs_;
 
   uint32_t shapes_entry_ = kNoEntry;  // of which shapes_ are the shapes of tensors

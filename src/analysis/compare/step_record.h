@@ -33,9 +33,10 @@ struct StepRecord {
 
   std::optional<int64_t> step;
   std::shared_ptr<const DifferingRows>
-      differing;           // rows that were not identical: states of an optimizer come back
-  bool identical = false;  // every compared row was
-  bool agrees = false;     // every compared row, up to noise
+      differing;  // rows that were not identical: states of an optimizer come back
+  std::shared_ptr<const DifferingRows> by_chance;  // those of them that Walk::IsByChance
+  bool identical = false;                          // every compared row was
+  bool agrees = false;                             // every compared row, up to noise
   bool has_origin = false;
   std::unordered_map<std::string, Parameter> parameters;  // by UpdateKeys::parameter
   std::unordered_map<std::string, Gradient> gradients;    // by UpdateKeys::gradient

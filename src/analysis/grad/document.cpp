@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -128,14 +129,15 @@ double LowestOf(const Row& row) {
   return lowest;
 }
 
-// Those that stand out first, the lowest of them in front.
+// Those that stand out first, the lowest of them in front; those of nothing but rounding last.
 std::vector<const Row*> WorstFirst(const RankComparison& rank) {
   std::vector<const Row*> rows;
   for (const Row& row : rank.parameters) {
     rows.push_back(&row);
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row* a, const Row* b) {
-    return std::pair(!a->marked, LowestOf(*a)) < std::pair(!b->marked, LowestOf(*b));
+    return std::tuple(a->is_rounding, !a->marked, LowestOf(*a)) <
+           std::tuple(b->is_rounding, !b->marked, LowestOf(*b));
   });
   return rows;
 }
@@ -198,6 +200,13 @@ Section RankSection(const RankComparison& rank) {
   data.brief.items = kBriefParameters;
   data.digits = 4;
   section.blocks.emplace_back(std::move(data));
+  const auto rounding = std::count_if(rank.parameters.begin(), rank.parameters.end(),
+                                      [](const Row& row) { return row.is_rounding; });
+  if (rounding > 0) {
+    section.blocks.emplace_back(report::Text{fmt::format(
+        "The last of the list, {}: gradients of nothing but rounding, whose signs are chance",
+        Plural(static_cast<size_t>(rounding), "parameter"))});
+  }
   return section;
 }
 

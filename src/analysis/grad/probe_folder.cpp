@@ -1,6 +1,7 @@
 #include "src/analysis/grad/probe_folder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -46,22 +47,38 @@ Result<std::map<std::string, std::string>> FindDirections(const fs::path& step) 
   return found;
 }
 
-Result<std::vector<std::string>> ReadParameterNames(const fs::path& path) {
+Result<std::vector<GradientSummary>> ReadSummary(const fs::path& path) {
   MSP_ASSIGN_OR_RETURN(const report::Table table, report::ReadCsv(path));
-  // Graph mode of MindSpore writes it with a capital.
-  const auto column = std::find_if(
-      table.columns().begin(), table.columns().end(),
-      [](const std::string& name) { return base::EqualsIgnoringCase(name, "param_name"); });
-  if (column == table.columns().end()) {
+  // Graph mode of MindSpore writes them with a capital.
+  const auto find = [&](std::string_view wanted) -> std::optional<size_t> {
+    for (size_t at = 0; at < table.columns().size(); ++at) {
+      if (base::EqualsIgnoringCase(table.columns()[at], wanted)) {
+        return at;
+      }
+    }
+    return std::nullopt;
+  };
+  const std::optional<size_t> name = find("param_name");
+  if (!name) {
     return BadFormatError(fmt::format("{} has no column param_name", path.string()))
         .WithHint("give folders that the task grad_probe has written");
   }
-  const auto at = static_cast<size_t>(column - table.columns().begin());
-  std::vector<std::string> names;
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    names.emplace_back(table.row(row)[at].text());
+  const std::optional<size_t> most = find("max");
+  const std::optional<size_t> least = find("min");
+  std::vector<GradientSummary> rows;
+  for (size_t at = 0; at < table.row_count(); ++at) {
+    const auto row = table.row(at);
+    GradientSummary& summary = rows.emplace_back();
+    summary.parameter = row[*name].text();
+    if (most && least) {
+      const std::optional<double> high = base::ParseDouble(row[*most].text());
+      const std::optional<double> low = base::ParseDouble(row[*least].text());
+      if (high && low && std::isfinite(*high) && std::isfinite(*low)) {
+        summary.largest = std::max(std::abs(*high), std::abs(*low));
+      }
+    }
   }
-  return names;
+  return rows;
 }
 
 }  // namespace msprobe::analysis::grad

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,11 @@ Result<NumberedFolders> FindNumbered(const std::filesystem::path& folder, std::s
 // (bits), else .pt.
 Result<std::map<std::string, std::string>> FindDirections(const std::filesystem::path& step);
 
-// The column param_name of grad_summary_<step>.csv.
-Result<std::vector<std::string>> ReadParameterNames(const std::filesystem::path& table);
+// A row of grad_summary_<step>.csv.
+struct GradientSummary {
+  std::string parameter;
+  std::optional<double> largest;  // of the absolute values of its elements; none: not known
+};
+Result<std::vector<GradientSummary>> ReadSummary(const std::filesystem::path& table);
 
 }  // namespace msprobe::analysis::grad

@@ -37,7 +37,7 @@ void Judge(RankComparison& rank, const Options& options) {
       sum->equal += row.steps[step]->equal;
       sum->elements += row.steps[step]->elements;
     }
-    row.marked = FirstMarked(row, options);
+    row.marked = row.is_rounding ? std::nullopt : FirstMarked(row, options);
   }
   rank.summary.marked = FirstMarked(rank.summary, options);
 }

@@ -29,6 +29,9 @@ struct Row {
   std::string name;
   std::vector<std::optional<Agreement>> steps;
   std::optional<size_t> marked = {};  // the first step (by position) that stands out
+  // Nothing but rounding in every step, as the gradient of a bias in front of a softmax or of a
+  // normalisation: its signs are chance, and never stand out.
+  bool is_rounding = false;
 };
 
 struct RankComparison {

@@ -1,6 +1,7 @@
 #include "src/analysis/grad/run.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -95,6 +96,40 @@ std::vector<int64_t> CommonNumbers(const NumberedFolders& first, const NumberedF
   return common;
 }
 
+// By parameter: the largest element of its gradient over the median one of the step's parameters,
+// of the step where that is most.
+using Sizes = std::map<std::string, double>;
+
+void NoteSizes(const std::vector<GradientSummary>& step, Sizes& sizes) {
+  std::vector<double> all;
+  for (const GradientSummary& row : step) {
+    if (row.largest) {
+      all.push_back(*row.largest);
+    }
+  }
+  if (all.empty()) {
+    return;
+  }
+  const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  for (const GradientSummary& row : step) {
+    // A gradient of zeros has equal signs in both runs, or it is the other run's that is not zero.
+    const double size = row.largest && *row.largest > 0 && *middle > 0
+                            ? *row.largest / *middle
+                            : std::numeric_limits<double>::infinity();
+    double& known = sizes.try_emplace(row.parameter, size).first->second;
+    known = std::max(known, size);
+  }
+}
+
+// A sum that cancels leaves about the rounding unit of float32, 6e-8, times the root of the number
+// of its terms; a gradient that small beside the others has no digit of its own.
+bool IsRounding(const Sizes& sizes, const std::string& parameter) {
+  constexpr double kMostOfRounding = 1e-5;
+  const auto found = sizes.find(parameter);
+  return found != sizes.end() && found->second < kMostOfRounding;
+}
+
 class Comparer {
  public:
   explicit Comparer(const Options& options) : options_(options) { comparison_.options = options; }
@@ -148,9 +183,19 @@ class Comparer {
     rank.rank = number;
     rank.steps = std::move(steps);
     rank.file = options_.output / fmt::format("rank{}", number) / "similarities.csv";
-    for (const std::string& name : NamesOf(rank, first, sides)) {
-      rank.parameters.push_back({name, {}});
-      rank.parameters.back().steps.resize(rank.steps.size());
+    Sizes sizes;        // of the first run
+    Sizes other_sizes;  // a gradient that vanishes in one run only is a finding
+    for (const int64_t step : rank.steps) {
+      if (const auto other = ReadSummary(second / fmt::format("grad_summary_{}.csv", step));
+          other.ok()) {
+        NoteSizes(*other, other_sizes);
+      }
+    }
+    for (const std::string& name : NamesOf(rank, first, sides, sizes)) {
+      Row& row = rank.parameters.emplace_back();
+      row.name = name;
+      row.steps.resize(rank.steps.size());
+      row.is_rounding = IsRounding(sizes, name) && IsRounding(other_sizes, name);
     }
     for (size_t step = 0; step < rank.steps.size(); ++step) {
       AddJobs(rank, step, sides[step].first, sides[step].second);
@@ -160,7 +205,7 @@ class Comparer {
 
   // In the order of the first run's tables; behind them those that stand in none.
   std::vector<std::string> NamesOf(const RankComparison& rank, const fs::path& folder,
-                                   const std::vector<std::pair<Side, Side>>& sides) {
+                                   const std::vector<std::pair<Side, Side>>& sides, Sizes& sizes) {
     std::set<std::string> wanted;
     for (const auto& [first, second] : sides) {
       for (const Side* const side : {&first, &second}) {
@@ -176,16 +221,17 @@ class Comparer {
         comparison_.warnings.push_back(fmt::format("{} is missing", table.string()));
         continue;
       }
-      const Result<std::vector<std::string>> listed = ReadParameterNames(table);
+      const Result<std::vector<GradientSummary>> listed = ReadSummary(table);
       if (!listed.ok()) {
         comparison_.warnings.push_back(listed.status().message());
         continue;
       }
-      for (const std::string& name : *listed) {
-        if (wanted.erase(name) > 0) {
-          names.push_back(name);
+      for (const GradientSummary& row : *listed) {
+        if (wanted.erase(row.parameter) > 0) {
+          names.push_back(row.parameter);
         }
       }
+      NoteSizes(*listed, sizes);
     }
     names.insert(names.end(), wanted.begin(), wanted.end());
     return names;

@@ -79,11 +79,27 @@ report::Verdict MakeVerdict(const Answer& answer) {
   return verdict;
 }
 
+// Whether names alone do not tell calls apart: those of several steps or ranks were checked.
+bool HasSeveral(const Answer& answer, std::optional<int64_t> CheckedCall::*number) {
+  return std::any_of(answer.calls.begin(), answer.calls.end(), [&](const CheckedCall& call) {
+    return call.*number != answer.calls.front().*number;
+  });
+}
+
 Section BeyondSection(const Answer& answer) {
   std::vector<std::string> columns = {"Call",     "Ratio", "Tensor", "Element",
                                       "Captured", "Exact", "Bound"};
   if (answer.has_bench) {
     columns.insert(columns.begin() + 1, "Wrong");
+  }
+  std::vector<std::optional<int64_t> CheckedCall::*> places;  // a column each, behind the name
+  if (HasSeveral(answer, &CheckedCall::rank)) {
+    places.push_back(&CheckedCall::rank);
+    columns.insert(columns.begin() + 1, "Rank");
+  }
+  if (HasSeveral(answer, &CheckedCall::step)) {
+    places.push_back(&CheckedCall::step);
+    columns.insert(columns.begin() + 1, "Step");
   }
   report::Table table("beyond", std::move(columns));
   for (const CheckedCall& call : answer.calls) {
@@ -101,6 +117,10 @@ Section BeyondSection(const Answer& answer) {
                                  table.KeepText(fmt::format("{:.2g}", worst->bound))};
       if (answer.has_bench) {
         cells.insert(cells.begin() + 1, Cell::Text(WrongSideName(call.wrong_side())));
+      }
+      for (const auto place : places) {
+        const std::optional<int64_t>& number = call.*place;
+        cells.insert(cells.begin() + 1, number ? Cell::Integer(*number) : Cell());
       }
       table.AddRow(cells);
     }
