@@ -72,6 +72,25 @@ check('fits phones, tablets and desks, light and dark, in both languages', async
   }
 });
 
+check('says in Chinese what it found, not only its own words', async () => {
+  const chinese = /[\u4e00-\u9fff]/;
+  const pages = {'ckpt.html': ['不同', /73 个共有参数中 9 个/], 'perf.html': ['变慢', /主要在计算/], 'config_check.html': ['不是同一实验', /6 项检查中 5 项不通过/], 'nan_analyze.html': ['已找到', /rank 1 产生了首个 \+inf，位于 Torch\.exp\.0\.forward/]};
+  for (const [name, [word, headline]] of Object.entries(pages)) {
+    const { page, close } = await open(name, { locale: 'zh-CN' });
+    assert.equal(await text(page, '.verdict .pill'), word, name);
+    assert.match(await text(page, '.headline'), headline);
+    const said = async (where) => (await page.locator(where).allInnerTexts()).map((item) => item.trim()).filter(Boolean);
+    const untold = (items, allowed) => items.filter((item) => !chinese.test(item) && !allowed.test(item));
+    assert.deepEqual(untold(await said('main h2'), /^rank \d+ +\w+\./), [], name);
+    assert.deepEqual(untold(await said('.next'), /^$/), [], name);
+    assert.deepEqual(untold(await said('[role=columnheader], .head button'), /^(l2|cos|NPU|Rank|ms|(NaN|Inf) \d)\W*$/), [], name);
+    assert.deepEqual(untold(await said('.list-numbered > li > .words, .list-numbered > li > ul > li > .label'), /^[\w.-]+: /), [], name);
+    await page.click('#language');
+    assert.doesNotMatch(await text(page, '.verdict'), chinese);
+    await close();
+  }
+});
+
 check('shows answers of commands that have no page of their own kind', async () => {
   const packs = await open('config_check.html');
   assert.equal(await text(packs.page, '.verdict .pill'), 'NOT THE SAME EXPERIMENT');

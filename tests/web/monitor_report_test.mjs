@@ -222,8 +222,11 @@ check('lays two runs over each other', async () => {
   await settled(page);
   const box = await boxOf(page, '#heat');
   await page.locator('#heat').hover({ position: { x: 300, y: 10 } });
-  assert.match(await text(page, '.tip'), /[\d.]+ → [\d.]+/);
+  const tip = await text(page, '.tip');
+  assert.match(tip, /[\d.]+ → [\d.]+/);
   assert.ok(box.height > 100);
+  assert.equal(await text(page, '[data-key=ratio]'), 'A / B');
+  assert.match(await page.innerText('main'), /A run_a over B run_b, as a power of two: above 0 where A is larger/);
   await close();
 });
 

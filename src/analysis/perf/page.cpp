@@ -43,6 +43,11 @@ std::string RankLabel(const RankSummary& rank) {
   return rank.rank ? fmt::format("rank {}", *rank.rank) : std::string();
 }
 
+// What remains of a step, as the terminal calls it.
+std::string_view RestName(const RankSummary& rank) {
+  return rank.of_host ? "outside of operators" : "idle";
+}
+
 void PutTimes(const RankSummary& rank, AnswerPage& page) {
   if (!rank.has_times) {
     return;
@@ -54,7 +59,7 @@ void PutTimes(const RankSummary& rank, AnswerPage& page) {
                                std::max(0.0, side.free_ms - side.copies_ms)};
   };
   page.AddBars({rank.of_host ? "operators (host)" : "computing", "communication not hidden",
-                "copies not hidden", "idle"},
+                "copies not hidden", std::string(RestName(rank))},
                {{"base", parts(rank.base)}, {"comparison", parts(rank.comparison)}}, "ms");
 }
 
@@ -95,7 +100,7 @@ class TreeBuilder {
         AddShare(rank, root, "communication not hidden", &SideTimes::uncovered_communication_ms);
     AddShare(rank, root, "copies not hidden", &SideTimes::copies_ms);
     if (rank.has_times) {
-      Add(root, "idle", std::max(0.0, rank.base.free_ms - rank.base.copies_ms),
+      Add(root, std::string(RestName(rank)), std::max(0.0, rank.base.free_ms - rank.base.copies_ms),
           std::max(0.0, rank.comparison.free_ms - rank.comparison.copies_ms));
     }
     AddKernels(rank, computing, communication);
@@ -216,7 +221,7 @@ Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
         (leading->verdict.text.empty() ? "the profiles contain no times" : leading->verdict.text) +
             where,
         ToneOf(leading->verdict.word));
-    page.SetSides(leading->base_path, leading->comparison_path);
+    page.SetSides(leading->comparison_path, leading->base_path);  // the side under test first
     if (run.ranks.size() > 1) {
       page.AddFact(base::FormatCount(run.ranks.size()), "ranks");
     }

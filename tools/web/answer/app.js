@@ -17,7 +17,7 @@ export function App({ data: answer }) {
   const [first, second] = answer.sides;
   const [firstName, secondName] = shortPaths(first, second);
   const draw = (block) => {
-    if (block.kind === 'text') return html`<p class=${`said ${block.tone ? `${block.tone}-text` : ''}`}>${block.text}</p>`;
+    if (block.kind === 'text') return html`<p class=${`said ${block.tone ? `${block.tone}-text` : ''}`}>${t.said(block.text)}</p>`;
     if (block.kind === 'list') return html`<${ListBlock} t=${t} block=${block} />`;
     if (block.kind === 'files') return html`<${FilesBlock} t=${t} block=${block} />`;
     if (block.kind === 'table') return html`<${TableBlock} t=${t} id=${`table${block.table}`} table=${answer.tables[block.table]} query=${wanted} />`;
@@ -29,12 +29,12 @@ export function App({ data: answer }) {
   return html`<div class="page">
     <${Header} t=${t} title=${answer.command} onLanguage=${otherLanguage} marked=${answer.notes.length + answer.warnings.length > 0}
       name=${first && html`<bdi title=${first}>${firstName}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${secondName}</bdi>`}`}
-      facts=${answer.facts.map(([value, text, tone]) => ({ value, text, kind: { bad: 'alert' }[tone] ?? '' }))}
+      facts=${answer.facts.map(([value, text, tone]) => ({ value, text: t.said(text), kind: { bad: 'alert' }[tone] ?? '' }))}
       about=${html`<h2 class="name">msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p>${first && html`<p>${first}<br />${second}</p>`}`} />
     <main id="main">
-      <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${word}</span> `}<span class="headline">${rest.trim().replaceAll(' -> ', ' → ')}</span></p>
-        ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${text}</p>`)}
-        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes" role="note"><b>${t(key)}</b><ul>${list.map((item) => html`<li>${item}</li>`)}</ul></div>`)}</section>
-      ${answer.sections.map((section) => html`<section class="card"><h2 class="name">${section.title || t('answer')} ${section.hint && html`<span class="muted">${section.hint}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
+      <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${t.said(word)}</span> `}<span class="headline">${t.said(rest.trim()).replaceAll(' -> ', ' → ')}</span></p>
+        ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${t.said(text)}</p>`)}
+        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes" role="note"><b>${t(key)}</b><ul>${list.map((item) => html`<li>${t.said(item)}</li>`)}</ul></div>`)}</section>
+      ${answer.sections.map((section) => html`<section class="card"><h2 class="name">${t.said(section.title) || t('answer')} ${section.hint && html`<span class="muted">${t.said(section.hint)}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
     </main></div>`;
 }

@@ -11,15 +11,15 @@ const asNumber = (value) => (typeof value === 'number' ? value : Number(value));
 
 const SHOWN_AT_ONCE = 300;  // items of a list
 
-const Item = ([label, text, tone, source, details]) => html`<li class=${tone ? `${tone}-text` : ''}>
-  ${label && html`<span class="label">${label}</span> `}<span class="words">${text}</span>${source && html` <code>${source}</code>`}
-  ${details.length > 0 && html`<ul>${details.map(Item)}</ul>`}</li>`;
+const itemsOf = (t, items) => items.map(([label, text, tone, source, details]) => html`<li class=${tone ? `${tone}-text` : ''}>
+  ${label && html`<span class="label">${t.said(label)}</span> `}<span class="words">${t.said(text)}</span>${source && html` <code>${source}</code>`}
+  ${details.length > 0 && html`<ul>${itemsOf(t, details)}</ul>`}</li>`);
 
 // Items are [label, text, tone, source line, details]; details are items.
 export function ListBlock({ t, block: { style: kind, items } }) {
   const [count, setCount] = useState(SHOWN_AT_ONCE);
   const rest = items.length - count;
-  const shown = items.slice(0, count).map(Item);
+  const shown = itemsOf(t, items.slice(0, count));
   return html`${kind === 'numbered' ? html`<ol class="list list-numbered">${shown}</ol>` : html`<ul class=${`list list-${kind}`}>${shown}</ul>`}
     ${rest > 0 && html`<button class="plain" onClick=${() => setCount(count + 1000)}>${t('show_more', showCount(Math.min(rest, 1000)))}</button>`}`;
 }
@@ -28,16 +28,17 @@ export function ListBlock({ t, block: { style: kind, items } }) {
 export function FilesBlock({ t, block: { items } }) {
   const [count, setCount] = useState(SHOWN_AT_ONCE);
   const rest = items.length - count;
-  return html`<ul class="list">${items.slice(0, count).map(([path, what, beside]) => html`<li>${beside ? html`<${FileLink} path=${beside}>${path}<//>` : path} <span class="muted">${what}</span></li>`)}</ul>
+  return html`<ul class="list">${items.slice(0, count).map(([path, what, beside]) => html`<li>${beside ? html`<${FileLink} path=${beside}>${path}<//>` : path} <span class="muted">${t.said(what)}</span></li>`)}</ul>
     ${rest > 0 && html`<button class="plain" onClick=${() => setCount(count + 1000)}>${t('show_more', showCount(Math.min(rest, 1000)))}</button>`}`;
 }
 
 const PART_COLOURS = ['var(--accent)', 'var(--alert)', 'var(--warn)', 'var(--calm)', 'var(--good)', 'var(--odd)', 'var(--nan)', 'var(--muted)'];
 
-export function BarsBlock({ block: { names, bars, unit } }) {
+export function BarsBlock({ t, block: { names: english, bars, unit } }) {
+  const names = english.map(t.said);
   const sums = bars.map(([, ...parts]) => parts.reduce((sum, part) => sum + Math.max(0, asNumber(part) || 0), 0));
   const most = Math.max(...sums, 1e-300);
-  return html`<div class="bars">${bars.map(([label, ...parts], i) => html`<div class="bar-row"><span class="bar-label"><bdi>${label}</bdi></span>
+  return html`<div class="bars">${bars.map(([label, ...parts], i) => html`<div class="bar-row"><span class="bar-label"><bdi>${t.said(label)}</bdi></span>
       <span class="bar" role="img" aria-label=${parts.map((part, k) => `${names[k]} ${showShort(asNumber(part))} ${unit}`).join(', ')}>${parts.map((part, k) => html`
         <i style=${{ width: `${(Math.max(0, asNumber(part) || 0) / most) * 100}%`, background: PART_COLOURS[k % 8] }} title=${`${names[k]}: ${showNumber(asNumber(part))} ${unit}`} />`)}</span>
       <span class="bar-sum">${showShort(sums[i])} ${unit}</span></div>`)}
@@ -99,7 +100,7 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
     const difference = asNumber(second) - asNumber(first);
     const change = Math.abs(difference) < most * 1e-4 ? 0 : difference;  // rounding of clocks
     return html`<div class="row tree-row"><div class="call-name" style=${{ paddingLeft: `${depth * 14}px` }}>
-        <i class="twist">${children[node].length > 0 && query.trim() === '' ? (open.has(node) ? '▾' : '▸') : ''}</i><bdi>${label}</bdi></div>
+        <i class="twist">${children[node].length > 0 && query.trim() === '' ? (open.has(node) ? '▾' : '▸') : ''}</i><bdi>${t.said(label)}</bdi></div>
       <div class="right">${showShort(asNumber(first))}</div><div class="right">${showShort(asNumber(second))}</div>
       <div class="right ${change > 0 ? 'bad-text' : change < 0 ? 'good-text' : 'muted'}">${signed(change)}</div>
       <div class="change-bar" aria-hidden="true"><i class=${change > 0 ? 'up' : 'down'} style=${{ width: `${(Math.abs(change) / most) * 50}%` }} /></div>
@@ -113,7 +114,7 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
     <div class="table-box" style=${{ height: `${Math.min(520, Math.max(list.length, 8) * ROW_HEIGHT + 46)}px` }}>
     <${VirtualList} id="tree" label=${t('change')} role="tree" itemRole="treeitem" count=${list.length} row=${row} current=${current} onCurrent=${setCurrent} onTake=${(i) => turn(list[i].node)} onKey=${onKey}
       head=${head} headHeight=${ROW_HEIGHT} width="var(--tree-width)" empty=${t('nothing_found')}
-      attributesOf=${(i) => ({ title: nodes[list[i].node][1], 'aria-level': list[i].depth + 1, 'aria-expanded': children[list[i].node].length > 0 ? open.has(list[i].node) : undefined })} /></div>
+      attributesOf=${(i) => ({ title: t.said(nodes[list[i].node][1]), 'aria-level': list[i].depth + 1, 'aria-expanded': children[list[i].node].length > 0 ? open.has(list[i].node) : undefined })} /></div>
     ${chosen && html`<pre>${chosen}</pre>`}</div>`;
 }
 
@@ -138,7 +139,7 @@ export function MapBlock({ t, block: { rows, columns, cells }, themeTurns, onSea
     return cssOf(ramp[Math.min(255, place)]);
   };
   return html`<p class="hint">${t('map_hint')}</p><${GridMap} id="map" label=${t('map_hint')} rows=${rows} columns=${columns} colourOf=${colourOf} picked=${picked} dependencies=${[themeTurns]}
-    tipOf=${(r, c) => { const cell = at.get(r * columns.length + c); return `${rows[r]} · ${columns[c]}: ${showShort(asNumber(cell[2]))} · ${cell[3]}`; }}
+    tipOf=${(r, c) => { const cell = at.get(r * columns.length + c); return `${rows[r]} · ${columns[c]}: ${showShort(asNumber(cell[2]))} · ${t.said(cell[3])}`; }}
     onPick=${(r, c) => { setPicked([r, c]); const cell = at.get(r * columns.length + c); if (cell[4]) onSearch(cell[4]); }} />
     <div class="legend"><span><i class="swatch" style=${{ background: none }} />${t('none')}</span>
       ${most > 0 && html`<span>${showShort(floor)} <i class="strip" style=${{ background: `linear-gradient(90deg, ${[LEAST, 80, 140, 200, 255].map((place) => cssOf(ramp[place])).join(', ')})` }} /> ${showShort(most)}</span>`}

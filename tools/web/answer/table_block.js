@@ -26,7 +26,8 @@ function sortOut({ columns }, rows) {
   return { shown, constant };
 }
 
-function columnOf({ index, label }, rows, amounts) {
+function columnOf({ index, label: english }, rows, amounts, t) {
+  const label = t.said(english);
   const at = index + 1;
   const sample = rows.slice(0, 200).map((row) => row[at]);
   const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
@@ -35,7 +36,7 @@ function columnOf({ index, label }, rows, amounts) {
   return {
     id: String(index), label, right: numeric || amounts.includes(index), falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
     key: (row) => { const cell = rows[row][at]; return numeric && cell !== null ? Number(cell) : cell; },
-    render: (row) => show(rows[row][at]),
+    render: (row) => t.cell(show(rows[row][at])),
   };
 }
 
@@ -63,7 +64,7 @@ function LoadedTable({ t, id, table, rows, given }) {
   // Words of the rows; what is the first column's again need not be searched again, and nobody remembers digits.
   const search = useMemo(() => new SearchIndex(rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' '))), [rows]);
   const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
-  const columns = useMemo(() => kept.map((item) => columnOf(item, rows, table.amounts)), [kept]);
+  const columns = useMemo(() => kept.map((item) => columnOf(item, rows, table.amounts, t)), [kept, t]);
   const marked = useMemo(() => rows.reduce((count, [fill]) => count + (fill > 0 ? 1 : 0), 0), [rows]);
   const fits = useMemo(() => {
     const found = search.match(query);
@@ -78,5 +79,5 @@ function LoadedTable({ t, id, table, rows, given }) {
   return html`<div class="table-block">${controls}
     <div class="table-box" style=${{ height: `${heightOf(rows.length)}px` }}><${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort}
       onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')} rowClass=${(row) => FILLS[rows[row][0]]} rowTitle=${(row) => String(show(rows[row][1]))} /></div>
-    ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`<span><b>${label}</b> ${value ?? t('as', table.columns[0])}</span>`)}</p>`}</div>`;
+    ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`<span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.cell(value)}</span>`)}</p>`}</div>`;
 }

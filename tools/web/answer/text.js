@@ -1,7 +1,10 @@
-// Words of the page itself; what msprobe says about a run stands in the data, in English.
+// Words of the page itself; what msprobe says about a run stands in the data, in English: `said` and `cell` of a translator give it in its language.
 import { translatorOf } from '../common/text.js';
+import { inChinese, wordInChinese } from './chinese.js';
 
-export const translator = translatorOf({
+const same = (text) => text;
+
+const words = translatorOf({
   en: {
     against: 'against', next: 'Next', notes: 'What is not in this page', change: 'change', count: 'count', name: 'name', search: 'Search', all: 'all',
     grew_only: 'only what grew', map_hint: 'colour: size of the difference. Click to see the rows.', largest: 'largest', none: 'no difference', digits: 'Numbers have 7 digits.',
@@ -13,3 +16,5 @@ export const translator = translatorOf({
     first: '基准', second: '对比', loading: '正在读取 …', answer: '结论', warnings: '警告', show_more: '再显示 {0} 项', only_marked: '仅看高亮的 {0} 行', constant: '各行相同：', as: '同 {0}', curves_hint: '点击名称可显示或隐藏曲线；移动指针或按方向键读取数值。',
   },
 });
+
+export const translator = (language) => Object.assign(words(language), language === 'zh' ? { said: inChinese, cell: wordInChinese } : { said: same, cell: same });

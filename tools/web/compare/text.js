@@ -5,7 +5,7 @@ import { VERDICT_WORDS } from '../common/verdicts.js';
 export const translator = translatorOf({
   en: {
     ...VERDICT_WORDS.en,
-    title: 'Comparison', against: 'against', calls: 'calls', rows: 'tensors', pairs: 'pairs', one_pair: 'pair', differ: 'differ', drift: 'drift',
+    title: 'Comparison', against: 'against', calls: 'calls', rows: 'tensors', pairs: 'pairs', one_pair: 'pair',
     text_identical: 'all {0} compared tensors are equal', text_agree: 'all {0} compared tensors are equal up to rounding noise',
     'text_not bit-equal': 'checksums differ, but by no more than rounding noise according to the statistics',
     text_unmatched: 'what could be matched agrees, but not everything has a partner',
@@ -48,7 +48,7 @@ export const translator = translatorOf({
   },
   zh: {
     ...VERDICT_WORDS.zh,
-    title: '精度比对', against: '对比', calls: '次调用', rows: '个张量', pairs: '对', one_pair: '对', differ: '不同', drift: '漂移',
+    title: '精度比对', against: '对比', calls: '次调用', rows: '个张量', pairs: '对', one_pair: '对',
     text_identical: '所比对的 {0} 个张量全部相等', text_agree: '所比对的 {0} 个张量在舍入误差内相等',
     'text_not bit-equal': '校验和不同；从统计量看不超过舍入误差',
     text_unmatched: '能匹配的部分一致，但并非全部都有对应项',

@@ -140,7 +140,7 @@ export function App({ data: runs }) {
     { value: showCount(notFiniteCount), text: t('not_finite'), kind: notFiniteCount > 0 ? 'nan' : '' },
   ];
   const colours = [['deviation', t('deviation')], ['values', t('values')], ...(runs.length > 1 ? [['ratio', t('ratio')]] : [])];
-  const note = colour === 'deviation' ? t('deviation_hint') : colour === 'ratio' ? t('ratio_hint') : '';
+  const note = colour === 'deviation' ? t('deviation_hint') : colour === 'ratio' ? t('ratio_hint', ...runs.map((item) => item.name)) : '';
 
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((item) => item.warnings.length) > 0}

@@ -78,17 +78,17 @@ export function moduleRows(modules, steps, how) {
   });
 }
 
-// A row of one run against that of the other one: factors as powers of two. `other` is null where
+// A row of one run (A) over that of the other one (B), the reference: factors as powers of two. `other` is null where
 // there is none: nothing to show then.
 export function ratioRow(row, other) {
   if (!other) return { shown: row.values, present: new Uint8Array(row.values.length) };
   const shown = row.values.map((value, i) => {
     if (!other.present[i]) return 0;
-    if (!Number.isFinite(other.values[i])) return other.values[i];
     if (!Number.isFinite(value)) return value;
+    if (!Number.isFinite(other.values[i])) return other.values[i];
     const [a, b] = [Math.abs(value), Math.abs(other.values[i])];
     // From or to zero: as far as the scale reaches.
-    return a === b ? 0 : Math.max(-64, Math.min(64, Math.log2(b / a) || 0));
+    return a === b ? 0 : Math.max(-64, Math.min(64, Math.log2(a / b) || 0));
   });
   const present = row.present.map((there, i) => there & other.present[i]);
   return { shown, other: other.values, present };
