@@ -20,7 +20,9 @@ constexpr size_t kMostSubjects = 10'000;  // that a word is held against
 
 std::vector<std::string> NamesLike(std::string_view word, std::span<const std::string> names) {
   const EntryName asked = ParseEntryName(word);
-  const std::string wanted = base::AsciiLower(asked.subject.empty() ? word : asked.subject);
+  // "gelu.0" and the like lack the kind.
+  const bool has_subject = asked.subject.find_first_not_of("0123456789") != std::string_view::npos;
+  const std::string wanted = base::AsciiLower(has_subject ? asked.subject : word);
   std::vector<std::string> subjects;  // in lower case, of `names`
   std::vector<std::string> known;     // each once
   std::unordered_set<std::string> seen;
