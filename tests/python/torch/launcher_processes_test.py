@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 try:
-    import torch  # noqa: F401
+    import torch
 
     import msprobe  # noqa: F401
 except ImportError:
@@ -157,8 +157,10 @@ class Starts(Case):
         self.write(libraries + "sitecustomize.py", "raise RuntimeError('a mistake of the environment')")
         python = os.path.join(self.folder, "environment", "bin", "python")
         script = self.write("script.py", self.TRAIN)
-        before = os.environ.get("PYTHONPATH", "")
-        self.captured(python, script, PYTHONPATH=os.path.join(self.folder, libraries) + ":" + before)
+        # Of an environment that is made by the Python of another one, the packages of the system are those of neither.
+        torch_in = os.path.dirname(os.path.dirname(torch.__file__))
+        found_in = [os.path.join(self.folder, libraries), os.environ.get("PYTHONPATH", ""), torch_in]
+        self.captured(python, script, PYTHONPATH=":".join(found_in))
         self.assertIn("RuntimeError: a mistake of the environment", self.said)
 
     def test_where_no_shared_memory_and_no_proc_is(self):

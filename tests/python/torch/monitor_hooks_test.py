@@ -88,6 +88,33 @@ class Steps(ForkedMonitorCase):
                          [("0", "bias"), ("0", "weight"), ("1", "bias"), ("1", "weight")])
         self.assertNotIn("param_updated_2-2.csv", written.tables())
 
+    def test_a_model_that_its_script_drops_is_dropped_and_the_next_one_is_measured(self):
+        """Memory, and groups of processes that have to end before the program does."""
+        for main, chunks, optimizers in ((True, 1, 1), (False, 1, 1), (False, 2, 2)):
+            with self.subTest(main=main, chunks=chunks, optimizers=optimizers):
+                written = self.run_code("""
+                    import gc, weakref
+                    def work(monitor, main, chunks, count):
+                        model = [nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)) for _ in range(chunks)]
+                        optimizers = [torch.optim.Adam(part.parameters()) for part in (model if count > 1 else [nn.ModuleList(model)])]
+                        monitor.set_monitor(model if chunks > 1 else model[0], optimizers if count > 1 else optimizers[0])
+                        for step in range(2):
+                            sum(part(torch.ones(1, 2)).sum() for part in model).backward()
+                            for optimizer in optimizers: optimizer.step()
+                        return [weakref.ref(item) for part in model for item in (*part.modules(), *part.parameters(), *optimizers)]
+                    main, chunks, count = (int(word) for word in sys.argv[1:])
+                    monitor = TrainerMon("config.json", params_have_main_grad=bool(main))
+                    for turn in range(2):
+                        left = work(monitor, main, chunks, count)
+                        gc.collect()
+                        print("left", len(left) > 6 * chunks, sum(reference() is not None for reference in left))
+                """, {"xy_distribution": True, "wg_distribution": True, "mv_distribution": True, "param_distribution": True, "ops": ["norm"]},
+                                        arguments=[str(int(main)), str(chunks), str(optimizers)])
+                self.assertEqual([line for line in written.said.splitlines() if line.startswith("left")], ["left True 0"] * 2, written.said)
+                for step in range(4):
+                    for table in ("actv", "grad_unreduced", "grad_reduced", "param_origin"):
+                        self.assertTrue(written.rows("%s_%d-%d.csv" % (table, step, step)), (table, step))
+
     def test_an_optimizer_that_never_steps_is_left_behind(self):
         written = self.run_code("""
             model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))

@@ -6,6 +6,7 @@ the training goes on.
 """
 import json
 import os
+import weakref
 
 from msprobe import _native
 from msprobe._intercept import runtime
@@ -60,11 +61,14 @@ class Collector:
 
 
 class Watched:
-    """One model (or its chunks), its optimizer, and what is known of both."""
+    """One model (or its chunks), its optimizer, and what is known of both. Neither is held: what its script drops is dropped, with
+    the groups of processes in it, which may have to end before the program does."""
 
     def __init__(self, models, optimizer, micro_steps, first_stage):
-        self.models = models
-        self.optimizer = optimizer
+        self._models = [weakref.ref(model, self._model_is_gone) for model in models]
+        self._optimizer = weakref.ref(optimizer)
+        self.count = len(models)
+        self.when_dropped = lambda watched: None  # called when no model is left
         self.micro_steps = micro_steps
         self.first_stage = first_stage
         self.stepped = 0  # times within the step in progress
@@ -72,13 +76,32 @@ class Watched:
         self.unhook = lambda: None  # takes our step from the optimizer
         self.update_arguments = ()  # of the step that is about to happen
 
+    @property
+    def optimizer(self):
+        return self._optimizer()
+
+    @property
+    def lives(self):
+        return self.optimizer is not None and any(True for _ in self.stages())
+
     def stages(self):
-        return enumerate(self.models, self.first_stage)
+        for stage, reference in enumerate(self._models, self.first_stage):
+            model = reference()
+            if model is not None:
+                yield stage, model
+
+    def _model_is_gone(self, _):
+        if not self.lives:
+            self.when_dropped(self)
 
     def names(self):
         """(parameter, the name it is reported under)"""
         for parameter in self.parameters:
             yield parameter.tensor, parameter.name
+
+
+# Those that have begun and are not closed: a script may drop its monitor.
+_open = set()
 
 
 class Monitor:
@@ -96,6 +119,7 @@ class Monitor:
         self.finished = False
         self._begun = False
         self._closed = False
+        self._outdated = False  # a model was dropped: collectors are made anew when the step ends
         self.say_once = runtime.Told("monitor: ").once
         # The monitor itself may be dropped by the script; what it measured is written all the same.
         runtime.at_exit(runtime.weakly(self.close))
@@ -147,7 +171,7 @@ class Monitor:
     @property
     def optimizer_context(self):
         """{optimizer: what is known of it}."""
-        return {watched.optimizer: watched for watched in self.watched}
+        return {watched.optimizer: watched for watched in self.watched if watched.lives}
 
     # ---- what is told ----
 
@@ -183,6 +207,8 @@ class Monitor:
             return
         self.watched = [known for known in self.watched if not self._replaces(watched, known)]
         self.watched.append(watched)
+        watched.when_dropped = self._let_go
+        _open.add(self)
         watched.unhook = self.hook_optimizer(watched)
         if self._begun:
             self._rebuild()
@@ -204,7 +230,7 @@ class Monitor:
         self.engine.forget_names()
         self.collectors = self.make_collectors()
         for watched in self.watched:
-            for collector in self.collectors:
+            for collector in self.collectors if watched.lives else ():
                 self._quietly(collector.watch, watched)
 
     def _rebuild(self):
@@ -266,20 +292,20 @@ class Monitor:
             for collector in self.collectors:
                 self._quietly(collector.after_update, watched)
         watched.stepped += 1
-        if not all(known.stepped for known in self.watched):
+        if not all(known.stepped for known in self.watched if known.lives):
             if watched.stepped < _PATIENCE:
                 return
             self._leave_behind()
         self._end_step()
 
     def _leave_behind(self):
-        idle = [known for known in self.watched if not known.stepped]
+        idle = [known for known in self.watched if known.lives and not known.stepped]
         self.say_once(_native.LOG_WARNING,
                       "%d of %d optimizers never step: steps are counted by the others"
                       % (len(idle), len(self.watched)))
         for known in idle:
             self._quietly(known.unhook)
-        self.watched = [known for known in self.watched if known.stepped]
+        self.watched = [known for known in self.watched if known not in idle]
 
     def _end_step(self):
         for watched in self.watched:
@@ -291,12 +317,27 @@ class Monitor:
         state = self._quietly(self.engine.end_step)
         if state is not None:
             self._quietly(self._apply, state)
+        if self._outdated:
+            self._outdated = False
+            self._quietly(self._rebuild)
+
+    def _let_go(self, watched):
+        """The script has dropped the models. Their parameters are held by the collectors. Called from anywhere."""
+        if self._closed or runtime.is_ending():
+            return
+        self._outdated = True
+        before = _native.inside(True)
+        _native.inside(before)
+        if not before and not any(known.lives for known in self.watched):
+            self._outdated = False
+            self._quietly(self._rebuild)
 
     # ---- the end ----
 
     def _after_fork(self):
         if not self._closed:
             self._closed = True
+            _open.discard(self)
             self._stop()
             self.engine.after_fork()
 
@@ -307,4 +348,5 @@ class Monitor:
         self._stop()
         self._finish()
         self._closed = True
+        _open.discard(self)
         self._quietly(self.engine.close)

@@ -16,7 +16,7 @@ class _Steps:
     """The method of one optimizer that steps, while somebody listens. A listener has
     wants_begin(), begin(args), end()."""
 
-    _of = weakref.WeakKeyDictionary()  # optimizer: {method: its steps}
+    _of = weakref.WeakKeyDictionary()  # optimizer: {method: reference to its steps, which what is in the optimizer holds}
 
     def __init__(self, optimizer, method):
         self._optimizer = weakref.ref(optimizer)
@@ -27,9 +27,11 @@ class _Steps:
     @classmethod
     def of(cls, optimizer, method):
         methods = cls._of.setdefault(optimizer, {})
-        if method not in methods:
-            methods[method] = cls(optimizer, method)
-        return methods[method]
+        steps = methods[method]() if method in methods else None
+        if steps is None:
+            steps = cls(optimizer, method)
+            methods[method] = weakref.ref(steps)
+        return steps
 
     def add(self, listener):
         self._listeners += (listener,)
@@ -99,11 +101,18 @@ class _Listener:
 
 
 def hook(monitor, watched, method="step"):
-    """Makes the optimizer tell the monitor of its steps; returns what takes that back."""
+    """Makes the optimizer tell the monitor of its steps; returns what takes that back, and does not hold the optimizer."""
     steps = _Steps.of(watched.optimizer, method)
     listener = _Listener(monitor, watched)
     steps.add(listener)
-    return lambda: steps.remove(listener)
+    reference, of_listener = weakref.ref(steps), weakref.ref(listener)
+
+    def unhook():
+        living = reference()
+        if living is not None:
+            living.remove(of_listener())
+
+    return unhook
 
 
 def _after_closure(begin, args, kwargs):

@@ -3,6 +3,9 @@
 Communication, module structure and stacks are PyTorch's alone. Moments are parameters of the
 optimizer, told by their names.
 """
+import functools
+import weakref
+
 import mindspore
 
 from msprobe import _monitor, _native
@@ -35,8 +38,8 @@ class Parameter:
 class _Cell:
     """A Cell that is watched."""
 
-    def __init__(self, cell, name):
-        self.cell = cell  # held: its id is the key
+    def __init__(self, cell, forget, name):
+        self._reference = weakref.ref(cell, forget)  # its id is the key as long as it lives
         self.name = name
         self.micro_steps = 1
         self.forward = 0
@@ -100,7 +103,7 @@ class Cells(_monitor.Collector):
                 name = self.engine.name_module(stage, path)
                 if name is None or id(cell) in self._known:
                     continue
-                known = self._known[id(cell)] = _Cell(cell, name)
+                known = self._known[id(cell)] = _Cell(cell, functools.partial(self._forget, id(cell)), name)
                 known.micro_steps = watched.micro_steps
                 known.slots = tuple(
                     self.engine.slot(table, name + end, task)
@@ -108,8 +111,11 @@ class Cells(_monitor.Collector):
                                         (_native.TABLE_ACTV_GRAD, "actv_grad"))
                     for end in (".input", ".output"))
 
+    def _forget(self, key, _):
+        self._known.pop(key, None)
+
     def start(self):
-        for known in self._known.values():
+        for known in list(self._known.values()):
             known.forward = known.backward = 0
         self.active = True
         ModuleCalls.of(mindspore.nn.Cell).subscribe(self)

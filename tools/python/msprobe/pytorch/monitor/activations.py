@@ -1,4 +1,6 @@
 """What goes into modules and comes out of them, and the gradients at both ends."""
+import weakref
+
 import torch
 
 from msprobe import _monitor, _native
@@ -11,17 +13,21 @@ from msprobe.pytorch.monitor.features import LayerFeatures
 class Module:
     """A module that is watched."""
 
-    __slots__ = ("module", "name", "features", "slots", "gradient_slots", "micro_steps",
+    __slots__ = ("_reference", "name", "features", "slots", "gradient_slots", "micro_steps",
                  "forward_micro_step", "backward_micro_step")
 
-    def __init__(self, module, name, features, micro_steps):
-        self.module = module  # held: its id is the key
+    def __init__(self, module, forget, name, features, micro_steps):
+        self._reference = weakref.ref(module, forget)  # its id is the key as long as it lives
         self.name = name  # None: only its features are recorded
         self.features = features
         self.slots = None
         self.gradient_slots = None
         self.micro_steps = micro_steps
         self.begin_step()
+
+    @property
+    def module(self):
+        return self._reference()
 
     def begin_step(self):
         self.forward_micro_step = 0
@@ -184,7 +190,8 @@ class Modules(_monitor.Collector):
         return False
 
     def _make(self, module, name, features, micro_steps):
-        known = Module(module, name, features, micro_steps)
+        key, watched = id(module), self._known
+        known = Module(module, lambda _: watched.pop(key, None), name, features, micro_steps)
         if name is None:
             return known
         slot = self.engine.slot
@@ -206,7 +213,7 @@ class Modules(_monitor.Collector):
         self.generation += 1
         if self._features:
             self._features.drop()
-        for known in self._known.values():
+        for known in list(self._known.values()):
             known.begin_step()
         if self.active or not self._known:
             return

@@ -41,7 +41,10 @@ class Generic:
 
     def __init__(self, watched):
         self.watched = watched
-        self.optimizer = watched.optimizer
+
+    @property
+    def optimizer(self):
+        return self.watched.optimizer
 
     def refresh(self, parameters):
         """Before each use: what frameworks build late or anew."""

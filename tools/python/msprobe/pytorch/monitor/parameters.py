@@ -2,7 +2,7 @@
 import torch
 
 from msprobe import _monitor, _native
-from msprobe.pytorch.monitor import groups, optimizers
+from msprobe.pytorch.monitor import optimizers
 
 
 class Parameter:
@@ -46,9 +46,9 @@ def _own(optimizer):
 
 def _is_duplicate(tensor, watched):
     """Whether another rank reports the same values: replicas of data and tensor parallelism."""
-    if watched.data_group is not None and groups.rank_in(watched.data_group) != 0:
+    if watched.data_rank != 0:
         return True
-    if watched.tensor_group is None or groups.rank_in(watched.tensor_group) == 0:
+    if watched.tensor_rank == 0:
         return False
     return not getattr(tensor, "tensor_model_parallel", False)
 

@@ -163,13 +163,14 @@ class TrainerMon(_monitor.Monitor):
     def _watch_one(self, models, optimizer, micro_steps, tp_group, dp_group, first_step, is_first,
                    one_of_several):
         known = [watched for watched in self.watched if watched.optimizer is not optimizer]
-        first_stage = sum(len(watched.models) for watched in known if watched.owns_modules)
+        first_stage = sum(watched.count for watched in known if watched.owns_modules)
         watched = _monitor.Watched(models, optimizer, micro_steps,
                                    first_stage if is_first else first_stage - len(models))
+        # What cannot be called may be a container that was made for this: nobody else holds it.
+        watched.held = [model for model in models if type(model).forward is torch.nn.Module.forward]
         watched.owns_modules = is_first
         watched.only_own = one_of_several
-        watched.tensor_group = tp_group
-        watched.data_group = dp_group
+        watched.tensor_rank, watched.data_rank = groups.rank_in(tp_group), groups.rank_in(dp_group)
         watched.main_gradients = self.params_have_main_grad
         self.watch(watched, first_step)
 
