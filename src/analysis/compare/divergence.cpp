@@ -43,6 +43,7 @@ Walk::Walk(const DivergenceInput& input)
       views_(input.npu, input.bench, input.result, alignment_),
       containment_(input.npu, plan_, input.construct),
       parameters_(has_checksums_),
+      explained_parameters_(has_checksums_),
       known_(has_checksums_),
       carried_(std::make_shared<DifferingRows>(has_checksums_)),
       by_chance_(std::make_shared<DifferingRows>(has_checksums_)) {}
@@ -52,9 +53,14 @@ DivergenceOutput Walk::Run() {
   modules_.resize(plan_.module_count);
   report_.rows.resize(result_.rows.size(), RowStanding::kNotCompared);
   record_.step = input_.step;
+  record_.shows_bits = result_.mode != CompareMode::kStatistics;
   if (input_.previous != nullptr && !input_.previous->identical) {
     noisy_ = true;
   }
+  records_functions_ =
+      std::any_of(plan_.names.begin(), plan_.names.end(), [](const EntryName& name) {
+        return !name.is_module && !name.is_debug && !name.is_parameters_grad;
+      });
   NoteDTypes();
   NoteParameters();
   for (const uint32_t entry : plan_.order) {
@@ -210,6 +216,12 @@ void Walk::Judge(const EntryName& name, std::string_view entry_name, std::string
   }
   if (!view.stored && view.npu->is_tensor && IsInput(*view.npu)) {
     view.stored = parameters_.IsKnown(view.prints);
+    if (view.stored && explained_parameters_.IsKnown(view.prints)) {
+      // Only its layer tells what may move it: a call of the optimizer does not say of which layer
+      // the parameter is.
+      view.agrees = true;
+      return;
+    }
   }
   if (!view.stored) {
     // Before anything was computed, inputs are what was fed: checksums that differ are other data,
@@ -241,6 +253,9 @@ void Walk::Judge(const EntryName& name, std::string_view entry_name, std::string
         agreement_.Agrees(*view.npu, *view.bench, view.distance,
                           input_.previous->identical ? Provenance::kStored : Provenance::kComputed,
                           LargestRelative(view));
+    if (view.agrees) {
+      explained_parameters_.Remember(view.prints);
+    }
     return;
   }
   const bool trained_before = input_.step.value_or(0) > 0;
@@ -361,7 +376,7 @@ void Walk::Analyse(uint32_t entry) {
   if (state.diverges) {
     containment_.MarkDiverging(entry);
   }
-  RememberDiffering(family);
+  RememberDiffering(entry, family);
 }
 
 double Walk::LargestError(const std::vector<RowView>& rows) {
@@ -436,8 +451,10 @@ void Walk::RememberRecent(OperatorFamily family) {
   }
 }
 
-void Walk::RememberDiffering(OperatorFamily family) {
-  RememberRecent(family);
+void Walk::RememberDiffering(uint32_t entry, OperatorFamily family) {
+  if (!plan_.names[entry].is_parameters_grad) {  // no call before the optimizer's is given those
+    RememberRecent(family);
+  }
   RememberRows();
 }
 

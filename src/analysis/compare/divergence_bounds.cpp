@@ -26,11 +26,12 @@ constexpr double kHiddenNarrowUnits =
 constexpr double kNarrowGradientSlack = 3.5;
 constexpr double kMixedGradientSlack = 2;  // on top of kMixedSlack
 // An origin is beyond noise by this factor: what lies between agrees no more, but proves nothing.
-constexpr double kMixedSlack =
-    2.5;  // where the sides round to different dtypes, errors of one side do not cancel
+constexpr double kMixedSlack = 2.5;  // gradients of sides that round to different dtypes
 // A gradient this many times its own rounding or less is nothing but rounding.
 constexpr double kCancelled = 16;
 constexpr double kJumped = 0.3;
+// Sums of products with a gradient cancel: they are further apart than what they are made of.
+constexpr double kUnseenSlack = 4;
 // The dtypes that this share of the floating rows has are the usual ones.
 constexpr double kMostDTypes = 0.6;
 
@@ -247,7 +248,8 @@ double Walk::Explained(uint32_t entry, OperatorFamily family, const CallOperands
   }
   double explained =
       ExplainedError(name, family, operands, OperandOf(output, CoarserEpsilon(output)), options);
-  if (agreement_.RoundsDifferently(*output.npu, *output.bench)) {
+  if (name.direction != Direction::kForward &&
+      agreement_.RoundsDifferently(*output.npu, *output.bench)) {
     explained *= kMixedSlack;
   }
   if (name.is_parameters_grad) {
@@ -306,6 +308,7 @@ void Walk::RecordParameters(uint32_t entry) {
     if (!row.stored || row.bench == nullptr || name.direction != Direction::kForward) {
       continue;
     }
+    record_.repeats_layers = record_.repeats_layers || (seen_backward_ && !IsUpdateCall(name));
     StepRecord::Parameter parameter;
     for (size_t stat = 0; stat < kStatCount; ++stat) {
       const auto number = [&](const SideRow& side) {
@@ -341,6 +344,45 @@ void Walk::RecordParameters(uint32_t entry) {
       found->second.cancelled = found->second.cancelled || gradient.cancelled;
       found->second.error = std::max(found->second.error, gradient.error);
     }
+  }
+  RecordUnseenGradients(entry);
+}
+
+// Where a dump shows what entered a backward call, but not the gradient that it gave to a weight
+// (PyTorch 2 adds it to the parameter elsewhere), that gradient is as far apart as what it is made
+// of.
+void Walk::RecordUnseenGradients(uint32_t entry) {
+  const uint32_t forward = plan_.partner[entry];
+  if (plan_.names[entry].is_parameters_grad || plan_.names[entry].is_module ||
+      forward == kNoEntry || inputs_.empty()) {
+    return;
+  }
+  double error = LargestError(inputs_);
+  std::vector<RowView> weights;
+  const std::string_view forward_name = npu_.entries[forward].name;
+  for (auto it = views_.Begin(forward); it != views_.End(forward); ++it) {
+    RowView view = views_.View(*it);
+    if (!IsInput(*view.npu) || view.bench == nullptr || !view.npu->is_tensor) {
+      continue;
+    }
+    if (IsLayerStateArgument(plan_.names[forward], ArgumentOf(forward_name, view.npu->name))) {
+      weights.push_back(view);
+    } else {
+      error = std::max(error, view.distance.relative);
+    }
+  }
+  for (const RowView& weight : weights) {
+    if (CancellationOf(*weight.npu) != Cancellation::kNever ||
+        IsRunningStatistic(plan_.names[forward], ArgumentOf(forward_name, weight.npu->name))) {
+      continue;
+    }
+    StepRecord::Gradient gradient;
+    gradient.error =
+        kUnseenSlack * std::max(error, agreement_.DTypeNoise(*weight.npu, *weight.bench));
+    record_.gradients.try_emplace(
+        UpdateKeysOf(forward_name, ArgumentOf(forward_name, weight.npu->name), *weight.npu)
+            .gradient,
+        gradient);
   }
 }
 

@@ -25,7 +25,7 @@ constexpr double kNoDigitLeft = 0.1;
 // Checksums: this many calls in front of a divergence the first unequal bits are its start.
 constexpr size_t kDirectlyBefore = 3;
 // Once noise has changed a choice, whole rows of tensors may be others.
-constexpr size_t kFewUnmatched = 8;
+constexpr uint32_t kFewUnmatched = 8;
 constexpr uint32_t kMostArguments = 64;  // of a call that are looked at
 constexpr double kNarrowNoiseFrom = 1e-3;
 constexpr double kLikelyFlips =
@@ -117,7 +117,7 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
 
   // Noise moves floating values; choices (indices, masks, how many were chosen) only where
   // something jumped.
-  if (noisy_ && is_floating && !HasOrigin() && IsUpdateCall(name)) {
+  if (noisy_ && is_floating && !HasOrigin() && IsUpdateCall(name) && !MadeByUnmatchedCall(input)) {
     NoteDrift(candidate);  // gradients summed over several passes, states of an optimizer
     return;
   }
@@ -137,8 +137,9 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
                                         (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
     // Only where noise is likely to have changed a choice on an unrecorded way: which part of a
     // ReLU a gradient passes, how many tokens an expert gets. An unmatched call explains better.
+    // Where functions are recorded, such a choice is in a call of its own.
     const double elements = ElementCount(input.npu->shape);
-    const bool may_jump = recent_error_ * elements >= kLikelyFlips;
+    const bool may_jump = !records_functions_ && recent_error_ * elements >= kLikelyFlips;
     const bool is_backward = name.direction == Direction::kBackward;
     // The loss's own gradient has passed no such choice, unless the loss is made of signs.
     const bool is_of_loss = last_was_forward_ && !IsOfSigns(*input.npu);
@@ -236,6 +237,36 @@ std::optional<ArgumentDifference> Walk::DifferingArgument(uint32_t entry,
 bool Walk::IsUpdateCall(const EntryName& name) const {
   return seen_backward_ && !name.is_module && name.direction == Direction::kForward &&
          name.subject.ends_with('_') && !name.subject.ends_with("__");
+}
+
+bool Walk::MadeByUnmatchedCall(const RowView& input) const {
+  if (!passed_unmatched_ || input.bench == nullptr) {
+    return false;
+  }
+  const auto puts_out = [](const Side& side, uint32_t entry, const SideRow& value) {
+    const SideEntry& rows = side.entries[entry];
+    const SideRow* const begin = side.rows.data() + rows.first_row;
+    return std::any_of(begin, begin + std::min(rows.row_count, kMostArguments),
+                       [&](const auto& row) {
+                         return !IsInput(row) && row.is_tensor && row.shape == value.shape &&
+                                StatisticsDistance(row, value).identical;
+                       });
+  };
+  const UnmatchedCalls& run = alignment_.unmatched[*passed_unmatched_];
+  const auto first_of_last = [](uint32_t begin, uint32_t end) {
+    return end - std::min<uint32_t>(end - begin, kFewUnmatched);
+  };
+  for (uint32_t i = first_of_last(run.npu_begin, run.npu_end); i < run.npu_end; ++i) {
+    if (puts_out(npu_, alignment_.forward_npu[i], *input.npu)) {
+      return true;
+    }
+  }
+  for (uint32_t i = first_of_last(run.bench_begin, run.bench_end); i < run.bench_end; ++i) {
+    if (puts_out(input_.bench, alignment_.forward_bench[i], *input.bench)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void Walk::EnterParameter(const RowView& input, Candidate candidate) {

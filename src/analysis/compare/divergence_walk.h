@@ -118,7 +118,7 @@ class Walk {
 
   bool HasOrigin() const;
 
-  void RememberDiffering(OperatorFamily family);
+  void RememberDiffering(uint32_t entry, OperatorFamily family);
   void RememberRows();
   void RememberRecent(OperatorFamily family);
 
@@ -176,6 +176,9 @@ class Walk {
   // In-place arithmetic behind a backward pass: an optimizer at work.
   bool IsUpdateCall(const dump::EntryName& name) const;
 
+  // The value is what the calls that only one side made put out.
+  bool MadeByUnmatchedCall(const RowView& input) const;
+
   void EnterParameter(const RowView& input, Candidate candidate);
 
   void BlameUnmatchedCall(Candidate& candidate) const;
@@ -209,6 +212,7 @@ class Walk {
   void NoteAmplifier(uint32_t entry, const EntryState& state, const RowView& output);
 
   void RecordParameters(uint32_t entry);
+  void RecordUnseenGradients(uint32_t entry);
 
   DivergencePoint PointOf(const Candidate& candidate) const;
 
@@ -234,8 +238,9 @@ class Walk {
   const CallAlignment alignment_;
   const RowViews views_;
   Containment containment_;
-  DifferingRows parameters_;  // differing rows of the section "parameters"
-  DifferingRows known_;       // differing rows met so far
+  DifferingRows parameters_;            // differing rows of the section "parameters"
+  DifferingRows explained_parameters_;  // those that the step before explains
+  DifferingRows known_;                 // differing rows met so far
   MemoryAsFound memory_;
   bool moves_memory_ = false;                 // the call being visited was given memory as found
   std::shared_ptr<DifferingRows> carried_;    // rows that are not identical, for the next step
@@ -255,9 +260,10 @@ class Walk {
   bool noisy_ = false;   // something before was not identical
   bool jumped_ = false;  // noise has changed a choice
   bool any_divergence_ = false;
-  bool seen_backward_ = false;     // a backward call was before this one
-  bool last_was_forward_ = false;  // the call visited before this one
-  bool seen_output_ = false;       // a call before this one has recorded outputs
+  bool records_functions_ = false;  // and not only modules
+  bool seen_backward_ = false;      // a backward call was before this one
+  bool last_was_forward_ = false;   // the call visited before this one
+  bool seen_output_ = false;        // a call before this one has recorded outputs
   bool record_identical_ = true;
   double error_since_unequal_ = 0;   // checksums: the largest behind unequal_bits_
   double recent_error_ = 0;          // the largest of recent_

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "src/analysis/compare/agreement.h"
 
@@ -23,6 +24,8 @@ constexpr double kOwnUnits = 4;
 // useful bound.
 constexpr double kFewPerGroup = 8;
 constexpr double kSmallGroupSlack = 8;
+// Statistics are sums that round as well.
+constexpr double kScaledSlack = 1.25;
 
 double ErrorOf(const Operand& operand, const BoundOptions& options) {
   return operand.epsilon > 0 && !operand.is_state ? std::max(operand.error, options.hidden_error)
@@ -247,6 +250,13 @@ double ForwardReduction(const dump::EntryName& call, const CallOperands& operand
     return ForwardSum(*input, error, output);
   }
   const double count = SumsOf(input->elements, output.elements);
+  if (IsPlainMean(call)) {
+    // Errors in random directions average out; what a weight or bias rounds to is the same in all
+    // elements, so it stays.
+    const double size = output.rms > 0 ? input->rms / output.rms : kInfinity;
+    return (kSlack * error + OwnRounding(output)) * std::max(1.0, size / std::sqrt(count)) +
+           error * size;
+  }
   // A sum is as large as count * mean where nothing cancels; a mean or a loss is a sum divided by
   // count.
   const double sum_scale = output.rms > 0 ? input->rms * std::sqrt(count) / output.rms : kInfinity;
@@ -255,8 +265,47 @@ double ForwardReduction(const dump::EntryName& call, const CallOperands& operand
   return (kSlack * error + OwnRounding(output)) * std::max(2.0, cancelling);
 }
 
-double ForwardProduct(const CallOperands& operands, const Operand& output,
-                      const BoundOptions& options) {
+// A tensor times or over one number, or a gradient on its way through such a call: all statistics
+// of the result are the tensor's times one factor, so they are as far apart as those are, whatever
+// single elements hide.
+std::optional<double> ScaledByNumber(const dump::EntryName& call, bool is_backward,
+                                     const CallOperands& operands, const Operand& output) {
+  const bool is_division = IsDivision(call);
+  const std::vector<Operand>& factors = is_backward ? operands.forward_inputs : operands.inputs;
+  if ((!is_division && !IsMultiplication(call)) || factors.size() != 2) {
+    return std::nullopt;
+  }
+  const Operand* scaled = nullptr;
+  double error = std::max(OwnRounding(output), output.epsilon);  // half a unit on either side
+  for (const Operand& operand : factors) {
+    error += operand.elements == 1 || !is_backward ? operand.error : 0;
+    const bool is_number = operand.elements == 1;
+    if (is_number ? is_division && scaled == nullptr : scaled != nullptr || operand.epsilon == 0) {
+      return std::nullopt;
+    }
+    scaled = is_number ? scaled : &operand;
+  }
+  if (is_backward && scaled != nullptr) {
+    scaled = LargestOf(operands.inputs, false);
+    error += scaled == nullptr ? 0 : scaled->error;
+  }
+  return scaled != nullptr && scaled->elements == output.elements
+             ? std::optional(kScaledSlack * error)
+             : std::nullopt;
+}
+
+double ForwardProduct(const dump::EntryName& call, const CallOperands& operands,
+                      const Operand& output, const BoundOptions& options) {
+  if (IsMultiplication(call) && operands.inputs.size() == 2 && output.rms > 0) {
+    // a (b + db) + da b: of errors in random directions as large as the mean of the other operand.
+    const Operand& a = operands.inputs.front();
+    const Operand& b = operands.inputs.back();
+    return kSlack *
+               (ErrorOf(a, options) + ErrorOf(b, options) +
+                (a.hidden_error + b.hidden_error) / kSlack) *
+               std::max(1.0, a.rms * b.rms / output.rms) +
+           OwnRounding(output);
+  }
   double largest_ratio = 1;
   for (const Operand& operand : operands.inputs) {
     if (operand.rms > 0) {
@@ -276,6 +325,31 @@ double FlippedShare(double error, double elements) {
 }
 
 namespace {
+
+// x + value a / b, the step of Adam. An error of a or b counts by the smallest b, which is next to
+// zero where a gradient is.
+double ForwardUpdateByQuotient(const CallOperands& operands, const Operand& output,
+                               const BoundOptions& options) {
+  if (LargestErrorOf(operands.inputs, options) == 0) {
+    return 0;
+  }
+  const auto absolute = [&](const Operand& operand) {
+    return kSlack * ErrorOf(operand, options) *
+           (operand.rms > 0 ? std::max(operand.rms, operand.largest) : operand.largest);
+  };
+  if (operands.inputs.size() < 3 || !(operands.inputs[2].smallest > 0) || !(output.rms > 0)) {
+    return kInfinity;
+  }
+  const Operand& a = operands.inputs[1];
+  const Operand& b = operands.inputs[2];
+  const double left = b.smallest - absolute(b);
+  if (!(left > 0)) {
+    return kInfinity;
+  }
+  const double value = operands.inputs.size() > 3 ? operands.inputs[3].largest : 1.0;
+  const double quotient = (absolute(a) + a.largest / b.smallest * absolute(b)) / left;
+  return (absolute(operands.inputs[0]) + value * quotient) / output.rms + OwnRounding(output);
+}
 
 double FlippedShareOf(const CallOperands& operands, const BoundOptions& options) {
   double elements = 1;
@@ -386,7 +460,7 @@ double Forward(const dump::EntryName& call, OperatorFamily family, const CallOpe
     case OperatorFamily::kExact:
       return kSlack * ScaledErrors(operands.inputs, output, options) + OwnRounding(output);
     case OperatorFamily::kProduct:
-      return ForwardProduct(operands, output, options);
+      return ForwardProduct(call, operands, output, options);
     case OperatorFamily::kNormalisation:
       return ForwardNormalisation(call, operands, output, options);
     case OperatorFamily::kSoftmax:
@@ -394,7 +468,9 @@ double Forward(const dump::EntryName& call, OperatorFamily family, const CallOpe
     case OperatorFamily::kReduction:
       return ForwardReduction(call, operands, output, options);
     case OperatorFamily::kDiscrete:
-      return LargestErrorOf(operands.inputs, options) > 0 ? kInfinity : 0.0;
+      return IsUpdateByQuotient(call) ? ForwardUpdateByQuotient(operands, output, options)
+             : LargestErrorOf(operands.inputs, options) > 0 ? kInfinity
+                                                            : 0.0;
     case OperatorFamily::kComposite:
       break;
   }
@@ -409,6 +485,9 @@ double ExplainedError(const dump::EntryName& call, OperatorFamily family,
                       const CallOperands& operands, const Operand& output,
                       const BoundOptions& options) {
   const bool is_backward = call.direction == Direction::kBackward || call.is_parameters_grad;
+  if (const std::optional<double> scaled = ScaledByNumber(call, is_backward, operands, output)) {
+    return *scaled;
+  }
   return options.slack * (is_backward ? Backward(call, family, operands, output, options)
                                       : Forward(call, family, operands, output, options));
 }

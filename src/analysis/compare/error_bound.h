@@ -23,7 +23,8 @@ namespace msprobe::analysis::compare {
 struct Operand {
   double rms = 0;  // Norm / sqrt(elements); 0 when unknown
   double mean = 0;
-  double largest = 0;  // max(|Max|, |Min|) where finite
+  double largest = 0;   // max(|Max|, |Min|) where finite
+  double smallest = 0;  // Min where all elements are positive
   double elements = 1;
   double error = 0;        // Distance::relative between both sides
   double epsilon = 0;      // of the coarser dtype of both sides; 0 for exact types

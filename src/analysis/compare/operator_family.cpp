@@ -274,6 +274,26 @@ bool IsPlainSum(const dump::EntryName& call) {
   return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kSums);
 }
 
+bool IsPlainMean(const dump::EntryName& call) {
+  constexpr std::array<std::string_view, 2> kMeans = {"mean", "nanmean"};
+  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kMeans);
+}
+
+bool IsUpdateByQuotient(const dump::EntryName& call) {
+  return !call.is_module && Plain(call.subject) == "addcdiv";
+}
+
+bool IsMultiplication(const dump::EntryName& call) {
+  constexpr std::array<std::string_view, 4> kNames = {"mul", "imul", "rmul", "multiply"};
+  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kNames);
+}
+
+bool IsDivision(const dump::EntryName& call) {
+  constexpr std::array<std::string_view, 5> kNames = {"div", "idiv", "divide", "truediv",
+                                                      "itruediv"};
+  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kNames);
+}
+
 OperatorFamily FamilyOf(const dump::EntryName& call) {
   const std::string name = Plain(call.class_name.empty() ? call.subject : call.class_name);
   const auto* found = std::lower_bound(

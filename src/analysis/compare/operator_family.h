@@ -26,4 +26,13 @@ OperatorFamily FamilyOf(const dump::EntryName& call);
 // divide by the number of elements, or sum what cannot cancel.
 bool IsPlainSum(const dump::EntryName& call);
 
+bool IsPlainMean(const dump::EntryName& call);
+
+// addcdiv: x + value a / b.
+bool IsUpdateByQuotient(const dump::EntryName& call);
+
+// Multiplies its operands, or divides the first by the second.
+bool IsMultiplication(const dump::EntryName& call);
+bool IsDivision(const dump::EntryName& call);
+
 }  // namespace msprobe::analysis::compare

@@ -178,6 +178,9 @@ Operand OperandOf(const RowView& row, double epsilon) {
       operand.largest = std::max(operand.largest, std::abs(values.stats[stat].number));
     }
   }
+  if (values.stats[kMin].is_numeric()) {
+    operand.smallest = std::max(0.0, values.stats[kMin].number);
+  }
   if (values.stats[kMean].is_numeric() && std::isfinite(values.stats[kMean].number)) {
     operand.mean = values.stats[kMean].number;
   }

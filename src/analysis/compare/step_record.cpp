@@ -14,6 +14,7 @@ namespace {
 // Elements of small gradients are hit harder than the gradient's norm tells: Adam divides by their
 // own size.
 constexpr double kUpdateSlack = 64;
+constexpr double kUpdateSlackBySize = 8;  // an update that is as large as the gradient says
 // Parts of a bias may have a gradient that is zero in exact arithmetic (the keys' bias of an
 // attention, a bias in front of a normalisation): there the sign of the update is chance, its size
 // is not.
@@ -28,6 +29,7 @@ constexpr double kUnitRoundoff = tensor::FormatOf(DType::kFloat32).unit;
 // Differs: gradients up to this error agree; from so many parameters, and this share of them, on.
 constexpr double kCloseGradient = 1e-4;
 constexpr size_t kFewestApart = 3;
+constexpr size_t kFewestWhollyApart = 2;  // with both extremes
 constexpr size_t kShareApart = 3;
 
 // How far a parameter of one side moved between the steps, by its statistics; Norm counts per
@@ -60,28 +62,33 @@ double Magnitude(const SideRow& row) {
   return largest;
 }
 
+bool IsWide(std::string_view dtype) { return dtype.ends_with("32") || dtype.ends_with("64"); }
+
+// The distance from 1 to the next number of the coarser dtype, or more.
+double UnitOf(const SideRow& npu, const SideRow& bench) {
+  return IsWide(npu.dtype) && IsWide(bench.dtype) ? 2 * kUnitRoundoff : 0x1p-7;
+}
+
 bool IsClose(const StepRecord::Gradient& gradient, const SideRow& npu, const SideRow& bench) {
   return !gradient.cancelled && gradient.error <= kCloseGradient && npu.dtype == bench.dtype &&
          npu.dtype.ends_with("32");
 }
 
-// Whether the extremes of a parameter whose gradient agreed are further apart than its error
-// explains.
-bool ExtremesMovedApart(const StepRecord::Parameter& before, const StepRecord::Gradient& gradient,
-                        const SideRow& npu, const SideRow& bench) {
+// How many extremes of a parameter whose gradient agreed are further apart than its error explains.
+int ExtremesMovedApart(const StepRecord::Parameter& before, const StepRecord::Gradient& gradient,
+                       const SideRow& npu, const SideRow& bench) {
   const double movement = std::max(Movement(before.npu, npu), Movement(before.bench, bench));
   const double share = kUpdateSlack * std::max(gradient.error, 16 * kUnitRoundoff);
+  int count = 0;
   for (const Stat stat : {kMax, kMin}) {
     if (!npu.stats[stat].is_numeric() || !bench.stats[stat].is_numeric()) {
       continue;
     }
     const double apart = std::abs(npu.stats[stat].number - bench.stats[stat].number);
     const double apart_before = std::abs(before.npu[stat] - before.bench[stat]);
-    if (apart > AllowedApart(apart_before, share, movement, Magnitude(bench))) {
-      return true;
-    }
+    count += apart > AllowedApart(apart_before, share, movement, Magnitude(bench)) ? 1 : 0;
   }
-  return false;
+  return count;
 }
 
 }  // namespace
@@ -123,16 +130,24 @@ UpdateKeys UpdateKeysOf(std::string_view entry_name, std::string_view argument,
 void UpdateRule::Add(const StepRecord& previous, const UpdateKeys& keys, Cancellation cancellation,
                      const SideRow& npu, const SideRow& bench) {
   const auto parameter = previous.parameters.find(keys.parameter);
+  if (parameter == previous.parameters.end()) {
+    return;
+  }
+  const double npu_movement = Movement(parameter->second.npu, npu);
+  const double bench_movement = Movement(parameter->second.bench, bench);
+  shared_movement_ = std::max(shared_movement_, std::min(npu_movement, bench_movement));
   const auto gradient = previous.gradients.find(keys.gradient);
-  if (parameter == previous.parameters.end() || gradient == previous.gradients.end() ||
-      gradient->second.cancelled) {
+  if (gradient == previous.gradients.end() || gradient->second.cancelled) {
     return;
   }
   if (cancellation == Cancellation::kNever && IsClose(gradient->second, npu, bench)) {
     ++close_;
-    apart_ += ExtremesMovedApart(parameter->second, gradient->second, npu, bench) ? 1 : 0;
+    const int extremes = ExtremesMovedApart(parameter->second, gradient->second, npu, bench);
+    apart_ += extremes > 0 ? 1 : 0;
+    wholly_apart_ += extremes == 2 && ElementCount(npu.shape) > 1 ? 1 : 0;
   }
-  const double movement = Movement(parameter->second.bench, bench);
+  // What 16 bits keep of a small movement is as coarse as they are.
+  const double movement = IsWide(npu.dtype) && !IsWide(bench.dtype) ? npu_movement : bench_movement;
   const double scale = gradient->second.scale;
   if (!(movement > 0) || !(scale > 0)) {
     return;
@@ -155,7 +170,8 @@ bool UpdateRule::FollowsGradients() const {
 }
 
 bool UpdateRule::Differs() const {
-  return apart_ >= kFewestApart && kShareApart * apart_ >= close_;
+  return wholly_apart_ >= kFewestWhollyApart ||
+         (apart_ >= kFewestApart && kShareApart * apart_ >= close_);
 }
 
 UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
@@ -179,28 +195,41 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
   }
   // Without a recorded gradient (running statistics, functional calls of some dumps), as noise of
   // unknown size.
+  const double slack = rule.FollowsGradients() ? kUpdateSlackBySize : kUpdateSlack;
   const double error = gradient == previous.gradients.end() ? 1e-3
-                       : gradient->second.cancelled
-                           ? 2.0 / kUpdateSlack
+                       : gradient->second.cancelled && !gradient->second.identical
+                           ? 2.0 / slack
                            : std::max(gradient->second.error, 16 * kUnitRoundoff);
   // One element may have a gradient next to zero, and so an update of chance.
   const double elements = ElementCount(npu.shape);
+  // Of bit-equal gradients none is zero on one side only.
+  const bool has_equal_bits = previous.shows_bits && !previous.repeats_layers && before.identical &&
+                              gradient != previous.gradients.end() && gradient->second.identical;
+  // Chance moves single elements: hardly the largest and the smallest of one parameter.
+  const bool is_close = cancellation == Cancellation::kNever &&
+                        gradient != previous.gradients.end() &&
+                        IsClose(gradient->second, npu, bench);
   const bool no_chance =
-      rule.FollowsGradients() ||
-      (rule.Differs() && cancellation == Cancellation::kNever &&
-       gradient != previous.gradients.end() && IsClose(gradient->second, npu, bench));
-  double share = std::min(2.0, std::max(kUpdateSlack * error, no_chance ? 0.0 : 2 / elements));
+      has_equal_bits || rule.FollowsGradients() ||
+      (is_close && (rule.Differs() || (elements > 1 && ExtremesMovedApart(before, gradient->second,
+                                                                          npu, bench) == 2)));
+  double share = std::min(2.0, std::max(slack * error, no_chance ? 0.0 : 2 / elements));
   const double npu_movement = Movement(before.npu, npu);
   const double bench_movement = Movement(before.bench, bench);
-  const double movement = std::max(npu_movement, bench_movement);
+  const double largest = std::max(npu_movement, bench_movement);
+  // A movement that rounding to 16 bits hides on one side is up to a unit on the other.
+  const double movement =
+      std::min(largest, std::max(std::min(npu_movement, bench_movement), rule.SharedMovement()) +
+                            UnitOf(npu, bench) * Magnitude(bench));
   const double least = npu.dtype.ends_with("32") ? kMovementShare32 : kMovementShare;
-  const bool both_moved = std::min(npu_movement, bench_movement) > least * movement;
+  const bool both_moved = std::min(npu_movement, bench_movement) > least * largest;
   const bool gradient_is_known = gradient != previous.gradients.end();
-  const bool is_noise = elements < kFewElements && error > kNarrowError;
+  const bool is_noise =
+      elements < kFewElements && std::max(error, UnitOf(npu, bench)) > kNarrowError;
   const bool by_chance =
       cancellation == Cancellation::kInPart || is_noise ||
       (cancellation == Cancellation::kWhole && (!gradient_is_known || gradient->second.cancelled));
-  if (by_chance && both_moved && !rule.FollowsGradients()) {
+  if (by_chance && both_moved && !has_equal_bits && !rule.FollowsGradients()) {
     share = 2;
   }
   const Distance now = StatisticsDistance(npu, bench);

@@ -27,8 +27,8 @@ struct StepRecord {
   struct Gradient {
     bool identical = false;
     bool cancelled = false;  // rounding only: its relative error means nothing
-    double error = 0;        // Distance::relative
-    double scale = 0;        // the root mean square of the reference side
+    double error = 0;        // Distance::relative, or what explains it where it is not recorded
+    double scale = 0;        // the root mean square of the reference side; 0: not recorded
   };
 
   std::optional<int64_t> step;
@@ -38,6 +38,8 @@ struct StepRecord {
   bool identical = false;                          // every compared row was
   bool agrees = false;                             // every compared row, up to noise
   bool has_origin = false;
+  bool shows_bits = false;      // equal rows are bit-equal: tensors or checksums were compared
+  bool repeats_layers = false;  // a layer ran again behind its backward: gradients add up
   std::unordered_map<std::string, Parameter> parameters;  // by UpdateKeys::parameter
   std::unordered_map<std::string, Gradient> gradients;    // by UpdateKeys::gradient
 };
@@ -74,6 +76,9 @@ class UpdateRule {
   void Add(const StepRecord& previous, const UpdateKeys& keys, Cancellation cancellation,
            const SideRow& npu, const SideRow& bench);
   bool FollowsGradients() const;
+  // The furthest that a parameter moved on both sides. What one side alone moved by more is no
+  // measure of what an update by chance may do.
+  double SharedMovement() const { return shared_movement_; }
   // True when the largest or smallest elements of many parameters moved apart although their
   // gradients agree. Chance moves single elements, seldom the extreme ones and never those of many
   // parameters: a setting of the optimizer differs, such as Adam's epsilon.
@@ -84,11 +89,13 @@ class UpdateRule {
     double sum = 0;
     double square_sum = 0;
   };
+  double shared_movement_ = 0;
   Spread movement_;
   Spread quotient_;
   double count_ = 0;
-  size_t close_ = 0;  // parameters whose gradients agree
-  size_t apart_ = 0;  // those of them whose extremes moved apart
+  size_t close_ = 0;         // parameters whose gradients agree
+  size_t apart_ = 0;         // those of them of which an extreme moved apart
+  size_t wholly_apart_ = 0;  // of which both did
 };
 
 // Of a parameter that is not identical now. An optimizer step moves a parameter by about the

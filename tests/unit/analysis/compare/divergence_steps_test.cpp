@@ -100,6 +100,90 @@ TEST_F(WalkOverSmallDumps, TheEchoOfAStepThatDivergedIsNoOrigin) {
   EXPECT_EQ(KindOf(second), "none");
 }
 
+// The gradient of the weight is in no row; what it is made of is.
+TEST_F(WalkOverSmallDumps, AGradientThatIsNotRecordedIsAsFarApartAsWhatItIsMadeOf) {
+  const auto leaf = [](const std::string& number, std::string_view shape) {
+    return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": )" + std::string(shape) +
+           R"(, "Max": )" + number + R"(, "Min": -)" + number + R"(, "Mean": 0, "Norm": )" +
+           number + R"(, "requires_grad": false})";
+  };
+  const auto step = [&](const std::string& weight, const std::string& input,
+                        const std::string& gradient) {
+    return Call("Torch.sin.0.forward", Leaf("1"), Leaf(input)) + "," +
+           Call("Functional.linear.0.forward",
+                leaf("2", "[2, 5, 32]") + "," + leaf(weight, "[128, 32]"),
+                leaf("3", "[2, 5, 128]")) +
+           R"(, "Functional.linear.0.backward": {"input": [)" + leaf(gradient, "[2, 5, 128]") +
+           R"(], "output": [)" + leaf("4", "[10, 128]") + "]}";
+  };
+  // 0.017 of the movement.
+  const auto second = [&](const StepRecord& record) {
+    return KindOf(Compare(step("0.99705", "1", "0.5"), step("0.997", "1", "0.5"), &record));
+  };
+  const ComparedPair close = Compare(step("1", "1.000001", "0.5"), step("1", "1", "0.5"));
+  EXPECT_EQ(second(close.record), "optimizer");
+  const ComparedPair noisy = Compare(step("1", "1.000001", "0.50005"), step("1", "1", "0.5"));
+  EXPECT_EQ(second(noisy.record), "none") << "the gradient that entered explains it";
+}
+
+TEST_F(WalkOverSmallDumps, OfACallOfTheOptimizerThatOneSideMadeTheCallIsNamed) {
+  const auto dump = [](std::string_view decay, const std::string& gradient,
+                       const std::string& updated) {
+    return Call("Torch.sin.0.forward", Leaf("1"), Leaf("1.0000001")) +
+           R"(, "Torch.sin.0.backward": {"input": [)" + Leaf("1") + R"(], "output": [)" +
+           Leaf("1") + "]}," + std::string(decay) +
+           Call("Tensor.add_.0.forward", Leaf("3") + "," + Leaf(gradient), Leaf(updated));
+  };
+  const auto first_call = [](const std::string& input) {
+    return Call("Torch.exp.0.forward", Leaf("0"), Leaf(input)) + ",";
+  };
+  const std::string decay =
+      Call("Tensor.add.0.forward", Leaf("0.01") + "," + Leaf("3"), Leaf("0.31")) + ",";
+  const ComparedPair more = Compare(first_call("1.000001") + dump(decay, "0.31", "2.97"),
+                                    first_call("1") + dump("", "0.01", "2.999"));
+  EXPECT_EQ(KindOf(more), "unmatched call");
+  ASSERT_TRUE(more.divergence.first_origin);
+  EXPECT_EQ(more.divergence.first_origin->entry_name, "Tensor.add.0.forward");
+  const ComparedPair fewer = Compare(first_call("1.000001") + dump("", "0.01", "2.999"),
+                                     first_call("1") + dump(decay, "0.31", "2.97"));
+  EXPECT_EQ(KindOf(fewer), "unmatched call");
+  EXPECT_EQ(KindOf(Compare(first_call("1.000001") + dump("", "0.31", "2.97"),
+                           first_call("1") + dump("", "0.01", "2.999"))),
+            "none")
+      << "gradients of several passes add up unseen";
+}
+
+// In front of a normalisation a bias of float32 hardly moves, one of bfloat16 by chance: only its
+// layer tells that it is such a bias.
+TEST_F(WalkOverSmallDumps, WhatExplainsAParameterInItsLayerDoesSoInACallOfTheOptimizer) {
+  const auto leaf = [](const std::string& number) {
+    return R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": [8], "Max": )" + number +
+           R"(, "Min": -)" + number + R"(, "Mean": 0, "Norm": )" + number +
+           R"(, "requires_grad": false})";
+  };
+  const auto step = [&](const std::string& weight, const std::string& bias,
+                        const std::string& gradient) {
+    return R"("Module.fc.Linear.forward.0": {"input_args": [)" + Leaf("1") +
+           R"(], "input_kwargs": {}, "parameters": {"weight": )" + leaf(weight) + R"(, "bias": )" +
+           leaf(bias) + R"(}, "output": [)" + Leaf("2") +
+           R"(]}, "Module.fc.Linear.parameters_grad": {"bias": [)" + leaf(gradient) +
+           R"(]}, "Module.fc.Linear.backward.0": {"input": [)" + Leaf("1") + R"(], "output": [)" +
+           Leaf("1") + "]}," +
+           Call("Tensor.addcdiv_.0.forward", leaf(bias) + "," + Leaf("1") + "," + Leaf("1"),
+                Leaf("1"));
+  };
+  const ComparedPair first = Compare(step("1", "1.00000012", "3e-8"), step("1", "1", "1e-8"));
+  const StepRecord& record = first.record;
+  EXPECT_NE(record.parameters.find("Module.fc.Linear|bias"), record.parameters.end());
+  StepRecord benign = record;
+  benign.has_origin = false;
+  EXPECT_EQ(
+      KindOf(Compare(step("0.999", "1.001", "3e-8"), step("0.999", "0.9995", "1e-8"), &benign)),
+      "none");
+  EXPECT_EQ(KindOf(Compare(step("0.999", "1.2", "3e-8"), step("0.999", "0.9995", "1e-8"), &benign)),
+            "optimizer");
+}
+
 TEST_F(WalkOverSmallDumps, OneLayerInAnotherDtypeIsNamedAsSuch) {
   const auto dump = [](std::string_view dtype, const std::string& output) {
     std::string entries;

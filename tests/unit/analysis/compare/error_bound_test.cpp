@@ -71,6 +71,83 @@ TEST(ExplainedError, EqualInputsExplainRoundingOnly) {
   }
 }
 
+Operand NumberOperand(double value, double error = 0) {
+  Operand operand;
+  operand.rms = operand.largest = operand.smallest = value;
+  operand.error = error;
+  operand.shape = "[]";
+  return operand;
+}
+
+TEST(ExplainedError, ATensorTimesANumberIsAsFarApartAsTheTensor) {
+  constexpr double kEpsilonBFloat16 = 0x1p-7;
+  BoundOptions options;
+  options.hidden_error = kEpsilonBFloat16 / 4;  // what statistics hide scales like the rest
+  options.slack = 3.5;
+  const auto narrow = [](double error) {
+    Operand operand = Tensor(1, 100, error, "[2, 2, 5, 5]");
+    operand.epsilon = kEpsilonBFloat16;
+    return operand;
+  };
+  for (const char* call :
+       {"Tensor.__truediv__.2.forward", "Tensor.mul_.0.forward", "Torch.div.1.forward"}) {
+    CallOperands operands;
+    operands.inputs = {narrow(0.001), NumberOperand(1.4)};
+    const double explained = Explained(call, operands, narrow(0), options);
+    EXPECT_GE(explained, 0.001 + kEpsilonBFloat16) << "half a unit on either side";
+    EXPECT_LT(explained, 0.02) << call;
+  }
+  CallOperands backward;
+  backward.inputs = {narrow(0.002)};
+  backward.forward_inputs = {narrow(0.5), NumberOperand(1.4)};
+  EXPECT_LT(Explained("Tensor.__truediv__.2.backward", backward, narrow(0), options), 0.02);
+  backward.forward_inputs = {narrow(0.5), narrow(0)};
+  EXPECT_GT(Explained("Tensor.__truediv__.2.backward", backward, narrow(0), options), 0.5)
+      << "the other operand is a factor of the gradient";
+  CallOperands quotient;
+  quotient.inputs = {NumberOperand(1.4), narrow(0.001)};
+  EXPECT_GT(Explained("Torch.div.0.forward", quotient, narrow(0), options), 0.02)
+      << "small elements of a divisor count for more";
+}
+
+TEST(ExplainedError, ErrorsOfAProductAddUp) {
+  CallOperands operands;
+  operands.inputs = {Tensor(0.5, 8, 2e-3, "[8]"), Tensor(0.87, 512, 4e-3, "[4, 4, 4, 8]")};
+  const double explained =
+      Explained("Tensor.__mul__.2.forward", operands, Tensor(0.43, 512, 0, "[4, 4, 4, 8]"));
+  EXPECT_GT(explained, 6e-3);
+  EXPECT_LT(explained, 6e-3 * 6);
+}
+
+TEST(ExplainedError, AMeanAveragesErrorsInRandomDirections) {
+  CallOperands operands;
+  operands.inputs = {Tensor(0.62, 256, 4e-3, "[2, 8, 4, 4]"), NumberOperand(2), NumberOperand(1)};
+  // Means of 16 elements: a quarter as large where they cancel, 0.5 where they hardly do.
+  const double cancelling =
+      Explained("Tensor.mean.0.forward", operands, Tensor(0.155, 16, 0, "[2, 8]"));
+  const double usual = Explained("Tensor.mean.0.forward", operands, Tensor(0.5, 16, 0, "[2, 8]"));
+  EXPECT_GT(cancelling, 4e-3 * 4) << "an error that all elements have in common stays";
+  EXPECT_LT(cancelling, 4e-3 * 10);
+  EXPECT_GT(usual, 4e-3);
+  EXPECT_LT(usual, cancelling);
+}
+
+TEST(ExplainedError, AStepOfAdamAnswersToItsSmallestDivisor) {
+  const auto step = [](double smallest) {
+    CallOperands operands;
+    Operand divisor = Tensor(0.027, 24, 1e-7, "[24]");
+    divisor.smallest = smallest;
+    operands.inputs = {Tensor(0.126, 24, 0, "[24]"), Tensor(0.0027, 24, 1e-7, "[24]"), divisor,
+                       NumberOperand(0.03)};
+    return Explained("Tensor.addcdiv_.5.forward", operands, Tensor(0.128, 24, 0, "[24]"));
+  };
+  EXPECT_LT(step(3e-3), 1e-3);
+  EXPECT_GT(step(3e-3), 1e-7);
+  EXPECT_GT(step(1e-6), 1e-2);
+  EXPECT_TRUE(std::isinf(step(1e-8))) << "a gradient next to zero decides by chance";
+  EXPECT_TRUE(std::isinf(step(0)));
+}
+
 TEST(ExplainedError, ASumThatCancelsAnswersToTheLastPlacesOfWhatItSums) {
   // 4096 numbers of size 1 that sum up to 0.1, as rounded by another machine: half a unit each
   // moves the sum by about sqrt(4096) * 0.3 * 2^-23, by 4096 * 0.7 * 2^-23 if all round one way;

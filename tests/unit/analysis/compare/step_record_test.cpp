@@ -97,7 +97,12 @@ TEST(JudgeUpdate, AnotherLearningRateIsFoundBehindNoiseOfGradientsToo) {
 TEST(JudgeUpdate, NoiseOfAGradientExplainsItsShareOfTheMovement) {
   // Gradients 1e-6 apart and a movement of 0.01: what one of 256 elements may add by chance, twice
   // a 256th of it, is more than the noise of the gradient.
-  EXPECT_EQ(Judge(Before(1, "[16, 16]", 1e-6), 0.99 + 5e-5, 0.99), UpdateJudgement::kExplained);
+  SideRow npu = Row(0.99);
+  npu.stats[kMax].number += 5e-5;
+  EXPECT_EQ(
+      JudgeUpdate(Before(1, "[16, 16]", 1e-6), {}, kKeys, Cancellation::kNever, npu, Row(0.99))
+          .judgement,
+      UpdateJudgement::kExplained);
   EXPECT_EQ(Judge(Before(1, "[16, 16]", 1e-6), 0.99 + 5e-4, 0.99), UpdateJudgement::kOptimizer);
 }
 
@@ -122,6 +127,69 @@ TEST(JudgeUpdate, OfAParameterThatTheStepBeforeDidNotShowOnlyAnEqualStepSaysSome
   EXPECT_EQ(Judge(before, 2, 1), UpdateJudgement::kOptimizer);
 }
 
+// A bias whose gradient cancels: all that an update by chance may do is what updates of this run
+// do.
+TEST(JudgeUpdate, WhatOneSideAloneMovedIsNoMeasureOfChance) {
+  StepRecord before = Before(1, "[16]", 0.7);
+  before.gradients[kKey].cancelled = true;
+  UpdateRule rule;
+  rule.Add(Before(1, "[16, 16]", 1e-6), kKeys, Cancellation::kNever, Row(0.999), Row(0.999));
+  EXPECT_NEAR(rule.SharedMovement(), 0.001, 1e-12);
+  EXPECT_EQ(Judge(before, 1.001, 0.999, "[16]", rule), UpdateJudgement::kExplained);
+  EXPECT_EQ(Judge(before, 1.0005, 1, "[16]", rule), UpdateJudgement::kExplained);
+  EXPECT_EQ(Judge(before, 1.2, 0.999, "[16]", rule), UpdateJudgement::kOptimizer)
+      << "set to another value";
+  EXPECT_EQ(Judge(before, 0.999, 1.05, "[16]", rule), UpdateJudgement::kOptimizer);
+}
+
+TEST(JudgeUpdate, BitEqualGradientsLeaveNothingToChance) {
+  const auto judge = [](bool shows_bits, bool repeats, bool identical, double npu) {
+    StepRecord before = Before(1, "[16]", 0.7);
+    before.shows_bits = shows_bits;
+    before.repeats_layers = repeats;
+    before.gradients[kKey].identical = identical;
+    before.gradients[kKey].error = identical ? 0 : 0.7;
+    before.gradients[kKey].cancelled = true;
+    return Judge(before, npu, 0.999, "[16]");
+  };
+  EXPECT_EQ(judge(true, false, true, 0.9992), UpdateJudgement::kOptimizer);
+  EXPECT_EQ(judge(true, false, true, 1.001), UpdateJudgement::kOptimizer);
+  EXPECT_EQ(judge(true, false, true, 0.999 + 1e-6), UpdateJudgement::kExplained) << "rounding";
+  EXPECT_EQ(judge(false, false, true, 0.9992), UpdateJudgement::kExplained)
+      << "statistics hide single elements";
+  EXPECT_EQ(judge(true, true, true, 0.9992), UpdateJudgement::kExplained)
+      << "gradients of several passes add up, and only one is known";
+  EXPECT_EQ(judge(true, false, false, 0.9992), UpdateJudgement::kExplained);
+}
+
+TEST(JudgeUpdate, ChanceDoesNotMoveBothExtremesOfOneParameter) {
+  const auto judge = [](double npu_max, double npu_min) {
+    SideRow npu = Row(0.999);
+    npu.stats[kMax].number = npu_max;
+    npu.stats[kMin].number = npu_min;
+    return JudgeUpdate(Before(1, "[16, 16]", 1e-7), {}, kKeys, Cancellation::kNever, npu,
+                       Row(0.999))
+        .judgement;
+  };
+  // 0.002 of the movement: less than what one element of 256 may add.
+  EXPECT_EQ(judge(0.999002, -0.999002), UpdateJudgement::kOptimizer);
+  EXPECT_EQ(judge(0.999002, -0.999), UpdateJudgement::kExplained);
+  EXPECT_EQ(judge(0.999, -0.998998), UpdateJudgement::kExplained);
+}
+
+TEST(JudgeUpdate, OfSixteenBitsAnyElementOfAShortVectorMayMoveByChance) {
+  const auto judge = [](std::string_view dtype) {
+    SideRow npu = Row(1.001, "[16]");
+    SideRow bench = Row(0.999, "[16]");
+    npu.dtype = dtype;
+    return JudgeUpdate(Before(1, "[16]", 8e-4), {}, kKeys, Cancellation::kNever, npu, bench)
+        .judgement;
+  };
+  EXPECT_EQ(judge("torch.bfloat16"), UpdateJudgement::kExplained)
+      << "statistics agree better than elements";
+  EXPECT_EQ(judge("torch.float32"), UpdateJudgement::kOptimizer);
+}
+
 // Four parameters whose gradients span a factor of 1000.
 UpdateRule RuleOf(double (*movement)(double gradient)) {
   UpdateRule rule;
@@ -134,13 +202,15 @@ UpdateRule RuleOf(double (*movement)(double gradient)) {
   return rule;
 }
 
-// Adam moves four parameters by 0.001 each; of `apart` of them the tested side moves a hundredth
-// less, as a larger epsilon makes it.
-UpdateRule RuleOfAdam(int apart, double gradient_error) {
+// Adam moves four parameters by 0.001 each; of `apart` of them the largest elements, or those at
+// both ends, move a hundredth less on the tested side, as a larger epsilon makes it.
+UpdateRule RuleOfAdam(int apart, double gradient_error, bool at_both_ends = false) {
   UpdateRule rule;
   for (int i = 0; i < 4; ++i) {
-    rule.Add(Before(1, "[16, 16]", gradient_error), kKeys, Cancellation::kNever,
-             Row(i < apart ? 0.99901 : 0.999), Row(0.999));
+    SideRow npu = Row(0.999);
+    npu.stats[kMax].number += i < apart ? 1e-5 : 0;
+    npu.stats[kMin].number -= i < apart && at_both_ends ? 1e-5 : 0;
+    rule.Add(Before(1, "[16, 16]", gradient_error), kKeys, Cancellation::kNever, npu, Row(0.999));
   }
   return rule;
 }
@@ -150,14 +220,18 @@ TEST(UpdateRule, AnotherSettingShowsInTheExtremesOfManyParametersWhoseGradientsA
   EXPECT_TRUE(RuleOfAdam(3, 1e-6).Differs());
   EXPECT_FALSE(RuleOfAdam(2, 1e-7).Differs()) << "single elements move by chance";
   EXPECT_FALSE(RuleOfAdam(4, 1e-3).Differs()) << "gradients that differ explain it";
+  EXPECT_TRUE(RuleOfAdam(2, 1e-7, true).Differs()) << "but not at both ends";
+  EXPECT_FALSE(RuleOfAdam(1, 1e-7, true).Differs());
+  EXPECT_FALSE(RuleOfAdam(2, 1e-3, true).Differs());
   EXPECT_FALSE(RuleOfAdam(0, 1e-7).Differs());
   EXPECT_FALSE(UpdateRule().Differs());
 }
 
 TEST(JudgeUpdate, AnotherSettingOfTheOptimizerIsFoundBelowWhatChanceMayMove) {
   const auto judge = [](const UpdateRule& rule, Cancellation cancellation) {
-    return JudgeUpdate(Before(1, "[16]", 1e-7), rule, kKeys, cancellation, Row(0.99901, "[16]"),
-                       Row(0.999, "[16]"))
+    SideRow npu = Row(0.99901, "[16]");
+    npu.stats[kMin].number = -0.999;  // chance may move one element
+    return JudgeUpdate(Before(1, "[16]", 1e-7), rule, kKeys, cancellation, npu, Row(0.999, "[16]"))
         .judgement;
   };
   EXPECT_EQ(judge(RuleOfAdam(2, 1e-7), Cancellation::kNever), UpdateJudgement::kExplained);
@@ -170,6 +244,33 @@ TEST(UpdateRule, TellsSgdWhoseMovementsFollowGradientsFromAdam) {
   EXPECT_TRUE(RuleOf([](double gradient) { return 0.1 * gradient; }).FollowsGradients());
   EXPECT_FALSE(RuleOf([](double) { return 0.001; }).FollowsGradients());
   EXPECT_FALSE(UpdateRule().FollowsGradients()) << "nothing known";
+}
+
+TEST(UpdateRule, OfSidesOfTwoDtypesTheFinerOneTellsHowFarAParameterMoved) {
+  const auto follows = [](bool npu_is_narrow) {
+    UpdateRule rule;
+    for (const double gradient : {1e-4, 1e-3, 1e-2, 1e-1}) {
+      StepRecord before = Before(1);
+      before.gradients[kKey].scale = gradient;
+      SideRow wide = Row(1 - 0.1 * gradient);
+      SideRow narrow = Row(gradient > 0.05 ? 0.9921875 : 1);
+      narrow.dtype = "torch.bfloat16";
+      rule.Add(before, kKeys, Cancellation::kNever, npu_is_narrow ? narrow : wide,
+               npu_is_narrow ? wide : narrow);
+    }
+    return rule.FollowsGradients();
+  };
+  EXPECT_TRUE(follows(true));
+  EXPECT_TRUE(follows(false));
+}
+
+TEST(JudgeUpdate, AnUpdateAsLargeAsItsGradientIsAsFarApart) {
+  const UpdateRule sgd = RuleOf([](double gradient) { return 0.1 * gradient; });
+  const StepRecord before = Before(1, "[16, 16]", 0.01);
+  EXPECT_EQ(Judge(before, 0.999 + 5e-5, 0.999, "[16, 16]", sgd), UpdateJudgement::kExplained);
+  EXPECT_EQ(Judge(before, 0.999 + 5e-4, 0.999, "[16, 16]", sgd), UpdateJudgement::kOptimizer);
+  EXPECT_EQ(Judge(before, 0.999 + 5e-4, 0.999), UpdateJudgement::kExplained)
+      << "Adam divides small gradients by their own size";
 }
 
 TEST(UpdateRule, UnderSgdNoChanceMovesABias) {
