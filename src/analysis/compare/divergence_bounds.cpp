@@ -365,7 +365,8 @@ void Walk::RecordUnseenGradients(uint32_t entry) {
     if (!IsInput(*view.npu) || view.bench == nullptr || !view.npu->is_tensor) {
       continue;
     }
-    if (IsLayerStateArgument(plan_.names[forward], ArgumentOf(forward_name, view.npu->name))) {
+    if (IsLayerStateArgument(plan_.names[forward],
+                             dump::ArgumentOf(forward_name, view.npu->name))) {
       weights.push_back(view);
     } else {
       error = std::max(error, view.distance.relative);
@@ -373,14 +374,15 @@ void Walk::RecordUnseenGradients(uint32_t entry) {
   }
   for (const RowView& weight : weights) {
     if (CancellationOf(*weight.npu) != Cancellation::kNever ||
-        IsRunningStatistic(plan_.names[forward], ArgumentOf(forward_name, weight.npu->name))) {
+        IsRunningStatistic(plan_.names[forward],
+                           dump::ArgumentOf(forward_name, weight.npu->name))) {
       continue;
     }
     StepRecord::Gradient gradient;
     gradient.error =
         kUnseenSlack * std::max(error, agreement_.DTypeNoise(*weight.npu, *weight.bench));
     record_.gradients.try_emplace(
-        UpdateKeysOf(forward_name, ArgumentOf(forward_name, weight.npu->name), *weight.npu)
+        UpdateKeysOf(forward_name, dump::ArgumentOf(forward_name, weight.npu->name), *weight.npu)
             .gradient,
         gradient);
   }
