@@ -180,6 +180,58 @@ std::string_view BelowSection(std::string_view argument) {
   return dot == std::string_view::npos ? std::string_view() : argument.substr(dot + 1);
 }
 
+constexpr CommunicationKind kCollective = CommunicationKind::kCollective;
+constexpr CommunicationKind kSend = CommunicationKind::kSend;
+constexpr CommunicationKind kReceive = CommunicationKind::kReceive;
+constexpr CommunicationKind kBatch = CommunicationKind::kBatch;
+constexpr uint8_t kObjects = CommunicationApi::kCarriesObjects;
+constexpr uint8_t kInPlace = CommunicationApi::kInPlace;
+constexpr uint8_t kUnjudged = CommunicationApi::kInputsUnjudged26;
+
+// name, kind, pair, rank, graph_rank, buffer, its position, flags
+constexpr CommunicationApi kCommunicationApis[] = {
+    {"send", kSend, "recv", "dst", "dst"},
+    {"isend", kSend, "irecv", "dst", "dst"},
+    {"send_object_list", kSend, "recv_object_list", "dst", "", "", "", kObjects},
+    {"recv", kReceive, "send", "src", "src", "tensor", "0"},
+    {"irecv", kReceive, "isend", "src", "src", "tensor", "0"},
+    {"recv_object_list", kReceive, "send_object_list", "src", "", "object_list", "0", kObjects},
+    {"batch_isend_irecv", kBatch, "", "", "", "", "", kUnjudged},
+
+    {"broadcast", kCollective, "", "src", "1", "tensor", "0", kInPlace},
+    {"batch_broadcast", kCollective, "", "src"},
+    {"broadcast_object_list", kCollective, "", "src", "", "object_list", "0", kObjects | kInPlace},
+    {"scatter", kCollective, "", "src", "src", "tensor", "0"},
+    {"scatter_object_list", kCollective, "", "src", "", "scatter_object_output_list", "0",
+     kObjects},
+    {"reduce", kCollective, "", "dst", "1"},
+    {"gather", kCollective, "", "dst", "dst", "gather_list", "1"},
+    {"gather_object", kCollective, "", "dst", "", "object_gather_list", "1", kObjects},
+
+    {"all_reduce"},
+    {"all_gather", kCollective, "", "", "", "tensor_list", "0"},
+    {"all_gather_object", kCollective, "", "", "", "object_list", "0", kObjects},
+    {"all_gather_into_tensor", kCollective, "", "", "", "output_tensor", "0"},
+    {"_all_gather_base", kCollective, "", "", "", "output_tensor", "0", kUnjudged},
+    {"reduce_scatter", kCollective, "", "", "", "output", "0"},
+    {"reduce_scatter_tensor", kCollective, "", "", "", "output", "0"},
+    {"_reduce_scatter_base", kCollective, "", "", "", "output", "0", kUnjudged},
+    {"all_to_all", kCollective, "", "", "", "output_tensor_list", "0"},
+    {"all_to_all_single", kCollective, "", "", "", "output", "0", kUnjudged},
+};
+
+// What the first fields of such a name begin with, and what is found anywhere in it: MindSpore and
+// newer releases have more functions than the table ("gather_into_tensor", "all_gather_coalesced").
+constexpr std::string_view kPrefixes[] = {"Distributed", "MintDistributed", "Mint.distributed",
+                                          "Communication"};
+constexpr std::string_view kWords[] = {"send",    "recv",   "broadcast", "reduce",
+                                       "scatter", "gather", "all_to_all"};
+
+bool IsOrLiesIn(std::string_view argument, std::string_view container) {
+  return !container.empty() && argument.starts_with(container) &&
+         (argument.size() == container.size() || argument[container.size()] == '.');
+}
+
 }  // namespace
 
 bool HasFact(std::string_view api, CallFact fact) {
@@ -262,6 +314,27 @@ bool IsReceiveBuffer(const EntryName& call, std::string_view argument) {
   }
   return position.starts_with("gather_list") || position.starts_with("tensor_list") ||
          position.starts_with("output");
+}
+
+const CommunicationApi* FindCommunicationApi(std::string_view api) {
+  const auto* row =
+      std::find_if(std::begin(kCommunicationApis), std::end(kCommunicationApis),
+                   [api](const CommunicationApi& known) { return known.name == api; });
+  return row == std::end(kCommunicationApis) ? nullptr : row;
+}
+
+bool MovesDataBetweenRanks(std::string_view entry_name) {
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return entry_name.starts_with(prefix); }) &&
+         std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view word) {
+           return entry_name.find(word) != std::string_view::npos;
+         });
+}
+
+bool IsCommunicationBuffer(std::string_view api, std::string_view argument) {
+  const CommunicationApi* facts = FindCommunicationApi(api);
+  return facts != nullptr &&
+         (IsOrLiesIn(argument, facts->buffer) || IsOrLiesIn(argument, facts->buffer_position));
 }
 
 }  // namespace msprobe::dump

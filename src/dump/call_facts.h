@@ -63,4 +63,52 @@ bool IsCommunicationCall(const EntryName& call);
 // what it held before does not matter.
 bool IsReceiveBuffer(const EntryName& call, std::string_view argument);
 
+// ---- communication between ranks ----
+
+enum class CommunicationKind : uint8_t { kCollective, kSend, kReceive, kBatch };
+
+// A function of torch.distributed, mindspore.mint.distributed or mindspore.communication that moves
+// data. Arguments are named by their keyword ("dst") or by their position ("1").
+struct CommunicationApi {
+  enum Flag : uint8_t {
+    kCarriesObjects = 1,  // pickled objects instead of tensors
+    // Its buffer is also what the root hands out.
+    kInPlace = 2,
+    // The rules of msprobe 26.x that look at inputs pass over it.
+    kInputsUnjudged26 = 4,
+  };
+
+  std::string_view name;
+  CommunicationKind kind = CommunicationKind::kCollective;
+  std::string_view pair = {};  // of a send or receive: the API of the same style at the other end
+  // "dst" or "src": the keyword that names the peer of a transfer, or the root of a collective.
+  std::string_view rank = {};
+  // The one argument in which the Python tool's graph looks for that rank. Empty: to that tool the
+  // call is a collective without a root.
+  std::string_view graph_rank = {};
+  // The argument that the call fills, as keyword and position; empty: none. What it held before
+  // takes no part in the result.
+  std::string_view buffer = {};
+  std::string_view buffer_position = {};
+  uint8_t flags = 0;
+
+  bool Is(Flag flag) const { return (flags & flag) != 0; }
+  bool IsTransfer() const {
+    return kind == CommunicationKind::kSend || kind == CommunicationKind::kReceive;
+  }
+  // Only the root's data reaches the others.
+  bool IsFromRoot() const { return kind == CommunicationKind::kCollective && rank == "src"; }
+};
+
+// Null where the API is not in the table: a collective without root or buffer, as far as is known.
+const CommunicationApi* FindCommunicationApi(std::string_view api);
+
+// Whether the entry's call moves data between ranks, in either direction: of the calls of
+// torch.distributed and its like those whose name says so; "barrier" and "new_group" do not.
+bool MovesDataBetweenRanks(std::string_view entry_name);
+
+// `argument` ("0", "0.3", "tensor_list.1") is the buffer that a communication of this API fills, or
+// lies in it.
+bool IsCommunicationBuffer(std::string_view api, std::string_view argument);
+
 }  // namespace msprobe::dump
