@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "src/analysis/nan/bad_values.h"
-#include "src/analysis/nan/communication.h"
 #include "src/analysis/nan/levels.h"
+#include "src/dump/communication.h"
 #include "src/dump/entry_scan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -25,9 +25,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto tree = msprobe::json::ParseValueTree(entry.text);
     if (tree.ok()) {
       static_cast<void>(nan::JudgeEntry(entry.name, *tree));
-      for (const char* name : {"Distributed.batch_isend_irecv.0.forward",
-                               "Distributed.gather.0.forward", "Distributed.recv.0.forward"}) {
-        static_cast<void>(nan::ReadCommunication(name, *tree, false, kInfinity));
+      using msprobe::dump::MatchRules;
+      for (const MatchRules rules :
+           {MatchRules::kLibraries, MatchRules::kPythonGraph, MatchRules::kPythonDifference}) {
+        msprobe::dump::RankCommunications calls(0, rules);
+        for (const char* api : {"batch_isend_irecv", "gather", "recv"}) {
+          static_cast<void>(calls.Add(msprobe::dump::ReadCommunication(api, *tree, rules)));
+        }
+        const msprobe::dump::RankCommunications* rank = &calls;
+        static_cast<void>(msprobe::dump::MatchCommunications({&rank, 1}));
       }
     }
     return true;

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
+#include "src/dump/communication.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
+#include "src/dump/statistic_keys.h"
 
 namespace msprobe::analysis::nan {
 namespace {
@@ -98,6 +99,56 @@ Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFa
                                                            : Behaviour::kOrdinary;
 }
 
+BadValues BadValuesOfNode(const dump::Node& node, double threshold) {
+  if (node.kind == dump::NodeKind::kText) {
+    return BadValuesOfText(node.text);
+  }
+  if (node.kind != dump::NodeKind::kFloat && node.kind != dump::NodeKind::kInt) {
+    return 0;
+  }
+  if (std::isnan(node.number)) {
+    return kNan;
+  }
+  if (std::isinf(node.number)) {
+    return node.number > 0 ? kPositiveInfinity : kNegativeInfinity;
+  }
+  return std::fabs(node.number) > threshold ? kTooLarge : BadValues{0};
+}
+
+// The bad values below a node, however deep; `any` is set where there is a tensor.
+BadValues BadValuesBelow(const dump::EntryTree& tree, uint32_t root, double threshold, bool& any) {
+  BadValues bad = 0;
+  const uint32_t end = root == dump::EntryTree::kNone ? 0 : tree[root].end;
+  for (uint32_t index = root; index < end; ++index) {
+    if (tree[index].key == dump::KeyOf(dump::kMax) || tree[index].key == dump::KeyOf(dump::kMin)) {
+      any = true;
+      bad |= BadValuesOfNode(tree[index], threshold);
+    }
+  }
+  return bad;
+}
+
+// Of all arguments but the buffer. Where no other is a tensor, the buffer must be the data.
+BadValues BadValuesOfData(const dump::EntryTree& tree, uint32_t buffer, double threshold) {
+  BadValues bad = 0;
+  bool any = false;
+  for (const char* key : {"input_args", "input_kwargs"}) {
+    const uint32_t part = tree.Find(0, key);
+    for (uint32_t item = part + 1; part != dump::EntryTree::kNone && item < tree[part].end;
+         item = tree[item].end) {
+      bad |= item == buffer ? BadValues{0} : BadValuesBelow(tree, item, threshold, any);
+    }
+  }
+  return any || buffer == dump::EntryTree::kNone ? bad
+                                                 : BadValuesBelow(tree, buffer, threshold, any);
+}
+
+// Communication is recorded in the forward direction; what an entry of the other one says is its
+// gradient.
+bool IsCommunication(std::string_view name) {
+  return dump::MovesDataBetweenRanks(name) && name.find(".forward") != std::string_view::npos;
+}
+
 class Loader {
  public:
   Loader(RankDump& dump, const LoadOptions& options)
@@ -135,19 +186,31 @@ class Loader {
  private:
   Status TakeCall(const dump::ScannedEntry& scanned, Operator& op) {
     MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, json::ParseValueTree(scanned.text));
-    CommunicationCall call =
-        ReadCommunication(scanned.name, tree, dump_.is_mindspore, options_.threshold);
-    op.input = call.data;
-    op.output = call.output;
-    op.call = static_cast<uint32_t>(dump_.calls.size());
-    Call kept;
-    kept.first_transfer = static_cast<uint32_t>(dump_.transfers.size());
-    kept.transfer_count = static_cast<uint32_t>(call.transfers.size());
-    dump_.transfers.insert(dump_.transfers.end(), call.transfers.begin(), call.transfers.end());
-    if (!call.is_point_to_point) {
-      kept.channel = Intern(std::move(call.channel));
+    const dump::Communication call = dump::ReadCommunication(
+        dump::CommunicationApiOf(scanned.name), tree, dump::MatchRules::kLibraries,
+        dump_.is_mindspore && scanned.name.starts_with("Distributed."));
+    const auto below = [&](uint32_t node) {
+      bool any = false;
+      return BadValuesBelow(tree, node, options_.threshold, any);
+    };
+    op.output = below(tree.Find(0, "output"));
+    op.call = dump_.communications.Add(call);
+    EndpointValues end = {static_cast<uint32_t>(dump_.operators.size()), 0, 0};
+    for (const dump::Transfer& transfer : call.transfers) {
+      const bool is_of_batch = transfer.input != dump::EntryTree::kNone;
+      end.data = !transfer.sends ? BadValues{0}
+                 : is_of_batch   ? below(transfer.input)
+                                 : BadValuesOfData(tree, call.buffer, options_.threshold);
+      end.output = transfer.output != dump::EntryTree::kNone ? below(transfer.output) : op.output;
+      op.input |= end.data;
+      dump_.endpoints.push_back(end);
     }
-    dump_.calls.push_back(kept);
+    if (!call.is_point_to_point) {
+      op.input = BadValuesOfData(tree, call.buffer, options_.threshold);
+      end.data = op.input;
+      end.output = op.output;
+      dump_.endpoints.push_back(end);
+    }
     Keep(scanned, op);
     return {};
   }
@@ -181,15 +244,6 @@ class Loader {
     return {};
   }
 
-  uint32_t Intern(Channel channel) {
-    const auto [place, is_new] =
-        channels_.emplace(std::move(channel), static_cast<uint32_t>(dump_.channels.size()));
-    if (is_new) {
-      dump_.channels.push_back(place->first);
-    }
-    return place->second;
-  }
-
   void Keep(const dump::ScannedEntry& scanned, Operator& op) {
     op.name = dump_.names->Keep(scanned.name);
     dump_.operators.push_back(op);
@@ -198,7 +252,6 @@ class Loader {
   RankDump& dump_;
   const LoadOptions& options_;
   const bool reads_all_;
-  std::map<Channel, uint32_t> channels_;
   uint64_t damaged_ = 0;
 };
 
@@ -206,8 +259,7 @@ class Loader {
 
 Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
                           const LoadOptions& options) {
-  RankDump dump;
-  dump.rank = rank;
+  RankDump dump(rank);
   dump.folder = folder;
   Loader loader(dump, options);
   bool framework_known = false;

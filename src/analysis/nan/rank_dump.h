@@ -14,8 +14,8 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/nan/bad_values.h"
-#include "src/analysis/nan/communication.h"
 #include "src/base/text_arena.h"
+#include "src/dump/communication.h"
 
 namespace msprobe::analysis::nan {
 
@@ -34,7 +34,7 @@ struct Operator {
   uint64_t text_offset = 0;
   uint32_t text_bytes = 0;
   uint32_t index = 0;       // among all operators of the rank, in the file's order
-  uint32_t call = kNoCall;  // place in RankDump::calls
+  uint32_t call = kNoCall;  // place among RankDump::communications
   BadValues input = 0;      // of what counts as data; of communication see the call
   BadValues output = 0;
   Behaviour behaviour = Behaviour::kOrdinary;
@@ -45,17 +45,18 @@ struct Operator {
   bool is_recompute = false;
 };
 
-// What is kept of a call that moves data; its bad values are the operator's.
-struct Call {
-  static constexpr uint32_t kNoChannel = UINT32_MAX;
-
-  uint32_t channel = kNoChannel;  // place in RankDump::channels; kNoChannel for transfers
-  uint32_t first_transfer = 0;    // place in RankDump::transfers
-  uint32_t transfer_count = 0;
+// The bad values of an endpoint of a communication.
+struct EndpointValues {
+  uint32_t operator_place = 0;  // in RankDump::operators
+  BadValues data = 0;           // going in, apart from buffers to be filled; a receiver has none
+  BadValues output = 0;
 };
 
 struct RankDump {
-  int64_t rank = 0;
+  explicit RankDump(int64_t number = 0)
+      : rank(number), communications(number, dump::MatchRules::kLibraries) {}
+
+  int64_t rank;
   std::filesystem::path folder;
   bool is_mindspore = false;
   uint64_t damaged = 0;  // operators that could not be read
@@ -65,9 +66,8 @@ struct RankDump {
   bool has_statistics = false;  // some tensor's Max was recorded, as a search needs it
   uint64_t size_bytes = 0;
   std::vector<Operator> operators;  // those that matter, in the file's order
-  std::vector<Call> calls;
-  std::vector<Channel> channels;  // each once
-  std::vector<Transfer> transfers;
+  dump::RankCommunications communications;
+  std::vector<EndpointValues> endpoints;  // one per endpoint of `communications`
   std::unique_ptr<base::TextArena> names = std::make_unique<base::TextArena>();
 };
 

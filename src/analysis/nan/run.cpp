@@ -136,8 +136,7 @@ Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
   answer.step = folder.step;
   answer.warnings = folder.warnings;
   MSP_RETURN_IF_ERROR(LoadRanks(folder, options, pool, answer));
-  const Matching matching = MatchCalls(answer.ranks);
-  answer.search = Search(answer.ranks, matching, {options.mask_aware});
+  answer.search = Search(answer.ranks, {options.mask_aware});
   CompareRecomputed(answer.ranks, answer.search);
   for (std::string& warning : answer.search.warnings) {
     answer.warnings.push_back(std::move(warning));

@@ -14,14 +14,18 @@
 namespace msprobe::analysis::nan {
 namespace {
 
+using dump::CommunicationEvent;
+using dump::CommunicationMatching;
+using dump::EventMember;
+
 class Walk {
  public:
-  Walk(std::span<const RankDump> ranks, const Matching& matching, const SearchOptions& options)
+  Walk(std::span<const RankDump> ranks, const SearchOptions& options)
       : ranks_(ranks),
-        matching_(matching),
+        matching_(Match(ranks)),
         options_(options),
         states_(ranks.size()),
-        progress_(matching.events.size()) {}
+        progress_(matching_.events.size()) {}
 
   SearchResult Run() {
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -69,6 +73,18 @@ class Walk {
     int64_t clock = 0;
   };
 
+  static CommunicationMatching Match(std::span<const RankDump> ranks) {
+    std::vector<const dump::RankCommunications*> communications;
+    for (const RankDump& rank : ranks) {
+      communications.push_back(&rank.communications);
+    }
+    return dump::MatchCommunications(communications);
+  }
+
+  const EndpointValues& ValuesOf(const EventMember& member) const {
+    return ranks_[member.rank_place].endpoints[member.endpoint];
+  }
+
   const Operator& OperatorAt(uint32_t rank, uint32_t place) const {
     return ranks_[rank].operators[place];
   }
@@ -102,9 +118,10 @@ class Walk {
   }
 
   std::span<const uint32_t> EventsOf(uint32_t rank, const Operator& op) const {
-    const std::vector<uint32_t>& first = matching_.first_event_of_call[rank];
-    return std::span(matching_.events_of_rank[rank])
-        .subspan(first[op.call], first[op.call + 1] - first[op.call]);
+    const dump::RankCommunications& calls = ranks_[rank].communications;
+    const uint32_t first = calls.FirstEndpoint(op.call);
+    return std::span(matching_.event_of_endpoint[rank])
+        .subspan(first, calls.FirstEndpoint(op.call + 1) - first);
   }
 
   void Arrive(uint32_t rank, const Operator& op) {
@@ -125,16 +142,17 @@ class Walk {
   }
 
   void Complete(uint32_t event_number) {
-    const Event& event = matching_.events[event_number];
+    const CommunicationEvent& event = matching_.events[event_number];
     const int64_t clock = ++progress_[event_number].clock;
     for (const EventMember& member : matching_.MembersOf(event)) {
       State& state = states_[member.rank_place];
-      const bool is_here = state.pending > 0 && state.next == member.operator_place;
+      const uint32_t place = ValuesOf(member).operator_place;
+      const bool is_here = state.pending > 0 && state.next == place;
       if (!is_here) {
         CloseOne(event, member, clock);
         continue;
       }
-      const Operator& op = OperatorAt(member.rank_place, member.operator_place);
+      const Operator& op = OperatorAt(member.rank_place, place);
       state.clock_base = std::max(state.clock_base, clock - op.index - 1);
       --state.pending;
       if (state.pending == 0 && state.waiting) {
@@ -146,12 +164,12 @@ class Walk {
     VisitEvent(event, clock);
   }
 
-  static bool BringsData(const Event& event, const EventMember& member) {
+  static bool BringsData(const CommunicationEvent& event, const EventMember& member) {
     return !event.is_transfer || !member.contributes;
   }
 
   // An event is complete that this rank went past.
-  void CloseOne(const Event& event, const EventMember& member, int64_t clock) {
+  void CloseOne(const CommunicationEvent& event, const EventMember& member, int64_t clock) {
     State& state = states_[member.rank_place];
     if (!BringsData(event, member)) {
       return;
@@ -180,9 +198,9 @@ class Walk {
         continue;
       }
       const Operator& op = ranks_[rank].operators[state.next];
-      const int last_resort = state.waiting_for_open                                    ? 2
-                              : ranks_[rank].calls[op.call].channel != Call::kNoChannel ? 1
-                                                                                        : 0;
+      const int last_resort = state.waiting_for_open                                     ? 2
+                              : matching_.events[EventsOf(rank, op).front()].is_transfer ? 0
+                                                                                         : 1;
       const std::tuple key(last_resort, ClockOf(rank, op), rank);
       if (chosen == UINT32_MAX || key < best) {
         chosen = rank;
@@ -208,12 +226,13 @@ class Walk {
     released_collectives_ += is_collective ? 1 : 0;
     const Operator& op = ranks_[rank].operators[state.next];
     for (const uint32_t number : EventsOf(rank, op)) {
-      const Event& event = matching_.events[number];
+      const CommunicationEvent& event = matching_.events[number];
       if (progress_[number].arrived == event.member_count) {
         continue;
       }
       for (const EventMember& member : matching_.MembersOf(event)) {
-        const bool is_own = member.rank_place == rank && member.operator_place == state.next;
+        const bool is_own =
+            member.rank_place == rank && ValuesOf(member).operator_place == state.next;
         state.open += is_own && BringsData(event, member) ? 1 : 0;
       }
     }
@@ -363,24 +382,25 @@ class Walk {
     }
   }
 
-  void VisitEvent(const Event& event, int64_t clock) {
+  void VisitEvent(const CommunicationEvent& event, int64_t clock) {
     const std::span<const EventMember> members = matching_.MembersOf(event);
     if (members.size() == 1 && event.expected_members != 1) {
-      VisitUnmatched(members[0].rank_place, members[0].operator_place, members[0].data,
-                     members[0].output);
+      const EndpointValues& values = ValuesOf(members[0]);
+      VisitUnmatched(members[0].rank_place, values.operator_place, values.data, values.output);
       return;
     }
     ++result_.matched_events;
     const EventMember* source = nullptr;  // the contributor that was bad first
     BadValues data = 0;
     for (const EventMember& member : members) {
-      if (!member.contributes || member.data == 0) {
+      const EndpointValues& values = ValuesOf(member);
+      if (!member.contributes || values.data == 0) {
         continue;
       }
-      data |= member.data;
+      data |= values.data;
       State& state = states_[member.rank_place];
-      if (!state.is_bad && !IsMask(state, member.data, false)) {
-        Enter(member.rank_place, member.operator_place, member.data, true);
+      if (!state.is_bad && !IsMask(state, values.data, false)) {
+        Enter(member.rank_place, values.operator_place, values.data, true);
       }
       if (state.is_bad &&
           (source == nullptr || state.bad_from < states_[source->rank_place].bad_from)) {
@@ -393,7 +413,7 @@ class Walk {
     }
     const EventMember* affected = nullptr;
     for (const EventMember& member : members) {
-      if (member.output != 0 &&
+      if (ValuesOf(member).output != 0 &&
           (affected == nullptr || (member.contributes && !affected->contributes))) {
         affected = &member;
       }
@@ -402,11 +422,12 @@ class Walk {
       return;
     }
     const bool complete = members.size() >= event.expected_members;
-    AddOrigin(affected->rank_place, affected->operator_place,
+    const EndpointValues& values = ValuesOf(*affected);
+    AddOrigin(affected->rank_place, values.operator_place,
               complete ? OriginKind::kCommunication : OriginKind::kMissingPartner, clock,
-              affected->output);
+              values.output);
     for (const EventMember& member : members) {
-      if (member.output != 0) {
+      if (ValuesOf(member).output != 0) {
         if (&member != affected && !states_[member.rank_place].is_bad) {
           AddArrival(*affected, member, clock);
         }
@@ -419,7 +440,7 @@ class Walk {
   void PassOn(std::span<const EventMember> members, const EventMember* source, int64_t clock) {
     for (const EventMember& member : members) {
       State& state = states_[member.rank_place];
-      if (member.output == 0 || state.is_bad) {
+      if (ValuesOf(member).output == 0 || state.is_bad) {
         continue;
       }
       if (source == nullptr) {
@@ -432,8 +453,8 @@ class Walk {
   }
 
   void AddArrival(const EventMember& from, const EventMember& to, int64_t clock) {
-    result_.arrivals.push_back(
-        {from.rank_place, from.operator_place, to.rank_place, to.operator_place, clock});
+    result_.arrivals.push_back({from.rank_place, ValuesOf(from).operator_place, to.rank_place,
+                                ValuesOf(to).operator_place, clock});
   }
 
   void MarkBad(uint32_t rank, int64_t clock) {
@@ -510,7 +531,7 @@ class Walk {
   }
 
   const std::span<const RankDump> ranks_;
-  const Matching& matching_;
+  const CommunicationMatching matching_;
   const SearchOptions& options_;
   std::vector<State> states_;
   std::vector<Progress> progress_;
@@ -550,9 +571,8 @@ std::string_view OriginKindName(OriginKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-SearchResult Search(std::span<const RankDump> ranks, const Matching& matching,
-                    const SearchOptions& options) {
-  return Walk(ranks, matching, options).Run();
+SearchResult Search(std::span<const RankDump> ranks, const SearchOptions& options) {
+  return Walk(ranks, options).Run();
 }
 
 std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/nan/matching.h"
 #include "src/analysis/nan/rank_dump.h"
+#include "src/dump/communication.h"
 
 namespace msprobe::analysis::nan {
 
@@ -61,8 +61,8 @@ struct SearchResult {
   uint64_t unmatched_calls = 0;
 };
 
-SearchResult Search(std::span<const RankDump> ranks, const Matching& matching,
-                    const SearchOptions& options);
+// `ranks` are sorted by number.
+SearchResult Search(std::span<const RankDump> ranks, const SearchOptions& options);
 
 // The origins to report, of a non-empty list in order: the first one; and where it stands before
 // all communication of its rank (or behind it), also the first such of every other rank.

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/nan/bad_values.h"
-#include "src/analysis/nan/communication.h"
 #include "src/analysis/nan/levels.h"
 #include "src/analysis/nan/rank_dump.h"
 #include "tests/unit/support/temporary_folder.h"
@@ -21,10 +20,20 @@ EntryFacts Facts(std::string_view text, double threshold = kNoThreshold) {
   return facts.ok() ? *facts : EntryFacts();
 }
 
-CommunicationCall MadeCall(std::string_view name, std::string_view text, bool mindspore = false) {
-  const Result<dump::EntryTree> tree = json::ParseValueTree(text);
-  EXPECT_TRUE(tree.ok());
-  return ReadCommunication(name, *tree, mindspore, kNoThreshold);
+// The one communication of a dump as it is kept; the file is that of PyTorch unless told otherwise.
+struct KeptCall {
+  BadValues data = 0;
+  BadValues output = 0;
+  std::vector<EndpointValues> endpoints;
+};
+KeptCall Kept(std::string_view name, std::string_view text,
+              std::string_view framework = "pytorch") {
+  const test_support::TemporaryFolder folder;
+  folder.Write("dump.json", "{\"framework\": \"" + std::string(framework) + "\", \"data\": {\"" +
+                                std::string(name) + "\": " + std::string(text) + "}}");
+  const Result<RankDump> rank = LoadRank(0, folder.path(), LoadOptions());
+  EXPECT_TRUE(rank.ok() && rank->operators.size() == 1);
+  return {rank->operators[0].input, rank->operators[0].output, rank->endpoints};
 }
 
 std::optional<LevelFinding> Judged(std::string_view name, std::string_view text) {
@@ -88,68 +97,47 @@ TEST(BadValues, ADamagedEntryIsAnError) {
   EXPECT_FALSE(ReadEntryFacts(R"({"output": [nope]})", kNoThreshold).ok());
 }
 
-TEST(Communication, KnowsWhichCallsMoveData) {
-  EXPECT_TRUE(IsCommunication("Distributed.all_reduce.0.forward"));
-  EXPECT_TRUE(IsCommunication("Distributed.batch_isend_irecv.3.forward"));
-  EXPECT_FALSE(IsCommunication("Distributed.barrier.0.forward"));
-  EXPECT_FALSE(IsCommunication("Torch.gather.0.forward"));
-}
-
 TEST(Communication, BuffersAreNoData) {
   const char* entry = R"({"input_args": [{"Max": NaN, "Min": NaN}, {"Max": 1, "Min": 0}]})";
-  EXPECT_EQ(MadeCall("Distributed.all_gather_into_tensor.0.forward", entry).data, 0);
-  EXPECT_EQ(MadeCall("Distributed.all_reduce.0.forward", entry).data, kNan);
-  EXPECT_EQ(MadeCall("Distributed.all_gather_into_tensor.0.forward", entry, true).data, kNan);
+  EXPECT_EQ(Kept("Distributed.all_gather_into_tensor.0.forward", entry).data, 0);
+  EXPECT_EQ(Kept("Distributed.all_reduce.0.forward", entry).data, kNan);
+  EXPECT_EQ(Kept("Distributed.broadcast.0.forward", entry).data, kNan);
+  EXPECT_EQ(Kept("Distributed.recv.0.forward", entry).data, 0);
+  // mindspore.communication returns its results; mindspore.mint has PyTorch's signatures.
+  for (const auto& [name, bad] :
+       {std::pair("Distributed", kNan), std::pair("MintDistributed", BadValues{0})}) {
+    EXPECT_EQ(
+        Kept(name + std::string(".all_gather_into_tensor.0.forward"), entry, "mindspore").data,
+        bad);
+  }
+}
+
+TEST(Communication, ObjectListsAreBuffersToo) {
+  const char* entry = R"({"input_args": [[{"Max": NaN, "Min": NaN}], [{"Max": 1, "Min": 0}]]})";
+  EXPECT_EQ(Kept("Distributed.all_gather_object.0.forward", entry).data, 0);
+  EXPECT_EQ(Kept("Distributed.scatter_object_list.0.forward", entry).data, 0);
+  EXPECT_EQ(Kept("Distributed.gather_object.0.forward", entry).data, kNan);
 }
 
 TEST(Communication, TheOnlyTensorOfACollectiveIsItsData) {
   EXPECT_EQ(
-      MadeCall("Distributed.all_gather.0.forward", R"({"input_args": [{"Max": NaN, "Min": 0}]})")
-          .data,
+      Kept("Distributed.all_gather.0.forward", R"({"input_args": [{"Max": NaN, "Min": 0}]})").data,
       kNan);
 }
 
-TEST(Communication, ARankOfTheGroupIsTranslated) {
-  const CommunicationCall call =
-      MadeCall("Distributed.broadcast.0.forward",
-               R"({"input_args": [{"Max": 1, "Min": 0}, {"type": "int", "value": 1}],
-          "input_kwargs": {"group": {"type": "torch.ProcessGroup", "group_ranks": [6, 4]}}})");
-  EXPECT_EQ(call.channel.root, 4);
-  EXPECT_EQ(call.channel.group, (std::vector<int64_t>{4, 6}));
-  EXPECT_EQ(call.channel.contributors, Contributors::kRoot);
-}
-
-TEST(Communication, ABatchIsSeveralTransfers) {
-  const CommunicationCall call =
-      MadeCall("Distributed.batch_isend_irecv.0.forward",
-               R"({"input_args": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
+TEST(Communication, ABatchHasTheValuesOfEachOfItsMessages) {
+  const KeptCall call =
+      Kept("Distributed.batch_isend_irecv.0.forward",
+           R"({"input_args": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
                           {"op": "irecv", "peer": 1, "tensor": {"Max": NaN, "Min": 0}}]],
           "output": [[{"op": "isend", "peer": 3, "tensor": {"Max": NaN, "Min": 0}},
                       {"op": "irecv", "peer": 1, "tensor": {"Max": 1, "Min": 0}}]]})");
-  ASSERT_EQ(call.transfers.size(), 2u);
-  EXPECT_EQ(call.transfers[0].peer, 3);
-  EXPECT_EQ(call.transfers[0].data, kNan);
-  EXPECT_EQ(call.transfers[1].kind, TransferKind::kReceive);
-  EXPECT_EQ(call.transfers[1].data, 0);
-  EXPECT_EQ(call.transfers[1].output, 0);
-}
-
-// A search among the group for each transfer would be 10^10 steps.
-TEST(Communication, ABatchMayNameEachRankOfALargeGroup) {
-  constexpr int kRanks = 100'000;
-  std::string operations;
-  std::string ranks;
-  for (int i = 0; i < kRanks; ++i) {
-    const std::string comma = i == 0 ? "" : ",";
-    operations += comma + R"({"op": "isend", "peer": )" + std::to_string(i) + "}";
-    ranks += comma + std::to_string(kRanks - 1 - i);
-  }
-  const CommunicationCall call =
-      MadeCall("Distributed.batch_isend_irecv.0.forward", R"({"input_args": [[)" + operations +
-                                                              R"(]], "input_kwargs": {"group":
-               {"group_ranks": [)" + ranks + "]}}}");
-  ASSERT_EQ(call.transfers.size(), static_cast<size_t>(kRanks));
-  EXPECT_EQ(call.transfers.back().peer, kRanks - 1);
+  EXPECT_EQ(call.data, kNan);
+  ASSERT_EQ(call.endpoints.size(), 2u);
+  EXPECT_EQ(call.endpoints[0].data, kNan);
+  EXPECT_EQ(call.endpoints[0].output, kNan);
+  EXPECT_EQ(call.endpoints[1].data, 0);
+  EXPECT_EQ(call.endpoints[1].output, 0);
 }
 
 TEST(Levels, FollowInputsAndOutputs) {

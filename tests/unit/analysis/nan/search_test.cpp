@@ -8,12 +8,20 @@
 namespace msprobe::analysis::nan {
 namespace {
 
+// A message to or from another rank.
+struct Message {
+  bool sends = false;
+  int64_t peer = 0;
+  BadValues data = 0;
+  BadValues output = 0;
+};
+
 // Ranks written down operator by operator.
 class Ranks {
  public:
-  explicit Ranks(size_t count) : ranks_(count) {
+  explicit Ranks(size_t count) {
     for (size_t i = 0; i < count; ++i) {
-      ranks_[i].rank = static_cast<int64_t>(i);
+      ranks_.emplace_back(static_cast<int64_t>(i));
     }
   }
 
@@ -32,38 +40,26 @@ class Ranks {
 
   void Collective(size_t rank, std::string_view api, BadValues data, BadValues output,
                   int64_t root = -1) {
-    RankDump& dump = ranks_[rank];
-    Operator& item = Compute(rank, "Distributed." + std::string(api), data, output);
-    item.call = static_cast<uint32_t>(dump.calls.size());
-    Channel channel;
-    channel.api = api;
-    channel.root = root;
-    channel.contributors = root >= 0 ? Contributors::kRoot : Contributors::kAll;
-    Call call;
-    call.channel = static_cast<uint32_t>(dump.channels.size());
-    dump.channels.push_back(channel);
-    dump.calls.push_back(call);
+    dump::Communication call;
+    call.api = api;
+    call.root = root;
+    Add(rank, "Distributed." + std::string(api), call, {{0, data, output}});
   }
 
-  void Transfers(size_t rank, std::vector<Transfer> transfers) {
-    RankDump& dump = ranks_[rank];
-    Operator& item = Compute(rank, "Distributed.p2p", 0, 0);
-    item.call = static_cast<uint32_t>(dump.calls.size());
-    Call call;
-    call.first_transfer = static_cast<uint32_t>(dump.transfers.size());
-    call.transfer_count = static_cast<uint32_t>(transfers.size());
-    for (const Transfer& transfer : transfers) {
-      item.input |= transfer.data;
-      item.output |= transfer.output;
-      dump.transfers.push_back(transfer);
+  void Transfers(size_t rank, const std::vector<Message>& messages) {
+    dump::Communication call;
+    call.is_point_to_point = true;
+    std::vector<EndpointValues> values;
+    for (const Message& message : messages) {
+      dump::Transfer& transfer = call.transfers.emplace_back();
+      transfer.sends = message.sends;
+      transfer.peer = message.peer;
+      values.push_back({0, message.data, message.output});
     }
-    dump.calls.push_back(call);
+    Add(rank, "Distributed.p2p", call, values);
   }
 
-  SearchResult Search(bool mask_aware = true) {
-    matching_ = MatchCalls(ranks_);
-    return nan::Search(ranks_, matching_, {mask_aware});
-  }
+  SearchResult Search(bool mask_aware = true) { return nan::Search(ranks_, {mask_aware}); }
 
   std::string Name(const Origin& origin) const {
     return std::to_string(origin.rank_place) + " " +
@@ -72,14 +68,24 @@ class Ranks {
   const std::vector<RankDump>& ranks() const { return ranks_; }
 
  private:
+  void Add(size_t rank, std::string_view name, const dump::Communication& call,
+           const std::vector<EndpointValues>& values) {
+    RankDump& dump = ranks_[rank];
+    Operator& item = Compute(rank, name, 0, 0);
+    item.call = dump.communications.Add(call);
+    for (EndpointValues end : values) {
+      end.operator_place = static_cast<uint32_t>(dump.operators.size() - 1);
+      item.input |= end.data;
+      item.output |= end.output;
+      dump.endpoints.push_back(end);
+    }
+  }
+
   std::vector<RankDump> ranks_;
-  Matching matching_;
 };
 
-Transfer Send(int64_t to, BadValues data) { return {TransferKind::kSend, to, data, data}; }
-Transfer Receive(int64_t from, BadValues output) {
-  return {TransferKind::kReceive, from, 0, output};
-}
+Message Send(int64_t to, BadValues data) { return {true, to, data, data}; }
+Message Receive(int64_t from, BadValues output) { return {false, from, 0, output}; }
 
 TEST(Search, AnOperatorWithGoodInputsAndBadOutputsIsTheOrigin) {
   Ranks ranks(1);
