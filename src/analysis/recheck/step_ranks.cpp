@@ -11,19 +11,21 @@
 namespace msprobe::analysis::recheck {
 namespace {
 
-// The ranks below the key "group_ranks", wherever it stands.
-std::vector<int64_t> GroupOf(const dump::EntryTree& tree) {
-  std::vector<int64_t> ranks;
-  for (uint32_t index = 0; index < tree.size(); ++index) {
-    if (tree[index].key == "group_ranks" && tree[index].kind == dump::NodeKind::kList) {
-      tree.ForEachChild(index, [&](uint32_t rank) { ranks.push_back(tree[rank].integer); });
-      return ranks;
-    }
-  }
-  return ranks;
+// A rank has all its messages in one count, whatever the API.
+std::string_view CountOf(std::string_view api) {
+  const dump::CommunicationApi* facts = dump::FindCommunicationApi(api);
+  return facts == nullptr || facts->kind == dump::CommunicationKind::kCollective
+             ? api
+             : std::string_view();
 }
 
 }  // namespace
+
+StepRanks::StepRanks(std::map<int64_t, std::filesystem::path> files) : files_(std::move(files)) {
+  for (const auto& [rank, file] : files_) {
+    all_ranks_.push_back(rank);
+  }
+}
 
 Result<StepRanks::Rank*> StepRanks::Open(int64_t rank) {
   const auto file = files_.find(rank);
@@ -33,171 +35,132 @@ Result<StepRanks::Rank*> StepRanks::Open(int64_t rank) {
   std::optional<Rank>& opened = ranks_[rank];
   if (!opened) {
     MSP_ASSIGN_OR_RETURN(DumpEntries entries, DumpEntries::Open(file->second, files_.size()));
-    opened.emplace(Rank{std::move(entries), {}, {}});
+    opened.emplace(Rank{std::move(entries), {}});
   }
   return &*opened;
 }
 
-Result<const StepRanks::CallsOfApi*> StepRanks::CallsOf(Rank& rank, std::string_view api) {
-  const auto known = rank.calls.find(api);
-  if (known != rank.calls.end()) {
+Result<const StepRanks::Calls*> StepRanks::CallsOf(int64_t rank, std::string_view api) {
+  MSP_ASSIGN_OR_RETURN(Rank * opened, Open(rank));
+  const std::string_view count = CountOf(api);
+  const auto known = opened->calls.find(count);
+  if (known != opened->calls.end()) {
     return &known->second;
   }
-  CallsOfApi calls;
-  std::map<Group, int64_t> counts;
-  for (const std::string& name : rank.entries.calls()) {
+  Calls calls(rank);
+  for (const std::string& name : opened->entries.calls()) {
     const dump::EntryName parsed = dump::ParseEntryName(name);
-    if (parsed.kind == "Distributed" && parsed.subject == api &&
+    if (parsed.kind == "Distributed" && CountOf(parsed.subject) == count &&
         parsed.direction == dump::Direction::kForward) {
-      MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, rank.entries.Read(name), name);
-      Group group = GroupOf(tree);
-      const int64_t number = counts[group]++;
-      const Place place = {std::move(group), number};
-      calls.names.emplace(place, name);
-      calls.places.emplace(name, place);
+      MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, opened->entries.Read(name), name);
+      const dump::Communication call =
+          dump::ReadCommunication(parsed.subject, tree, dump::MatchRules::kLibraries);
+      for (const dump::Transfer& message : call.transfers) {
+        calls.tensors.push_back(message.tensor);
+      }
+      calls.places.emplace(name, calls.communications.Add(call));
+      calls.names.push_back(name);
     }
   }
-  return &rank.calls.emplace(std::string(api), std::move(calls)).first->second;
+  calls.index.emplace(calls.communications, all_ranks_);
+  return &opened->calls.emplace(std::string(count), std::move(calls)).first->second;
 }
 
 Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   const std::string_view api = dump::ParseEntryName(name).subject;
-  MSP_ASSIGN_OR_RETURN(Rank * own, Open(rank));
-  MSP_ASSIGN_OR_RETURN(const CallsOfApi* calls, CallsOf(*own, api));
+  MSP_ASSIGN_OR_RETURN(const Calls* calls, CallsOf(rank, api));
   const auto call = calls->places.find(name);
   if (call == calls->places.end()) {
     return NotFoundError("the call is not in its own dump");
   }
-  const Place& place = call->second;
-  const Group& group = place.first;
+  MSP_ASSIGN_OR_RETURN(const dump::EntryTree own, ranks_[rank]->entries.Read(name), name);
+  const std::vector<int64_t> group =
+      dump::ReadCommunication(api, own, dump::MatchRules::kLibraries).group.ranks;
   if (std::set<int64_t>(group.begin(), group.end()).size() != group.size()) {
     return BadFormatError("a rank stands twice in its group");
   }
-  Group ranks = group;
-  if (ranks.empty()) {  // the group of all ranks
-    for (const auto& [other, file] : files_) {
-      ranks.push_back(other);
-    }
-  }
+  const dump::CommunicationIndex::Identity identity =
+      calls->index->IdentityOf(calls->communications.FirstEndpoint(call->second), nullptr);
   PeerCalls peers;
   peers.group_is_told = !group.empty();
-  for (const int64_t other : ranks) {
-    MSP_ASSIGN_OR_RETURN(Rank * peer, Open(other));
-    MSP_ASSIGN_OR_RETURN(const CallsOfApi* its_calls, CallsOf(*peer, api));
-    const auto partner = its_calls->names.find(place);
-    if (partner == its_calls->names.end()) {
+  peers.ranks = group.empty() ? all_ranks_ : group;
+  const auto own_place = std::find(peers.ranks.begin(), peers.ranks.end(), rank);
+  for (const int64_t other : peers.ranks) {
+    MSP_ASSIGN_OR_RETURN(const Calls* its_calls, CallsOf(other, api));
+    const std::optional<uint32_t> partner =
+        its_calls->index->Find(*identity.channel, false, identity.number);
+    if (!partner) {
       return NotFoundError(fmt::format("rank {} of its group did not record this call", other));
     }
-    if (other == rank) {
-      peers.own = peers.trees.size();
-    }
-    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, peer->entries.Read(partner->second),
-                         partner->second);
+    const std::string_view its_name = End{its_calls, *partner}.call();
+    const DumpEntries& entries = ranks_[other]->entries;
+    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, entries.Read(its_name), its_name);
     peers.trees.push_back(std::move(tree));
-    peers.ranks.push_back(other);
-    peers.names.push_back(partner->second);
-    peers.tensors.push_back(peer->entries.tensors());
+    peers.names.emplace_back(its_name);
+    peers.tensors.push_back(entries.tensors());
   }
-  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) {
+  if (own_place == peers.ranks.end()) {
     return NotFoundError("the rank is none of its group");
   }
+  peers.own = static_cast<size_t>(own_place - peers.ranks.begin());
   return peers;
 }
 
-Result<const StepRanks::Messages*> StepRanks::MessagesOfRank(Rank& rank) {
-  if (!rank.messages) {
-    Messages messages;
-    for (const std::string& name : rank.entries.calls()) {
-      const dump::EntryName parsed = dump::ParseEntryName(name);
-      if (parsed.kind == "Distributed" && IsPointToPoint(parsed.subject) &&
-          parsed.direction == dump::Direction::kForward) {
-        MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, rank.entries.Read(name), name);
-        for (Message& message : MessagesOf(parsed.subject, tree)) {
-          const size_t number = messages.all.size();
-          MessageOfCall one{std::move(message), name, 0, 0};
-          const auto add = [&](std::optional<std::string> group) {
-            std::vector<size_t>& stream = messages.streams[{one.message.is_sent, one.message.peer,
-                                                            one.message.tag, std::move(group)}];
-            stream.push_back(number);
-            return stream.size() - 1;
-          };
-          one.place = add(one.message.group);
-          one.place_in_all = add(std::nullopt);
-          messages.of_call[name].push_back(number);
-          messages.all.push_back(std::move(one));
-        }
-      }
-    }
-    rank.messages = std::move(messages);
-  }
-  return &*rank.messages;
-}
-
-Result<const StepRanks::MessageOfCall*> StepRanks::PartnerOf(int64_t rank,
-                                                             const MessageOfCall& own) {
-  const Message& message = own.message;
-  if (message.peer < 0) {
+Result<StepRanks::End> StepRanks::PartnerOf(const End& own, int64_t& peer) {
+  const dump::Endpoint& end = own.calls->communications.endpoints()[own.endpoint];
+  const dump::Channel& channel = own.calls->communications.channels()[end.channel];
+  peer = end.sends ? channel.receiver : channel.sender;
+  if (peer < 0) {
     return NotFoundError("the dump does not tell which rank it came from");
   }
-  MSP_ASSIGN_OR_RETURN(Rank * here, Open(rank));
-  MSP_ASSIGN_OR_RETURN(Rank * there, Open(message.peer));
-  MSP_ASSIGN_OR_RETURN(const Messages* own_messages, MessagesOfRank(*here));
-  MSP_ASSIGN_OR_RETURN(const Messages* its_messages, MessagesOfRank(*there));
-  static const std::vector<size_t> kNoMessages;
-  const auto stream = [&](const Messages& messages, bool is_sent, int64_t peer,
-                          const std::optional<std::string>& group) -> const std::vector<size_t>& {
-    const auto found = messages.streams.find({is_sent, peer, message.tag, group});
-    return found == messages.streams.end() ? kNoMessages : found->second;
-  };
-  const std::vector<size_t>* ours = nullptr;
-  const std::vector<size_t>* theirs = nullptr;
-  // Of one group or, where both sides name their groups differently, of all.
-  for (const bool of_group : {true, false}) {
-    const auto group = of_group ? std::optional(message.group) : std::nullopt;
-    ours = &stream(*own_messages, message.is_sent, message.peer, group);
-    theirs = &stream(*its_messages, !message.is_sent, rank, group);
-    if (ours->size() == theirs->size()) {
-      return &its_messages->all[(*theirs)[of_group ? own.place : own.place_in_all]];
-    }
+  MSP_ASSIGN_OR_RETURN(const Calls* there, CallsOf(peer, ""));
+  const dump::CommunicationIndex::Identity identity =
+      own.calls->index->IdentityOf(own.endpoint, &*there->index);
+  const size_t ours = own.calls->index->Count(*identity.channel, end.sends);
+  const size_t theirs = there->index->Count(*identity.channel, !end.sends);
+  if (ours != theirs) {
+    return NotFoundError(fmt::format("rank {} sent {} messages to rank {}, which received {}",
+                                     channel.sender, end.sends ? ours : theirs, channel.receiver,
+                                     end.sends ? theirs : ours));
   }
-  const bool sent = message.is_sent;
-  return NotFoundError(fmt::format("rank {} sent {} messages to rank {}, which received {}",
-                                   sent ? rank : message.peer, sent ? ours->size() : theirs->size(),
-                                   sent ? message.peer : rank,
-                                   sent ? theirs->size() : ours->size()));
+  return End{there, *there->index->Find(*identity.channel, !end.sends, identity.number)};
 }
 
 Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
-  MSP_ASSIGN_OR_RETURN(Rank * own, Open(rank));
-  MSP_ASSIGN_OR_RETURN(const Messages* messages, MessagesOfRank(*own));
+  MSP_ASSIGN_OR_RETURN(const Calls* own, CallsOf(rank, ""));
   std::vector<SentTensor> sent;
-  const auto of_call = messages->of_call.find(name);
-  if (of_call == messages->of_call.end()) {
+  const auto call = own->places.find(name);
+  if (call == own->places.end()) {
     return sent;
   }
   // A batch of messages comes from few calls.
   std::map<std::pair<int64_t, std::string_view>, std::shared_ptr<const dump::EntryTree>> trees;
-  for (const size_t number : of_call->second) {
-    const MessageOfCall& received = messages->all[number];
-    if (received.message.is_sent) {
+  for (uint32_t at = own->communications.FirstEndpoint(call->second);
+       at < own->communications.FirstEndpoint(call->second + 1); ++at) {
+    if (own->communications.endpoints()[at].sends) {
       continue;
     }
-    MSP_ASSIGN_OR_RETURN(const MessageOfCall* partner, PartnerOf(rank, received));
-    MSP_ASSIGN_OR_RETURN(Rank * sender, Open(received.message.peer));
-    std::shared_ptr<const dump::EntryTree>& tree = trees[{received.message.peer, partner->call}];
+    int64_t peer = 0;
+    MSP_ASSIGN_OR_RETURN(const End partner, PartnerOf({own, at}, peer));
+    const uint32_t tensor = partner.calls->tensors[partner.endpoint];
+    if (tensor == dump::EntryTree::kNone) {
+      return NotFoundError(
+          fmt::format("the dump does not hold the tensor that rank {} sent", peer));
+    }
+    const DumpEntries& sender = ranks_[peer]->entries;
+    std::shared_ptr<const dump::EntryTree>& tree = trees[{peer, partner.call()}];
     if (tree == nullptr) {
-      MSP_ASSIGN_OR_RETURN(dump::EntryTree read, sender->entries.Read(partner->call),
-                           partner->call);
+      MSP_ASSIGN_OR_RETURN(dump::EntryTree read, sender.Read(partner.call()), partner.call());
       tree = std::make_shared<const dump::EntryTree>(std::move(read));
     }
-    sent.push_back({tree, partner->message.tensor, sender->entries.tensors()});
+    sent.push_back({tree, tensor, sender.tensors()});
   }
   return sent;
 }
 
 Result<std::vector<RankCall>> StepRanks::CallsTogether(int64_t rank, std::string_view name) {
   std::vector<RankCall> together;
-  if (!IsPointToPoint(dump::ParseEntryName(name).subject)) {
+  if (!CountOf(dump::ParseEntryName(name).subject).empty()) {
     MSP_ASSIGN_OR_RETURN(const PeerCalls peers, PeersOf(rank, name));
     for (size_t i = 0; i < peers.ranks.size(); ++i) {
       together.push_back({peers.ranks[i], peers.names[i]});
@@ -207,23 +170,22 @@ Result<std::vector<RankCall>> StepRanks::CallsTogether(int64_t rank, std::string
   together.push_back({rank, std::string(name)});
   for (size_t at = 0; at < together.size(); ++at) {
     const RankCall one = together[at];
-    MSP_ASSIGN_OR_RETURN(Rank * own, Open(one.rank));
-    MSP_ASSIGN_OR_RETURN(const Messages* messages, MessagesOfRank(*own));
-    const auto of_call = messages->of_call.find(one.call);
-    if (of_call == messages->of_call.end()) {
+    MSP_ASSIGN_OR_RETURN(const Calls* own, CallsOf(one.rank, ""));
+    const auto call = own->places.find(one.call);
+    if (call == own->places.end()) {
       continue;
     }
-    for (const size_t number : of_call->second) {
-      const MessageOfCall& message = messages->all[number];
-      MSP_ASSIGN_OR_RETURN(const MessageOfCall* partner, PartnerOf(one.rank, message));
-      const auto known = std::find_if(together.begin(), together.end(), [&](const RankCall& other) {
-        return other.rank == message.message.peer;
-      });
+    for (uint32_t end = own->communications.FirstEndpoint(call->second);
+         end < own->communications.FirstEndpoint(call->second + 1); ++end) {
+      int64_t peer = 0;
+      MSP_ASSIGN_OR_RETURN(const End partner, PartnerOf({own, end}, peer));
+      const auto known = std::find_if(together.begin(), together.end(),
+                                      [&](const RankCall& other) { return other.rank == peer; });
       if (known == together.end()) {
-        together.push_back({message.message.peer, std::string(partner->call)});
-      } else if (known->call != partner->call) {
+        together.push_back({peer, std::string(partner.call())});
+      } else if (known->call != partner.call()) {
         return UnsupportedError(
-            fmt::format("rank {} handed its messages over in several calls", message.message.peer));
+            fmt::format("rank {} handed its messages over in several calls", peer));
       }
     }
   }

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,7 +15,7 @@
 
 #include "src/analysis/recheck/call.h"
 #include "src/analysis/recheck/dump_entries.h"
-#include "src/analysis/recheck/messages.h"
+#include "src/dump/communication.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::recheck {
@@ -30,7 +29,7 @@ struct RankCall {
 class StepRanks {
  public:
   // dump.json by rank. Files are opened when a call asks for them.
-  explicit StepRanks(std::map<int64_t, std::filesystem::path> files) : files_(std::move(files)) {}
+  explicit StepRanks(std::map<int64_t, std::filesystem::path> files);
 
   // The calls that belong to entry `name` of rank `rank`: of the same API and the same group, as
   // many calls after the first one, on every rank of the group and in its order. kNotFound: a rank
@@ -46,40 +45,38 @@ class StepRanks {
   Result<std::vector<RankCall>> CallsTogether(int64_t rank, std::string_view name);
 
  private:
-  using Group = std::vector<int64_t>;       // empty: not in the dump
-  using Place = std::pair<Group, int64_t>;  // which of the calls of a group, from 0
-  struct CallsOfApi {
-    std::map<std::string, Place, std::less<>> places;  // by name
-    std::map<Place, std::string> names;
-  };
-  struct MessageOfCall {
-    Message message;
-    std::string_view call;  // of the entries' calls
-    // Among the messages of its stream, and of its stream in all groups.
-    size_t place = 0;
-    size_t place_in_all = 0;
-  };
-  // What belongs together: sent or received, the other rank, the tag; and the group, or none where
-  // it does not matter.
-  using Stream = std::tuple<bool, int64_t, int64_t, std::optional<std::string>>;
-  struct Messages {
-    std::vector<MessageOfCall> all;  // in file order
-    std::map<Stream, std::vector<size_t>> streams;
-    std::map<std::string_view, std::vector<size_t>> of_call;
+  // Communications of a rank: all its messages, or its calls of one collective.
+  struct Calls {
+    explicit Calls(int64_t rank) : communications(rank, dump::MatchRules::kLibraries) {}
+
+    dump::RankCommunications communications;
+    std::vector<std::string_view> names;  // of the entries; by call
+    std::map<std::string_view, uint32_t> places;
+    std::vector<uint32_t> tensors;  // of messages: nodes of their calls' entries; by endpoint
+    std::optional<dump::CommunicationIndex> index;
   };
   struct Rank {
     DumpEntries entries;
-    std::map<std::string, CallsOfApi, std::less<>> calls;  // by API, once asked for
-    std::optional<Messages> messages;                      // once asked for
+    std::map<std::string, Calls, std::less<>> calls;  // by API, messages by ""; once asked for
+  };
+  // An endpoint of a communication, and the call that it is of.
+  struct End {
+    const Calls* calls = nullptr;
+    uint32_t endpoint = 0;
+
+    std::string_view call() const {
+      return calls->names[calls->communications.endpoints()[endpoint].call];
+    }
   };
 
   Result<Rank*> Open(int64_t rank);
-  Result<const CallsOfApi*> CallsOf(Rank& rank, std::string_view api);
-  Result<const Messages*> MessagesOfRank(Rank& rank);
-  // The other end of a message of `rank`.
-  Result<const MessageOfCall*> PartnerOf(int64_t rank, const MessageOfCall& own);
+  // Those of a rank that are matched with calls of `api`.
+  Result<const Calls*> CallsOf(int64_t rank, std::string_view api);
+  // The other end of a message; `peer` becomes the rank that has it.
+  Result<End> PartnerOf(const End& own, int64_t& peer);
 
   std::map<int64_t, std::filesystem::path> files_;
+  std::vector<int64_t> all_ranks_;  // of files_
   std::map<int64_t, std::optional<Rank>> ranks_;
 };
 

@@ -1,8 +1,8 @@
 // Messages between two ranks: every bit that was sent arrives.
 #include <algorithm>
 
-#include "src/analysis/recheck/messages.h"
 #include "src/analysis/recheck/operators/operators.h"
+#include "src/dump/communication.h"
 
 namespace msprobe::analysis::recheck {
 namespace {
@@ -21,18 +21,23 @@ Value Arrived(Call& call, const Arithmetic& m, const CapturedTensor& sent,
 
 // Of its messages, in order, those that it sent are as they were, and the others as they were sent.
 Values Messages(Call& call, const Arithmetic& m, std::string_view api) {
-  const std::vector<Message> messages = MessagesOf(api, call.tree());
+  using dump::Transfer;
+  const std::vector<Transfer> messages =
+      dump::ReadCommunication(api, call.tree(), dump::MatchRules::kLibraries).transfers;
   const std::vector<CapturedTensor>& outputs = call.outputs();
-  if (messages.empty() || outputs.size() != messages.size()) {
+  if (messages.empty() || outputs.size() != messages.size() ||
+      std::any_of(messages.begin(), messages.end(), [](const Transfer& message) {
+        return message.tensor == dump::EntryTree::kNone;
+      })) {
     return {call.Fail("its arguments are not those that its API has")};
   }
   const bool receives = std::any_of(messages.begin(), messages.end(),
-                                    [](const Message& message) { return !message.is_sent; });
+                                    [](const Transfer& message) { return !message.sends; });
   const std::vector<CapturedTensor> sent = receives ? call.Sent() : std::vector<CapturedTensor>();
   Values results;
   size_t arrived = 0;
   for (size_t i = 0; i < messages.size() && !call.failed(); ++i) {
-    if (messages[i].is_sent) {
+    if (messages[i].sends) {
       results.push_back(call.TensorAt(messages[i].tensor, "tensor"));
     } else if (arrived < sent.size()) {
       results.push_back(Arrived(call, m, sent[arrived++], outputs[i]));

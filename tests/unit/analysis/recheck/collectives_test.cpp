@@ -78,6 +78,15 @@ TEST(Collectives, ARankThatStandsTwiceInItsGroupIsTold) {
   EXPECT_THAT(answer.calls[0].checked().reason, HasSubstr("a rank stands twice in its group"));
 }
 
+TEST(Collectives, AGroupOfAllRanksIsTheSameAsNone) {
+  Ranks ranks(2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    ranks.Add(rank, "Distributed.all_reduce.0.forward", ranks.Leaf(rank, "in.npy", {1, 2}),
+              rank == 0 ? std::string(kGroup) : std::string(), ranks.Leaf(rank, "out.npy", {2, 4}));
+  }
+  EXPECT_EQ(ranks.Check().within, 2U);
+}
+
 // Calls pair within their group, whatever their numbers are.
 TEST(Collectives, CallsOfAGroupPairInTheirOrder) {
   const std::string alone = R"("group": {"type": "torch.ProcessGroup", "group_ranks": [1]})";

@@ -74,6 +74,29 @@ TEST(Messages, NothingIsSaidWhereTheyCannotBePaired) {
               HasSubstr("another number or type of elements"));
 }
 
+// Two messages of one sender, received by their tags in the other order.
+TEST(Messages, TagsTellThemApart) {
+  for (const bool by_position : {false, true}) {
+    Ranks ranks(2);
+    for (const int tag : {3, 4}) {
+      const std::string number = std::to_string(tag);
+      const std::string sent =
+          ranks.Leaf(0, "sent" + number + ".npy", {1.5F * static_cast<float>(tag)});
+      ranks.Add(0, "Distributed.send." + number + ".forward",
+                sent + ", " + Integer(1) + (by_position ? ", null, " + Integer(tag) : ""),
+                by_position ? "" : "\"tag\": " + Integer(tag), sent);
+    }
+    for (const int tag : {4, 3}) {
+      const std::string number = std::to_string(tag);
+      ranks.Add(1, "Distributed.irecv." + number + ".forward",
+                ranks.Leaf(1, "buffer" + number + ".npy", {0}) + ", " + Integer(0) + ", null, " +
+                    Integer(tag),
+                "", ranks.Leaf(1, "got" + number + ".npy", {1.5F * static_cast<float>(tag)}));
+    }
+    EXPECT_EQ(ranks.Check().within, 4U);
+  }
+}
+
 // Both ranks exchange a tensor in one batch; `wrong` more arrives at rank 1.
 Answer Exchanged(float wrong) {
   Ranks ranks(2);
