@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <unordered_map>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,51 +10,16 @@
 #include "src/analysis/graph/items.h"
 #include "src/analysis/graph/node_names.h"
 #include "src/base/number_text.h"
-#include "src/base/strings.h"
-#include "src/dump/leaves.h"
 
 namespace msprobe::analysis::graph {
 namespace {
 
 using compare::SideRow;
 using dump::EntryTree;
-using dump::NodeKind;
 
 constexpr std::string_view kSend = "send";
 constexpr std::string_view kReceive = "receive";
 constexpr std::string_view kBoth = "send_receive";
-
-struct PointToPoint {
-  std::string_view api;
-  std::string_view counterpart;
-  std::string_view argument;  // that names the other rank
-  std::string_view kind;
-};
-constexpr PointToPoint kPointToPoint[] = {{"send", "recv", ".input.dst", kSend},
-                                          {"recv", "send", ".input.src", kReceive},
-                                          {"isend", "irecv", ".input.dst", kSend},
-                                          {"irecv", "isend", ".input.src", kReceive}};
-
-// One rank on one side, all others on the other.
-struct OneToMany {
-  std::string_view api;
-  std::string_view argument;  // that names the one
-  std::string_view kind;      // of the one's part
-};
-constexpr OneToMany kOneToMany[] = {{"broadcast", ".input.1", kSend},
-                                    {"reduce", ".input.1", kReceive},
-                                    {"scatter", ".input.src", kSend},
-                                    {"gather", ".input.dst", kReceive}};
-
-template <typename Table>
-const auto* FindApi(const Table& table, std::string_view api) {
-  for (const auto& row : table) {
-    if (row.api == api) {
-      return &row;
-    }
-  }
-  return static_cast<decltype(&table[0])>(nullptr);
-}
 
 std::string_view Opposite(std::string_view kind) {
   return kind == kSend ? kReceive : kind == kReceive ? kSend : kBoth;
@@ -75,35 +39,40 @@ class CallReader {
  public:
   CallReader(int64_t rank, const RankDump& dump, const Graph& graph,
              const std::vector<NodeScore>& scores, bool with_levels)
-      : dump_(dump), graph_(graph), scores_(scores), with_levels_(with_levels) {
-    found_.rank = rank;
-  }
+      : dump_(dump),
+        graph_(graph),
+        scores_(scores),
+        with_levels_(with_levels),
+        found_{dump::RankCommunications(rank, dump::MatchRules::kPythonGraph), {}} {}
 
   Result<RankCommunications> Read() {
     for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
       const Node& call = graph_.nodes[node];
       if (call.entry != kNone && IsCommunicationName(call.name)) {
         MSP_ASSIGN_OR_RETURN(const EntryTree tree, dump_.ReadEntry(call.entry));
-        Add(node, call, tree);
+        Add(node, dump::ReadCommunication(ApiOf(call.name), tree, dump::MatchRules::kPythonGraph));
       }
     }
     return std::move(found_);
   }
 
  private:
-  void Add(uint32_t node, const Node& call, const EntryTree& tree) {
-    const std::string_view api = ApiOf(call.name);
-    if (api == "batch_isend_irecv") {
-      AddBatch(node, tree);
-    } else if (const PointToPoint* transfer = FindApi(kPointToPoint, api)) {
-      AddTransfer(node, call, *transfer);
-    } else {
-      AddCollective(node, call, api, tree);
+  void Add(uint32_t node, dump::Communication call) {
+    if (call.is_incomplete) {
+      return;
     }
+    found_.calls.Add(call);
+    CommunicationNode& known = found_.nodes.emplace_back(NodeOf(node));
+    known.root = call.root;
+    known.kind =
+        call.root ? dump::FindCommunicationApi(call.api)->IsFromRoot() ? kSend : kReceive : kBoth;
+    known.group = std::move(call.group.ranks);
+    std::sort(known.group.begin(), known.group.end());
+    known.group.erase(std::unique(known.group.begin(), known.group.end()), known.group.end());
   }
 
-  CommunicationCall CallOf(uint32_t node) const {
-    CommunicationCall call;
+  CommunicationNode NodeOf(uint32_t node) const {
+    CommunicationNode call;
     const NodeScore& score = scores_[node];
     call.node.name = graph_.nodes[node].name;
     call.node.figure = "Nan";
@@ -121,7 +90,7 @@ class CallReader {
         for (const compare::StatValue& stat : row.stats) {
           call.first_output += ' ' + StatText(stat);
           if (stat.is_numeric() && std::isnan(stat.number)) {
-            call.first_output += fmt::format(" of {}", found_.rank);  // NaN equals nothing
+            call.first_output += fmt::format(" of {}", found_.calls.rank());  // NaN equals nothing
           }
         }
         break;
@@ -130,117 +99,11 @@ class CallReader {
     return call;
   }
 
-  // The row whose name ends with an argument's.
-  const SideRow* RowOf(const Node& call, std::string_view argument) const {
-    const compare::Side& side = dump_.side();
-    const compare::SideEntry& entry = side.entries[call.entry];
-    for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
-      if (side.rows[i].name.size() == call.name.size() + argument.size() &&
-          side.rows[i].name.ends_with(argument)) {
-        return &side.rows[i];
-      }
-    }
-    return nullptr;
-  }
-
-  std::optional<int64_t> RankOf(const Node& call, std::string_view argument) const {
-    const SideRow* row = RowOf(call, argument);
-    if (row == nullptr) {
-      return std::nullopt;
-    }
-    const compare::StatValue& value = row->stats[compare::kMax];
-    return value.kind == compare::StatKind::kInteger ? std::optional(value.integer)
-           : value.kind == compare::StatKind::kText  ? base::ParseInt(value.text)
-                                                     : std::nullopt;
-  }
-
-  void AddTransfer(uint32_t node, const Node& name, const PointToPoint& transfer) {
-    const std::optional<int64_t> peer = RankOf(name, transfer.argument);
-    if (!peer) {
-      return;
-    }
-    const size_t count = ++counts_[fmt::format("{}rank{}", transfer.api, *peer)];
-    CommunicationCall call = CallOf(node);
-    call.is_point_to_point = true;
-    call.peer = peer;
-    call.kind = transfer.kind;
-    call.partner_key = fmt::format("{}rank{}_{}", transfer.counterpart, found_.rank, count);
-    Keep(fmt::format("{}rank{}_{}", transfer.api, *peer, count), std::move(call));
-  }
-
-  // The transfers stand in the first output: {"op", "peer", "group_id"}.
-  void AddBatch(uint32_t node, const EntryTree& tree) {
-    const uint32_t output =
-        tree[0].kind == NodeKind::kObject ? tree.Find(0, "output") : EntryTree::kNone;
-    if (output == EntryTree::kNone || tree[output].kind != NodeKind::kList ||
-        tree[output].child_count == 0) {
-      return;
-    }
-    const uint32_t first = output + 1;
-    const uint32_t list = tree[first].kind == NodeKind::kList ? first : output;
-    tree.ForEachChild(list, [&](uint32_t item) {
-      if (tree[item].kind != NodeKind::kObject) {
-        return;
-      }
-      const std::string_view op = dump::LeafText(tree, item, "op");
-      const PointToPoint* transfer = FindApi(kPointToPoint, op);
-      const uint32_t peer = tree.Find(item, "peer");
-      if (transfer == nullptr || peer == EntryTree::kNone || tree[peer].kind != NodeKind::kInt) {
-        return;
-      }
-      const std::string_view group = dump::LeafText(tree, item, "group_id");
-      const int64_t other = tree[peer].integer;
-      const size_t count = ++counts_[fmt::format("{}_rank{}_{}", op, other, group)];
-      CommunicationCall call = CallOf(node);
-      call.is_point_to_point = true;
-      call.peer = other;
-      call.kind = transfer->kind;
-      call.partner_key =
-          fmt::format("{}_rank{}_{}_{}", transfer->counterpart, found_.rank, group, count);
-      Keep(fmt::format("{}_rank{}_{}_{}", op, other, group, count), std::move(call));
-    });
-  }
-
-  void AddCollective(uint32_t node, const Node& name, std::string_view api, const EntryTree& tree) {
-    const SideRow* group = RowOf(name, ".input.group");
-    if (group == nullptr || group->leaf >= tree.size() ||
-        tree[group->leaf].kind != NodeKind::kObject) {
-      return;
-    }
-    CommunicationCall call = CallOf(node);
-    const uint32_t ranks = tree.Find(group->leaf, "group_ranks");
-    if (ranks == EntryTree::kNone || tree[ranks].kind != NodeKind::kList) {
-      return;
-    }
-    tree.ForEachChild(ranks, [&](uint32_t rank) {
-      if (tree[rank].kind == NodeKind::kInt) {
-        call.group.push_back(tree[rank].integer);
-      }
-    });
-    call.kind = kBoth;
-    if (const OneToMany* pattern = FindApi(kOneToMany, api)) {
-      call.root = RankOf(name, pattern->argument);
-      call.kind = pattern->kind;
-      if (!call.root) {
-        return;
-      }
-    }
-    const std::string_view id = dump::LeafText(tree, group->leaf, "group_id");
-    const std::string key = fmt::format("{}{}", id, api);
-    Keep(fmt::format("{}_{}", key, ++counts_[key]), std::move(call));
-  }
-
-  void Keep(std::string key, CommunicationCall call) {
-    call.key = std::move(key);
-    found_.calls.push_back(std::move(call));
-  }
-
   const RankDump& dump_;
   const Graph& graph_;
   const std::vector<NodeScore>& scores_;
   const bool with_levels_;
   RankCommunications found_;
-  std::unordered_map<std::string, size_t> counts_;
 };
 
 }  // namespace
@@ -257,73 +120,72 @@ Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump
 }
 
 PartnerFinder::PartnerFinder(std::vector<RankCommunications> ranks, Edition edition)
-    : ranks_(std::move(ranks)), calls_(ranks_.size()), edition_(edition) {
-  for (size_t place = 0; place < ranks_.size(); ++place) {
-    place_of_rank_.emplace(ranks_[place].rank, place);
-    for (const CommunicationCall& call : ranks_[place].calls) {
-      const auto number = static_cast<KeyNumber>(numbers_.size());
-      calls_[place].keys.push_back(numbers_.try_emplace(call.key, number).first->second);
-      calls_[place].by_key.emplace(calls_[place].keys.back(), &call);
-    }
+    : ranks_(std::move(ranks)), edition_(edition) {
+  std::sort(ranks_.begin(), ranks_.end(),
+            [](const RankCommunications& a, const RankCommunications& b) {
+              return a.calls.rank() < b.calls.rank();
+            });
+  std::vector<const dump::RankCommunications*> calls;
+  for (const RankCommunications& one : ranks_) {
+    calls.push_back(&one.calls);
   }
-}
-
-const CommunicationCall* PartnerFinder::Find(int64_t rank, KeyNumber key) const {
-  const auto place = place_of_rank_.find(rank);
-  if (place == place_of_rank_.end()) {
-    return nullptr;
-  }
-  const auto& calls = calls_[place->second].by_key;
-  const auto found = calls.find(key);
-  return found == calls.end() ? nullptr : found->second;
-}
-
-const CommunicationCall* PartnerFinder::Find(int64_t rank, std::string_view key) const {
-  const auto number = numbers_.find(key);
-  return number == numbers_.end() ? nullptr : Find(rank, number->second);
+  matching_ = dump::MatchCommunications(calls);
 }
 
 PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
   PartnersOfNodes found;
-  const auto place = place_of_rank_.find(rank);
-  if (place == place_of_rank_.end() || ranks_.size() < 2) {
+  const auto own = std::find_if(ranks_.begin(), ranks_.end(),
+                                [rank](const auto& one) { return one.calls.rank() == rank; });
+  if (own == ranks_.end() || ranks_.size() < 2) {
     return found;
   }
   const auto contains = [](const std::vector<int64_t>& group, int64_t number) {
-    return std::find(group.begin(), group.end(), number) != group.end();
+    return std::binary_search(group.begin(), group.end(), number);
   };
-  const std::vector<CommunicationCall>& calls = ranks_[place->second].calls;
-  for (size_t number = 0; number < calls.size(); ++number) {
-    const CommunicationCall& call = calls[number];
-    const KeyNumber key = calls_[place->second].keys[number];
-    if (call.is_point_to_point) {
-      const CommunicationCall* partner = Find(*call.peer, call.partner_key);
-      if (partner != nullptr &&
-          (edition_ == Edition::k26 || call.first_output == partner->first_output)) {
-        found[call.node.name].push_back({call.kind, {{*call.peer, &partner->node}}});
-      }
-      continue;
-    }
-    if (call.root && *call.root != rank) {
-      // The one rank tells who belongs to it.
-      const CommunicationCall* root = Find(*call.root, key);
-      if (root != nullptr && root->root == call.root && contains(root->group, rank)) {
-        found[call.node.name].push_back({Opposite(root->kind), {{*call.root, &root->node}}});
-      }
-      continue;
-    }
+  const auto rank_of = [this](const dump::EventMember& member) {
+    return ranks_[member.rank_place].calls.rank();
+  };
+  const auto node_of = [this](const dump::EventMember& member) -> const CommunicationNode& {
+    const RankCommunications& there = ranks_[member.rank_place];
+    return there.nodes[there.calls.endpoints()[member.endpoint].call];
+  };
+  const std::vector<uint32_t>& events =
+      matching_.event_of_endpoint[static_cast<size_t>(own - ranks_.begin())];
+  for (size_t endpoint = 0; endpoint < events.size(); ++endpoint) {
+    const dump::Endpoint& end = own->calls.endpoints()[endpoint];
+    const CommunicationNode& call = own->nodes[end.call];
+    const dump::CommunicationEvent& event = matching_.events[events[endpoint]];
     Partners partners = {call.kind, {}};
-    partners.nodes.reserve(call.group.size());
-    for (const int64_t other : call.group) {
-      const CommunicationCall* partner = other == rank ? nullptr : Find(other, key);
-      if (partner != nullptr) {
-        partners.nodes.emplace_back(other, &partner->node);
+    if (event.is_transfer) {
+      partners.kind = end.sends ? kSend : kReceive;
+    }
+    std::span<const dump::EventMember> members = matching_.MembersOf(event);
+    const bool is_led = call.root && *call.root != rank;  // then the root's group decides
+    if (is_led) {
+      const auto root = std::lower_bound(members.begin(), members.end(), *call.root,
+                                         [&](const dump::EventMember& member, int64_t number) {
+                                           return rank_of(member) < number;
+                                         });
+      const bool is_there = root != members.end() && rank_of(*root) == *call.root;
+      members = members.subspan(static_cast<size_t>(root - members.begin()), is_there ? 1 : 0);
+    }
+    for (const dump::EventMember& member : members) {
+      const int64_t other = rank_of(member);
+      const CommunicationNode& partner = node_of(member);
+      if (event.is_transfer) {
+        if (member.contributes != end.sends &&
+            (edition_ == Edition::k26 || call.first_output == partner.first_output)) {
+          partners.nodes.emplace_back(other, &partner.node);
+        }
+      } else if (is_led) {
+        if (partner.root == call.root && contains(partner.group, rank)) {
+          partners.kind = Opposite(partner.kind);
+          partners.nodes.emplace_back(other, &partner.node);
+        }
+      } else if (other != rank && contains(call.group, other)) {
+        partners.nodes.emplace_back(other, &partner.node);
       }
     }
-    // A group that names a rank twice means it once.
-    std::sort(partners.nodes.begin(), partners.nodes.end());
-    partners.nodes.erase(std::unique(partners.nodes.begin(), partners.nodes.end()),
-                         partners.nodes.end());
     if (!partners.nodes.empty()) {
       found[call.node.name].push_back(std::move(partners));
     }

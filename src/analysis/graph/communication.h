@@ -1,4 +1,4 @@
-// Which calls of different ranks are one communication.
+// The nodes at the other ends of communications, as the graph files name them.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "src/analysis/graph/options.h"
 #include "src/analysis/graph/rank_dump.h"
 #include "src/analysis/graph/scores.h"
+#include "src/dump/communication.h"
 
 namespace msprobe::analysis::graph {
 
@@ -34,25 +35,21 @@ struct Partners {
 // Of one rank: by name of the node; several where one call makes several transfers.
 using PartnersOfNodes = std::unordered_map<std::string_view, std::vector<Partners>>;
 
-// A transfer or a part of a collective, as one rank tells it. Texts are its own, so that it
-// outlives the rank's dump.
-struct CommunicationCall {
-  std::string key;          // equal for the parts of a collective, and what partner_key names
-  std::string partner_key;  // of a point-to-point call: what the other side is called
+// A call as its rank recorded it. Texts are its own, so that it outlives the rank's dump.
+struct CommunicationNode {
   PartnerNode node;
   std::string first_output;     // type, shape and statistics
-  std::optional<int64_t> peer;  // of a point-to-point call: the other rank
-  std::vector<int64_t> group;   // of a collective
+  std::vector<int64_t> group;   // of a collective; rising, each rank once
   std::optional<int64_t> root;  // of a one-to-many collective
-  std::string_view kind;
-  bool is_point_to_point = false;
+  std::string_view kind;        // of a collective
 };
 
 struct RankCommunications {
-  int64_t rank = 0;
-  std::vector<CommunicationCall> calls;  // in the order of the nodes
+  dump::RankCommunications calls;        // in the order of the nodes
+  std::vector<CommunicationNode> nodes;  // one per call
 };
 
+// Whether the Python tool marks the node as one of communication ("is_distributed").
 bool IsCommunicationName(std::string_view node_name);
 
 // The calls of one rank. `scores`: by node. With `with_levels` figures are levels of overflow.
@@ -62,8 +59,9 @@ Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump
                                               bool with_levels);
 
 // Who communicates with whom, for one rank after the other: of many ranks a collective names all of
-// the others at each of them. Calls are told apart by their kind, their group and how often it was
-// called before. By the rules of 8.1.1 a send and its receive must also tell the same values.
+// the others at each of them. Calls are matched as the Python tool matches them, whose files these
+// are (dump::MatchRules::kPythonGraph). By the rules of 8.1.1 a send and its receive must also have
+// equal values.
 class PartnerFinder {
  public:
   PartnerFinder(std::vector<RankCommunications> ranks, Edition edition);
@@ -74,20 +72,8 @@ class PartnerFinder {
   PartnersOfNodes Of(int64_t rank) const;
 
  private:
-  // Keys are long, and every rank asks for each of them at every other one: they have numbers.
-  using KeyNumber = uint32_t;
-  struct RankCalls {
-    std::vector<KeyNumber> keys;  // by call
-    std::unordered_map<KeyNumber, const CommunicationCall*> by_key;
-  };
-
-  const CommunicationCall* Find(int64_t rank, KeyNumber key) const;
-  const CommunicationCall* Find(int64_t rank, std::string_view key) const;
-
-  std::vector<RankCommunications> ranks_;
-  std::vector<RankCalls> calls_;  // by rank
-  std::unordered_map<std::string_view, KeyNumber> numbers_;
-  std::unordered_map<int64_t, size_t> place_of_rank_;
+  std::vector<RankCommunications> ranks_;  // by number
+  dump::CommunicationMatching matching_;
   Edition edition_ = Edition::k26;
 };
 

@@ -14,8 +14,8 @@
 
 #include "src/analysis/graph/communication.h"
 #include "src/analysis/graph/node_names.h"
-#include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/dump/communication.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -28,23 +28,6 @@ constexpr std::string_view kAttentionWords[] = {"attention", "attn"};
 constexpr std::string_view kMixtureWords[] = {"moe", "expert"};
 constexpr std::string_view kSharedExpertWords[] = {"shared_expert", "sharedexpert"};
 constexpr int kMostParents = 1000;
-
-// "[0, 2]"; empty: something else.
-std::vector<int64_t> ParseRanks(std::string_view text) {
-  std::vector<int64_t> ranks;
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
-    return {};
-  }
-  for (const std::string_view part : base::Split(text.substr(1, text.size() - 2), ',')) {
-    const std::optional<int64_t> rank = base::ParseInt(base::Trim(part));
-    if (!rank) {
-      return {};
-    }
-    ranks.push_back(*rank);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
 
 // Ranks that a chain of links joins.
 class Components {
@@ -164,7 +147,8 @@ class RecordedGroups {
         if (row.dtype != kProcessGroup) {
           continue;
         }
-        const std::vector<int64_t> ranks = ParseRanks(row.stats[compare::kMax].text);
+        std::vector<int64_t> ranks = dump::ParseProcessGroup(row.stats[compare::kMax].text).ranks;
+        std::sort(ranks.begin(), ranks.end());
         if (ranks.size() > 1 && attends) {
           (IsReduction(entry.name) ? summing_groups_ : attention_groups_).insert(ranks);
         }
@@ -222,23 +206,16 @@ class RecordedGroups {
 
   // The other ends of a call between two ranks, or of a batch of them.
   static std::vector<int64_t> PeersOf(const RankDump& dump, uint32_t index) {
-    const compare::SideEntry& entry = dump.side().entries[index];
     std::vector<int64_t> peers;
-    for (uint32_t i = 0; i < entry.row_count; ++i) {
-      const compare::SideRow& row = dump.side().rows[entry.first_row + i];
-      if (row.name.ends_with(".input.dst") || row.name.ends_with(".input.src")) {
-        if (const auto peer = base::ParseInt(row.stats[compare::kMax].text)) {
-          peers.push_back(*peer);
-        }
-      }
+    const std::string_view api = ApiOf(dump.side().entries[index].name);
+    const dump::CommunicationApi* facts = dump::FindCommunicationApi(api);
+    if (facts == nullptr || facts->kind == dump::CommunicationKind::kCollective) {
+      return peers;
     }
-    if (ApiOf(entry.name) == "batch_isend_irecv") {
-      if (const Result<dump::EntryTree> tree = dump.ReadEntry(index); tree.ok()) {
-        for (uint32_t node = 0; node < tree->size(); ++node) {
-          if ((*tree)[node].key == "peer" && (*tree)[node].kind == dump::NodeKind::kInt) {
-            peers.push_back((*tree)[node].integer);
-          }
-        }
+    if (const Result<dump::EntryTree> tree = dump.ReadEntry(index); tree.ok()) {
+      for (const dump::Transfer& transfer :
+           dump::ReadCommunication(api, *tree, dump::MatchRules::kLibraries).transfers) {
+        peers.push_back(transfer.peer);
       }
     }
     return peers;

@@ -14,7 +14,7 @@
 #include "src/analysis/graph/communication.h"
 #include "src/analysis/graph/merged_collections.h"
 #include "src/analysis/graph/node_names.h"
-#include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -181,9 +181,10 @@ class StageMerge {
     const Node& node = stage_.graph.nodes[index];
     const uint32_t above = target_[node.parent];
     // What stages send to each other joins them; of the first rank it is kept.
-    constexpr std::string_view kJoins[] = {"send", "recv", "isend", "irecv", "batch_isend_irecv"};
-    const bool is_join = !place_.is_first_rank && node.parent == kRoot &&
-                         IsCommunicationName(node.name) && base::IsOneOf(ApiOf(node.name), kJoins);
+    const dump::CommunicationApi* api =
+        IsCommunicationName(node.name) ? dump::FindCommunicationApi(ApiOf(node.name)) : nullptr;
+    const bool is_join = !place_.is_first_rank && node.parent == kRoot && api != nullptr &&
+                         api->kind != dump::CommunicationKind::kCollective;
     if (above == kNone || is_join) {
       return;
     }

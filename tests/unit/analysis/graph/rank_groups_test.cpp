@@ -85,6 +85,30 @@ TEST(FindRankGroups, SendsThatDoNotFollowTheOrderWin) {
   EXPECT_NE(warnings[0].find("ranks [0, 1], not [0, 2]"), std::string::npos) << warnings[0];
 }
 
+// A root hands its data to all ranks of a group: it is no neighbour in a pipeline.
+TEST(FindRankGroups, OnlyMessagesJoinStages) {
+  for (const char* arguments :
+       {R"("input_args": [], "input_kwargs": {"dst": {"type": "int", "value": RANK}})",
+        R"("input_args": [null, {"type": "int", "value": RANK}], "input_kwargs": {})"}) {
+    const TemporaryFolder scratch;
+    std::vector<RankDump> dumps;
+    for (const char peer : {'1', '0', '3', '2'}) {
+      std::string call = arguments;
+      call.replace(call.find("RANK"), 4, 1, peer);
+      dumps.push_back(Loaded(
+          scratch, static_cast<int64_t>(dumps.size()),
+          R"("Distributed.send.0.forward": null, "Distributed.broadcast.0.forward": null)",
+          "\"Distributed.send.0.forward\": {" + call + R"(, "output": []}, )" +
+              R"("Distributed.broadcast.0.forward": {"input_args": [], "input_kwargs": {"src": {"type": "int", "value": 0}}, "output": []})"));
+    }
+    Parallelism sizes;
+    sizes.rank_count = 4;
+    sizes.pipeline = 2;
+    std::vector<std::string> warnings;
+    EXPECT_EQ(FindRankGroups(dumps, sizes, warnings).pipeline, (Groups{{0, 1}, {2, 3}}));
+  }
+}
+
 TEST(FindRankGroups, WhoMeetsInAttentionSharesASequenceUnlessToldOtherwise) {
   const TemporaryFolder scratch;
   const std::vector<RankDump> dumps =
