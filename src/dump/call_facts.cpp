@@ -53,13 +53,9 @@ struct ApiFacts {
 // In the order of names, for the binary search.
 constexpr std::array kApis = {
     ApiFacts{"__setitem__", kTakesConstant | kToolUnjudged},
-    ApiFacts{"_all_gather_base", kToolFillsInputs},
     ApiFacts{"_npu_dropout", kRandom},
-    ApiFacts{"_reduce_scatter_base", kToolFillsInputs},
-    ApiFacts{"all_to_all_single", kToolFillsInputs},
     ApiFacts{"alpha_dropout", kRandom},
     ApiFacts{"astype", kCasts},
-    ApiFacts{"batch_isend_irecv", kToolFillsInputs},
     ApiFacts{"bernoulli", kRandom},
     ApiFacts{"bernoulli_", kRandom | kOverwrites},
     ApiFacts{"bfloat16", kCasts},
@@ -158,22 +154,6 @@ constexpr std::array kApis = {
 static_assert(std::is_sorted(kApis.begin(), kApis.end(),
                              [](const ApiFacts& a, const ApiFacts& b) { return a.api < b.api; }));
 
-constexpr std::array<std::string_view, 13> kReceivingNames = {
-    "recv",
-    "irecv",
-    "broadcast",
-    "all_gather",
-    "scatter",
-    "all_gather_into_tensor",
-    "reduce_scatter",
-    "_all_gather_base",
-    "all_to_all",
-    "reduce_scatter_tensor",
-    "gather",
-    "_reduce_scatter_base",
-    "all_to_all_single",
-};
-
 // "input.1" -> "1", "kwargs.weight" -> "weight", "input.0.3" -> "0.3".
 std::string_view BelowSection(std::string_view argument) {
   const size_t dot = argument.find('.');
@@ -186,7 +166,7 @@ constexpr CommunicationKind kReceive = CommunicationKind::kReceive;
 constexpr CommunicationKind kBatch = CommunicationKind::kBatch;
 constexpr uint8_t kObjects = CommunicationApi::kCarriesObjects;
 constexpr uint8_t kInPlace = CommunicationApi::kInPlace;
-constexpr uint8_t kUnjudged = CommunicationApi::kInputsUnjudged26;
+constexpr uint8_t kToolFills = CommunicationApi::kToolFillsInputs;
 
 // name, kind, pair, rank, graph_rank, buffer, its position, flags
 constexpr CommunicationApi kCommunicationApis[] = {
@@ -196,7 +176,7 @@ constexpr CommunicationApi kCommunicationApis[] = {
     {"recv", kReceive, "send", "src", "src", "tensor", "0"},
     {"irecv", kReceive, "isend", "src", "src", "tensor", "0"},
     {"recv_object_list", kReceive, "send_object_list", "src", "", "object_list", "0", kObjects},
-    {"batch_isend_irecv", kBatch, "", "", "", "", "", kUnjudged},
+    {"batch_isend_irecv", kBatch, "", "", "", "", "", kToolFills},
 
     {"broadcast", kCollective, "", "src", "1", "tensor", "0", kInPlace},
     {"batch_broadcast", kCollective, "", "src"},
@@ -212,12 +192,12 @@ constexpr CommunicationApi kCommunicationApis[] = {
     {"all_gather", kCollective, "", "", "", "tensor_list", "0"},
     {"all_gather_object", kCollective, "", "", "", "object_list", "0", kObjects},
     {"all_gather_into_tensor", kCollective, "", "", "", "output_tensor", "0"},
-    {"_all_gather_base", kCollective, "", "", "", "output_tensor", "0", kUnjudged},
+    {"_all_gather_base", kCollective, "", "", "", "output_tensor", "0", kToolFills},
     {"reduce_scatter", kCollective, "", "", "", "output", "0"},
     {"reduce_scatter_tensor", kCollective, "", "", "", "output", "0"},
-    {"_reduce_scatter_base", kCollective, "", "", "", "output", "0", kUnjudged},
+    {"_reduce_scatter_base", kCollective, "", "", "", "output", "0", kToolFills},
     {"all_to_all", kCollective, "", "", "", "output_tensor_list", "0"},
-    {"all_to_all_single", kCollective, "", "", "", "output", "0", kUnjudged},
+    {"all_to_all_single", kCollective, "", "", "", "output", "0", kToolFills},
 };
 
 // What the first fields of such a name begin with, and what is found anywhere in it: MindSpore and
@@ -304,16 +284,10 @@ bool IsReceiveBuffer(const EntryName& call, std::string_view argument) {
        (position == "0" && HasFact(call.subject, kOverwrites)))) {
     return true;
   }
-  if (!IsCommunicationCall(call) || !base::IsOneOf(call.subject, kReceivingNames)) {
-    return false;
-  }
-  // gather(tensor, gather_list): the list is filled; everywhere else the first argument is.
-  const char filled = call.subject == "gather" ? '1' : '0';
-  if (!position.empty() && position[0] == filled && (position.size() == 1 || position[1] == '.')) {
-    return true;
-  }
-  return position.starts_with("gather_list") || position.starts_with("tensor_list") ||
-         position.starts_with("output");
+  const CommunicationApi* facts =
+      IsCommunicationCall(call) ? FindCommunicationApi(call.subject) : nullptr;
+  return facts != nullptr &&
+         (IsOrLiesIn(position, facts->buffer) || IsOrLiesIn(position, facts->buffer_position));
 }
 
 const CommunicationApi* FindCommunicationApi(std::string_view api) {
@@ -329,12 +303,6 @@ bool MovesDataBetweenRanks(std::string_view entry_name) {
          std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view word) {
            return entry_name.find(word) != std::string_view::npos;
          });
-}
-
-bool IsCommunicationBuffer(std::string_view api, std::string_view argument) {
-  const CommunicationApi* facts = FindCommunicationApi(api);
-  return facts != nullptr &&
-         (IsOrLiesIn(argument, facts->buffer) || IsOrLiesIn(argument, facts->buffer_position));
 }
 
 }  // namespace msprobe::dump

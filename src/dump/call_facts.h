@@ -25,9 +25,8 @@ enum CallFact : uint16_t {
   kOverwrites = 1U << 5U,     // fills its first argument without reading it
   kTakesConstant = 1U << 6U,  // writes a constant among its arguments to its output
   // Where the Python tool's own lists are to be followed, as results must be equal to its:
-  kToolRawMemory = 1U << 7U,    // whose nodes of a graph it does not colour
-  kToolUnjudged = 1U << 8U,     // whose inputs compare 26 does not judge
-  kToolFillsInputs = 1U << 9U,  // whose inputs compare 26 takes for buffers to be filled
+  kToolRawMemory = 1U << 7U,  // whose nodes of a graph it does not colour
+  kToolUnjudged = 1U << 8U,   // whose inputs compare 26 does not judge
 };
 bool HasFact(std::string_view api, CallFact fact);
 
@@ -74,8 +73,8 @@ struct CommunicationApi {
     kCarriesObjects = 1,  // pickled objects instead of tensors
     // Its buffer is also what the root hands out.
     kInPlace = 2,
-    // The rules of msprobe 26.x that look at inputs pass over it.
-    kInputsUnjudged26 = 4,
+    // Whose inputs the Python tool's compare 26 takes for buffers to be filled.
+    kToolFillsInputs = 4,
   };
 
   std::string_view name;
@@ -106,9 +105,5 @@ const CommunicationApi* FindCommunicationApi(std::string_view api);
 // Whether the entry's call moves data between ranks, in either direction: of the calls of
 // torch.distributed and its like those whose name says so; "barrier" and "new_group" do not.
 bool MovesDataBetweenRanks(std::string_view entry_name);
-
-// `argument` ("0", "0.3", "tensor_list.1") is the buffer that a communication of this API fills, or
-// lies in it.
-bool IsCommunicationBuffer(std::string_view api, std::string_view argument);
 
 }  // namespace msprobe::dump

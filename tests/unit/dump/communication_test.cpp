@@ -95,15 +95,19 @@ TEST(MovesDataBetweenRanks, FollowsFromTheName) {
   }
 }
 
-TEST(IsCommunicationBuffer, HasItsKeywordAndItsPosition) {
-  EXPECT_TRUE(IsCommunicationBuffer("all_gather", "0.3"));
-  EXPECT_TRUE(IsCommunicationBuffer("all_gather", "tensor_list.1"));
-  EXPECT_TRUE(IsCommunicationBuffer("gather", "1"));
-  EXPECT_TRUE(IsCommunicationBuffer("recv", "tensor"));
-  EXPECT_FALSE(IsCommunicationBuffer("gather", "0"));
-  EXPECT_FALSE(IsCommunicationBuffer("all_gather", "1"));
-  EXPECT_FALSE(IsCommunicationBuffer("all_reduce", "0"));
-  EXPECT_FALSE(IsCommunicationBuffer("send", ""));
+TEST(IsReceiveBuffer, OfACommunicationHasAKeywordAndAPosition) {
+  const auto is_buffer = [](const char* api, const char* argument) {
+    const std::string name = std::string("Distributed.") + api + ".0.forward";
+    return IsReceiveBuffer(ParseEntryName(name), argument);
+  };
+  EXPECT_TRUE(is_buffer("all_gather", "input.0.3"));
+  EXPECT_TRUE(is_buffer("all_gather", "input.tensor_list.1"));
+  EXPECT_TRUE(is_buffer("gather", "input.1"));
+  EXPECT_TRUE(is_buffer("recv", "input.tensor"));
+  EXPECT_FALSE(is_buffer("gather", "input.0"));
+  EXPECT_FALSE(is_buffer("all_gather", "input.1"));
+  EXPECT_FALSE(is_buffer("all_reduce", "input.0"));
+  EXPECT_FALSE(is_buffer("send", "input.0"));
 }
 
 TEST(CommunicationApis, PairsAreMutual) {

@@ -1,8 +1,6 @@
 #include "src/analysis/compare/line26/first_difference.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +11,8 @@
 #include "src/analysis/compare/result_table.h"
 #include "src/base/number_text.h"
 #include "src/base/strings.h"
+#include "src/dump/communication.h"
+#include "src/dump/names.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
@@ -22,30 +22,7 @@ namespace {
 constexpr double kLargeErrorPercent = 50;
 
 constexpr std::string_view kIgnoredParts[] = {"Torch.empty", "Torch.fill", "Tensor.__setitem__"};
-constexpr std::string_view kCommunicationPrefixes[] = {"Distributed", "Mint.distributed",
-                                                       "MintDistributed", "Communication"};
-constexpr std::string_view kCommunicationWords[] = {
-    "send", "recv", "broadcast", "reduce", "gather", "scatter", "isend", "irecv", "all_to_all"};
 constexpr std::string_view kNone = "None";
-
-template <size_t kSize>
-bool ContainsOneOf(std::string_view text, const std::string_view (&parts)[kSize]) {
-  return std::any_of(std::begin(parts), std::end(parts), [&](std::string_view part) {
-    return text.find(part) != std::string_view::npos;
-  });
-}
-
-bool IsCommunicationName(std::string_view name) {
-  return std::any_of(std::begin(kCommunicationPrefixes), std::end(kCommunicationPrefixes),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); }) &&
-         ContainsOneOf(name, kCommunicationWords);
-}
-
-// "all_reduce" of "Distributed.all_reduce.0.forward".
-std::string ApiPartOf(std::string_view name) {
-  const std::vector<std::string_view> parts = base::Split(name, '.');
-  return parts.size() < 3 ? std::string() : std::string(parts[parts.size() - 3]);
-}
 
 size_t FieldCount(std::string_view name) { return base::Split(name, '.').size(); }
 
@@ -153,8 +130,9 @@ class Recorder {
   void AddCall(uint32_t entry, size_t first, size_t end) {
     RankCall call;
     call.name = pair_.npu.entries[entry].name;
-    call.is_ignored = ContainsOneOf(call.name, kIgnoredParts);
-    call.is_communication = IsCommunicationName(call.name);
+    call.is_ignored = std::any_of(
+        std::begin(kIgnoredParts), std::end(kIgnoredParts),
+        [&](std::string_view part) { return call.name.find(part) != std::string::npos; });
     std::vector<RowResult> rows(pair_.result.rows.begin() + static_cast<std::ptrdiff_t>(first),
                                 pair_.result.rows.begin() + static_cast<std::ptrdiff_t>(end));
     for (RowResult& row : rows) {
@@ -169,8 +147,8 @@ class Recorder {
         call.is_same = false;
       }
     }
-    if (call.is_communication) {
-      DescribeCommunication(rows, call);
+    if (dump::MovesDataBetweenRanks(call.name)) {
+      call.communication = CommunicationOf(pair_.npu.entries[entry]);
     }
     const std::vector<std::string>* frames = with_stack_ ? pair_.stack->Find(call.name) : nullptr;
     WriteCall(call, rows, frames);
@@ -180,28 +158,35 @@ class Recorder {
     record_.calls.calls.push_back(std::move(call));
   }
 
-  void DescribeCommunication(const std::vector<RowResult>& rows, RankCall& call) {
-    call.api = ApiPartOf(call.name);
-    const bool sends = call.api == "send" || call.api == "isend";
-    const bool receives = call.api == "recv" || call.api == "irecv";
-    for (const RowResult& row : rows) {
-      const SideRow& npu = pair_.npu.rows[row.pair.npu];
-      const std::string_view argument = npu.name.substr(npu.name.rfind('.') + 1);
-      const std::string_view value =
-          npu.stats[kMax].kind == StatKind::kText ? npu.stats[kMax].text : std::string_view();
-      if (argument == "group") {
-        call.group = value;
-      } else if ((sends && (argument == "dst" || argument == "group_dst")) ||
-                 (receives && (argument == "src" || argument == "group_src"))) {
-        call.peer = value;
-      } else if ((sends || receives) && argument == "1" &&
-                 npu.stats[kMax].kind == StatKind::kInteger && call.peer.empty()) {
-        call.peer = std::to_string(npu.stats[kMax].integer);
+  // Ranks and groups are numbers or texts in the rows of a call.
+  dump::Communication CommunicationOf(const SideEntry& entry) const {
+    const auto* rows = pair_.npu.rows.data() + entry.first_row;
+    const auto* group = std::find_if(rows, rows + entry.row_count, [](const SideRow& row) {
+      return row.dtype == "torch.ProcessGroup" || row.name.ends_with(".group");
+    });
+    const auto row_of = [&](std::string_view argument) -> const SideRow* {
+      const std::string name = fmt::format("{}.input.{}", entry.name, argument);
+      const auto* found = std::find_if(rows, rows + entry.row_count,
+                                       [&](const SideRow& row) { return row.name == name; });
+      return found == rows + entry.row_count ? nullptr : found;
+    };
+    const auto integer = [&](std::string_view argument) -> std::optional<int64_t> {
+      const SideRow* row = row_of(argument);
+      if (row == nullptr) {
+        return std::nullopt;
       }
-    }
-    if ((sends || receives) && !call.peer.empty()) {
-      call.transfer = sends ? TransferSide::kSend : TransferSide::kReceive;
-    }
+      const StatValue& value = row->stats[kMax];
+      return value.kind == StatKind::kInteger ? std::optional(value.integer)
+             : value.kind == StatKind::kText  ? base::ParseInt(value.text)
+                                              : std::nullopt;
+    };
+    dump::Communication call = dump::DescribeCommunication(
+        dump::CommunicationApiOf(entry.name),
+        dump::ParseProcessGroup(group == rows + entry.row_count ? std::string_view()
+                                                                : group->stats[kMax].text),
+        integer, dump::MatchRules::kPythonDifference);
+    call.direction = dump::ParseEntryName(entry.name).direction;
+    return call;
   }
 
   void PutStack(const std::vector<std::string>* frames, json::Writer& json) const {
@@ -349,40 +334,32 @@ bool IsCandidate(const RankCall& call) { return !call.is_same && !call.is_ignore
 class Layers {
  public:
   explicit Layers(const std::vector<RankCalls>& ranks) {
+    std::vector<const dump::RankCommunications*> pointers;
     for (const RankCalls& rank : ranks) {
-      std::map<Key, size_t> seen;
-      std::vector<size_t> layers;
+      dump::RankCommunications& calls =
+          ranks_.emplace_back(rank.rank, dump::MatchRules::kPythonDifference);
       for (const RankCall& call : rank.calls) {
-        if (!call.is_communication) {
-          continue;
+        if (call.communication) {
+          calls.Add(*call.communication);
         }
-        const Key key = KeyOf(rank.rank, call);
-        const auto [shared, is_new] =
-            shared_.try_emplace(std::pair(key, seen[key]++), layers.size());
-        layers.push_back(shared->second);
       }
-      of_rank_.push_back(std::move(layers));
     }
+    for (const dump::RankCommunications& rank : ranks_) {
+      pointers.push_back(&rank);
+    }
+    matching_ = dump::MatchCommunications(pointers);
   }
 
-  size_t Of(size_t rank, size_t communication) const { return of_rank_[rank][communication]; }
+  size_t Of(size_t rank, size_t communication) const {
+    // By these rules every call has one endpoint.
+    const dump::CommunicationEvent& event =
+        matching_.events[matching_.event_of_endpoint[rank][communication]];
+    return matching_.MembersOf(event).front().endpoint;
+  }
 
  private:
-  // (api of the sender, "from>to" or the group)
-  using Key = std::pair<std::string, std::string>;
-
-  static Key KeyOf(int64_t rank, const RankCall& call) {
-    if (call.transfer == TransferSide::kNone) {
-      return {call.name.substr(call.name.rfind('.') + 1) + call.api, call.group};
-    }
-    const std::string own = std::to_string(rank);
-    const bool immediate = call.api.starts_with('i');
-    return {immediate ? "isend" : "send",
-            call.transfer == TransferSide::kSend ? own + ">" + call.peer : call.peer + ">" + own};
-  }
-
-  std::map<std::pair<Key, size_t>, size_t> shared_;
-  std::vector<std::vector<size_t>> of_rank_;
+  std::vector<dump::RankCommunications> ranks_;
+  dump::CommunicationMatching matching_;
 };
 
 // Per rank the first candidate of calls [begin, end).
@@ -403,7 +380,7 @@ std::vector<FirstDifference> SearchDuring(const std::vector<RankCalls>& ranks) {
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::vector<RankCall>& calls = ranks[rank].calls;
     const size_t communications = static_cast<size_t>(std::count_if(
-        calls.begin(), calls.end(), [](const RankCall& call) { return call.is_communication; }));
+        calls.begin(), calls.end(), [](const RankCall& call) { return call.is_communication(); }));
     size_t communication = 0;  // the next one
     size_t position = 0;       // calls since the one before
     for (size_t call = 0; call < calls.size() && communication < communications; ++call) {
@@ -417,7 +394,7 @@ std::vector<FirstDifference> SearchDuring(const std::vector<RankCalls>& ranks) {
           found.push_back({rank, call});
         }
       }
-      if (calls[call].is_communication) {
+      if (calls[call].is_communication()) {
         ++communication;
         position = 0;
       } else if (!calls[call].is_ignored) {
@@ -434,7 +411,7 @@ RankRecord RecordRank(const ComparedPair& pair, int64_t rank) { return Recorder(
 
 std::vector<FirstDifference> FindFirstDifferences(const std::vector<RankCalls>& ranks) {
   std::vector<FirstDifference> found;
-  const auto is_communication = [](const RankCall& call) { return call.is_communication; };
+  const auto is_communication = [](const RankCall& call) { return call.is_communication(); };
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::vector<RankCall>& calls = ranks[rank].calls;
     const auto first = std::find_if(calls.begin(), calls.end(), is_communication);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,24 +12,20 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/compare_pair.h"
+#include "src/dump/communication.h"
 
 namespace msprobe::analysis::compare {
-
-// Where a call sends data to or receives it from.
-enum class TransferSide : uint8_t { kNone, kSend, kReceive };
 
 // One call of one rank, as the search sees it. Texts are copies: the sides are gone by then.
 struct RankCall {
   std::string name;
   bool is_same = true;  // no output differs
   bool is_ignored = false;
-  bool is_communication = false;
-  std::string api;  // of communication calls: "all_reduce"
-  TransferSide transfer = TransferSide::kNone;
-  std::string peer;        // of point-to-point calls: the other rank's number
-  std::string group;       // of collectives: the ranks as the dump spells them; empty: all
+  std::optional<dump::Communication> communication;
   std::string data_info;   // JSON object; of differing calls
   std::string stack_info;  // JSON list or null
+
+  bool is_communication() const { return communication.has_value(); }
 };
 
 struct RankCalls {

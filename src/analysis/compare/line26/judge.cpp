@@ -93,7 +93,9 @@ class CallJudge {
       NoteRows(rows);
       return;
     }
-    const bool fills = starts_with_input && dump::HasFact(api, dump::kToolFillsInputs);
+    const dump::CommunicationApi* facts = dump::FindCommunicationApi(api);
+    const bool fills = starts_with_input && facts != nullptr &&
+                       facts->Is(dump::CommunicationApi::kToolFillsInputs);
     if (mode_ == CompareMode::kMd5) {
       JudgeChecksums(rows, fills);
     } else {

@@ -34,8 +34,18 @@ RankCall Compute(std::string name, bool is_same = true) {
 
 RankCall Gather(std::string name, bool is_same = true) {
   RankCall call = Compute(std::move(name), is_same);
-  call.is_communication = true;
-  call.api = "all_gather";
+  call.communication.emplace().api = "all_gather";
+  return call;
+}
+
+RankCall Message(std::string name, std::string_view api, int64_t peer) {
+  RankCall call = Compute(std::move(name));
+  call.communication = dump::DescribeCommunication(
+      api, {},
+      [peer](std::string_view argument) {
+        return argument == "1" ? std::optional(peer) : std::nullopt;
+      },
+      dump::MatchRules::kPythonDifference);
   return call;
 }
 
@@ -62,6 +72,19 @@ TEST(FindFirstDifferences, TakesTheEarliestBetweenCommunications) {
       {0, {Gather("g0"), Compute("a"), Compute("b", false), Gather("g1", false), Gather("g2")}},
       {3, {Gather("g0"), Compute("c", false), Gather("g1"), Gather("g2")}}};
   EXPECT_THAT(Found(ranks), ElementsAre("3: c"));
+}
+
+// What goes before a receive is as far on as what goes before its send.
+TEST(FindFirstDifferences, CountsAMessageWhereItsSenderDoes) {
+  const auto found = [](const char* send, const char* receive) {
+    return Found({{0, {Gather("g0"), Gather("g1"), Compute("b", false), Message("s", send, 1)}},
+                  {1, {Gather("g0"), Compute("c", false), Message("r", receive, 0)}}});
+  };
+  EXPECT_THAT(found("send", "recv"), ElementsAre("0: b", "1: c"));
+  EXPECT_THAT(found("isend", "irecv"), ElementsAre("0: b", "1: c"));
+  EXPECT_THAT(found("send_object_list", "recv_object_list"), ElementsAre("0: b", "1: c"));
+  // Of other styles: the Python tool does not pair them, and rank 1 counts for itself.
+  EXPECT_THAT(found("isend", "recv"), ElementsAre("1: c"));
 }
 
 TEST(FindFirstDifferences, LooksBehindTheLastCommunicationAtLast) {
