@@ -144,7 +144,7 @@ void AppendArrayRow(const std::string& npu_path, const std::string& bench_path,
   } else {
     const ArraySummary& npu = *pair.npu;
     const ArraySummary& bench = *pair.bench;
-    if (ElementCount(npu.shape) == 0 || ElementCount(bench.shape) == 0) {
+    if (msprobe::ElementCount(npu.shape) == 0 || msprobe::ElementCount(bench.shape) == 0) {
       object("An empty tensor cannot be compared.");
     }
     if (npu.shape.empty() || bench.shape.empty()) {

@@ -8,6 +8,8 @@
 namespace msprobe::analysis::perf {
 namespace {
 
+using Kind = HostTree::Kind;
+
 struct Sum {
   double ms = 0;
   int64_t calls = 0;
@@ -48,7 +50,6 @@ Sum Measure(const OperatorSide& side, std::string_view pattern) {
 
 Sum Measure(const DeviceWork& work, const std::optional<std::string>& step,
             std::string_view pattern) {
-  using Kind = HostTree::Kind;
   const profile::Profile& profile = work.profile();
   const std::vector<bool> matching_texts = MatchTexts(profile, pattern);
   const auto in_step = [&](profile::Nanoseconds at) {
