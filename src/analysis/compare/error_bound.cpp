@@ -166,7 +166,7 @@ double ForwardContraction(const dump::EntryName& call, const CallOperands& opera
 
 // The part of a group's scale that its mean takes away: |x| / |x - mean|, by the mean over all
 // elements.
-double Cancellation(const Operand& operand) {
+double Magnification(const Operand& operand) {
   const double square = operand.rms * operand.rms;
   const double variance = square - operand.mean * operand.mean;
   return variance > square * 1e-12 ? std::sqrt(square / variance) : 1e6;
@@ -187,8 +187,8 @@ double ForwardNormalisation(const dump::EntryName& call, const CallOperands& ope
   if (input == nullptr) {
     return kCompositeSlack * LargestErrorOf(operands.inputs, options);
   }
-  double explained = kSlack * ErrorOf(*input, options) * Cancellation(*input) +
-                     OwnRounding(output) * Cancellation(*input);
+  double explained = kSlack * ErrorOf(*input, options) * Magnification(*input) +
+                     OwnRounding(output) * Magnification(*input);
   if (NormalisesFew(call, *input)) {
     explained *= kSmallGroupSlack;
   }
@@ -404,7 +404,7 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
     case OperatorFamily::kNormalisation: {
       const Operand* input = LargestOf(operands.forward_inputs, false);
       const double few = input != nullptr && NormalisesFew(call, *input) ? kSmallGroupSlack : 1.0;
-      const double magnified = input == nullptr ? 1.0 : Cancellation(*input);
+      const double magnified = input == nullptr ? 1.0 : Magnification(*input);
       double spread = input == nullptr ? 1.0 : input->rms / magnified;  // the standard deviation
       if (output.elements < gradient->elements) {
         spread = 1;  // a weight or bias: sums of the gradient times normalised values

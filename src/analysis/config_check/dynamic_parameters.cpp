@@ -20,7 +20,7 @@ using json::ValueTree;
 constexpr uint64_t kLimitBytes = uint64_t{64} << 20U;
 
 // Nested as deep as the parser allows.
-ConfigValue ValueOf(const ValueTree& tree, uint32_t index) {
+ConfigValue ConfigValueOf(const ValueTree& tree, uint32_t index) {
   const ValueNode& node = tree[index];
   ConfigValue value;
   switch (node.kind) {
@@ -46,12 +46,12 @@ ConfigValue ValueOf(const ValueTree& tree, uint32_t index) {
     case ValueKind::kList:
       value.kind = ConfigKind::kList;
       tree.ForEachChild(index,
-                        [&](uint32_t child) { value.items.push_back(ValueOf(tree, child)); });
+                        [&](uint32_t child) { value.items.push_back(ConfigValueOf(tree, child)); });
       break;
     case ValueKind::kObject:
       value.kind = ConfigKind::kObject;
       tree.ForEachChild(index, [&](uint32_t child) {
-        value.members.emplace_back(std::string(tree[child].key), ValueOf(tree, child));
+        value.members.emplace_back(std::string(tree[child].key), ConfigValueOf(tree, child));
       });
       break;
   }
@@ -66,7 +66,7 @@ Result<std::string> ReadDynamicParameters(const std::filesystem::path& path, siz
   if (tree[0].kind != ValueKind::kObject) {
     return BadFormatError(fmt::format("{}: parameters are one JSON object", path.string()));
   }
-  return WriteMasked(ValueOf(tree, 0), masked);
+  return WriteMasked(ConfigValueOf(tree, 0), masked);
 }
 
 }  // namespace msprobe::analysis::config_check::internal

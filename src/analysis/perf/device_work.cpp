@@ -80,9 +80,9 @@ class FlowEnds {
 };
 
 // What kind of work a kernel is, asked once for every name and category.
-class Kinds {
+class WorkKinds {
  public:
-  explicit Kinds(const Profile& side)
+  explicit WorkKinds(const Profile& side)
       : side_(side), is_gpu_(side.device == profile::Device::kGpu), known_(side.texts.size()) {}
 
   // nullopt: no work (an NPU's wait for an event).
@@ -169,7 +169,7 @@ double DeviceWork::total_ms() const {
 
 void DeviceWork::Gather() {
   const Profile& side = *profile_;
-  Kinds kinds(side);
+  WorkKinds kinds(side);
   items_.reserve(side.kernels.size() + side.further_device_work.size() + side.communication.size());
   const auto add = [&](const profile::Kernel& kernel, uint32_t index) {
     const std::optional<WorkKind> kind = kinds.Of(kernel);

@@ -176,7 +176,7 @@ double SumUs(const Intervals& intervals) {
 // Copies by the copy engine count where their stream both computes and waits, or, where no stream
 // waits, computes.
 void SumStreamCopies(const Profile& side, OverallTimes& times) {
-  enum Kind : uint8_t { kNone, kWait, kCopy, kCompute };
+  enum StreamWork : uint8_t { kNone, kWait, kCopy, kCompute };
   const auto kind_of = [&](const profile::Kernel& kernel) {
     const std::string_view type = side.texts[kernel.task_type];
     if (type == "EVENT_WAIT_SQE") {
@@ -199,7 +199,7 @@ void SumStreamCopies(const Profile& side, OverallTimes& times) {
     if (kernel.stream == 0) {
       continue;
     }
-    const Kind kind = kind_of(kernel);
+    const StreamWork kind = kind_of(kernel);
     if (kind == kWait) {
       waiting.insert(kernel.stream);
     } else if (kind == kCompute) {

@@ -1,6 +1,7 @@
 #include "src/analysis/kernel_dump/float_text.h"
 
 #include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace msprobe::analysis::kernel_dump {
