@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/accuracy/precision_compare/options.h"
+#include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

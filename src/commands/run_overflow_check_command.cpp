@@ -1,7 +1,7 @@
 #include "src/commands/run_overflow_check_command.h"
 
 #include "src/analysis/accuracy/check/document.h"
-#include "src/analysis/accuracy/check/run.h"
+#include "src/analysis/accuracy/check/check.h"
 #include "src/base/strings.h"
 #include "src/commands/accuracy_flags.h"
 #include "src/commands/common_flags.h"

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 
 #include "src/analysis/accuracy/check/document.h"
-#include "src/analysis/accuracy/check/run.h"
-#include "src/analysis/accuracy/online/document.h"
-#include "src/analysis/accuracy/online/run.h"
+#include "src/analysis/accuracy/check/check.h"
+#include "src/analysis/accuracy/online/online.h"
 #include "src/base/log.h"
 #include "src/base/output_rule.h"
 #include "src/base/strings.h"

@@ -5,11 +5,8 @@
 #include <vector>
 
 #include "src/analysis/accuracy/check/arguments.h"
-#include "src/analysis/accuracy/check/frames.h"
-#include "src/analysis/accuracy/check/shared_memory.h"
-#include "src/analysis/accuracy/common/details_file.h"
+#include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/analysis/accuracy/common/output_judge.h"
-#include "src/analysis/accuracy/precision_compare/judge.h"
 #include "src/json/value_tree.h"
 
 namespace {

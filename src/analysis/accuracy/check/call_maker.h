@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,14 +10,36 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/accuracy/check/arguments.h"
-#include "src/analysis/accuracy/check/dump_calls.h"
 #include "src/analysis/accuracy/check/options.h"
-#include "src/analysis/accuracy/check/shared_memory.h"
-#include "src/analysis/accuracy/common/operator_name.h"
+#include "src/analysis/accuracy/common/outcome.h"
 #include "src/analysis/accuracy/common/standards.h"
 #include "src/dump/entry_scan.h"
 
 namespace msprobe::analysis::accuracy {
+
+// The calls of a dump.json that can be checked, in file order: where their records lie.
+
+struct RecordPlace {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct DumpCall {
+  std::string name;  // "Torch.matmul.0"
+  RecordPlace forward;
+  std::optional<RecordPlace> backward;
+};
+
+struct DumpCalls {
+  std::vector<DumpCall> calls;
+  std::string framework;                // "pytorch"; empty: the dump does not tell
+  std::filesystem::path tensor_folder;  // of real data; empty: statistics
+  bool truncated = false;
+  std::vector<std::string> warnings;
+};
+
+// Names that belong to no call are an error, as are files without data.
+Result<DumpCalls> ReadDumpCalls(const std::filesystem::path& path);
 
 struct MadeCall {
   std::string frame;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/analysis/accuracy/check/api_lists.h"
-#include "src/analysis/accuracy/common/metric_number.h"
+#include "src/analysis/accuracy/common/outcome.h"
 #include "src/analysis/accuracy/common/standards.h"
 
 namespace msprobe::analysis::accuracy {

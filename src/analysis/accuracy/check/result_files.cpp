@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/analysis/accuracy/common/operator_name.h"
+#include "src/analysis/accuracy/common/outcome.h"
 #include "src/base/csv_tokenizer.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +17,8 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/accuracy/check/api_lists.h"
-#include "src/analysis/accuracy/check/frames.h"
-#include "src/analysis/accuracy/check/shared_memory.h"
+#include "src/analysis/accuracy/check/arguments.h"
+#include "src/analysis/accuracy/check/options.h"
 
 namespace msprobe::analysis::accuracy {
 
@@ -86,5 +88,18 @@ class Worker {
   std::string payload_;
   uint64_t starts_ = 0;
 };
+
+// Workers as the options of a check want them.
+
+using WorkerPointer = std::unique_ptr<Worker>;
+
+// Of worker `number` of `workers`, which share the cores and take the devices in turn.
+WorkerOptions WorkerOptionsOf(const CheckOptions& options, const std::string& python, size_t number,
+                              size_t workers);
+
+// The first of `workers`, running, and the Python that it runs in. An error tells of every Python
+// why it cannot be used; a warning, what of a worker's confinement the system does not allow.
+Result<WorkerPointer> StartFirst(const CheckOptions& options, size_t workers, std::string& python,
+                                 std::vector<std::string>& warnings);
 
 }  // namespace msprobe::analysis::accuracy

@@ -3,20 +3,82 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
-#include "src/analysis/accuracy/common/columns.h"
-#include "src/analysis/accuracy/common/metric_number.h"
 #include "src/analysis/accuracy/common/outcome.h"
-#include "src/analysis/accuracy/common/output_value.h"
 #include "src/analysis/accuracy/common/standards.h"
 
 namespace msprobe::analysis::accuracy {
+
+// What an operator returned, or the gradients of its arguments: tensors, numbers, texts, and lists
+// of them.
+
+struct OutputValue {
+  enum class Kind : uint8_t {
+    kNone,
+    kTensor,
+    kScalar,  // bool, int, float, str
+    kList,    // also a tuple
+    kDict,
+    kOther,
+  };
+  Kind kind = Kind::kNone;
+  std::string type;                // of Python: "float", "list", "torch.Size"
+  TensorView tensor;               // borrowed
+  std::string text;                // of a scalar: equal texts of one type are equal values
+  std::vector<OutputValue> items;  // of lists and dicts
+  std::vector<std::string> keys;   // of dicts
+};
+
+// Figures of one output of floats: the device's values against those of the CPU, which computed in
+// a wider dtype. Which metric belongs to which standard:
+// config/accuracy_standards.json and standards.h.
+
+struct FloatMetrics {
+  uint64_t count = 0;
+  double largest_device = 0;  // magnitudes; NaN where there is one
+  double largest_bench = 0;
+  double cosine = 0;  // NaN where a value is not finite
+  MetricNumber max_abs;
+  // Shares of elements whose relative error is below 1/100, 1/1000, 1/10000.
+  double hundredth = 0;
+  double thousandth = 0;
+  double ten_thousandth = 0;
+  // Those of the standard; the others have no value.
+  MetricNumber error_rate;
+  MetricNumber error_balance;
+  MetricNumber rmse;
+  MetricNumber small_value;
+  MetricNumber max_relative;
+  MetricNumber mean_relative;
+  MetricNumber inf_nan;
+  MetricNumber relative;
+  MetricNumber absolute;
+  MetricNumber ulp_max;
+  MetricNumber ulp_mean;
+  MetricNumber ulp_share;
+  // Values that are inf or NaN stand at the same places, and are the same there; there are some.
+  bool has_equal_non_finite = false;
+};
+
+struct FloatMetricsOptions {
+  Standard standard = Standard::kBenchmark;
+  bool with_standard = true;  // false: only what every output has
+  // Leaves out elements that are the same inf or NaN on both sides.
+  bool finite_part = false;
+};
+
+// Both have the same shape, not empty, and float dtypes. Passes over the views twice, in blocks;
+// the result does not depend on anything but the values.
+FloatMetrics MeasureFloats(const TensorView& device, const TensorView& bench, const Limits& limits,
+                           const FloatMetricsOptions& options);
 
 struct OutputJudgeOptions {
   StandardVersion version = StandardVersion::k811;

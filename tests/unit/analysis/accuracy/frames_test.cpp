@@ -1,4 +1,4 @@
-#include "src/analysis/accuracy/check/frames.h"
+#include "src/analysis/accuracy/check/arguments.h"
 
 #include <cstring>
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/analysis/accuracy/check/generator.h"
+#include "src/analysis/accuracy/check/tensor_record.h"
 
 #include <array>
 #include <cstring>
@@ -10,7 +10,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/accuracy/check/tensor_record.h"
 #include "tests/unit/analysis/accuracy/golden_tensors.h"
 
 namespace msprobe::analysis::accuracy {

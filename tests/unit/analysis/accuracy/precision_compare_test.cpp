@@ -5,9 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/accuracy/common/columns.h"
-#include "src/analysis/accuracy/precision_compare/document.h"
-#include "src/analysis/accuracy/precision_compare/run.h"
+#include "src/analysis/accuracy/common/outcome.h"
+#include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/report/gate.h"

@@ -1,15 +1,34 @@
-// What a check of operators while their training ran came to.
+// What a check of operators while their training ran answers.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "msprobe/status.h"
+
+#include "src/analysis/accuracy/check/options.h"
 #include "src/analysis/accuracy/common/outcome.h"
+#include "src/online/endpoint.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::accuracy {
+
+// What is asked of a check of operators while their training runs.
+
+struct OnlineOptions {
+  CheckOptions check;  // but for what belongs to a dump
+  online::Endpoint endpoint;
+  std::vector<int64_t> ranks;  // that are expected; empty: whoever comes
+  // Asked some times a second: true ends the check, which answers with what it has.
+  std::function<bool()> is_stopped = [] { return false; };
+};
+
+// What a check of operators while their training ran came to.
 
 struct OnlineOperator {
   std::string name;  // "step 2 rank 0 Functional.linear.3"
@@ -44,5 +63,15 @@ struct OnlineCheck {
 
   OutcomeCounts calls() const;  // of all ranks
 };
+
+// msprobe run_ut and acc_check with is_online: operators of a running training, which come over a
+// connection or a shared folder, are run here and judged.
+
+// Returns when all expected trainings have ended, or `is_stopped` says so. Rows of a rank appear in
+// its files in the order of its calls, whatever the number of workers.
+Result<OnlineCheck> Run(const OnlineOptions& options);
+
+// The levels are kCheckGateLevels. `command`: under which name the check was asked for.
+report::Document MakeDocument(const OnlineCheck& check, std::string_view command);
 
 }  // namespace msprobe::analysis::accuracy

@@ -1,4 +1,5 @@
-// What a check of a dump's operators came to.
+// msprobe run_ut, acc_check and their forms with several workers: every recorded operator is run on
+// a device and on the CPU, and judged.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "msprobe/status.h"
+
+#include "src/analysis/accuracy/check/options.h"
 #include "src/analysis/accuracy/common/outcome.h"
 
 namespace msprobe::analysis::accuracy {
+
+// What a check of a dump's operators came to.
 
 struct CheckedOperator {
   std::string name;
@@ -57,5 +63,15 @@ struct OverflowCheck {
   std::string device;
   std::vector<std::string> warnings;
 };
+
+// Rows appear in the result files in file order while the run goes on, whatever the number of
+// workers; they do not depend on it.
+Result<Check> Run(const CheckOptions& options);
+
+// Whether every name of the white and black list is one of an operator.
+Status CheckLists(const CheckOptions& options);
+
+// Forward only, in the recorded dtypes on both sides; writes no file.
+Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options);
 
 }  // namespace msprobe::analysis::accuracy
