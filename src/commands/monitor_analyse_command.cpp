@@ -1,6 +1,6 @@
 #include "src/commands/monitor_analyse_command.h"
 
-#include "src/analysis/monitor/analyse/document.h"
+#include "src/analysis/monitor/analyse/analyse.h"
 #include "src/base/path_kind.h"
 #include "src/commands/common_flags.h"
 

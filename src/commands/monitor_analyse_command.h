@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/analyse/run.h"
+#include "src/analysis/monitor/analyse/analyse.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -3,8 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/monitor/store/document.h"
-#include "src/analysis/monitor/store/run.h"
+#include "src/analysis/monitor/store/store.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/store/options.h"
+#include "src/analysis/monitor/store/store.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -1,6 +1,6 @@
 #include "src/commands/monitor_csv2tb_command.h"
 
-#include "src/analysis/monitor/csv2tb/document.h"
+#include "src/analysis/monitor/csv2tb/csv2tb.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"

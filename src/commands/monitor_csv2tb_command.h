@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/csv2tb/run.h"
+#include "src/analysis/monitor/csv2tb/csv2tb.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

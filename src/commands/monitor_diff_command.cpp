@@ -1,7 +1,6 @@
 #include "src/commands/monitor_diff_command.h"
 
-#include "src/analysis/monitor/diff/document.h"
-#include "src/analysis/monitor/diff/json.h"
+#include "src/analysis/monitor/diff/diff.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 

@@ -1,6 +1,6 @@
 #include "src/commands/monitor_report_command.h"
 
-#include "src/analysis/monitor/report/document.h"
+#include "src/analysis/monitor/report/report.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 

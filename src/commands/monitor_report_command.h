@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/monitor/report/run.h"
+#include "src/analysis/monitor/report/report.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/monitor/common/rank_folders.h"
+#include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/commands/dump_launcher.h"

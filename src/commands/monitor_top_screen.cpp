@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/monitor/common/series_score.h"
 #include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/strings.h"
 

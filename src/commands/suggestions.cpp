@@ -14,7 +14,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/config_check/pack.h"
-#include "src/analysis/monitor/common/rank_folders.h"
+#include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
 #include "src/base/path_kind.h"
 #include "src/base/strings.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/analysis/monitor/analyse/run.h"
+#include "src/analysis/monitor/analyse/analyse.h"
 #include "src/analysis/monitor/common/anomaly_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

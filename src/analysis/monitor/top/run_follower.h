@@ -16,10 +16,17 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/monitor/common/monitored_run.h"
-#include "src/analysis/monitor/common/series_score.h"
-#include "src/analysis/monitor/top/options.h"
+#include "src/analysis/monitor/common/table_rows.h"
 
 namespace msprobe::analysis::monitor {
+
+// Which run is followed, and how far back.
+
+struct FollowOptions {
+  std::filesystem::path root;
+  std::string op;              // the statistic that is judged; empty: MainOp of every table
+  int64_t window_steps = 200;  // files that end earlier before the newest step are not read
+};
 
 // What a table of these statistics is judged by when nobody asked for one: norm, or the first.
 std::string_view MainOp(const std::vector<std::string>& ops);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/analyse/run.h"
+#include "src/analysis/monitor/analyse/analyse.h"
 #include "src/base/output_rule.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/report/column_code.h"
+#include "src/analysis/monitor/report/report.h"
 
 #include <bit>
 #include <cmath>

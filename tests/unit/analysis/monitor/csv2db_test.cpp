@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/store/run.h"
+#include "src/analysis/monitor/store/store.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 

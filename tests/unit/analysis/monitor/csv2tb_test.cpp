@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/csv2tb/run.h"
+#include "src/analysis/monitor/csv2tb/csv2tb.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/diff/run.h"
+#include "src/analysis/monitor/diff/diff.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/store/run.h"
+#include "src/analysis/monitor/store/store.h"
 #include "src/base/output_rule.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/store/dump_calls.h"
+#include "src/analysis/monitor/store/store.h"
 
 #include <cstddef>
 #include <string>

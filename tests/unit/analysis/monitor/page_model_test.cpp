@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/report/page_model.h"
+#include "src/analysis/monitor/report/report.h"
 
 #include <string>
 

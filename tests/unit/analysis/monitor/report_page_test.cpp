@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/report/run.h"
+#include "src/analysis/monitor/report/report.h"
 
 namespace msprobe::analysis::monitor {
 namespace {

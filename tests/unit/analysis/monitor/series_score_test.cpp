@@ -1,12 +1,11 @@
-#include "src/analysis/monitor/common/series_score.h"
+#include "src/analysis/monitor/common/table_rows.h"
 
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/common/table_rows.h"
-#include "src/analysis/monitor/report/alert_series.h"
+#include "src/analysis/monitor/report/report.h"
 
 namespace msprobe::analysis::monitor {
 namespace {

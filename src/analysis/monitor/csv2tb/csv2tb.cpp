@@ -1,4 +1,4 @@
-#include "src/analysis/monitor/csv2tb/run.h"
+#include "src/analysis/monitor/csv2tb/csv2tb.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "src/analysis/monitor/common/document_parts.h"
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
 #include "src/base/output_rule.h"
@@ -251,6 +252,22 @@ Result<Csv2TbResult> RunCsv2Tb(const Csv2TbOptions& options) {
   result.files = files.size();
   result.ranks = all_ranks.size();
   return result;
+}
+
+report::Document MakeDocument(const Csv2TbResult& result) {
+  report::Document document;
+  document.command = "monitor csv2tb";
+  document.verdict = internal::Written(
+      fmt::format("{} of {} in {}", base::Plural(result.scalars, "number"),
+                  base::Plural(result.ranks, "rank"), base::Plural(result.files, "event file")),
+      result.scalars, "numbers");
+  internal::TellUnread(result.unread_files, document.verdict);
+  document.sections.push_back(
+      internal::FiguresSection({{"ranks", static_cast<double>(result.ranks)},
+                                {"files", static_cast<double>(result.files)}}));
+  document.files.push_back({result.output / "", "event files"});
+  document.warnings = result.warnings;
+  return document;
 }
 
 }  // namespace msprobe::analysis::monitor

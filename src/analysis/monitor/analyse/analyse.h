@@ -1,0 +1,64 @@
+// The answer of `monitor analyse`.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/monitor/anomaly.h"
+#include "src/report/document.h"
+#include "src/report/gate.h"
+
+namespace msprobe::analysis::monitor {
+
+// Which alerts of a run to put in order, and where the order goes.
+
+enum class AnomalyOrder : uint8_t {
+  kPython,  // as the Python tool: parameters, communication and mg_direction before everything
+  kCausal,  // where they come about in a step: behind forward, gradients and moments
+};
+
+struct AnalyseOptions {
+  std::filesystem::path data;    // the folder anomaly_detected
+  std::filesystem::path output;  // empty: = data; made when it is not there
+  size_t top = 8;
+  std::vector<int64_t> steps;  // empty: all
+  AnomalyOrder order = AnomalyOrder::kPython;
+};
+
+// The alerts nearest to the cause.
+
+struct AnalyseResult {
+  std::vector<msprobe::monitor::Anomaly>
+      top;            // by step, micro step, stage of the step, pipeline place, call
+  size_t alerts = 0;  // of the steps asked for
+  size_t ranks = 0;
+  std::filesystem::path file;  // anomaly_analyse.json
+  std::vector<std::string> warnings;
+};
+
+// Alerts of all ranks in the order in which they must have come about: the first are nearest to the
+// cause.
+
+Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options);
+
+// The first `count` of `anomalies` in order; equals keep their order.
+void SortAnomalies(std::vector<msprobe::monitor::Anomaly>& anomalies, size_t count,
+                   AnomalyOrder order);
+
+// "[1,3]", "1,3" or "[]".
+Result<std::vector<int64_t>> ParseStepList(std::string_view text);
+
+inline constexpr std::array<report::GateLevel, 1> kAnalyseLevels = {
+    {{"alert", "an alert of any rank, in the steps asked for"}}};
+
+// Without alerts, but with files that could not be read as such, nothing is known: no gate passes.
+report::Document MakeDocument(const AnalyseResult& result);
+
+}  // namespace msprobe::analysis::monitor
