@@ -1,12 +1,28 @@
 #include "src/base/buffer_pool.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <new>
 #include <utility>
 
 #include <sys/mman.h>
-#include <unistd.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace msprobe::base {
+
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int kMostOfAHeap = 32 << 20;  // what the C library takes at most
+  constexpr int kKept = 256 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kMostOfAHeap);
+  ::mallopt(M_TRIM_THRESHOLD, kKept);
+#endif
+}
+
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20U;

@@ -10,6 +10,14 @@
 
 namespace msprobe::base {
 
+// Memory that is given back and taken again, over and over.
+
+// Lets this process keep what it frees, up to 256 MiB at the end of each heap of the C library,
+// instead of giving it back to the system, which has to clear it before it gives it again. For
+// commands that work on one large thing after the other; holds until the process ends. Does nothing
+// where the C library cannot.
+void KeepFreedMemory();
+
 class BufferPool {
  public:
   // At most `keep_bytes` stay allocated while nobody uses them.

@@ -1,27 +1,29 @@
 #include "src/base/files.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "src/base/descriptor.h"
-#include "src/base/input_file.h"
-#include "src/base/interrupt.h"
-#include "src/base/mapped_files.h"
-#include "src/base/new_folders.h"
-#include "src/base/output_rule.h"
-#include "src/base/unfinished.h"
+#include "src/base/processes.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::base {
 namespace {
@@ -447,6 +449,274 @@ Status WriteFileAtomically(const Path& path, std::string_view text, Existing exi
   MSP_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path, existing));
   MSP_RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
+}
+
+namespace {
+
+Status NotRegular(const Path& path, mode_t mode) {
+  return IoError(
+      fmt::format("cannot read {}: it is {}, not a regular file", path.string(), KindName(mode)));
+}
+
+// The descriptor that such a path names, of those that this process was given.
+std::optional<int> GivenDescriptor(const Path& path) {
+  const std::string& text = path.native();
+  if (text == "-" || text == "/dev/stdin") {
+    return STDIN_FILENO;
+  }
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (text.starts_with(folder)) {
+      const std::optional<int64_t> number = ParseInt(std::string_view(text).substr(folder.size()));
+      return number && *number >= 0 && *number <= INT32_MAX
+                 ? std::optional(static_cast<int>(*number))
+                 : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view KindName(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return "a folder";
+    case S_IFLNK:
+      return "a symbolic link";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    case S_IFBLK:
+    case S_IFCHR:
+      return "a device";
+    default:
+      return "something else";
+  }
+}
+
+Result<InputFile> InputFile::Open(const Path& path, Links links) {
+  return OpenIn(AT_FDCWD, path.native(), path, links);
+}
+
+Result<InputFile> InputFile::OpenIn(int folder, const std::string& name, const Path& path,
+                                    Links links) {
+  const bool follows = links == Links::kFollow;
+  struct stat about {};
+  if (::fstatat(folder, name.c_str(), &about, follows ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+    return SystemError("open", path, errno);
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return NotRegular(path, about.st_mode);
+  }
+  // It may have been exchanged since: neither the opening waits, nor is anything else kept.
+  Descriptor descriptor(
+      ::openat(folder, name.c_str(),
+               O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follows ? 0 : O_NOFOLLOW)));
+  if (!descriptor.is_open()) {
+    return SystemError("open", path, errno);
+  }
+  if (::fstat(descriptor.get(), &about) != 0) {
+    return SystemError("inspect", path, errno);
+  }
+  if (!S_ISREG(about.st_mode)) {
+    return NotRegular(path, about.st_mode);
+  }
+  return InputFile(std::move(descriptor), about, path);
+}
+
+std::string InputFile::identity() const {
+  return fmt::format("{}:{}:{}:{}.{}", about_.st_dev, about_.st_ino, about_.st_size,
+                     about_.st_mtim.tv_sec, about_.st_mtim.tv_nsec);
+}
+
+Result<size_t> InputFile::ReadAt(uint64_t offset, std::span<char> bytes) const {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = ::pread(descriptor_.get(), bytes.data() + done, bytes.size() - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return SystemError("read", path_, errno);
+    }
+    if (count == 0) {
+      break;
+    }
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+Result<std::string> InputFile::Head(size_t most_bytes) const {
+  std::string head(most_bytes, '\0');  // files of the kernel do not tell their size
+  MSP_ASSIGN_OR_RETURN(const size_t count, ReadAt(0, head));
+  head.resize(count);
+  return head;
+}
+
+std::string HeadOf(const Path& path, size_t most_bytes, Links links) {
+  const Result<InputFile> file = InputFile::Open(path, links);
+  Result<std::string> head = file.ok() ? file->Head(most_bytes) : file.status();
+  return head.ok() ? *std::move(head) : std::string();
+}
+
+Result<Descriptor> OpenStream(const Path& path) {
+  const std::optional<int> given = GivenDescriptor(path);
+  if (!given) {
+    MSP_ASSIGN_OR_RETURN(InputFile file, InputFile::Open(path));
+    return Descriptor(file.Release());
+  }
+  Descriptor descriptor(::fcntl(*given, F_DUPFD_CLOEXEC, 0));
+  struct stat about {};
+  if (!descriptor.is_open() || ::fstat(descriptor.get(), &about) != 0) {
+    return SystemError("read", path, errno);
+  }
+  return S_ISDIR(about.st_mode) ? NotRegular(path, about.st_mode)
+                                : Result<Descriptor>(std::move(descriptor));
+}
+
+namespace {
+
+// Fixed memory only: the handler may not allocate or lock. More files than that are not guarded.
+constexpr size_t kMostFiles = 16384;
+
+struct MappingSlot {
+  std::atomic<uintptr_t> begin{0};  // 0: free
+  std::atomic<uintptr_t> end{0};
+  std::atomic<bool> shrank{false};
+};
+
+std::array<MappingSlot, kMostFiles> g_mappings;
+std::atomic<size_t> g_used{0};  // slots behind these were never taken
+std::atomic<bool> g_guarded{false};
+std::atomic<uintptr_t> g_page{4096};
+
+// What the handler does not touch.
+std::mutex g_mutex;
+std::array<std::string*, kMostFiles> g_paths{};
+std::array<bool, kMostFiles> g_told{};
+std::string g_untold;  // a file that shrank and is mapped no more
+
+MappingSlot* SlotOf(uintptr_t address) {
+  const size_t used = g_used.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    const uintptr_t begin = g_mappings[i].begin.load(std::memory_order_acquire);
+    if (begin != 0 && begin <= address && address < g_mappings[i].end.load()) {
+      return &g_mappings[i];
+    }
+  }
+  return nullptr;
+}
+
+extern "C" void PutZeros(int number, siginfo_t* info, void* /*context*/) {
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  MappingSlot* const slot = info->si_code == BUS_ADRERR ? SlotOf(address) : nullptr;
+  if (slot != nullptr) {
+    const uintptr_t page = g_page.load();
+    const uintptr_t first = address / page * page;
+    const uintptr_t last = (slot->end.load() + page - 1) / page * page;
+    if (::mmap(reinterpret_cast<void*>(first), last - first, PROT_READ,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
+      slot->shrank.store(true);
+      return;
+    }
+  }
+  std::signal(number, SIG_DFL);  // the same look again ends the process, as it would have
+}
+
+Status Shrank(const std::string& path) {
+  return IoError(fmt::format("{} shrank while it was read", path))
+      .WithHint("wait until it is written, then run this again");
+}
+
+// Cut within its last page a file reads as zeros without any signal. g_mutex held.
+bool HasShrunk(size_t index) {
+  MappingSlot& slot = g_mappings[index];
+  if (slot.shrank.load()) {
+    return true;
+  }
+  struct stat now {};
+  return g_paths[index] != nullptr && ::stat(g_paths[index]->c_str(), &now) == 0 &&
+         static_cast<uintptr_t>(now.st_size) < slot.end.load() - slot.begin.load();
+}
+
+}  // namespace
+
+void GuardMappedFiles() {
+  g_page.store(static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)));
+  struct sigaction action {};
+  action.sa_sigaction = &PutZeros;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  ::sigemptyset(&action.sa_mask);
+  g_guarded.store(::sigaction(SIGBUS, &action, nullptr) == 0);
+}
+
+void AddMappedFile(std::span<const std::byte> bytes, const Path& path) {
+  if (!g_guarded.load() || bytes.empty()) {
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  for (size_t i = 0; i < kMostFiles; ++i) {
+    if (g_mappings[i].begin.load() == 0) {
+      g_paths[i] = new std::string(path.string());
+      g_told[i] = false;
+      g_mappings[i].shrank.store(false);
+      const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+      g_mappings[i].end.store(begin + bytes.size());
+      g_mappings[i].begin.store(begin, std::memory_order_release);
+      if (i >= g_used.load()) {
+        g_used.store(i + 1, std::memory_order_release);
+      }
+      return;
+    }
+  }
+}
+
+void RemoveMappedFile(std::span<const std::byte> bytes) {
+  if (!g_guarded.load() || bytes.empty()) {
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  MappingSlot* const slot = SlotOf(reinterpret_cast<uintptr_t>(bytes.data()));
+  if (slot == nullptr) {
+    return;
+  }
+  const auto index = static_cast<size_t>(slot - g_mappings.data());
+  if (!g_told[index] && HasShrunk(index)) {
+    g_untold = *g_paths[index];
+  }
+  slot->begin.store(0, std::memory_order_release);
+  delete g_paths[index];
+  g_paths[index] = nullptr;
+}
+
+Status CheckMappedFile(std::span<const std::byte> part) {
+  if (!g_guarded.load() || part.empty()) {
+    return {};
+  }
+  const std::lock_guard lock(g_mutex);
+  MappingSlot* const slot = SlotOf(reinterpret_cast<uintptr_t>(part.data()));
+  const auto index = static_cast<size_t>(slot == nullptr ? 0 : slot - g_mappings.data());
+  if (slot == nullptr || !HasShrunk(index)) {
+    return {};
+  }
+  g_told[index] = true;
+  return Shrank(*g_paths[index]);
+}
+
+Status CheckMappedFiles() {
+  if (!g_guarded.load()) {
+    return {};
+  }
+  const std::lock_guard lock(g_mutex);
+  for (size_t i = 0; i < g_used.load(); ++i) {
+    if (g_mappings[i].begin.load() != 0 && !g_told[i] && HasShrunk(i)) {
+      return Shrank(*g_paths[i]);
+    }
+  }
+  return g_untold.empty() ? Status() : Shrank(g_untold);
 }
 
 }  // namespace msprobe::base

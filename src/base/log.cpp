@@ -1,12 +1,13 @@
 #include "src/base/log.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include "src/base/strings.h"
 
@@ -74,12 +75,17 @@ void Write(LogLevel level, Style style, std::string_view text) {
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 
 void LogDebug(std::string_view text) { Write(LogLevel::kDebug, {"debug: ", "\x1b[2m"}, text); }
+
 void LogInfo(std::string_view text) { Write(LogLevel::kInfo, {}, text); }
+
 void LogWarning(std::string_view text) {
   Write(LogLevel::kWarning, {"warning: ", "\x1b[33m"}, text);
 }
+
 void LogError(std::string_view text) { Write(LogLevel::kError, {"error: ", "\x1b[1;31m"}, text); }
+
 void LogGate(std::string_view text) { Write(LogLevel::kError, {"failed: ", "\x1b[1;31m"}, text); }
+
 void LogHint(std::string_view text) { Write(LogLevel::kError, {"  hint: ", "\x1b[36m"}, text); }
 
 bool WantsColor(int stream) {

@@ -12,6 +12,18 @@
 
 namespace msprobe::base {
 
+// Wall-clock seconds of a piece of work, for summaries; never part of a result that is compared.
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 class ProgressSink {
  public:
   virtual ~ProgressSink() = default;

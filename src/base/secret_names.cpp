@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/secret_scanner.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
 

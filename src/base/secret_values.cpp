@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/secret_scanner.h"
+#include "src/base/secrets.h"
 
 namespace msprobe::base::internal {
 namespace {

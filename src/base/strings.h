@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
 #include <initializer_list>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +14,19 @@
 #include <vector>
 
 namespace msprobe::base {
+
+// Many small texts at stable addresses, allocated in chunks.
+
+class TextArena {
+ public:
+  std::string_view Keep(std::string_view text);
+
+ private:
+  static constexpr size_t kChunkBytes = size_t{1} << 18U;
+  std::deque<std::unique_ptr<char[]>> chunks_;
+  char* next_ = nullptr;
+  size_t left_ = 0;
+};
 
 constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }  // ASCII
 std::vector<std::string_view> Split(std::string_view text, char separator);

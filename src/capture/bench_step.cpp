@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/leaves.h"

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 
 namespace msprobe::capture {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/capture/step_recording.h"
 #include "src/dump/record_log.h"
 #include "src/json/writer.h"

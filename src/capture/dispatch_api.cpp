@@ -2,7 +2,7 @@
 #include "msprobe/dispatch.h"
 #include "msprobe/tensor_file.h"
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/monitor_tensor.h"
 #include "src/perturb/operator_agreement.h"

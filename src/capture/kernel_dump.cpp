@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/capture/run_identity.h"
 #include "src/device/device.h"
 #include "src/json/writer.h"

@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 
 namespace msprobe::capture {
 namespace {

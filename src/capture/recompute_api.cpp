@@ -13,8 +13,7 @@
 #include "msprobe/dispatch.h"
 
 #include "src/analysis/recheck/exact_results.h"
-#include "src/base/background_thread.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/monitor_tensor.h"
 #include "src/dump/entry_tree.h"

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "src/base/files.h"
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/capture/run_identity.h"
 #include "src/dump/layout.h"

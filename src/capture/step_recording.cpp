@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/capture/manifest.h"

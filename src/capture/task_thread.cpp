@@ -8,7 +8,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 
 namespace msprobe::capture {
 

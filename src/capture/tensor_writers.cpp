@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/base/strings.h"
 
 namespace msprobe::capture {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/deepspeed/reader.h"
 #include "src/checkpoint/distributed/reader.h"

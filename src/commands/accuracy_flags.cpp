@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
 #include "src/dump/layout.h"

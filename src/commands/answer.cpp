@@ -8,9 +8,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/base/mapped_files.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/print.h"
 #include "src/report/document_page.h"

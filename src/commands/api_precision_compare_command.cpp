@@ -1,7 +1,7 @@
 #include "src/commands/api_precision_compare_command.h"
 
 #include "src/analysis/accuracy/precision_compare/precision_compare.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/commands/accuracy_flags.h"
 #include "src/commands/common_flags.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/analysis/kernel_dump/document.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {

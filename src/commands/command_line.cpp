@@ -21,12 +21,10 @@
 
 #include "msprobe/version.h"
 
-#include "src/base/interrupt.h"
+#include "src/base/processes.h"
 #include "src/base/log.h"
-#include "src/base/mapped_files.h"
-#include "src/base/new_folders.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/files.h"
+#include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/base/log.h"
 #include "src/json/config.h"
 

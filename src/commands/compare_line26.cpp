@@ -12,8 +12,8 @@
 #include "src/analysis/kernel_dump/vector_compare.h"
 #include "src/analysis/kernel_dump/vector_document.h"
 #include "src/base/log.h"
-#include "src/base/path_kind.h"
-#include "src/base/stopwatch.h"
+#include "src/base/output_files.h"
+#include "src/base/progress.h"
 #include "src/commands/compare_command.h"
 
 namespace msprobe::commands {

@@ -11,9 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/child_process.h"
+#include "src/base/processes.h"
 #include "src/base/files.h"
-#include "src/base/interrupt.h"
 #include "src/base/strings.h"
 #include "src/device/device.h"
 #include "src/device/examination.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/child_process.h"
+#include "src/base/processes.h"
 #include "src/base/files.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"

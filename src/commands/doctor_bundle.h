@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/child_process.h"
+#include "src/base/processes.h"
 
 namespace msprobe::commands {
 

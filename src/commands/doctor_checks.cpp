@@ -23,7 +23,7 @@
 
 #include "msprobe/version.h"
 
-#include "src/base/child_process.h"
+#include "src/base/processes.h"
 #include "src/base/files.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"

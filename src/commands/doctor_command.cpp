@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/base/log.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/doctor_ascend.h"

@@ -14,8 +14,8 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/base/number_text.h"
-#include "src/base/output_rule.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/capture/free_benchmark_settings.h"
 #include "src/capture/run_identity.h"

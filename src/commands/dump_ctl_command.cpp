@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/capture/settings.h"
 #include "src/capture/step_folder.h"
 #include "src/dump/layout.h"

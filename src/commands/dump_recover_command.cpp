@@ -7,7 +7,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::commands {

@@ -4,9 +4,8 @@
 
 #include "src/analysis/grad/document.h"
 #include "src/analysis/grad/run.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
-#include "src/base/stopwatch.h"
+#include "src/base/output_files.h"
+#include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 

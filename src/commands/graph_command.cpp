@@ -6,7 +6,7 @@
 #include "src/analysis/graph/document.h"
 #include "src/analysis/graph/run.h"
 #include "src/base/log.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 #include "src/json/config.h"
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/help_text.h"

@@ -9,7 +9,7 @@
 #include "src/analysis/isolate/document.h"
 #include "src/analysis/isolate/reference.h"
 #include "src/analysis/isolate/run.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/dump_launcher.h"
 #include "src/json/writer.h"

@@ -12,7 +12,7 @@
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
-#include "src/base/unfinished.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::commands {
 namespace {

@@ -1,7 +1,7 @@
 #include "src/commands/monitor_analyse_command.h"
 
 #include "src/analysis/monitor/analyse/analyse.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {

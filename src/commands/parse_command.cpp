@@ -8,7 +8,7 @@
 #include "src/analysis/kernel_dump/document.h"
 #include "src/analysis/kernel_dump/run.h"
 #include "src/base/log.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/parse_shell.h"

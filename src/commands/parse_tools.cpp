@@ -16,7 +16,7 @@
 #include "src/analysis/overflow/run.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"

@@ -13,7 +13,7 @@
 #include "src/analysis/perf/run.h"
 #include "src/analysis/perf/summary_json.h"
 #include "src/base/log.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 #include "src/report/answer_page.h"

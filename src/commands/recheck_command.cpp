@@ -4,7 +4,7 @@
 
 #include "src/analysis/recheck/document.h"
 #include "src/analysis/recheck/run.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {

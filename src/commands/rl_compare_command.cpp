@@ -4,8 +4,7 @@
 
 #include "src/analysis/rl/document.h"
 #include "src/analysis/rl/run.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
 

@@ -16,7 +16,7 @@
 #include "src/analysis/config_check/pack.h"
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 

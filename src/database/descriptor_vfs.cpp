@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::database {
 namespace {

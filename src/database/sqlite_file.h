@@ -17,7 +17,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

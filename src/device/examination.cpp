@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/stopwatch.h"
+#include "src/base/progress.h"
 #include "src/base/strings.h"
 
 namespace msprobe::device {

@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/leaves.h"
 

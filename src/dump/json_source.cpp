@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::dump {
 namespace {

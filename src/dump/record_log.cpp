@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::dump {

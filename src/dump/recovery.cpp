@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/dump_json_writer.h"
 #include "src/dump/layout.h"

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/io/tensor_output.h"
 #include "src/io/zip_writer.h"
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/grad_probe/measure.h"
 #include "src/grad_probe/summary_row.h"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/csv_cell.h"
-#include "src/base/number_text.h"
+#include "src/base/csv.h"
+#include "src/base/numbers.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::grad_probe {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/utf8.h"
 #include "src/io/byte_order.h"
 #include "src/io/pickle_text.h"

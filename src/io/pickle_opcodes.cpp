@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/io/pickle_reader.h"
 #include "src/io/pickle_text.h"
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/io/byte_order.h"
 #include "src/tensor/element_blocks.h"

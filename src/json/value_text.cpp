@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::json {
 namespace {

@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::json {

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::kernels {
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/monitor/anomaly_writer.h"
 

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/csv_cell.h"
-#include "src/base/number_text.h"
+#include "src/base/csv.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::monitor {
 namespace {

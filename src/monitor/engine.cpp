@@ -10,7 +10,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 #include "src/monitor/file_sink.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "src/base/files.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::monitor {

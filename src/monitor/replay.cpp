@@ -11,9 +11,8 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/number_text.h"
-#include "src/base/path_kind.h"
-#include "src/base/staging_folder.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 #include "src/monitor/measure.h"

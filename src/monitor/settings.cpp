@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/base/bounded_expression.h"
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"

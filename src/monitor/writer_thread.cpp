@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 
 namespace msprobe::monitor {
 

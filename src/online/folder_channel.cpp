@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/base/files.h"
 #include "src/online/channel.h"
 #include "src/online/folder_names.h"

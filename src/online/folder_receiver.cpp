@@ -9,9 +9,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 #include "src/base/files.h"
-#include "src/base/input_file.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/online/folder_names.h"

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::online {

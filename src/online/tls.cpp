@@ -13,7 +13,7 @@
 #include <poll.h>
 
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/online/openssl_library.h"
 #include "src/online/socket.h"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/profile/ascend_database/reader.h"
 #include "src/profile/ascend_text/reader.h"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 #include "src/base/files.h"
 #include "src/report/readers.h"
 #include "src/report/table_builder.h"

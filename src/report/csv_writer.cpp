@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "src/base/csv_cell.h"
+#include "src/base/csv.h"
 #include "src/base/files.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/report/writers.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 

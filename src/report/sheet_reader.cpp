@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/table_builder.h"
 #include "src/report/writers.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::report::internal {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::report {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/text_arena.h"
+#include "src/base/strings.h"
 
 namespace msprobe::report {
 

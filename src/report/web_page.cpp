@@ -11,9 +11,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include "src/base/descriptor.h"
 #include "src/base/files.h"
-#include "src/base/input_file.h"
 
 namespace msprobe::report {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::report {
 

@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/sheet_xml.h"
 
 namespace msprobe::report::internal {

@@ -11,7 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/table.h"
 
 namespace msprobe::report {

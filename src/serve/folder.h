@@ -11,8 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/descriptor.h"
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 
 namespace msprobe::serve {
 

@@ -23,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "src/base/descriptor.h"
+#include "src/base/files.h"
 
 namespace msprobe::serve {
 namespace {

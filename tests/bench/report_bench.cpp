@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/writers.h"
 
 namespace msprobe::report {

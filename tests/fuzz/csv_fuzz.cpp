@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 
 namespace {
 

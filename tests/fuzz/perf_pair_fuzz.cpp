@@ -2,7 +2,7 @@
 #include <cstdint>
 
 #include "src/analysis/perf/pair_comparison.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

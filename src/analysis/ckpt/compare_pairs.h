@@ -12,7 +12,7 @@
 #include "src/analysis/ckpt/match.h"
 #include "src/analysis/ckpt/options.h"
 #include "src/analysis/ckpt/result.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::ckpt {
 

@@ -12,7 +12,7 @@
 #include "src/analysis/ckpt/mapping_nearest.h"
 #include "src/analysis/ckpt/mapping_side.h"
 #include "src/analysis/ckpt/mapping_vocabulary.h"
-#include "src/base/limited_warnings.h"
+#include "src/base/log.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/ckpt/mapping_side.h"
-#include "src/base/limited_warnings.h"
+#include "src/base/log.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

@@ -19,10 +19,9 @@
 #include "src/analysis/ckpt/same_content.h"
 #include "src/analysis/ckpt/similarity_json.h"
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/progress.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/answer_page.h"
 #include "src/report/writers.h"
 

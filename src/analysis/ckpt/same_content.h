@@ -9,7 +9,7 @@
 
 #include "src/analysis/ckpt/match.h"
 #include "src/analysis/ckpt/result.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::analysis::ckpt {

@@ -10,8 +10,8 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/files.h"
-#include "src/base/number_text.h"
-#include "src/base/path_kind.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/kernels/stats.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"

@@ -12,8 +12,8 @@
 #include "src/analysis/compare/array_pair.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/result_table.h"
-#include "src/base/number_text.h"
-#include "src/base/path_kind.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::compare {

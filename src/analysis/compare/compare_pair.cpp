@@ -15,8 +15,8 @@
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
-#include "src/base/path_kind.h"
-#include "src/base/stopwatch.h"
+#include "src/base/output_files.h"
+#include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 

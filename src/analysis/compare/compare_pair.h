@@ -13,7 +13,7 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::compare {

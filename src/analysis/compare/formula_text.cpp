@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::analysis::compare {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/analysis/compare/graph_rows.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"

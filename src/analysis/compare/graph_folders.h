@@ -11,7 +11,7 @@
 
 #include "src/analysis/compare/array_pair.h"
 #include "src/analysis/compare/options.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 

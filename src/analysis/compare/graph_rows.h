@@ -10,7 +10,7 @@
 
 #include "src/analysis/compare/array_pair.h"
 #include "src/analysis/compare/folder_counts.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::compare {

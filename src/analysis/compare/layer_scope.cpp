@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "src/analysis/compare/layer_mapping.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"
 

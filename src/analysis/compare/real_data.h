@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::compare {

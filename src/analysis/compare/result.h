@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/analysis/compare/summary.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::compare {
 

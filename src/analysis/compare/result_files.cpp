@@ -6,7 +6,7 @@
 #include "src/analysis/compare/line26/result_table26.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::compare {

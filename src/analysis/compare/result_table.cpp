@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "src/analysis/compare/pair_result.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::analysis::compare {
 namespace {

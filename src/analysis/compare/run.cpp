@@ -24,11 +24,8 @@
 #include "src/analysis/compare/tensor_folder.h"
 #include "src/analysis/compare/wrong_side.h"
 #include "src/base/files.h"
-#include "src/base/folder_path.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/progress.h"
-#include "src/base/stopwatch.h"
 #include "src/base/strings.h"
 #include "src/report/writers.h"
 

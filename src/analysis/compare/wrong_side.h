@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/analysis/compare/compare_pair.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 

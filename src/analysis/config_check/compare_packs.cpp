@@ -11,7 +11,7 @@
 #include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/step_files.h"
 #include "src/analysis/config_check/values.h"
-#include "src/base/staging_folder.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/json/value_text.h"
 

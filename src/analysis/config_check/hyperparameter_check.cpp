@@ -11,7 +11,7 @@
 #include "src/analysis/config_check/secrets.h"
 #include "src/analysis/config_check/similarity.h"
 #include "src/analysis/config_check/values.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/value_text.h"
 

@@ -13,7 +13,6 @@
 #include "src/analysis/config_check/run.h"
 #include "src/analysis/config_check/secrets.h"
 #include "src/base/files.h"
-#include "src/base/input_file.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/json/writer.h"

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 extern char** environ;  // POSIX gives it no header

@@ -13,7 +13,7 @@
 #include "src/analysis/config_check/secrets.h"
 #include "src/analysis/config_check/values.h"
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check {

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::config_check::internal {
 

@@ -13,10 +13,9 @@
 
 #include "src/analysis/config_check/result_json.h"
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
-#include "src/base/staging_folder.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"
 

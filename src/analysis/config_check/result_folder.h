@@ -7,7 +7,7 @@
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/options.h"
 #include "src/analysis/config_check/result.h"
-#include "src/base/staging_folder.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::config_check {
 

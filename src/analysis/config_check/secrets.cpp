@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/analysis/config_check/parameters.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/secrets.h"
 
 namespace msprobe::analysis::config_check {

@@ -10,7 +10,7 @@
 
 #include "src/analysis/config_check/shell_patterns.h"
 #include "src/analysis/config_check/shell_run.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::config_check::internal {

@@ -6,7 +6,6 @@
 #include <sys/utsname.h>
 
 #include "src/base/files.h"
-#include "src/base/input_file.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/writer.h"

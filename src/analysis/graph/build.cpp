@@ -9,7 +9,7 @@
 
 #include "src/analysis/graph/node_names.h"
 #include "src/analysis/graph/stack_lines.h"
-#include "src/base/limited_warnings.h"
+#include "src/base/log.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {

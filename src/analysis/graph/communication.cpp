@@ -9,7 +9,7 @@
 
 #include "src/analysis/graph/items.h"
 #include "src/analysis/graph/node_names.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::analysis::graph {
 namespace {

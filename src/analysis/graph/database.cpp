@@ -11,7 +11,7 @@
 
 #include "src/analysis/compare/run_verdict.h"
 #include "src/analysis/graph/items.h"
-#include "src/base/ordered_work.h"
+#include "src/base/threads.h"
 #include "src/dump/layout.h"
 #include "src/json/value_text.h"
 #include "src/json/writer.h"

@@ -13,7 +13,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/graph/rank_view.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -11,7 +11,7 @@
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
 #include "src/analysis/graph/rank_view.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
 

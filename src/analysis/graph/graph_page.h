@@ -14,7 +14,7 @@
 
 #include "src/analysis/graph/rank_view.h"
 #include "src/analysis/graph/result.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
 

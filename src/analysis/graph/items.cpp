@@ -8,8 +8,7 @@
 
 #include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/graph/node_names.h"
-#include "src/base/fixed_number.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/key_is.h"
 #include "src/dump/statistic_keys.h"

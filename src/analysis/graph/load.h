@@ -16,7 +16,7 @@
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/options.h"
 #include "src/analysis/graph/rank_dump.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
 

@@ -9,8 +9,8 @@
 
 #include "src/analysis/graph/merge.h"
 #include "src/analysis/graph/rank_groups.h"
-#include "src/base/interrupt.h"
-#include "src/base/number_text.h"
+#include "src/base/processes.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"

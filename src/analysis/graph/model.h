@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/analysis/graph/rank_dump.h"
-#include "src/base/text_arena.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {
 

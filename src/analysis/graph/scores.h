@@ -12,7 +12,7 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
 

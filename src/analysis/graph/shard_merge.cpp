@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/graph/communication.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {

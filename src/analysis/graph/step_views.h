@@ -13,7 +13,7 @@
 #include "src/analysis/graph/load.h"
 #include "src/analysis/graph/options.h"
 #include "src/analysis/graph/rank_view.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
 

@@ -9,7 +9,7 @@
 #include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/items.h"
 #include "src/base/files.h"
-#include "src/base/ordered_work.h"
+#include "src/base/threads.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {

@@ -7,7 +7,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/graph/rank_view.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
 

@@ -14,7 +14,7 @@
 #include "src/analysis/inspect/tensor_statistics.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/base/utf8.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"

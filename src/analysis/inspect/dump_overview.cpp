@@ -17,7 +17,7 @@
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/leaves.h"

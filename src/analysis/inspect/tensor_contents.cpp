@@ -13,7 +13,7 @@
 
 #include "src/analysis/inspect/cells.h"
 #include "src/analysis/inspect/tensor_statistics.h"
-#include "src/base/mapped_files.h"
+#include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/statistic_keys.h"

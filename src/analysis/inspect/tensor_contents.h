@@ -9,7 +9,7 @@
 
 #include "src/analysis/inspect/options.h"
 #include "src/analysis/inspect/result.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::inspect {
 

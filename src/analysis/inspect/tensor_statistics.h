@@ -10,7 +10,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_file.h"
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/kernels/stats.h"
 
 namespace msprobe::analysis::inspect {

@@ -14,8 +14,7 @@
 
 #include "src/analysis/inspect/cells.h"
 #include "src/base/files.h"
-#include "src/base/input_file.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/report/readers.h"

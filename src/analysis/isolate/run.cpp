@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/dump/layout.h"
 #include "src/report/readers.h"
 

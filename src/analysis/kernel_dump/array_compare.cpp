@@ -16,7 +16,7 @@
 #include "src/analysis/kernel_dump/number_reader.h"
 #include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/report/writers.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_limits.h"

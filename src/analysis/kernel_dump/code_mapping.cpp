@@ -7,10 +7,9 @@
 #include <fmt/format.h>
 
 #include "src/analysis/kernel_dump/dump_files.h"
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::kernel_dump {

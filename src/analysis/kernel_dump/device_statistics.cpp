@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/report/readers.h"
 #include "src/report/writers.h"

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::kernel_dump {

@@ -7,7 +7,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::kernel_dump {

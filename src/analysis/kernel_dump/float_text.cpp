@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe::analysis::kernel_dump {

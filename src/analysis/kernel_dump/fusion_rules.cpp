@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/io/kernel_dump/file_name.h"
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"

@@ -16,8 +16,7 @@
 
 #include "src/analysis/kernel_dump/code_mapping.h"
 #include "src/base/files.h"
-#include "src/base/input_file.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::kernel_dump {

@@ -14,7 +14,7 @@
 #include "src/analysis/kernel_dump/vector_side.h"
 #include "src/analysis/kernel_dump/vector_table.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {

@@ -9,7 +9,7 @@
 #include "msprobe/dtype.h"
 
 #include "src/analysis/kernel_dump/number_reader.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {

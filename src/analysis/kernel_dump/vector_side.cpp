@@ -13,8 +13,8 @@
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/plain_tensor.h"
 #include "src/base/files.h"
-#include "src/base/number_text.h"
-#include "src/base/path_kind.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::kernel_dump {

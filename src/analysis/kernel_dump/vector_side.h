@@ -14,7 +14,7 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/analysis/kernel_dump/thread_slices.h"
-#include "src/base/mapped_files.h"
+#include "src/base/files.h"
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/tensor/tensor_buffer.h"
 

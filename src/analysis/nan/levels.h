@@ -12,7 +12,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/nan/rank_dump.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::nan {

@@ -14,7 +14,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/nan/bad_values.h"
-#include "src/base/text_arena.h"
+#include "src/base/strings.h"
 #include "src/dump/communication.h"
 
 namespace msprobe::analysis::nan {

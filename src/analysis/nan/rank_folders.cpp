@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/folder_path.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"

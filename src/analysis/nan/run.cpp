@@ -13,7 +13,7 @@
 #include "src/analysis/overflow/run.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::nan {

@@ -7,8 +7,8 @@
 
 #include "src/analysis/compare/kernel/call_finder.h"
 #include "src/analysis/compare/kernel/kernel_side.h"
-#include "src/base/path_kind.h"
-#include "src/base/thread_pool.h"
+#include "src/base/output_files.h"
+#include "src/base/threads.h"
 #include "src/dump/layout.h"
 #include "src/dump/user_code.h"
 

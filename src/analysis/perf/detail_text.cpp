@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::analysis::perf {
 namespace {

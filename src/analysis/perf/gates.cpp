@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/perf/units.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {

@@ -27,7 +27,7 @@
 #include "src/analysis/perf/overall_sheet.h"
 #include "src/analysis/perf/units.h"
 #include "src/analysis/perf/watched_operators.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/profile/profile.h"
 #include "src/report/formatted_xlsx.h"

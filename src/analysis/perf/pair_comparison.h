@@ -12,7 +12,7 @@
 
 #include "src/analysis/perf/options.h"
 #include "src/analysis/perf/overall_times.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/profile/profile.h"
 #include "src/report/formatted_xlsx.h"
 

@@ -9,7 +9,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/perf/result.h"
-#include "src/base/process_share.h"
+#include "src/base/processes.h"
 
 namespace msprobe::analysis::perf {
 

@@ -9,8 +9,8 @@
 
 #include "src/analysis/perf/gates.h"
 #include "src/analysis/perf/pair_comparison.h"
-#include "src/base/output_rule.h"
-#include "src/base/process_share.h"
+#include "src/base/output_files.h"
+#include "src/base/processes.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::perf {

@@ -10,9 +10,9 @@
 
 #include "src/analysis/perf/options.h"
 #include "src/analysis/perf/pair_comparison.h"
-#include "src/base/output_rule.h"
-#include "src/base/process_share.h"
-#include "src/base/thread_pool.h"
+#include "src/base/output_files.h"
+#include "src/base/processes.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::perf {
 

@@ -11,10 +11,10 @@
 #include "src/analysis/perf/rank_parts.h"
 #include "src/analysis/perf/result_files.h"
 #include "src/base/files.h"
-#include "src/base/process_share.h"
+#include "src/base/processes.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::perf {
 namespace {

@@ -8,7 +8,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/recheck/call.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::recheck {

@@ -7,7 +7,7 @@
 
 #include "src/analysis/recheck/arithmetic/rounding.h"
 #include "src/analysis/recheck/call.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::recheck {
 

@@ -7,7 +7,7 @@
 
 #include "src/analysis/recheck/judge.h"
 #include "src/analysis/recheck/options.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::recheck {

@@ -5,7 +5,7 @@
 
 #include "src/analysis/recheck/options.h"
 #include "src/analysis/recheck/result.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::recheck {

@@ -11,7 +11,7 @@
 
 #include "src/analysis/recheck/result_table.h"
 #include "src/analysis/recheck/step_ranks.h"
-#include "src/base/kept_memory.h"
+#include "src/base/buffer_pool.h"
 #include "src/base/progress.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"

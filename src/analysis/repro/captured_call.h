@@ -14,7 +14,7 @@
 #include "src/analysis/recheck/dump_entries.h"
 #include "src/analysis/recheck/recompute.h"
 #include "src/analysis/repro/entry_json.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::repro {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/input_file.h"
-#include "src/base/path_kind.h"
+#include "src/base/files.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::response_anomaly {
 namespace {

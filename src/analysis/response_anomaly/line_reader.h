@@ -10,7 +10,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/descriptor.h"
+#include "src/base/files.h"
 
 namespace msprobe::analysis::response_anomaly {
 

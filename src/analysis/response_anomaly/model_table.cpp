@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
 #include "src/json/value_tree.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::rl {

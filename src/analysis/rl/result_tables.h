@@ -13,7 +13,7 @@
 
 #include "src/analysis/rl/options.h"
 #include "src/analysis/rl/saved_data.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::rl {

@@ -12,11 +12,11 @@
 #include "src/analysis/rl/saved_data.h"
 #include "src/analysis/rl/token_tables.h"
 #include "src/base/files.h"
-#include "src/base/number_text.h"
-#include "src/base/output_rule.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::rl {
 namespace {

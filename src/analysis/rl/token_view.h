@@ -16,7 +16,7 @@
 #include "src/analysis/rl/result.h"
 #include "src/analysis/rl/saved_data.h"
 #include "src/analysis/rl/token_numbers.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::rl {
 

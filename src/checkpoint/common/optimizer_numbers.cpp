@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/common/optimizer_names.h"
 

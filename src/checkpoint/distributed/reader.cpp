@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/limited_warnings.h"
-#include "src/base/path_kind.h"
+#include "src/base/log.h"
+#include "src/base/output_files.h"
 #include "src/checkpoint/common/iteration_folder.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/distributed/metadata.h"

@@ -15,9 +15,9 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/limited_warnings.h"
-#include "src/base/number_text.h"
-#include "src/base/path_kind.h"
+#include "src/base/log.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/common/plain_name.h"
 #include "src/checkpoint/common/state_dict.h"

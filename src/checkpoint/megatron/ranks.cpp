@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/limited_warnings.h"
-#include "src/base/path_kind.h"
+#include "src/base/log.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::checkpoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::io::kernel_dump {

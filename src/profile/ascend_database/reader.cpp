@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/input_file.h"
-#include "src/base/path_kind.h"
+#include "src/base/files.h"
+#include "src/base/output_files.h"
 #include "src/database/sqlite_file.h"
 #include "src/profile/ascend_database/device.h"
 #include "src/profile/ascend_database/host.h"

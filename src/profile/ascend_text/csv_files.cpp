@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/profile/ascend_text/csv_rows.h"
 

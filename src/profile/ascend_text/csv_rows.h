@@ -13,7 +13,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 #include "src/base/files.h"
 
 namespace msprobe::profile {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 #include "src/base/utf8.h"
 #include "src/profile/common/json_places.h"
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::profile {
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/base/text_arena.h"
+#include "src/base/strings.h"
 
 namespace msprobe::profile {
 

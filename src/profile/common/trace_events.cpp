@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/json/stream_reader.h"
 #include "src/profile/common/event_repair.h"
 #include "src/profile/common/time_sum.h"

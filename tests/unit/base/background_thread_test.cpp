@@ -1,4 +1,4 @@
-#include "src/base/background_thread.h"
+#include "src/base/threads.h"
 
 #include <csignal>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "src/base/csv_cell.h"
+#include "src/base/csv.h"
 
 #include <gtest/gtest.h>
 

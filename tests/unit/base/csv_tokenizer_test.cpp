@@ -1,4 +1,4 @@
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 
 #include <string>
 #include <string_view>

@@ -10,8 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "src/base/folder_path.h"
-#include "src/base/new_folders.h"
+#include "src/base/output_files.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "src/base/fixed_number.h"
+#include "src/base/numbers.h"
 
 #include <array>
 #include <cmath>

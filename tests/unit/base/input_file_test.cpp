@@ -1,4 +1,4 @@
-#include "src/base/input_file.h"
+#include "src/base/files.h"
 
 #include <string>
 

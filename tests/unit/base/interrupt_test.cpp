@@ -1,4 +1,4 @@
-#include "src/base/interrupt.h"
+#include "src/base/processes.h"
 
 #include <csignal>
 #include <string>

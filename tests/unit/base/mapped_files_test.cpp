@@ -1,4 +1,4 @@
-#include "src/base/mapped_files.h"
+#include "src/base/files.h"
 
 #include <cstddef>
 #include <cstdint>

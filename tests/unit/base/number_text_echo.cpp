@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // A table of spellings here; tests/python/number_text_test.py holds 100,000 random values against
 // Python itself.
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 #include <cmath>
 #include <cstdint>

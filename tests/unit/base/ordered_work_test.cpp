@@ -1,4 +1,4 @@
-#include "src/base/ordered_work.h"
+#include "src/base/threads.h"
 
 #include <atomic>
 #include <chrono>

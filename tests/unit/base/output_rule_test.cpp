@@ -1,4 +1,4 @@
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 
 #include <filesystem>
 #include <set>

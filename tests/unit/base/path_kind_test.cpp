@@ -1,4 +1,4 @@
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

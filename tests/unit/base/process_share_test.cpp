@@ -1,4 +1,4 @@
-#include "src/base/process_share.h"
+#include "src/base/processes.h"
 
 #include <array>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "src/base/text_arena.h"
+#include "src/base/strings.h"
 
 #include <string>
 #include <string_view>

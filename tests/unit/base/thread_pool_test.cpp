@@ -1,4 +1,4 @@
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 #include <atomic>
 #include <new>

@@ -1,4 +1,4 @@
-#include "src/base/unfinished.h"
+#include "src/base/output_files.h"
 
 #include <cerrno>
 #include <csignal>

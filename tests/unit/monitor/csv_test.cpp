@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/support/child_process.h"

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "tests/unit/support/temporary_folder.h"
 

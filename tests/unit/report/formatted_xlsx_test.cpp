@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/io/zip.h"
 #include "tests/unit/report/sample.h"
 

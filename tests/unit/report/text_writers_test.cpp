@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/report/writers.h"
 #include "tests/unit/report/sample.h"
 

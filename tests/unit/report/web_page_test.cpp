@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "src/base/descriptor.h"
 #include "src/base/files.h"
 
 namespace msprobe::report {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/writers.h"
 
 namespace {

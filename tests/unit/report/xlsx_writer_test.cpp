@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/io/zip.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/writers.h"

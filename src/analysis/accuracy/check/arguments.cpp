@@ -23,7 +23,7 @@
 
 #include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/check/tensor_record.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/tensor_buffer.h"

@@ -32,11 +32,10 @@
 #include "src/analysis/accuracy/common/output_judge.h"
 #include "src/analysis/accuracy/common/standards.h"
 #include "src/base/files.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/progress.h"
-#include "src/base/stopwatch.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/dump/entry_scan.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
@@ -46,7 +45,6 @@ namespace {
 
 // Dumps of MindSpore and MindTorch: the operators that PyTorch has as well, with PyTorch on the
 // CPU, in the same dtypes, as the bench.
-
 
 // Of the details file of these checks.
 constexpr std::array<std::string_view, 9> kMindSporeColumns = {
@@ -64,7 +62,6 @@ MindSporeJudgement JudgeMindSpore(std::string name, const std::optional<TensorVi
                                   const std::optional<TensorView>& tested, const Limits& limits);
 
 // Tensors of an operator that failed, as .pt files.
-
 
 class Saver {
  public:

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "src/analysis/accuracy/common/outcome.h"
-#include "src/base/csv_tokenizer.h"
+#include "src/base/csv.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"

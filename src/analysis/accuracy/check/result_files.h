@@ -11,7 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::accuracy {
 

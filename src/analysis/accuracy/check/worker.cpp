@@ -19,12 +19,11 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "src/base/child_process.h"
-#include "src/base/interrupt.h"
+#include "src/base/processes.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
-#include "src/base/unfinished.h"
+#include "src/base/threads.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {

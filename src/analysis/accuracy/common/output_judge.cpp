@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/accuracy/common/outcome.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"

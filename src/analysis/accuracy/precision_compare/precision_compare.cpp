@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/number_text.h"
-#include "src/base/output_rule.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/report/readers.h"

@@ -12,7 +12,7 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/kernel/call_finder.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/names_like.h"

@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/kernel/kernel_call.h"
 #include "src/analysis/compare/name_pairs.h"
-#include "src/base/stopwatch.h"
+#include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 

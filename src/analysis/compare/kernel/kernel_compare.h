@@ -11,7 +11,7 @@
 #include "src/analysis/compare/kernel/kernel_side.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pairing.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 

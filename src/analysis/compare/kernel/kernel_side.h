@@ -15,7 +15,7 @@
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/kernel_dump/dump_files.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 

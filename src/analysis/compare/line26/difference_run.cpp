@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/folder_path.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::compare {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/analysis/compare/line26/statistics26.h"
 #include "src/analysis/compare/line26/value_text.h"
 #include "src/analysis/compare/result_table.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/communication.h"
 #include "src/dump/names.h"

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/io/kernel_dump/file_name.h"
 
 namespace msprobe::analysis::compare {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 
 namespace msprobe::analysis::compare {
 

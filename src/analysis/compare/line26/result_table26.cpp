@@ -5,7 +5,7 @@
 #include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/line26/value_text.h"
 #include "src/analysis/compare/result_table.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 
 namespace msprobe::analysis::compare {
 namespace {

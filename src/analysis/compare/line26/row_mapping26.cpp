@@ -10,7 +10,7 @@
 
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/mapping_rules.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/text_finder.h"
 #include "src/base/utf8.h"

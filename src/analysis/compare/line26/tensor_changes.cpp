@@ -12,7 +12,7 @@
 
 #include "src/analysis/compare/real_metrics.h"
 #include "src/base/files.h"
-#include "src/base/path_kind.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/leaves.h"
 #include "src/json/config.h"

@@ -16,7 +16,7 @@
 #include "src/analysis/compare/real_metrics.h"
 #include "src/analysis/kernel_dump/number_reader.h"
 #include "src/analysis/kernel_dump/vector_measures.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/tensor/element_blocks.h"
 

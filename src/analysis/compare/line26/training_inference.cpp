@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/analysis/compare/mapping_rules.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"
 

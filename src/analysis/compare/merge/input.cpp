@@ -11,7 +11,7 @@
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/files.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/text_finder.h"
 #include "src/json/config.h"

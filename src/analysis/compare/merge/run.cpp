@@ -11,7 +11,7 @@
 #include "src/analysis/compare/merge/input.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"

@@ -14,7 +14,7 @@
 #include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/compare/page/pair_columns.h"
 #include "src/analysis/compare/summary.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 

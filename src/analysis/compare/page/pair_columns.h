@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/analysis/compare/compare_pair.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 

@@ -12,9 +12,8 @@
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/base/files.h"
-#include "src/base/number_text.h"
-#include "src/base/output_rule.h"
-#include "src/base/path_kind.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::monitor {

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "src/base/csv_tokenizer.h"
-#include "src/base/number_text.h"
+#include "src/base/csv.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::monitor::internal {

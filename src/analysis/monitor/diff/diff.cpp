@@ -29,7 +29,6 @@ namespace {
 // different numbers of ranks, or with other shards, can be compared at all. What the values alone
 // do not tell (which ranks hold copies) comes from monitor.json, or from digits that are all equal.
 
-
 class RankReduction {
  public:
   explicit RankReduction(const MonitoredRun& run);

@@ -20,10 +20,10 @@
 
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/analysis/monitor/diff/diff.h"
-#include "src/base/number_text.h"
-#include "src/base/output_rule.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/json/writer.h"
 #include "src/report/web_page.h"
 

@@ -16,7 +16,7 @@
 
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/analysis/monitor/common/table_rows.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/json/writer.h"
 #include "src/report/document.h"
 #include "src/report/gate.h"

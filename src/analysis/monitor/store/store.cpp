@@ -29,11 +29,9 @@
 #include "src/analysis/monitor/csv2tb/csv2tb.h"
 #include "src/analysis/monitor/store/linked_sqlite.h"
 #include "src/base/files.h"
-#include "src/base/limited_warnings.h"
-#include "src/base/number_text.h"
-#include "src/base/output_rule.h"
-#include "src/base/partial_file.h"
-#include "src/base/path_kind.h"
+#include "src/base/log.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
@@ -48,7 +46,6 @@ namespace msprobe::analysis::monitor {
 namespace {
 
 // The file of a trend store: under its name only when it is whole.
-
 
 constexpr const char* kMonitorStoreName = "monitor_data.trend.db";
 constexpr const char* kDumpStoreName = "dump_data.trend.db";

@@ -13,7 +13,6 @@
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/files.h"
-#include "src/base/input_file.h"
 
 namespace msprobe::analysis::monitor {
 namespace {

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/report/readers.h"
 #include "tests/unit/analysis/accuracy/golden_tensors.h"
 #include "tests/unit/support/view_of.h"

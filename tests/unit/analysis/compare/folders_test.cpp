@@ -13,7 +13,7 @@
 #include "src/analysis/compare/common_folders.h"
 #include "src/analysis/compare/graph_folders.h"
 #include "src/analysis/compare/graph_rows.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 #include "tests/unit/support/view_of.h"
 

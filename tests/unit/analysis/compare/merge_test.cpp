@@ -8,7 +8,7 @@
 #include "src/analysis/compare/merge/input.h"
 #include "src/analysis/compare/merge/run.h"
 #include "src/analysis/compare/result_table.h"
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 #include "src/report/readers.h"
 #include "src/report/writers.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"

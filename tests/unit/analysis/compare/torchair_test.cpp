@@ -10,8 +10,8 @@
 
 #include "src/analysis/compare/line26/ge_graph.h"
 #include "src/analysis/compare/line26/torchair_compare.h"
-#include "src/base/number_text.h"
-#include "src/base/thread_pool.h"
+#include "src/base/numbers.h"
+#include "src/base/threads.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 #include "tests/unit/support/csv_rows.h"

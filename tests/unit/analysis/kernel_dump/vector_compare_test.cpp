@@ -15,7 +15,7 @@
 #include "src/analysis/kernel_dump/element_report.h"
 #include "src/analysis/kernel_dump/run.h"
 #include "src/analysis/kernel_dump/vector_document.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "tests/unit/support/csv_rows.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -14,7 +14,7 @@
 
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/monitored_run.h"
-#include "src/base/number_text.h"
+#include "src/base/numbers.h"
 #include "src/monitor/alert_judge.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/monitor/analyse/analyse.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/monitor/store/store.h"
-#include "src/base/output_rule.h"
+#include "src/base/output_files.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 // The threads that tests compute on.
 #pragma once
 
-#include "src/base/thread_pool.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::recheck {
 

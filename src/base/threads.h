@@ -3,16 +3,85 @@
 #pragma once
 
 #include <condition_variable>
+#include <csignal>
 #include <cstddef>
+#include <functional>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
 
-#include "src/base/thread_pool.h"
-
 namespace msprobe::base {
+
+// Threads of ours inside somebody else's process, and the one signal that writing files can raise.
+
+// While it lives, this thread takes no signals, and threads that it starts never do: those of the
+// training process are handled by its own threads.
+class NoSignals {
+ public:
+  NoSignals();
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals();
+
+ private:
+  sigset_t previous_;
+};
+
+// A thread that takes no signals. std::bad_alloc passes.
+Result<std::thread> StartBackgroundThread(std::function<void()> body);
+
+// While it lives, a write beyond the process's file size limit fails with EFBIG in this thread
+// instead of ending the process.
+class NoFileSizeSignal {
+ public:
+  NoFileSizeSignal();
+  NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+  NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+  ~NoFileSizeSignal();
+
+ private:
+  sigset_t previous_;
+  bool was_pending_ = false;
+};
+
+// Parallel loops whose results do not depend on the number of threads: work is cut into numbered
+// items, each item writes only its own result, and the caller merges them in number order.
+
+class ThreadPool {
+ public:
+  // `threads` == 0: one per core this process may use. A pool of one runs everything in the caller.
+  explicit ThreadPool(size_t threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();
+
+  size_t thread_count() const { return workers_.size() + 1; }
+
+  // Calls body(item, worker) for every item in [0, count), items handed out in rising order; worker
+  // < thread_count() names the thread, for per-thread scratch. Returns when all are done. Not
+  // reentrant: a body must not call it on this pool.
+  void ParallelFor(size_t count, const std::function<void(size_t item, size_t worker)>& body);
+
+ private:
+  struct Job;
+  void WorkerLoop(size_t worker);
+  static void RunItems(Job& job, size_t worker);
+
+  std::vector<std::thread> workers_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable finished_;
+  Job* job_ = nullptr;
+  uint64_t generation_ = 0;
+  size_t active_ = 0;
+  bool stopping_ = false;
+};
+
+// Cores this process may use (affinity and cgroup quota respected), at least 1.
+size_t UsableCores();
 
 // Calls make(number, worker, block) for every number in [0, count) on the threads of `pool`, and
 // take(block) for the results in rising order, one at a time, on any of these threads, while others
