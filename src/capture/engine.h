@@ -2,27 +2,111 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "src/capture/budget.h"
+#include "msprobe/status.h"
+
 #include "src/capture/device_copies.h"
 #include "src/capture/entry.h"
 #include "src/capture/filters.h"
-#include "src/capture/online_calls.h"
 #include "src/capture/settings.h"
-#include "src/capture/tensor_writers.h"
-#include "src/capture/totals.h"
+#include "src/capture/tensor_files.h"
 #include "src/device/device.h"
+#include "src/online/call.h"
+#include "src/online/sender.h"
 
 namespace msprobe::capture {
+
+// What a capture may take from a program that must not wait: a service. What does not fit is
+// dropped, and counted.
+
+// Thread-safe.
+class Budget {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Budget(const Settings& settings);
+
+  // Whether there is a limit at all. Without one, nothing is dropped and every call below passes.
+  bool exists() const { return most_nanoseconds_ > 0 || bytes_per_second_ > 0; }
+
+  // The time that the calling threads lost to the capture, from here on in a new step.
+  void BeginStep();
+  void AddNanoseconds(uint64_t nanoseconds);
+  // False from the moment in which the step has had all of its time.
+  bool has_time() const {
+    return most_nanoseconds_ == 0 ||
+           spent_nanoseconds_.load(std::memory_order_relaxed) < most_nanoseconds_;
+  }
+  // How long the program may wait for one thing, such as the folder of a step.
+  std::chrono::nanoseconds patience() const;
+
+  // Bytes that go to the disk: of each second as many as are allowed, saved up for one second at
+  // most. False: they do not fit. Of records only the first byte has to fit; what they take beyond
+  // is missing in the following seconds.
+  bool TakeFileBytes(uint64_t count, Clock::time_point now = Clock::now());
+  bool TakeRecordBytes(uint64_t count, Clock::time_point now = Clock::now());
+
+ private:
+  void Refill(Clock::time_point now);  // mutex_ held
+
+  const uint64_t most_nanoseconds_;  // of a step; 0: any
+  const double bytes_per_second_;    // 0: any
+  std::atomic<uint64_t> spent_nanoseconds_{0};
+
+  std::mutex mutex_;  // of the two below
+  double available_bytes_;
+  std::optional<Clock::time_point> refilled_;
+};
+
+// Calls that go to a checker on another host instead of to files: memory for their tensors, within
+// a bound, and the sender. What finds no room is dropped and counted; the training goes on.
+
+// Thread-safe.
+class OnlineCalls {
+ public:
+  explicit OnlineCalls(const Settings& settings);
+  OnlineCalls(const OnlineCalls&) = delete;
+  OnlineCalls& operator=(const OnlineCalls&) = delete;
+  ~OnlineCalls() = default;
+
+  // Whether a call of this name ("Functional.linear.0.forward") is checked: forward calls of the
+  // API; neither modules nor collectives.
+  static bool IsSent(std::string_view name);
+
+  // A step begins; with the first one the sender starts.
+  Status Begin(int64_t rank);
+  void BeginStep() { waited_nanoseconds_.store(0); }
+  // Memory for a tensor of a call that holds `held_bytes` already. Waits for the checker where it
+  // moves and the step has time for that left. Empty: the call is to be dropped.
+  TensorMemory Take(TensorWriters& writers, size_t bytes, size_t held_bytes);
+  void Send(online::Call call) noexcept;
+  void Drop(uint64_t bytes) noexcept;
+  void Close() noexcept;
+  // In the child of a fork: the connection is the parent's.
+  void AbandonAfterFork();
+
+ private:
+  bool MayWait() const;
+
+  const online::Endpoint endpoint_;
+  const uint64_t memory_bytes_;
+  const std::chrono::nanoseconds most_waiting_;  // of a step
+  std::atomic<int64_t> waited_nanoseconds_{0};
+  std::mutex start_mutex_;
+  std::unique_ptr<online::Sender> started_;       // under start_mutex_
+  std::atomic<online::Sender*> sender_{nullptr};  // started_, once it is there
+};
 
 // Copies from devices; the memory for them is had when the first tensor comes.
 class LazyDeviceCopies {

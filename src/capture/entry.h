@@ -17,10 +17,8 @@
 
 #include "src/capture/bench_step.h"
 #include "src/capture/device_copies.h"
-#include "src/capture/device_tensor.h"
-#include "src/capture/tensor_description.h"
 #include "src/capture/tensor_values.h"
-#include "src/capture/tensor_writers.h"
+#include "src/capture/tensor_files.h"
 #include "src/device/device.h"
 #include "src/json/writer.h"
 

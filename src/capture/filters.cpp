@@ -8,12 +8,221 @@
 
 #include <fmt/format.h>
 
+#include "src/base/log.h"
 #include "src/base/strings.h"
-#include "src/capture/name_pattern.h"
-#include "src/capture/risk_level.h"
 #include "src/dump/names.h"
 
 namespace msprobe::capture {
+namespace {
+
+constexpr std::string_view kExactMark = "name-exact(";
+constexpr std::string_view kExpressionMark = "name-regex(";
+
+}  // namespace
+
+NamePattern::NamePattern(Kind kind, std::string_view text) : kind_(kind), text_(text) {}
+
+Result<NamePattern> NamePattern::Parse(std::string_view element) {
+  const bool exact = element.starts_with(kExactMark);
+  if (!exact && !element.starts_with(kExpressionMark)) {
+    return NamePattern(Kind::kSubstring, element);
+  }
+  if (!element.ends_with(')')) {
+    return UsageError(fmt::format("\"{}\" lacks its closing bracket", base::Printable(element)));
+  }
+  element.remove_prefix(exact ? kExactMark.size() : kExpressionMark.size());
+  element.remove_suffix(1);
+  if (exact) {
+    return NamePattern(Kind::kExact, element);
+  }
+  MSP_ASSIGN_OR_RETURN(base::BoundedExpression expression, base::BoundedExpression::Parse(element));
+  NamePattern pattern(Kind::kExpression, element);
+  pattern.expression_ = std::move(expression);
+  return pattern;
+}
+
+bool NamePattern::Matches(std::string_view name) {
+  switch (kind_) {
+    case Kind::kSubstring:
+      return name.find(text_) != std::string_view::npos;
+    case Kind::kExact:
+      return name.starts_with(text_) && (name.size() == text_.size() || name[text_.size()] == '.');
+    case Kind::kExpression:
+      break;
+  }
+  if (!expression_) {
+    return false;
+  }
+  const auto outcome = expression_->Search(name);
+  if (outcome == base::BoundedExpression::Outcome::kTakesTooLong) {
+    base::LogWarning(
+        fmt::format("the expression \"{}\" takes too long for the name {}: it selects nothing from "
+                    "here on",
+                    base::Printable(text_), base::Printable(name)));
+    expression_.reset();
+  }
+  return outcome == base::BoundedExpression::Outcome::kFound;
+}
+
+namespace {
+
+using Names = std::unordered_set<std::string_view>;
+
+const Names& CoreApis() {
+  static const Names names = {"_fused_adamw_",
+                              "_fused_adam_",
+                              "matmul",
+                              "__matmul__",
+                              "bmm",
+                              "addmm",
+                              "addmm_",
+                              "addbmm",
+                              "addbmm_",
+                              "baddbmm",
+                              "baddbmm_",
+                              "mm",
+                              "mv",
+                              "addmv",
+                              "addmv_",
+                              "addr",
+                              "addr_",
+                              "linear",
+                              "chain_matmul",
+                              "conv1d",
+                              "conv2d",
+                              "conv3d",
+                              "conv_transpose1d",
+                              "conv_transpose2d",
+                              "conv_transpose3d",
+                              "conv_tbc",
+                              "convolution",
+                              "_convolution",
+                              "bilinear",
+                              "linalg.matmul",
+                              "linalg.multi_dot",
+                              "multi_dot",
+                              "linalg.vecdot",
+                              "vecdot",
+                              "batch_norm",
+                              "instance_norm",
+                              "layer_norm",
+                              "group_norm",
+                              "local_response_norm",
+                              "_batch_norm_impl_index",
+                              "embedding",
+                              "embedding_bag",
+                              "multi_head_attention_forward",
+                              "scaled_dot_product_attention"};
+  return names;
+}
+
+const Names& ApisOfLowRisk() {
+  static const Names names = {"squeeze",
+                              "unsqueeze",
+                              "reshape",
+                              "reshape_as",
+                              "view",
+                              "view_as",
+                              "flatten",
+                              "unflatten",
+                              "expand",
+                              "expand_as",
+                              "repeat",
+                              "repeat_interleave",
+                              "tile",
+                              "transpose",
+                              "permute",
+                              "moveaxis",
+                              "movedim",
+                              "swapaxes",
+                              "swapdims",
+                              "chunk",
+                              "unsafe_chunk",
+                              "split",
+                              "split_with_sizes",
+                              "unsafe_split",
+                              "unsafe_split_with_sizes",
+                              "tensor_split",
+                              "hsplit",
+                              "vsplit",
+                              "dsplit",
+                              "unbind",
+                              "stack",
+                              "cat",
+                              "concat",
+                              "concatenate",
+                              "hstack",
+                              "vstack",
+                              "dstack",
+                              "column_stack",
+                              "row_stack",
+                              "align_as",
+                              "align_to",
+                              "atleast_1d",
+                              "atleast_2d",
+                              "atleast_3d",
+                              "ravel",
+                              "clamp",
+                              "unfold",
+                              "type_as",
+                              "to",
+                              "float",
+                              "double",
+                              "int",
+                              "long",
+                              "half",
+                              "bfloat16",
+                              "byte",
+                              "char",
+                              "bool",
+                              "cfloat",
+                              "numpy",
+                              "empty",
+                              "empty_like",
+                              "zeros",
+                              "zeros_like",
+                              "ones",
+                              "ones_like",
+                              "full",
+                              "full_like",
+                              "arange",
+                              "linspace",
+                              "logspace",
+                              "eye",
+                              "identity",
+                              "diag",
+                              "diagflat",
+                              "diag_embed",
+                              "triu",
+                              "tril",
+                              "triu_indices",
+                              "tril_indices",
+                              "clone",
+                              "__bool__",
+                              "stride"};
+  return names;
+}
+
+// Fused operators and collectives: each is a place where devices differ.
+bool IsOfAccelerator(std::string_view kind) {
+  return kind == "NPU" || kind == "Distributed" || kind == "MindSpeed" || kind == "Mindspeed" ||
+         kind == "MintDistributed";
+}
+
+}  // namespace
+
+bool IsAtRisk(RiskLevel level, std::string_view kind, std::string_view api) {
+  switch (level) {
+    case RiskLevel::kAll:
+      return true;
+    case RiskLevel::kFocus:
+      return !ApisOfLowRisk().contains(api);
+    case RiskLevel::kCore:
+      return IsOfAccelerator(kind) || CoreApis().contains(api) || api.starts_with("batch_norm_");
+  }
+  return true;
+}
+
 namespace {
 
 Result<std::vector<NamePattern>> ParsePatterns(std::string_view key,
@@ -95,8 +304,11 @@ struct Filters::State {
 };
 
 Filters::Filters(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
 Filters::Filters(Filters&&) noexcept = default;
+
 Filters& Filters::operator=(Filters&&) noexcept = default;
+
 Filters::~Filters() = default;
 
 Result<Filters> Filters::Create(const Settings& settings) {

@@ -3,13 +3,48 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "msprobe/status.h"
 
+#include "src/base/bounded_expression.h"
 #include "src/capture/settings.h"
 
 namespace msprobe::capture {
+
+// Inside of the room: one element of `list` or `tensor_list`.
+
+// "linear": any name that holds the text. "name-exact(Functional.linear.1)": this name and what
+// begins with it and a dot, so not Functional.linear.10. "name-regex(attn.*proj)": a
+// Perl-compatible expression, searched anywhere in the name.
+class NamePattern {
+ public:
+  static Result<NamePattern> Parse(std::string_view element);
+
+  // An expression that takes unreasonably long for a name is given up with a warning and matches
+  // nothing from then on. One thread at a time.
+  bool Matches(std::string_view name);
+
+ private:
+  enum class Kind { kSubstring, kExact, kExpression };
+
+  NamePattern(Kind kind, std::string_view text);
+
+  Kind kind_;
+  std::string text_;
+  std::optional<base::BoundedExpression> expression_;
+};
+
+// How likely a fault of the values is in an API: what risk_level leaves out of a capture.
+
+// Whether calls of `api` ("matmul", "linalg.multi_dot"), whose names begin with `kind` ("Torch",
+// "Tensor", "NPU"), are recorded at this level. kFocus leaves out what only moves or makes
+// elements, kCore keeps matrix products, convolutions, normalisations, embeddings, attention,
+// collectives and fused operators. The lists are those of the Python tool, with linear and
+// chain_matmul in kCore.
+bool IsAtRisk(RiskLevel level, std::string_view kind, std::string_view api);
 
 // What to record of a call at this moment.
 struct Wanted {

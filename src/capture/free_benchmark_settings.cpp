@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
-#include "src/capture/settings_keys.h"
+#include "src/capture/settings.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
 #include "src/json/writer.h"

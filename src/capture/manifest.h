@@ -7,16 +7,36 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
-#include "src/capture/request_rows.h"
 #include "src/capture/settings.h"
 #include "src/capture/tensor_files.h"
 
 namespace msprobe::capture {
+
+// Which rows of a flattened batch belong to which request of a service, and the part of a tensor
+// that a capture is about.
+
+struct TensorDescription;
+
+struct RequestRows {
+  std::string id;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// The part that belongs to the request, of tensors with one row per token of the batch; nullopt
+// when it is not in the batch.
+std::optional<TensorSlice> RowsOf(const std::vector<RequestRows>& batch, std::string_view id);
+
+// Narrows shape and address to the parts asked for. Of several for a dimension, the last one that
+// fits counts; dimensions that a tensor does not have are left aside. Needs a dtype to move the
+// address: tensors without one keep their shape.
+void TakeSlices(const std::vector<TensorSlice>& slices, TensorDescription& tensor);
 
 // What a recheck has to know of a step and its calls do not tell.
 struct Remarks {

@@ -1,18 +1,213 @@
 #include "src/capture/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include "msprobe/status.h"
 
 #include "src/base/log.h"
-#include "src/capture/kernel_dump.h"
+#include "src/base/numbers.h"
+#include "src/base/threads.h"
+#include "src/capture/step_folder.h"
+#include "src/device/device.h"
+#include "src/json/writer.h"
 
 namespace msprobe::capture {
 namespace {
+
+void AppendNumber(uint32_t number, std::string& out) {
+  char bytes[sizeof number];
+  std::memcpy(bytes, &number, sizeof number);
+  out.append(bytes, sizeof number);
+}
+
+}  // namespace
+
+uint32_t Stacks::Register(const std::vector<dump::LogFrame>& frames) {
+  thread_local std::string key;
+  key.clear();
+  for (const dump::LogFrame& frame : frames) {
+    AppendNumber(static_cast<uint32_t>(frame.line), key);
+    for (const std::string_view text : {frame.file, frame.function}) {
+      AppendNumber(static_cast<uint32_t>(text.size()), key);
+      key += text;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (const auto found = id_by_key_.find(key); found != id_by_key_.end()) {
+    return found->second;
+  }
+  const auto id = static_cast<uint32_t>(stacks_.size());
+  Stack& stack = stacks_.emplace_back();
+  stack.key = key;
+  stack.frames = frames;
+  // From the caller's texts to ours.
+  size_t at = 0;
+  const auto own = [&](std::string_view text) {
+    at += sizeof(uint32_t);
+    const std::string_view result = std::string_view(stack.key).substr(at, text.size());
+    at += text.size();
+    return result;
+  };
+  for (dump::LogFrame& frame : stack.frames) {
+    at += sizeof(uint32_t);
+    frame.file = own(frame.file);
+    frame.function = own(frame.function);
+  }
+  id_by_key_.emplace(stack.key, id);
+  return id;
+}
+
+const std::vector<dump::LogFrame>* Stacks::Find(uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  return id < stacks_.size() ? &stacks_[id].frames : nullptr;
+}
+
+struct TaskThread::State {
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::function<void()>> tasks;
+  bool busy = false;
+  bool stopping = false;
+  std::thread thread;
+
+  void Loop() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [this] { return stopping || !tasks.empty(); });
+      if (tasks.empty()) {
+        return;
+      }
+      std::function<void()> task = std::move(tasks.front());
+      tasks.pop_front();
+      busy = true;
+      lock.unlock();
+      task();
+      task = nullptr;  // what it holds is let go outside of the lock
+      lock.lock();
+      busy = false;
+    }
+  }
+};
+
+TaskThread::TaskThread(size_t most_waiting)
+    : most_waiting_(most_waiting), state_(std::make_unique<State>()) {}
+
+TaskThread::~TaskThread() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_one();
+  if (state_->thread.joinable()) {
+    state_->thread.join();
+  }
+}
+
+bool TaskThread::has_room() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->tasks.size() + (state_->busy ? 1 : 0) <= most_waiting_;
+}
+
+bool TaskThread::Post(std::function<void()> task) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->tasks.size() + (state_->busy ? 1 : 0) > most_waiting_) {
+    return false;
+  }
+  if (!state_->thread.joinable()) {
+    Result<std::thread> thread =
+        base::StartBackgroundThread([state = state_.get()] { state->Loop(); });
+    if (!thread.ok()) {
+      return false;
+    }
+    state_->thread = *std::move(thread);
+  }
+  state_->tasks.push_back(std::move(task));
+  state_->wake.notify_one();
+  return true;
+}
+
+namespace {
+
+// Level L2: the runtime's own dump of kernels, switched on and off around one call.
+
+// Launchers tell each process which device of its host it uses.
+int32_t LocalDevice() {
+  const char* text = std::getenv("LOCAL_RANK");
+  const auto index = base::ParseInt(text != nullptr ? text : "");
+  constexpr int64_t kMostDevices = 1024;
+  return index && *index >= 0 && *index < kMostDevices ? static_cast<int32_t>(*index) : 0;
+}
+
+std::string ConfigText(const base::Path& folder) {
+  std::string out;
+  json::Writer json(out, 4);
+  json.BeginObject();
+  json.Key("dump");
+  json.BeginObject();
+  json.Key("dump_list");
+  json.BeginArray();
+  json.EndArray();
+  json.Member("dump_path", folder.string());
+  json.Member("dump_mode", "all");
+  json.Member("dump_op_switch", "on");
+  json.EndObject();
+  json.EndObject();
+  return out;
+}
+
+Result<device::KernelDump*> FindKernelDump() {
+  device::Runtime& runtime = device::Registry::OfThisProcess().Get(device::Kind::kAcl);
+  if (const Status ready = runtime.Ready(); !ready.ok()) {
+    return DeviceError(fmt::format("kernels cannot be dumped: {}", ready.message()));
+  }
+  Result<device::KernelDump*> dump = runtime.GetKernelDump();
+  if (!dump.ok()) {
+    return DeviceError(fmt::format("kernels cannot be dumped: {}", dump.status().message()));
+  }
+  return dump;
+}
+
+// Writes kernel_config.json (kernel_config_{rank}.json) into the folder of the step and switches
+// the dump on; the runtime writes its files below the same folder. kDevice where no runtime can.
+Status BeginKernelDump(const StepPlace& place) {
+  MSP_RETURN_IF_ERROR(CheckPlace(place));
+  MSP_RETURN_IF_ERROR(CheckOtherRuns(place));
+  MSP_ASSIGN_OR_RETURN(device::KernelDump* const dump, FindKernelDump());
+  MSP_RETURN_IF_ERROR(base::CreateFolders(place.step_path()));
+  // The runtime may have another working directory in mind.
+  std::error_code error;
+  const base::Path folder = std::filesystem::canonical(place.step_path(), error);
+  if (error) {
+    return IoError(
+        fmt::format("cannot resolve {}: {}", place.step_path().string(), error.message()));
+  }
+  const base::Path config = folder / (place.rank ? fmt::format("kernel_config_{}.json", *place.rank)
+                                                 : std::string("kernel_config.json"));
+  MSP_RETURN_IF_ERROR(
+      base::WriteFileAtomically(config, ConfigText(folder), base::Existing::kReplace));
+  device::KernelDumpOptions options;
+  options.device = LocalDevice();
+  options.config_path = config.string();
+  return dump->Begin(options);
+}
+
+Status EndKernelDump() {
+  MSP_ASSIGN_OR_RETURN(device::KernelDump* const dump, FindKernelDump());
+  return dump->End();
+}
 
 // Steps whose files are on their way; further ones are dropped.
 constexpr size_t kMostUnfinishedSteps = 8;

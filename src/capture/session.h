@@ -3,12 +3,16 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -17,11 +21,50 @@
 #include "msprobe/status.h"
 
 #include "src/capture/engine.h"
-#include "src/capture/stacks.h"
 #include "src/capture/step_recording.h"
-#include "src/capture/task_thread.h"
+#include "src/dump/record_log.h"
 
 namespace msprobe::capture {
+
+// Call stacks, each distinct one once.
+
+// Thread-safe. Ids are valid for the life of the table, and so are the frames behind them.
+class Stacks {
+ public:
+  // Innermost frame first. Equal stacks get equal ids.
+  uint32_t Register(const std::vector<dump::LogFrame>& frames);
+  // Null for an id that was never given out.
+  const std::vector<dump::LogFrame>* Find(uint32_t id) const;
+
+ private:
+  struct Stack {
+    std::string key;  // all texts of the frames, which view into it
+    std::vector<dump::LogFrame> frames;
+  };
+  mutable std::mutex mutex_;
+  std::deque<Stack> stacks_;  // elements stay where they are
+  std::unordered_map<std::string_view, uint32_t> id_by_key_;
+};
+
+// A thread that does one piece of work after the other, for callers that must not wait for it.
+
+class TaskThread {
+ public:
+  // `most_waiting`: tasks beside the one that runs.
+  explicit TaskThread(size_t most_waiting);
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
+  ~TaskThread();  // does all that was posted
+
+  // False when too much waits, or no thread can be had: the task is not done. Tasks do not throw.
+  bool Post(std::function<void()> task);
+  bool has_room() const;
+
+ private:
+  struct State;
+  const size_t most_waiting_;
+  const std::unique_ptr<State> state_;
+};
 
 // Thread-safe, but for what says otherwise.
 class Session {

@@ -1,6 +1,7 @@
 // What to capture: config.json with every default filled in and every rule checked.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/json/config.h"
+#include "src/json/settings_reader.h"
 #include "src/json/writer.h"
 #include "src/online/endpoint.h"
 
@@ -122,5 +125,64 @@ Result<Settings> LoadSettings(const base::Path& config_path, std::string_view ov
 std::string SettingsJson(const Settings& settings);
 // As the value of the key "slice".
 void PutSlices(const std::vector<TensorSlice>& slices, json::Writer& writer);
+
+// Inside of the room: how config.json and dump.json spell the choices of settings.h.
+
+using json::Choice;
+using json::NameOf;
+
+inline constexpr std::array<Choice<Task>, 5> kTasks = {{{"statistics", Task::kStatistics},
+                                                        {"tensor", Task::kTensor},
+                                                        {"structure", Task::kStructure},
+                                                        {"overflow_check", Task::kOverflowCheck},
+                                                        {"nan_check", Task::kNanCheck}}};
+inline constexpr std::array<Choice<Level>, 5> kLevels = {{{"L0", Level::kL0},
+                                                          {"L1", Level::kL1},
+                                                          {"mix", Level::kMix},
+                                                          {"L2", Level::kL2},
+                                                          {"debug", Level::kDebug}}};
+inline constexpr std::array<Choice<Framework>, 3> kFrameworks = {
+    {{"pytorch", Framework::kPyTorch},
+     {"mindspore", Framework::kMindSpore},
+     {"mindtorch", Framework::kMindTorch}}};
+inline constexpr std::array<Choice<SummaryMode>, 3> kSummaryModes = {
+    {{"statistics", SummaryMode::kStatistics},
+     {"md5", SummaryMode::kMd5},
+     {"xor", SummaryMode::kXor}}};
+inline constexpr std::array<Choice<RiskLevel>, 3> kRiskLevels = {
+    {{"ALL", RiskLevel::kAll}, {"FOCUS", RiskLevel::kFocus}, {"CORE", RiskLevel::kCore}}};
+inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
+    {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
+inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
+    {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
+
+// Inside of the room: which keys a configuration may hold, and where. Everything else is an error
+// that names the nearest one. And the key that the configurations of all tasks have.
+
+using json::SettingsReader;
+using json::ShownValue;
+
+// Sections that the capture leaves to those who read them; their task is none that it records.
+inline constexpr std::array<std::string_view, 6> kForeignTasks = {
+    "free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor"};
+
+// A configuration file, and what the flags or the arguments of a call set above it.
+struct GivenConfigs {
+  json::Config file;
+  json::Config overrides;
+};
+
+// Both are objects whose top-level keys are known; only the file may hold sections. Without a path
+// the file is an empty object called `nameless_file` in messages.
+Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
+                                      std::string_view overrides_json,
+                                      std::string_view overrides_name);
+
+// Of the section of `task`; none may stand in `root` as well.
+Status CheckSectionKeys(const SettingsReader& reader, const json::ConfigValue& section,
+                        const json::ConfigValue& root, Task task);
+
+// Where to write: a folder, or a place where one can be made. Empty where it is not given.
+Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path);
 
 }  // namespace msprobe::capture

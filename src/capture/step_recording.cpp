@@ -11,7 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/strings.h"
 #include "src/capture/manifest.h"
-#include "src/capture/run_identity.h"
+#include "src/capture/step_folder.h"
 #include "src/dump/dump_json_writer.h"
 #include "src/dump/layout.h"
 #include "src/json/writer.h"

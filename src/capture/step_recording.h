@@ -18,10 +18,8 @@
 
 #include "src/capture/bench_step.h"
 #include "src/capture/engine.h"
-#include "src/capture/error_log.h"
 #include "src/capture/log_writer.h"
 #include "src/capture/manifest.h"
-#include "src/capture/request_rows.h"
 #include "src/capture/step_folder.h"
 #include "src/capture/tensor_files.h"
 #include "src/capture/tensor_values.h"

@@ -2,6 +2,7 @@
 // their bytes, and the last tensor given for a name is the one that stays.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -10,18 +11,42 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/base/buffer_pool.h"
 #include "src/base/files.h"
 #include "src/capture/deduplication.h"
-#include "src/capture/totals.h"
 
 namespace msprobe::capture {
+
+// Counts since the capture was opened.
+
+struct Totals {
+  std::atomic<uint64_t> steps{0};
+  std::atomic<uint64_t> entries{0};
+  std::atomic<uint64_t> tensors{0};
+  std::atomic<uint64_t> tensor_files{0};
+  std::atomic<uint64_t> tensor_bytes{0};
+  std::atomic<uint64_t> written_bytes{0};
+  std::atomic<uint64_t> deduplicated_files{0};
+  std::atomic<uint64_t> lost_files{0};
+  std::atomic<uint64_t> errors{0};
+  std::atomic<uint64_t> dropped_records{0};
+  std::atomic<uint64_t> dropped_files{0};
+  std::atomic<uint64_t> dropped_steps{0};
+  std::atomic<uint64_t> engine_nanoseconds{0};
+  std::atomic<uint64_t> repeat_nanoseconds{
+      0};  // calls that were made once more for their noise floors
+};
 
 // How long nothing may move before a disk counts as hanging, and what is added for the bytes on
 // their way: no disk in use is slower than that.
@@ -123,6 +148,95 @@ class TensorFiles {
   uint64_t outstanding_bytes_ = 0;
   uint64_t finished_count_ = 0;
   TensorFileCounts counts_;
+};
+
+// The threads that write tensor files, and the memory in which tensors wait for them.
+
+class TensorWriters;
+
+// Memory for the bytes of one tensor, counted against the limit until destruction.
+class TensorMemory {
+ public:
+  TensorMemory() = default;
+  TensorMemory(TensorMemory&& other) noexcept { *this = std::move(other); }
+  TensorMemory& operator=(TensorMemory&& other) noexcept;
+  TensorMemory(const TensorMemory&) = delete;
+  TensorMemory& operator=(const TensorMemory&) = delete;
+  ~TensorMemory() { Release(); }
+
+  explicit operator bool() const { return data_ != nullptr; }
+  std::byte* data() { return data_; }
+  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+
+ private:
+  friend class TensorWriters;
+  void Release();
+
+  std::shared_ptr<TensorWriters> owner_;
+  std::unique_ptr<std::byte[]> small_;
+  base::BufferPool::Buffer large_;
+  std::byte* data_ = nullptr;
+  size_t size_bytes_ = 0;
+  size_t counted_bytes_ = 0;
+};
+
+// A tensor on its way to a file.
+struct TensorJob {
+  std::shared_ptr<TensorFiles> files;
+  std::string name;
+  uint64_t ticket = 0;  // of TensorFiles::Announce
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  TensorMemory memory;  // row-major, little-endian
+  std::optional<uint32_t> data_crc32;
+
+  // Announces the file and queues it. Nothing is thrown: without memory it is written at once, or
+  // lost.
+  void Submit(TensorWriters& writers) noexcept;
+};
+
+// For a tensor that no memory could be had for: written from where it lies when it `may_write` (the
+// caller waits), lost otherwise.
+void WriteWithoutCopy(const TensorJob& job, const TensorView& view, bool may_write,
+                      const TensorWriters& writers);
+
+class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
+ public:
+  // Threads start with the first job. Where none can be had, Submit writes.
+  TensorWriters(size_t threads, uint64_t memory_bytes);
+  TensorWriters(const TensorWriters&) = delete;
+  TensorWriters& operator=(const TensorWriters&) = delete;
+  ~TensorWriters();
+
+  // Empty when there is no room, or no memory, or size_bytes is beyond the limit.
+  TensorMemory TryTake(size_t size_bytes);
+  // Waits for writers to make room; empty as above, and when nothing moved for `patience`.
+  TensorMemory Take(size_t size_bytes, std::chrono::seconds patience);
+  // Waits no longer than `patience`; empty as above, and when there is no room by then.
+  TensorMemory TakeWithin(size_t size_bytes, std::chrono::milliseconds patience);
+  bool fits(size_t size_bytes) const { return size_bytes <= memory_bytes_; }
+  uint64_t memory_bytes() const { return memory_bytes_; }
+
+  void Submit(TensorJob job) noexcept;
+
+  // Ends the threads once the queue is empty; those that hang in the system for longer than
+  // `patience` are left to themselves.
+  void Shutdown(std::chrono::seconds patience);
+
+ private:
+  friend class TensorMemory;
+  struct State;
+
+  TensorMemory MakeMemory(size_t size_bytes);
+  void GiveBack(size_t counted_bytes);
+  // Both: mutex held.
+  bool Enqueue(TensorJob& job) noexcept;  // false: no memory for its place
+  void EnsureThreads() noexcept;
+
+  const size_t thread_limit_;
+  const uint64_t memory_bytes_;
+  const std::unique_ptr<base::BufferPool> pool_;
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace msprobe::capture

@@ -7,16 +7,37 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "msprobe/dtype.h"
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
 #include "src/capture/settings.h"
+#include "src/device/device.h"
 #include "src/dump/statistic_keys.h"
 #include "src/json/writer.h"
 #include "src/kernels/stats.h"
 
 namespace msprobe::capture {
+
+// A tensor as the hooks describe it.
+
+struct TensorDescription {
+  std::string_view type;        // "torch.Tensor"
+  std::string_view dtype_text;  // as the framework spells it
+  std::optional<DType> dtype;   // not known: described without values
+  Shape shape;
+  Shape strides;               // in elements; empty with a shape: row-major
+  const void* data = nullptr;  // null: no values
+  std::optional<bool> requires_grad;
+  bool conjugated = false;
+  bool negated = false;
+  bool is_numpy = false;
+  device::Kind device = device::Kind::kHost;
+  int32_t device_index = 0;
+  device::Stream stream = nullptr;
+};
 
 // One of Max, Min, Mean, Norm as it is spelled in JSON.
 struct StatisticValue {

@@ -2,7 +2,7 @@
 // end.
 #include <cstdint>
 
-#include "src/capture/name_pattern.h"
+#include "src/capture/filters.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "src/capture/run_identity.h"
+#include "src/capture/step_folder.h"
 #include "src/dump/record_log.h"
 #include "tests/fuzz/input_folder.h"
 

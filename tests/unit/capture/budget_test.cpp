@@ -1,5 +1,5 @@
 // What a capture leaves out of a program that must not wait, and what it counts.
-#include "src/capture/budget.h"
+#include "src/capture/engine.h"
 
 #include <chrono>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/capture/task_thread.h"
+#include "src/capture/session.h"
 #include "tests/unit/capture/test_capture.h"
 
 namespace msprobe::capture {

@@ -1,5 +1,5 @@
 // Parts of tensors, the rows of a request, and what risk_level leaves out.
-#include "src/capture/request_rows.h"
+#include "src/capture/manifest.h"
 
 #include <filesystem>
 #include <numeric>
@@ -10,8 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "src/capture/filters.h"
-#include "src/capture/risk_level.h"
-#include "src/capture/tensor_description.h"
+#include "src/capture/tensor_values.h"
 #include "tests/unit/capture/test_capture.h"
 
 namespace msprobe::capture {

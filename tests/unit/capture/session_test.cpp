@@ -14,7 +14,6 @@
 
 #include "msprobe/capture.h"
 
-#include "src/capture/run_identity.h"
 #include "src/capture/step_folder.h"
 #include "tests/unit/capture/test_capture.h"
 #include "tests/unit/support/child_process.h"

@@ -14,7 +14,6 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/capture/tensor_writers.h"
 #include "tests/unit/capture/test_capture.h"
 
 namespace msprobe::capture {
