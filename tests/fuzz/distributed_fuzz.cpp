@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "src/checkpoint/distributed/metadata.h"
+#include "src/checkpoint/distributed/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace msprobe::checkpoint;

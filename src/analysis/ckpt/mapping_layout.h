@@ -10,7 +10,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/ckpt/mapping_rules.h"
-#include "src/checkpoint/parameter.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::analysis::ckpt {
 

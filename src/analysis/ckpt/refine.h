@@ -8,7 +8,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/checkpoint/parameter.h"
+#include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::analysis::ckpt {
 

@@ -2,20 +2,277 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "src/base/files.h"
+#include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/checkpoint/common/optimizer_names.h"
 #include "src/io/dense_view.h"
 #include "src/io/quantization.h"
 
 namespace msprobe::checkpoint {
+namespace {
+
+constexpr const char* kTrackerName = "latest_checkpointed_iteration.txt";
+constexpr std::string_view kIterationPrefix = "iter_";
+constexpr std::string_view kRelease = "release";
+constexpr size_t kShortestIteration = 7;  // digits
+constexpr uint64_t kLongestTracker = 4096;
+
+std::optional<int64_t> IterationOfName(std::string_view name) {
+  if (!name.starts_with(kIterationPrefix) ||
+      name.size() < kIterationPrefix.size() + kShortestIteration) {
+    return std::nullopt;
+  }
+  return base::ParseInt(name.substr(kIterationPrefix.size()));
+}
+
+// What could have been meant, for an error's hint.
+std::string IterationsIn(const std::filesystem::path& root) {
+  std::vector<std::string> found;
+  if (const auto names = base::ListFolder(root); names.ok()) {
+    for (const std::string& name : *names) {
+      if (name == kRelease || name.starts_with(kIterationPrefix)) {
+        found.push_back(name);
+      }
+    }
+  }
+  constexpr size_t kShown = 5;
+  const size_t count = found.size();
+  if (count > kShown) {
+    found.erase(found.begin(), found.end() - kShown);
+    return fmt::format("there are {} iterations, the last ones {}; pass one of them", count,
+                       base::Join(found, ", "));
+  }
+  return found.empty() ? "the folder has no iter_* folder at all"
+                       : fmt::format("there is {}; pass that folder", base::Join(found, ", "));
+}
+
+}  // namespace
+
+Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root) {
+  const std::filesystem::path tracker = root / kTrackerName;
+  if (!base::Exists(tracker)) {
+    // "iter_0000005/" has an empty last component.
+    const std::filesystem::path named = base::WithoutLastSlash(root);
+    return IterationFolder{root, IterationOfName(named.filename().native())};
+  }
+  MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(tracker, kLongestTracker));
+  const std::string_view word = base::Trim(text);
+  IterationFolder result;
+  if (word == kRelease) {
+    result.folder = root / kRelease;
+  } else {
+    result.iteration = base::ParseInt(word);
+    if (!result.iteration || *result.iteration < 0) {
+      return BadFormatError(fmt::format("{}: \"{}\" is neither an iteration nor \"release\"",
+                                        tracker.native(), base::Printable(word.substr(0, 50))))
+          .WithHint(IterationsIn(root));
+    }
+    result.folder = root / fmt::format("{}{:07}", kIterationPrefix, *result.iteration);
+  }
+  if (!base::IsFolder(result.folder)) {
+    return NotFoundError(fmt::format("{} names the folder {}, which does not exist",
+                                     tracker.native(), result.folder.filename().native()))
+        .WithHint(IterationsIn(root));
+  }
+  return result;
+}
+
+namespace {
+
+// Anywhere among the keys.
+constexpr std::string_view kOptimizerKeys[] = {
+    "optimizer",        "optimizers",       "optimizer_state_dict",
+    "optimizer_states", "optimizer_state",  "optim",
+    "optims",           "optim_state",      "optim_state_dict",
+    "opt_state",        "optimizer_groups", "param_groups",
+};
+// As the first key.
+constexpr std::string_view kBookkeepingKeys[] = {
+    "rng_state",
+    "rng_states",
+    "rng_tracker_states",
+    "random_rng_state",
+    "np_rng_state",
+    "torch_rng_state",
+    "cuda_rng_state",
+    "npu_rng_state",
+    "lr_scheduler",
+    "lr_schedulers",
+    "opt_param_scheduler",
+    "scheduler",
+    "grad_scaler",
+    "loss_scaler",
+    "scaler",
+    "amp",
+    "args",
+    "dataloader",
+    "train_state",
+    // MindSpore: one entry per parameter, "moments.NAME".
+    "moments",
+    "moment1",
+    "moment2",
+    "adam_m",
+    "adam_v",
+    "accum",
+    "accu_grads",
+};
+// As the whole name.
+constexpr std::string_view kBookkeepingNames[] = {
+    "step",
+    "epoch",
+    "iteration",
+    "global_step",
+    "step_num",
+    "epoch_num",
+    "beta1_power",
+    "beta2_power",
+    "learning_rate",
+    "lr",
+    "momentum",
+    "weight_decay",
+    "loss_scale",
+    "scale_sense",
+    "scale_sense.loss_scale",
+    "current_iterator_step",
+    "last_overflow_iterator_step",
+    "has_trained_epoches",
+    "has_trained_steps",
+    "checkpoint_version",
+    "num_floating_point_operations_so_far",
+};
+// As the last key: what optimizers keep per parameter.
+constexpr std::string_view kStateKeys[] = {
+    "exp_avg",      "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer",
+    "master_param", "fp32_param", "_extra_state",
+};
+
+// "rng_state/shard_0_1" -> "rng_state": how sharded objects are named.
+std::string_view WithoutShard(std::string_view key) { return key.substr(0, key.find('/')); }
+
+}  // namespace
+
+bool IsOptimizerState(std::string_view name) {
+  if (base::IsOneOf(name, kBookkeepingNames)) {
+    return true;
+  }
+  const std::vector<std::string_view> keys = base::Split(name, '.');
+  return base::IsOneOf(WithoutShard(keys.front()), kBookkeepingKeys) ||
+         base::IsOneOf(WithoutShard(keys.back()), kStateKeys) ||
+         std::any_of(keys.begin(), keys.end(),
+                     [](std::string_view key) { return base::IsOneOf(key, kOptimizerKeys); });
+}
+
+namespace {
+
+struct Number {
+  DType dtype = DType::kFloat64;
+  double real = 0;
+  int64_t integer = 0;
+};
+
+std::optional<Number> ParseNumber(std::string_view text) {
+  if (text == "True" || text == "False") {
+    return Number{DType::kInt64, 0, text == "True" ? 1 : 0};
+  }
+  if (const std::optional<int64_t> integer = base::ParseInt(text)) {
+    return Number{DType::kInt64, static_cast<double>(*integer), *integer};
+  }
+  if (const std::optional<double> real = base::ParseDouble(text)) {
+    return Number{DType::kFloat64, *real, 0};
+  }
+  return std::nullopt;
+}
+
+// One number, or a list or tuple of them.
+std::vector<Number> ParseNumbers(std::string_view text, bool* is_list) {
+  *is_list = text.size() > 1 && (text.front() == '(' || text.front() == '[');
+  std::vector<Number> numbers;
+  if (!*is_list) {
+    if (const std::optional<Number> number = ParseNumber(text)) {
+      numbers.push_back(*number);
+    }
+    return numbers;
+  }
+  for (std::string_view part : base::Split(text.substr(1, text.size() - 2), ',')) {
+    part = base::Trim(part);
+    if (part.empty()) {
+      continue;  // "(1,)"
+    }
+    const std::optional<Number> number = ParseNumber(part);
+    if (!number) {
+      return {};
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Parameter MakeNumbers(const std::string& name, const std::vector<Number>& numbers, bool is_list) {
+  bool real = false;
+  for (const Number& number : numbers) {
+    real = real || number.dtype == DType::kFloat64;
+  }
+  auto memory = std::make_shared<std::vector<std::byte>>(numbers.size() * sizeof(double));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    std::byte* out = memory->data() + i * sizeof(double);
+    if (real) {
+      std::memcpy(out, &numbers[i].real, sizeof(double));
+    } else {
+      std::memcpy(out, &numbers[i].integer, sizeof(int64_t));
+    }
+  }
+  TensorView view;
+  view.dtype = real ? DType::kFloat64 : DType::kInt64;
+  view.shape = is_list ? Shape{static_cast<int64_t>(numbers.size())} : Shape{};
+  view.strides = ContiguousStrides(view.shape);
+  view.data = memory->data();
+  view.extent_bytes = memory->size();
+  Parameter parameter = MakeParameter(name, view, kNoFile);
+  for (Piece& piece : parameter.pieces) {
+    piece.memory = memory;
+  }
+  return parameter;
+}
+
+}  // namespace
+
+void AddOptimizerNumbers(const std::vector<NamedScalar>& scalars, Checkpoint& checkpoint) {
+  std::unordered_set<std::string> taken;
+  for (const Parameter& parameter : checkpoint.parameters) {
+    taken.insert(parameter.name);
+  }
+  for (const NamedScalar& scalar : scalars) {
+    const std::string name = base::Join(scalar.path, ".");
+    // "params" lists which parameters a group has, by numbers of the optimizer's own.
+    if (scalar.path.empty() || scalar.path.back() == "params" || !IsOptimizerState(name) ||
+        !taken.insert(name).second) {
+      continue;
+    }
+    bool is_list = false;
+    const bool is_text = scalar.type == "str";
+    const std::vector<Number> numbers =
+        is_text ? std::vector<Number>() : ParseNumbers(scalar.text, &is_list);
+    if (numbers.empty()) {
+      checkpoint.settings.push_back({name, scalar.text});
+    } else {
+      checkpoint.parameters.push_back(MakeNumbers(name, numbers, is_list));
+    }
+  }
+}
+
 namespace {
 
 // Levels that hold a model, the likeliest first.

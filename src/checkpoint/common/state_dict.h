@@ -2,16 +2,55 @@
 // model: which level holds the model, what belongs to the optimizer, and names that are unique.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "msprobe/status.h"
 #include "msprobe/tensor_file.h"
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/io/read_budget.h"
 
 namespace msprobe::checkpoint {
+
+// File names found inside of files: they may name what lies beside, nothing else.
+// An index that says "../../etc/passwd" would otherwise open any file its reader may read.
+
+// Not empty, no folder in it, not "." or "..", no NUL.
+inline bool IsPlainFileName(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+// Where a training run keeps its checkpoints: ROOT/iter_0000005, ROOT/release, and a tracker file
+// that names the latest of them.
+
+struct IterationFolder {
+  std::filesystem::path folder;
+  std::optional<int64_t> iteration;  // from the tracker, else from a folder name iter_NNNNNNN
+};
+
+// With latest_checkpointed_iteration.txt in `root`, the folder that it names ("release" included);
+// without, `root` itself. An error names the folders that are there instead.
+Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root);
+
+// Inside of the room: what in a checkpoint is not the model, told by name.
+
+// Whether the name (keys joined with '.') belongs to an optimizer's state or to bookkeeping rather
+// than to the model.
+bool IsOptimizerState(std::string_view name);
+
+// Inside of the room: learning rates, betas, step counts: plain numbers in a checkpoint as
+// parameters, so that they are compared as tensors are.
+
+// Adds the optimizer's numbers among the plain values of a file as parameters (learning rate: a 0-d
+// one, betas: of shape [2]), and other values as settings.
+void AddOptimizerNumbers(const std::vector<NamedScalar>& scalars, Checkpoint& checkpoint);
 
 // One tensor of a state dict before it has its name: parameter.name is set by AddParameters.
 struct StateEntry {

@@ -17,7 +17,6 @@
 #include "src/base/output_files.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/checkpoint/common/plain_name.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/io/dense_view.h"
 

@@ -1,7 +1,9 @@
 #include "src/checkpoint/hugging_face/reader.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,14 +21,72 @@
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/checkpoint/common/plain_name.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/common/state_dict.h"
-#include "src/checkpoint/hugging_face/rank_shards.h"
+#include "src/io/dense_view.h"
 #include "src/io/safetensors_shards.h"
 #include "src/json/config.h"
 
 namespace msprobe::checkpoint {
 namespace {
+
+// Tensors of which every rank wrote its part into a file of its own, as
+// torch.distributed.checkpoint does with .safetensors.
+
+// Moves a parameter to its place in the whole. The whole's shape is nowhere: it reaches as far as
+// its parts do. An offset that cannot be becomes the status.
+void MoveTo(const Shape& offset, Parameter& part) {
+  if (offset.size() != part.shape.size()) {
+    part.status = BadFormatError(fmt::format("a part of shape {} cannot lie at {}",
+                                             ShapeText(part.shape), ShapeText(offset)));
+    return;
+  }
+  for (Piece& piece : part.pieces) {
+    piece.offset = offset;
+  }
+  for (size_t axis = 0; axis < part.shape.size(); ++axis) {
+    if (__builtin_add_overflow(part.shape[axis], offset[axis], &part.shape[axis])) {
+      part.status = BadFormatError(fmt::format("a part lies at {}", ShapeText(offset)));
+    }
+  }
+}
+
+// Takes the pieces of one more part, which was moved to its place. A part that cannot be read makes
+// the whole unreadable.
+void JoinShard(Parameter& part, Parameter& whole) {
+  if (whole.status.ok()) {
+    whole.status = part.status;
+  }
+  if (!whole.status.ok()) {
+    return;
+  }
+  if (whole.shape.size() != part.shape.size()) {
+    whole.status = BadFormatError(
+        fmt::format("parts reach to {} and {}", ShapeText(whole.shape), ShapeText(part.shape)));
+    return;
+  }
+  for (size_t axis = 0; axis < whole.shape.size(); ++axis) {
+    whole.shape[axis] = std::max(whole.shape[axis], part.shape[axis]);
+  }
+  std::move(part.pieces.begin(), part.pieces.end(), std::back_inserter(whole.pieces));
+}
+
+// After the last part: a gap or an overlap becomes the parameter's status.
+void CloseShards(Parameter& whole) {
+  const Status size = io::DenseBytes(whole.shape, DTypeSize(whole.dtype)).status();
+  if (whole.status.ok()) {
+    whole.status = size;
+  }
+  if (!size.ok()) {
+    whole.shape.clear();  // nobody can count its elements
+  }
+  if (whole.status.ok()) {
+    whole.status = CheckTiling(whole);
+  }
+  if (!whole.status.ok()) {
+    whole.pieces.clear();
+  }
+}
 
 constexpr std::string_view kConfigName = "config.json";
 // The likeliest first: the first pattern that a folder has a file for decides.

@@ -6,9 +6,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
+
+#include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::checkpoint {
 
@@ -36,5 +40,89 @@ Result<std::vector<std::string>> ListRankFolders(const std::filesystem::path& fo
 
 // The file with the model's tensors in a rank folder; the usual one when there is none.
 std::filesystem::path RankFile(const std::filesystem::path& rank_folder);
+
+// The training arguments that Megatron keeps in every rank file, as plain values.
+
+class MegatronArgs {
+ public:
+  MegatronArgs() = default;
+  // What the file's `args` entry holds, an object or a dict; empty when it has none.
+  explicit MegatronArgs(const TensorFile& file);
+
+  bool empty() const { return values_.empty(); }
+  // Also whether it is recorded as None.
+  bool Has(std::string_view name) const;
+  // Nothing when absent, None or of another type.
+  std::optional<int64_t> Integer(std::string_view name) const;
+  bool Flag(std::string_view name) const;              // false when absent
+  std::string_view Text(std::string_view name) const;  // of any plain value; "" when absent or None
+
+ private:
+  struct Value {
+    std::string type;
+    std::string text;
+  };
+  const Value* Find(std::string_view name) const;
+
+  std::unordered_map<std::string, Value> values_;
+};
+
+ModelFacts FactsFromArgs(const MegatronArgs& args);
+
+// From the arguments; what they do not tell, from the numbers in the rank folders' names. Fails for
+// sizes that no machine has. `second_is_expert` decides what a second number means when the
+// arguments do not.
+Result<ParallelSizes> FindParallelSizes(const MegatronArgs& args,
+                                        const std::vector<std::string>& rank_folders,
+                                        bool second_is_expert);
+
+// Names of Megatron's parameters: from every naming style to one, and the numbers inside them.
+
+// To the names of megatron.core's local layers: "language_model.encoder.layers.3.mlp.dense_h_to_4h"
+// becomes "decoder.layers.3.mlp.linear_fc1". Without `corrected` only what the Python tool
+// translates; with it also the layer norm inside TransformerEngine's fc1, the legacy
+// post_attention_layernorm, and the experts of TransformerEngine's grouped layers.
+std::string TranslateMegatronName(std::string_view name, bool corrected);
+
+// How the tensor ranks share a parameter.
+enum class Sharding {
+  kRows,       // joined along axis 0
+  kGatedRows,  // the same, but every rank has a part of the gate above its part of the rest
+  kColumns,    // joined along axis 1
+  kCopies,     // every rank has all of it
+};
+// Of a translated name. `gated`: the model's fc1 holds gate and up.
+Sharding ShardingOf(std::string_view name, bool corrected, bool gated);
+
+// L of the first "layers.L."; with `corrected` none for layers that are numbered by themselves
+// (multi-token prediction).
+std::optional<int64_t> LayerOf(std::string_view name, bool corrected);
+// X of the first "experts.X.".
+std::optional<int64_t> ExpertOf(std::string_view name);
+
+// The names with that number raised; unchanged without such a number.
+std::string RaiseLayer(std::string_view name, int64_t by, bool corrected);
+std::string RaiseExpert(std::string_view name, int64_t by);
+
+// Which layer of the whole model each pipeline stage begins with. Rank files number layers from 0
+// in every stage, so that names of the whole model need the layers of all stages before: counted in
+// the files, because arguments need not tell how uneven stages are.
+
+// What the files tell about one part of the pipeline: stage p of virtual stage v is number
+// v * stages + p, the order in which the layers follow each other.
+struct StageLayers {
+  std::vector<std::optional<int64_t>> counts;  // one per part; nothing where no file was readable
+  int64_t stages = 1;
+};
+
+// The first layer of every part. Layers are counted where all parts are known; where a stage is
+// missing, or holds layers without parameters, the arguments decide (num_layers, layers in the
+// first and last stage, a list of layers). `warnings` gets a line where counts and arguments
+// contradict each other.
+std::vector<int64_t> FirstLayers(const StageLayers& layers, const MegatronArgs& args,
+                                 std::vector<std::string>& warnings);
+
+// As the Python tool counts: every part is as long as the first one.
+std::vector<int64_t> EvenFirstLayers(const StageLayers& layers);
 
 }  // namespace msprobe::checkpoint

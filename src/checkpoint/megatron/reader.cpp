@@ -1,26 +1,499 @@
 #include "src/checkpoint/megatron/reader.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "msprobe/status.h"
+
+#include "src/base/log.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/checkpoint/common/iteration_folder.h"
-#include "src/checkpoint/megatron/merge.h"
-#include "src/checkpoint/megatron/names.h"
-#include "src/checkpoint/megatron/ranks.h"
-#include "src/checkpoint/megatron/stages.h"
+#include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/common/state_dict.h"
+#include "src/checkpoint/megatron/layout.h"
 #include "src/io/read_budget.h"
+#include "src/kernels/convert.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::checkpoint {
 namespace {
+
+// The rank files of one Megatron checkpoint, opened: which there are, which there should be.
+
+struct MegatronRanks {
+  MegatronArgs args;  // of the first readable file
+  ParallelSizes sizes;
+  // Indices into Checkpoint::files; nothing where a rank is missing. Tensor ranks next to each
+  // other, then pipeline stages, then expert ranks.
+  std::vector<std::optional<size_t>> files;
+
+  std::optional<size_t> FileOf(const RankPlace& place) const {
+    return files[static_cast<size_t>(
+        (place.expert * sizes.pipeline + place.pipeline) * sizes.tensor + place.tensor)];
+  }
+};
+
+// Which tensors of a rank file are the model's: those under "model", or, without it, under
+// "model0", "model1" and so on up to the first gap, one per virtual stage.
+class ModelKeys {
+ public:
+  explicit ModelKeys(const TensorFile& file);
+  // Nothing for other tensors, and for arrays and tensors in lists.
+  std::optional<int64_t> VirtualStageOf(const NamedTensor& tensor) const;
+
+ private:
+  std::unordered_map<std::string, int64_t> stages_;  // by key
+};
+
+// Of a layer on one rank: many times what models have. Experts without elements cost memory, too.
+constexpr int64_t kMostExperts = 65'536;
+
+size_t AxisOf(Sharding sharding) { return sharding == Sharding::kColumns ? 1 : 0; }
+
+// One piece with all elements: a copy can be compared.
+bool IsWhole(const Parameter& parameter) {
+  return parameter.status.ok() && parameter.pieces.size() == 1 &&
+         parameter.pieces[0].view.shape == parameter.shape;
+}
+
+bool CopiesAgree(const Parameter& first, const Parameter& other) {
+  if (first.shape != other.shape) {
+    return false;
+  }
+  if (first.element_count() == 0 || !IsWhole(first) || !IsWhole(other)) {
+    return true;  // nothing to compare; an unreadable copy has its own message
+  }
+  return AreClose(first.pieces[0].view, other.pieces[0].view);
+}
+
+// The parameter that stands for one which cannot be put together.
+Parameter Unreadable(Parameter parameter, Status status) {
+  parameter.pieces.clear();
+  parameter.status = std::move(status);
+  return parameter;
+}
+
+// Gates of all ranks above the rest of all ranks.
+Result<Parameter> JoinGated(const std::vector<Parameter>& parts) {
+  std::vector<Parameter> halves;
+  halves.reserve(parts.size() * 2);
+  for (const int half : {0, 1}) {
+    for (const Parameter& part : parts) {
+      const int64_t rows = part.shape.at(0) / 2;
+      MSP_ASSIGN_OR_RETURN(Parameter cut, Slice(part, 0, half * rows, rows));
+      if (half == 1) {
+        cut.notes.clear();  // said by the first half
+      }
+      halves.push_back(std::move(cut));
+    }
+  }
+  return Concatenate(halves, 0);
+}
+
+Parameter Join(std::vector<Parameter> parts, Sharding sharding) {
+  const auto bad = std::find_if(parts.begin(), parts.end(),
+                                [](const Parameter& part) { return !part.status.ok(); });
+  const bool even = std::all_of(parts.begin(), parts.end(), [](const Parameter& part) {
+    return !part.shape.empty() && part.shape[0] % 2 == 0;
+  });
+  const bool gated = sharding == Sharding::kGatedRows && even;
+  Result<Parameter> joined = gated ? JoinGated(parts) : Concatenate(parts, AxisOf(sharding));
+  if (bad != parts.end()) {
+    // The shape of the whole where it is known.
+    return Unreadable(joined.ok() ? *std::move(joined) : *bad, bad->status);
+  }
+  if (!joined.ok()) {
+    return Unreadable(std::move(parts.front()), std::move(joined).status());
+  }
+  if (sharding == Sharding::kGatedRows && !gated) {
+    joined->notes.emplace_back("an odd number of rows cannot be gate and up: joined as they are");
+  }
+  return *std::move(joined);
+}
+
+// The matrix of expert `index` of `count`, elements [H, F] of a stack that lies in memory one
+// expert after the other whatever the shape says; `turned` gives [F, H].
+Parameter CutExpert(const Parameter& grouped, int64_t index, int64_t rows, int64_t columns) {
+  Parameter expert;
+  expert.dtype = grouped.dtype;
+  expert.status = grouped.status;
+  expert.notes = grouped.notes;
+  expert.shape = {columns, rows};
+  if (grouped.pieces.empty() || expert.element_count() == 0) {
+    return expert;
+  }
+  Piece piece = grouped.pieces[0];
+  const auto skipped = static_cast<size_t>(index * rows * columns) * DTypeSize(piece.view.dtype);
+  piece.view.data += skipped;
+  piece.view.extent_bytes -= skipped;
+  piece.view.shape = {columns, rows};
+  piece.view.strides = {1, columns};
+  piece.offset = {0, 0};
+  expert.pieces.push_back(std::move(piece));
+  return expert;
+}
+
+}  // namespace
+
+bool AreClose(const TensorView& a, const TensorView& b) {
+  if (a.shape != b.shape) {
+    return false;
+  }
+  constexpr float kAbsolute = 1e-8F;
+  constexpr float kRelative = 1e-5F;
+  const auto total = static_cast<size_t>(a.element_count());
+  const size_t block = std::min(total, tensor::kCopyBlockElements);
+  std::vector<std::byte> scratch;  // of one side at a time
+  tensor::BlockReader first_blocks(a, scratch);
+  tensor::BlockReader second_blocks(b, scratch);
+  std::vector<float> first(block);
+  std::vector<float> second(block);
+  for (size_t at = 0; at < total; at += block) {
+    const size_t count = std::min(block, total - at);
+    kernels::WidenToFloat(a.dtype, first_blocks.Read(at, count), std::span(first).first(count));
+    kernels::WidenToFloat(b.dtype, second_blocks.Read(at, count), std::span(second).first(count));
+    bool close = true;
+    for (size_t i = 0; i < count; ++i) {
+      // Equal infinities are close; a NaN is not, whatever it is compared with.
+      const bool near =
+          std::fabs(first[i] - second[i]) <= kAbsolute + kRelative * std::fabs(second[i]) &&
+          std::fabs(second[i]) <= std::numeric_limits<float>::max();
+      close = close && (near || first[i] == second[i]);
+    }
+    if (!close) {
+      return false;
+    }
+  }
+  return true;
+}
+
+MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks, Sharding sharding) {
+  MergedRanks merged;
+  const bool alone = parts.size() == 1;
+  const bool has_axis = std::all_of(parts.begin(), parts.end(), [sharding](const RankPart& part) {
+    return part.parameter.shape.size() > AxisOf(sharding) || !part.parameter.status.ok();
+  });
+  if (sharding == Sharding::kCopies || !has_axis) {
+    for (size_t i = 1; i < parts.size(); ++i) {
+      if (!CopiesAgree(parts[0].parameter, parts[i].parameter)) {
+        merged.disagreeing.push_back(parts[i].rank);
+      }
+    }
+    merged.parameter = std::move(parts[0].parameter);
+    if (!merged.disagreeing.empty()) {
+      merged.parameter.notes.push_back(
+          fmt::format("Inconsistent values across TP ranks: {} differ from rank {}, whose copy is "
+                      "used",
+                      fmt::join(merged.disagreeing, ", "), parts[0].rank));
+    }
+    return merged;
+  }
+  merged.incomplete = static_cast<int64_t>(parts.size()) < ranks;
+  std::string present;
+  std::vector<Parameter> shards;
+  shards.reserve(parts.size());
+  for (RankPart& part : parts) {
+    present += fmt::format("{}{}", present.empty() ? "" : ", ", part.rank);
+    shards.push_back(std::move(part.parameter));
+  }
+  merged.parameter = alone ? std::move(shards[0]) : Join(std::move(shards), sharding);
+  if (merged.incomplete) {
+    merged.parameter.notes.push_back(
+        fmt::format("incomplete: only the parts of TP ranks {} of {} are there", present, ranks));
+  }
+  return merged;
+}
+
+std::vector<Parameter> SplitGroupedExperts(const Parameter& grouped, int64_t experts) {
+  constexpr std::string_view kFirst = ".experts.weight1";
+  constexpr std::string_view kSecond = ".experts.weight2";
+  const bool first = grouped.name.ends_with(kFirst);
+  if ((!first && !grouped.name.ends_with(kSecond)) || grouped.shape.size() != 2 || experts < 1) {
+    return {};
+  }
+  // weight1 is [H, E * F] and weight2 [E * F, H], but both lie in memory expert by expert: weight1
+  // as E matrices [H, F], weight2 as E matrices [F, H].
+  const size_t joined_axis = first ? 1 : 0;
+  Shape each = grouped.shape;
+  if (experts > kMostExperts || each[joined_axis] % experts != 0 ||
+      (experts > each[joined_axis] && each[joined_axis] != 0)) {
+    return {};
+  }
+  each[joined_axis] /= experts;
+  const bool in_order = grouped.pieces.empty() ||
+                        (IsWhole(grouped) && grouped.pieces[0].view.strides ==
+                                                 ContiguousStrides(grouped.pieces[0].view.shape));
+  if (!in_order) {
+    return {};
+  }
+  const std::string_view prefix =
+      std::string_view(grouped.name).substr(0, grouped.name.size() - kFirst.size());
+  std::vector<Parameter> split;
+  for (int64_t index = 0; index < experts; ++index) {
+    Parameter expert = CutExpert(grouped, index, each[0], each[1]);
+    expert.name = fmt::format("{}.experts.local_experts.{}.{}.weight", prefix, index,
+                              first ? "linear_fc1" : "linear_fc2");
+    split.push_back(std::move(expert));
+  }
+  return split;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kAllowHint =
+    "copy the missing rank here, or compare what is there with --allow-missing-ranks";
+
+// Of several reasons, and of several warnings: the sizes that the arguments record cost a file
+// nothing, and a rank that is missing for each of them would fill the screen.
+constexpr size_t kMostNamed = base::LimitedWarnings::kUsual;
+
+// Opens rank folders on demand, each once.
+class RankOpener {
+ public:
+  // `folders`: those there are. The others are known to be missing without a look at the disk.
+  RankOpener(Checkpoint& checkpoint, const std::vector<std::string>& folders)
+      : checkpoint_(checkpoint), folders_(folders.begin(), folders.end()) {}
+
+  bool Exists(const std::string& folder) const { return folders_.count(folder) != 0; }
+
+  Result<size_t> Open(const std::string& folder) {
+    if (!Exists(folder)) {
+      return NotFoundError(fmt::format("rank folder {} is missing", folder));
+    }
+    const auto known = opened_.find(folder);
+    return known != opened_.end() ? known->second
+                                  : opened_.emplace(folder, OpenNew(folder)).first->second;
+  }
+
+ private:
+  Result<size_t> OpenNew(const std::string& folder) {
+    const fs::path path = RankFile(checkpoint_.path / folder);
+    if (!base::IsRegularFile(path)) {
+      return NotFoundError(fmt::format("{} holds no {}", folder, path.filename().native()));
+    }
+    TensorFile::Options file_options;
+    // Optimizer states outweigh the model several times: their bytes stay alone.
+    file_options.verify_stored_up_to_bytes = 0;
+    MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, file_options));
+    const std::vector<NamedTensor>& tensors = file.tensors();
+    const ModelKeys keys(file);
+    if (std::none_of(tensors.begin(), tensors.end(), [&keys](const NamedTensor& tensor) {
+          return keys.VirtualStageOf(tensor).has_value();
+        })) {
+      return BadFormatError(
+          fmt::format("{}: no tensors under \"model\" or \"model0\"", path.native()));
+    }
+    for (const std::string& warning : file.warnings()) {
+      if (warned_.emplace(warning, true).second) {
+        checkpoint_.warnings.push_back(fmt::format("{}: {}", path.native(), warning));
+      }
+    }
+    checkpoint_.files.push_back(std::move(file));
+    return checkpoint_.files.size() - 1;
+  }
+
+  Checkpoint& checkpoint_;
+  std::unordered_set<std::string> folders_;
+  std::map<std::string, Result<size_t>> opened_;
+  std::map<std::string, bool> warned_;
+};
+
+// Only the last pipeline stage has the final norm: a first file of several that has it, too, is one
+// of several expert ranks.
+bool HoldsLastLayer(const TensorFile& file) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(), [](const NamedTensor& tensor) {
+    return tensor.path[0] == "model" &&
+           (tensor.name().find("final_norm") != std::string::npos ||
+            tensor.name().find("final_layernorm") != std::string::npos);
+  });
+}
+
+// Why ranks cannot be used: all of them counted, the first ones named.
+class Reasons {
+ public:
+  void Add(const Status& status) {
+    if (count_ == 0) {
+      code_ = status.code();
+    }
+    if (count_ < kMostNamed) {
+      text_ += fmt::format("{}{}", count_ > 0 ? "; " : "", status.message());
+    }
+    ++count_;
+  }
+
+  size_t count() const { return count_; }
+  StatusCode code() const { return code_; }  // of the first one
+  std::string Text() const {
+    return count_ > kMostNamed ? fmt::format("{}; and {} more", text_, count_ - kMostNamed) : text_;
+  }
+
+ private:
+  size_t count_ = 0;
+  StatusCode code_ = StatusCode::kOk;
+  std::string text_;
+};
+
+Status MissingRanks(const Reasons& missing, const MegatronRanks& ranks, const fs::path& folder) {
+  const ParallelSizes& sizes = ranks.sizes;
+  return Status(missing.code(),
+                fmt::format("{}: {} of {} ranks (TP {}, PP {}, EP {}) cannot be used: {}",
+                            folder.native(), missing.count(), ranks.files.size(), sizes.tensor,
+                            sizes.pipeline, sizes.expert, missing.Text()))
+      .WithHint(kAllowHint);
+}
+
+// Of the tensor ranks of one stage and expert rank.
+std::string MissingOfStage(const Reasons& missing, const ParallelSizes& sizes,
+                           const RankPlace& place) {
+  std::string where = fmt::format("pipeline stage {}", place.pipeline);
+  if (sizes.expert > 1) {
+    where += fmt::format(", expert rank {}", place.expert);
+  }
+  return fmt::format("{}: {} of {} tensor ranks cannot be used, {} ({})", where, missing.count(),
+                     sizes.tensor,
+                     missing.count() == static_cast<size_t>(sizes.tensor)
+                         ? "nothing of it is compared"
+                         : "what they share is compared without their parts",
+                     missing.Text());
+}
+
+// Opens every rank that the sizes tell of, into ranks.files. `expected`: those of them that have a
+// folder. `warnings`: a line per stage and expert rank that lacks some.
+Reasons OpenExpected(RankOpener& opener, MegatronRanks& ranks,
+                     std::unordered_set<std::string>& expected,
+                     std::vector<std::string>& warnings) {
+  const ParallelSizes& sizes = ranks.sizes;
+  Reasons missing;
+  base::LimitedWarnings incomplete_stages(warnings);
+  for (RankPlace place; place.expert < sizes.expert; ++place.expert) {
+    for (place.pipeline = 0; place.pipeline < sizes.pipeline; ++place.pipeline) {
+      Reasons missing_of_stage;
+      for (place.tensor = 0; place.tensor < sizes.tensor; ++place.tensor) {
+        const std::string name = RankFolderName(sizes, place);
+        const Result<size_t> opened = opener.Open(name);
+        if (opener.Exists(name)) {
+          expected.insert(name);
+        }
+        ranks.files.push_back(opened.ok() ? std::optional<size_t>(*opened) : std::nullopt);
+        if (!opened.ok()) {
+          missing.Add(opened.status());
+          missing_of_stage.Add(opened.status());
+        }
+      }
+      if (missing_of_stage.count() > 0) {
+        incomplete_stages.Add(MissingOfStage(missing_of_stage, sizes, place));
+      }
+    }
+  }
+  if (incomplete_stages.more() > 0) {
+    warnings.push_back(fmt::format("{} more pipeline stages{} have ranks that cannot be used",
+                                   incomplete_stages.more(),
+                                   sizes.expert > 1 ? ", counted per expert rank," : ""));
+  }
+  return missing;
+}
+
+ModelKeys::ModelKeys(const TensorFile& file) {
+  std::unordered_set<std::string_view> top;
+  for (const NamedTensor& tensor : file.tensors()) {
+    if (!tensor.path.empty()) {
+      top.insert(tensor.path[0]);
+    }
+  }
+  for (const NamedScalar& scalar : file.scalars()) {
+    if (!scalar.path.empty()) {
+      top.insert(scalar.path[0]);
+    }
+  }
+  if (top.count("model") != 0) {
+    stages_.emplace("model", 0);
+    return;
+  }
+  for (std::string key = "model0"; top.count(key) != 0;
+       key = fmt::format("model{}", stages_.size())) {
+    stages_.emplace(key, static_cast<int64_t>(stages_.size()));
+  }
+}
+
+std::optional<int64_t> ModelKeys::VirtualStageOf(const NamedTensor& tensor) const {
+  if (tensor.path.size() < 2 || !tensor.in_dicts || tensor.is_array) {
+    return std::nullopt;
+  }
+  const auto found = stages_.find(tensor.path[0]);
+  return found != stages_.end() ? std::optional<int64_t>(found->second) : std::nullopt;
+}
+
+// Opens the files of `checkpoint.path` into `checkpoint.files`. A rank without folder, without
+// file, without model or with a file that cannot be read is an error that names it, or, with
+// options.allow_missing_ranks, a warning per pipeline stage. An error in any case when no rank is
+// left.
+Result<MegatronRanks> OpenMegatronRanks(const Options& options, Checkpoint& checkpoint) {
+  const fs::path& folder = checkpoint.path;
+  MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListRankFolders(folder));
+  if (names.empty()) {
+    return NotFoundError(fmt::format("no rank folders (mp_rank_...) found in {}", folder.native()));
+  }
+  RankOpener opener(checkpoint, names);
+  // The arguments are the same in every rank; any readable one will do.
+  std::optional<size_t> first;
+  for (const std::string& name : names) {
+    const Result<size_t> opened = opener.Open(name);
+    if (opened.ok()) {
+      first = *opened;
+      break;
+    }
+    if (!options.allow_missing_ranks) {
+      return Status(opened.status()).WithHint(kAllowHint);
+    }
+  }
+  if (!first) {
+    return Status(opener.Open(names[0]).status())
+        .AddContext(fmt::format("no rank of {} can be used", folder.native()));
+  }
+  MegatronRanks ranks;
+  const TensorFile& file = checkpoint.files[*first];
+  ranks.args = MegatronArgs(file);
+  MSP_ASSIGN_OR_RETURN(ranks.sizes, FindParallelSizes(ranks.args, names, HoldsLastLayer(file)),
+                       folder.native());
+
+  std::unordered_set<std::string> expected;
+  std::vector<std::string> warnings;
+  const Reasons missing = OpenExpected(opener, ranks, expected, warnings);
+  const ParallelSizes& sizes = ranks.sizes;
+  for (const std::string& name : names) {
+    if (expected.count(name) == 0) {
+      checkpoint.warnings.push_back(fmt::format("{} is not read: args record TP {}, PP {}, EP {}",
+                                                (folder / name).native(), sizes.tensor,
+                                                sizes.pipeline, sizes.expert));
+    }
+  }
+  if (missing.count() == ranks.files.size() ||
+      (missing.count() > 0 && !options.allow_missing_ranks)) {
+    return MissingRanks(missing, ranks, folder);
+  }
+  checkpoint.warnings.insert(checkpoint.warnings.end(), std::make_move_iterator(warnings.begin()),
+                             std::make_move_iterator(warnings.end()));
+  return ranks;
+}
 
 // The checksum of a small storage is looked at while opening; a large one would cost a second pass.
 constexpr uint64_t kVerifyUpToBytes = uint64_t{1} << 20U;

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "src/checkpoint/common/optimizer_numbers.h"
 #include "src/checkpoint/common/state_dict.h"
 
 namespace msprobe::checkpoint {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/checkpoint/parameter.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/tensor_buffer.h"
 

@@ -1,4 +1,4 @@
-#include "src/checkpoint/parameter.h"
+#include "src/checkpoint/checkpoint.h"
 
 #include <cstring>
 #include <vector>

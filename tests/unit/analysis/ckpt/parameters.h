@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/checkpoint/parameter.h"
+#include "src/checkpoint/checkpoint.h"
 #include "src/tensor/float_bits.h"
 
 namespace msprobe::analysis::ckpt {

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/common/optimizer_names.h"
 #include "src/io/read_budget.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/io/test_mindspore.h"

@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/distributed/metadata.h"
-#include "src/checkpoint/distributed/stacked_layers.h"
+#include "src/checkpoint/distributed/reader.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/temporary_folder.h"
 #include "tests/unit/support/view_of.h"

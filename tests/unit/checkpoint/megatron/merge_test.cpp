@@ -1,4 +1,4 @@
-#include "src/checkpoint/megatron/merge.h"
+#include "src/checkpoint/megatron/reader.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "src/checkpoint/megatron/names.h"
+#include "src/checkpoint/megatron/layout.h"
 
 #include <gtest/gtest.h>
 

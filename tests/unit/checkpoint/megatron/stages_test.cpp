@@ -1,4 +1,4 @@
-#include "src/checkpoint/megatron/stages.h"
+#include "src/checkpoint/megatron/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
