@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/ckpt/document.h"
-#include "src/analysis/ckpt/run.h"
+#include "src/analysis/ckpt/ckpt.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {

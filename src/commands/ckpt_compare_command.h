@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/ckpt/options.h"
+#include "src/analysis/ckpt/result.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

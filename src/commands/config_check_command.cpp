@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/analysis/ckpt/options.h"
-#include "src/analysis/ckpt/run.h"
+#include "src/analysis/ckpt/result.h"
+#include "src/analysis/ckpt/ckpt.h"
 #include "src/analysis/config_check/document.h"
 #include "src/analysis/config_check/pack.h"
 #include "src/analysis/config_check/run.h"

@@ -2,16 +2,387 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "src/analysis/ckpt/layers.h"
+#include "msprobe/version.h"
+
 #include "src/base/strings.h"
+#include "src/json/writer.h"
+#include "src/kernels/convert.h"
+#include "src/report/answer_page.h"
 #include "src/report/number_text.h"
 
 namespace msprobe::analysis::ckpt {
+namespace {
+
+struct Layer {
+  std::string name;
+  double difference = 0;  // lengths: their squares may leave the range of double
+  double length = 0;
+  bool non_finite = false;
+};
+
+bool IsNumber(std::string_view part) {
+  return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+void Merge(Layer& into, const Layer& next) {
+  into.difference = kernels::Hypotenuse(into.difference, next.difference);
+  into.length = kernels::Hypotenuse(into.length, next.length);
+  into.non_finite = into.non_finite || next.non_finite;
+}
+
+std::string_view StemOf(std::string_view layer) {
+  const size_t dot = layer.rfind('.');
+  return dot != std::string_view::npos && IsNumber(layer.substr(dot + 1)) ? layer.substr(0, dot)
+                                                                          : std::string_view();
+}
+
+// Joins `run` neighbours of one stack.
+std::vector<Layer> Joined(const std::vector<Layer>& layers, size_t run) {
+  std::vector<Layer> joined;
+  for (size_t i = 0; i < layers.size();) {
+    const std::string_view stem = StemOf(layers[i].name);
+    Layer group = layers[i];
+    size_t end = i + 1;
+    while (!stem.empty() && end < layers.size() && end - i < run &&
+           StemOf(layers[end].name) == stem) {
+      Merge(group, layers[end++]);
+    }
+    if (end - i > 1) {
+      group.name += fmt::format("-{}", layers[end - 1].name.substr(stem.size() + 1));
+    }
+    joined.push_back(std::move(group));
+    i = end;
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::string_view LayerOf(std::string_view parameter) {
+  size_t begin = 0;
+  while (begin <= parameter.size()) {
+    const size_t dot = std::min(parameter.find('.', begin), parameter.size());
+    if (begin > 0 && IsNumber(parameter.substr(begin, dot - begin))) {
+      return parameter.substr(0, dot);
+    }
+    begin = dot + 1;
+  }
+  const size_t last = parameter.rfind('.');
+  return last == std::string_view::npos ? parameter : parameter.substr(0, last);
+}
+
+std::vector<LayerDifference> LayerDifferences(std::span<const PairResult> pairs, size_t limit) {
+  std::vector<Layer> layers;
+  std::unordered_map<std::string_view, size_t> places;
+  for (const PairResult& pair : pairs) {
+    if (!pair.computed()) {
+      continue;
+    }
+    const std::string_view name = LayerOf(pair.name);
+    const auto [place, added] = places.emplace(name, layers.size());
+    if (added) {
+      layers.push_back({std::string(name)});
+    }
+    const bool non_finite = pair.has_non_finite();
+    Merge(layers[place->second], {{},
+                                  non_finite ? 0 : pair.metrics.l2.value_or(0),
+                                  non_finite ? 0 : pair.metrics.norm_b,
+                                  non_finite && pair.outcome > Outcome::kEqual});
+  }
+  std::vector<Layer> shown = layers;
+  for (size_t run = 2; shown.size() > limit && run <= layers.size(); run *= 2) {
+    shown = Joined(layers, run);
+  }
+  std::vector<LayerDifference> differences;
+  for (const Layer& layer : shown) {
+    const double relative = layer.non_finite        ? std::numeric_limits<double>::quiet_NaN()
+                            : layer.difference == 0 ? 0
+                                                    : layer.difference / layer.length;
+    differences.push_back({layer.name, relative});
+  }
+  return differences;
+}
+
+namespace {
+
+using json::Writer;
+using report::Cell;
+using report::Table;
+
+constexpr int kSchemaVersion = 1;
+
+// One figure of a pair; both files take theirs from this list.
+struct Field {
+  std::string_view column;
+  std::string_view key;
+  enum class Kind : uint8_t { kNumber, kCount } kind;
+  double (*number)(const PairResult& pair);
+  uint64_t (*count)(const PairResult& pair);
+  bool only_with_means = false;
+};
+
+double MeanOf(double sum, uint64_t count) {
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+constexpr auto kNumber = Field::Kind::kNumber;
+constexpr auto kCount = Field::Kind::kCount;
+constexpr Field kFields[] = {
+    {"Relative l2", "relative_l2", kNumber,
+     [](const PairResult& pair) { return pair.metrics.relative_l2; }, nullptr},
+    {"Max abs error", "max_abs_error", kNumber,
+     [](const PairResult& pair) { return pair.sums.finite.max_abs_error; }, nullptr},
+    {"Max relative error", "max_relative_error", kNumber,
+     [](const PairResult& pair) { return pair.sums.finite.max_relative_error; }, nullptr},
+    {"RMS error", "rms_error", kNumber,
+     [](const PairResult& pair) { return pair.metrics.rms_error; }, nullptr},
+    {"Norm 1", "norm_1", kNumber, [](const PairResult& pair) { return pair.metrics.norm_a; },
+     nullptr},
+    {"Norm 2", "norm_2", kNumber, [](const PairResult& pair) { return pair.metrics.norm_b; },
+     nullptr},
+    {"Norm ratio", "norm_ratio", kNumber,
+     [](const PairResult& pair) { return pair.metrics.norm_ratio; }, nullptr},
+    {"Mean 1", "mean_1", kNumber,
+     [](const PairResult& pair) { return MeanOf(pair.sums.sum_a, pair.sums.finite.element_count); },
+     nullptr, true},
+    {"Mean 2", "mean_2", kNumber,
+     [](const PairResult& pair) { return MeanOf(pair.sums.sum_b, pair.sums.finite.element_count); },
+     nullptr, true},
+    {"Different elements", "different_elements", kCount, nullptr,
+     [](const PairResult& pair) {
+       const kernels::ComparePartial& finite = pair.sums.finite;
+       return finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count;
+     }},
+    {"NaN 1", "nan_1", kCount, nullptr,
+     [](const PairResult& pair) { return pair.sums.nan_count_a; }},
+    {"NaN 2", "nan_2", kCount, nullptr,
+     [](const PairResult& pair) { return pair.sums.nan_count_b; }},
+    {"Inf 1", "inf_1", kCount, nullptr,
+     [](const PairResult& pair) { return pair.sums.inf_count_a; }},
+    {"Inf 2", "inf_2", kCount, nullptr,
+     [](const PairResult& pair) { return pair.sums.inf_count_b; }},
+};
+
+Cell NumberCell(double value) {
+  if (std::isnan(value)) {
+    return Cell::Text("NaN");
+  }
+  if (std::isinf(value)) {
+    return Cell::Text(value > 0 ? "Infinity" : "-Infinity");
+  }
+  return Cell::Number(value);
+}
+
+report::Fill FillOf(const PairResult& pair) {
+  if (!pair.computed() || pair.has_non_finite_on_one_side()) {
+    return report::Fill::kRed;
+  }
+  return pair.outcome == Outcome::kDifferent ? report::Fill::kYellow : report::Fill::kNone;
+}
+
+void AddPair(const PairResult& pair, bool with_means, Table& table) {
+  std::vector<Cell> cells = {
+      table.KeepText(pair.name),
+      Cell::Text(OutcomeName(pair.outcome)),
+      table.KeepText(pair.name_a),
+      table.KeepText(pair.name_b),
+      Cell::Text(DTypeName(pair.dtype_a)),
+      Cell::Text(DTypeName(pair.dtype_b)),
+      table.KeepText(ShapeText(pair.shape_a)),
+      table.KeepText(ShapeText(pair.shape_b)),
+      Cell::Integer(ElementCount(pair.shape_a)),
+  };
+  const bool computed = pair.computed();
+  cells.push_back(computed ? NumberCell(*pair.metrics.l2) : Cell());
+  cells.push_back(computed && pair.metrics.cosine ? NumberCell(*pair.metrics.cosine) : Cell());
+  cells.push_back(computed ? Cell::Boolean(pair.outcome == Outcome::kIdentical) : Cell());
+  for (const Field& field : kFields) {
+    if (field.only_with_means && !with_means) {
+      continue;
+    }
+    if (!computed) {
+      cells.emplace_back();
+    } else if (field.kind == kNumber) {
+      cells.push_back(NumberCell(field.number(pair)));
+    } else {
+      cells.push_back(Cell::Integer(static_cast<int64_t>(field.count(pair))));
+    }
+  }
+  cells.push_back(table.KeepText(base::Join(pair.notes, "; ")));
+  table.AddRow(cells, FillOf(pair));
+}
+
+void AddUnmatched(const std::vector<Unmatched>& names, std::string_view outcome, Table& table) {
+  for (const Unmatched& unmatched : names) {
+    std::vector<Cell> cells(table.columns().size());
+    cells[0] = table.KeepText(unmatched.name);
+    cells[1] = Cell::Text(outcome);
+    cells.back() = table.KeepText(unmatched.reason);
+    table.AddRow(cells, report::Fill::kRed);
+  }
+}
+
+void PutShapeMember(Writer& writer, std::string_view key, const Shape& shape) {
+  writer.Key(key);
+  writer.BeginArray();
+  for (const int64_t size : shape) {
+    writer.Int(size);
+  }
+  writer.EndArray();
+}
+
+void PutSide(Writer& writer, std::string_view key, const SideFacts& side) {
+  writer.Key(key);
+  writer.BeginObject();
+  writer.Member("path", side.path.string());
+  writer.Member("kind", checkpoint::KindName(side.kind));
+  writer.Key("iteration");
+  if (side.iteration) {
+    writer.Int(*side.iteration);
+  } else {
+    writer.Null();
+  }
+  writer.Member("parameters", static_cast<uint64_t>(side.parameter_count));
+  writer.EndObject();
+}
+
+void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
+  writer.BeginObject();
+  writer.Member("name", pair.name);
+  writer.Member("outcome", OutcomeName(pair.outcome));
+  writer.Member("name_1", pair.name_a);
+  writer.Member("name_2", pair.name_b);
+  writer.Member("dtype_1", DTypeName(pair.dtype_a));
+  writer.Member("dtype_2", DTypeName(pair.dtype_b));
+  PutShapeMember(writer, "shape_1", pair.shape_a);
+  PutShapeMember(writer, "shape_2", pair.shape_b);
+  if (pair.computed()) {
+    writer.Member("l2", *pair.metrics.l2);
+    writer.Key("cos");
+    if (pair.metrics.cosine) {
+      writer.Float(*pair.metrics.cosine);
+    } else {
+      writer.Null();
+    }
+    writer.Member("equal_bits", pair.outcome == Outcome::kIdentical);
+    for (const Field& field : kFields) {
+      if (field.only_with_means && !with_means) {
+        continue;
+      }
+      if (field.kind == kNumber) {
+        writer.Member(field.key, field.number(pair));
+      } else {
+        writer.Member(field.key, field.count(pair));
+      }
+    }
+  }
+  writer.Member("notes", pair.notes);
+  writer.EndObject();
+}
+
+void PutUnmatched(Writer& writer, std::string_view key, const std::vector<Unmatched>& names) {
+  writer.Key(key);
+  writer.BeginArray();
+  for (const Unmatched& unmatched : names) {
+    writer.BeginObject();
+    writer.Member("name", unmatched.name);
+    writer.Member("reason", unmatched.reason);
+    writer.EndObject();
+  }
+  writer.EndArray();
+}
+
+void PutAllUnmatched(Writer& writer, const Comparison& comparison) {
+  PutUnmatched(writer, "only_in_1", comparison.only_in_a);
+  PutUnmatched(writer, "only_in_2", comparison.only_in_b);
+  PutUnmatched(writer, "left_out_1", comparison.left_out_a);
+  PutUnmatched(writer, "left_out_2", comparison.left_out_b);
+}
+
+}  // namespace
+
+Table DetailsTable(const Comparison& comparison) {
+  std::vector<std::string> columns = {"Name",     "Outcome", "Name 1",  "Name 2",
+                                      "Dtype 1",  "Dtype 2", "Shape 1", "Shape 2",
+                                      "Elements", "l2",      "cos",     "Equal bits"};
+  for (const Field& field : kFields) {
+    if (!field.only_with_means || comparison.with_means) {
+      columns.emplace_back(field.column);
+    }
+  }
+  columns.emplace_back("Notes");
+  Table table("ckpt_compare", std::move(columns));
+  table.Reserve(comparison.pairs.size() + comparison.only_in_a.size() +
+                comparison.only_in_b.size() + comparison.left_out_a.size() +
+                comparison.left_out_b.size());
+  for (const PairResult& pair : comparison.pairs) {
+    AddPair(pair, comparison.with_means, table);
+  }
+  AddUnmatched(comparison.only_in_a, "only in 1", table);
+  AddUnmatched(comparison.only_in_b, "only in 2", table);
+  AddUnmatched(comparison.left_out_a, "left out of 1", table);
+  AddUnmatched(comparison.left_out_b, "left out of 2", table);
+  return table;
+}
+
+std::string DetailsJson(const Comparison& comparison) {
+  std::string text;
+  Writer writer(text, 1, Writer::NonFinite::kText);
+  writer.BeginObject();
+  writer.Member("schema_version", kSchemaVersion);
+  writer.Member("version", MSPROBE_VERSION);
+  PutSide(writer, "checkpoint_1", comparison.a);
+  PutSide(writer, "checkpoint_2", comparison.b);
+  writer.Key("counts");
+  writer.BeginObject();
+  for (size_t outcome = 0; outcome < kOutcomeCount; ++outcome) {
+    const auto value = static_cast<Outcome>(outcome);
+    writer.Member(OutcomeName(value), static_cast<uint64_t>(comparison.CountOf(value)));
+  }
+  writer.Member("only in 1", static_cast<uint64_t>(comparison.only_in_a.size()));
+  writer.Member("only in 2", static_cast<uint64_t>(comparison.only_in_b.size()));
+  writer.EndObject();
+  writer.Key("settings");
+  writer.BeginArray();
+  for (const SettingDifference& setting : comparison.settings) {
+    writer.BeginObject();
+    writer.Member("name", setting.name);
+    writer.Member("value_1", setting.text_a);
+    writer.Member("value_2", setting.text_b);
+    writer.EndObject();
+  }
+  writer.EndArray();
+  writer.Member("warnings", comparison.warnings);
+  writer.Key("parameters");
+  writer.BeginArray();
+  for (const PairResult& pair : comparison.pairs) {
+    PutPair(writer, pair, comparison.with_means);
+  }
+  writer.EndArray();
+  PutAllUnmatched(writer, comparison);
+  writer.EndObject();
+  return text + "\n";
+}
+
+std::string UnmatchedJson(const Comparison& comparison) {
+  std::string text;
+  Writer writer(text, 1);
+  writer.BeginObject();
+  PutAllUnmatched(writer, comparison);
+  writer.EndObject();
+  return text + "\n";
+}
+
 namespace {
 
 using base::FormatCount;
@@ -381,6 +752,141 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.bytes = comparison.bytes;
   document.seconds = comparison.seconds;
   return document;
+}
+
+namespace {
+
+using report::AnswerPage;
+
+constexpr size_t kMostKinds = 120;     // columns that a map can show
+constexpr size_t kMostLayers = 1'000;  // rows; several layers share one where there are more
+
+void PutVerdict(const Comparison& comparison, AnswerPage& page) {
+  const report::Document document = MakeDocument(comparison);
+  page.SetVerdict(document.verdict);
+  for (const std::string& next : document.next) {
+    page.AddNext(next);
+  }
+}
+
+// What is behind the layer in a name, with '*' for numbers: the experts of a layer are of one kind.
+std::string KindOf(std::string_view name, std::string_view layer) {
+  const std::string_view rest =
+      name.size() > layer.size() ? name.substr(layer.size() + (name[layer.size()] == '.' ? 1 : 0))
+                                 : name;
+  std::string kind;
+  for (const std::string_view part : base::Split(rest, '.')) {
+    const bool number =
+        !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    kind.append(kind.empty() ? "" : ".").append(number ? "*" : part);
+  }
+  return kind;
+}
+
+// One cell of the map: the parameters of one kind in one layer, or in the layers that share a row.
+struct MapCell {
+  double value = 0;
+  size_t count = 0;
+  size_t different = 0;
+  std::string worst;
+  size_t layer = 0;  // of the worst
+};
+
+// Layers by kinds; the largest relative l2 of a cell stands for it.
+void PutMap(const Comparison& comparison, AnswerPage& page) {
+  std::vector<std::string> layers;
+  std::vector<std::string> kinds;
+  std::unordered_map<std::string, uint32_t> layer_numbers;
+  std::unordered_map<std::string, uint32_t> kind_numbers;
+  const auto number_of = [](std::string name, std::vector<std::string>& names,
+                            std::unordered_map<std::string, uint32_t>& numbers) {
+    const auto [found, is_new] = numbers.emplace(name, static_cast<uint32_t>(names.size()));
+    if (is_new) {
+      names.push_back(std::move(name));
+    }
+    return found->second;
+  };
+  std::vector<std::pair<uint32_t, uint32_t>> at;  // of each pair
+  for (const PairResult& pair : comparison.pairs) {
+    const std::string_view layer = LayerOf(pair.name);
+    at.emplace_back(number_of(std::string(layer), layers, layer_numbers),
+                    number_of(KindOf(pair.name, layer), kinds, kind_numbers));
+  }
+  if (layers.size() < 2) {
+    return;
+  }
+  if (kinds.size() > kMostKinds) {
+    page.AddNote(fmt::format("no map of layers by kind: {} are too many",
+                             base::Plural(kinds.size(), "kind")));
+    return;
+  }
+  const size_t share = (layers.size() + kMostLayers - 1) / kMostLayers;
+  std::map<std::pair<uint32_t, uint32_t>, MapCell> map;
+  for (size_t i = 0; i < at.size(); ++i) {
+    const PairResult& pair = comparison.pairs[i];
+    MapCell& cell = map[{static_cast<uint32_t>(at[i].first / share), at[i].second}];
+    const double value =
+        pair.computed() ? pair.metrics.relative_l2 : std::numeric_limits<double>::quiet_NaN();
+    if (cell.count == 0 || std::isnan(value) || value > cell.value) {
+      cell.value = value;
+      cell.worst = pair.name;
+      cell.layer = at[i].first;
+    }
+    ++cell.count;
+    cell.different += pair.outcome > Outcome::kClose ? 1 : 0;
+  }
+  std::vector<std::string> rows;
+  for (size_t first = 0; first < layers.size(); first += share) {
+    const size_t last = std::min(first + share, layers.size()) - 1;
+    rows.push_back(first == last ? layers[first]
+                                 : fmt::format("{} .. {}", layers[first], layers[last]));
+  }
+  std::vector<AnswerPage::Cell> cells;
+  for (const auto& [where, cell] : map) {
+    cells.push_back({where.first, where.second, cell.value,
+                     fmt::format("{} of {} different, most of all {}", cell.different,
+                                 base::Plural(cell.count, "parameter"), cell.worst),
+                     cell.count == 1 ? cell.worst : layers[cell.layer] + "."});
+  }
+  page.BeginSection("Layers by kind",
+                    share == 1 ? "largest relative l2"
+                               : fmt::format("largest relative l2; {} layers share a row", share));
+  page.AddMap(rows, kinds, cells);
+}
+
+}  // namespace
+
+Status WritePage(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files,
+                 Comparison& comparison) {
+  AnswerPage page("ckpt_compare");
+  PutVerdict(comparison, page);
+  page.SetSides(comparison.a.path.string(), comparison.b.path.string());
+  page.AddFact(base::FormatCount(comparison.pairs.size()),
+               comparison.pairs.size() == 1 ? "parameter" : "parameters");
+  const size_t different = comparison.CountOf(Outcome::kDifferent);
+  page.AddFact(base::FormatCount(different), "different",
+               different > 0 ? Tone::kBad : Tone::kPlain);
+  PutMap(comparison, page);
+  if (!comparison.settings.empty()) {
+    report::Table table("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});
+    for (const SettingDifference& setting : comparison.settings) {
+      const report::Cell cells[] = {table.KeepText(setting.name), table.KeepText(setting.text_a),
+                                    table.KeepText(setting.text_b)};
+      table.AddRow(cells);
+    }
+    page.BeginSection("Settings of the optimizer that differ");
+    page.AddTable(table);
+  }
+  page.BeginSection("Parameters");
+  page.AddTable(DetailsTable(comparison));
+  std::vector<report::OutputFile> written;
+  for (const std::filesystem::path& file : files) {
+    written.push_back({file});
+  }
+  page.AddFiles(written, path);
+  MSP_RETURN_IF_ERROR(page.Write(path));
+  comparison.warnings.insert(comparison.warnings.end(), page.notes().begin(), page.notes().end());
+  return {};
 }
 
 }  // namespace msprobe::analysis::ckpt

@@ -2,11 +2,45 @@
 #pragma once
 
 #include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
 
 #include "src/analysis/ckpt/result.h"
 #include "src/report/document.h"
+#include "src/report/table.h"
 
 namespace msprobe::analysis::ckpt {
+
+// Differences summed up per layer of the model.
+
+struct LayerDifference {
+  std::string name;        // "decoder.layers.3"
+  double relative_l2 = 0;  // over all its parameters; NaN where a value is not finite
+};
+
+// The name up to its first number; of names without one everything but the last part.
+std::string_view LayerOf(std::string_view parameter);
+
+// In order of first appearance; only pairs that were computed. Runs of numbered layers are joined
+// ("decoder.layers.0-3") where there would be more than `limit` lines.
+std::vector<LayerDifference> LayerDifferences(std::span<const PairResult> pairs, size_t limit);
+
+// Everything that is known of each parameter, beyond the four figures of the main result.
+
+// One row per pair, then one per parameter without a partner. Red: shapes, unreadable, NaN or
+// infinity on one side only; yellow: other differences.
+report::Table DetailsTable(const Comparison& comparison);
+
+// The same as one JSON object with both inputs and counts in front; non-finite numbers as text.
+std::string DetailsJson(const Comparison& comparison);
+
+// {"only_in_1": [{"name", "reason"}], "only_in_2": [...], "left_out_1": [...], "left_out_2": [...]}
+std::string UnmatchedJson(const Comparison& comparison);
 
 inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
     {{"error", "a pair of different shapes, or NaN or infinity on one side only"},
@@ -16,5 +50,13 @@ inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
       /*on_request=*/true}}};
 
 report::Document MakeDocument(const Comparison& comparison);
+
+// The page of `ckpt_compare --format html`: layers by kinds of parameters as a map, and the figures
+// of each.
+
+// What does not fit into the page becomes a warning of the comparison.
+// `files`: what the run writes, the page too.
+Status WritePage(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files,
+                 Comparison& comparison);
 
 }  // namespace msprobe::analysis::ckpt

@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/ckpt/match.h"
+#include "src/analysis/ckpt/result.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::analysis::ckpt {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,11 +14,44 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/ckpt/mapping_layout.h"
 #include "src/analysis/ckpt/mapping_rules.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::analysis::ckpt {
+
+// Taking joined parameters apart and putting parts together, as a rule's layout says. Only views
+// move.
+
+struct HeadCounts {
+  std::optional<int64_t> attention_heads;
+  std::optional<int64_t> query_groups;  // key/value heads
+};
+
+// How many slices the parameters of a checkpoint may be cut into. The number of heads is written in
+// a file; each slice takes some hundred bytes of memory.
+class SliceBudget {
+ public:
+  explicit SliceBudget(uint64_t file_bytes = 0);
+
+  // Ok where `parts` slices per group, of a parameter in `pieces` pieces, are still in proportion.
+  Status Take(int64_t groups, size_t parts, size_t pieces);
+
+ private:
+  uint64_t slices_left_;
+  uint64_t looks_left_;
+};
+
+// The whole, turned if `transpose`, cut into `count` parts. A parameter that cannot be read gives
+// parts that say so. Errors: lengths that do not divide, unknown heads.
+Result<std::vector<checkpoint::Parameter>> SplitParameter(const checkpoint::Parameter& whole,
+                                                          const Rule& rule, bool transpose,
+                                                          size_t count, const HeadCounts& heads,
+                                                          SliceBudget& budget);
+
+// The other way: the parts in the rule's order, turned at the end if `transpose`.
+Result<checkpoint::Parameter> JoinParameters(std::span<const checkpoint::Parameter> parts,
+                                             const Rule& rule, bool transpose,
+                                             const HeadCounts& heads, SliceBudget& budget);
 
 // How one parameter is made of parts.
 struct Reading {
@@ -73,5 +108,24 @@ const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& 
                                   const MappedCheckpoint& side, std::string_view name);
 // What the side would call a part: as it calls the like of it, if it has any.
 std::string NameOfPart(const MappedCheckpoint& side, std::string_view part);
+
+// For parameters without counterpart: which name of the other side comes nearest.
+
+class NearestName {
+ public:
+  // A hundred letters of each pair of names.
+  static constexpr size_t kMostLetters = 400'000'000;
+
+  // Looks among the parameters of `other` that belong to no pair.
+  explicit NearestName(const MappedCheckpoint& other, size_t most_letters = kMostLetters);
+
+  // Empty where no name resembles it, or where so many were asked for that it would take long.
+  std::string Find(std::string_view name);
+
+ private:
+  std::vector<std::string_view> candidates_;
+  size_t comparisons_left_;
+  size_t letters_left_;
+};
 
 }  // namespace msprobe::analysis::ckpt

@@ -3,17 +3,81 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/tensor_view.h"
 
-#include "src/analysis/ckpt/match.h"
 #include "src/analysis/ckpt/metrics.h"
 #include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::analysis::ckpt {
+
+// What is asked of a comparison of two checkpoints.
+
+// When two elements count as agreeing although they are not equal: |a - b| <= atol + rtol * |b|,
+// the second checkpoint being b.
+struct Tolerance {
+  double relative = 0;
+  double absolute = 0;
+
+  bool given() const { return relative > 0 || absolute > 0; }
+};
+
+struct Options {
+  std::filesystem::path path_a;  // checkpoints of any kind
+  std::filesystem::path path_b;
+  std::filesystem::path output = "ckpt_similarity.json";
+  bool strict_json = false;  // null instead of the bare words NaN and Infinity
+  // Everything that is known of each parameter, in files beside the output:
+  // <stem>_details.<format>.
+  bool write_json = false;
+  bool write_xlsx = false;
+  bool write_csv = false;
+  bool write_html = false;               // for browsers
+  std::filesystem::path unmatched_file;  // empty: none
+  std::filesystem::path draft_file;      // a mapping made from equal elements; empty: none
+  checkpoint::Options open;
+  std::filesystem::path mapping_file;      // rules for names; empty: built-in ones only
+  std::optional<int64_t> vocabulary;       // rows of embeddings to compare, without padding
+  std::optional<int64_t> attention_heads;  // for checkpoints that do not record them
+  std::optional<int64_t> query_groups;
+  Tolerance tolerance;
+  // Figures as the Python tool's float32 arithmetic gives them, see PairSettings.
+  bool float32_figures = false;
+  size_t threads = 0;  // 0: all cores
+  bool quiet = false;  // no progress
+};
+
+// Which parameters of two checkpoints belong together.
+
+struct MatchedPair {
+  std::string name;         // what the results call it
+  checkpoint::Parameter a;  // made from the first checkpoint's; borrows from its files
+  checkpoint::Parameter b;
+  std::vector<std::string> notes;  // how the two were made comparable, when something was done
+};
+
+struct Unmatched {
+  std::string name;
+  std::string reason;  // why nothing of the other side fits; empty when there is no such name
+};
+
+struct MatchedParameters {
+  std::vector<MatchedPair> pairs;  // in order of first appearance in the first checkpoint
+  std::vector<Unmatched> only_in_a;
+  std::vector<Unmatched> only_in_b;
+  // Without partner, too, but no difference between the models: buffers that are computed anew.
+  std::vector<Unmatched> left_out_a;
+  std::vector<Unmatched> left_out_b;
+  std::vector<std::string> warnings;
+};
+
+// Equal names belong together.
+MatchedParameters MatchByName(const checkpoint::Checkpoint& a, const checkpoint::Checkpoint& b);
 
 // Best first.
 enum class Outcome : uint8_t {

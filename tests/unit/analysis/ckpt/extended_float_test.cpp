@@ -1,6 +1,6 @@
 // The software's arithmetic against that of a processor which has it: on x86-64 every bit,
 // elsewhere the digest that was found there.
-#include "src/analysis/ckpt/extended_float.h"
+#include "src/analysis/ckpt/metrics.h"
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "src/analysis/ckpt/layers.h"
+#include "src/analysis/ckpt/document.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "src/analysis/ckpt/mapping_pattern.h"
+#include "src/analysis/ckpt/mapping_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/ckpt/mapping_nearest.h"
 #include "src/analysis/ckpt/mapping_side.h"
 #include "tests/unit/analysis/ckpt/mapping_fixture.h"
 #include "tests/unit/checkpoint/elements.h"

@@ -1,4 +1,4 @@
-#include "src/analysis/ckpt/refine.h"
+#include "src/analysis/ckpt/block_sums.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/ckpt/details.h"
 #include "src/analysis/ckpt/document.h"
-#include "src/analysis/ckpt/similarity_json.h"
+#include "src/analysis/ckpt/ckpt.h"
 #include "src/report/render.h"
 
 namespace msprobe::analysis::ckpt {

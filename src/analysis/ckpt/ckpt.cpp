@@ -1,4 +1,6 @@
-#include "src/analysis/ckpt/run.h"
+#include "src/analysis/ckpt/ckpt.h"
+
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -9,23 +11,78 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "src/analysis/ckpt/compare_pairs.h"
-#include "src/analysis/ckpt/details.h"
+#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/mapping.h"
-#include "src/analysis/ckpt/match.h"
-#include "src/analysis/ckpt/page.h"
-#include "src/analysis/ckpt/same_content.h"
-#include "src/analysis/ckpt/similarity_json.h"
+#include "src/analysis/ckpt/result.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/threads.h"
+#include "src/json/writer.h"
 #include "src/report/answer_page.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::ckpt {
+namespace {
+
+using json::Writer;
+
+void PutMetric(Writer& writer, std::string_view key, const PairResult& pair,
+               const std::optional<double>& value) {
+  writer.Key(key);
+  if (pair.outcome == Outcome::kUnreadable) {
+    writer.Text("error");
+  } else if (pair.outcome == Outcome::kShapes || !value) {
+    writer.Null();
+  } else {
+    writer.Float(*value);
+  }
+}
+
+void PutShape(Writer& writer, const Shape& shape) {
+  writer.BeginArray();
+  for (const int64_t size : shape) {
+    writer.Int(size);
+  }
+  writer.EndArray();
+}
+
+}  // namespace
+
+std::string SimilarityJson(std::span<const PairResult> pairs, bool strict) {
+  std::string text;
+  Writer writer(text, 4, strict ? Writer::NonFinite::kNull : Writer::NonFinite::kPython);
+  writer.BeginObject();
+  for (const PairResult& pair : pairs) {
+    writer.Key(pair.name);
+    writer.BeginObject();
+    PutMetric(writer, "l2", pair, pair.metrics.l2);
+    PutMetric(writer, "cos", pair, pair.metrics.cosine);
+    const int64_t count_a = ElementCount(pair.shape_a);
+    const int64_t count_b = ElementCount(pair.shape_b);
+    writer.Key("numel");
+    if (count_a == count_b) {
+      writer.Int(count_a);
+    } else {
+      PutShape(writer, {count_a, count_b});
+    }
+    writer.Key("shape");
+    if (pair.shape_a == pair.shape_b) {
+      PutShape(writer, pair.shape_a);
+    } else {
+      writer.BeginArray();
+      PutShape(writer, pair.shape_a);
+      PutShape(writer, pair.shape_b);
+      writer.EndArray();
+    }
+    writer.EndObject();
+  }
+  writer.EndObject();
+  return text;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
