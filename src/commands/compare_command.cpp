@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/document.h"
-#include "src/analysis/compare/run.h"
+#include "src/analysis/compare/compare.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"

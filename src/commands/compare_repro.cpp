@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/repro/document.h"
 #include "src/analysis/repro/run.h"
 

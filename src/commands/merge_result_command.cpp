@@ -1,6 +1,6 @@
 #include "src/commands/merge_result_command.h"
 
-#include "src/analysis/compare/merge/document.h"
+#include "src/analysis/compare/merge/merge_result.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/compare/merge/run.h"
+#include "src/analysis/compare/merge/merge_result.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -12,7 +12,7 @@
 #include "src/analysis/compare/graph_folders.h"
 #include "src/analysis/compare/kernel/kernel_compare.h"
 #include "src/analysis/compare/line26/atb_compare.h"
-#include "src/analysis/compare/tensor_folder.h"
+#include "src/analysis/compare/folders.h"
 #include "src/analysis/kernel_dump/vector_compare.h"
 #include "tests/fuzz/input_folder.h"
 

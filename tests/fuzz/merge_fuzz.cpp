@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/analysis/compare/merge/input.h"
+#include "src/analysis/compare/merge/merge_result.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

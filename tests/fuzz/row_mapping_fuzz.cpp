@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "src/analysis/compare/line26/row_mapping26.h"
-#include "src/analysis/compare/mapping_rules.h"
+#include "src/analysis/compare/mapping.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/compare/line26/ge_graph.h"
 #include "src/analysis/compare/line26/torchair_compare.h"
 #include "tests/fuzz/input_folder.h"
 

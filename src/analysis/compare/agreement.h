@@ -11,6 +11,23 @@
 
 namespace msprobe::analysis::compare {
 
+// How far apart two rows are by what the dump json alone says of them.
+
+// From the four statistics, or the value of a scalar argument. relative is the largest of
+//   |d Max| / A, |d Min| / A, |d Mean| / RMS, |d Norm| / Norm
+// with A = the largest finite |Max|, |Min| and RMS = Norm / sqrt(elements), all of the bench side
+// (the NPU side where the bench's is 0). absolute is the largest of |d Max|, |d Min|, |d Mean| and
+// |d Norm| / sqrt(elements). Infinities and NaNs that stand on both sides are equal. Rows without
+// numbers are not comparable.
+Distance StatisticsDistance(const SideRow& npu, const SideRow& bench);
+
+// Equal checksums are identical. Otherwise the statistics, which a dump with checksums holds too,
+// say how far apart; without them the row is comparable, not identical, and its distances are 0.
+Distance Md5Distance(const SideRow& npu, const SideRow& bench);
+
+// The product of a shape text such as "[2, 3]"; 1 for "[]" and for anything else.
+double ElementCount(std::string_view shape);
+
 inline constexpr double kEpsilonFloat32 = tensor::FormatOf(DType::kFloat32).epsilon();
 inline constexpr double kNarrowFrom =
     0x1p-16;  // epsilons above this belong to 8- and 16-bit formats

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/agreement.h"
 #include "src/dump/call_facts.h"
 #include "src/dump/names.h"
 
@@ -14,6 +14,221 @@ namespace msprobe::analysis::compare {
 namespace {
 
 using dump::Direction;
+
+// "Module.a.fc.Linear.forward.0" and "Module.a.fc.Linear.parameters_grad" -> "Module.a.fc.Linear".
+std::string_view ModulePrefix(std::string_view entry_name, const dump::EntryName& parsed) {
+  if (parsed.class_name.data() != nullptr && !parsed.class_name.empty()) {
+    return entry_name.substr(0, static_cast<size_t>(parsed.class_name.data() +
+                                                    parsed.class_name.size() - entry_name.data()));
+  }
+  return entry_name.substr(0, entry_name.rfind('.'));
+}
+
+}  // namespace
+
+ExecutionPlan PlanExecution(const Side& side) {
+  const auto count = static_cast<uint32_t>(side.entries.size());
+  ExecutionPlan plan;
+  plan.names.reserve(count);
+  plan.partner.assign(count, kNoEntry);
+  plan.module_of.assign(count, kNoEntry);
+  std::unordered_map<std::string_view, uint32_t> forward_entries;
+  std::unordered_map<std::string_view, uint32_t> module_numbers;
+  forward_entries.reserve(count);
+  uint32_t last_backward = kNoEntry;
+  std::vector<uint32_t> last_backward_of_module;
+  for (uint32_t entry = 0; entry < count; ++entry) {
+    const std::string_view name = side.entries[entry].name;
+    plan.names.push_back(dump::ParseEntryName(name));
+    const dump::EntryName& parsed = plan.names.back();
+    if (parsed.is_module || parsed.is_parameters_grad) {
+      const auto [found, is_new] =
+          module_numbers.try_emplace(ModulePrefix(name, parsed), plan.module_count);
+      plan.module_count += is_new ? 1 : 0;
+      last_backward_of_module.resize(plan.module_count, kNoEntry);
+      plan.module_of[entry] = found->second;
+    }
+    if (parsed.direction == Direction::kForward) {
+      forward_entries.emplace(name, entry);
+    } else if (parsed.direction == Direction::kBackward) {
+      last_backward = entry;
+      if (parsed.is_module) {
+        last_backward_of_module[plan.module_of[entry]] = entry;
+      }
+    }
+  }
+
+  // followers[i]: parameters_grad entries that come behind entry i, chained through next_follower.
+  std::vector<uint32_t> first_follower(count, kNoEntry);
+  std::vector<uint32_t> next_follower(count, kNoEntry);
+  std::vector<uint32_t> at_end;
+  for (uint32_t entry = count; entry-- > 0;) {
+    const dump::EntryName& parsed = plan.names[entry];
+    if (parsed.is_parameters_grad) {
+      plan.partner[entry] = last_backward_of_module[plan.module_of[entry]];
+      const uint32_t leader = plan.partner[entry] != kNoEntry ? plan.partner[entry] : last_backward;
+      if (leader == kNoEntry) {
+        at_end.push_back(entry);
+      } else {
+        next_follower[entry] = first_follower[leader];
+        first_follower[leader] = entry;
+      }
+    } else if (parsed.direction == Direction::kBackward) {
+      const auto found =
+          forward_entries.find(dump::WithDirection(side.entries[entry].name, Direction::kForward));
+      plan.partner[entry] = found == forward_entries.end() ? kNoEntry : found->second;
+    }
+  }
+
+  plan.order.reserve(count);
+  for (uint32_t entry = 0; entry < count; ++entry) {
+    if (plan.names[entry].is_parameters_grad) {
+      continue;
+    }
+    plan.order.push_back(entry);
+    for (uint32_t follower = first_follower[entry]; follower != kNoEntry;
+         follower = next_follower[follower]) {
+      plan.order.push_back(follower);
+    }
+  }
+  plan.order.insert(plan.order.end(), at_end.rbegin(), at_end.rend());
+  return plan;
+}
+
+namespace {
+
+// Of a module path. Each one is hashed whole: a name of nothing but dots would take the square of
+// its length.
+constexpr int kMostLevels = 1000;
+
+}  // namespace
+
+Containment::Containment(const Side& side, const ExecutionPlan& plan,
+                         const dump::ConstructFile* construct)
+    : side_(side),
+      plan_(plan),
+      construct_(construct != nullptr && !construct->empty() ? construct : nullptr) {}
+
+uint64_t Containment::PathPrint(std::string_view path, dump::Direction direction) {
+  return std::hash<std::string_view>()(path) * 3 + static_cast<uint64_t>(direction);
+}
+
+void Containment::MarkDiverging(uint32_t entry) {
+  if (construct_ != nullptr) {
+    // Ends at a parent marked before, so every name is walked once, also when the file runs in
+    // circles.
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name); !parent.empty();
+         parent = construct_->ParentOf(parent)) {
+      if (!names_.insert(parent).second) {
+        return;
+      }
+    }
+    return;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  if (!name.is_module) {
+    return;
+  }
+  std::string_view path = name.subject;
+  int level = 0;
+  for (size_t dot = path.rfind('.'); dot != std::string_view::npos && level < kMostLevels;
+       dot = path.rfind('.'), ++level) {
+    path = path.substr(0, dot);
+    if (!paths_.insert(PathPrint(path, name.direction)).second) {
+      return;
+    }
+  }
+}
+
+void Containment::NoteError(uint32_t entry, double error) {
+  if (construct_ != nullptr) {
+    // An error no larger than one noted before is known to all parents: also where the file runs in
+    // circles.
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name); !parent.empty();
+         parent = construct_->ParentOf(parent)) {
+      double& largest = name_errors_[parent];
+      if (error <= largest) {
+        return;
+      }
+      largest = error;
+    }
+    return;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  if (!name.is_module) {
+    return;
+  }
+  std::string_view path = name.subject;
+  int level = 0;
+  for (size_t dot = path.rfind('.'); dot != std::string_view::npos && level < kMostLevels;
+       dot = path.rfind('.'), ++level) {
+    path = path.substr(0, dot);
+    double& largest = path_errors_[PathPrint(path, name.direction)];
+    if (error <= largest) {
+      return;
+    }
+    largest = error;
+  }
+}
+
+double Containment::InnerError(uint32_t entry) const {
+  if (construct_ != nullptr) {
+    const auto found = name_errors_.find(side_.entries[entry].name);
+    return found == name_errors_.end() ? 0 : found->second;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  const auto found = name.is_module ? path_errors_.find(PathPrint(name.subject, name.direction))
+                                    : path_errors_.end();
+  return found == path_errors_.end() ? 0 : found->second;
+}
+
+bool Containment::ContainsDiverging(uint32_t entry) const {
+  if (construct_ != nullptr) {
+    return names_.contains(side_.entries[entry].name);
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  return name.is_module && paths_.contains(PathPrint(name.subject, name.direction));
+}
+
+bool Containment::IsInside(uint32_t entry, uint32_t module) const {
+  const std::string_view wanted = side_.entries[module].name;
+  if (construct_ != nullptr) {
+    constexpr int kDeepest = 256;  // a damaged file may run in circles
+    int depth = 0;
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name);
+         !parent.empty() && depth < kDeepest; parent = construct_->ParentOf(parent), ++depth) {
+      if (parent == wanted) {
+        return true;
+      }
+    }
+    return false;
+  }
+  const std::string_view path = plan_.names[module].subject;
+  const dump::EntryName& inner = plan_.names[entry];
+  return inner.is_module && inner.subject.size() > path.size() && inner.subject.starts_with(path) &&
+         inner.subject[path.size()] == '.';
+}
+
+std::string_view Containment::ParentOf(uint32_t entry) const {
+  return construct_ == nullptr ? std::string_view()
+                               : construct_->ParentOf(side_.entries[entry].name);
+}
+
+std::string Containment::LayerOf(uint32_t entry) const {
+  const dump::EntryName& own = plan_.names[entry];
+  const dump::EntryName module =
+      own.is_module || own.is_parameters_grad ? own : dump::ParseEntryName(ParentOf(entry));
+  if (!module.is_module && !module.is_parameters_grad) {
+    return {};
+  }
+  std::string layer(module.subject);
+  if (!module.class_name.empty()) {
+    layer.append(" (").append(module.class_name).append(")");
+  }
+  return layer;
+}
+
+namespace {
 
 constexpr int64_t kMostEdits = 1000;
 

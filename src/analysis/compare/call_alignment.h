@@ -5,12 +5,77 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
-#include "src/analysis/compare/execution_order.h"
 #include "src/analysis/compare/side.h"
+#include "src/dump/names.h"
+#include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::compare {
+
+// In which order the entries of a dump happened, and which of them belong together.
+
+inline constexpr uint32_t kNoEntry = UINT32_MAX;
+
+// All vectors but `order` are indexed by entry.
+struct ExecutionPlan {
+  std::vector<uint32_t> order;         // entries as they happened
+  std::vector<dump::EntryName> names;  // views into the side's names
+  // Of a backward entry: the forward entry of the same call; of a parameters_grad entry: the
+  // module's last backward.
+  std::vector<uint32_t> partner;
+  // Forward, backward and parameters_grad entries of one module share a number; kNoEntry for
+  // everything else.
+  std::vector<uint32_t> module_of;
+  uint32_t module_count = 0;
+};
+
+// A dump lists entries in the order in which they first appeared. Only parameters_grad entries
+// stand elsewhere: beside the module's forward, though gradients arrive with the backward pass.
+// They are moved behind the module's last backward, else behind the last backward of all, else to
+// the end.
+ExecutionPlan PlanExecution(const Side& side);
+
+// Which modules contain calls that diverged: their own outputs differ because of what happened
+// inside.
+
+// From construct.json, or from module paths ("a.b" contains "a.b.c") when there is none. Borrows
+// all three.
+class Containment {
+ public:
+  // `construct` may be null.
+  Containment(const Side& side, const ExecutionPlan& plan, const dump::ConstructFile* construct);
+
+  void MarkDiverging(uint32_t entry);
+  bool ContainsDiverging(uint32_t entry) const;
+
+  // The largest error of the calls inside a module, as far as they were noted.
+  void NoteError(uint32_t entry, double error);
+  double InnerError(uint32_t entry) const;
+
+  // True when a call was made inside a module, by construct.json or module paths.
+  bool IsInside(uint32_t entry, uint32_t module) const;
+
+  // The parent's name by construct.json; empty if unknown.
+  std::string_view ParentOf(uint32_t entry) const;
+  // "blocks.0.mlp.fc1 (Linear)": the module itself, or the one around a call; empty if unknown.
+  std::string LayerOf(uint32_t entry) const;
+
+ private:
+  static uint64_t PathPrint(std::string_view path, dump::Direction direction);
+
+  const Side& side_;
+  const ExecutionPlan& plan_;
+  const dump::ConstructFile* construct_;
+  std::unordered_set<std::string_view> names_;
+  std::unordered_set<uint64_t> paths_;
+  std::unordered_map<std::string_view, double> name_errors_;
+  std::unordered_map<uint64_t, double> path_errors_;
+};
 
 // Which calls the capture levels of both sides record: modules (L0, mix), and functions (L1, mix).
 // What only one of them records says nothing about the run.

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/divergence_walk.h"
 #include "src/dump/call_facts.h"
 #include "src/dump/user_code.h"

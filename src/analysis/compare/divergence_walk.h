@@ -16,15 +16,70 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/call_alignment.h"
-#include "src/analysis/compare/containment.h"
-#include "src/analysis/compare/differing_rows.h"
 #include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/error_bound.h"
-#include "src/analysis/compare/execution_order.h"
-#include "src/analysis/compare/memory_as_found.h"
-#include "src/analysis/compare/row_views.h"
+#include "src/analysis/compare/pair_result.h"
+#include "src/analysis/compare/side.h"
 
 namespace msprobe::analysis::compare {
+
+// Recognises values that nobody has computed: memory that a call such as torch.empty found, and
+// what was cut or copied from it, until something is written there. Frameworks that share out a
+// model (FSDP, DeepSpeed, Megatron) cut such memory into parts while a collective fills it: what a
+// dump saw of it is chance.
+
+class MemoryAsFound {
+ public:
+  // Both sides' values of this row are memory as found.
+  void Note(const RowView& row);
+
+  // One of the sides has such a value here: the other side's may have been filled meanwhile.
+  bool Holds(const RowView& row) const;
+
+ private:
+  std::unordered_set<uint64_t> npu_;
+  std::unordered_set<uint64_t> bench_;
+};
+
+// The rows of every call with their partners, as the walk for the first divergence looks at them.
+
+// Borrows everything it is given. For one thread at a time.
+class RowViews {
+ public:
+  RowViews(const Side& npu, const Side& bench, const PairResult& result,
+           const CallAlignment& alignment);
+
+  // Result rows of an entry, as indices into PairResult::rows.
+  std::vector<uint32_t>::const_iterator Begin(uint32_t entry) const;
+  std::vector<uint32_t>::const_iterator End(uint32_t entry) const;
+
+  // `agrees` and `stored` are not decided yet.
+  RowView View(uint32_t result_row) const;
+
+  // True when the row's partner by name is also its partner by the order of calls.
+  bool PairedByName(const RowResult& row) const;
+
+ private:
+  const SideRow* AlignedBench(const SideRow& npu) const;
+  void IndexArguments(uint32_t bench_entry) const;
+  const SideRow* BenchOfSameName(const SideRow& npu) const;
+  bool SeenElsewhere(const SideRow& npu) const;
+
+  const Side& npu_;
+  const Side& bench_;
+  const PairResult& result_;
+  const CallAlignment& alignment_;
+  std::vector<uint32_t> first_;  // by entry: into grouped_
+  std::vector<uint32_t> grouped_;
+  std::unordered_map<std::string_view, uint32_t>
+      unmatched_;  // rows whose bench row of the same name has another shape or dtype
+  // Of the bench call with many rows that was looked at last: its rows by argument.
+  mutable uint32_t indexed_ = kNoEntry;
+  mutable std::unordered_map<std::string_view, uint32_t> row_of_argument_;
+};
+
+// What an error bound needs of a row. `epsilon`: of the coarser dtype, 0 for exact types.
+Operand OperandOf(const RowView& row, double epsilon);
 
 // An input that no recorded output explains may have come through an unrecorded call. It is an
 // origin of its own only if it is off by this many times the largest error seen before it.

@@ -1,20 +1,319 @@
 #include "src/analysis/compare/real_data.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <mutex>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/distance.h"
-#include "src/analysis/compare/real_metrics.h"
+#include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/statistics.h"
 #include "src/base/progress.h"
 #include "src/dump/leaves.h"
+#include "src/kernels/convert.h"
+#include "src/tensor/element_blocks.h"
+#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::compare {
+namespace {
+
+using kernels::ComparePartial;
+
+constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+constexpr std::string_view kUnsupported = "unsupported";
+constexpr std::string_view kNanCell = "Nan";
+// A trailing tab keeps spreadsheets from reading the text as a number.
+constexpr std::string_view kInfCell = "inf\t";
+constexpr std::string_view kNegativeInfCell = "-inf\t";
+
+// Twelve decimals, as printf's %.12f rounds.
+double RoundTo12Decimals(double value) {
+  if (std::fabs(value) >= 1e15) {
+    return value;  // no decimals left to round
+  }
+  std::array<char, 40> text{};
+  const auto end = fmt::format_to_n(text.data(), text.size() - 1, "{:.12f}", value);
+  *end.out = '\0';
+  return std::strtod(text.data(), nullptr);
+}
+
+Metric FiniteOrText(double value) {
+  if (std::isnan(value)) {
+    return Metric::Text(kNanCell);
+  }
+  if (std::isinf(value)) {
+    return Metric::Text(value > 0 ? kInfCell : kNegativeInfCell);
+  }
+  return Metric::Number(value);
+}
+
+Metric Rounded(double value) {
+  return FiniteOrText(std::isfinite(value) ? RoundTo12Decimals(value) : value);
+}
+
+Metric Cosine(const ComparePartial& sums, std::string& message) {
+  const double npu_norm = std::sqrt(sums.npu_square_sum);
+  const double bench_norm = std::sqrt(sums.bench_square_sum);
+  if (npu_norm <= kEpsilon && bench_norm <= kEpsilon) {
+    return Metric::Number(1.0);
+  }
+  if (npu_norm <= kEpsilon || bench_norm <= kEpsilon) {
+    message += fmt::format("No cosine: every value of the {} tensor is zero. ",
+                           npu_norm <= kEpsilon ? "NPU" : "bench");
+    return Metric::Text(kNanCell);
+  }
+  // Divided one after the other: the product of two large norms would overflow.
+  double cosine = sums.dot / npu_norm / bench_norm;
+  if (std::isnan(cosine)) {
+    message += "No cosine: the sums of the data are not finite. ";
+    return Metric::Text(kNanCell);
+  }
+  cosine = RoundTo12Decimals(cosine);
+  if (cosine > 0.9999) {
+    cosine = std::round(cosine * 1e6) / 1e6;
+  }
+  return Metric::Number(cosine);
+}
+
+Distance DistanceOf(const ComparePartial& sums) {
+  Distance distance;
+  distance.comparable = true;
+  distance.nonfinite_differs = sums.nonfinite_mismatch_count > 0 || sums.opposite_inf_count > 0;
+  distance.identical = sums.different_count == 0 && !distance.nonfinite_differs;
+  const double reference = sums.bench_square_sum > 0 ? sums.bench_square_sum : sums.npu_square_sum;
+  distance.relative = reference > 0 ? std::sqrt(sums.difference_square_sum / reference) : 0.0;
+  distance.absolute = sums.max_abs_error;
+  return distance;
+}
+
+// One element as a double; 64-bit integers lose digits beyond 2^53.
+double ScalarValue(const TensorView& view) {
+  std::array<std::byte, 16> bytes{};
+  tensor::CopyElements(view, 0, 1, bytes.data());
+  double value = 0;
+  kernels::WidenToDouble(view.dtype, std::span(bytes.data(), DTypeSize(view.dtype)),
+                         std::span(&value, 1));
+  return value;
+}
+
+// Whether two dtypes are the same once bfloat16 has been widened to float32.
+bool SameDTypeAfterWidening(DType npu, DType bench) {
+  const auto widened = [](DType dtype) {
+    return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype;
+  };
+  return widened(npu) == widened(bench);
+}
+
+constexpr const char* kDTypeMessage = "The dtypes of NPU and bench tensor differ. ";
+
+kernels::RelativeArithmetic ArithmeticOf(Edition edition) {
+  return edition == Edition::k26 ? kernels::RelativeArithmetic::kAtLeastFloat32
+                                 : kernels::RelativeArithmetic::kOfDTypes;
+}
+
+// |(n - b) / b| of two single values in float32, unless one of them is float64; the epsilon of the
+// type is added to both where b is 0.
+double SingleRelativeError(const TensorView& npu, const TensorView& bench) {
+  const double n = ScalarValue(npu);
+  const double b = ScalarValue(bench);
+  if (npu.dtype == DType::kFloat64 || bench.dtype == DType::kFloat64) {
+    const double added = b == 0 ? kEpsilon : 0.0;
+    return std::fabs((n - b) / (b + added));
+  }
+  const float added = b == 0 ? std::numeric_limits<float>::epsilon() : 0.0F;
+  const float narrow_n = static_cast<float>(n) + added;
+  const float narrow_b = static_cast<float>(b) + added;
+  return static_cast<double>(std::fabs((narrow_n - narrow_b) / narrow_b));
+}
+
+RealMetrics ZeroDimensional(const TensorView& npu, const TensorView& bench, Edition edition) {
+  const ComparePartial sums = [&] {
+    std::array<std::byte, 16> n{};
+    std::array<std::byte, 16> b{};
+    tensor::CopyElements(npu, 0, 1, n.data());
+    tensor::CopyElements(bench, 0, 1, b.data());
+    return kernels::CompareTensors(npu.dtype, n.data(), bench.dtype, b.data(), 1,
+                                   ArithmeticOf(edition));
+  }();
+  RealMetrics result = UniformRealMetrics(
+      kUnsupported, "A 0-d tensor has no cosine, euclidean distance or error ratios. ");
+  result.distance = DistanceOf(sums);
+  double absolute = sums.max_abs_error;
+  double relative = sums.max_relative_error;
+  if (sums.nonfinite_match_count + sums.nonfinite_mismatch_count > 0) {
+    // Single values are compared as they are: nothing is taken out for being NaN or infinite.
+    const double n = ScalarValue(npu);
+    const double b = ScalarValue(bench);
+    absolute = std::fabs(n - b);
+    relative = std::fabs((n - b) / b);
+  } else if (edition == Edition::k26) {
+    relative = SingleRelativeError(npu, bench);
+  }
+  result.metrics[kMaxAbsErr] = Rounded(absolute);
+  result.metrics[kMaxRelativeErr] = Rounded(relative);
+  if (std::isnan(absolute)) {
+    result.message += "No maximum absolute error: the data holds NaN or infinity. ";
+  }
+  if (std::isnan(relative)) {
+    result.message += "No maximum relative error: the data holds NaN or infinity. ";
+  }
+  if (!SameDTypeAfterWidening(npu.dtype, bench.dtype)) {
+    result.message += kDTypeMessage;
+  }
+  return result;
+}
+
+}  // namespace
+
+RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message) {
+  RealMetrics result;
+  result.metrics.fill(Metric::Text(cell_text));
+  result.message = std::move(message);
+  return result;
+}
+
+RealMetrics RealMetricsFromSums(const ComparePartial& sums, const TensorView& npu,
+                                const TensorView& bench) {
+  if (sums.nonfinite_mismatch_count > 0) {
+    RealMetrics result = UniformRealMetrics(
+        kNotApplicable, fmt::format("NaN or infinity at {} positions of one side only. ",
+                                    sums.nonfinite_mismatch_count));
+    result.distance = DistanceOf(sums);
+    return result;
+  }
+  RealMetrics result;
+  std::string& message = result.message;
+  const auto count = static_cast<double>(sums.element_count);
+  if (sums.element_count == 1) {
+    result.metrics[kCosine] = Metric::Text(kUnsupported);
+    message += "One element has no cosine. ";
+  } else {
+    result.metrics[kCosine] = Cosine(sums, message);
+  }
+  result.metrics[kEucDist] = FiniteOrText(std::sqrt(sums.difference_square_sum));
+  result.metrics[kMaxAbsErr] = Rounded(sums.max_abs_error);
+  if (std::isnan(sums.max_abs_error)) {
+    message += "No maximum absolute error: the difference is not a number. ";
+  }
+  result.metrics[kMaxRelativeErr] = Rounded(sums.max_relative_error);
+  if (std::isnan(sums.max_relative_error)) {
+    message += "No maximum relative error: a quotient is not a number. ";
+  }
+  result.metrics[kOneThousandth] =
+      Rounded(static_cast<double>(sums.below_one_thousandth_count) / count);
+  result.metrics[kFiveThousandths] =
+      Rounded(static_cast<double>(sums.below_five_thousandths_count) / count);
+  if (!SameDTypeAfterWidening(npu.dtype, bench.dtype)) {
+    message += kDTypeMessage;
+  }
+  result.distance = DistanceOf(sums);
+  return result;
+}
+
+std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
+                                                  Edition edition) {
+  if (npu.element_count() == 0) {
+    return UniformRealMetrics(kUnsupported, "The NPU tensor is empty. ");
+  }
+  if (npu.shape.empty() && bench.shape.empty()) {
+    return ZeroDimensional(npu, bench, edition);
+  }
+  if (npu.shape != bench.shape) {
+    return UniformRealMetrics("shape unmatched",
+                              fmt::format("The tensor shapes differ: NPU {}, bench {}. ",
+                                          ShapeText(npu.shape), ShapeText(bench.shape)));
+  }
+  return std::nullopt;
+}
+
+kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
+                                    int64_t count, Edition edition) {
+  thread_local std::vector<std::byte> npu_scratch;
+  thread_local std::vector<std::byte> bench_scratch;
+  tensor::BlockReader npu_blocks(npu, npu_scratch);
+  tensor::BlockReader bench_blocks(bench, bench_scratch);
+  ComparePartial total;
+  const auto end = static_cast<size_t>(first + count);
+  for (auto at = static_cast<size_t>(first); at < end; at += tensor::kSumBlockElements) {
+    const size_t size = std::min(end - at, tensor::kSumBlockElements);
+    const ComparePartial block =
+        kernels::CompareBlock(npu.dtype, npu_blocks.Read(at, size).data(), bench.dtype,
+                              bench_blocks.Read(at, size).data(), size, ArithmeticOf(edition));
+    if (at == static_cast<size_t>(first)) {
+      total = block;
+    } else {
+      kernels::MergeCompare(total, block);
+    }
+  }
+  return total;
+}
+
+RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench, Edition edition) {
+  if (std::optional<RealMetrics> early = RealMetricsWithoutSums(npu, bench, edition)) {
+    return *std::move(early);
+  }
+  return RealMetricsFromSums(SumsOfRange(npu, bench, 0, npu.element_count(), edition), npu, bench);
+}
+
+TensorView Squeezed(const TensorView& view) {
+  TensorView squeezed = view;
+  squeezed.shape.clear();
+  squeezed.strides.clear();
+  for (size_t axis = 0; axis < view.shape.size(); ++axis) {
+    if (view.shape[axis] != 1) {
+      squeezed.shape.push_back(view.shape[axis]);
+      squeezed.strides.push_back(view.strides[axis]);
+    }
+  }
+  return squeezed;
+}
+
+Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {
+  const Metric& cosine = metrics[kCosine];
+  const Metric& max_abs = metrics[kMaxAbsErr];
+  const auto is_text = [](const Metric& metric, std::string_view text) {
+    return metric.kind == MetricKind::kText && metric.text == text;
+  };
+  if (is_text(cosine, "shape unmatched")) {
+    return Verdict::kUnmatched;
+  }
+  if (is_text(cosine, kNotApplicable) || is_text(max_abs, kNotApplicable)) {
+    return Verdict::kNo;
+  }
+  // "Nan" and "inf" read as numbers; any other text means that there is nothing to judge.
+  const auto value_of = [](const Metric& metric) -> std::optional<double> {
+    if (metric.kind == MetricKind::kNumber) {
+      return metric.number;
+    }
+    if (metric.text == kNanCell) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    if (metric.text == kInfCell || metric.text == kNegativeInfCell) {
+      return metric.text == kInfCell ? HUGE_VAL : -HUGE_VAL;
+    }
+    return std::nullopt;
+  };
+  const std::optional<double> cosine_value = value_of(cosine);
+  const std::optional<double> max_abs_value = value_of(max_abs);
+  if (!cosine_value || !max_abs_value) {
+    return Verdict::kNone;
+  }
+  if ((*cosine_value<accuracy::kGoodCosine&& * max_abs_value> accuracy::kGoodMaxAbs) ||
+      *cosine_value < accuracy::kLowestCosine || *max_abs_value > accuracy::kLargestMaxAbs) {
+    return Verdict::kNo;
+  }
+  return Verdict::kYes;
+}
+
 namespace {
 
 // Tensors above this many elements are cut into chunks that all threads share; below, threads share

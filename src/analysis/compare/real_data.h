@@ -1,17 +1,61 @@
 // Rows whose tensors were saved: opens both files of each pair and compares their elements.
 #pragma once
 
+#include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/threads.h"
+#include "src/kernels/compare.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::compare {
+
+// The six metrics of two tensors and the verdict made of them, with every special case of the
+// table's cells.
+
+struct RealMetrics {
+  std::array<Metric, kMetricSlots> metrics;  // by RealMetric; the last two slots are unused
+  std::string message;                       // empty when there is nothing to say
+  Distance distance;
+};
+
+// All six cells the same text: "unsupported", "shape unmatched", "N/A".
+RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message);
+
+// The editions differ in relative errors only: 26.x computes them in float32 at least, and those of
+// single values always so unless one is float64.
+
+// The checks that need no sums, in order: an empty tensor, two 0-d tensors (which get their metrics
+// here), different shapes. nullopt: the sums over all elements decide.
+std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
+                                                  Edition edition = Edition::k8);
+
+// The sums over elements [first, first + count) of two tensors of equal shape, block by block;
+// memory is one block per side.
+kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
+                                    int64_t count, Edition edition = Edition::k8);
+
+// Cells of two tensors of equal shape, at least one axis and one element, from the sums over all
+// their elements.
+RealMetrics RealMetricsFromSums(const kernels::ComparePartial& sums, const TensorView& npu,
+                                const TensorView& bench);
+
+// All of the above in one thread.
+RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench,
+                               Edition edition = Edition::k8);
+
+// The same elements without the axes of size 1: what the 26.x line compares.
+TensorView Squeezed(const TensorView& view);
+
+// "Accuracy Reached or Not".
+Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics);
 
 // Tensors that are compared otherwise than as their files hold them. Thread-safe.
 class TensorLoader {

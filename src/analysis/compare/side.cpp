@@ -1,22 +1,93 @@
 #include "src/analysis/compare/side.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/formula_text.h"
-#include "src/analysis/compare/leaf_members.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/dump/entry_scan.h"
+#include "src/dump/entry_tree.h"
+#include "src/dump/key_is.h"
 #include "src/dump/layout.h"
+#include "src/dump/statistic_keys.h"
 #include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::analysis::compare {
+namespace {
+
+// Where in an entry's tree the facts of one leaf stand.
+
+// The members of a leaf that a row is made of; of equal keys the last one, as EntryTree::Find.
+struct LeafMembers {
+  uint32_t data_name = dump::EntryTree::kNone;
+  uint32_t requires_grad = dump::EntryTree::kNone;
+  uint32_t dtype = dump::EntryTree::kNone;
+  uint32_t shape = dump::EntryTree::kNone;
+  uint32_t value = dump::EntryTree::kNone;
+  uint32_t md5 = dump::EntryTree::kNone;
+  std::array<uint32_t, kStatCount> stats = {dump::EntryTree::kNone, dump::EntryTree::kNone,
+                                            dump::EntryTree::kNone, dump::EntryTree::kNone};
+
+  LeafMembers(const dump::EntryTree& tree, uint32_t index) {
+    tree.ForEachChild(index, [&](uint32_t child) {
+      const std::string_view key = tree[child].key;
+      uint32_t* const member = dump::KeyIs(key, "dtype")           ? &dtype
+                               : dump::KeyIs(key, "shape")         ? &shape
+                               : dump::KeyIs(key, "requires_grad") ? &requires_grad
+                               : dump::KeyIs(key, "data_name")     ? &data_name
+                               : dump::KeyIs(key, "value")         ? &value
+                               : dump::KeyIs(key, "md5")           ? &md5
+                               : dump::KeyIs(key, "type")          ? nullptr
+                                                                   : Statistic(key);
+      if (member != nullptr) {
+        *member = child;
+      }
+    });
+  }
+
+ private:
+  uint32_t* Statistic(std::string_view key) {
+    for (size_t i = 0; i < kStatCount; ++i) {
+      if (key == dump::kStatisticKeys[i]) {
+        return &stats[i];
+      }
+    }
+    return nullptr;
+  }
+};
+
+constexpr std::array<std::string_view, 10> kMarks = {"+",  "-",  "=",  "%",  "@",
+                                                     "＋", "－", "＝", "％", "＠"};
+
+bool StartsWithMark(std::string_view text) {
+  for (const std::string_view mark : kMarks) {
+    if (text.starts_with(mark)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool LooksLikeFormula(std::string_view text) {
+  bool found = StartsWithMark(text);
+  for (size_t at = text.find(';'); at != std::string_view::npos && !found;
+       at = text.find(';', at + 1)) {
+    found = StartsWithMark(text.substr(at + 1));
+  }
+  return found && !base::ParseDouble(text);
+}
+
 namespace {
 
 using dump::EntryTree;

@@ -22,6 +22,13 @@
 
 namespace msprobe::analysis::compare {
 
+// Texts that a spreadsheet could take for a formula. They are always written as plain text; that
+// they occur is worth a warning.
+
+// Starts with one of + - = % @ (or their full-width forms), or has one of them behind a semicolon,
+// and is no number.
+bool LooksLikeFormula(std::string_view text);
+
 // What a dump says about autograd: whether a leaf has the field, and its value.
 enum class RequiresGrad : uint8_t { kAbsent, kFalse, kTrue, kNone };
 

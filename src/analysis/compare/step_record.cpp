@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/distance.h"
+#include "src/analysis/compare/agreement.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {

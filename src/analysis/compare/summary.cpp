@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 #include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "msprobe/version.h"
 
 #include "src/analysis/compare/call_alignment.h"
-#include "src/analysis/compare/run_verdict.h"
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -184,6 +195,344 @@ bool MostlyUnmatched(const PairSummary& pair) {
   const uint64_t compared = counts.agreeing + counts.drifting + counts.differing;
   return VerdictOf(pair) == PairVerdict::kNothingCompared || counts.npu_only > compared ||
          counts.bench_only > compared;
+}
+
+std::string_view PairVerdictName(PairVerdict verdict) {
+  switch (verdict) {
+    case PairVerdict::kIdentical:
+      return "identical";
+    case PairVerdict::kAgrees:
+      return "agree";
+    case PairVerdict::kUnequalBits:
+      return "not bit-equal";
+    case PairVerdict::kUnmatched:
+      return "unmatched";
+    case PairVerdict::kUnreadable:
+      return "unreadable";
+    case PairVerdict::kNothingCompared:
+      return "nothing compared";
+    case PairVerdict::kDrifts:
+      return "drift";
+    case PairVerdict::kDiffers:
+      return "differ";
+    case PairVerdict::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+PairVerdict VerdictOf(const PairSummary& pair) {
+  const RowCounts& counts = pair.counts;
+  if (!pair.error.empty()) {
+    return PairVerdict::kFailed;
+  }
+  if (pair.divergence.first_origin || counts.differing > 0) {
+    return PairVerdict::kDiffers;
+  }
+  if (counts.drifting > 0) {
+    return PairVerdict::kDrifts;
+  }
+  if (counts.agreeing == 0) {
+    return PairVerdict::kNothingCompared;
+  }
+  if (counts.unreadable > 0) {
+    return PairVerdict::kUnreadable;
+  }
+  if (counts.npu_only + counts.bench_only + counts.shape_mismatch + counts.dtype_mismatch > 0) {
+    return PairVerdict::kUnmatched;
+  }
+  if (counts.identical == counts.agreeing) {
+    return PairVerdict::kIdentical;
+  }
+  return pair.mode == CompareMode::kMd5 ? PairVerdict::kUnequalBits : PairVerdict::kAgrees;
+}
+
+PairVerdict VerdictOf(const RunSummary& summary) {
+  if (summary.pairs.empty()) {
+    return PairVerdict::kNothingCompared;
+  }
+  PairVerdict worst = summary.npu_only.empty() && summary.bench_only.empty()
+                          ? PairVerdict::kIdentical
+                          : PairVerdict::kUnmatched;
+  for (const PairSummary& pair : summary.pairs) {
+    worst = std::max(worst, VerdictOf(pair));
+  }
+  return worst;
+}
+
+std::string NothingComparedHint(const PairSummary& pair) {
+  if (VerdictOf(pair) != PairVerdict::kNothingCompared) {
+    return {};
+  }
+  const RowCounts& counts = pair.counts;
+  if (counts.rows == 0) {
+    return "the dump under test holds no rows; if a --filter was given, nothing matches it";
+  }
+  if (counts.matched > 0) {
+    return "rows have partners, but no values on both sides: were both dumps made with the same "
+           "task, and do their "
+           "tensor files still exist?";
+  }
+  if (counts.shape_mismatch + counts.dtype_mismatch > 0 && counts.npu_only == 0) {
+    return "names match, shapes or dtypes do not: are these dumps of the same model and batch? -dm "
+           "FILE pairs rows regardless of their shape";
+  }
+  const auto takes_one_kind = [](const std::string& level) {
+    return level == "L0" || level == "L1";
+  };
+  if (pair.level != pair.bench_level && takes_one_kind(pair.level) &&
+      takes_one_kind(pair.bench_level)) {
+    return fmt::format(
+        "the sides were captured at different levels, {} and {}, which record other calls: capture "
+        "both at the same level, mix for modules and functions",
+        pair.level, pair.bench_level);
+  }
+  if (pair.npu_framework != pair.bench_framework) {
+    return "the frameworks name their calls differently: -cm (cells and modules, for dumps of "
+           "level L0 or mix), -am "
+           "(functions, level L1) or -lm FILE (layers) translate them";
+  }
+  return "no name exists on both sides: are these dumps of the same model? If modules were "
+         "renamed, -cm FILE; if only call numbers differ, -f; for anything else -dm FILE";
+}
+
+std::string PairName(const PairSummary& pair) {
+  std::string name;
+  if (pair.step) {
+    name = fmt::format("step{}", *pair.step);
+  }
+  if (pair.rank) {
+    name += fmt::format("{}rank{}", name.empty() ? "" : "/", *pair.rank);
+  }
+  if (name.empty()) {
+    name = std::filesystem::path(pair.npu_path).filename().string();
+  } else if (pair.is_debug) {
+    name += " (debug)";
+  }
+  return name;
+}
+
+std::string PointPlace(const DivergencePoint& point) {
+  // A module's own entry names its layer; an input is one of that entry.
+  if (point.layer.empty() || (point.kind == OriginKind::kInput && point.parent_module.empty())) {
+    return point.entry_name;
+  }
+  if (point.kind == OriginKind::kParameter || point.kind == OriginKind::kOptimizer ||
+      point.parent_module.empty()) {
+    return point.layer;
+  }
+  return fmt::format("{} in {}", point.entry_name, point.layer);
+}
+
+std::string PointTitle(const DivergencePoint& point) {
+  switch (point.kind) {
+    case OriginKind::kParameter:
+      return fmt::format("a parameter of {}", PointPlace(point));
+    case OriginKind::kInput: {
+      if (point.from_other_rank) {
+        return fmt::format("data from another rank in {}", PointPlace(point));
+      }
+      const std::string_view argument = point.argument
+                                            ? point.argument->name
+                                            : dump::ArgumentOf(point.entry_name, point.row_name);
+      return fmt::format("{} of {}", argument.empty() ? "a value" : argument, PointPlace(point));
+    }
+    case OriginKind::kOptimizer:
+      return fmt::format("the optimizer's update of a parameter of {}", PointPlace(point));
+    case OriginKind::kDType:
+      return fmt::format("another dtype in {}", PointPlace(point));
+    case OriginKind::kUnmatchedCall:
+      return fmt::format("the call {}, {}", point.entry_name, point.note);
+    case OriginKind::kComputation:
+      break;
+  }
+  return fmt::format("{} {}", point.is_saved_value ? "the saved value" : "the computation of",
+                     PointPlace(point));
+}
+
+std::optional<size_t> LeadingPair(const RunSummary& summary) {
+  std::optional<size_t> leading;
+  const auto rank_of = [&](size_t index) {
+    const PairSummary& pair = summary.pairs[index];
+    const DivergencePoint& origin = *pair.divergence.first_origin;
+    return std::tuple(pair.step.value_or(0), origin.from_other_rank,
+                      UINT64_MAX - pair.counts.differing);
+  };
+  for (size_t i = 0; i < summary.pairs.size(); ++i) {
+    if (summary.pairs[i].divergence.first_origin && (!leading || rank_of(i) < rank_of(*leading))) {
+      leading = i;
+    }
+  }
+  return leading;
+}
+
+std::string ErrorText(double error) {
+  return std::isfinite(error) ? fmt::format("{:.1e}", error) : std::string("not finite");
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchemaVersion = 1;
+
+// Keys of RowCounts::by_verdict; the table's empty verdict (statistics: nothing to complain about)
+// needs a name here.
+std::string_view VerdictKey(size_t verdict) {
+  const std::string_view text = VerdictText(static_cast<Verdict>(verdict));
+  return text.empty() ? "unremarkable" : text;
+}
+
+Json PathTexts(const std::vector<std::filesystem::path>& paths) {
+  Json texts = Json::array();
+  for (const std::filesystem::path& path : paths) {
+    texts.push_back(path.string());
+  }
+  return texts;
+}
+
+Json ToJson(const DivergencePoint& point) {
+  const std::optional<SideOpinion>& opinion = point.wrong_side;
+  return {{"kind", OriginKindName(point.kind)},
+          {"call", point.entry_name},
+          {"row", point.row_name},
+          {"layer", point.layer},
+          {"parent_module", point.parent_module},
+          {"code", point.code_line},
+          {"note", point.note},
+          {"argument", point.argument ? Json{{"name", point.argument->name},
+                                             {"npu", point.argument->npu},
+                                             {"bench", point.argument->bench}}
+                                      : Json()},
+          {"from_other_rank", point.from_other_rank},
+          {"is_saved_value", point.is_saved_value},
+          {"input_error", point.input_error},
+          {"output_error", point.output_error},
+          {"explained_error", point.explained_error},
+          {"own_noise", point.own_noise},
+          {"digits", point.digits},
+          {"amplification", point.amplification},
+          {"confidence", ConfidenceName(point.confidence)},
+          {"reason", point.reason},
+          {"wrong_side", opinion ? Json(WrongSideName(opinion->side)) : Json()},
+          {"wrong_side_reason", opinion ? Json(opinion->reason) : Json()},
+          {"stack", point.stack}};
+}
+
+Json ToJson(const std::optional<DivergencePoint>& point) { return point ? ToJson(*point) : Json(); }
+
+Json CountsJson(const RowCounts& counts) {
+  Json verdicts = Json::object();
+  for (size_t verdict = 0; verdict < kVerdictCount; ++verdict) {
+    verdicts[std::string(VerdictKey(verdict))] = counts.by_verdict[verdict];
+  }
+  return {{"rows", counts.rows},
+          {"matched", counts.matched},
+          {"npu_only", counts.npu_only},
+          {"bench_only", counts.bench_only},
+          {"other_level", counts.other_level},
+          {"shape_mismatch", counts.shape_mismatch},
+          {"dtype_mismatch", counts.dtype_mismatch},
+          {"identical", counts.identical},
+          {"agreeing", counts.agreeing},
+          {"drifting", counts.drifting},
+          {"differing", counts.differing},
+          {"not_compared", counts.not_compared},
+          {"unreadable", counts.unreadable},
+          {"red", counts.red},
+          {"yellow", counts.yellow},
+          {"failing", counts.failing},
+          {"suspicious", counts.suspicious},
+          {"verdicts", std::move(verdicts)}};
+}
+
+Json DivergenceJson(const DivergenceReport& report) {
+  Json first_by_kind = Json::object();
+  for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+    first_by_kind[std::string(OriginKindName(static_cast<OriginKind>(kind)))] =
+        ToJson(report.first_of_kind[kind]);
+  }
+  Json amplifiers = Json::array();
+  for (const DivergencePoint& point : report.amplifiers) {
+    amplifiers.push_back(ToJson(point));
+  }
+  return {{"calls",
+           {{"compared", report.compared_entry_count},
+            {"identical", report.identical_entry_count},
+            {"agreeing", report.agreeing_entry_count},
+            {"diverging", report.diverging_entry_count}}},
+          {"first_divergence", ToJson(report.first_origin)},
+          {"first_by_kind", std::move(first_by_kind)},
+          {"first_drift", ToJson(report.first_drift)},
+          {"first_unequal_bits", ToJson(report.first_unequal_bits)},
+          {"amplifiers", std::move(amplifiers)}};
+}
+
+Json ToJson(const PairSummary& pair) {
+  Json json = {{"name", PairName(pair)},
+               {"verdict", PairVerdictName(VerdictOf(pair))},
+               {"error", pair.error.empty() ? Json() : Json(pair.error)},
+               {"hint", NothingComparedHint(pair)},
+               {"npu_path", pair.npu_path},
+               {"bench_path", pair.bench_path},
+               {"step", json::NumberOrNull(pair.step)},
+               {"rank", json::NumberOrNull(pair.rank)},
+               {"is_debug", pair.is_debug},
+               {"task", pair.task},
+               {"level", pair.level},
+               {"bench_level", pair.bench_level},
+               {"npu_framework", pair.npu_framework},
+               {"bench_framework", pair.bench_framework},
+               {"mode", CompareModeName(pair.mode)},
+               {"counts", CountsJson(pair.counts)},
+               {"compared_bytes", pair.compared_bytes}};
+  json.update(DivergenceJson(pair.divergence));
+  json["files"] = PathTexts(pair.files);
+  json["timings"] = {{"load_seconds", pair.timings.load_seconds},
+                     {"compare_seconds", pair.timings.compare_seconds},
+                     {"write_seconds", pair.timings.write_seconds}};
+  return json;
+}
+
+Json IndexOrNull(const std::optional<size_t>& index) { return index ? Json(*index) : Json(); }
+
+}  // namespace
+
+void PutNumber(json::Writer& writer, std::string_view key, const std::optional<int64_t>& value) {
+  writer.Key(key);
+  json::WriteDocument(json::NumberOrNull(value), writer);
+}
+
+void PutCounts(json::Writer& writer, std::string_view key, const RowCounts& counts) {
+  writer.Key(key);
+  json::WriteDocument(CountsJson(counts), writer);
+}
+
+void PutDivergence(json::Writer& writer, const DivergenceReport& report) {
+  json::WriteMembers(DivergenceJson(report), writer);
+}
+
+std::string SummaryJson(const RunSummary& summary, int exit_code) {
+  Json pairs = Json::array();
+  for (const PairSummary& pair : summary.pairs) {
+    pairs.push_back(ToJson(pair));
+  }
+  const Json json = {{"schema_version", kSchemaVersion},
+                     {"tool", "msprobe"},
+                     {"version", MSPROBE_VERSION},
+                     {"command", "compare"},
+                     {"exit_code", exit_code},
+                     {"verdict", PairVerdictName(VerdictOf(summary))},
+                     {"seconds", summary.seconds},
+                     {"threads", summary.threads},
+                     {"totals", CountsJson(summary.totals)},
+                     {"failed_pairs", summary.failed_pairs},
+                     {"worst_pair", IndexOrNull(summary.worst_pair)},
+                     {"first_divergence_pair", IndexOrNull(LeadingPair(summary))},
+                     {"npu_only", summary.npu_only},
+                     {"bench_only", summary.bench_only},
+                     {"pairs", std::move(pairs)}};
+  return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
 }  // namespace msprobe::analysis::compare

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/pairing.h"
+#include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
 
@@ -92,5 +94,65 @@ void FinishSummary(RunSummary& summary);
 
 // Less than half of what either side holds has a partner with values.
 bool MostlyUnmatched(const PairSummary& pair);
+
+// A pair and a run in one word, and the names they go by in every report.
+
+// Best first.
+enum class PairVerdict : uint8_t {
+  kIdentical,    // every matched row equal
+  kAgrees,       // apart by rounding noise only
+  kUnequalBits,  // checksums: not bit-equal; how far apart they cannot say, the statistics beside
+                 // them say noise
+  kUnmatched,    // matched rows agree, but rows stand alone
+  kUnreadable,   // what could be read agrees, but tensor files could not be
+  kNothingCompared,  // no row has values on both sides
+  kDrifts,           // rows are further apart than noise, but no call is an origin: noise piled up
+  kDiffers,          // the divergence has an origin
+  kFailed,           // could not be compared
+};
+inline constexpr size_t kPairVerdictCount = 9;
+
+// "identical", "agree", "not bit-equal", "unmatched", "unreadable", "nothing compared", "drift",
+// "differ", "failed".
+std::string_view PairVerdictName(PairVerdict verdict);
+
+PairVerdict VerdictOf(const PairSummary& pair);
+// The worst of its pairs; at least kUnmatched when ranks have no partner.
+PairVerdict VerdictOf(const RunSummary& summary);
+
+// "step0/rank1", "step0", "rank1", "dump.json"; " (debug)" behind it for a debug.json beside a
+// dump.json.
+std::string PairName(const PairSummary& pair);
+
+// Where a point is: "blocks.0.mlp.fc1 (Linear)", "Torch.matmul.0.forward in blocks.0.attn
+// (Attention)", or the call alone.
+std::string PointPlace(const DivergencePoint& point);
+
+// The same in a sentence: "a parameter of blocks.0.mlp.fc1 (Linear)", "input.0 of
+// Functional.embedding.0.forward in wte (Embedding)", "the computation of Torch.matmul.0.forward in
+// blocks.0.attn (Attention)".
+std::string PointTitle(const DivergencePoint& point);
+
+// Why nothing could be compared and what to try; empty unless VerdictOf(pair) is kNothingCompared.
+std::string NothingComparedHint(const PairSummary& pair);
+
+// Where to look first: the earliest step that is not clean, then ranks whose origin is their own
+// rather than another rank's, then most differing rows. Empty when no pair has an origin. Steps
+// before it that only drift stand on their own: their drift is not told as the origin of a later
+// step.
+std::optional<size_t> LeadingPair(const RunSummary& summary);
+
+// "1.0e-03"; "not finite" for infinities and NaN.
+std::string ErrorText(double error);
+
+// A run as summary.json, for programs. The keys are described in docs/formats/summary_json.md.
+
+std::string SummaryJson(const RunSummary& summary, int exit_code);
+
+// Members of an open object: a number or null, "totals" and the like, and what the walk found
+// ("calls", "first_divergence", ...).
+void PutNumber(json::Writer& writer, std::string_view key, const std::optional<int64_t>& value);
+void PutCounts(json::Writer& writer, std::string_view key, const RowCounts& counts);
+void PutDivergence(json::Writer& writer, const DivergenceReport& report);
 
 }  // namespace msprobe::analysis::compare

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/items.h"
 #include "src/base/threads.h"
 #include "src/dump/layout.h"

@@ -8,8 +8,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/document.h"
-#include "src/analysis/compare/document_cases.h"
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::graph {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/items.h"
 #include "src/base/files.h"

@@ -10,7 +10,7 @@
 
 #include "msprobe/version.h"
 
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/page_columns.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"

@@ -19,7 +19,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/communication.h"
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/divergence.h"

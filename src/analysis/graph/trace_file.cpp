@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/divergence.h"
 #include "src/base/files.h"
 #include "src/json/writer.h"

@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/kernel/call_finder.h"
-#include "src/analysis/compare/kernel/kernel_side.h"
+#include "src/analysis/compare/kernel/kernel_compare.h"
 #include "src/base/output_files.h"
 #include "src/base/threads.h"
 #include "src/dump/layout.h"

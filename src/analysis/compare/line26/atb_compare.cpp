@@ -17,9 +17,9 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/folder_counts.h"
+#include "src/analysis/compare/folders.h"
 #include "src/analysis/compare/pair_result.h"
-#include "src/analysis/compare/real_metrics.h"
+#include "src/analysis/compare/real_data.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"

@@ -1,21 +1,57 @@
 #include "src/analysis/compare/line26/first_difference.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/line26/result_table26.h"
-#include "src/analysis/compare/line26/statistics26.h"
-#include "src/analysis/compare/line26/value_text.h"
 #include "src/analysis/compare/result_table.h"
+#include "src/base/files.h"
 #include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/communication.h"
 #include "src/dump/names.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
+
+Result<PairingPlan> PlanPairs26(const Options& options) {
+  PairingPlan all;
+  bool mixed = false;
+  for (const char* kind : {"graph", "pynative"}) {
+    const std::filesystem::path npu = options.npu_path / kind;
+    const std::filesystem::path bench = options.bench_path / kind;
+    if (!base::IsFolder(npu) || !base::IsFolder(bench)) {
+      continue;
+    }
+    mixed = true;
+    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanPairs(npu, bench, Edition::k26));
+    for (PlannedPair& pair : plan.pairs) {
+      const std::string step =
+          pair.input.step ? fmt::format("step{}", *pair.input.step) : std::string();
+      pair.result_subfolder = std::filesystem::path(kind) / step;
+      all.pairs.push_back(std::move(pair));
+    }
+    for (auto [from, to] :
+         {std::pair(&plan.npu_only, &all.npu_only), std::pair(&plan.bench_only, &all.bench_only)}) {
+      for (const std::string& place : *from) {
+        to->push_back(std::string(kind) + "/" + place);
+      }
+    }
+  }
+  if (mixed) {
+    return all;
+  }
+  return PlanPairs(options.npu_path, options.bench_path, Edition::k26);
+}
+
 namespace {
 
 // A relative error of an output beyond this makes its call a differing one.
@@ -454,6 +490,58 @@ std::string FirstDifferenceJson(const std::vector<RankCalls>& ranks,
   }
   json.EndObject();
   return text;
+}
+
+namespace {
+
+// "rank 2: Torch.add.0.forward"; of many, the first few.
+std::string Named(const std::vector<RankCalls>& ranks, const std::vector<FirstDifference>& found) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, found.size()); ++i) {
+    const RankCalls& rank = ranks[found[i].rank];
+    text +=
+        fmt::format("{}rank {}: {}", i == 0 ? "" : "; ", rank.rank, rank.calls[found[i].call].name);
+  }
+  return found.size() > kShown ? text + fmt::format(" and {} more", found.size() - kShown) : text;
+}
+
+}  // namespace
+
+Status DifferenceRun::Add(const PlannedPair& plan, const ComparedPair& pair,
+                          std::vector<std::filesystem::path>& files) {
+  RankRecord record = RecordRank(pair, plan.input.rank.value_or(0));
+  const std::filesystem::path folder = base::Below(output_folder_, plan.result_subfolder);
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  files.push_back(folder / fmt::format("compare_result_rank{}_{}.json", record.calls.rank, stamp_));
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.back(), record.json));
+  if (steps_.empty() || steps_.back().folder != plan.result_subfolder) {
+    steps_.push_back({plan.result_subfolder, {}});
+  }
+  steps_.back().ranks.push_back(std::move(record.calls));
+  return OkStatus();
+}
+
+Status DifferenceRun::Finish(std::vector<std::string>& answers,
+                             std::vector<std::filesystem::path>& files) const {
+  for (const Step& step : steps_) {
+    const std::string place = step.folder.empty() ? "" : step.folder.string() + ": ";
+    const std::vector<FirstDifference> found = FindFirstDifferences(step.ranks);
+    if (found.empty()) {
+      answers.push_back(
+          place + "First difference over the ranks: none, no output differs by more than half");
+      continue;
+    }
+    const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+    const std::filesystem::path file =
+        base::Below(output_folder_, step.folder) / fmt::format("diff_analyze_{}.json", now.count());
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(file, FirstDifferenceJson(step.ranks, found)));
+    files.push_back(file);
+    answers.push_back(fmt::format("{}First difference over the ranks: {} ({})", place,
+                                  Named(step.ranks, found), file.string()));
+  }
+  return OkStatus();
 }
 
 }  // namespace msprobe::analysis::compare

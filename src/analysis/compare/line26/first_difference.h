@@ -12,9 +12,17 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/pairing.h"
 #include "src/dump/communication.h"
 
 namespace msprobe::analysis::compare {
+
+// Which dumps of two folders the 26.x line compares with each other.
+
+// As PlanPairs with Edition::k26; where both sides hold folders named graph or pynative (MindSpore
+// programs of both kinds), every step below each, with results in <folder>/<step>.
+Result<PairingPlan> PlanPairs26(const Options& options);
 
 // One call of one rank, as the search sees it. Texts are copies: the sides are gone by then.
 struct RankCall {
@@ -56,5 +64,31 @@ std::vector<FirstDifference> FindFirstDifferences(const std::vector<RankCalls>& 
 // {"rank_<N>": [{"op_name", "data_info", "stack_info"}]}
 std::string FirstDifferenceJson(const std::vector<RankCalls>& ranks,
                                 const std::vector<FirstDifference>& found);
+
+// -da over a run: one JSON file per rank while the pairs go by, one answer per step at the end.
+
+class DifferenceRun {
+ public:
+  DifferenceRun(std::filesystem::path output_folder, std::string stamp)
+      : output_folder_(std::move(output_folder)), stamp_(std::move(stamp)) {}
+
+  // Writes compare_result_rank<N>_<stamp>.json and appends it to `files`.
+  Status Add(const PlannedPair& plan, const ComparedPair& pair,
+             std::vector<std::filesystem::path>& files);
+
+  // Searches every step; writes diff_analyze_<nanoseconds>.json where something differs. Appends
+  // one line per step to `answers`.
+  Status Finish(std::vector<std::string>& answers, std::vector<std::filesystem::path>& files) const;
+
+ private:
+  struct Step {
+    std::filesystem::path folder;  // below the output folder
+    std::vector<RankCalls> ranks;
+  };
+
+  std::filesystem::path output_folder_;
+  std::string stamp_;
+  std::vector<Step> steps_;
+};
 
 }  // namespace msprobe::analysis::compare

@@ -11,13 +11,198 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/line26/value_text.h"
-#include "src/analysis/compare/thresholds.h"
+#include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/statistics.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
+namespace {
+
+using report::Cell;
+
+Cell NumberCell(double number) {
+  if (std::isnan(number)) {
+    return Cell::Text("Nan");
+  }
+  if (std::isinf(number)) {
+    return Cell::Text(number > 0 ? " inf" : " -inf");
+  }
+  return Cell::Number(number);
+}
+
+std::string TextOf(const StatValue& stat) {
+  switch (stat.kind) {
+    case StatKind::kNone:
+      return "None";
+    case StatKind::kBool:
+      return stat.boolean ? "True" : "False";
+    case StatKind::kInteger:
+      return std::to_string(stat.integer);
+    case StatKind::kNumber:
+      return base::PythonFloatRepr(stat.number);
+    case StatKind::kText:
+      break;
+  }
+  return std::string(stat.text);
+}
+
+}  // namespace
+
+std::string_view RequiresGradText(const SideRow& row) {
+  switch (row.requires_grad) {
+    case RequiresGrad::kFalse:
+      return "False";
+    case RequiresGrad::kTrue:
+      return "True";
+    case RequiresGrad::kNone:
+      return "None";
+    case RequiresGrad::kAbsent:
+      break;
+  }
+  return row.is_tensor ? "" : kNoValue;
+}
+
+Cell StatisticCell(const StatValue& stat) {
+  switch (stat.kind) {
+    case StatKind::kNone:
+      return Cell::Text("None");
+    case StatKind::kBool:
+      return Cell::Text(stat.boolean ? "True" : "False");
+    case StatKind::kInteger:
+      return Cell::Integer(stat.integer);
+    case StatKind::kText:
+      return Cell::Text(stat.text);
+    case StatKind::kNumber:
+      break;
+  }
+  return NumberCell(stat.number);
+}
+
+Cell MetricCell26(const Metric& metric, report::Table& table) {
+  switch (metric.kind) {
+    case MetricKind::kNumber:
+      return NumberCell(metric.number);
+    case MetricKind::kPercent:
+      return table.KeepText(base::PythonFloatRepr(metric.number) + '%');
+    case MetricKind::kText:
+      break;
+  }
+  // The metrics of tensors are shared with the older tables, which mark infinities with a tab.
+  if (metric.text == "inf\t") {
+    return Cell::Text(" inf");
+  }
+  return Cell::Text(metric.text == "-inf\t" ? " -inf" : metric.text);
+}
+
+bool SameText(const StatValue& a, const StatValue& b) {
+  if (a.kind != b.kind) {
+    return (a.kind == StatKind::kText || b.kind == StatKind::kText) && TextOf(a) == TextOf(b);
+  }
+  switch (a.kind) {
+    case StatKind::kNone:
+      return true;
+    case StatKind::kBool:
+      return a.boolean == b.boolean;
+    case StatKind::kInteger:
+      return a.integer == b.integer;
+    case StatKind::kText:
+      return a.text == b.text;
+    case StatKind::kNumber:
+      break;
+  }
+  if (std::isnan(a.number) || std::isnan(b.number)) {
+    return std::isnan(a.number) && std::isnan(b.number);
+  }
+  return a.number == b.number && std::signbit(a.number) == std::signbit(b.number);
+}
+
+namespace {
+
+enum class ValueKind : uint8_t { kNumber, kNan, kInf, kNegativeInf, kDevice, kMissing, kOther };
+
+ValueKind KindOfNumber(double number) {
+  if (std::isnan(number)) {
+    return ValueKind::kNan;
+  }
+  if (std::isinf(number)) {
+    return number > 0 ? ValueKind::kInf : ValueKind::kNegativeInf;
+  }
+  return ValueKind::kNumber;
+}
+
+ValueKind KindOfText(std::string_view text) {
+  if (text == kNoValue) {
+    return ValueKind::kMissing;
+  }
+  const std::string lower = base::AsciiLower(text);
+  if (lower == "nan") {
+    return ValueKind::kNan;
+  }
+  if (lower == "inf" || lower == "-inf") {
+    return lower == "inf" ? ValueKind::kInf : ValueKind::kNegativeInf;
+  }
+  for (const std::string_view device : {"npu", "cpu", "cuda"}) {
+    if (lower.find(device) != std::string::npos) {
+      return ValueKind::kDevice;
+    }
+  }
+  return ValueKind::kOther;
+}
+
+ValueKind KindOf(const StatValue& stat) {
+  if (stat.is_numeric()) {
+    return KindOfNumber(stat.number);
+  }
+  return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
+}
+
+// The word for a pair that is no pair of numbers; the same for difference and relative error.
+std::string_view PairWord(ValueKind npu, ValueKind bench) {
+  const auto either = [&](ValueKind kind) { return npu == kind || bench == kind; };
+  if (either(ValueKind::kMissing) || (npu == ValueKind::kDevice && bench == ValueKind::kDevice)) {
+    return kNoValue;
+  }
+  if (either(ValueKind::kDevice) || either(ValueKind::kOther)) {
+    return "Diff";
+  }
+  if (either(ValueKind::kNan)) {
+    return "Nan";
+  }
+  // inf with anything smaller, or a number with the opposite of the infinity it is taken from.
+  const bool up =
+      npu == ValueKind::kInf || (npu == ValueKind::kNumber && bench == ValueKind::kNegativeInf);
+  return up ? "inf" : "-inf";
+}
+
+}  // namespace
+
+void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& result) {
+  for (size_t i = 0; i < kStatCount; ++i) {
+    Metric& difference = result.metrics[kMaxDiff + i];
+    Metric& relative = result.metrics[kMaxRel + i];
+    const StatValue& n = npu.stats[i];
+    const StatValue& b = bench.stats[i];
+    if (SameText(n, b)) {
+      difference = relative = Metric::Text("0");
+      continue;
+    }
+    const ValueKind npu_kind = KindOf(n);
+    const ValueKind bench_kind = KindOf(b);
+    if (npu_kind != ValueKind::kNumber || bench_kind != ValueKind::kNumber) {
+      difference = relative = Metric::Text(PairWord(npu_kind, bench_kind));
+      continue;
+    }
+    const double apart = n.number - b.number;
+    difference = Metric::Number(apart);
+    relative =
+        b.number == 0 ? Metric::Text("inf") : Metric::Percent(std::fabs(apart / b.number * 100));
+  }
+  result.distance = StatisticsDistance(npu, bench);
+}
+
 namespace {
 
 bool IsNonFinite(const StatValue& stat) {

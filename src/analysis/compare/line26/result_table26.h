@@ -5,12 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/dump/stack_file.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::compare {
+
+// Two log lines per row of a comparison of tensors: -tensor_log.
+
+// Nothing for statistics and checksums.
+void AppendRowLog(const ComparedPair& pair, std::vector<std::string>& lines);
 
 std::vector<std::string> ResultColumns26(CompareMode mode, bool with_stack);
 

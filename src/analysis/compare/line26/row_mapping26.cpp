@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/mapping.h"
-#include "src/analysis/compare/mapping_rules.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/text_finder.h"

@@ -10,7 +10,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/real_metrics.h"
+#include "src/analysis/compare/real_data.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"

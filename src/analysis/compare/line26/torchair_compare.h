@@ -2,13 +2,48 @@
 // FX graph that they were made of.
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/array_pair.h"
+#include "src/analysis/compare/folders.h"
 #include "src/analysis/compare/options.h"
 #include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
+
+// The graph that torchair writes beside a dump of GE (dynamo_original_graph_<n>...txt, Protocol
+// Buffers as text): which operators it has, and which tensor of the FX graph each output is.
+
+// An output of the FX graph: "add-aten.add.Tensor", 0.
+struct FxOutput {
+  std::string call;  // empty: none
+  size_t number = 0;
+};
+
+struct GeNode {
+  std::vector<FxOutput> outputs;  // by the number of the output
+};
+
+// By the name of the operator as files have it: '/', '.', '\' and blanks are '_'.
+using GeGraph = std::map<std::string, GeNode, std::less<>>;
+
+// Beyond this many levels or operators a text is refused.
+inline constexpr size_t kDeepestGeGraph = 64;
+inline constexpr size_t kMostGeNodes = 10'000'000;
+
+// Adds the operators of a text to `graph`. What is not known is skipped. kBadFormat with the line
+// for a text that ends inside of a block or a quoted word.
+Status ReadGeGraph(std::string_view text, GeGraph& graph);
+
+// The operators whose names make up `fused`, the longest known name first; nothing when a part of
+// it is no known name.
+std::vector<const GeNode*> SplitFused(const GeGraph& graph, std::string_view fused,
+                                      std::vector<std::string>* names = nullptr);
 
 // options.npu_path is a dump of GE with the text of its graph, options.bench_path one of GE or FX;
 // ranks that both have, or options.line26->torchair_rank. A table per rank, rows in the order of

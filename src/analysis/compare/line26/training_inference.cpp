@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/compare/mapping_rules.h"
+#include "src/analysis/compare/mapping.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"

@@ -2,18 +2,24 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "msprobe/version.h"
 
-#include "src/analysis/compare/run_verdict.h"
-#include "src/analysis/compare/summary_json.h"
+#include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/call_alignment.h"
+#include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
+#include "src/dump/user_code.h"
 #include "src/json/writer.h"
+#include "src/report/page_columns.h"
 #include "src/report/web_page.h"
 
 namespace msprobe::resources {
@@ -21,6 +27,392 @@ extern const std::string_view kComparePage;  // empty: not built
 }
 
 namespace msprobe::analysis::compare {
+namespace {
+
+using json::Writer;
+using report::CellCodes;
+using report::TextList;
+
+constexpr int kErrorBits = 11;       // of an error's fraction: 3 digits are enough to judge by
+constexpr int kMetricBits = 17;      // 5 digits
+constexpr size_t kMostAlone = 2000;  // names of reference rows without partner
+constexpr uint32_t kSame = 1;        // a text of the reference side that is the other side's
+
+// Rows of one call; rows of an entry stand together in a result.
+struct Call {
+  uint32_t entry = 0;
+  uint32_t first_row = 0;  // of PairResult::rows
+  uint32_t row_count = 0;
+  int weight = 0;  // 2: a row stands out, 1: only noise, 0: equal
+};
+
+class ColumnMaker {
+ public:
+  ColumnMaker(const ComparedPair& pair, uint64_t most_rows)
+      : pair_(pair), plan_(PlanExecution(pair.npu)) {
+    FindCalls();
+    ChooseCalls(most_rows);
+  }
+
+  uint64_t row_count() const { return rows_.size(); }
+
+  std::vector<report::PageBlock> Blocks(const std::string& id) {
+    std::vector<std::pair<std::string, std::vector<uint32_t>>> columns;
+    AddStandings(columns);
+    AddErrors(columns);
+    AddTexts(columns);
+    AddStatistics(columns);
+    AddMetrics(columns);
+    std::vector<report::PageBlock> blocks;
+    std::string listing;
+    WriteListing(columns, listing);
+    blocks.push_back({id, [text = std::move(listing)](std::string& out) { out += text; }});
+    for (auto& [name, values] : columns) {
+      blocks.push_back({id + "_" + name, [codes = std::move(values)](std::string& out) {
+                          report::AppendPlanes(codes, out);
+                        }});
+    }
+    return blocks;
+  }
+
+ private:
+  using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
+
+  const SideRow& NpuRow(const RowResult& row) const { return pair_.npu.rows[row.pair.npu]; }
+  const SideRow* BenchRow(const RowResult& row) const {
+    return row.pair.bench == kNoRow ? nullptr : &pair_.bench.rows[row.pair.bench];
+  }
+
+  int WeightOf(size_t row) const {
+    const RowResult& result = pair_.result.rows[row];
+    const RowStanding standing = pair_.divergence.rows[row];
+    if (standing == RowStanding::kDrifts || standing == RowStanding::kDiffers ||
+        result.pair.bench == kNoRow || result.fill != report::Fill::kNone) {
+      return 2;
+    }
+    return standing == RowStanding::kAgrees ? 1 : 0;
+  }
+
+  void FindCalls() {
+    std::vector<Call> of_entry(pair_.npu.entries.size());
+    for (size_t row = 0; row < pair_.result.rows.size(); ++row) {
+      Call& call = of_entry[NpuRow(pair_.result.rows[row]).entry];
+      if (call.row_count == 0) {
+        call.first_row = static_cast<uint32_t>(row);
+      }
+      ++call.row_count;
+      call.weight = std::max(call.weight, WeightOf(row));
+    }
+    for (const uint32_t entry : plan_.order) {
+      if (of_entry[entry].row_count > 0) {
+        calls_.push_back(of_entry[entry]);
+        calls_.back().entry = entry;
+      }
+    }
+  }
+
+  void ChooseCalls(uint64_t most_rows) {
+    std::vector<bool> keep(calls_.size());
+    uint64_t room = most_rows;
+    for (const int weight : {2, 1, 0}) {
+      for (size_t i = 0; i < calls_.size() && room > 0; ++i) {
+        if (calls_[i].weight == weight) {
+          keep[i] = true;
+          room -= std::min<uint64_t>(room, calls_[i].row_count);
+        }
+      }
+    }
+    std::vector<Call> kept;
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (keep[i]) {
+        kept.push_back(calls_[i]);
+      }
+    }
+    calls_ = std::move(kept);
+    for (const Call& call : calls_) {
+      for (uint32_t i = 0; i < call.row_count && rows_.size() < most_rows; ++i) {
+        rows_.push_back(call.first_row + i);
+      }
+    }
+  }
+
+  template <typename Function>
+  void AddColumn(Columns& columns, std::string name, Function&& code_of) {
+    std::vector<uint32_t> codes;
+    codes.reserve(rows_.size());
+    for (const uint32_t row : rows_) {
+      codes.push_back(code_of(pair_.result.rows[row], row));
+    }
+    columns.emplace_back(std::move(name), std::move(codes));
+  }
+
+  // Standing 3 bits, state 3, fill 2, verdict 4, outcome 2.
+  void AddStandings(Columns& columns) {
+    AddColumn(columns, "kind", [&](const RowResult& row, uint32_t index) {
+      return static_cast<uint32_t>(pair_.divergence.rows[index]) |
+             static_cast<uint32_t>(NpuRow(row).state) << 3U |
+             static_cast<uint32_t>(row.fill) << 6U | static_cast<uint32_t>(row.verdict) << 8U |
+             static_cast<uint32_t>(row.pair.outcome) << 12U;
+    });
+  }
+
+  void AddErrors(Columns& columns) {
+    const auto code = [&](const Distance& distance, double value) {
+      if (!distance.comparable) {
+        return CellCodes::kNothing;
+      }
+      return cells_.Number(
+          distance.nonfinite_differs ? std::numeric_limits<double>::infinity() : value, kErrorBits);
+    };
+    AddColumn(columns, "relative", [&](const RowResult& row, uint32_t) {
+      return code(row.distance, row.distance.relative);
+    });
+    AddColumn(columns, "absolute", [&](const RowResult& row, uint32_t) {
+      return code(row.distance, row.distance.absolute);
+    });
+    // Only of dumps whose calls were repeated.
+    const auto noise = [&](const RowResult& row) {
+      const SideRow* const bench = BenchRow(row);
+      return bench == nullptr ? 0 : OwnNoise(NpuRow(row), *bench);
+    };
+    if (std::any_of(rows_.begin(), rows_.end(),
+                    [&](uint32_t row) { return noise(pair_.result.rows[row]) > 0; })) {
+      AddColumn(columns, "own_noise", [&](const RowResult& row, uint32_t) {
+        return noise(row) > 0 ? cells_.Number(noise(row), kErrorBits) : CellCodes::kNothing;
+      });
+    }
+  }
+
+  void AddTexts(Columns& columns) {
+    AddColumn(columns, "part", [&](const RowResult& row, uint32_t) {
+      const SideRow& npu = NpuRow(row);
+      const std::string_view call = pair_.npu.entries[npu.entry].name;
+      const bool below = npu.name.size() > call.size() && npu.name.starts_with(call) &&
+                         npu.name[call.size()] == '.';
+      return parts_.Add(below ? npu.name.substr(call.size() + 1) : npu.name);
+    });
+    // 0 nothing, 1 the same as the side under test, else a text.
+    const auto of_bench = [&](const RowResult& row, std::string_view SideRow::*text) -> uint32_t {
+      const SideRow* const bench = BenchRow(row);
+      return bench == nullptr                    ? 0
+             : bench->*text == NpuRow(row).*text ? kSame
+                                                 : kSame + 1 + words_.Add(bench->*text);
+    };
+    AddColumn(columns, "dtype",
+              [&](const RowResult& row, uint32_t) { return words_.Add(NpuRow(row).dtype); });
+    AddColumn(columns, "shape",
+              [&](const RowResult& row, uint32_t) { return words_.Add(NpuRow(row).shape); });
+    AddColumn(columns, "dtype_b",
+              [&](const RowResult& row, uint32_t) { return of_bench(row, &SideRow::dtype); });
+    AddColumn(columns, "shape_b",
+              [&](const RowResult& row, uint32_t) { return of_bench(row, &SideRow::shape); });
+    AddColumn(columns, "name_b",
+              [&](const RowResult& row, uint32_t) { return of_bench(row, &SideRow::name); });
+    AddColumn(columns, "message", [&](const RowResult& row, uint32_t) {
+      return row.message.empty() ? 0U : 1U + words_.Add(row.message);
+    });
+    if (pair_.result.mode == CompareMode::kMd5) {
+      AddColumn(columns, "md5",
+                [&](const RowResult& row, uint32_t) { return words_.Add(NpuRow(row).md5); });
+      AddColumn(columns, "md5_b",
+                [&](const RowResult& row, uint32_t) { return of_bench(row, &SideRow::md5); });
+    }
+  }
+
+  uint32_t CodeOf(const StatValue& stat) {
+    switch (stat.kind) {
+      case StatKind::kNone:
+        return CellCodes::kNothing;
+      case StatKind::kBool:
+        return cells_.Text(stat.boolean ? "True" : "False");
+      case StatKind::kText:
+        return cells_.Text(stat.text);
+      case StatKind::kInteger:
+      case StatKind::kNumber:
+        break;
+    }
+    return cells_.Number(stat.number);
+  }
+
+  void AddStatistics(Columns& columns) {
+    for (size_t i = 0; i < kStatCount; ++i) {
+      const std::string slot = std::to_string(i);
+      AddColumn(columns, "stat" + slot,
+                [&](const RowResult& row, uint32_t) { return CodeOf(NpuRow(row).stats[i]); });
+      AddColumn(columns, "stat_b" + slot, [&](const RowResult& row, uint32_t) {
+        const SideRow* const bench = BenchRow(row);
+        return report::DifferenceOfCodes(
+            bench == nullptr ? CellCodes::kNothing : CodeOf(bench->stats[i]),
+            CodeOf(NpuRow(row).stats[i]));
+      });
+    }
+  }
+
+  // Those of real data; what statistics differ by follows from them.
+  void AddMetrics(Columns& columns) {
+    if (pair_.result.mode != CompareMode::kRealData) {
+      return;
+    }
+    for (size_t i = 0; i <= kFiveThousandths; ++i) {
+      AddColumn(columns, "metric" + std::to_string(i), [&](const RowResult& row, uint32_t) {
+        const Metric& metric = row.metrics[i];
+        return metric.kind == MetricKind::kText ? cells_.Text(metric.text)
+                                                : cells_.Number(metric.number, kMetricBits);
+      });
+    }
+  }
+
+  // Calls and whatever contains them; -1: nothing does. Parents that are no calls of this pair
+  // stand behind the calls.
+  void WriteParents(Writer& writer) const {
+    std::unordered_map<std::string_view, int64_t> number_of;
+    std::vector<std::string_view> names;
+    for (const Call& call : calls_) {
+      names.push_back(pair_.npu.entries[call.entry].name);
+      number_of.emplace(names.back(), static_cast<int64_t>(names.size()) - 1);
+    }
+    std::vector<int64_t> parents;
+    if (pair_.construct) {
+      // `names` grows while it is walked: every parent is asked for its own.
+      for (size_t i = 0; i < names.size(); ++i) {
+        const std::string_view parent = pair_.construct->ParentOf(names[i]);
+        if (parent.empty()) {
+          parents.push_back(-1);
+          continue;
+        }
+        const auto [found, is_new] = number_of.emplace(parent, static_cast<int64_t>(names.size()));
+        if (is_new) {
+          names.push_back(parent);
+        }
+        parents.push_back(found->second);
+      }
+    }
+    writer.Member("call_count", static_cast<uint64_t>(calls_.size()));
+    writer.Member("names", names);
+    writer.Member("parents", parents);
+  }
+
+  // Stacks that calls share are kept once, frames that stacks share as well.
+  void WriteStacks(Writer& writer) const {
+    if (!pair_.stack) {
+      return;
+    }
+    TextList frames;
+    TextList spelled;
+    std::vector<std::vector<int64_t>> stacks;
+    std::vector<std::string> lines;
+    std::vector<int64_t> of_call;
+    for (const Call& call : calls_) {
+      const std::vector<std::string>* const stack =
+          pair_.stack->Find(pair_.npu.entries[call.entry].name);
+      if (stack == nullptr || stack->empty()) {
+        of_call.push_back(-1);
+        continue;
+      }
+      std::vector<int64_t> numbers;
+      std::string key;
+      for (const std::string& frame : *stack) {
+        numbers.push_back(frames.Add(frame));
+        key += std::to_string(numbers.back()) + ",";
+      }
+      const uint32_t number = spelled.Add(key);
+      if (number == stacks.size()) {
+        stacks.push_back(std::move(numbers));
+        lines.push_back(dump::UserCodeLine(*stack));
+      }
+      of_call.push_back(number);
+    }
+    writer.Member("frames", frames.texts());
+    writer.Member("stacks", stacks);
+    writer.Member("code_lines", lines);
+    writer.Member("stack_of", of_call);
+  }
+
+  void WriteAlone(Writer& writer) const {
+    std::vector<bool> used(pair_.bench.rows.size());
+    for (const RowResult& row : pair_.result.rows) {
+      if (row.pair.bench != kNoRow) {
+        used[row.pair.bench] = true;
+      }
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < used.size() && names.size() < kMostAlone; ++i) {
+      if (!used[i]) {
+        names.emplace_back(pair_.bench.rows[i].name);
+      }
+    }
+    writer.Member("bench_only", names);
+  }
+
+  void WriteListing(const Columns& columns, std::string& out) const {
+    Writer writer(out, -1, Writer::NonFinite::kText);
+    writer.BeginObject();
+    WriteParents(writer);
+    std::vector<int64_t> counts;
+    uint64_t left = rows_.size();
+    for (const Call& call : calls_) {
+      counts.push_back(static_cast<int64_t>(std::min<uint64_t>(call.row_count, left)));
+      left -= static_cast<uint64_t>(counts.back());
+    }
+    writer.Member("row_counts", counts);
+    writer.Member("rows", static_cast<uint64_t>(rows_.size()));
+    std::vector<std::string> names;
+    for (const auto& [name, values] : columns) {
+      names.push_back(name);
+    }
+    writer.Member("columns", names);
+    writer.Member("parts", parts_.texts());
+    writer.Member("words", words_.texts());
+    writer.Member("texts", cells_.texts());
+    WriteStacks(writer);
+    WriteAlone(writer);
+    PutDivergence(writer, pair_.divergence);
+    WriteTitles(writer);
+    writer.EndObject();
+  }
+
+  // The points of PutDivergence in a sentence each.
+  void WriteTitles(Writer& writer) const {
+    const auto put = [&](std::string_view key, const std::optional<DivergencePoint>& point) {
+      if (point) {
+        writer.Member(key, PointTitle(*point));
+      }
+    };
+    const DivergenceReport& report = pair_.divergence;
+    writer.Key("titles");
+    writer.BeginObject();
+    put("first_divergence", report.first_origin);
+    put("first_drift", report.first_drift);
+    put("first_unequal_bits", report.first_unequal_bits);
+    for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+      put(OriginKindName(static_cast<OriginKind>(kind)), report.first_of_kind[kind]);
+    }
+    writer.EndObject();
+  }
+
+  const ComparedPair& pair_;
+  const ExecutionPlan plan_;
+  std::vector<Call> calls_;     // in execution order
+  std::vector<uint32_t> rows_;  // of PairResult::rows, call by call
+  TextList parts_;              // what stands behind the call in a row's name
+  TextList words_;
+  CellCodes cells_;
+};
+
+}  // namespace
+
+PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
+                            base::ThreadPool& pool) {
+  ColumnMaker maker(pair, most_rows);
+  PairColumns columns;
+  columns.rows = maker.row_count();
+  columns.elements = report::PackBlocks(maker.Blocks(id), pool);
+  for (const std::string& element : columns.elements) {
+    columns.bytes += element.size();
+  }
+  return columns;
+}
+
 namespace {
 
 constexpr int64_t kPageFormat = 1;             // what tools/web/compare expects

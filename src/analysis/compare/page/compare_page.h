@@ -12,11 +12,26 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/compare_pair.h"
-#include "src/analysis/compare/page/pair_columns.h"
 #include "src/analysis/compare/summary.h"
 #include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
+
+// One compared pair as the page of `compare --format html` takes it: its calls in execution order,
+// and columns of its rows.
+
+// Everything that the page shows of a pair, compressed: elements of the page, ready to be written.
+struct PairColumns {
+  std::vector<std::string> elements;
+  uint64_t bytes = 0;  // of the elements
+  uint64_t rows = 0;   // that are in them
+};
+
+// `id`: the first part of the names of its elements, such as "p3". Of more than `most_rows` rows
+// whole calls are left out: first those that are equal, then those that agree, and of each the ones
+// that happened last.
+PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
+                            base::ThreadPool& pool);
 
 // Takes the pairs as they come and keeps the rows of those to look at first, up to a size that a
 // browser opens at once; the others are listed without rows. What is left out is told in the page

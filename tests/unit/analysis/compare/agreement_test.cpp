@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/distance.h"
-
 namespace msprobe::analysis::compare {
 namespace {
 

@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/execution_order.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
 namespace msprobe::analysis::compare {

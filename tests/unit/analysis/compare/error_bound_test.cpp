@@ -10,8 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/operator_family.h"
-
 namespace msprobe::analysis::compare {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/execution_order.h"
+#include "src/analysis/compare/call_alignment.h"
 
 #include <string>
 #include <vector>

@@ -10,9 +10,8 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/common_folders.h"
+#include "src/analysis/compare/folders.h"
 #include "src/analysis/compare/graph_folders.h"
-#include "src/analysis/compare/graph_rows.h"
 #include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 #include "tests/unit/support/view_of.h"

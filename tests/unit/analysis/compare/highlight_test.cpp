@@ -1,4 +1,4 @@
-#include "src/analysis/compare/highlight.h"
+#include "src/analysis/compare/statistics.h"
 
 #include <cmath>
 #include <random>
@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/statistics.h"
 #include "src/base/strings.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 

@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/kernel/call_finder.h"
-#include "src/analysis/compare/run.h"
-#include "src/analysis/compare/run_verdict.h"
+#include "src/analysis/compare/kernel/kernel_compare.h"
+#include "src/analysis/compare/compare.h"
+#include "src/analysis/compare/summary.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::compare {

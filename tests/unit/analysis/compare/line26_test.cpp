@@ -8,7 +8,6 @@
 #include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/line26/result_table26.h"
 #include "src/analysis/compare/line26/row_mapping26.h"
-#include "src/analysis/compare/line26/statistics26.h"
 #include "src/analysis/compare/match.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 

@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/merge/input.h"
-#include "src/analysis/compare/merge/run.h"
+#include "src/analysis/compare/merge/merge_result.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/threads.h"
 #include "src/report/readers.h"

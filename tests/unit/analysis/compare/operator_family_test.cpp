@@ -1,4 +1,4 @@
-#include "src/analysis/compare/operator_family.h"
+#include "src/analysis/compare/error_bound.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/real_metrics.h"
+#include "src/analysis/compare/real_data.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,12 +1,11 @@
 // What the walk looks at, of calls with many rows and of names with many parts.
-#include "src/analysis/compare/row_views.h"
+#include "src/analysis/compare/divergence_walk.h"
 
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/containment.h"
-#include "src/analysis/compare/execution_order.h"
+#include "src/analysis/compare/call_alignment.h"
 
 namespace msprobe::analysis::compare {
 namespace {

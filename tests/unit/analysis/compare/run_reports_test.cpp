@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/analysis/compare/document.h"
-#include "src/analysis/compare/run_verdict.h"
-#include "src/analysis/compare/summary_json.h"
+#include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/dump/user_code.h"

@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/line26/ge_graph.h"
 #include "src/analysis/compare/line26/torchair_compare.h"
 #include "src/base/numbers.h"
 #include "src/base/threads.h"

@@ -1,5 +1,5 @@
 // Which side computed the first diverging call wrong, over small tensor dumps made on the spot.
-#include "src/analysis/compare/wrong_side.h"
+#include "src/analysis/compare/compare.h"
 
 #include <cmath>
 #include <string>

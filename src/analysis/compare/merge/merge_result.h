@@ -1,7 +1,8 @@
-// What merge_result reads: its config, the files of a folder, and the rows of one rank's result.
+// What `merge_result` answers.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -13,9 +14,33 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/pair_result.h"
+#include "src/report/document.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::compare::merge {
+
+// What merging the results of many ranks is asked to do.
+
+struct Options {
+  std::filesystem::path
+      input_folder;  // holds compare_result_rank<N>_<stamp>.xlsx or .csv; not searched below
+  std::filesystem::path output_folder;  // created when missing
+  std::filesystem::path config_file;    // YAML: api, compare_index
+  size_t threads = 0;                   // 0: all cores
+};
+
+// What merging the results of many ranks came to; the tables themselves are in the file.
+
+struct Summary {
+  std::filesystem::path result_file;
+  size_t rank_count = 0;
+  size_t dropped_ranks = 0;          // have a result that cannot be merged; see warnings
+  size_t row_count = 0;              // per metric
+  std::vector<std::string> metrics;  // one sheet each
+  std::vector<std::string> warnings;
+};
+
+// What merge_result reads: its config, the files of a folder, and the rows of one rank's result.
 
 struct MergeConfig {
   std::vector<std::string> apis;     // prefixes of calls, never empty
@@ -61,5 +86,15 @@ struct RankRows {
 // kUnsupported for results of checksums, kMismatch when a metric is asked for that the mode does
 // not have, kUsage for more metrics than a row has places for.
 Result<RankRows> ReadRankRows(const RankFile& file, const MergeConfig& config);
+
+// One table per metric over the comparison results of many ranks: how a collective call went on
+// each of them.
+
+// Reads the ranks' results and writes multi_ranks_compare_merge_<stamp>.xlsx. A file that does not
+// fit the others (other mode, metric missing, checksums) is a warning; fewer than two that fit are
+// an error and write nothing.
+Result<Summary> Run(const Options& options);
+
+report::Document MakeDocument(const Summary& run);
 
 }  // namespace msprobe::analysis::compare::merge
