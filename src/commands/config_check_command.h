@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/config_check/options.h"
+#include "src/analysis/config_check/check.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -13,7 +13,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/config_check/pack.h"
+#include "src/analysis/config_check/check.h"
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "src/analysis/config_check/packages.h"
-#include "src/analysis/config_check/versions.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

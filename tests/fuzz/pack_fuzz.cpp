@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "src/analysis/config_check/check.h"
-#include "src/analysis/config_check/pack.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

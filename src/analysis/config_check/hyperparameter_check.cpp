@@ -8,9 +8,7 @@
 
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/rules.h"
-#include "src/analysis/config_check/secrets.h"
-#include "src/analysis/config_check/similarity.h"
-#include "src/analysis/config_check/values.h"
+#include "src/analysis/config_check/parameters.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/value_text.h"

@@ -2,19 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/launch_script.h"
+#include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/rules.h"
-#include "src/analysis/config_check/run.h"
-#include "src/analysis/config_check/secrets.h"
+#include "src/analysis/config_check/document.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
+#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::config_check::internal {
@@ -22,6 +25,135 @@ namespace {
 
 using json::ConfigKind;
 using json::ConfigValue;
+using json::ValueKind;
+using json::ValueNode;
+using json::ValueTree;
+
+constexpr uint64_t kLimitBytes = uint64_t{64} << 20U;
+
+// Nested as deep as the parser allows.
+ConfigValue ConfigValueOf(const ValueTree& tree, uint32_t index) {
+  const ValueNode& node = tree[index];
+  ConfigValue value;
+  switch (node.kind) {
+    case ValueKind::kNull:
+      break;
+    case ValueKind::kBool:
+      value.kind = ConfigKind::kBool;
+      value.boolean = node.boolean;
+      break;
+    case ValueKind::kInt:
+      value.kind = ConfigKind::kInt;
+      value.integer = node.integer;
+      value.number = node.number;
+      break;
+    case ValueKind::kFloat:
+      value.kind = ConfigKind::kFloat;
+      value.number = node.number;
+      value.text = node.text;
+      break;
+    case ValueKind::kText:
+      value = TextParameter(std::string(node.text));
+      break;
+    case ValueKind::kList:
+      value.kind = ConfigKind::kList;
+      tree.ForEachChild(index,
+                        [&](uint32_t child) { value.items.push_back(ConfigValueOf(tree, child)); });
+      break;
+    case ValueKind::kObject:
+      value.kind = ConfigKind::kObject;
+      tree.ForEachChild(index, [&](uint32_t child) {
+        value.members.emplace_back(std::string(tree[child].key), ConfigValueOf(tree, child));
+      });
+      break;
+  }
+  return value;
+}
+
+}  // namespace
+
+Result<std::string> ReadDynamicParameters(const std::filesystem::path& path, size_t* masked) {
+  MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLimitBytes));
+  MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text), path.string());
+  if (tree[0].kind != ValueKind::kObject) {
+    return BadFormatError(fmt::format("{}: parameters are one JSON object", path.string()));
+  }
+  return WriteMasked(ConfigValueOf(tree, 0), masked);
+}
+
+namespace {
+
+// The depth of a config is limited where it is read, so recursion is, too.
+class Flattener {
+ public:
+  Flattener(bool compat, size_t bytes) : compat_(compat), names_(bytes) {}
+
+  // Takes what is kept out of `value`: a list may be large.
+  Status Walk(const std::string& name, ConfigValue& value, bool top) {
+    MSP_RETURN_IF_ERROR(names_.Take(name));
+    if (value.kind == ConfigKind::kObject && (compat_ || top || !value.members.empty())) {
+      for (auto& [key, member] : value.members) {
+        if (compat_ && !top && member.key_kind != ConfigKind::kText) {
+          return BadFormatError(
+              fmt::format("line {}: the key {} is not a string", member.line, key));
+        }
+        MSP_RETURN_IF_ERROR(Walk(
+            name.empty() ? KeyText(key, member) : fmt::format("{}.{}", name, key), member, false));
+      }
+      return {};
+    }
+    if (compat_ && value.kind == ConfigKind::kList) {
+      for (ConfigValue& item : value.items) {
+        MSP_RETURN_IF_ERROR(Walk(name, item, false));
+      }
+      return {};
+    }
+    if (!compat_ || IsKept(value)) {
+      parameters_.Set(name, std::move(value));
+    }
+    return {};
+  }
+
+  Parameters& parameters() { return parameters_; }
+
+ private:
+  static bool IsKept(const ConfigValue& value) {
+    const bool whole_number = value.kind == ConfigKind::kFloat && !value.text.empty() &&
+                              value.text.find_first_not_of("+-_0123456789") == std::string::npos;
+    return value.kind == ConfigKind::kInt || value.kind == ConfigKind::kBool || whole_number ||
+           (value.kind == ConfigKind::kText && !value.is_typed_text);
+  }
+
+  // Keys that are no text are spelled as JSON spells them.
+  std::string KeyText(const std::string& key, const ConfigValue& member) const {
+    if (!compat_ || member.key_kind == ConfigKind::kText) {
+      return key;
+    }
+    if (member.key_kind == ConfigKind::kBool) {
+      const char second = static_cast<char>(key.size() > 1 ? key[1] | 0x20 : '\0');
+      return key[0] == 't' || key[0] == 'T' || key[0] == 'y' || key[0] == 'Y' || second == 'n'
+                 ? "true"
+                 : "false";
+    }
+    return key;
+  }
+
+  const bool compat_;
+  NameBudget names_;
+  Parameters parameters_;
+};
+
+}  // namespace
+
+Result<Parameters> FlattenConfig(ConfigValue root, size_t bytes, bool compat) {
+  Flattener flattener(compat, bytes);
+  if (root.kind != ConfigKind::kNull) {
+    MSP_RETURN_IF_ERROR(flattener.Walk({}, root, true));
+  }
+  return std::move(flattener.parameters());
+}
+
+namespace {
 
 constexpr uint64_t kScriptLimitBytes = uint64_t{1} << 20U;
 constexpr uint64_t kConfigLimitBytes = uint64_t{64} << 20U;

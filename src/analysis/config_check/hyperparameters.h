@@ -11,7 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/config_check/environment.h"
+#include "src/analysis/config_check/collect.h"
 #include "src/analysis/config_check/launch_script.h"
 #include "src/analysis/config_check/parameters.h"
 

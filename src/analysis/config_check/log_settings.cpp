@@ -6,12 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/config_check/name_budget.h"
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/printed_config.h"
-#include "src/analysis/config_check/run.h"
-#include "src/analysis/config_check/secrets.h"
-#include "src/analysis/config_check/values.h"
+#include "src/analysis/config_check/document.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/secrets.h"

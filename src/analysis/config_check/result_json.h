@@ -4,8 +4,6 @@
 #include <string>
 
 #include "src/analysis/config_check/check.h"
-#include "src/analysis/config_check/options.h"
-#include "src/analysis/config_check/result.h"
 
 namespace msprobe::analysis::config_check {
 

@@ -1,14 +1,18 @@
 #include "src/analysis/config_check/shell_patterns.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <cctype>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "src/analysis/config_check/shell_run.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 
@@ -412,6 +416,685 @@ std::vector<ShellWord> WordsOfBraces(const ShellWord& word) {
     }
   }
   return words;
+}
+
+namespace {
+
+enum class ShellTruth : uint8_t { kFalse, kTrue, kUnknown };
+
+static ShellTruth Not(ShellTruth truth) {
+  return truth == ShellTruth::kUnknown ? truth
+         : truth == ShellTruth::kTrue  ? ShellTruth::kFalse
+                                       : ShellTruth::kTrue;
+}
+
+static ShellTruth TruthOf(bool value) { return value ? ShellTruth::kTrue : ShellTruth::kFalse; }
+
+}  // namespace
+
+// A condition over words: what [ and [[ have in common.
+class ShellCondition {
+ public:
+  using Outcome = ShellRun::Outcome;
+
+  explicit ShellCondition(ShellRun& run) : run_(run) {}
+
+  // Outcomes of a single test remember what they are about, so that a decision binds it.
+  struct Value {
+    ShellTruth truth = ShellTruth::kFalse;
+    int unknown = -1;
+    Outcome::Is is = Outcome::Is::kText;
+    std::string text = {};
+    bool inverted = false;
+  };
+
+  static Value Of(bool value) { return {TruthOf(value)}; }
+  static Value Unknown() { return {ShellTruth::kUnknown}; }
+
+  Value Unary(std::string_view sign, const std::string& text) {
+    if (sign == "-z" || sign == "-n") {
+      Value value;
+      const std::vector<const ShellUnknown*> unknowns = run_.UnknownsIn(text);
+      bool has_text = !text.empty();
+      if (!unknowns.empty()) {
+        // Anything known in it is a text already.
+        size_t in_marks = 0;
+        bool open = false;
+        for (const char c : text) {
+          open = open || c == '\x01';
+          in_marks += open ? 1 : 0;
+          open = open && c != '\x02';
+        }
+        const bool surely = in_marks < text.size() || std::any_of(unknowns.begin(), unknowns.end(),
+                                                                  [](const ShellUnknown* unknown) {
+                                                                    return unknown->assumed_set;
+                                                                  });
+        if (!surely) {
+          value.truth = ShellTruth::kUnknown;
+          value.is = Outcome::Is::kEmpty;
+          value.inverted = sign == "-n";
+          if (unknowns.size() == 1) {
+            value.unknown = static_cast<int>(unknowns[0] - run_.unknowns_.data());
+          }
+          return value;
+        }
+        has_text = true;
+      }
+      value.truth = TruthOf(sign == "-z" ? !has_text : has_text);
+      return value;
+    }
+    if (sign == "-v") {
+      const auto found = run_.variables_.find(text);
+      return found != run_.variables_.end() ? Of(found->second->is_set) : Unknown();
+    }
+    return Unknown();  // of files
+  }
+
+  Value Binary(const std::string& left, std::string_view sign, const std::string& right,
+               bool right_is_pattern) {
+    const bool compares = sign == "=" || sign == "==" || sign == "!=";
+    const bool known = !HasUnknown(left) && !HasUnknown(right);
+    if (compares) {
+      Value value;
+      std::optional<bool> same;
+      if (known) {
+        same = right_is_pattern ? MatchesPattern(right, left) : std::optional(left == right);
+      } else if (left == right) {
+        same = true;
+      }
+      value.truth = !same ? ShellTruth::kUnknown : TruthOf(*same != (sign == "!="));
+      value.inverted = sign == "!=";
+      const std::string& open = HasUnknown(left) ? left : right;
+      const std::string& text = HasUnknown(left) ? right : left;
+      const bool plain = !right_is_pattern || right.find_first_of("*?[\\(") == std::string::npos;
+      // x$A = x7B is a way to write it, too.
+      if (!same && plain && !HasUnknown(text)) {
+        const size_t begin = open.find('\x01');
+        const size_t end = open.find('\x02');
+        const std::string_view front = std::string_view(open).substr(0, begin);
+        const std::string_view back = std::string_view(open).substr(end + 1);
+        if (!HasUnknown(back)) {
+          const bool fits = text.size() >= front.size() + back.size() && text.starts_with(front) &&
+                            text.ends_with(back);
+          if (!fits) {
+            value.truth = TruthOf(sign == "!=");
+            return value;
+          }
+          value.unknown = static_cast<int>(run_.UnknownsIn(open)[0] - run_.unknowns_.data());
+          value.text = text.substr(front.size(), text.size() - front.size() - back.size());
+          value.is = value.text.empty() ? Outcome::Is::kEmpty : Outcome::Is::kText;
+        }
+      }
+      return value;
+    }
+    if (!known) {
+      return Unknown();
+    }
+    if (sign == "<" || sign == ">") {
+      return Of(sign == "<" ? left < right : left > right);
+    }
+    if (sign == "=~") {
+      const std::optional<bool> matches = MatchesRegex(right, left);
+      return matches ? Of(*matches) : Unknown();
+    }
+    const auto number = [this](const std::string& text) -> std::optional<int64_t> {
+      Result<std::optional<int64_t>> value = run_.Arithmetic(text);
+      return value.ok() ? *value : std::nullopt;
+    };
+    const bool is_number = sign == "-eq" || sign == "-ne" || sign == "-lt" || sign == "-le" ||
+                           sign == "-gt" || sign == "-ge";
+    if (!is_number) {
+      return Unknown();
+    }
+    const std::optional<int64_t> a = number(left);
+    const std::optional<int64_t> b = number(right);
+    if (!a || !b) {
+      return Unknown();
+    }
+    return Of(sign == "-eq"   ? *a == *b
+              : sign == "-ne" ? *a != *b
+              : sign == "-lt" ? *a < *b
+              : sign == "-le" ? *a <= *b
+              : sign == "-gt" ? *a > *b
+                              : *a >= *b);
+  }
+
+  static bool IsUnary(std::string_view sign) {
+    return sign.size() == 2 && sign[0] == '-' &&
+           std::string_view("abcdefghknoprstuvwxzGLNORS").find(sign[1]) != std::string_view::npos;
+  }
+  static bool IsBinary(std::string_view sign) {
+    constexpr std::array<std::string_view, 15> kSigns = {"=",   "==",  "!=",  "<",   ">",
+                                                         "=~",  "-eq", "-ne", "-lt", "-le",
+                                                         "-gt", "-ge", "-nt", "-ot", "-ef"};
+    return base::IsOneOf(sign, kSigns);
+  }
+
+  void Finish(const Value& value, std::string key) {
+    if (value.truth != ShellTruth::kUnknown) {
+      run_.Done(value.truth == ShellTruth::kTrue ? 0 : 1);
+      return;
+    }
+    Outcome outcome;
+    outcome.code = std::nullopt;
+    outcome.inverted = value.inverted;
+    outcome.key = std::move(key);
+    outcome.unknown = value.unknown;
+    outcome.is = value.is;
+    outcome.text = value.text;
+    if (value.unknown >= 0) {
+      // One key for all ways to ask the same.
+      outcome.key =
+          fmt::format("{} is {}", run_.unknowns_[static_cast<size_t>(value.unknown)].spelling,
+                      value.is == Outcome::Is::kEmpty ? "empty" : value.text);
+    }
+    run_.outcome_ = std::move(outcome);
+  }
+
+ protected:
+  static Value Both(const Value& a, const Value& b) {
+    if (a.truth == ShellTruth::kFalse || b.truth == ShellTruth::kFalse) {
+      return {ShellTruth::kFalse};
+    }
+    return a.truth == ShellTruth::kTrue ? b : b.truth == ShellTruth::kTrue ? a : Unknown();
+  }
+  static Value Either(const Value& a, const Value& b) {
+    if (a.truth == ShellTruth::kTrue || b.truth == ShellTruth::kTrue) {
+      return {ShellTruth::kTrue};
+    }
+    return a.truth == ShellTruth::kFalse ? b : b.truth == ShellTruth::kFalse ? a : Unknown();
+  }
+  static Value Inverted(Value value) {
+    value.truth = Not(value.truth);
+    value.inverted = !value.inverted;
+    return value;
+  }
+
+  ShellRun& run_;
+};
+
+namespace {
+
+// [ ... ] and test.
+class TestWords : public ShellCondition {
+ public:
+  TestWords(ShellRun& run, const std::vector<std::string>& words)
+      : ShellCondition(run), words_(words) {}
+
+  Value All() {
+    if (words_.empty()) {
+      return Of(false);
+    }
+    Value value = Or();
+    return at_ == words_.size() ? value : Unknown();
+  }
+
+ private:
+  bool Is(std::string_view word) const { return at_ < words_.size() && words_[at_] == word; }
+  size_t left() const { return words_.size() - at_; }
+  Value Or() {
+    Value value = And();
+    while (Is("-o")) {
+      ++at_;
+      value = Either(value, And());
+    }
+    return value;
+  }
+  Value And() {
+    Value value = Term();
+    while (Is("-a")) {
+      ++at_;
+      value = Both(value, Term());
+    }
+    return value;
+  }
+  Value Term() {
+    if (left() == 0 || ++depth_ > 100) {
+      return Unknown();
+    }
+    if (left() >= 3 && IsBinary(words_[at_ + 1])) {
+      at_ += 3;
+      return Binary(words_[at_ - 3], words_[at_ - 2], words_[at_ - 1], false);
+    }
+    if (Is("!") && left() > 1) {
+      ++at_;
+      return Inverted(Term());
+    }
+    if (Is("(") && left() > 2) {
+      ++at_;
+      Value value = Or();
+      at_ += Is(")") ? 1 : 0;
+      return value;
+    }
+    if (left() >= 2 && IsUnary(words_[at_])) {
+      at_ += 2;
+      return Unary(words_[at_ - 2], words_[at_ - 1]);
+    }
+    ++at_;
+    return Unary("-n", words_[at_ - 1]);
+  }
+
+  const std::vector<std::string>& words_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+// [[ ... ]]: what stands unquoted behind == is a pattern.
+class ShellConditionWords : public ShellCondition {
+ public:
+  struct Word {
+    std::string sign;  // unquoted text as it stands
+    std::string text;
+    std::string pattern;
+  };
+  ShellConditionWords(ShellRun& run, std::vector<Word> words)
+      : ShellCondition(run), words_(std::move(words)) {}
+
+  Value All() {
+    Value value = Or();
+    return at_ == words_.size() ? value : Unknown();
+  }
+
+ private:
+  bool Is(std::string_view sign) const { return at_ < words_.size() && words_[at_].sign == sign; }
+  Value Or() {
+    Value value = And();
+    while (Is("||")) {
+      ++at_;
+      value = Either(value, And());
+    }
+    return value;
+  }
+  Value And() {
+    Value value = Term();
+    while (Is("&&")) {
+      ++at_;
+      value = Both(value, Term());
+    }
+    return value;
+  }
+  Value Term() {
+    if (at_ >= words_.size() || ++depth_ > 100) {
+      return Unknown();
+    }
+    if (Is("!")) {
+      ++at_;
+      return Inverted(Term());
+    }
+    if (Is("(")) {
+      ++at_;
+      Value value = Or();
+      at_ += Is(")") ? 1 : 0;
+      return value;
+    }
+    if (at_ + 2 < words_.size() && IsBinary(words_[at_ + 1].sign)) {
+      at_ += 3;
+      const std::string& sign = words_[at_ - 2].sign;
+      const bool compares = sign == "=" || sign == "==" || sign == "!=";
+      return Binary(words_[at_ - 3].text, sign,
+                    compares || sign == "=~" ? words_[at_ - 1].pattern : words_[at_ - 1].text,
+                    compares);
+    }
+    if (at_ + 1 < words_.size() && IsUnary(words_[at_].sign)) {
+      at_ += 2;
+      return Unary(words_[at_ - 2].sign, words_[at_ - 1].text);
+    }
+    ++at_;
+    return Unary("-n", words_[at_ - 1].text);
+  }
+
+  std::vector<Word> words_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Status ShellRun::EvaluateCondition(const ShellNode& node) {
+  std::vector<ShellConditionWords::Word> words;
+  std::string key = "[[";
+  for (const ShellWord& word : node.words) {
+    ShellConditionWords::Word& made = words.emplace_back();
+    made.sign = word.Plain();
+    MSP_ASSIGN_OR_RETURN(made.text, Text(word));
+    MSP_ASSIGN_OR_RETURN(made.pattern, Pattern(word));
+    key += " " + made.text;
+  }
+  ShellConditionWords condition(*this, std::move(words));
+  condition.Finish(condition.All(), Spelled(key));
+  return {};
+}
+
+void ShellRun::Test(const std::vector<std::string>& words) {
+  TestWords condition(*this, words);
+  condition.Finish(condition.All(), Spelled("[[ " + base::Join(words, " ")));
+}
+
+// Numbers as the shell computes them: 64 bits that wrap.
+class ShellArithmetic {
+ public:
+  ShellArithmetic(ShellRun& run, std::string_view text, int depth)
+      : run_(run), text_(text), depth_(depth) {}
+
+  // nullopt: it cannot be told.
+  std::optional<int64_t> Value() {
+    const std::optional<int64_t> value = Comma();
+    SkipBlanks();
+    return at_ == text_.size() && valid_ ? value : std::nullopt;
+  }
+
+ private:
+  using Number = std::optional<int64_t>;
+  static constexpr int kDeepest = 40;
+
+  void SkipBlanks() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) {
+      ++at_;
+    }
+  }
+  bool Take(std::string_view sign) {
+    SkipBlanks();
+    if (!text_.substr(at_).starts_with(sign)) {
+      return false;
+    }
+    at_ += sign.size();
+    return true;
+  }
+  Number Comma() {
+    Number value = Assignment();
+    while (Take(",")) {
+      value = Assignment();
+    }
+    return value;
+  }
+  Number Assignment() {
+    SkipBlanks();
+    const size_t begin = at_;
+    const std::string name = Name();
+    if (!name.empty()) {
+      for (const std::string_view sign : {"=", "+=", "-=", "*=", "/=", "%=", "<<=", ">>="}) {
+        SkipBlanks();
+        const std::string_view rest = text_.substr(at_);
+        if (!rest.starts_with(sign) || (sign == "=" && rest.starts_with("=="))) {
+          continue;
+        }
+        at_ += sign.size();
+        Number value = Assignment();
+        if (sign != "=") {
+          value = Binary(sign.substr(0, sign.size() - 1), Variable(name), value);
+        }
+        Set(name, value);
+        return value;
+      }
+    }
+    at_ = begin;
+    return Ternary();
+  }
+  Number Ternary() {
+    if (++nesting_ > kDeepest) {
+      valid_ = false;
+      --nesting_;
+      return std::nullopt;
+    }
+    Number condition = Level(0);
+    if (Take("?")) {
+      const Number yes = Assignment();
+      if (!Take(":")) {
+        valid_ = false;
+      }
+      const Number no = Assignment();
+      condition = condition ? (*condition != 0 ? yes : no) : std::nullopt;
+    }
+    --nesting_;
+    return condition;
+  }
+  // From the weakest to the strongest.
+  Number Level(size_t level) {
+    static const std::vector<std::vector<std::string_view>> kLevels = {{"||"},
+                                                                       {"&&"},
+                                                                       {"|"},
+                                                                       {"^"},
+                                                                       {"&"},
+                                                                       {"==", "!="},
+                                                                       {"<=", ">=", "<", ">"},
+                                                                       {"<<", ">>"},
+                                                                       {"+", "-"},
+                                                                       {"*", "/", "%"}};
+    if (level == kLevels.size()) {
+      return Power();
+    }
+    Number left = Level(level + 1);
+    while (true) {
+      SkipBlanks();
+      const std::string_view rest = text_.substr(at_);
+      std::string_view found;
+      for (const std::string_view sign : kLevels[level]) {
+        const char next = rest.size() > sign.size() ? rest[sign.size()] : '\0';
+        const bool other = (next == '=' && sign != "==" && sign != "!=" && sign != "<=" &&
+                            sign != ">=" && sign != "&&" && sign != "||") ||
+                           (sign.size() == 1 && next == sign[0] && (sign != "+" && sign != "-")) ||
+                           (sign == "*" && next == '*');
+        if (rest.starts_with(sign) && !other) {
+          found = sign;
+          break;
+        }
+      }
+      if (found.empty()) {
+        return left;
+      }
+      at_ += found.size();
+      left = Binary(found, left, Level(level + 1));
+    }
+  }
+  Number Power() {
+    const Number base = Unary();
+    if (!Take("**")) {
+      return base;
+    }
+    if (++nesting_ > kDeepest) {
+      valid_ = false;
+    }
+    const Number exponent = valid_ ? Power() : std::nullopt;
+    --nesting_;
+    if (!base || !exponent || *exponent < 0) {
+      return std::nullopt;
+    }
+    uint64_t result = 1;
+    for (int64_t i = 0; i < std::min<int64_t>(*exponent, 64); ++i) {
+      result *= static_cast<uint64_t>(*base);
+    }
+    if (*exponent > 64 && *base != 0 && *base != 1) {
+      return std::nullopt;
+    }
+    return static_cast<int64_t>(result);
+  }
+  Number Unary() {
+    if (++nesting_ > kDeepest) {
+      valid_ = false;
+      --nesting_;
+      return std::nullopt;
+    }
+    Number value;
+    if (Take("++") || Take("--")) {
+      const bool plus = text_[at_ - 1] == '+';
+      const std::string name = Name();
+      value = name.empty() ? std::nullopt : Binary(plus ? "+" : "-", Variable(name), 1);
+      Set(name, value);
+    } else if (Take("!")) {
+      value = Unary();
+      value = value ? Number(*value == 0 ? 1 : 0) : std::nullopt;
+    } else if (Take("~")) {
+      value = Unary();
+      value = value ? Number(~*value) : std::nullopt;
+    } else if (Take("-")) {
+      value = Binary("-", 0, Unary());
+    } else if (Take("+")) {
+      value = Unary();
+    } else {
+      value = Primary();
+    }
+    --nesting_;
+    return value;
+  }
+  Number Primary() {
+    if (Take("(")) {
+      const Number value = Comma();
+      if (!Take(")")) {
+        valid_ = false;
+      }
+      return value;
+    }
+    SkipBlanks();
+    if (at_ < text_.size() && base::IsDigit(text_[at_])) {
+      return Literal();
+    }
+    const std::string name = Name();
+    if (name.empty()) {
+      valid_ = false;
+      return std::nullopt;
+    }
+    const Number value = Variable(name);
+    if (Take("++")) {
+      Set(name, Binary("+", value, 1));
+    } else if (Take("--")) {
+      Set(name, Binary("-", value, 1));
+    }
+    return value;
+  }
+  Number Literal() {
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0)) {
+      ++at_;
+    }
+    std::string_view digits = text_.substr(begin, at_ - begin);
+    uint64_t radix = 10;
+    if (digits.starts_with("0x") || digits.starts_with("0X")) {
+      radix = 16;
+      digits.remove_prefix(2);
+    } else if (digits.size() > 1 && digits[0] == '0') {
+      radix = 8;
+    }
+    uint64_t value = 0;
+    for (const char c : digits) {
+      const uint64_t digit =
+          base::IsDigit(c)
+              ? static_cast<uint64_t>(c - '0')
+              : static_cast<uint64_t>(std::tolower(static_cast<unsigned char>(c)) - 'a' + 10);
+      if (digit >= radix) {
+        valid_ = false;
+        return std::nullopt;
+      }
+      value = value * radix + digit;
+    }
+    return static_cast<int64_t>(value);
+  }
+  std::string Name() {
+    SkipBlanks();
+    const size_t begin = at_;
+    if (at_ < text_.size() && StartsName(text_[at_])) {
+      while (at_ < text_.size() && (StartsName(text_[at_]) || base::IsDigit(text_[at_]))) {
+        ++at_;
+      }
+      if (at_ < text_.size() && text_[at_] == '[') {
+        const size_t close = text_.find(']', at_);
+        at_ = close == std::string_view::npos ? text_.size() : close + 1;
+      }
+    }
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+  Number Variable(const std::string& name) {
+    const size_t bracket = name.find('[');
+    const std::string index = bracket == std::string::npos
+                                  ? std::string()
+                                  : name.substr(bracket + 1, name.size() - bracket - 2);
+    const Result<ShellRun::Reference> found =
+        run_.LookUp(name.substr(0, bracket), index, "$" + name);
+    if (!found.ok() || (*found).unknown || (*found).many) {
+      return std::nullopt;
+    }
+    const std::string text = (*found).values.empty() ? std::string() : (*found).values[0];
+    if (!(*found).is_set || base::Trim(text).empty()) {
+      return 0;
+    }
+    if (HasUnknown(text) || depth_ > 8) {
+      return std::nullopt;
+    }
+    return ShellArithmetic(run_, text, depth_ + 1).Value();
+  }
+  void Set(const std::string& name, Number value) {
+    if (name.empty() || name.find('[') != std::string::npos) {
+      valid_ = false;
+      return;
+    }
+    run_.SetText(name, value ? std::to_string(*value)
+                             : run_.UnknownText("$" + name, ShellUnknown::Kind::kOther));
+  }
+  static Number Binary(std::string_view sign, Number left, Number right) {
+    if (!left || !right) {
+      return std::nullopt;
+    }
+    const int64_t a = *left;
+    const int64_t b = *right;
+    const auto ua = static_cast<uint64_t>(a);
+    const auto ub = static_cast<uint64_t>(b);
+    if (sign == "+") {
+      return static_cast<int64_t>(ua + ub);
+    }
+    if (sign == "-") {
+      return static_cast<int64_t>(ua - ub);
+    }
+    if (sign == "*") {
+      return static_cast<int64_t>(ua * ub);
+    }
+    if (sign == "/" || sign == "%") {
+      if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min())) {
+        return std::nullopt;
+      }
+      return sign == "/" ? a / b : a % b;
+    }
+    if (sign == "<<") {
+      return static_cast<int64_t>(ua << (ub & 63U));
+    }
+    if (sign == ">>") {
+      return a >> (ub & 63U);
+    }
+    if (sign == "&") {
+      return a & b;
+    }
+    if (sign == "|") {
+      return a | b;
+    }
+    if (sign == "^") {
+      return a ^ b;
+    }
+    const bool truth = sign == "=="   ? a == b
+                       : sign == "!=" ? a != b
+                       : sign == "<"  ? a < b
+                       : sign == ">"  ? a > b
+                       : sign == "<=" ? a <= b
+                       : sign == ">=" ? a >= b
+                       : sign == "&&" ? a != 0 && b != 0
+                                      : a != 0 || b != 0;
+    return truth ? 1 : 0;
+  }
+
+  ShellRun& run_;
+  std::string_view text_;
+  size_t at_ = 0;
+  const int depth_;
+  int nesting_ = 0;
+  bool valid_ = true;
+};
+
+Result<std::optional<int64_t>> ShellRun::Arithmetic(std::string_view text) {
+  MSP_ASSIGN_OR_RETURN(const std::string expanded, OperandText(text));
+  if (HasUnknown(expanded)) {
+    return std::optional<int64_t>();
+  }
+  if (base::Trim(expanded).empty()) {
+    return std::optional<int64_t>(0);
+  }
+  return ShellArithmetic(*this, expanded, 0).Value();
 }
 
 }  // namespace msprobe::analysis::config_check::internal

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/config_check/shell_parser.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 

@@ -1,4 +1,4 @@
-#include "src/analysis/config_check/environment.h"
+#include "src/analysis/config_check/collect.h"
 
 #include <array>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/config_check/versions.h"
+#include "src/analysis/config_check/packages.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::config_check {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/config_check/check.h"
-#include "src/analysis/config_check/pack_writer.h"
+#include "src/analysis/config_check/collect.h"
 #include "tests/unit/support/table_rows.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "src/analysis/config_check/pack_writer.h"
+#include "src/analysis/config_check/collect.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "src/analysis/config_check/run.h"
+#include "src/analysis/config_check/document.h"
 #include "src/base/files.h"
 #include "src/io/zip.h"
 #include "tests/unit/support/temporary_folder.h"

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/config_check/literal_lines.h"
 #include "src/base/strings.h"
 #include "src/json/value_text.h"
 

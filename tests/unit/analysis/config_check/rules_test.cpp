@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/config_check/pack.h"
-#include "src/analysis/config_check/step_files.h"
+#include "src/analysis/config_check/check.h"
 
 namespace msprobe::analysis::config_check {
 namespace {

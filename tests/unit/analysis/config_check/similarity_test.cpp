@@ -1,4 +1,4 @@
-#include "src/analysis/config_check/similarity.h"
+#include "src/analysis/config_check/check.h"
 
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/analysis/config_check/values.h"
+#include "src/analysis/config_check/parameters.h"
 
 #include <string>
 
