@@ -15,7 +15,6 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/device/device.h"
-#include "src/device/examination.h"
 
 namespace msprobe::commands {
 namespace {

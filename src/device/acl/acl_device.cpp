@@ -1,15 +1,415 @@
 #include "src/device/acl/acl_device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/base/threads.h"
 
 namespace msprobe::device {
+namespace {
+
+// In the order of AclFeature.
+constexpr std::array<std::string_view, 14> kAclFeatureNames = {
+    "runtime",
+    "copies from the device",
+    "error texts of the runtime",
+    "version of the runtime",
+    "names of devices",
+    "memory sizes",
+    "state of devices",
+    "check for streams that record a graph",
+    "overflow status",
+    "saturation mode",
+    "memory that doctor --ascend fills",
+    "kernel dump",
+    "kernel dump into memory",
+    "way back from a kernel dump into memory",
+};
+
+struct CodeName {
+  int code;
+  std::string_view name;
+};
+constexpr CodeName kCodeNames[] = {
+    {100000, "invalid parameter"},
+    {100001, "not initialised"},
+    {100002, "initialised twice"},
+    {100003, "invalid file"},
+    {100009, "invalid dump configuration"},
+    {100037, "finalised twice"},
+    {100044, "a dump is configured already"},
+    {100045, "no dump is configured"},
+    {107002, "no context on this thread"},
+    {200000, "out of memory"},
+    {200001, "function not supported"},
+    {200002, "invalid device"},
+    {200005, "invalid handle"},
+    {200006, "feature not supported"},
+    {207000, "feature not supported by the runtime"},
+    {300000, "storage limit exceeded"},
+    {500000, "internal error"},
+    {500001, "failure"},
+    {500002, "graph engine failure"},
+    {500003, "runtime failure"},
+    {500004, "driver failure"},
+    {500005, "profiling failure"},
+};
+
+// Numbers without a name of their own tell at least whose they are.
+std::string_view NameOfCode(int code) {
+  for (const CodeName& known : kCodeNames) {
+    if (known.code == code) {
+      return known.name;
+    }
+  }
+  const int family = code / 1000;
+  return family == 107   ? "a parameter the runtime refuses"
+         : family == 207 ? "out of a resource of the runtime"
+         : family == 507 ? "a failure inside the runtime or the device"
+                         : "unknown code";
+}
+
+}  // namespace
+
+AclApi::AclApi() : features({kAclFeatureNames.begin(), kAclFeatureNames.end()}) {}
+
+void AclApi::Load(Library opened) {
+  library = std::move(opened);
+  features = FeatureTable({kAclFeatureNames.begin(), kAclFeatureNames.end()});
+#define MSPROBE_ACL_LOAD(feature, name, ...) \
+  features.Load(library, static_cast<size_t>(AclFeature::feature), #name, name);
+  MSPROBE_ACL_FUNCTIONS(MSPROBE_ACL_LOAD)
+#undef MSPROBE_ACL_LOAD
+
+  // A process of MindSpore has an implementation of its own; some versions of CANN keep it apart.
+  constexpr const char* kRegister = "acldumpRegCallback";
+  Library home = Library::IfLoaded("libmindspore_ascend.so.2");
+  if (home.Find<void>(kRegister) == nullptr && library.Find<void>(kRegister) == nullptr) {
+    home = Library::IfLoaded("libascend_dump.so");
+  }
+  if (home.Find<void>(kRegister) == nullptr) {
+    home = library;
+  }
+  features.Load(home, static_cast<size_t>(AclFeature::kDumpCallback), kRegister,
+                acldumpRegCallback);
+  features.Load(home, static_cast<size_t>(AclFeature::kDumpUnregister), "acldumpUnregCallback",
+                acldumpUnregCallback);
+}
+
+Status AclApi::Check(int code, std::string_view function) const {
+  if (code == kAclSuccess) {
+    return {};
+  }
+  std::string text = fmt::format("{} failed with {} ({})", function, code, NameOfCode(code));
+  const char* said = aclGetRecentErrMsg == nullptr ? nullptr : aclGetRecentErrMsg();
+  if (said != nullptr && *said != '\0') {
+    std::string line(base::Trim(said));  // often several, indented
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+    text += ": " + base::Printable(line);
+  }
+  return DeviceError(std::move(text));
+}
+
+ChunkAssembler::ChunkAssembler(const KernelDumpOptions& options)
+    : options_(options), process_(::getpid()) {}
+
+Status ChunkAssembler::Start() {
+  try {
+    auto worker = std::make_unique<std::thread>();
+    Result<std::thread> thread = base::StartBackgroundThread([this] { WorkerLoop(); });
+    if (!thread.ok()) {
+      return InternalError(fmt::format("no kernel dump: {}", thread.status().message()));
+    }
+    *worker = *std::move(thread);
+    worker_ = std::move(worker);
+  } catch (const std::bad_alloc&) {
+    return InternalError("no kernel dump: no memory for a thread");
+  }
+  return {};
+}
+
+ChunkAssembler::~ChunkAssembler() {
+  if (::getpid() != process_) {
+    (void)worker_.release();  // its thread did not come along into this process
+  } else if (worker_ != nullptr) {
+    (void)Finish();
+  }
+}
+
+void ChunkAssembler::Lose(std::string_view path, const char* reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (losses_++ > 0) {
+    return;
+  }
+  try {
+    first_loss_ = fmt::format("{}: {}", base::Printable(path), reason);
+  } catch (const std::bad_alloc&) {
+    first_loss_.clear();  // the count says it
+  }
+}
+
+void ChunkAssembler::Add(const AclDumpChunk* chunk) noexcept {
+  if (chunk == nullptr) {
+    return Lose("a file", "a piece without content");
+  }
+  const size_t path_bytes = ::strnlen(chunk->file_name, sizeof(chunk->file_name));
+  if (path_bytes == 0 || path_bytes == sizeof(chunk->file_name)) {
+    return Lose("a file", "a piece without a file name");
+  }
+  // A callback of C: nothing may be thrown through the runtime.
+  try {
+    Piece piece;
+    piece.path.assign(chunk->file_name, path_bytes);
+    const auto* bytes = reinterpret_cast<const std::byte*>(chunk) + offsetof(AclDumpChunk, buffer);
+    piece.bytes.assign(bytes, bytes + chunk->buffer_bytes);
+    piece.offset = chunk->offset;
+    piece.last = chunk->is_last_chunk != 0;
+
+    std::unique_lock lock(mutex_);
+    // One piece larger than the queue passes when it is alone.
+    taken_.wait(lock, [&] {
+      return queue_.empty() || queued_bytes_ + piece.bytes.size() <= options_.queue_bytes;
+    });
+    queued_bytes_ += piece.bytes.size();
+    queue_.push_back(std::move(piece));
+    arrived_.notify_one();
+  } catch (const std::bad_alloc&) {
+    Lose(std::string_view(chunk->file_name, path_bytes), "no memory for a piece");
+  }
+}
+
+void ChunkAssembler::WorkerLoop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    arrived_.wait(lock, [this] { return !queue_.empty() || finishing_; });
+    if (queue_.empty()) {
+      return;
+    }
+    Piece piece = std::move(queue_.front());
+    queue_.pop_front();
+    queued_bytes_ -= piece.bytes.size();
+    taken_.notify_all();
+    lock.unlock();
+    try {
+      Assemble(piece);
+    } catch (const std::bad_alloc&) {
+      Lose(piece.path, "no memory");
+    }
+    lock.lock();
+  }
+}
+
+const char* ChunkAssembler::Append(const Piece& piece, std::vector<std::byte>& bytes) {
+  if (piece.offset >= 0 && static_cast<uint64_t>(piece.offset) != bytes.size()) {
+    return "a piece is missing";
+  }
+  if (assembled_bytes_ + piece.bytes.size() > options_.assembly_bytes) {
+    return "the files under way exceed their memory limit";
+  }
+  try {
+    bytes.insert(bytes.end(), piece.bytes.begin(), piece.bytes.end());
+  } catch (const std::bad_alloc&) {
+    return "no memory";
+  }
+  assembled_bytes_ += piece.bytes.size();
+  return nullptr;
+}
+
+void ChunkAssembler::Assemble(const Piece& piece) {
+  Assembly& assembly = open_[piece.path];
+  if (!assembly.damaged) {
+    const char* const reason = Append(piece, assembly.bytes);
+    if (reason != nullptr) {
+      Lose(piece.path, reason);
+      assembled_bytes_ -= assembly.bytes.size();
+      assembly = {{}, true};
+    }
+  }
+  if (!piece.last) {
+    return;
+  }
+  KernelDumpFile file = {piece.path, std::move(assembly.bytes)};
+  const bool whole = !assembly.damaged;
+  assembled_bytes_ -= file.bytes.size();
+  open_.erase(piece.path);
+  if (!whole) {
+    return;
+  }
+  // Statistics come as a C text.
+  if (file.path.ends_with(".csv") && !file.bytes.empty() && file.bytes.back() == std::byte{0}) {
+    file.bytes.pop_back();
+  }
+  options_.sink(std::move(file));
+}
+
+Status ChunkAssembler::Finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    arrived_.notify_one();
+  }
+  if (worker_ != nullptr) {
+    worker_->join();
+    worker_.reset();
+  }
+  for (const auto& [path, assembly] : open_) {
+    if (!assembly.damaged) {
+      Lose(path, "its last piece is missing");
+    }
+  }
+  open_.clear();
+  if (losses_ == 0) {
+    return {};
+  }
+  return DeviceError(losses_ == 1 ? fmt::format("the kernel dump lost a file: {}", first_loss_)
+                                  : fmt::format("the kernel dump lost data {} times, first: {}",
+                                                losses_, first_loss_));
+}
+
+namespace {
+
+// The runtime's callback carries no pointer of ours: one receiver per process.
+struct Receiver {
+  std::mutex mutex;
+  std::shared_ptr<ChunkAssembler> assembler;
+};
+
+Receiver& TheReceiver() {
+  // Never destroyed: the runtime's threads may call back while the process ends.
+  static auto* const receiver = new Receiver;
+  return *receiver;
+}
+
+std::shared_ptr<ChunkAssembler> ExchangeReceiver(std::shared_ptr<ChunkAssembler> next) {
+  const std::lock_guard lock(TheReceiver().mutex);
+  return std::exchange(TheReceiver().assembler, std::move(next));
+}
+
+// On a thread of the runtime. Nothing it returns makes the runtime send a chunk again, and an error
+// may end its dump: losses are told by End() instead.
+int32_t OnChunk(const AclDumpChunk* chunk, int32_t /*length*/) {
+  std::shared_ptr<ChunkAssembler> assembler;
+  {
+    const std::lock_guard lock(TheReceiver().mutex);
+    assembler = TheReceiver().assembler;
+  }
+  if (assembler != nullptr) {
+    assembler->Add(chunk);
+  }
+  return 0;
+}
+
+}  // namespace
+
+AclKernelDump::~AclKernelDump() {
+  if (runtime_.InOwnProcess()) {
+    (void)End();
+  } else if (assembler_ != nullptr) {
+    ExchangeReceiver(nullptr);
+  }
+}
+
+Status AclKernelDump::TakeFiles(const KernelDumpOptions& options) {
+  const AclApi& api = runtime_.api_;
+  MSP_RETURN_IF_ERROR(api.Require(AclFeature::kDumpCallback));
+  assembler_ = std::make_shared<ChunkAssembler>(options);
+  MSP_RETURN_IF_ERROR(assembler_->Start());
+  ExchangeReceiver(assembler_);
+  return api.Check(api.acldumpRegCallback(&OnChunk, 0), "acldumpRegCallback");
+}
+
+Status AclKernelDump::ReturnFiles() {
+  if (assembler_ == nullptr) {
+    return {};
+  }
+  if (runtime_.api_.acldumpUnregCallback != nullptr) {
+    runtime_.api_.acldumpUnregCallback();
+  }
+  ExchangeReceiver(nullptr);
+  return std::exchange(assembler_, nullptr)->Finish();
+}
+
+Status AclKernelDump::SwitchOn(const std::string& config_path) {
+  const AclApi& api = runtime_.api_;
+  const int code = api.aclmdlInitDump();
+  Status begun = api.Check(code, "aclmdlInitDump");
+  if (code == kAclDumpAlreadyRun) {
+    return std::move(begun).WithHint(
+        "the framework switched a dump on when it initialised the runtime: remove it there");
+  }
+  MSP_RETURN_IF_ERROR(std::move(begun));
+  Status set = api.Check(api.aclmdlSetDump(config_path.c_str()), "aclmdlSetDump");
+  if (!set.ok()) {
+    (void)api.aclmdlFinalizeDump();
+    return std::move(set).AddContext(config_path);
+  }
+  return {};
+}
+
+Status AclKernelDump::Begin(const KernelDumpOptions& options) {
+  const std::lock_guard lock(mutex_);
+  if (active_) {
+    return UsageError("a kernel dump is already in progress");
+  }
+  MSP_RETURN_IF_ERROR(runtime_.CheckProcess());
+  MSP_RETURN_IF_ERROR(runtime_.Ready());
+  const int32_t device = runtime_.CurrentDevice().value_or(options.device);
+  MSP_ASSIGN_OR_RETURN(const AclRuntime::Scope scope, runtime_.Enter(device));
+  MSP_RETURN_IF_ERROR(runtime_.api_.Require(AclFeature::kKernelDump));
+  Status begun = options.sink ? TakeFiles(options) : OkStatus();
+  if (begun.ok()) {
+    begun = SwitchOn(options.config_path);
+  }
+  if (!begun.ok()) {
+    (void)ReturnFiles();
+    return begun;
+  }
+  device_ = device;
+  active_ = true;
+  return {};
+}
+
+Status AclKernelDump::End() {
+  const std::lock_guard lock(mutex_);
+  if (!active_) {
+    return UsageError("no kernel dump is in progress");
+  }
+  active_ = false;
+  const AclApi& api = runtime_.api_;
+  // Each step is made whatever became of the one before; the first error is told.
+  Status first;
+  const auto keep_first = [&first](Status status) {
+    if (first.ok()) {
+      first = std::move(status);
+    }
+  };
+  {
+    Result<AclRuntime::Scope> scope = runtime_.Enter(device_);
+    if (scope.ok()) {
+      keep_first(MSPROBE_ACL_CALL(api, aclrtSynchronizeDevice));
+    } else {
+      keep_first(std::move(scope).status());
+    }
+    if (runtime_.InOwnProcess()) {
+      keep_first(MSPROBE_ACL_CALL(api, aclmdlFinalizeDump));
+      keep_first(ReturnFiles());
+    }
+  }
+  return first;
+}
+
 namespace {
 
 std::vector<std::string> LibraryNames() {

@@ -1,4 +1,4 @@
-#include "src/device/examination.h"
+#include "src/device/device.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "src/device/library.h"
+#include "src/device/streamed_runtime.h"
 
 #include <filesystem>
 

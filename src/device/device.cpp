@@ -1,6 +1,10 @@
-#include "src/device/examination.h"
+#include "src/device/device.h"
+
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <mutex>
@@ -12,9 +16,108 @@
 
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/device/acl/acl_device.h"
+#include "src/device/cuda/cuda_device.h"
 
 namespace msprobe::device {
 namespace {
+
+// Ordinary memory behind the interface of a device, so that callers need no second path.
+
+class HostRuntime final : public Runtime {
+ public:
+  Kind kind() const override { return Kind::kHost; }
+  Status Ready() override { return {}; }
+  Inventory Describe() override;
+  Result<HostBuffer> AllocateHost(int32_t device, size_t bytes) override;
+  // Copies before it returns.
+  Result<std::unique_ptr<Copy>> CopyToHost(const CopyRequest& request) override;
+  Status Synchronize(int32_t device) override;
+  Result<bool> Overflowed(int32_t device, Stream stream) override;
+  Status ResetOverflow(int32_t device, Stream stream) override;
+  Result<OverflowMode> GetOverflowMode(int32_t device) override;
+  Status SetOverflowMode(int32_t device, OverflowMode mode) override;
+  Result<KernelDump*> GetKernelDump() override;
+
+ private:
+  void FreeHost(int32_t device, void* memory) override;
+};
+
+constexpr size_t kAlignmentBytes = 64;
+
+class FinishedCopy final : public Copy {
+ public:
+  Result<bool> Done() override { return true; }
+  Status Wait() override { return {}; }
+};
+
+uint64_t MemoryBytes(int pages_name) {
+  const long pages = ::sysconf(pages_name);
+  const long page_bytes = ::sysconf(_SC_PAGESIZE);
+  return pages < 0 || page_bytes < 0
+             ? 0
+             : static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
+}
+
+// The processor's name as the kernel tells it; the architecture where it does not.
+std::string ProcessorName() {
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && base::Trim(line.substr(0, colon)) == "model name") {
+      return base::Printable(base::Trim(std::string_view(line).substr(colon + 1)));
+    }
+  }
+#if defined(__aarch64__)
+  return "aarch64";
+#elif defined(__x86_64__)
+  return "x86-64";
+#else
+  return "";
+#endif
+}
+
+Status NotOnHost(std::string_view what) {
+  return UnsupportedError(fmt::format("{} does not exist on the host", what));
+}
+
+Inventory HostRuntime::Describe() {
+  Inventory inventory;
+  inventory.devices.push_back(
+      {0, ProcessorName(), MemoryBytes(_SC_AVPHYS_PAGES), MemoryBytes(_SC_PHYS_PAGES), ""});
+  return inventory;
+}
+
+Result<HostBuffer> HostRuntime::AllocateHost(int32_t device, size_t bytes) {
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, kAlignmentBytes, bytes) != 0) {
+    return DeviceError(fmt::format("no memory for a buffer of {}", base::FormatBytes(bytes)));
+  }
+  return HostBuffer(this, device, memory, bytes);
+}
+
+void HostRuntime::FreeHost(int32_t, void* memory) { std::free(memory); }
+
+Result<std::unique_ptr<Copy>> HostRuntime::CopyToHost(const CopyRequest& request) {
+  if (request.bytes > 0) {
+    std::memcpy(request.target, request.source, request.bytes);
+  }
+  return std::unique_ptr<Copy>(std::make_unique<FinishedCopy>());
+}
+
+Status HostRuntime::Synchronize(int32_t) { return {}; }
+
+Result<bool> HostRuntime::Overflowed(int32_t, Stream) { return NotOnHost("an overflow status"); }
+
+Status HostRuntime::ResetOverflow(int32_t, Stream) { return NotOnHost("an overflow status"); }
+
+Result<OverflowMode> HostRuntime::GetOverflowMode(int32_t) { return OverflowMode::kInfNan; }
+
+Status HostRuntime::SetOverflowMode(int32_t, OverflowMode mode) {
+  return mode == OverflowMode::kInfNan ? OkStatus() : NotOnHost("a saturation mode");
+}
+
+Result<KernelDump*> HostRuntime::GetKernelDump() { return NotOnHost("a dump of kernels"); }
 
 namespace fs = std::filesystem;
 
@@ -218,6 +321,56 @@ class Examiner {
 
 std::vector<Finding> Examine(Runtime& runtime, int32_t device, const ExaminationOptions& options) {
   return Examiner(runtime, device, options).Run();
+}
+
+std::string_view KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kHost:
+      return "host";
+    case Kind::kAcl:
+      return "acl";
+    case Kind::kCuda:
+      return "cuda";
+  }
+  return "unknown";
+}
+
+HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
+  std::swap(runtime_, other.runtime_);
+  std::swap(device_, other.device_);
+  std::swap(memory_, other.memory_);
+  std::swap(capacity_, other.capacity_);
+  return *this;
+}
+
+HostBuffer::~HostBuffer() {
+  if (memory_ != nullptr) {
+    runtime_->FreeHost(device_, memory_);
+  }
+}
+
+Status Runtime::QueueStatistics(const StatisticsRequest& /*request*/) {
+  return UnsupportedError(
+      fmt::format("{} devices have no kernel for statistics", KindName(kind())));
+}
+
+Result<std::unique_ptr<Scratch>> Runtime::AllocateScratch(int32_t /*device*/, size_t /*bytes*/) {
+  return UnsupportedError(fmt::format("memory of {} devices is not filled", KindName(kind())));
+}
+
+Registry::Registry(Loading loading) {
+  runtimes_.push_back(std::make_unique<HostRuntime>());
+  runtimes_.push_back(std::make_unique<AclRuntime>(loading));
+  runtimes_.push_back(std::make_unique<CudaRuntime>(loading));
+}
+
+Registry::~Registry() = default;
+
+Registry& Registry::OfThisProcess() {
+  // Never destroyed: at the end of a process the vendors' libraries are taken down in an order that
+  // nobody knows.
+  static auto* const registry = new Registry(Loading::kOnlyIfLoaded);
+  return *registry;
 }
 
 }  // namespace msprobe::device
