@@ -10,7 +10,6 @@
 #include "src/base/output_files.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/dump/leaves.h"
 
 namespace msprobe::capture {
 namespace {

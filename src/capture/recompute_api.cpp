@@ -16,7 +16,7 @@
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/monitor_tensor.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/json_source.h"
 #include "src/json/value_tree.h"
 
 namespace recheck = msprobe::analysis::recheck;

@@ -12,7 +12,7 @@
 #include "src/base/strings.h"
 #include "src/capture/manifest.h"
 #include "src/capture/step_folder.h"
-#include "src/dump/dump_json_writer.h"
+#include "src/dump/record_log.h"
 #include "src/dump/layout.h"
 #include "src/json/writer.h"
 

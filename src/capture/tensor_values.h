@@ -15,7 +15,7 @@
 
 #include "src/capture/settings.h"
 #include "src/device/device.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 #include "src/json/writer.h"
 #include "src/kernels/stats.h"
 

@@ -7,7 +7,7 @@
 
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 
 namespace msprobe::dump {
 namespace {

@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "src/dump/call_facts.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/json_source.h"
 #include "src/dump/names.h"
 
 namespace msprobe::dump {

@@ -2,7 +2,9 @@
 // few of them. Runs at several GB/s, because nothing inside an entry is decoded.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -12,10 +14,18 @@
 
 #include "msprobe/status.h"
 
-#include "src/dump/dump_json_writer.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/record_log.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::dump {
+
+// Keys of entries, of which a dump has millions, told apart without a call per word.
+
+// key == word, for words that the compiler knows: it makes one or two comparisons of numbers.
+template <size_t kSize>
+bool KeyIs(std::string_view key, const char (&word)[kSize]) {
+  return key.size() == kSize - 1 && std::memcmp(key.data(), word, kSize - 1) == 0;
+}
 
 struct ScannedEntry {
   std::string_view name;

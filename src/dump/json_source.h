@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,90 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
-#include "src/dump/dump_json_writer.h"
+#include "src/dump/record_log.h"
+#include "src/json/stream_reader.h"
+#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
+
+namespace msprobe::dump {
+
+// One entry of a dump.json (a call's inputs and outputs) as a flat tree that is reused from entry
+// to entry: no document of the whole file ever exists.
+
+using NodeKind = json::ValueKind;
+using Node = json::ValueNode;
+using EntryTree = json::ValueTree;
+using EntryTreeBuilder = json::ValueTreeBuilder;
+using json::CompactText;
+
+// The members of a JSON document's top object, one tree at a time: what dump, stack and construct
+// files have in common.
+
+class MemberStream final : public json::Handler {
+ public:
+  // False stops reading without an error. Name and tree are valid during the call only.
+  using Visit = std::function<Result<bool>(std::string_view name, const EntryTree& value)>;
+
+  // `member` gets every member of the top object, except that the members of the object named
+  // `expanded_key` go to `entry`.
+  MemberStream(Visit member, std::string_view expanded_key, Visit entry);
+  explicit MemberStream(Visit member) : MemberStream(std::move(member), {}, {}) {}
+
+  // The text that is read outlives the stream: trees need not copy it.
+  void BorrowTexts() { builder_.BorrowTexts(); }
+
+  // While an object is handed over: its text in what is read. Empty of other values, and while who
+  // reads does not say where it is.
+  std::string_view value_text() const {
+    return value_begin_ == nullptr
+               ? std::string_view()
+               : std::string_view(value_begin_, static_cast<size_t>(place_ - value_begin_));
+  }
+
+  // Why reading was stopped by this side: a visitor's error, or a document of the wrong form.
+  const Status& status() const { return status_; }
+  // Nothing more is wanted, for whatever reason; further events are ignored.
+  bool stopped() const { return stopped_; }
+  bool found_expanded() const { return found_expanded_; }
+
+  // Of json::WalkPlainObject: where the next bracket is, behind it if it ends something.
+  void OnPlace(const char* at) { place_ = at; }
+
+  bool OnNull() override;
+  bool OnBool(bool value) override;
+  bool OnInt(int64_t value) override;
+  bool OnFloat(double value, std::string_view digits) override;
+  bool OnText(std::string_view value) override;
+  bool OnBeginObject() override;
+  bool OnKey(std::string_view key) override;
+  bool OnEndObject() override;
+  bool OnBeginArray() override;
+  bool OnEndArray() override;
+
+ private:
+  enum class Level { kOutside, kTop, kExpanded };
+
+  // Called before a value; false (with a status) where no plain value may stand.
+  bool StartValue(std::string_view what);
+  // Called after each event the builder took: hands a complete value over.
+  bool FinishValue(bool taken);
+  bool Fail(Status status);
+
+  const Visit member_;
+  const std::string expanded_key_;
+  const Visit entry_;
+  EntryTreeBuilder builder_;
+  std::string name_;
+  const char* place_ = nullptr;
+  const char* value_begin_ = nullptr;
+  Level level_ = Level::kOutside;
+  bool building_ = false;
+  bool found_expanded_ = false;
+  bool stopped_ = false;
+  Status status_;
+};
+
+}  // namespace msprobe::dump
 
 namespace msprobe::dump::internal {
 

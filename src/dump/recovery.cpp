@@ -10,10 +10,8 @@
 
 #include "src/base/output_files.h"
 #include "src/dump/dump_file.h"
-#include "src/dump/dump_json_writer.h"
-#include "src/dump/layout.h"
-#include "src/dump/leaves.h"
 #include "src/dump/record_log.h"
+#include "src/dump/layout.h"
 
 namespace msprobe::dump {
 namespace {

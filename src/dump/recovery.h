@@ -7,7 +7,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
-#include "src/dump/dump_json_writer.h"
+#include "src/dump/record_log.h"
 
 namespace msprobe::dump {
 

@@ -7,7 +7,6 @@
 
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/dump/leaves.h"
 #include "src/dump/names.h"
 #include "tests/fuzz/input_folder.h"
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string>
 
-#include "src/dump/dump_json_writer.h"
 #include "src/dump/record_log.h"
 #include "src/kernels/crc32.h"
 

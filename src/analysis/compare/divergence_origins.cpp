@@ -8,7 +8,7 @@
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/divergence_walk.h"
 #include "src/dump/call_facts.h"
-#include "src/dump/user_code.h"
+#include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::compare {
 

@@ -18,7 +18,7 @@
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/base/progress.h"
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"

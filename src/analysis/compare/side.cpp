@@ -14,10 +14,9 @@
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/dump/entry_scan.h"
-#include "src/dump/entry_tree.h"
-#include "src/dump/key_is.h"
+#include "src/dump/json_source.h"
 #include "src/dump/layout.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 #include "src/json/value_text.h"
 #include "src/kernels/crc32.h"
 

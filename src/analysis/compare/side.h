@@ -17,7 +17,6 @@
 #include "src/analysis/compare/options.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
-#include "src/dump/statistic_keys.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::compare {

@@ -10,8 +10,8 @@
 #include "src/analysis/graph/node_names.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/dump/key_is.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/entry_scan.h"
+#include "src/dump/dump_file.h"
 #include "src/json/value_text.h"
 
 namespace msprobe::analysis::graph {

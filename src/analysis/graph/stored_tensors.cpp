@@ -9,7 +9,7 @@
 
 #include "src/analysis/graph/page_codes.h"
 #include "src/analysis/graph/stored_graph.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 #include "src/json/value_tree.h"
 #include "src/json/writer.h"
 

@@ -18,9 +18,7 @@
 #include "src/base/utf8.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/dump/leaves.h"
 #include "src/dump/names.h"
-#include "src/dump/statistic_keys.h"
 #include "src/io/read_budget.h"
 
 namespace msprobe::analysis::inspect {

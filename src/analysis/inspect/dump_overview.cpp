@@ -20,7 +20,6 @@
 #include "src/base/threads.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/dump/leaves.h"
 #include "src/json/value_tree.h"
 
 namespace msprobe::analysis::inspect {

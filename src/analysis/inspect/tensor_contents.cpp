@@ -16,7 +16,7 @@
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 #include "src/io/kernel_dump/file_name.h"
 #include "src/io/read_budget.h"
 

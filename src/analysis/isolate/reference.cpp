@@ -8,7 +8,6 @@
 
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/dump/leaves.h"
 
 namespace msprobe::analysis::isolate {
 namespace {

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "src/base/strings.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 #include "src/json/plain_walk.h"
 #include "src/json/stream_reader.h"
 #include "src/tensor/float_limits.h"

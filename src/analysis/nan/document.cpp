@@ -9,7 +9,7 @@
 #include "src/analysis/nan/explain.h"
 #include "src/analysis/overflow/document.h"
 #include "src/base/strings.h"
-#include "src/dump/user_code.h"
+#include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::nan {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "src/base/strings.h"
 #include "src/dump/names.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 
 namespace msprobe::analysis::nan::internal {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/base/strings.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::nan {

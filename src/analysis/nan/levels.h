@@ -13,7 +13,7 @@
 
 #include "src/analysis/nan/rank_dump.h"
 #include "src/base/threads.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::analysis::nan {
 

@@ -12,7 +12,7 @@
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
-#include "src/dump/statistic_keys.h"
+#include "src/dump/dump_file.h"
 
 namespace msprobe::analysis::nan {
 namespace {

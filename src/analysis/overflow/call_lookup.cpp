@@ -9,7 +9,7 @@
 #include "src/base/output_files.h"
 #include "src/base/threads.h"
 #include "src/dump/layout.h"
-#include "src/dump/user_code.h"
+#include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::overflow {
 namespace {

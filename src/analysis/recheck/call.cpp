@@ -10,7 +10,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/strings.h"
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
 

@@ -17,7 +17,7 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/analysis/recheck/arithmetic/value.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::analysis::recheck {
 

@@ -9,7 +9,7 @@
 
 #include "src/analysis/recheck/call.h"
 #include "src/base/threads.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::analysis::recheck {
 

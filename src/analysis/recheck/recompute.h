@@ -8,7 +8,7 @@
 #include "src/analysis/recheck/judge.h"
 #include "src/analysis/recheck/options.h"
 #include "src/base/threads.h"
-#include "src/dump/entry_tree.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::analysis::recheck {
 

@@ -16,7 +16,7 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 #include "src/dump/names.h"
 #include "src/dump/names_like.h"
 #include "src/json/config.h"

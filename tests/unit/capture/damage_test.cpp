@@ -21,7 +21,6 @@
 
 #include "msprobe/capture.h"
 
-#include "src/dump/dump_json_writer.h"
 #include "src/dump/record_log.h"
 #include "tests/unit/capture/test_capture.h"
 #include "tests/unit/support/child_process.h"

@@ -1,4 +1,4 @@
-#include "src/dump/dump_json_writer.h"
+#include "src/dump/record_log.h"
 
 #include <filesystem>
 #include <string>

@@ -1,10 +1,9 @@
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "src/dump/dump_file.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {

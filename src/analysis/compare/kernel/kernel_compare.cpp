@@ -32,7 +32,6 @@
 #include "src/dump/layout.h"
 #include "src/dump/names_like.h"
 #include "src/dump/stack_file.h"
-#include "src/dump/user_code.h"
 #include "src/io/kernel_dump/dump_file.h"
 
 namespace msprobe::analysis::compare {

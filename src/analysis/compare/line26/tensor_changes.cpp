@@ -14,7 +14,7 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 #include "src/json/config.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/float_bits.h"

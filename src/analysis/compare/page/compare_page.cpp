@@ -17,7 +17,7 @@
 #include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
-#include "src/dump/user_code.h"
+#include "src/dump/stack_file.h"
 #include "src/json/writer.h"
 #include "src/report/page_columns.h"
 #include "src/report/web_page.h"

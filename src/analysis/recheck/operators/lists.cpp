@@ -6,7 +6,7 @@
 
 #include "src/analysis/recheck/operators/arguments.h"
 #include "src/analysis/recheck/operators/operators.h"
-#include "src/dump/leaves.h"
+#include "src/dump/dump_file.h"
 
 namespace msprobe::analysis::recheck {
 namespace {

@@ -10,7 +10,7 @@
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
-#include "src/dump/user_code.h"
+#include "src/dump/stack_file.h"
 #include "src/report/render.h"
 
 namespace msprobe::analysis::compare {
