@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/grad/document.h"
-#include "src/analysis/grad/run.h"
+#include "src/analysis/grad/grad.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"

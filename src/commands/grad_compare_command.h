@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/grad/options.h"
+#include "src/analysis/grad/grad.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

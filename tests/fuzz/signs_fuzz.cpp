@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/analysis/grad/sign_file.h"
+#include "src/analysis/grad/grad.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,4 +1,4 @@
-#include "src/analysis/grad/result.h"
+#include "src/analysis/grad/grad.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/analysis/grad/sign_file.h"
+#include "src/analysis/grad/grad.h"
 
 #include <cstring>
 #include <filesystem>
