@@ -1,20 +1,448 @@
 #include "src/grad_probe/probe.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <optional>
 #include <system_error>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "src/base/csv.h"
+#include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/grad_probe/measure.h"
-#include "src/grad_probe/summary_row.h"
+#include "src/base/threads.h"
+#include "src/base/utf8.h"
 #include "src/io/npy.h"
+#include "src/io/tensor_output.h"
+#include "src/io/zip_writer.h"
+#include "src/json/config.h"
+#include "src/json/settings_reader.h"
+#include "src/kernels/convert.h"
+#include "src/kernels/crc32.h"
 #include "src/kernels/signs.h"
+#include "src/kernels/stats.h"
+#include "src/tensor/element_blocks.h"
+#include "src/tensor/float_bits.h"
 
 namespace msprobe::grad_probe {
+namespace {
+
+using json::Config;
+using json::ConfigKind;
+using json::ConfigValue;
+using json::SettingsReader;
+
+constexpr std::string_view kTask = "grad_probe";
+constexpr std::array<json::Choice<Level>, 3> kLevels = {
+    {{"L0", Level::kL0}, {"L1", Level::kL1}, {"L2", Level::kL2}}};
+constexpr std::array<json::Choice<SignFormat>, 2> kSignFormats = {
+    {{"npy", SignFormat::kNpy}, {"packed", SignFormat::kPacked}}};
+constexpr double kLargestBound = 0x1p63;
+constexpr size_t kMostBounds = 4096;
+
+struct Source {
+  std::optional<Config> file;
+  std::optional<Config> overrides;
+};
+
+Result<Source> Load(const base::Path& config_path, std::string_view overrides_json) {
+  Source source;
+  if (!config_path.empty()) {
+    MSP_ASSIGN_OR_RETURN(source.file, json::LoadJsonConfig(config_path));
+  }
+  if (!overrides_json.empty()) {
+    MSP_ASSIGN_OR_RETURN(
+        source.overrides,
+        json::ParseJsonConfig(overrides_json, "the arguments of PrecisionDebugger"));
+  }
+  return source;
+}
+
+Status ReadBounds(const SettingsReader& reader, std::vector<Bound>& bounds) {
+  const ConfigValue* const value = reader.Find("bounds");
+  if (value == nullptr) {
+    return {};
+  }
+  if (value->kind != ConfigKind::kList) {
+    return reader.Error(*value, "bounds",
+                        fmt::format("is {}; allowed: a list of rising numbers, such as [-1, 0, 1]",
+                                    json::ShownValue(*value)));
+  }
+  if (value->items.size() > kMostBounds) {
+    return reader.Error(
+        *value, "bounds",
+        fmt::format("has {} numbers; at most {} are allowed", value->items.size(), kMostBounds));
+  }
+  bounds.clear();
+  double before = -std::numeric_limits<double>::infinity();
+  for (const ConfigValue& item : value->items) {
+    const bool whole = item.kind == ConfigKind::kInt;
+    if (!whole && item.kind != ConfigKind::kFloat) {
+      return reader.Error(item, "bounds",
+                          fmt::format("holds {}; allowed: numbers", json::ShownValue(item)));
+    }
+    if (!(item.number >= -kLargestBound && item.number < kLargestBound)) {
+      return reader.Error(
+          item, "bounds",
+          fmt::format("holds {}; allowed: numbers that fit into 64 bits", json::ShownValue(item)));
+    }
+    if (!(item.number > before)) {
+      return reader.Error(item, "bounds",
+                          fmt::format("holds {} behind a number that is not smaller: bounds rise",
+                                      json::ShownValue(item)));
+    }
+    before = item.number;
+    bounds.push_back({static_cast<double>(static_cast<float>(item.number)),
+                      whole ? std::to_string(item.integer) : base::PythonFloatRepr(item.number)});
+  }
+  return {};
+}
+
+Status ReadSection(const Config& config, const ConfigValue& object, std::string_view name,
+                   Settings& settings) {
+  const SettingsReader reader(config, object, name);
+  MSP_RETURN_IF_ERROR(reader.Choose("grad_level", kLevels, settings.level));
+  MSP_RETURN_IF_ERROR(reader.TextList("param_list", settings.parameters));
+  MSP_RETURN_IF_ERROR(reader.Choose("sign_format", kSignFormats, settings.sign_format));
+  return ReadBounds(reader, settings.bounds);
+}
+
+Status ReadSource(const Config& config, Settings& settings) {
+  if (config.root.kind != ConfigKind::kObject) {
+    return config.ErrorAt(config.root, "", "a configuration is an object");
+  }
+  const SettingsReader reader(config, config.root, "");
+  MSP_RETURN_IF_ERROR(reader.Text("dump_path", settings.dump_path));
+  MSP_RETURN_IF_ERROR(reader.NumberSet("rank", settings.ranks));
+  MSP_RETURN_IF_ERROR(reader.NumberSet("step", settings.steps));
+  const ConfigValue* const section = reader.Find(kTask);
+  if (section == nullptr) {
+    return {};
+  }
+  if (section->kind != ConfigKind::kObject) {
+    return reader.Error(*section, kTask, "is " + json::ShownValue(*section) + ", not an object");
+  }
+  const std::string keys[] = {"grad_level", "param_list", "bounds", "sign_format"};
+  MSP_RETURN_IF_ERROR(config.CheckKeys(*section, keys));
+  return ReadSection(config, *section, kTask, settings);
+}
+
+}  // namespace
+
+bool IsGradProbe(const base::Path& config_path, std::string_view overrides_json) {
+  const Result<Source> source = Load(config_path, overrides_json);
+  if (!source.ok()) {
+    return false;
+  }
+  for (const std::optional<Config>* const config : {&source->overrides, &source->file}) {
+    if (!config->has_value() || (*config)->root.kind != ConfigKind::kObject) {
+      continue;
+    }
+    const ConfigValue* const task = (*config)->root.Find("task");
+    if (task != nullptr && task->kind == ConfigKind::kText && !task->text.empty()) {
+      return task->text == kTask;
+    }
+  }
+  return false;
+}
+
+Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json) {
+  MSP_ASSIGN_OR_RETURN(const Source source, Load(config_path, overrides_json));
+  Settings settings;
+  for (const std::optional<Config>* const config : {&source.file, &source.overrides}) {
+    if (config->has_value()) {
+      MSP_RETURN_IF_ERROR(ReadSource(**config, settings));
+    }
+  }
+  if (settings.dump_path.empty()) {
+    return UsageError("dump_path is not given")
+        .WithHint("it names the folder for the gradients: \"dump_path\": \"./grad\"");
+  }
+  return settings;
+}
+
+namespace {
+
+// Beyond so many bounds a search per element is quicker than a count per bound.
+constexpr size_t kCountedBounds = 16;
+
+// What is kept between the blocks of one gradient, and from gradient to gradient.
+struct Scratch {
+  std::vector<std::byte> gathered;
+  std::vector<float> floats;
+  std::vector<double> doubles;
+};
+
+template <typename Value>
+void CountIntervals(std::span<const Value> values, std::span<const Bound> bounds,
+                    std::vector<uint64_t>& intervals) {
+  if (bounds.size() > kCountedBounds) {
+    for (const Value value : values) {
+      // The first bound that is not below; NaN is at most none of them.
+      const auto at = std::partition_point(bounds.begin(), bounds.end(), [&](const Bound& bound) {
+        return !(static_cast<double>(value) <= bound.value);
+      });
+      ++intervals[static_cast<size_t>(at - bounds.begin())];
+    }
+    return;
+  }
+  uint64_t before = 0;
+  for (size_t i = 0; i < bounds.size(); ++i) {
+    const uint64_t at_most = kernels::CountAtMost(values, static_cast<Value>(bounds[i].value));
+    intervals[i] += at_most - before;
+    before = at_most;
+  }
+  intervals[bounds.size()] += values.size() - before;
+}
+
+}  // namespace
+
+Result<Numbers> Measure(const TensorView& gradient, Level level, std::span<const Bound> bounds,
+                        std::byte* signs) {
+  const DType dtype = gradient.dtype;
+  if (GetDTypeInfo(dtype).kind != DTypeKind::kFloat) {
+    return UnsupportedError(
+        fmt::format("gradients of {} have no direction", GetDTypeInfo(dtype).name));
+  }
+  thread_local Scratch scratch;
+  Numbers numbers;
+  numbers.element_count = static_cast<uint64_t>(gradient.element_count());
+  numbers.intervals.assign(level == Level::kL2 ? bounds.size() + 1 : 0, 0);
+  kernels::StatsPartial total;
+  const auto use = [&](auto values, size_t first) {
+    using Value = std::remove_const_t<typename decltype(values)::element_type>;
+    const std::span<const Value> block = values;
+    if (signs != nullptr) {
+      kernels::PutPositive(block, {signs + first, block.size()});
+    }
+    if (level == Level::kL2) {
+      CountIntervals(block, bounds, numbers.intervals);
+    }
+  };
+  tensor::ForEachBlock(gradient, tensor::kSumBlockElements, scratch.gathered,
+                       [&](std::span<const std::byte> block, size_t first) {
+                         kernels::MergeStats(total, kernels::StatsOfBlock(dtype, block));
+                         const size_t count = block.size() / DTypeSize(dtype);
+                         if (dtype == DType::kFloat64 && level != Level::kL0) {
+                           scratch.doubles.resize(count);
+                           kernels::WidenToDouble(dtype, block, scratch.doubles);
+                           use(std::span<const double>(scratch.doubles), first);
+                           return;
+                         }
+                         scratch.floats.resize(count);
+                         kernels::WidenToFloat(dtype, block, scratch.floats);
+                         if (level == Level::kL0) {
+                           numbers.crc32 = kernels::Crc32(std::as_bytes(std::span(scratch.floats)),
+                                                          numbers.crc32);
+                         } else {
+                           use(std::span<const float>(scratch.floats), first);
+                         }
+                       });
+  const kernels::TensorStats stats = kernels::FinishStats(total);
+  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  const auto rounded = [&](double value) {
+    return tensor::RoundToDType(is_half ? dtype : DType::kFloat32, value);
+  };
+  numbers.max = rounded(stats.max);
+  numbers.min = rounded(stats.min);
+  numbers.norm = rounded(stats.norm);
+  numbers.zero_count = stats.zero_count;
+  return numbers;
+}
+
+namespace {
+
+constexpr std::string_view kLineEnd = "\r\n";
+
+}  // namespace
+
+std::string HeaderLine(Level level, std::span<const Bound> bounds) {
+  std::string line(base::kByteOrderMark);
+  line += "param_name";
+  if (level == Level::kL0) {
+    line += ",MD5";
+  }
+  if (level == Level::kL2) {
+    std::string before = "(-inf, ";
+    for (const Bound& bound : bounds) {
+      line += ',';
+      base::AppendCsvText(before + bound.text + "]", line);
+      before = "(" + bound.text + ", ";
+    }
+    line += ',';
+    base::AppendCsvText(before + "inf)", line);
+    line += ",=0";
+  }
+  line += ",max,min,norm,shape";
+  line += kLineEnd;
+  return line;
+}
+
+void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape, Level level,
+               std::string& out) {
+  base::AppendCsvText(name, out);
+  if (level == Level::kL0) {
+    out += fmt::format(",{:08x}", numbers.crc32);
+  }
+  const auto share = [&](uint64_t count) {
+    out += ',';
+    base::AppendPythonFloatRepr(
+        numbers.element_count == 0
+            ? 0
+            : static_cast<double>(count) / static_cast<double>(numbers.element_count),
+        out);
+  };
+  if (level == Level::kL2) {
+    for (const uint64_t count : numbers.intervals) {
+      share(count);
+    }
+    share(numbers.zero_count);
+  }
+  for (const double value : {numbers.max, numbers.min, numbers.norm}) {
+    out += ',';
+    base::AppendPythonFloatRepr(value, out);
+  }
+  out += ',';
+  base::AppendCsvText(ShapeText(shape), out);
+  out += kLineEnd;
+}
+
+namespace {
+
+Status Write(const NewFile& file) {
+  const base::NoFileSizeSignal no_signal;
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
+                       base::AtomicFile::Create(file.path, base::Existing::kReplace));
+  if (file.shape_member.empty()) {
+    MSP_RETURN_IF_ERROR(io::WriteParts(out, file.head, file.data, {}));
+    return out.Commit();
+  }
+  io::ZipWriter zip(out);
+  std::string bits = file.head;
+  bits.append(reinterpret_cast<const char*>(file.data.data()), file.data.size());
+  MSP_RETURN_IF_ERROR(zip.AddStored("bits.npy", bits));
+  MSP_RETURN_IF_ERROR(zip.AddStored("shape.npy", file.shape_member));
+  MSP_RETURN_IF_ERROR(zip.Finish());
+  return out.Commit();
+}
+
+// Memory that runs out is an error like a full disk.
+Status TryWrite(const NewFile& file) {
+  try {
+    return Write(file);
+  } catch (const std::bad_alloc&) {
+    return IoError("no memory to write " + file.path.string());
+  }
+}
+
+}  // namespace
+
+struct FileQueue::State {
+  explicit State(uint64_t most) : most_waiting_bytes(most) {}
+
+  const uint64_t most_waiting_bytes;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<NewFile> files;
+  uint64_t waiting_bytes = 0;  // with the file that is being written
+  bool ends = false;
+  bool writes = false;
+  Status error;
+  std::thread thread;
+
+  void Note(Status status) {
+    if (!status.ok() && error.ok()) {
+      error = std::move(status);
+    }
+  }
+
+  void Run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return ends || !files.empty(); });
+      if (files.empty()) {
+        return;
+      }
+      const NewFile file = std::move(files.front());
+      files.pop_front();
+      writes = true;
+      lock.unlock();
+      Status status = TryWrite(file);
+      lock.lock();
+      writes = false;
+      waiting_bytes -= file.bytes();
+      Note(std::move(status));
+      changed.notify_all();
+    }
+  }
+};
+
+FileQueue::FileQueue(uint64_t most_waiting_bytes)
+    : state_(std::make_unique<State>(most_waiting_bytes)) {}
+
+FileQueue::~FileQueue() {
+  if (state_ == nullptr) {
+    return;
+  }
+  {
+    const std::scoped_lock lock(state_->mutex);
+    state_->ends = true;
+    state_->changed.notify_all();
+  }
+  if (state_->thread.joinable()) {
+    state_->thread.join();
+  }
+}
+
+void FileQueue::Add(NewFile file) {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  if (!state.thread.joinable()) {
+    Result<std::thread> started = base::StartBackgroundThread([&state] { state.Run(); });
+    if (!started.ok()) {
+      state.Note(TryWrite(file));
+      return;
+    }
+    state.thread = *std::move(started);
+  }
+  state.changed.wait(lock, [&] {
+    return state.waiting_bytes == 0 ||
+           state.waiting_bytes + file.bytes() <= state.most_waiting_bytes;
+  });
+  state.waiting_bytes += file.bytes();
+  state.files.push_back(std::move(file));
+  state.changed.notify_all();
+}
+
+Status FileQueue::Flush() {
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [this] { return state_->files.empty() && !state_->writes; });
+  }
+  return TakeError();
+}
+
+Status FileQueue::TakeError() {
+  const std::scoped_lock lock(state_->mutex);
+  return std::exchange(state_->error, Status());
+}
+
+void FileQueue::Abandon() {
+  static_cast<void>(state_.release());  // its mutex and thread are not ours to touch
+  state_ = std::make_unique<State>(0);
+}
+
 namespace {
 
 constexpr uint64_t kMostWaitingBytes = uint64_t{1} << 28U;

@@ -6,18 +6,121 @@
 //                                                     has them, `shape` of int64
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
 #include "src/base/files.h"
-#include "src/grad_probe/file_queue.h"
-#include "src/grad_probe/settings.h"
 
 namespace msprobe::grad_probe {
+
+// The configuration of the task grad_probe, checked.
+
+// L0: statistics and a checksum. L1: statistics and signs. L2: also how the values are distributed.
+enum class Level : uint8_t { kL0, kL1, kL2 };
+
+// How signs are stored: a byte per element in <parameter>.npy, or a bit in <parameter>.npz.
+enum class SignFormat : uint8_t { kNpy, kPacked };
+
+struct Bound {
+  double value = 0;  // rounded to float32, as elements are compared with it
+  std::string text;  // as Python spells it: "0", "-0.01"
+};
+
+struct Settings {
+  std::string dump_path;
+  std::vector<int64_t> ranks;  // sorted, no doubles; empty: all
+  std::vector<int64_t> steps;
+  Level level = Level::kL1;
+  std::vector<std::string> parameters;  // exact names; empty: all
+  SignFormat sign_format = SignFormat::kNpy;
+  std::vector<Bound> bounds = {{-1, "-1"}, {0, "0"}, {1, "1"}};
+};
+
+// Whether the task of a configuration is grad_probe; false too where it cannot be read.
+bool IsGradProbe(const base::Path& config_path, std::string_view overrides_json);
+
+// `config_path` empty: defaults. `overrides_json` empty, or one object of top-level keys that win
+// over the file. Errors name file, line, key, value and what is allowed.
+Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json);
+
+// One gradient in one pass over its bytes: statistics, a checksum, how its values are distributed,
+// and their signs.
+
+struct Numbers {
+  uint64_t element_count = 0;
+  // NaN where an element is NaN, and of no elements. Rounded to the dtype of a half, else to
+  // float32.
+  double max = 0;
+  double min = 0;
+  double norm = 0;  // sqrt(sum of squares)
+  uint64_t zero_count = 0;
+  uint32_t crc32 = 0;  // level L0: of the elements as little-endian float32
+  // Level L2: elements x of (b[i-1], b[i]], from (-inf, b[0]] to (b[last], inf); NaN and +inf count
+  // to the last. One more than there are bounds.
+  std::vector<uint64_t> intervals;
+};
+
+// `signs`: levels L1 and L2, a byte per element, 1 where it is above 0; null otherwise. Only
+// floating dtypes (kUnsupported else).
+Result<Numbers> Measure(const TensorView& gradient, Level level, std::span<const Bound> bounds,
+                        std::byte* signs);
+
+// A gradient as a row of grad_summary_<step>.csv, spelled as the Python tool spells it: RFC 4180,
+// lines end with CRLF, numbers as Python's repr of a float.
+
+// With the byte order mark. "param_name,MD5,max,min,norm,shape" (L0), without MD5 (L1), with the
+// intervals and "=0" in its place (L2).
+std::string HeaderLine(Level level, std::span<const Bound> bounds);
+
+void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape, Level level,
+               std::string& out);
+
+// Files that a thread writes beside the training, in the order in which they were given, within a
+// bound of memory.
+
+struct NewFile {
+  base::Path path;
+  std::string head;  // bytes in front of `data`
+  std::vector<std::byte> data;
+  // Not empty: a .npz with `head` and `data` as its member bits.npy, and this as shape.npy.
+  std::string shape_member = {};
+
+  uint64_t bytes() const { return head.size() + data.size() + shape_member.size(); }
+};
+
+class FileQueue {
+ public:
+  // `most_waiting_bytes`: of what waits; whoever adds beyond it waits for the disk.
+  explicit FileQueue(uint64_t most_waiting_bytes);
+  FileQueue(const FileQueue&) = delete;
+  FileQueue& operator=(const FileQueue&) = delete;
+  ~FileQueue();  // writes all that was added
+
+  // The file appears when complete, in place of an earlier one. Where no thread can be had it is
+  // written at once.
+  void Add(NewFile file);
+
+  // Waits until everything is written; the first error since the last call.
+  Status Flush();
+  // The first error since the last call to either, without waiting.
+  Status TakeError();
+
+  // In a forked child: the thread is not there, and what waits is the parent's.
+  void Abandon();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 class Probe {
  public:

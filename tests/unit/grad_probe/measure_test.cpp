@@ -1,4 +1,4 @@
-#include "src/grad_probe/measure.h"
+#include "src/grad_probe/probe.h"
 
 #include <cmath>
 #include <cstring>

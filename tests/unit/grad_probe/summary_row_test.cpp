@@ -1,4 +1,4 @@
-#include "src/grad_probe/summary_row.h"
+#include "src/grad_probe/probe.h"
 
 #include <vector>
 
