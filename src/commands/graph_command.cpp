@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/analysis/graph/document.h"
-#include "src/analysis/graph/run.h"
+#include "src/analysis/graph/graph.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "src/analysis/graph/document.h"
-#include "src/analysis/graph/run.h"
+#include "src/analysis/graph/graph.h"
 #include "tests/fuzz/input_folder.h"
 
 // The first byte chooses flags. The files of both sides stand behind it, with a byte 0x1e between

@@ -8,7 +8,6 @@
 
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
-#include "src/analysis/graph/rank_dump.h"
 
 namespace msprobe::analysis::graph {
 

@@ -13,8 +13,7 @@
 
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
-#include "src/analysis/graph/rank_dump.h"
-#include "src/analysis/graph/scores.h"
+#include "src/analysis/graph/match.h"
 #include "src/dump/communication.h"
 
 namespace msprobe::analysis::graph {

@@ -12,7 +12,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/graph/rank_view.h"
+#include "src/analysis/graph/step_views.h"
 #include "src/base/threads.h"
 
 struct sqlite3;

@@ -1,6 +1,7 @@
 #include "src/analysis/graph/explorer_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -9,13 +10,387 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/graph/divergence.h"
 #include "src/analysis/graph/items.h"
+#include "src/analysis/graph/step_views.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
+#include "src/base/threads.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {
+namespace {
+
+constexpr int64_t kNpuThread = 1;
+constexpr int64_t kBenchThread = 2;
+
+// When nodes begin and end, in calls.
+struct Times {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> end;
+};
+
+Times TimesOf(const Graph& graph) {
+  Times times;
+  times.begin.resize(graph.nodes.size());
+  times.end.resize(graph.nodes.size());
+  int64_t now = 0;
+  // Children stand in front of their parents.
+  for (const uint32_t node : graph.PostOrder()) {
+    const std::vector<uint32_t>& children = graph.nodes[node].children;
+    times.begin[node] = children.empty() ? now : times.begin[children.front()];
+    now += children.empty() ? 1 : 0;
+    times.end[node] = now;
+  }
+  return times;
+}
+
+class TraceWriter {
+ public:
+  TraceWriter(base::AtomicFile& file, const RankView& view)
+      : file_(file), view_(view), json_(text_, 0, json::Writer::NonFinite::kText) {}
+
+  Status Write() {
+    json_.BeginObject();
+    json_.Key("traceEvents");
+    json_.BeginArray();
+    Name("process_name", kNpuThread, fmt::format("step {} rank {}", view_.step, view_.rank));
+    Name("thread_name", kNpuThread, view_.bench ? "NPU" : "calls");
+    if (view_.bench) {
+      Name("thread_name", kBenchThread, "bench");
+    }
+    MSP_RETURN_IF_ERROR(WriteSide(view_.npu, kNpuThread));
+    if (view_.bench) {
+      MSP_RETURN_IF_ERROR(WriteSide(*view_.bench, kBenchThread));
+    }
+    json_.EndArray();
+    json_.Member("displayTimeUnit", "ns");
+    json_.EndObject();
+    return file_.Write(text_);
+  }
+
+ private:
+  void Begin(std::string_view phase, std::string_view name, int64_t thread) {
+    json_.BeginObject();
+    json_.Member("ph", phase);
+    json_.Member("name", name);
+    json_.Member("pid", view_.rank);
+    json_.Member("tid", thread);
+  }
+
+  void Name(std::string_view what, int64_t thread, std::string_view name) {
+    Begin("M", what, thread);
+    json_.Key("args");
+    json_.BeginObject();
+    json_.Member("name", name);
+    json_.EndObject();
+    json_.EndObject();
+  }
+
+  Status WriteSide(const SideView& side, int64_t thread) {
+    const Times times = TimesOf(side.graph);
+    std::vector<uint32_t> open = {kRoot};
+    while (!open.empty()) {
+      const uint32_t node = open.back();
+      open.pop_back();
+      const std::vector<uint32_t>& children = side.graph.nodes[node].children;
+      open.insert(open.end(), children.rbegin(), children.rend());
+      WriteNode(side, node, thread, times.begin[node], times.end[node]);
+      if (text_.size() > kFlushBytes) {
+        MSP_RETURN_IF_ERROR(file_.Write(text_));
+        text_.clear();
+      }
+    }
+    return {};
+  }
+
+  void WriteNode(const SideView& side, uint32_t index, int64_t thread, int64_t begin, int64_t end) {
+    const Node& node = side.graph.nodes[index];
+    Begin("X", node.name, thread);
+    json_.Member("cat", node.type == NodeType::kApi ? "call" : "module");
+    json_.Member("ts", begin);
+    json_.Member("dur", end - begin);
+    json_.Key("args");
+    json_.BeginObject();
+    const bool is_npu = thread == kNpuThread;
+    const NodeDivergence* divergence =
+        is_npu && !view_.divergence.empty() ? &view_.divergence[index] : nullptr;
+    if (divergence != nullptr && divergence->input_error) {
+      json_.Member("standing", compare::RowStandingName(divergence->standing));
+      json_.Member("error in", compare::ErrorText(*divergence->input_error));
+      json_.Member("error out", compare::ErrorText(*divergence->output_error));
+    }
+    if (divergence != nullptr && divergence->point != nullptr) {
+      json_.Member("origin", OriginText(*divergence));
+    }
+    if (view_.bench && node.match == kNone) {
+      json_.Member("unmatched", WhyUnmatched(is_npu ? *view_.bench : view_.npu, node));
+    }
+    if (!node.stack.empty()) {
+      json_.Member("stack", node.stack.front());
+    }
+    json_.EndObject();
+    json_.EndObject();
+    if (divergence != nullptr && node.children.empty() && divergence->input_error) {
+      WriteErrors(*divergence, begin);
+    }
+  }
+
+  // A counter knows finite numbers only: what is infinite stands at the call.
+  void WriteErrors(const NodeDivergence& node, int64_t time) {
+    Begin("C", "error", kNpuThread);
+    json_.Member("ts", time);
+    json_.Key("args");
+    json_.BeginObject();
+    for (const auto& [name, error] :
+         {std::pair("in", *node.input_error), std::pair("out", *node.output_error)}) {
+      if (std::isfinite(error)) {
+        json_.Member(name, error);
+      }
+    }
+    json_.EndObject();
+    json_.EndObject();
+  }
+
+  base::AtomicFile& file_;
+  const RankView& view_;
+  std::string text_;
+  json::Writer json_;
+};
+
+}  // namespace
+
+Status WriteTraceFile(const std::filesystem::path& path, const RankView& view) {
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_RETURN_IF_ERROR(TraceWriter(file, view).Write());
+  return file.Commit();
+}
+
+namespace {
+
+constexpr int kIndent = 4;
+constexpr size_t kNodeDepth = 3;  // of a comparison: the file, the side, its nodes
+
+// The nodes of a side as text, for one thread.
+class NodeWriter {
+ public:
+  NodeWriter(const RankView& view, const SideView& side)
+      : view_(view),
+        side_(side),
+        other_(!view.bench          ? nullptr
+               : &side == &view.npu ? &*view.bench
+                                    : &view.npu),
+        is_npu_(&side == &view.npu),
+        items_(*side.dump, Edition::k8, view.mode == compare::CompareMode::kMd5) {}
+
+  // Members of the object that holds the nodes; a comma stands in front of all but the first.
+  Status Write(uint32_t first, uint32_t end, std::string& text) {
+    const size_t depth = view_.bench ? kNodeDepth : kNodeDepth - 1;
+    for (uint32_t node = first; node < end; ++node) {
+      text += node == 0 ? "\n" : ",\n";
+      text.append(depth * kIndent, ' ');
+      json::Writer json(text, kIndent, json::Writer::NonFinite::kPython, depth);
+      MSP_RETURN_IF_ERROR(WriteNode(node, json));
+    }
+    return {};
+  }
+
+ private:
+  Status WriteNode(uint32_t index, json::Writer& json) {
+    const Node& node = side_.graph.nodes[index];
+    MSP_RETURN_IF_ERROR(items_.Open(node.entry));
+    ComparedRows compared;
+    if (is_npu_ && view_.result && node.match != kNone) {
+      compared = {&view_.bench->dump->side(), &*view_.result};
+    }
+    json.Key(node.name);
+    json.BeginObject();
+    json.Member("id", node.name);
+    json.Member("node_type", static_cast<int>(node.type));
+    json.Key("output_data");
+    items_.Write(/*outputs=*/true, compared, json);
+    json.Key("input_data");
+    items_.Write(/*outputs=*/false, compared, json);
+    json.Member("upnode", node.parent == kNone ? "None" : side_.graph.nodes[node.parent].name);
+    json.Key("subnodes");
+    json.BeginArray();
+    for (const uint32_t child : node.children) {
+      json.Text(side_.graph.nodes[child].name);
+    }
+    json.EndArray();
+    json.Key("matched_node_link");
+    WriteMatchedLink(other_ == nullptr ? side_.graph : other_->graph,
+                     other_ == nullptr ? kNone : node.match, json);
+    json.Key("suggestions");
+    json.BeginObject();
+    if (other_ != nullptr && node.match == kNone) {
+      json.Member("unmatched", WhyUnmatched(*other_, node));
+    }
+    if (is_npu_ && !view_.divergence.empty()) {
+      WriteDivergence(view_.divergence[index], json);
+    }
+    json.EndObject();
+    json.Key("stack_info");
+    json.BeginArray();
+    for (const std::string& line : node.stack) {
+      json.Text(line);
+    }
+    json.EndArray();
+    if (node.micro_step) {
+      json.Member("micro_step_id", *node.micro_step);
+    }
+    WriteData(index, json);
+    if (const std::vector<Partners>* partners = side_.PartnersOf(node)) {
+      json.Key("matched_distributed");
+      WritePartners(*partners, json);
+    }
+    json.EndObject();
+    return {};
+  }
+
+  static void WriteDivergence(const NodeDivergence& node, json::Writer& json) {
+    if (node.standing == compare::RowStanding::kDrifts ||
+        node.standing == compare::RowStanding::kDiffers) {
+      json.Member("divergence", fmt::format("{}: error {} in, {} out (relative)",
+                                            compare::RowStandingName(node.standing),
+                                            compare::ErrorText(node.input_error.value_or(0)),
+                                            compare::ErrorText(node.output_error.value_or(0))));
+    }
+    if (node.point != nullptr) {
+      json.Member("origin", OriginText(node));
+    }
+  }
+
+  void WriteData(uint32_t index, json::Writer& json) {
+    json.Key("data");
+    json.BeginObject();
+    const NodeScore& score = side_.scores[index];
+    if (score.precision) {
+      json.Key("precision_index");
+      json.Raw(IndexText(*score.precision));
+      if (view_.mode == compare::CompareMode::kMd5 &&
+          side_.graph.nodes[index].type != NodeType::kCollection) {
+        json.Member("Result", score.sums_differ ? "Different" : "pass");
+      }
+    }
+    if (!score.level.empty()) {
+      json.Member("overflow_level", score.level);
+    }
+    json.EndObject();
+  }
+
+  const RankView& view_;
+  const SideView& side_;
+  const SideView* const other_;  // null: build only
+  const bool is_npu_;
+  ItemWriter items_;
+};
+
+class VisWriter {
+ public:
+  VisWriter(base::AtomicFile& file, const RankView& view, bool with_levels, base::ThreadPool& pool)
+      : file_(file), view_(view), with_levels_(with_levels), pool_(pool), json_(text_, kIndent) {}
+
+  Status Write() {
+    json_.BeginObject();
+    if (view_.bench) {
+      json_.Key("NPU");
+      json_.BeginObject();
+      MSP_RETURN_IF_ERROR(WriteSide(view_.npu));
+      json_.EndObject();
+      json_.Key("Bench");
+      json_.BeginObject();
+      MSP_RETURN_IF_ERROR(WriteSide(*view_.bench));
+      json_.EndObject();
+      json_.Member("ToolTip", ToolTip(view_.mode));
+      WriteColors();
+    } else {
+      MSP_RETURN_IF_ERROR(WriteSide(view_.npu));
+    }
+    json_.Member("MicroSteps", view_.npu.graph.micro_step_count);
+    if (view_.bench) {
+      json_.Member("task", TaskName(view_.mode));
+    }
+    json_.Member("OverflowCheck", with_levels_);
+    json_.EndObject();
+    return file_.Write(text_);
+  }
+
+ private:
+  Status WriteSide(const SideView& side) {
+    json_.Member("root", kRootName);
+    json_.Key("dump_data_dir");
+    const auto& folder = side.dump->side().header.dump_data_dir;
+    if (folder) {
+      json_.Text(*folder);
+    } else {
+      json_.Null();
+    }
+    json_.Key("node");
+    json_.Raw("{");
+    MSP_RETURN_IF_ERROR(WriteNodes(side));
+    text_ += '\n';
+    text_.append((view_.bench ? kNodeDepth - 1 : kNodeDepth - 2) * kIndent, ' ');
+    text_ += '}';
+    return {};
+  }
+
+  Status WriteNodes(const SideView& side) {
+    MSP_RETURN_IF_ERROR(file_.Write(text_));
+    text_.clear();
+    std::vector<NodeWriter> writers;
+    writers.reserve(pool_.thread_count());
+    for (size_t thread = 0; thread < pool_.thread_count(); ++thread) {
+      writers.emplace_back(view_, side);
+    }
+    const size_t count = side.graph.nodes.size();
+    return base::MakeInOrder<std::string>(
+        pool_, (count + kBlockNodes - 1) / kBlockNodes,
+        [&](size_t block, size_t worker, std::string& text) -> Status {
+          text.clear();
+          const size_t first = block * kBlockNodes;
+          return writers[worker].Write(static_cast<uint32_t>(first),
+                                       static_cast<uint32_t>(std::min(first + kBlockNodes, count)),
+                                       text);
+        },
+        [this](std::string& text) { return file_.Write(text); });
+  }
+
+  void WriteColors() {
+    json_.Key("Colors");
+    json_.BeginObject();
+    for (const ColorClass& color : ColorsOf(view_.mode, Edition::k8)) {
+      json_.Key(color.color);
+      json_.BeginObject();
+      json_.Key("value");
+      json_.BeginArray();
+      if (color.range) {
+        json_.Raw(IndexText(color.range->first));
+        json_.Raw(IndexText(color.range->second));
+      }
+      json_.EndArray();
+      json_.Member("description", color.description);
+      json_.EndObject();
+    }
+    json_.EndObject();
+  }
+
+  base::AtomicFile& file_;
+  const RankView& view_;
+  const bool with_levels_;
+  base::ThreadPool& pool_;
+  std::string text_;
+  json::Writer json_;
+};
+
+}  // namespace
+
+Status WriteVisFile(const std::filesystem::path& path, const RankView& view, bool with_levels,
+                    base::ThreadPool& pool) {
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
+  MSP_RETURN_IF_ERROR(VisWriter(file, view, with_levels, pool).Write());
+  return file.Commit();
+}
+
 namespace {
 
 // A node names all that it stands in: many times what a model has, and the more nodes there are the

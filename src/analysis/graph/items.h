@@ -8,7 +8,7 @@
 
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/graph/options.h"
-#include "src/analysis/graph/rank_dump.h"
+#include "src/analysis/graph/model.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +16,6 @@
 
 #include "src/analysis/graph/merge.h"
 #include "src/analysis/graph/model.h"
-#include "src/analysis/graph/rank_dump.h"
 
 namespace msprobe::analysis::graph {
 
@@ -65,5 +65,31 @@ struct MergedModel {
 // dump.json, construct.json and stack.json, nodes in post-order.
 Status WriteMergedDump(const MergedModel& model, MergedFor purpose,
                        const std::filesystem::path& folder);
+
+// Inside of the room: the calls between modules, of which every rank has its own.
+
+struct CollectedCall {
+  std::string name;
+  std::span<const std::string> stack;
+  MergedContent content;
+};
+
+struct RankCollection {
+  int64_t rank = 0;
+  std::string number;  // "0" of "Apis_Between_Modules.0"
+  std::vector<CollectedCall> calls;
+};
+
+// Takes the collections out of a rank's tree. With `keep_places` "Apis_Between_Modules_All_Ranks.0"
+// stands where "Apis_Between_Modules.0" stood.
+std::vector<RankCollection> DetachCollections(MergedModel& model, int64_t rank, bool keep_places);
+
+// Puts those of all ranks into the merged tree: a collection of each rank below
+// "Apis_Between_Modules_All_Ranks.<number>", calls of ranks other than `lead` with the rank in
+// their names. What has no place yet comes last.
+void AttachCollections(MergedModel& whole, std::vector<RankCollection> collections, int64_t lead);
+
+// "Torch.matmul.0.forward" -> "Torch.matmul_rank1.0.forward"
+std::string NameWithRank(std::string_view call, int64_t rank);
 
 }  // namespace msprobe::analysis::graph

@@ -8,7 +8,7 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/graph/options.h"
-#include "src/analysis/graph/rank_dump.h"
+#include "src/analysis/graph/model.h"
 
 namespace msprobe::analysis::graph {
 

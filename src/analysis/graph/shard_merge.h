@@ -9,6 +9,19 @@
 
 namespace msprobe::analysis::graph {
 
+// Inside of the room: along which dimension the parts of merged tensors lie beside each other.
+
+// Fills MergedContent::shapes of the rows that MergeTensorShards just joined. Parameters, inputs
+// and outputs of ColumnParallelLinear, RowParallelLinear and VocabParallelEmbedding are divided as
+// these layers work; with sequence parallelism, which their inputs and outputs show, so is what
+// stands between them. Other calls pass a dimension on where they keep the shape, reshape, permute
+// or cut along another one. What remains has no shape of the whole.
+void JoinTensorShapes(MergedModel& whole);
+
+// The same behind MergeSequenceParts. Which dimension is the sequence is told by an embedding,
+// which is given [batch, sequence].
+void JoinSequenceShapes(MergedModel& whole);
+
 // Tensor-parallel ranks. Statistics that differ become those of the whole; between a
 // ColumnParallelLinear and the next RowParallelLinear all do, but for what these layers share. A
 // partial sum becomes what the reduction behind it made of all.

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/graph/merge.h"
-#include "src/analysis/graph/rank_dump.h"
+#include "src/analysis/graph/model.h"
 #include "tests/unit/analysis/graph/small_dump.h"
 
 namespace msprobe::analysis::graph {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/graph/build.h"
-#include "src/analysis/graph/rank_view.h"
+#include "src/analysis/graph/step_views.h"
 #include "tests/unit/analysis/graph/small_dump.h"
 
 namespace msprobe::analysis::graph {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/graph/scores.h"
+#include "src/analysis/graph/match.h"
 #include "tests/unit/analysis/graph/small_dump.h"
 
 namespace msprobe::analysis::graph {

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/graph/model.h"
-#include "src/analysis/graph/rank_dump.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::graph {

@@ -1,4 +1,4 @@
-#include "src/analysis/graph/stack_lines.h"
+#include "src/analysis/graph/merge.h"
 
 #include <string>
 #include <vector>

@@ -1,16 +1,23 @@
-// What building or comparing graphs came to.
+// What building or comparing graphs answers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "msprobe/status.h"
+
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/summary.h"
+#include "src/analysis/graph/options.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::graph {
+
+// What building or comparing graphs came to.
 
 // One rank of one step.
 struct RankSummary {
@@ -39,5 +46,21 @@ struct Answer {
   uint64_t size_bytes = 0;  // of the dumps
   double seconds = 0;
 };
+
+// The whole of `graph`: from the folders of dumps to the files of their graphs.
+
+// A rank that cannot be read is a warning as long as another one of its step can be.
+Result<Answer> Run(const Options& options);
+
+// Two chains, as of `compare`: what the rules of 26.x say of nodes, and what the walk says of the
+// run.
+inline constexpr std::array<report::GateLevel, 3> kGateLevels = {
+    {{"error", "a matched node that is judged an error"},
+     {"unmatched", "also nodes that only one side has"},
+     {"different",
+      "a divergence somewhere, or rows without partner; checksums: any bit that differs",
+      /*includes_previous=*/false}}};
+
+report::Document MakeDocument(const Answer& answer);
 
 }  // namespace msprobe::analysis::graph
