@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/graph/node_names.h"
+#include "src/analysis/graph/items.h"
 #include "src/analysis/graph/merge.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"

@@ -22,7 +22,7 @@
 
 #include "src/analysis/compare/document.h"
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/graph/communication.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/explorer_file.h"
 #include "src/analysis/graph/graph_page.h"

@@ -10,7 +10,6 @@
 
 #include "src/analysis/graph/build.h"
 #include "src/analysis/graph/items.h"
-#include "src/analysis/graph/node_names.h"
 #include "src/analysis/graph/step_views.h"
 #include "src/base/files.h"
 #include "src/dump/layout.h"

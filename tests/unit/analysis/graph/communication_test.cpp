@@ -1,5 +1,5 @@
 // Who communicates with whom, as graph files tell it: by the Python tool's rules.
-#include "src/analysis/graph/communication.h"
+#include "src/analysis/graph/rank_groups.h"
 
 #include <map>
 #include <string>
