@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/inspect/document.h"
+#include "src/analysis/inspect/inspect.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 #include "src/report/writers.h"

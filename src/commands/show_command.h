@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/inspect/run.h"
+#include "src/analysis/inspect/inspect.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -2,8 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/analysis/inspect/document.h"
-#include "src/analysis/inspect/run.h"
+#include "src/analysis/inspect/inspect.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

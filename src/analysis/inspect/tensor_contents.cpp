@@ -4,23 +4,52 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/inspect/cells.h"
-#include "src/analysis/inspect/tensor_statistics.h"
+#include "src/analysis/inspect/inspect.h"
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/io/kernel_dump/file_name.h"
 #include "src/io/read_budget.h"
+#include "src/report/readers.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::inspect {
+namespace {
+
+// Pages behind the reader are given back in runs of this many blocks.
+constexpr size_t kBlocksPerRelease = 64;
+
+}  // namespace
+
+kernels::TensorStats StatisticsOf(const TensorFile& file, const TensorView& view,
+                                  std::vector<std::byte>& scratch) {
+  const bool plain = view.is_plain();
+  kernels::StatsPartial total;
+  size_t released = 0;
+  tensor::ForEachBlock(
+      view, tensor::kSumBlockElements, scratch,
+      [&](std::span<const std::byte> block, size_t first) {
+        kernels::MergeStats(total, kernels::StatsOfBlock(view.dtype, block));
+        const size_t end = first + block.size() / DTypeSize(view.dtype);
+        if (plain && end - released >= kBlocksPerRelease * tensor::kSumBlockElements) {
+          file.ReleasePages(view, static_cast<int64_t>(released),
+                            static_cast<int64_t>(end - released));
+          released = end;
+        }
+      });
+  return kernels::FinishStats(total);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -366,6 +395,30 @@ Result<Contents> InspectTensorFolder(const Options& options,
     result.warnings.push_back(
         fmt::format("{} could not be read; the first: {}", Counted(bad_files, "file"), first_bad));
   }
+  return result;
+}
+
+Result<Contents> InspectTable(const Options& options) {
+  MSP_ASSIGN_OR_RETURN(const report::Table table, report::ReadCsv(options.path));
+  Contents result;
+  result.table = report::Table("contents", table.columns());
+  RowFilter filter(options, result);
+  std::vector<report::Cell> cells;
+  for (size_t i = 0; i < table.row_count(); ++i) {
+    const std::span<const report::Cell> row = table.row(i);
+    const std::string first = row.empty() ? "" : report::CellText(row[0]);
+    if (!filter.Matches(first) || !filter.TakePlace()) {
+      continue;
+    }
+    cells.clear();
+    for (const report::Cell& cell : row) {
+      cells.push_back(result.table.KeepText(report::CellText(cell)));
+    }
+    result.table.AddRow(cells);
+  }
+  result.summary.push_back(fmt::format("{}: table", options.path.string()));
+  result.summary.push_back(fmt::format("{}, {}", Counted(table.row_count(), "row"),
+                                       Counted(table.columns().size(), "column")));
   return result;
 }
 

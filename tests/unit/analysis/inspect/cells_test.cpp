@@ -1,4 +1,4 @@
-#include "src/analysis/inspect/cells.h"
+#include "src/analysis/inspect/inspect.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "src/analysis/inspect/dump_overview.h"
+#include "src/analysis/inspect/dump_contents.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

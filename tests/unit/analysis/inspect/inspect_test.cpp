@@ -3,7 +3,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/inspect/run.h"
+#include "src/analysis/inspect/inspect.h"
 #include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis::inspect {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/inspect/run.h"
+#include "src/analysis/inspect/inspect.h"
 #include "src/report/table.h"
 #include "tests/unit/support/temporary_folder.h"
 

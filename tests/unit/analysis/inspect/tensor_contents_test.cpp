@@ -11,7 +11,6 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/inspect/tensor_statistics.h"
 #include "tests/unit/analysis/inspect/table_access.h"
 #include "tests/unit/support/view_of.h"
 
