@@ -13,7 +13,7 @@
 #include "src/capture/step_recording.h"
 #include "src/capture/tensor_values.h"
 #include "src/dump/record_log.h"
-#include "src/io/dense_view.h"
+#include "src/io/contents.h"
 
 namespace msprobe::capture {
 namespace {

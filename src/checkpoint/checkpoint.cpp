@@ -15,8 +15,7 @@
 #include "src/checkpoint/hugging_face/reader.h"
 #include "src/checkpoint/megatron/reader.h"
 #include "src/checkpoint/tensor_file/reader.h"
-#include "src/io/dense_view.h"
-#include "src/io/read_budget.h"
+#include "src/io/contents.h"
 
 namespace msprobe::checkpoint {
 namespace {

@@ -12,7 +12,7 @@
 #include "src/base/files.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
-#include "src/io/zip_writer.h"
+#include "src/io/zip.h"
 
 namespace msprobe::commands {
 namespace {

@@ -25,7 +25,7 @@
 #include "src/base/utf8.h"
 #include "src/io/npy.h"
 #include "src/io/tensor_output.h"
-#include "src/io/zip_writer.h"
+#include "src/io/zip.h"
 #include "src/json/config.h"
 #include "src/json/settings_reader.h"
 #include "src/kernels/convert.h"

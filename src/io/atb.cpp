@@ -8,9 +8,7 @@
 
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/io/byte_order.h"
 #include "src/io/contents.h"
-#include "src/io/dense_view.h"
 
 namespace msprobe::io {
 namespace {

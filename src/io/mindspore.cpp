@@ -15,9 +15,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
-#include "src/io/byte_order.h"
 #include "src/io/contents.h"
-#include "src/io/dense_view.h"
 #include "src/io/protobuf_fields.h"
 
 namespace msprobe::io {

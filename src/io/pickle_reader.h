@@ -11,9 +11,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/io/byte_order.h"
+#include "src/io/contents.h"
 #include "src/io/pickle_value.h"
-#include "src/io/spread_hash.h"
 
 namespace msprobe::io {
 

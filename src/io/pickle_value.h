@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <forward_list>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,33 @@
 #include "msprobe/status.h"
 
 namespace msprobe::io {
+
+// A hash of integers that a file chose. std::hash gives an integer back as it is: keys that are
+// multiples of the number of buckets would all lie in one.
+
+struct SpreadHash {
+  size_t operator()(uint64_t value) const {
+    // Drawn anew in every process: no file can be made for it.
+    static const uint64_t seed = (uint64_t{std::random_device()()} << 32U) | std::random_device()();
+    // The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+    value += seed;
+    value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;
+    value = (value ^ (value >> 27U)) * 0x94D049BB133111EBU;
+    return static_cast<size_t>(value ^ (value >> 31U));
+  }
+};
+
+// The text encodings that occur inside pickles.
+
+// A Python 2 str literal with its quotes and escapes; false when it is none.
+bool DecodeQuotedText(std::string_view literal, std::string* out);
+// Latin-1 with \uXXXX and \UXXXXXXXX escapes, to UTF-8 (surrogates are kept as three bytes).
+bool DecodeRawUnicodeEscapes(std::string_view line, std::string* out);
+// UTF-8 that holds only code points below 256, to one byte each; false when others occur.
+bool Utf8ToLatin1(std::string_view utf8, std::string* out);
+bool IsAscii(std::string_view text);
+enum class Surrogates { kRefused, kAllowed };
+bool IsUtf8(std::string_view text, Surrogates surrogates = Surrogates::kRefused);
 
 using PickleId = uint32_t;
 inline constexpr PickleId kNoPickleValue = UINT32_MAX;

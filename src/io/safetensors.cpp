@@ -1,20 +1,33 @@
-// Safetensors: a JSON header that names byte ranges of the data behind it.
+#include "src/io/safetensors.h"
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "src/io/byte_order.h"
+#include "msprobe/status.h"
+
 #include "src/io/contents.h"
-#include "src/io/dense_view.h"
-#include "src/io/pickle_text.h"
-#include "src/io/safetensors_header.h"
+#include "src/io/pickle_value.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::io {
 namespace {
+
+// The text at the beginning of a .safetensors file.
+
+
+constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
+constexpr size_t kSafetensorsLengthBytes = 8;  // before the header
+constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
+// The header's own nesting is three levels.
+constexpr int kMaxSafetensorsDepth = 8;
 
 // Types whose values no dtype here stands for: their bytes are read as they are.
 struct RawType {
@@ -274,8 +287,8 @@ Status CheckRanges(std::vector<std::pair<int64_t, int64_t>> ranges, size_t data_
   return {};
 }
 
-}  // namespace
-
+// The JSON text, which borrows from the bytes of the file; the data follow it. Errors are
+// kBadFormat.
 Result<std::string_view> SafetensorsHeader(std::span<const std::byte> file) {
   if (file.size() < kSafetensorsLengthBytes) {
     return BadFormatError("shorter than its header length");
@@ -294,6 +307,8 @@ Result<std::string_view> SafetensorsHeader(std::span<const std::byte> file) {
   }
   return header;
 }
+
+}  // namespace
 
 Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents) {
   contents.format = TensorFileFormat::kSafetensors;
@@ -316,6 +331,132 @@ Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& con
     MSP_RETURN_IF_ERROR(AddEntry(entry, data, contents), "tensor \"", name, "\"");
   }
   return CheckRanges(std::move(ranges), data.size(), contents.warnings);
+}
+
+namespace {
+
+constexpr std::string_view kOffsetsKey = "saved_offsets";
+constexpr int kMaxShardingDepth = 8;
+constexpr int kDepthOfOffsets = 3;  // the object, that of a tensor, the list
+
+// Takes the one text from the metadata in the header; all else was read before.
+class MetadataHandler final : public json::Handler {
+ public:
+  bool OnNull() override { return true; }
+  bool OnBool(bool) override { return true; }
+  bool OnInt(int64_t) override { return true; }
+  bool OnFloat(double, std::string_view) override { return true; }
+  bool OnText(std::string_view value) override {
+    if (depth_ == 2 && in_metadata_ && is_sharding_) {
+      sharding = value;
+    }
+    return true;
+  }
+  bool OnKey(std::string_view key) override {
+    if (depth_ == 1) {
+      in_metadata_ = key == kSafetensorsMetadataKey;
+    } else {
+      is_sharding_ = key == kShardingInfoKey;
+    }
+    return true;
+  }
+  bool OnBeginObject() override { return Deeper(1); }
+  bool OnEndObject() override { return Deeper(-1); }
+  bool OnBeginArray() override { return Deeper(1); }
+  bool OnEndArray() override { return Deeper(-1); }
+
+  std::string sharding;
+
+ private:
+  bool Deeper(int levels) {
+    depth_ += levels;
+    return true;
+  }
+
+  int depth_ = 0;
+  bool in_metadata_ = false;
+  bool is_sharding_ = false;
+};
+
+// Takes the numbers of every "saved_offsets"; what else newer writers say of a tensor is skipped.
+class ShardingHandler final : public json::Handler {
+ public:
+  bool OnNull() override { return IsElsewhere(); }
+  bool OnBool(bool) override { return IsElsewhere(); }
+  bool OnFloat(double, std::string_view) override { return IsElsewhere(); }
+  bool OnText(std::string_view) override { return IsElsewhere(); }
+
+  bool OnInt(int64_t value) override {
+    if (!in_offsets_) {
+      return IsElsewhere();
+    }
+    Shape& offset = offsets.find(name_)->second;
+    if (depth_ != kDepthOfOffsets || value < 0 || offset.size() >= kMaxRank) {
+      return false;
+    }
+    offset.push_back(value);
+    return true;
+  }
+
+  bool OnBeginObject() override {
+    ++depth_;
+    return !in_offsets_;
+  }
+  bool OnEndObject() override {
+    complete_ = --depth_ == 0;
+    return true;
+  }
+
+  bool OnKey(std::string_view key) override {
+    if (depth_ == 1) {
+      name_ = key;
+    } else if (depth_ == 2 && key == kOffsetsKey) {
+      in_offsets_ = true;
+      return offsets.try_emplace(name_).second;
+    }
+    return true;
+  }
+
+  bool OnBeginArray() override {
+    ++depth_;
+    return depth_ > 1 && !(in_offsets_ && depth_ > kDepthOfOffsets);
+  }
+  bool OnEndArray() override {
+    in_offsets_ = false;
+    --depth_;
+    return true;
+  }
+
+  // Whether nothing stopped it before the end.
+  bool complete() const { return complete_; }
+
+  std::unordered_map<std::string, Shape> offsets;
+
+ private:
+  bool IsElsewhere() const { return depth_ > 0 && !in_offsets_; }
+
+  int depth_ = 0;
+  bool complete_ = false;
+  bool in_offsets_ = false;
+  std::string name_;
+};
+
+}  // namespace
+
+Result<std::unordered_map<std::string, Shape>> ReadShardOffsets(std::span<const std::byte> file) {
+  MSP_ASSIGN_OR_RETURN(const std::string_view header, SafetensorsHeader(file));
+  MetadataHandler metadata;
+  MSP_RETURN_IF_ERROR(json::ParseStream(header, metadata, nullptr, kMaxSafetensorsDepth));
+  if (metadata.sharding.empty()) {
+    return std::unordered_map<std::string, Shape>();
+  }
+  ShardingHandler handler;
+  const Status parsed = json::ParseStream(metadata.sharding, handler, nullptr, kMaxShardingDepth);
+  if (!parsed.ok() || !handler.complete()) {
+    return BadFormatError(
+        fmt::format("{} in the metadata is not what PyTorch writes", kShardingInfoKey));
+  }
+  return std::move(handler.offsets);
 }
 
 }  // namespace msprobe::io

@@ -9,11 +9,9 @@
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
-#include "src/io/byte_order.h"
 #include "src/io/contents.h"
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/io/npy.h"
-#include "src/io/read_budget.h"
 
 namespace msprobe {
 namespace io {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -19,8 +20,19 @@
 
 #include "src/io/npy.h"
 #include "src/io/pickle_value.h"
+#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::io {
+
+// Quantised tensors as the numbers they stand for.
+
+// "scale 0.1, zero point 3", "32 scales from 0.01 to 0.2 along axis 0, zero points 0".
+std::string QuantizationText(const Quantization& quantization);
+
+// The float32 values of a quantised tensor, row-major, as PyTorch's dequantize() makes them:
+// (integer - zero point) * scale, each step rounded to float32. Fails for more than `limit_bytes`
+// of them.
+Result<tensor::TensorBuffer> Dequantize(const NamedTensor& tensor, size_t limit_bytes);
 
 // What a persistent id says: ('storage', class, key, location, number of elements [, view]).
 struct StorageReference {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/io/zip_writer.h"
+#include "src/io/zip.h"
 #include "src/report/deflate_block.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/xlsx_parts.h"

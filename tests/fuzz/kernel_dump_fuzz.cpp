@@ -2,7 +2,6 @@
 #include <cstdint>
 
 #include "src/io/kernel_dump/dump_file.h"
-#include "src/io/kernel_dump/file_name.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/layout.h"
 #include "src/io/kernel_dump/overflow_record.h"

@@ -3,8 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "src/io/pickle_describe.h"
-#include "src/io/pickle_lister.h"
+#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_reader.h"
 #include "src/io/zip.h"
 #include "tests/fuzz/touch_tensors.h"

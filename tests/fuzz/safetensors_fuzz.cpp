@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <span>
 
-#include "src/io/safetensors_shards.h"
+#include "src/io/safetensors.h"
 #include "tests/fuzz/touch_tensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -12,7 +12,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
-#include "src/io/zip_writer.h"
+#include "src/io/zip.h"
 #include "src/json/config.h"
 
 namespace msprobe::analysis::config_check::internal {

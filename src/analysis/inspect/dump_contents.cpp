@@ -31,7 +31,7 @@
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
-#include "src/io/read_budget.h"
+#include "src/io/contents.h"
 #include "src/json/value_tree.h"
 #include "src/report/readers.h"
 

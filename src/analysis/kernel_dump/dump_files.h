@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/io/kernel_dump/file_name.h"
+#include "src/io/kernel_dump/format.h"
 
 namespace msprobe::analysis::kernel_dump {
 

@@ -7,7 +7,7 @@
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"
-#include "src/io/kernel_dump/file_name.h"
+#include "src/io/kernel_dump/format.h"
 #include "src/json/stream_reader.h"
 #include "src/json/value_tree.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/io/kernel_dump/file_name.h"
+#include "src/io/kernel_dump/format.h"
 
 namespace msprobe::analysis::kernel_dump {
 

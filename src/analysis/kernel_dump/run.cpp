@@ -20,9 +20,8 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
-#include "src/io/kernel_dump/data_type.h"
-#include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/format.h"
+#include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/layout.h"
 #include "src/io/kernel_dump/overflow_record.h"
 

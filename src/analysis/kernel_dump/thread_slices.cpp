@@ -6,8 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/io/dense_view.h"
-#include "src/io/kernel_dump/data_type.h"
+#include "src/io/contents.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/layout.h"
 #include "src/json/value_tree.h"

@@ -19,9 +19,8 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
-#include "src/io/kernel_dump/data_type.h"
-#include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/format.h"
+#include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/overflow_record.h"
 #include "src/tensor/float_limits.h"
 

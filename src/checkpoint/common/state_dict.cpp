@@ -18,8 +18,8 @@
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/io/dense_view.h"
-#include "src/io/quantization.h"
+#include "src/io/contents.h"
+#include "src/io/torch_rebuild.h"
 
 namespace msprobe::checkpoint {
 namespace {

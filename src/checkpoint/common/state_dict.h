@@ -14,7 +14,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/io/read_budget.h"
+#include "src/io/contents.h"
 
 namespace msprobe::checkpoint {
 

@@ -18,7 +18,7 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/common/state_dict.h"
-#include "src/io/dense_view.h"
+#include "src/io/contents.h"
 
 namespace msprobe::checkpoint {
 namespace {

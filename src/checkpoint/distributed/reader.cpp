@@ -19,9 +19,8 @@
 #include "src/base/strings.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/megatron/layout.h"
-#include "src/io/dense_view.h"
-#include "src/io/pickle_describe.h"
-#include "src/io/pickle_lister.h"
+#include "src/io/contents.h"
+#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_reader.h"
 #include "src/io/torch_rebuild.h"
 

@@ -23,8 +23,8 @@
 #include "src/base/strings.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/common/state_dict.h"
-#include "src/io/dense_view.h"
-#include "src/io/safetensors_shards.h"
+#include "src/io/contents.h"
+#include "src/io/safetensors.h"
 #include "src/json/config.h"
 
 namespace msprobe::checkpoint {

@@ -28,7 +28,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/megatron/layout.h"
-#include "src/io/read_budget.h"
+#include "src/io/contents.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/io/byte_order.h"
+#include "src/io/contents.h"
 #include "src/json/writer.h"
 
 namespace msprobe::io::kernel_dump {

@@ -13,7 +13,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/strings.h"
-#include "src/io/byte_order.h"
+#include "src/io/contents.h"
 #include "src/io/zip.h"
 #include "src/json/config.h"
 #include "src/kernels/sha256.h"

@@ -11,7 +11,6 @@
 
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/layout.h"
-#include "src/io/kernel_dump/row_groups.h"
 
 namespace msprobe::io::kernel_dump {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/io/kernel_dump/data_type.h"
+#include "src/io/kernel_dump/format.h"
 #include "src/kernels/convert.h"
 
 namespace msprobe::io::kernel_dump {

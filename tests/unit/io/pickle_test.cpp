@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/io/pickle_describe.h"
+#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_reader.h"
-#include "src/io/spread_hash.h"
+#include "src/io/pickle_value.h"
 #include "tests/unit/io/test_bytes.h"
 
 namespace msprobe::io {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/io/contents.h"
-#include "src/io/quantization.h"
+#include "src/io/torch_rebuild.h"
 #include "src/tensor/tensor_buffer.h"
 #include "tests/unit/io/test_bytes.h"
 

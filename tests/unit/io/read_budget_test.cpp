@@ -1,4 +1,4 @@
-#include "src/io/read_budget.h"
+#include "src/io/contents.h"
 
 #include <vector>
 

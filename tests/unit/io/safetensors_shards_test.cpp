@@ -1,4 +1,4 @@
-#include "src/io/safetensors_shards.h"
+#include "src/io/safetensors.h"
 
 #include <string>
 

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/io/zip_writer.h"
+#include "src/io/zip.h"
 #include "src/report/writers.h"
 #include "tests/unit/report/sample.h"
 

@@ -26,7 +26,7 @@
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/io/kernel_dump/file_name.h"
+#include "src/io/kernel_dump/format.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 

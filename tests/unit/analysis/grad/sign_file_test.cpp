@@ -10,7 +10,7 @@
 #include "src/base/files.h"
 #include "src/grad_probe/probe.h"
 #include "src/io/npy.h"
-#include "src/io/zip_writer.h"
+#include "src/io/zip.h"
 
 namespace msprobe::analysis::grad {
 namespace {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/io/read_budget.h"
+#include "src/io/contents.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/io/test_mindspore.h"
 #include "tests/unit/support/temporary_folder.h"
