@@ -6,9 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/isolate/document.h"
-#include "src/analysis/isolate/reference.h"
-#include "src/analysis/isolate/run.h"
+#include "src/analysis/isolate/isolate.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/dump_launcher.h"

@@ -2,8 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/analysis/isolate/document.h"
-#include "src/analysis/isolate/run.h"
+#include "src/analysis/isolate/isolate.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,12 +1,31 @@
-// What an isolated run found: the modules that compute wrong by themselves.
+// What an isolated run answers: the modules that are guilty themselves, the worst first.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "msprobe/status.h"
+
+#include "src/report/document.h"
+
 namespace msprobe::analysis::isolate {
+
+// What is asked of an isolated run.
+
+struct Options {
+  std::filesystem::path output;  // where the training wrote step<N>/rank<M>/isolate.csv
+};
+
+// Whether a dump can be the reference of an isolated run.
+
+// `path`: the dump_path of a good run. An error with the remedy where it has no steps, no modules,
+// or statistics without tensors: modules cannot run on those.
+Status CheckReference(const std::filesystem::path& path);
+
+// What an isolated run found: the modules that compute wrong by themselves.
 
 // A module, by its worst comparison. `factor`: how often the floor goes into the error; both are
 // relative to the norm of the reference.
@@ -41,5 +60,20 @@ struct Verdicts {
   uint64_t unreadable = 0;                        // tables
   std::vector<std::string> warnings;
 };
+
+// The tables of an isolated run, read together.
+
+// A table that cannot be read is a warning as long as another one can be. No tables at all: a
+// result without comparisons.
+Result<Verdicts> Run(const Options& options);
+
+// isolate.csv of all steps and ranks below a folder, or with `unfinished` isolate.csv.part.
+Result<std::vector<std::filesystem::path>> TablesIn(const std::filesystem::path& folder,
+                                                    bool unfinished = false);
+
+inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
+    {{"guilty", "a module that computes wrong on the reference's own inputs"}}};
+
+report::Document MakeDocument(const Verdicts& verdicts);
 
 }  // namespace msprobe::analysis::isolate
