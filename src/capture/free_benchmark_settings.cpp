@@ -10,7 +10,6 @@
 #include "src/base/strings.h"
 #include "src/capture/settings.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {

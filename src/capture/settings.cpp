@@ -17,7 +17,6 @@
 #include "src/capture/filters.h"
 #include "src/capture/step_folder.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {

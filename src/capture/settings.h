@@ -12,7 +12,6 @@
 
 #include "src/base/files.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 #include "src/json/writer.h"
 #include "src/online/endpoint.h"
 

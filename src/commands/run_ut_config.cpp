@@ -7,7 +7,6 @@
 
 #include "src/base/strings.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 
 namespace msprobe::commands {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "src/dump/json_source.h"
 #include "src/dump/names.h"
-#include "src/json/plain_walk.h"
+#include "src/json/value_tree.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::dump {

@@ -13,7 +13,6 @@
 #include "src/base/files.h"
 #include "src/dump/record_log.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_text.h"
 #include "src/json/value_tree.h"
 
 namespace msprobe::dump {

@@ -27,7 +27,6 @@
 #include "src/io/tensor_output.h"
 #include "src/io/zip.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 #include "src/kernels/convert.h"
 #include "src/kernels/crc32.h"
 #include "src/kernels/signs.h"

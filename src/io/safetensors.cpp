@@ -22,7 +22,6 @@ namespace {
 
 // The text at the beginning of a .safetensors file.
 
-
 constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
 constexpr size_t kSafetensorsLengthBytes = 8;  // before the header
 constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";

@@ -9,14 +9,30 @@
 #include <fmt/format.h>
 
 #include "src/base/utf8.h"
-#include "src/json/text_position.h"
-#include "src/json/text_runs.h"
 
 // Sizes are held in our stream, not in RapidJSON's 32-bit ones; nothing it asserts depends on the
 // input.
 #define RAPIDJSON_ASSERT(x) static_cast<void>(0)
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
+
+namespace msprobe::json::internal {
+
+TextPosition Locate(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line_start =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const auto breaks = static_cast<size_t>(std::count(before.begin(), before.end(), '\n'));
+  return {breaks + 1, before.size() - line_start + 1};
+}
+
+Status ErrorAt(std::string_view text, size_t offset, std::string_view what) {
+  const TextPosition place = Locate(text, offset);
+  return BadFormatError(
+      fmt::format("line {} column {} (byte {}): {}", place.line, place.column, offset, what));
+}
+
+}  // namespace msprobe::json::internal
 
 namespace msprobe::json {
 namespace {

@@ -10,7 +10,6 @@
 #include "msprobe/version.h"
 
 #include "src/base/files.h"
-#include "src/json/value_text.h"
 #include "src/json/value_tree.h"
 #include "src/json/writer.h"
 

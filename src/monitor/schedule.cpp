@@ -9,7 +9,6 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/json/value_text.h"
 #include "src/json/value_tree.h"
 #include "src/json/writer.h"
 

@@ -14,7 +14,6 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 #include "src/monitor/output_folder.h"
 #include "src/monitor/settings_features.h"
 #include "src/monitor/settings_names.h"

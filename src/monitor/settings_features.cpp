@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
-#include "src/json/settings_reader.h"
+#include "src/json/config.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/json/settings_reader.h"
+#include "src/json/config.h"
 #include "src/monitor/settings.h"
 
 namespace msprobe::monitor {

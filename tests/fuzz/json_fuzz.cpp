@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/json/plain_walk.h"
+#include "src/json/value_tree.h"
 #include "src/json/stream_reader.h"
 #include "src/json/writer.h"
 

@@ -17,7 +17,7 @@
 #include "src/dump/json_source.h"
 #include "src/dump/layout.h"
 #include "src/dump/dump_file.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::analysis::compare {

@@ -17,7 +17,7 @@
 #include "src/analysis/config_check/rules.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::config_check {
 namespace {

@@ -14,7 +14,7 @@
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"

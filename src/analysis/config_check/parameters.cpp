@@ -11,7 +11,7 @@
 
 #include "src/base/numbers.h"
 #include "src/base/secrets.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::config_check::internal {
 

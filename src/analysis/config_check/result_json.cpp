@@ -25,7 +25,7 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/document.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 #include "src/report/cell_document.h"
 #include "src/report/sheet_parts.h"
 #include "src/report/writers.h"

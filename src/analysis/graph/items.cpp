@@ -13,7 +13,7 @@
 #include "src/dump/call_facts.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/entry_scan.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::graph {
 namespace {

@@ -16,7 +16,7 @@
 #include "src/analysis/graph/items.h"
 #include "src/analysis/nan/levels.h"
 #include "src/base/strings.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::graph {
 namespace {

@@ -13,7 +13,7 @@
 #include "src/analysis/graph/step_views.h"
 #include "src/base/files.h"
 #include "src/dump/layout.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {

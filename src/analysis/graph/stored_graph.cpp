@@ -20,7 +20,6 @@
 #include "src/analysis/graph/graph_page.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
-#include "src/json/value_text.h"
 #include "src/json/value_tree.h"
 #include "src/json/writer.h"
 

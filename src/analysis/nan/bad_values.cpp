@@ -8,7 +8,7 @@
 
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
-#include "src/json/plain_walk.h"
+#include "src/json/value_tree.h"
 #include "src/json/stream_reader.h"
 #include "src/tensor/float_limits.h"
 

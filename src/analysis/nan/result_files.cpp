@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::nan {

@@ -9,7 +9,6 @@
 
 #include "src/base/files.h"
 #include "src/json/config.h"
-#include "src/json/settings_reader.h"
 
 namespace msprobe::analysis::response_anomaly {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/json/plain_walk.h"
+#include "src/json/value_tree.h"
 
 #include <cstdint>
 #include <string>

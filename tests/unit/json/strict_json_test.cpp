@@ -1,4 +1,4 @@
-#include "src/json/strict_json.h"
+#include "src/json/config_json.h"
 
 #include <string>
 

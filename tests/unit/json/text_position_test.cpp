@@ -1,4 +1,4 @@
-#include "src/json/text_position.h"
+#include "src/json/stream_reader.h"
 
 #include <algorithm>
 #include <string_view>

@@ -14,7 +14,7 @@
 #include "src/analysis/accuracy/check/tensor_record.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/strings.h"
-#include "src/json/value_text.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::config_check {
 namespace {

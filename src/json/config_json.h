@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/json/config_tree.h"
+#include "src/json/config.h"
 
 namespace msprobe::json::internal {
 
