@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/analysis/kernel_dump/document.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 

@@ -5,10 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/kernel_dump/document.h"
-#include "src/analysis/kernel_dump/file_compare.h"
-#include "src/analysis/kernel_dump/index_file.h"
-#include "src/analysis/kernel_dump/run.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
+#include "src/analysis/kernel_dump/array_compare.h"
 #include "src/analysis/kernel_dump/vector_document.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/kernel_dump/element_report.h"
-#include "src/analysis/kernel_dump/options.h"
+#include "src/analysis/kernel_dump/vector_document.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/kernel_dump/document.h"
-#include "src/analysis/kernel_dump/run.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"

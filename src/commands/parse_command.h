@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/kernel_dump/options.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

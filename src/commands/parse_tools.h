@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/analysis/kernel_dump/array_compare.h"
-#include "src/analysis/kernel_dump/options.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/analysis/overflow/options.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"

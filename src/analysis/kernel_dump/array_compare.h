@@ -1,6 +1,7 @@
 // Two arrays, or two folders of them, element by element: `cn` and `vc` of the interactive tool.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -10,7 +11,34 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/analysis/kernel_dump/vector_compare.h"
+
 namespace msprobe::analysis::kernel_dump {
+
+// Two arrays by the vendor's measures.
+
+// Those of a table but for the divergence and the deviations, in the order of its columns.
+inline constexpr std::array<Measure, 8> kFileMeasures = {Measure::kCosine,
+                                                         Measure::kMaxAbsolute,
+                                                         Measure::kAccumulatedRelative,
+                                                         Measure::kRelativeEuclidean,
+                                                         Measure::kMeanAbsolute,
+                                                         Measure::kRootMeanSquare,
+                                                         Measure::kMaxRelative,
+                                                         Measure::kMeanRelative};
+
+struct FileComparison {
+  std::filesystem::path mine;
+  std::filesystem::path golden;
+  VectorMeasures measures;
+  std::filesystem::path file;  // <output>/file_result_<time>.txt; empty where nothing was compared
+  Status status;               // why nothing was compared: kMismatch for shapes that differ
+};
+
+// An error when a file cannot be read or the result not be written.
+Result<FileComparison> CompareArrayFiles(const std::filesystem::path& mine,
+                                         const std::filesystem::path& golden,
+                                         const std::filesystem::path& output);
 
 struct ElementPair {
   uint64_t index = 0;

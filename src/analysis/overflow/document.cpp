@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/kernel_dump/float_text.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::overflow {

@@ -9,10 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "src/analysis/kernel_dump/array_text.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/analysis/kernel_dump/code_mapping.h"
 #include "src/analysis/kernel_dump/dump_files.h"
-#include "src/analysis/kernel_dump/statistics.h"
 #include "src/analysis/overflow/call_lookup.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"

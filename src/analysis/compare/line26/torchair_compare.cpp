@@ -20,8 +20,8 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/real_data.h"
-#include "src/analysis/kernel_dump/number_reader.h"
-#include "src/analysis/kernel_dump/vector_measures.h"
+#include "src/analysis/kernel_dump/numbers.h"
+#include "src/analysis/kernel_dump/vector_compare.h"
 #include "src/analysis/kernel_dump/vector_side.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"

@@ -8,7 +8,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/kernel_dump/array_text.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/analysis/kernel_dump/call_record.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "src/analysis/kernel_dump/float_text.h"
+#include "src/analysis/kernel_dump/numbers.h"
 
 #include <cmath>
 

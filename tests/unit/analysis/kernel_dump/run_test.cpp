@@ -1,5 +1,5 @@
 // The recorded dumps against the arrays that the Python tool made of them.
-#include "src/analysis/kernel_dump/run.h"
+#include "src/analysis/kernel_dump/kernel_dump.h"
 
 #include <string>
 
@@ -8,7 +8,6 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/kernel_dump/document.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::kernel_dump {

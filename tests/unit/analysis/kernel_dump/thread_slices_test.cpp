@@ -1,5 +1,5 @@
 // Operators that FFTS+ ran as threads, each with a part of the tensors.
-#include "src/analysis/kernel_dump/thread_slices.h"
+#include "src/analysis/kernel_dump/vector_side.h"
 
 #include <string>
 #include <vector>

@@ -1,19 +1,103 @@
-#include "src/analysis/kernel_dump/array_text.h"
+// Reading dumped tensors of kernels as numbers: blocks in the type that a comparison is made in,
+// statistics, and numbers as NumPy spells them.
+#include "src/analysis/kernel_dump/numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "src/analysis/kernel_dump/float_text.h"
-#include "src/analysis/kernel_dump/statistics.h"
 #include "src/base/files.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
+#include "src/io/kernel_dump/format.h"
+#include "src/io/kernel_dump/layout.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/element_blocks.h"
+#include "src/tensor/float_bits.h"
 
 namespace msprobe::analysis::kernel_dump {
+
+namespace kd = io::kernel_dump;
+
+Result<tensor::TensorBuffer> ReadPlainTensor(const kd::DumpedTensor& dumped) {
+  MSP_ASSIGN_OR_RETURN(const kd::PlainTensor plain, kd::ToPlain(dumped, kMostPlainBytes));
+  if (plain.is_opaque) {
+    return UnsupportedError("elements of a type that cannot be read");
+  }
+  const TensorView& view = plain.view;
+  if (!kd::IsPlainFormat(dumped.format) && dumped.original_shape) {
+    const Shape& original = *dumped.original_shape;
+    const uint32_t to = kd::NaturalPlainFormat(dumped.format, original.size());
+    const Result<kd::Layout> layout =
+        kd::FindLayout({dumped.format, to, dumped.groups(), &view.shape, &original});
+    if (layout.ok()) {
+      tensor::TensorBuffer buffer(view.dtype, layout->plain_shape);
+      kd::ToPlainRows(*layout, DTypeSize(view.dtype), view.bytes(), buffer.mutable_bytes());
+      return buffer;
+    }
+  }
+  return tensor::MakeContiguous(view, kMostPlainBytes);
+}
+
+kernels::TensorStats StatisticsOf(const TensorView& view) {
+  std::vector<std::byte> scratch;
+  kernels::StatsPartial total;
+  tensor::ForEachBlock(view, tensor::kSumBlockElements, scratch,
+                       [&](std::span<const std::byte> block, size_t) {
+                         kernels::MergeStats(total, kernels::StatsOfBlock(view.dtype, block));
+                       });
+  return kernels::FinishStats(total);
+}
+
+namespace {
+
+// bfloat16 and 8-bit floats are float32 by the time NumPy sees them.
+DType SeenByNumpy(DType dtype) {
+  return dtype == DType::kFloat64 || dtype == DType::kFloat16 ? dtype : DType::kFloat32;
+}
+
+std::string FloatText(DType dtype, double value) {
+  if (dtype == DType::kFloat64 || !std::isfinite(value)) {
+    return base::PythonFloatRepr(value);
+  }
+  const double rounded = tensor::RoundToDType(dtype, value);
+  constexpr int kMostDigits = 9;
+  for (int digits = 1; digits < kMostDigits; ++digits) {
+    std::string text;
+    base::AppendGeneral(rounded, digits, text);
+    const std::optional<double> shorter = base::ParseDouble(text);
+    if (shorter && tensor::RoundToDType(dtype, *shorter) == rounded) {
+      return base::PythonFloatRepr(*shorter);
+    }
+  }
+  return base::PythonFloatRepr(rounded);
+}
+
+}  // namespace
+
+std::string NumpyText(DType dtype, double value) {
+  switch (GetDTypeInfo(dtype).kind) {
+    case DTypeKind::kFloat:
+      return FloatText(SeenByNumpy(dtype), value);
+    case DTypeKind::kBool:
+      return value != 0 ? "True" : "False";
+    case DTypeKind::kComplex:
+      return FloatText(DType::kFloat64, value);
+    case DTypeKind::kSigned:
+    case DTypeKind::kUnsigned:
+      break;
+  }
+  return fmt::format("{:.0f}", value);
+}
+
+std::string NumpyMeanText(DType dtype, double value) {
+  return GetDTypeInfo(dtype).kind == DTypeKind::kFloat ? FloatText(SeenByNumpy(dtype), value)
+                                                       : FloatText(DType::kFloat64, value);
+}
+
 namespace {
 
 constexpr size_t kRows = 16;
