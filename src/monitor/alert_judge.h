@@ -7,14 +7,62 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
 
+#include "src/json/writer.h"
 #include "src/monitor/batch.h"
 
 namespace msprobe::monitor {
+
+// One entry of anomaly.json.
+
+struct Anomaly {
+  std::string key;
+  int64_t rank = 0;
+  int64_t step = 0;
+  int64_t micro_step = 0;
+  int64_t pp_stage = 0;
+  int64_t vpp_stage = 0;
+  int64_t call_id = 0;
+  std::string tag_name;
+  std::string message;
+  std::vector<int64_t> group_mates;
+};
+
+// `"key": {...}` as the Python tool writes it.
+void WriteAnomaly(const Anomaly& anomaly, json::Writer& json);
+
+// Inside of the room: anomaly.json of one rank, a whole JSON object after every step, without ever
+// being read again.
+
+class AnomalyFileWriter {
+ public:
+  AnomalyFileWriter() = default;
+  AnomalyFileWriter(const AnomalyFileWriter&) = delete;
+  AnomalyFileWriter& operator=(const AnomalyFileWriter&) = delete;
+  ~AnomalyFileWriter();
+
+  // Makes the folder and an empty object. `replaced`: there was a file before. An error when
+  // another process writes it, or when it is a link, no regular file or another user's.
+  Status Open(const std::filesystem::path& path, bool& replaced);
+  bool is_open() const { return descriptor_ >= 0; }
+  // One write for all of them: whoever reads the file sees it before or after.
+  Status Append(const std::vector<Anomaly>& anomalies);
+  Status Close();
+
+ private:
+  bool IsOwnFile() const;
+  Status WriteAt(uint64_t offset, std::string_view text);
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  uint64_t size_bytes_ = 0;
+  bool has_entries_ = false;
+};
 
 // The key "alert" of the configuration.
 struct AlertRule {

@@ -1,23 +1,256 @@
 #include "src/monitor/engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <filesystem>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
+
+#include "msprobe/status.h"
 
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
+#include "src/base/threads.h"
 #include "src/json/writer.h"
-#include "src/monitor/file_sink.h"
+#include "src/monitor/alert_judge.h"
 #include "src/monitor/output_folder.h"
+#include "src/monitor/settings.h"
+#include "src/monitor/writer.h"
 
 namespace msprobe::monitor {
+
+WriterThread::WriterThread(std::function<void(const Status&)> on_failure)
+    : on_failure_(std::move(on_failure)) {
+  if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
+    thread_ = *std::move(thread);
+  }
+}
+
+WriterThread::~WriterThread() { Close(); }
+
+std::unique_ptr<StepBuffer> WriterThread::TakeBuffer() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    return std::make_unique<StepBuffer>();
+  }
+  std::unique_ptr<StepBuffer> buffer = std::move(free_.back());
+  free_.pop_back();
+  return buffer;
+}
+
+void WriterThread::GiveBack(std::unique_ptr<StepBuffer> buffer) {
+  constexpr size_t kKept = 2;
+  buffer->Clear();
+  const std::lock_guard lock(mutex_);
+  if (free_.size() < kKept) {
+    free_.push_back(std::move(buffer));
+  }
+}
+
+void WriterThread::Submit(std::unique_ptr<StepBuffer> step, std::shared_ptr<Sink> sink) {
+  Job job{std::move(step), std::move(sink)};
+  if (!thread_.joinable()) {
+    // No thread was to be had.
+    Write(job);
+    GiveBack(std::move(job.step));
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  while (jobs_.size() >= kMostWaitingSteps && !is_stuck_) {
+    const uint64_t before = done_;
+    is_stuck_ = !moved_.wait_for(lock, kPatience, [&] { return done_ != before; });
+  }
+  if (jobs_.size() >= kMostWaitingSteps) {
+    const int64_t number = job.step->step;
+    lock.unlock();
+    GiveBack(std::move(job.step));
+    Note(IoError(fmt::format("nothing could be written for {} s: the rows of step {} are lost",
+                             kPatience.count(), number)));
+    return;
+  }
+  jobs_.push_back(std::move(job));
+  lock.unlock();
+  wake_.notify_one();
+}
+
+void WriterThread::Note(const Status& status) {
+  if (status.ok()) {
+    return;
+  }
+  bool tell = false;
+  {
+    const std::lock_guard lock(mutex_);
+    tell = !std::exchange(told_, true);
+    if (failure_.ok()) {
+      failure_ = status;
+    }
+  }
+  if (tell) {
+    on_failure_(status);
+  }
+}
+
+void WriterThread::Write(Job& job) {
+  const base::NoFileSizeSignal guard;
+  Status first;
+  const auto note = [&first](Status status) {
+    if (first.ok() && !status.ok()) {
+      first = std::move(status);
+    }
+  };
+  try {
+    rows_.Build(*job.step, [&](const Batch& batch) { note(job.sink->Write(batch)); });
+    note(job.sink->EndStep(job.step->step));
+  } catch (const std::exception& error) {
+    note(InternalError(fmt::format("the rows of step {}: {}", job.step->step, error.what())));
+  }
+  last_ = first.ok() ? nullptr : job.sink;
+  last_step_ = job.step->step;
+  Note(first);
+}
+
+void WriterThread::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!closed_ || !jobs_.empty()) {
+    const bool woken =
+        wake_.wait_for(lock, kRetryInterval, [this] { return closed_ || !jobs_.empty(); });
+    if (!woken) {
+      if (last_ != nullptr) {
+        lock.unlock();
+        const base::NoFileSizeSignal guard;
+        if (last_->EndStep(last_step_).ok()) {
+          last_ = nullptr;
+        }
+        lock.lock();
+      }
+      continue;
+    }
+    if (jobs_.empty()) {
+      continue;
+    }
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    is_busy_ = true;
+    lock.unlock();
+    Write(job);
+    job.sink = nullptr;
+    GiveBack(std::move(job.step));
+    lock.lock();
+    is_busy_ = false;
+    is_stuck_ = false;
+    ++done_;
+    moved_.notify_all();
+  }
+}
+
+Status WriterThread::Flush() {
+  std::unique_lock lock(mutex_);
+  while (!jobs_.empty() || is_busy_) {
+    const uint64_t before = done_;
+    if (!moved_.wait_for(lock, kPatience, [&] { return done_ != before; })) {
+      return IoError(fmt::format("nothing could be written for {} s", kPatience.count()));
+    }
+  }
+  return std::exchange(failure_, Status());
+}
+
+void WriterThread::Close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
 namespace {
+
+// The writer of the format, and the alerts, behind one door.
+
+class FileSink : public Sink {
+ public:
+  FileSink(std::unique_ptr<Writer> writer, std::unique_ptr<AlertJudge> judge)
+      : writer_(std::move(writer)), judge_(std::move(judge)) {}
+  ~FileSink() override {
+    for (const Status& status : {writer_ != nullptr ? writer_->Close() : Status(),
+                                 judge_ != nullptr ? judge_->Close() : Status()}) {
+      if (!status.ok()) {
+        base::LogWarning(status.message());
+      }
+    }
+  }
+
+  // Alerts are judged whatever the files come to.
+  Status Write(const Batch& batch) override {
+    if (judge_ != nullptr) {
+      judge_->See(batch);
+    }
+    return writer_ != nullptr ? writer_->Write(batch) : Status();
+  }
+
+  Status EndStep(int64_t step) override {
+    Status judged = judge_ != nullptr ? judge_->EndStep(step) : Status();
+    Status written = writer_ != nullptr ? writer_->EndStep(step) : Status();
+    return written.ok() ? std::move(judged) : std::move(written);
+  }
+
+ private:
+  const std::unique_ptr<Writer> writer_;     // null: format api
+  const std::unique_ptr<AlertJudge> judge_;  // null: no rules
+};
+
+std::unique_ptr<Writer> MakeCsv(const std::filesystem::path& folder, const Settings& settings) {
+  return MakeCsvWriter(folder, CsvRulesOf(settings), settings.steps_per_file);
+}
+
+Result<std::unique_ptr<Writer>> MakeWriter(const std::filesystem::path& folder,
+                                           const RankTopology& topology, const Settings& settings) {
+  switch (settings.format) {
+    case Format::kCsv:
+      return MakeCsv(folder, settings);
+    case Format::kTensorBoard:
+      return MakeTensorBoardWriter(folder);
+    case Format::kSqlite: {
+      Result<std::unique_ptr<Writer>> store =
+          MakeStoreWriter(folder, static_cast<int32_t>(topology.rank));
+      if (store.ok()) {
+        return store;
+      }
+      base::LogWarning(store.status().message());
+      base::LogHint(store.status().hint());
+      base::LogHint("tables are written as CSV instead; `msprobe monitor csv2db` makes a store");
+      return MakeCsv(folder, settings);
+    }
+    case Format::kApi:
+      break;
+  }
+  return std::unique_ptr<Writer>();
+}
+
+// `folder` exists, unless the format is api: then nothing but alerts is written.
+Result<std::shared_ptr<Sink>> MakeFileSink(const std::filesystem::path& folder,
+                                           const std::filesystem::path& output_root,
+                                           const RankTopology& topology, const Settings& settings) {
+  MSP_ASSIGN_OR_RETURN(std::unique_ptr<Writer> writer, MakeWriter(folder, topology, settings));
+  std::unique_ptr<AlertJudge> judge;
+  if (!settings.alert.rules.empty()) {
+    judge = std::make_unique<AlertJudge>(
+        settings.alert,
+        AlertOrigin{topology.rank, topology.pipeline_stage, topology.pipeline_ranks}, output_root,
+        [](std::string_view text) { base::LogWarning(text); });
+  }
+  return std::shared_ptr<Sink>(std::make_shared<FileSink>(std::move(writer), std::move(judge)));
+}
 
 namespace fs = std::filesystem;
 

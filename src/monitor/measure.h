@@ -8,7 +8,6 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/monitor/batch.h"
-#include "src/monitor/statistics.h"
 
 namespace msprobe::monitor {
 

@@ -17,7 +17,6 @@
 #include "src/json/value_tree.h"
 #include "src/monitor/measure.h"
 #include "src/monitor/settings.h"
-#include "src/monitor/settings_names.h"
 #include "src/monitor/writer.h"
 
 namespace msprobe::monitor {

@@ -5,25 +5,217 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+
+#include "msprobe/status.h"
 
 #include "src/base/bounded_expression.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
+#include "src/json/writer.h"
 #include "src/monitor/output_folder.h"
-#include "src/monitor/settings_features.h"
-#include "src/monitor/settings_names.h"
 
 namespace msprobe::monitor {
 namespace {
 
-using json::Config;
+// The keys "recording_l2_features", "l2_targets" and "sa_order".
+
 using json::ConfigKind;
 using json::ConfigValue;
+
+constexpr std::array<json::Choice<AttentionLayout>, 2> kLayouts = {
+    {{"s,b,h,d", AttentionLayout::kSequenceFirst}, {"b,s,h,d", AttentionLayout::kBatchFirst}}};
+
+const std::vector<std::string>& HookNames() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    names.reserve(kFeatureHookCount);
+    for (const FeatureTable& table : kFeatureTables) {
+      names.emplace_back(table.name);
+    }
+    return names;
+  }();
+  return kNames;
+}
+
+Status ReadTargets(const json::Config& config, const ConfigValue& value,
+                   FeatureSettings& features) {
+  if (value.kind != ConfigKind::kObject) {
+    return config.ErrorAt(value, "l2_targets",
+                          fmt::format("is {}; allowed: an object such as "
+                                      "{{\"linear_hook\": [\"layers.0.mlp\"]}}",
+                                      json::ShownValue(value)));
+  }
+  MSP_RETURN_IF_ERROR(config.CheckKeys(value, HookNames()), "key \"l2_targets\"");
+  const json::SettingsReader reader(config, value, "l2_targets");
+  for (size_t hook = 0; hook < kFeatureHookCount; ++hook) {
+    const FeatureTable& table = kFeatureTables[hook];
+    const ConfigValue* list = reader.Find(table.name);
+    if (list == nullptr) {
+      features.targets[hook].reset();
+      continue;
+    }
+    std::vector<std::string> names;
+    MSP_RETURN_IF_ERROR(reader.TextList(table.name, names));
+    if (names.empty() && !table.takes_every_module) {
+      return reader.Error(*list, table.name, "is empty; allowed: a list of names of modules");
+    }
+    features.targets[hook] = std::move(names);
+  }
+  return {};
+}
+
+// `warnings`: what means nothing, for the user's eyes.
+Status ReadFeatures(const json::Config& config, FeatureSettings& features,
+                    std::vector<std::string>& warnings) {
+  const json::SettingsReader reader(config, config.root, "");
+  MSP_RETURN_IF_ERROR(reader.Bool("recording_l2_features", features.is_recorded));
+  MSP_RETURN_IF_ERROR(reader.Choose("sa_order", kLayouts, features.layout));
+  if (const ConfigValue* targets = reader.Find("l2_targets")) {
+    MSP_RETURN_IF_ERROR(ReadTargets(config, *targets, features));
+  }
+  const ConfigValue* const asked = reader.Find("recording_l2_features");
+  const bool has_targets = std::any_of(features.targets.begin(), features.targets.end(),
+                                       [](const auto& names) { return names.has_value(); });
+  if (asked != nullptr && features.is_recorded && !has_targets) {
+    warnings.push_back(config
+                           .ErrorAt(*asked, "recording_l2_features",
+                                    fmt::format("is true, but \"l2_targets\" names none of {}: "
+                                                "no features are recorded",
+                                                base::Join(HookNames(), ", ")))
+                           .message());
+  }
+  return {};
+}
+
+void WriteFeatures(const FeatureSettings& features, json::Writer& json) {
+  json.Member("recording_l2_features", features.is_recorded);
+  json.Key("l2_targets");
+  json.BeginObject();
+  for (size_t hook = 0; hook < kFeatureHookCount; ++hook) {
+    if (features.targets[hook]) {
+      json.Member(kFeatureTables[hook].name, *features.targets[hook]);
+    }
+  }
+  json.EndObject();
+  json.Member("sa_order", NameOf(kLayouts, features.layout));
+}
+
+void PutOps(json::Writer& json, std::string_view key, const std::vector<Statistic>& ops) {
+  json.Key(key);
+  json.BeginArray();
+  for (const Statistic op : ops) {
+    json.Text(StatisticName(op));
+  }
+  json.EndArray();
+}
+
+void PutAlert(json::Writer& json, const AlertSettings& alert) {
+  json.Key("alert");
+  json.BeginObject();
+  json.Key("rules");
+  json.BeginArray();
+  for (const AlertRule& rule : alert.rules) {
+    json.BeginObject();
+    json.Member("rule_name", NameOf(kRuleNames, rule.kind));
+    if (rule.threshold) {
+      json.Key("args");
+      json.BeginObject();
+      json.Member("threshold", *rule.threshold);
+      if (!rule.ops.empty()) {
+        PutOps(json, "ops", rule.ops);
+      }
+      json.EndObject();
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Member("dump", alert.dump);
+  json.Member("compat", alert.compat);
+  json.Member("warm_up_steps", alert.warm_up_steps);
+  json.Member("min_history", int64_t{alert.min_history});
+  json.Member("window", int64_t{alert.window});
+  json.EndObject();
+}
+
+}  // namespace
+
+const std::vector<std::string>& WantedStatistics() {
+  static const std::vector<std::string> names = {
+      "norm", "min",  "max",  "mean",       "zeros",         "nans",  "id",   "std",
+      "rms",  "amax", "infs", "subnormals", "dynamic_range", "shape", "dtype"};
+  return names;
+}
+
+std::optional<Statistic> FindWantedStatistic(std::string_view name) {
+  const std::vector<std::string>& wanted = WantedStatistics();
+  return std::find(wanted.begin(), wanted.end(), name) == wanted.end() ? std::nullopt
+                                                                       : FindStatistic(name);
+}
+
+std::string SettingsJson(const Settings& settings) {
+  std::string text;
+  json::Writer json(text, -1);
+  json.BeginObject();
+  json.Key("targets");
+  json.BeginObject();
+  for (const std::string& target : settings.targets) {
+    json.Key(target);
+    json.BeginObject();
+    json.EndObject();
+  }
+  json.EndObject();
+  json.Member("all_xy", settings.all_xy);
+  json.Member("xy_distribution", settings.xy_distribution);
+  json.Member("forward_only", settings.forward_only);
+  json.Member("backward_only", settings.backward_only);
+  json.Member("wg_distribution", settings.wg_distribution);
+  json.Member("monitor_mbs_grad", settings.monitor_mbs_grad);
+  json.Member("mv_distribution", settings.mv_distribution);
+  json.Member("param_distribution", settings.param_distribution);
+  json.Member("ur_distribution", settings.ur_distribution);
+  json.Member("mg_direction", settings.mg_direction);
+  json.Key("cc_distribution");
+  json.BeginObject();
+  json.Member("enable", settings.cc.enable);
+  json.Member("cc_codeline", settings.cc.code_lines);
+  json.Member("cc_pre_hook", settings.cc.pre_hook);
+  json.Member("cc_log_only", settings.cc.log_only);
+  json.EndObject();
+  json.Member("stack_info", settings.stack_info);
+  json.Member("print_struct", settings.print_struct);
+  json.Member("module_ranks", settings.module_ranks);
+  PutOps(json, "ops", settings.ops);
+  json.Member("eps", settings.eps);
+  if (settings.significant_digits == 0) {  // named, it means decimals alone
+    json.Member("ndigits", int64_t{settings.digits});
+  }
+  json.Member("format", NameOf(kFormats, settings.format));
+  json.Member("start_step", settings.start_step);
+  json.Member("step_interval", settings.step_interval);
+  json.Member("collect_times", settings.collect_times);
+  json.Member("step_count_per_record", settings.steps_per_file);
+  json.Member("append_output", settings.append_output);
+  json.Member("squash_name", settings.squash_name);
+  PutAlert(json, settings.alert);
+  json.Member("dynamic_on", settings.dynamic_on);
+  WriteFeatures(settings.features, json);
+  json.Member("steps", settings.steps);
+  json.Member("squash_rules", NameOf(kSquashRules, settings.squash_rules));
+  json.Member("compat", settings.compat);
+  json.EndObject();
+  return text;
+}
+
+namespace {
+
+using json::Config;
 using json::SettingsReader;
 using json::ShownValue;
 

@@ -2,20 +2,55 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
 
+#include "src/json/config.h"
 #include "src/monitor/alert_judge.h"
-#include "src/monitor/layer_features.h"
-#include "src/monitor/statistics.h"
+#include "src/monitor/batch.h"
 
 namespace msprobe::monitor {
+
+// Features of single layers (the second level of version 26): which kinds there are, and what the
+// table of each holds. The numbers themselves come from the framework's side.
+
+enum class FeatureHook : uint8_t { kAttention, kLinear, kRouterWeight, kRouterLogit };
+inline constexpr size_t kFeatureHookCount = 4;
+
+struct FeatureTable {
+  std::string_view name;  // of the table, and of the key in "l2_targets"
+  std::span<const Statistic> columns;
+  bool has_micro_step = false;      // else: once per step
+  bool takes_every_module = false;  // with an empty list of targets: every one that fits
+};
+
+namespace internal {
+inline constexpr std::array kAttentionColumns = {Statistic::kEntropy, Statistic::kSoftmaxMax};
+inline constexpr std::array kLinearColumns = {Statistic::kSpectralRatio, Statistic::kKernelNorm};
+inline constexpr std::array kRouterWeightColumns = {Statistic::kRouterWeightSimilarity};
+inline constexpr std::array kRouterLogitColumns = {Statistic::kTokenExpertEntropy};
+}  // namespace internal
+
+// In the order of FeatureHook.
+inline constexpr std::array<FeatureTable, kFeatureHookCount> kFeatureTables = {
+    {{.name = "attention_hook", .columns = internal::kAttentionColumns, .has_micro_step = true},
+     {.name = "linear_hook", .columns = internal::kLinearColumns, .takes_every_module = true},
+     {.name = "moe_router_weight_hook", .columns = internal::kRouterWeightColumns},
+     {.name = "moe_router_logit_hook",
+      .columns = internal::kRouterLogitColumns,
+      .has_micro_step = true}}};
+
+constexpr const FeatureTable& TableOf(FeatureHook hook) {
+  return kFeatureTables[static_cast<size_t>(hook)];
+}
 
 enum class Format { kCsv, kTensorBoard, kSqlite, kApi };
 // Which part of a long name is left out.
@@ -93,5 +128,21 @@ std::string SettingsJson(const Settings& settings);
 std::filesystem::path OutputRoot();
 // $DYNAMIC_MONITOR is "true", in any case.
 bool IsDynamic();
+
+// Inside of the room: how the configuration spells the choices of settings.h.
+
+inline constexpr std::array<json::Choice<Format>, 4> kFormats = {
+    {{"csv", Format::kCsv},
+     {"tensorboard", Format::kTensorBoard},
+     {"sqlite", Format::kSqlite},
+     {"api", Format::kApi}}};
+inline constexpr std::array<json::Choice<SquashRules>, 2> kSquashRules = {
+    {{"first", SquashRules::kFirst}, {"anchored", SquashRules::kAnchored}}};
+inline constexpr std::array<json::Choice<AlertRule::Kind>, 2> kRuleNames = {
+    {{"AnomalyTurbulence", AlertRule::Kind::kTurbulence}, {"AnomalyNan", AlertRule::Kind::kNan}}};
+
+// The statistics that "ops" may name: those that are no tensor's are left out.
+const std::vector<std::string>& WantedStatistics();
+std::optional<Statistic> FindWantedStatistic(std::string_view name);
 
 }  // namespace msprobe::monitor

@@ -5,7 +5,7 @@
 
 #include "src/monitor/output_folder.h"
 #include "src/monitor/settings.h"
-#include "src/monitor/watched_names.h"
+#include "src/monitor/schedule.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace msprobe::monitor;

@@ -1,4 +1,4 @@
-#include "src/monitor/anomaly_writer.h"
+#include "src/monitor/alert_judge.h"
 
 #include <filesystem>
 

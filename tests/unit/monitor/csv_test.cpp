@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "src/base/numbers.h"
-#include "src/monitor/csv_text.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"

@@ -1,5 +1,5 @@
 // What is watched, and under which name.
-#include "src/monitor/watched_names.h"
+#include "src/monitor/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/anomaly.h"
+#include "src/monitor/alert_judge.h"
 #include "src/report/document.h"
 #include "src/report/gate.h"
 

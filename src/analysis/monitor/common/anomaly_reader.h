@@ -9,7 +9,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/anomaly.h"
+#include "src/monitor/alert_judge.h"
 
 namespace msprobe::analysis::monitor {
 

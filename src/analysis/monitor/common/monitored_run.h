@@ -13,7 +13,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/monitor/rank_topology.h"
+#include "src/monitor/output_folder.h"
 
 namespace msprobe::analysis::monitor {
 

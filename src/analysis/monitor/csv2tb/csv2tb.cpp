@@ -19,7 +19,7 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/monitor/event_file.h"
-#include "src/monitor/layer_features.h"
+#include "src/monitor/settings.h"
 #include "src/monitor/output_folder.h"
 
 namespace msprobe::analysis::monitor {
