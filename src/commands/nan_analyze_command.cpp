@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/nan/document.h"
-#include "src/analysis/nan/result_files.h"
-#include "src/analysis/nan/run.h"
+#include "src/analysis/nan/nan.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"

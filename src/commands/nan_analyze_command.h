@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/nan/options.h"
+#include "src/analysis/nan/nan.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <string_view>
 
-#include "src/analysis/nan/bad_values.h"
-#include "src/analysis/nan/levels.h"
+#include "src/analysis/nan/rank_dump.h"
+#include "src/analysis/nan/search.h"
 #include "src/dump/communication.h"
 #include "src/dump/entry_scan.h"
 

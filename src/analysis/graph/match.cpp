@@ -14,7 +14,7 @@
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/graph/items.h"
-#include "src/analysis/nan/levels.h"
+#include "src/analysis/nan/search.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 

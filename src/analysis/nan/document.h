@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "src/analysis/nan/result.h"
+#include "src/analysis/nan/nan.h"
 #include "src/report/document.h"
 
 namespace msprobe::analysis::nan {

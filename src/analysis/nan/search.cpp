@@ -2,16 +2,291 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <limits>
+#include <map>
+#include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/dump/dump_file.h"
+#include "src/dump/entry_scan.h"
+#include "src/dump/layout.h"
+#include "src/dump/names.h"
+#include "src/json/writer.h"
 
 namespace msprobe::analysis::nan {
+namespace {
+
+using dump::EntryTree;
+using dump::Node;
+using dump::NodeKind;
+
+constexpr double kMutationRatio = 100;
+
+// Positions that may be bad without a reason to worry. A list that is empty asks for nothing.
+struct Allowed {
+  std::string_view name;  // the first two parts of the operator's, in lower case
+  std::vector<uint32_t> arguments;
+  std::vector<std::string> keywords;
+  std::vector<uint32_t> outputs;
+};
+
+const std::vector<Allowed>& AllowedPositions() {
+  static const std::vector<Allowed> kAllowed = {
+      {"torch.empty", {}, {}, {0}},
+      {"torch.empty_like", {}, {}, {0}},
+      {"torch.empty_strided", {}, {}, {0}},
+      {"distributed.recv", {0}, {"tensor"}, {}},
+      {"distributed.all_gather", {0}, {}, {}},
+      {"distributed.reduce_scatter", {0}, {"output"}, {}},
+      {"distributed._reduce_scatter_base", {0}, {}, {}},
+      {"distributed.all_gather_into_tensor", {0}, {}, {}},
+      {"distributed.reduce_scatter_tensor", {0}, {}, {}},
+      {"tensor.masked_fill_", {0}, {}, {}},
+  };
+  return kAllowed;
+}
+
+template <typename Position>
+bool HoldsOnly(const std::vector<Position>& bad, const std::vector<Position>& allowed) {
+  return allowed.empty() || std::all_of(bad.begin(), bad.end(), [&](const Position& entry) {
+           return std::find(allowed.begin(), allowed.end(), entry) != allowed.end();
+         });
+}
+
+bool IsAllowed(const LevelFinding& finding) {
+  const std::string lower = base::AsciiLower(finding.name);
+  const std::vector<std::string_view> parts = base::Split(lower, '.');
+  if (parts.size() < 2) {
+    return false;
+  }
+  const std::string key = std::string(parts[0]) + "." + std::string(parts[1]);
+  const auto& rules = AllowedPositions();
+  const auto rule = std::find_if(rules.begin(), rules.end(),
+                                 [&](const Allowed& entry) { return entry.name == key; });
+  return rule != rules.end() && HoldsOnly(finding.bad_arguments, rule->arguments) &&
+         HoldsOnly(finding.bad_keywords, rule->keywords) &&
+         HoldsOnly(finding.bad_outputs, rule->outputs);
+}
+
+bool IsNonFinite(const Node& node) {
+  return node.kind == NodeKind::kText
+             ? BadValuesOfText(node.text) != 0
+             : (node.kind == NodeKind::kFloat && !std::isfinite(node.number));
+}
+
+// Here the mean counts, too.
+bool IsBad(const EntryTree& tree, uint32_t root) {
+  for (uint32_t index = root; index < tree[root].end; ++index) {
+    const Node& node = tree[index];
+    if ((node.key == dump::KeyOf(dump::kMax) || node.key == dump::KeyOf(dump::kMin) ||
+         node.key == dump::KeyOf(dump::kMean)) &&
+        IsNonFinite(node)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class Judge {
+ public:
+  explicit Judge(const EntryTree& tree) : tree_(tree) {
+    arguments_ = Member("input_args");
+    if (arguments_ == EntryTree::kNone) {
+      arguments_ = Member("input");
+    }
+    keywords_ = Member("input_kwargs");
+    output_ = Member("output");
+  }
+
+  std::optional<LevelFinding> Run() {
+    LevelFinding finding;
+    finding.bad_arguments = BadPositions(arguments_);
+    finding.bad_outputs = BadPositions(output_);
+    if (keywords_ != EntryTree::kNone) {
+      tree_.ForEachChild(keywords_, [&](uint32_t child) {
+        if (IsBad(tree_, child)) {
+          finding.bad_keywords.emplace_back(tree_[child].key);
+        }
+      });
+    }
+    const bool bad_input = !finding.bad_arguments.empty() || !finding.bad_keywords.empty();
+    const bool bad_output = !finding.bad_outputs.empty();
+    if (!bad_input && !bad_output) {
+      finding.scene = Scene::kMutation;
+      finding.level = Level::kHigh;
+      return Mutates() ? std::optional(finding) : std::nullopt;
+    }
+    finding.scene =
+        bad_input ? (bad_output ? Scene::kInputOutput : Scene::kInputOnly) : Scene::kOutputOnly;
+    finding.level = bad_input ? (bad_output ? Level::kHigh : Level::kMedium) : Level::kCritical;
+    return finding;
+  }
+
+ private:
+  uint32_t Member(std::string_view key) const {
+    return tree_.size() > 0 && tree_[0].kind == NodeKind::kObject ? tree_.Find(0, key)
+                                                                  : EntryTree::kNone;
+  }
+
+  // An output that is one tensor instead of a list counts as position 0.
+  std::vector<uint32_t> BadPositions(uint32_t part) const {
+    std::vector<uint32_t> bad;
+    if (part == EntryTree::kNone) {
+      return bad;
+    }
+    if (tree_[part].kind != NodeKind::kList) {
+      if (IsBad(tree_, part)) {
+        bad.push_back(0);
+      }
+      return bad;
+    }
+    uint32_t position = 0;
+    tree_.ForEachChild(part, [&](uint32_t child) {
+      if (IsBad(tree_, child)) {
+        bad.push_back(position);
+      }
+      ++position;
+    });
+    return bad;
+  }
+
+  // The largest norm among the direct tensors of these parts.
+  std::optional<double> LargestNorm(std::initializer_list<uint32_t> parts) const {
+    std::optional<double> largest;
+    for (const uint32_t part : parts) {
+      if (part == EntryTree::kNone) {
+        continue;
+      }
+      tree_.ForEachChild(part, [&](uint32_t child) {
+        if (tree_[child].kind != NodeKind::kObject) {
+          return;
+        }
+        const uint32_t type = tree_.Find(child, "type");
+        const uint32_t norm = tree_.Find(child, dump::KeyOf(dump::kNorm));
+        if (type == EntryTree::kNone || norm == EntryTree::kNone ||
+            !tree_[type].text.ends_with(".Tensor")) {
+          return;
+        }
+        const Node& node = tree_[norm];
+        const bool is_number = node.kind == NodeKind::kFloat || node.kind == NodeKind::kInt;
+        if (is_number && !std::isnan(node.number)) {
+          largest = std::max(largest.value_or(node.number), node.number);
+        }
+      });
+    }
+    return largest;
+  }
+
+  bool Mutates() const {
+    const std::optional<double> input = LargestNorm({arguments_, keywords_});
+    const std::optional<double> output = LargestNorm({output_});
+    if (!input || !output) {
+      return false;
+    }
+    return *input == 0 ? *output > kMutationRatio : *output / *input > kMutationRatio;
+  }
+
+  const EntryTree& tree_;
+  uint32_t arguments_ = EntryTree::kNone;
+  uint32_t keywords_ = EntryTree::kNone;
+  uint32_t output_ = EntryTree::kNone;
+};
+
+}  // namespace
+
+std::string_view LevelName(Level level) {
+  constexpr std::array<std::string_view, 3> kNames = {"medium", "high", "critical"};
+  return kNames[static_cast<size_t>(level)];
+}
+
+std::string_view SceneName(Scene scene) {
+  constexpr std::array<std::string_view, 4> kNames = {"output_only", "input_and_output",
+                                                      "input_only", "numerical_mutation"};
+  return kNames[static_cast<size_t>(scene)];
+}
+
+std::optional<LevelFinding> JudgeEntry(std::string_view name, const EntryTree& entry) {
+  std::optional<LevelFinding> finding = Judge(entry).Run();
+  if (!finding) {
+    return std::nullopt;
+  }
+  finding->name = name;
+  return IsAllowed(*finding) ? std::nullopt : finding;
+}
+
+Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPool& pool) {
+  std::vector<std::vector<LevelFinding>> found(ranks.size());
+  std::vector<Status> statuses(ranks.size());
+  pool.ParallelFor(ranks.size(), [&](size_t place, size_t /*worker*/) {
+    const RankDump& rank = ranks[place];
+    const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
+      const Result<EntryTree> tree = json::ParseValueTree(entry.text);
+      if (!tree.ok()) {
+        return true;  // told when the rank was loaded
+      }
+      if (std::optional<LevelFinding> finding = JudgeEntry(entry.name, *tree)) {
+        finding->rank = rank.rank;
+        found[place].push_back(std::move(*finding));
+      }
+      return true;
+    };
+    statuses[place] = dump::ScanEntries(rank.folder / dump::kDumpFileName, visit).status();
+  });
+  LevelSummary summary;
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    MSP_RETURN_IF_ERROR(std::move(statuses[place]));
+    for (LevelFinding& finding : found[place]) {
+      ++summary.counts[static_cast<size_t>(finding.level)];
+      summary.findings.push_back(std::move(finding));
+    }
+  }
+  return summary;
+}
+
+std::string LevelsJson(const LevelSummary& summary) {
+  std::string text;
+  json::Writer json(text, 2);
+  json.BeginArray();
+  for (const LevelFinding& finding : summary.findings) {
+    const auto positions = [&](std::string_view key, const std::vector<uint32_t>& values) {
+      json.Key(key);
+      json.BeginArray();
+      for (const uint32_t value : values) {
+        json.Int(value);
+      }
+      json.EndArray();
+    };
+    json.BeginObject();
+    json.Member("device_rank", finding.rank);
+    json.Member("api_name", finding.name);
+    json.Member("rank", LevelName(finding.level));
+    json.Member("scene_type", SceneName(finding.scene));
+    positions("input_args_anomaly_indices", finding.bad_arguments);
+    json.Key("input_kwargs_anomaly_keys");
+    json.BeginArray();
+    for (const std::string& key : finding.bad_keywords) {
+      json.Text(key);
+    }
+    json.EndArray();
+    positions("output_anomaly_indices", finding.bad_outputs);
+    if (finding.scene == Scene::kMutation) {
+      json.Member("threshold", kMutationRatio);
+      json.Member("scale_change_detected", true);
+    }
+    json.EndObject();
+  }
+  json.EndArray();
+  text += '\n';
+  return text;
+}
+
 namespace {
 
 using dump::CommunicationEvent;
@@ -615,6 +890,185 @@ std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,
     }
   }
   return reported;
+}
+
+namespace {
+
+constexpr size_t kConsequencesOfOrigin = 3;
+
+bool IsBackward(const Operator& op) {
+  return dump::ParseEntryName(op.name).direction == dump::Direction::kBackward;
+}
+
+}  // namespace
+
+Propagation Follow(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                   std::span<const Arrival> arrivals) {
+  Propagation propagation;
+  std::vector<std::optional<uint32_t>> reached(ranks.size());  // by which operator
+  std::vector<bool> is_origin(ranks.size(), false);
+  for (const Origin& origin : origins) {
+    if (!reached[origin.rank_place]) {
+      reached[origin.rank_place] = origin.operator_place;
+      is_origin[origin.rank_place] = true;
+    }
+  }
+  // Arrivals are in the order of time: who passes on has been reached before.
+  for (const Arrival& arrival : arrivals) {
+    if (reached[arrival.from_rank] && !reached[arrival.to_rank]) {
+      reached[arrival.to_rank] = arrival.to_operator;
+      propagation.chain.push_back(arrival);
+    }
+  }
+  for (uint32_t place = 0; place < ranks.size(); ++place) {
+    if (!reached[place]) {
+      continue;
+    }
+    ++propagation.reached_ranks;
+    const std::vector<Operator>& operators = ranks[place].operators;
+    size_t wanted = is_origin[place] ? kConsequencesOfOrigin : 1;
+    bool wants_backward = true;
+    for (uint32_t at = *reached[place] + 1; at < operators.size(); ++at) {
+      const Operator& op = operators[at];
+      if (op.input == 0) {
+        continue;
+      }
+      ++propagation.affected_operators;
+      if (wanted > 0) {
+        --wanted;
+        propagation.consequences.push_back({place, at});
+      }
+      if (wants_backward && IsBackward(op)) {
+        wants_backward = false;
+        propagation.backward.push_back({place, at});
+      }
+    }
+  }
+  const auto is_from_origin = [&](const Consequence& consequence) {
+    return is_origin[consequence.rank_place];
+  };
+  std::stable_partition(propagation.consequences.begin(), propagation.consequences.end(),
+                        is_from_origin);
+  std::stable_partition(propagation.backward.begin(), propagation.backward.end(), is_from_origin);
+  return propagation;
+}
+
+namespace {
+
+struct Edge {
+  size_t from = 0;
+  size_t to = 0;
+  bool is_communication = false;
+};
+
+struct GraphNode {
+  uint32_t rank_place = 0;
+  uint32_t operator_place = 0;
+  bool is_origin = false;
+};
+
+// The operators that the propagation names, joined on each rank in the order in which they ran.
+struct Graph {
+  std::vector<GraphNode> nodes;
+  std::vector<Edge> edges;
+};
+
+Graph MakeGraph(std::span<const Origin> origins, const Propagation& propagation) {
+  std::map<std::pair<uint32_t, uint32_t>, bool> places;  // rank and operator: is it an origin?
+  for (const Arrival& arrival : propagation.chain) {
+    places[{arrival.from_rank, arrival.from_operator}] = false;
+    places[{arrival.to_rank, arrival.to_operator}] = false;
+  }
+  for (const auto* list : {&propagation.consequences, &propagation.backward}) {
+    for (const Consequence& consequence : *list) {
+      places[{consequence.rank_place, consequence.operator_place}] = false;
+    }
+  }
+  for (const Origin& origin : origins) {
+    places[{origin.rank_place, origin.operator_place}] = true;
+  }
+  Graph graph;
+  std::map<std::pair<uint32_t, uint32_t>, size_t> numbers;
+  for (const auto& [place, is_origin] : places) {
+    numbers[place] = graph.nodes.size();
+    if (!graph.nodes.empty() && graph.nodes.back().rank_place == place.first) {
+      graph.edges.push_back({graph.nodes.size() - 1, graph.nodes.size(), false});
+    }
+    graph.nodes.push_back({place.first, place.second, is_origin});
+  }
+  for (const Arrival& arrival : propagation.chain) {
+    graph.edges.push_back({numbers[{arrival.from_rank, arrival.from_operator}],
+                           numbers[{arrival.to_rank, arrival.to_operator}], true});
+  }
+  return graph;
+}
+
+}  // namespace
+
+std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                      const Propagation& propagation) {
+  const Graph graph = MakeGraph(origins, propagation);
+  std::string text;
+  json::Writer json(text, 2);
+  json.BeginObject();
+  json.Key("nodes");
+  json.BeginArray();
+  for (const GraphNode& node : graph.nodes) {
+    const Operator& op = ranks[node.rank_place].operators[node.operator_place];
+    json.BeginObject();
+    json.Member("id", fmt::format("{}.{}", ranks[node.rank_place].rank, op.name));
+    json.Member("rank", ranks[node.rank_place].rank);
+    json.Member("op_name", op.name);
+    json.Member("index", uint64_t{op.index});
+    json.Member("is_origin", node.is_origin);
+    json.Member("input", BadValuesText(op.input));
+    json.Member("output", BadValuesText(op.output));
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("edges");
+  json.BeginArray();
+  for (const Edge& edge : graph.edges) {
+    const auto id = [&](size_t number) {
+      const GraphNode& node = graph.nodes[number];
+      return fmt::format("{}.{}", ranks[node.rank_place].rank,
+                         ranks[node.rank_place].operators[node.operator_place].name);
+    };
+    json.BeginObject();
+    json.Member("from", id(edge.from));
+    json.Member("to", id(edge.to));
+    json.Member("kind", edge.is_communication ? "communication" : "order");
+    json.EndObject();
+  }
+  json.EndArray();
+  json.EndObject();
+  text += '\n';
+  return text;
+}
+
+std::string GraphMermaid(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                         const Propagation& propagation) {
+  const Graph graph = MakeGraph(origins, propagation);
+  std::string text = "flowchart TD\n";
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    const RankDump& rank = ranks[node.rank_place];
+    if (i == 0 || graph.nodes[i - 1].rank_place != node.rank_place) {
+      text += fmt::format("  subgraph rank{}\n", rank.rank);
+    }
+    const std::string name =
+        base::ReplaceAll(base::Printable(rank.operators[node.operator_place].name), "\"", "'");
+    text += fmt::format("    n{}[\"{}\"]{}\n", i, name, node.is_origin ? ":::origin" : "");
+    if (i + 1 == graph.nodes.size() || graph.nodes[i + 1].rank_place != node.rank_place) {
+      text += "  end\n";
+    }
+  }
+  for (const Edge& edge : graph.edges) {
+    text +=
+        fmt::format("  n{} {} n{}\n", edge.from, edge.is_communication ? "==>" : "-->", edge.to);
+  }
+  text += "  classDef origin fill:#f88,stroke:#900\n";
+  return text;
 }
 
 }  // namespace msprobe::analysis::nan

@@ -1,16 +1,58 @@
 // Where bad values came from: every rank's operators walked in the order of cause and effect.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "msprobe/status.h"
+
 #include "src/analysis/nan/rank_dump.h"
+#include "src/base/threads.h"
 #include "src/dump/communication.h"
+#include "src/dump/json_source.h"
 
 namespace msprobe::analysis::nan {
+
+// Every operator judged by itself, without looking at others: which level of overflow it shows.
+
+enum class Level : uint8_t { kMedium, kHigh, kCritical };
+std::string_view LevelName(Level level);  // "medium", "high", "critical"
+
+enum class Scene : uint8_t {
+  kOutputOnly,   // good inputs, bad output: critical
+  kInputOutput,  // both bad: high
+  kInputOnly,    // bad input, good output: medium
+  kMutation,     // all good, but the output's norm is 100 times the inputs': high
+};
+std::string_view SceneName(Scene scene);
+
+struct LevelFinding {
+  int64_t rank = 0;
+  std::string name;
+  Level level = Level::kMedium;
+  Scene scene = Scene::kInputOnly;
+  std::vector<uint32_t> bad_arguments;  // positions in input_args (or input)
+  std::vector<std::string> bad_keywords;
+  std::vector<uint32_t> bad_outputs;
+};
+
+struct LevelSummary {
+  std::vector<LevelFinding> findings;  // by rank, then in the file's order
+  std::array<uint64_t, 3> counts{};    // by Level
+};
+
+// Nothing where the operator is as it should be, or where its bad values are those that calls of
+// its kind may have: what torch.empty returns, buffers that are filled by a collective.
+std::optional<LevelFinding> JudgeEntry(std::string_view name, const dump::EntryTree& entry);
+
+Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPool& pool);
+
+std::string LevelsJson(const LevelSummary& summary);
 
 enum class OriginKind : uint8_t {
   kComputed,        // good inputs, bad outputs
@@ -68,5 +110,31 @@ SearchResult Search(std::span<const RankDump> ranks, const SearchOptions& option
 // all communication of its rank (or behind it), also the first such of every other rank.
 std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,
                                     std::span<const Origin> origins);
+
+// What followed from an origin: over which communications bad values reached other ranks, and what
+// they spoiled first.
+
+struct Consequence {
+  uint32_t rank_place = 0;
+  uint32_t operator_place = 0;
+};
+
+struct Propagation {
+  std::vector<Arrival> chain;             // from the origins on, by clock
+  std::vector<Consequence> consequences;  // the first operators that took bad values in: several of
+                                          // the origins' ranks, one of every rank reached
+  std::vector<Consequence> backward;      // the first bad gradient of every rank reached
+  uint64_t reached_ranks = 0;             // with the origins' own
+  uint64_t affected_operators = 0;        // of these ranks, with bad inputs, behind the bad arrival
+};
+
+Propagation Follow(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                   std::span<const Arrival> arrivals);
+
+// The same as a graph: operators as nodes, "next on this rank" and "sent to" as edges.
+std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                      const Propagation& propagation);
+std::string GraphMermaid(std::span<const RankDump> ranks, std::span<const Origin> origins,
+                         const Propagation& propagation);
 
 }  // namespace msprobe::analysis::nan

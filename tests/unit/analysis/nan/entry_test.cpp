@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/nan/bad_values.h"
-#include "src/analysis/nan/levels.h"
 #include "src/analysis/nan/rank_dump.h"
+#include "src/analysis/nan/search.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::nan {

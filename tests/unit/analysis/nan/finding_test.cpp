@@ -1,4 +1,4 @@
-#include "src/analysis/nan/finding.h"
+#include "src/analysis/nan/nan.h"
 
 #include <string>
 
