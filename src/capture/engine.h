@@ -22,7 +22,7 @@
 #include "src/capture/settings.h"
 #include "src/capture/tensor_files.h"
 #include "src/device/device.h"
-#include "src/online/call.h"
+#include "src/online/frame.h"
 #include "src/online/sender.h"
 
 namespace msprobe::capture {

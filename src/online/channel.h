@@ -11,7 +11,7 @@
 
 #include "src/online/endpoint.h"
 #include "src/online/frame.h"
-#include "src/online/tls.h"
+#include "src/online/socket.h"
 
 namespace msprobe::online {
 

@@ -3,19 +3,49 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
 #include "src/kernels/sha256.h"
-#include "src/online/call.h"
 
 namespace msprobe::online {
+
+// One call of an operator on its way from a training to a checker.
+
+struct CallTensor {
+  std::string name;  // as "data_name" of the record tells it
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  std::span<const std::byte> bytes;  // row-major, little-endian; borrowed
+};
+
+struct Call {
+  int64_t rank = 0;
+  int64_t step = 0;
+  std::string name;    // "Functional.linear.0"
+  std::string record;  // JSON: input_args, input_kwargs and output as in dump.json
+  std::vector<CallTensor> tensors;
+  std::shared_ptr<const void> memory;  // what the tensors borrow from
+
+  uint64_t tensor_bytes() const {
+    uint64_t bytes = 0;
+    for (const CallTensor& tensor : tensors) {
+      bytes += tensor.bytes.size();
+    }
+    return bytes;
+  }
+};
 
 inline constexpr uint32_t kFrameMagic = 0x4F50534D;  // "MSPO"
 inline constexpr uint16_t kFrameVersion = 1;
@@ -89,5 +119,20 @@ Result<std::string> ReadRefused(std::span<const std::byte> payload);
 Result<kernels::Sha256Digest> ReadDigest(std::span<const std::byte> payload);
 // The payload is what the header says of it.
 Status CheckPayload(const FrameHeader& header, std::span<const std::byte> payload);
+
+// The files of a shared folder: rank<r>.<session>.<what>, each a whole frame that appears by a
+// rename.
+
+struct FolderFile {
+  int64_t rank = 0;
+  uint64_t session = 0;
+  uint64_t sequence = 0;              // of calls
+  FrameKind kind = FrameKind::kCall;  // hello, call or end
+};
+
+// rank3.5f3a9c0112345678.start, rank3.5f3a9c0112345678.00000017.call, rank3.5f3a9c0112345678.end
+std::string FolderFileName(const FolderFile& file);
+// nullopt: not one of ours.
+std::optional<FolderFile> ParseFolderFileName(std::string_view name);
 
 }  // namespace msprobe::online

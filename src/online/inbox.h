@@ -15,7 +15,6 @@
 
 #include "msprobe/status.h"
 
-#include "src/online/call.h"
 #include "src/online/frame.h"
 
 namespace msprobe::online {

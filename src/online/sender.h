@@ -14,10 +14,10 @@
 
 #include "msprobe/status.h"
 
-#include "src/online/call.h"
+#include "src/online/frame.h"
 #include "src/online/channel.h"
 #include "src/online/endpoint.h"
-#include "src/online/tls.h"
+#include "src/online/socket.h"
 
 namespace msprobe::online {
 

@@ -5,7 +5,6 @@
 #include <span>
 #include <string_view>
 
-#include "src/online/folder_names.h"
 #include "src/online/frame.h"
 
 namespace {

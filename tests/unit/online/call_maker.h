@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/online/call.h"
+#include "src/online/frame.h"
 
 namespace msprobe::test_support {
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/online/folder_names.h"
+#include "src/online/frame.h"
 #include "src/online/inbox.h"
 #include "src/online/receiver.h"
 #include "src/online/sender.h"

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/online/folder_names.h"
 #include "tests/unit/online/call_maker.h"
 
 namespace msprobe::online {

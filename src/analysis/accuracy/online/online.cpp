@@ -44,7 +44,7 @@
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/json/value_tree.h"
-#include "src/online/call.h"
+#include "src/online/frame.h"
 #include "src/online/inbox.h"
 #include "src/online/receiver.h"
 #include "src/report/writers.h"
