@@ -11,7 +11,7 @@
 
 #include "src/analysis/kernel_dump/array_compare.h"
 #include "src/analysis/kernel_dump/kernel_dump.h"
-#include "src/analysis/overflow/options.h"
+#include "src/analysis/overflow/overflow.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

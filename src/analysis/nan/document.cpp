@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/nan/nan.h"
-#include "src/analysis/overflow/document.h"
+#include "src/analysis/overflow/overflow.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"

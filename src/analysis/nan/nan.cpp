@@ -17,7 +17,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/overflow/run.h"
+#include "src/analysis/overflow/overflow.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
@@ -35,7 +35,6 @@ namespace msprobe::analysis::nan {
 namespace {
 
 // The folders of a step's ranks.
-
 
 struct RankPath {
   int64_t rank = 0;

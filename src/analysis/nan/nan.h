@@ -15,7 +15,7 @@
 
 #include "src/analysis/nan/rank_dump.h"
 #include "src/analysis/nan/search.h"
-#include "src/analysis/overflow/result.h"
+#include "src/analysis/overflow/overflow.h"
 #include "src/dump/json_source.h"
 
 namespace msprobe::analysis::nan {

@@ -6,8 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/overflow/document.h"
-#include "src/analysis/overflow/run.h"
+#include "src/analysis/overflow/overflow.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::overflow {

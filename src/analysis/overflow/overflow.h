@@ -1,6 +1,7 @@
-// Which operators overflowed, and what is known of each.
+// What a search for overflows answers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -13,8 +14,23 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/kernels/stats.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::overflow {
+
+// What is asked of a search for overflows.
+
+struct Options {
+  std::filesystem::path dumps;  // folder with overflow records and kernel dumps
+  // Dump of the API calls above the kernels: a dump.json, a rank, a step or a whole dump. Empty:
+  // the one that lies beside the records, if there is one.
+  std::filesystem::path calls;
+  std::filesystem::path ir;  // text of the MindSpore graph that the kernels belong to; may be empty
+  std::filesystem::path output;  // folder of overflow_summary_<time>.txt; empty: none
+  int64_t most = 1;              // records that are looked at, from the first one on; 0: all
+};
+
+// Which operators overflowed, and what is known of each.
 
 // A tensor of the kernel, in the layout of the device.
 struct KernelTensor {
@@ -81,5 +97,27 @@ struct Findings {
   std::filesystem::path calls;    // the dump that kernels were looked up in; empty: none
   std::filesystem::path summary;  // the file, when one was asked for
 };
+
+// From overflow records to kernels, calls and lines of code.
+
+// kNotFound when the folder holds no overflow record. A record that cannot be read is told in the
+// findings, and the others go on.
+Result<Findings> Run(const Options& options);
+
+// Whether overflow records lie in a folder or below it, at most six levels down. Looks at names
+// only, and not into rank folders of a dump.
+bool HoldsRecords(const std::filesystem::path& folder);
+
+// The text of the summary, as the Python tool writes it.
+std::string SummaryText(const Findings& findings);
+
+inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
+    {{"overflow", "an operator that overflowed"}}};
+
+report::Document MakeDocument(const Findings& findings);
+
+// One line about an overflow: "Mul (sharpen) on stream 2, task 14, in Torch.mul.0.forward
+// (route.py:17 in forward: ...)".
+std::string Sentence(const Overflow& overflow);
 
 }  // namespace msprobe::analysis::overflow
