@@ -7,11 +7,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/perf/document.h"
-#include "src/analysis/perf/gates.h"
+#include "src/analysis/perf/perf.h"
 #include "src/analysis/perf/name_map.h"
-#include "src/analysis/perf/page.h"
-#include "src/analysis/perf/run.h"
-#include "src/analysis/perf/summary_json.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"

@@ -7,11 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/analysis/perf/by_name.h"
-#include "src/analysis/perf/difference.h"
-#include "src/analysis/perf/kernel_names.h"
 #include "src/analysis/perf/sheet.h"
-#include "src/analysis/perf/units.h"
+#include "src/analysis/perf/kernel_compare.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {

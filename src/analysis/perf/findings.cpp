@@ -3,26 +3,461 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "src/analysis/perf/group_findings.h"
-#include "src/analysis/perf/kernel_names.h"
-#include "src/analysis/perf/units.h"
-#include "src/analysis/perf/wait_findings.h"
+#include "src/analysis/perf/communication.h"
+#include "src/analysis/perf/device_work.h"
+#include "src/analysis/perf/kernel_compare.h"
+#include "src/analysis/perf/options.h"
+#include "src/analysis/perf/pair_comparison.h"
+#include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/work_groups.h"
+#include "src/base/strings.h"
+#include "src/base/utf8.h"
 #include "src/profile/common/time_sum.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
+using profile::Nanoseconds;
+using profile::TextId;
 using Kind = HostTree::Kind;
+
+class Causes {
+ public:
+  explicit Causes(const DeviceWork& work) : work_(work), tree_(work.tree()) { FindLoaders(); }
+
+  void AddGap(Nanoseconds from, Nanoseconds to, const WorkItem& next) {
+    if (!next.has_launch) {
+      Named("work whose launch is not in the profile", to - from);
+      return;
+    }
+    const Nanoseconds launched = std::clamp(next.launched, from, to);
+    if (launched > from) {
+      tree_.VisitStretches(next.process, next.thread, from, launched,
+                           [this](uint32_t node, Nanoseconds ns) { AddStretch(node, ns); });
+      if (to > launched) {
+        Named("launch latency", to - launched);
+      }
+    } else {
+      Named("the device itself, between work launched in time", to - from);
+    }
+  }
+
+  std::map<std::string, Amount> Take() {
+    std::map<std::string, Amount> result;
+    for (const Sum& sum : sums_) {
+      Amount& amount = result[LabelOf(sum.node)];
+      amount.ms += static_cast<double>(sum.ns) / kNsPerMs;
+      amount.calls += sum.count;
+    }
+    for (const auto& [label, amount] : named_) {
+      Amount& known = result[std::string(label)];
+      known.ms += amount.ms;
+      known.calls += amount.calls;
+    }
+    return result;
+  }
+
+ private:
+  struct Sum {
+    uint32_t node = HostTree::kNone;  // the first of its name
+    Nanoseconds ns = 0;
+    int64_t count = 0;
+  };
+
+  std::string_view NameOf(uint32_t node) const { return work_.profile().texts[tree_[node].name]; }
+
+  // Whatever runs inside of a data loader is the data loader's.
+  void FindLoaders() {
+    const auto nodes = tree_.nodes();
+    std::vector<uint8_t> is_loader(work_.profile().texts.size());
+    for (TextId name = 0; name < is_loader.size(); ++name) {
+      is_loader[name] =
+          work_.profile().texts[name].find("DataLoader") != std::string_view::npos ? 1 : 0;
+    }
+    if (std::find(is_loader.begin(), is_loader.end(), 1) == is_loader.end()) {
+      return;
+    }
+    loaders_.assign(nodes.size(), HostTree::kNone);
+    for (uint32_t node = 0; node < nodes.size(); ++node) {
+      const uint32_t parent = nodes[node].parent;
+      loaders_[node] = parent != HostTree::kNone && loaders_[parent] != HostTree::kNone
+                           ? loaders_[parent]
+                       : is_loader[nodes[node].name] != 0 ? node
+                                                          : HostTree::kNone;
+    }
+  }
+
+  void AddStretch(uint32_t node, Nanoseconds ns) {
+    if (node != HostTree::kNone && !loaders_.empty() && loaders_[node] != HostTree::kNone) {
+      node = loaders_[node];
+    }
+    uint64_t key = UINT64_MAX;
+    if (node != HostTree::kNone && tree_[node].kind != Kind::kStep) {
+      TextId around = profile::kNoText;
+      if (tree_[node].kind == Kind::kRuntime) {
+        const uint32_t caller = tree_.OperatorOf(tree_[node].parent);
+        around = caller == HostTree::kNone ? profile::kNoText : tree_[caller].name;
+      }
+      key = uint64_t{tree_[node].name} << 32U | around;
+    }
+    const auto [place, is_new] = places_.try_emplace(key, sums_.size());
+    if (is_new) {
+      sums_.push_back({node, 0, 0});
+    }
+    sums_[place->second].ns += ns;
+    ++sums_[place->second].count;
+  }
+
+  void Named(std::string_view label, Nanoseconds ns) {
+    Amount& amount = named_[label];
+    amount.ms += static_cast<double>(ns) / kNsPerMs;
+    ++amount.calls;
+  }
+
+  std::string LabelOf(uint32_t node) const {
+    if (node == HostTree::kNone || tree_[node].kind == Kind::kStep) {
+      return "python code outside of operators";
+    }
+    const std::string name = NeutralName(NameOf(node));
+    switch (tree_[node].kind) {
+      case Kind::kRuntime: {
+        const uint32_t caller = tree_.OperatorOf(tree_[node].parent);
+        return caller == HostTree::kNone
+                   ? name
+                   : name + " in " + base::Shortened(NameOf(caller), kLongestNameAround);
+      }
+      case Kind::kAnnotation:
+        return name.find("DataLoader") != std::string::npos ? name : "python code in " + name;
+      case Kind::kModule:
+      case Kind::kPython:
+        return "python: " + name;
+      default:
+        return name + " on the host";
+    }
+  }
+
+  const DeviceWork& work_;
+  const HostTree& tree_;
+  std::vector<uint32_t> loaders_;  // of each node, the data loader that it runs in
+  std::vector<Sum> sums_;
+  std::unordered_map<uint64_t, size_t> places_;
+  std::map<std::string_view, Amount> named_;
+};
+
+}  // namespace
+
+std::map<std::string, Amount> IdleTimeByCause(const DeviceWork& work) {
+  Causes causes(work);
+  const auto items = work.items();
+  const auto busy = work.busy().intervals();
+  size_t next = 0;
+  for (size_t i = 1; i < busy.size(); ++i) {
+    const Nanoseconds from = busy[i - 1].end;
+    const Nanoseconds to = busy[i].start;
+    while (next < items.size() && items[next].start < to) {
+      ++next;
+    }
+    const WorkItem* first = &items[next];
+    for (size_t other = next; other < items.size() && items[other].start == to; ++other) {
+      if (items[other].has_launch) {
+        first = &items[other];
+        break;
+      }
+    }
+    causes.AddGap(from, to, *first);
+  }
+  return causes.Take();
+}
+
+namespace {
+
+// What the device did instead of computing: collectives, copies, and waiting for the host.
+
+// Uncovered time, and what all of it took.
+struct Waits {
+  Amounts uncovered;
+  Amounts whole;
+};
+
+// Copies by their names and the operators that they lie in.
+class LabelsOfCopies {
+ public:
+  explicit LabelsOfCopies(const DeviceWork& work) : work_(work) {}
+
+  const std::string& Of(const WorkItem& item) {
+    const uint32_t caller = work_.tree().OperatorOf(item.node);
+    const TextId around = caller == HostTree::kNone ? profile::kNoText : work_.tree()[caller].name;
+    const auto [known, is_new] =
+        labels_.try_emplace(uint64_t{item.name} << 32U | around, std::string());
+    if (is_new) {
+      known->second = ShortKernelName(NeutralName(work_.profile().texts[item.name]));
+      if (caller != HostTree::kNone) {
+        known->second +=
+            " in " + base::Shortened(work_.profile().texts[around], kLongestNameAround);
+      }
+    }
+    return known->second;
+  }
+
+ private:
+  const DeviceWork& work_;
+  std::unordered_map<uint64_t, std::string> labels_;
+};
+
+// Sums by label; `labels`, of each side: Of(item).
+template <typename Labels>
+std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& comparison,
+                                      WorkKind kind, double TimeSplit::*share,
+                                      std::array<Labels, 2> labels) {
+  std::map<std::string, Waits> sums;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    const DeviceWork& work = side == 0 ? base : comparison;
+    double uncovered_us = 0;
+    for (const WorkItem& item : work.items()) {
+      uncovered_us += item.kind == kind ? item.uncovered_us : 0;
+    }
+    // What runs side by side shares the time that it takes together.
+    const double scale = uncovered_us > 0 ? work.split().*share * kUsPerMs / uncovered_us : 0;
+    for (const WorkItem& item : work.items()) {
+      if (item.kind != kind) {
+        continue;
+      }
+      Waits& waits = sums[labels[side].Of(item)];
+      waits.uncovered[side].ms += item.uncovered_us * scale / kUsPerMs;
+      waits.whole[side].ms += item.us / kUsPerMs;
+      ++waits.uncovered[side].calls;
+    }
+  }
+  return sums;
+}
+
+Finding WaitFinding(const std::string& label, const Waits& waits, std::string_view metric) {
+  Finding finding;
+  finding.where = label;
+  finding.metric = metric;
+  finding.base = waits.uncovered[0].ms;
+  finding.comparison = waits.uncovered[1].ms;
+  finding.base_calls = waits.uncovered[0].calls;
+  finding.comparison_calls = waits.uncovered[1].calls;
+  if (waits.whole[0].ms - finding.base > finding.base / 100 ||
+      waits.whole[1].ms - finding.comparison > finding.comparison / 100) {
+    finding.note = fmt::format("{:.3f} -> {:.3f} ms with what is hidden behind other work",
+                               waits.whole[0].ms, waits.whole[1].ms);
+  }
+  return finding;
+}
+
+// Kernels that graphs launched, of all.
+double GraphShare(const DeviceWork& work) {
+  size_t by_graph = 0;
+  for (const WorkItem& item : work.items()) {
+    by_graph += item.by_graph ? 1 : 0;
+  }
+  return work.items().empty()
+             ? 0
+             : static_cast<double>(by_graph) / static_cast<double>(work.items().size());
+}
+
+int64_t CountLaunches(const DeviceWork& work) {
+  int64_t count = 0;
+  const WorkItem* last = nullptr;
+  for (const WorkItem& item : work.items()) {
+    const bool same_graph = item.by_graph && last != nullptr && last->launched == item.launched;
+    count += item.has_launch && !same_graph ? 1 : 0;
+    last = &item;
+  }
+  return count;
+}
+
+// By kind of collective (or, where the options ask for it, by kernel); the time that no computing
+// hides, in ms. Unsorted, as the two below.
+std::vector<Finding> CommunicationFindings(const DeviceWork& base, const DeviceWork& comparison,
+                                           const PairOptions& options) {
+  using Kinds = KindsOfCollectives;
+  const bool by_kind = options.match_collectives_by_kind;
+  const auto sums =
+      SumWaits(base, comparison, WorkKind::kCommunication, &TimeSplit::communication,
+               std::array<Kinds, 2>{Kinds(base, by_kind), Kinds(comparison, by_kind)});
+  std::vector<Finding> findings;
+  for (const auto& [label, waits] : sums) {
+    Finding finding = WaitFinding(label, waits, kCommunicationTime);
+    const auto& [before, after] = waits.whole;
+    if (finding.base_calls == finding.comparison_calls && after.ms > before.ms * 1.05) {
+      finding.note += finding.note.empty() ? "" : "; ";
+      finding.note +=
+          "the same calls take longer: slower links, or waiting for another rank (its profile "
+          "shows which)";
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+// By kind of copy or fill and the operator that asked for it; the time that nothing else hides.
+std::vector<Finding> CopyFindings(const DeviceWork& base, const DeviceWork& comparison) {
+  using Labels = LabelsOfCopies;
+  const auto sums = SumWaits(base, comparison, WorkKind::kCopy, &TimeSplit::copies,
+                             std::array<Labels, 2>{Labels(base), Labels(comparison)});
+  std::vector<Finding> findings;
+  for (const auto& [label, waits] : sums) {
+    findings.push_back(WaitFinding(label, waits, kCopyTime));
+  }
+  return findings;
+}
+
+// By what the host did, in the thread that launched the next work, while the device had none.
+std::vector<Finding> IdleFindings(const DeviceWork& base, const DeviceWork& comparison) {
+  std::map<std::string, Amounts> sums;
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    for (const auto& [label, amount] : IdleTimeByCause(side == 0 ? base : comparison)) {
+      sums[label][side] = amount;
+    }
+  }
+  std::vector<Finding> findings;
+  Finding all;
+  all.metric = kIdleTime;
+  all.base = base.split().idle;
+  all.comparison = comparison.split().idle;
+  all.base_calls = CountLaunches(base);
+  all.comparison_calls = CountLaunches(comparison);
+  double largest = 0;
+  std::vector<std::pair<double, std::string>> ranked;
+  for (const auto& [label, amounts] : sums) {
+    Finding finding;
+    finding.where = label;
+    finding.metric = kIdleTime;
+    finding.base = amounts[0].ms;
+    finding.comparison = amounts[1].ms;
+    finding.base_calls = amounts[0].calls;
+    finding.comparison_calls = amounts[1].calls;
+    const double change = finding.comparison - finding.base;
+    if (change * (all.comparison - all.base) > 0) {
+      largest = std::max(largest, std::fabs(change));
+      ranked.emplace_back(-std::fabs(change), label);
+    }
+    findings.push_back(std::move(finding));
+  }
+  // One cause that explains most of it stands for itself.
+  constexpr double kMostOfIt = 0.6;
+  const double graphs = GraphShare(comparison) - GraphShare(base);
+  constexpr double kManyKernels = 0.2;
+  if (std::fabs(graphs) >= kManyKernels) {
+    all.where = graphs < 0 ? "launches one by one instead of by graphs"
+                           : "launches by graphs instead of one by one";
+  } else if (largest < kMostOfIt * std::fabs(all.comparison - all.base)) {
+    all.where = "the host, which launches too slowly";
+  } else {
+    return findings;
+  }
+  std::sort(ranked.begin(), ranked.end());
+  std::vector<std::string> causes;
+  for (size_t i = 0; i < std::min<size_t>(3, ranked.size()); ++i) {
+    causes.push_back(ranked[i].second);
+  }
+  all.note = fmt::format("launches of work {} -> {}; meanwhile the host was in: {}", all.base_calls,
+                         all.comparison_calls, base::Join(causes, ", "));
+  findings.push_back(std::move(all));
+  return findings;
+}
+
+struct Sum {
+  double ms = 0;
+  int64_t calls = 0;
+};
+
+// Names repeat: each is held against the pattern once.
+std::vector<bool> MatchTexts(const profile::Profile& side, std::string_view pattern) {
+  std::vector<bool> matches(side.texts.size());
+  for (profile::TextId id = 0; id < matches.size(); ++id) {
+    matches[id] = base::GlobMatch(pattern, side.texts[id]);
+  }
+  return matches;
+}
+
+Sum Measure(const OperatorSide& side, std::string_view pattern) {
+  const std::vector<bool> matching_texts = MatchTexts(side.profile(), pattern);
+  Sum sum;
+  std::vector<uint32_t> queue;
+  // Whether the operator, or one that it lies in, matches; those are numbered before it.
+  std::vector<bool> covered(side.tree().nodes().size());
+  std::vector<bool> wanted(side.tree().nodes().size());
+  for (const uint32_t node : side.all()) {
+    wanted[node] = true;
+  }
+  for (uint32_t node = 0; node < covered.size(); ++node) {
+    const uint32_t parent = side.tree()[node].parent;
+    const bool inside = parent != kNoNode && covered[parent];
+    const bool matches = wanted[node] && matching_texts[side.operation(node).name];
+    covered[node] = inside || matches;
+    if (matches && !inside) {
+      side.VisitKernels(
+          node, queue, [&](const profile::Kernel& kernel) { sum.ms += kernel.duration_us / 1000; });
+      ++sum.calls;
+    }
+  }
+  return sum;
+}
+
+Sum Measure(const DeviceWork& work, const std::optional<std::string>& step,
+            std::string_view pattern) {
+  const profile::Profile& profile = work.profile();
+  const std::vector<bool> matching_texts = MatchTexts(profile, pattern);
+  const auto in_step = [&](profile::Nanoseconds at) {
+    return !step.has_value() ||
+           std::any_of(profile.steps.begin(), profile.steps.end(), [&](const auto& known) {
+             return known.id == *step && known.start <= at && at < known.end;
+           });
+  };
+  Sum sum;
+  const auto nodes = work.tree().nodes();
+  // Whether the node, or one that it lies in, matches; those stand before it.
+  std::vector<bool> covered(nodes.size());
+  for (uint32_t node = 0; node < nodes.size(); ++node) {
+    const HostTree::Node& known = nodes[node];
+    const bool inside = known.parent != HostTree::kNone && covered[known.parent];
+    const bool matches = matching_texts[known.name] && known.kind != Kind::kPython &&
+                         known.kind != Kind::kModule && in_step(known.start);
+    covered[node] = inside || matches;
+    sum.calls += matches && !inside ? 1 : 0;
+  }
+  for (const WorkItem& item : work.items()) {
+    if (item.node != HostTree::kNone && covered[item.node]) {
+      sum.ms += item.us / 1000;
+    }
+  }
+  return sum;
+}
+
+Sum Measure(const WatchedSide& side, std::string_view pattern) {
+  return side.work != nullptr ? Measure(*side.work, side.step, pattern)
+                              : Measure(*side.operators, pattern);
+}
+
+}  // namespace
+
+std::vector<Watched> WatchOperators(const WatchedSide& base, const WatchedSide& comparison,
+                                    std::span<const std::string> patterns) {
+  std::vector<Watched> result;
+  for (const std::string& pattern : patterns) {
+    const Sum left = Measure(base, pattern);
+    const Sum right = Measure(comparison, pattern);
+    result.push_back({pattern, left.ms, right.ms, left.calls, right.calls});
+  }
+  return result;
+}
+
+namespace {
 
 constexpr double kKbPerMb = 1024;
 constexpr double kSamePercent = 1;  // growth up to which two runs count as equally fast

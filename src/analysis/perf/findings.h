@@ -3,19 +3,42 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/analysis/perf/device_work.h"
-#include "src/analysis/perf/host_tree.h"
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/options.h"
 #include "src/analysis/perf/pair_comparison.h"
+#include "src/analysis/perf/work_groups.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
+
+// Why a device had nothing to do. A gap is charged to what the thread did that launched the next
+// work: other threads may have been busy, but the device was not waiting for them.
+
+// The time in which nothing ran on the device, by what the host did meanwhile in the thread that
+// launched the next work; the sum is TimeSplit::idle. `calls` counts gaps.
+std::map<std::string, Amount> IdleTimeByCause(const DeviceWork& work);
+
+// Device time of the operators that a pattern names.
+
+// A side of a GPU by its device work, where kernels of graphs and of driver calls have their
+// operator; of an NPU (`work` is null) by its operators, to which collectives are linked, too.
+struct WatchedSide {
+  const OperatorSide* operators = nullptr;
+  const DeviceWork* work = nullptr;
+  std::optional<std::string> step;  // of its operators only
+};
+
+// One per pattern, in order.
+std::vector<Watched> WatchOperators(const WatchedSide& base, const WatchedSide& comparison,
+                                    std::span<const std::string> patterns);
 
 // Names of Finding::metric.
 inline constexpr std::string_view kDeviceTime = "device time";           // of computing

@@ -2,19 +2,380 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <initializer_list>
+#include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "src/analysis/perf/difference.h"
 #include "src/analysis/perf/sheet.h"
+#include "src/base/strings.h"
+#include "src/profile/common/texts.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
-using profile::Profile;
+using Words = std::initializer_list<std::string_view>;
+
+bool StartsWithAny(std::string_view lower, Words words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return lower.starts_with(word); });
+}
+
+// Vendors' names of runtime calls that do the same; where only the prefix differs none is needed.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSameCalls = {{
+    {"hipMemcpyWithStream", "cudaMemcpyAsync"},
+    {"hipExtLaunchKernel", "cudaLaunchKernel"},
+    {"hipExtModuleLaunchKernel", "cuLaunchKernel"},
+    {"hipModuleLaunchKernel", "cuLaunchKernel"},
+    {"cuLaunchKernelEx", "cuLaunchKernel"},
+    {"cudaLaunchKernelExC", "cudaLaunchKernel"},
+}};
+
+// The first family that one of whose words stands in the name; words of special work first.
+struct Family {
+  std::string_view name;
+  Words words;
+};
+const std::array<Family, 19>& Families() {
+  static const std::array<Family, 19> families = {{
+      {"attention",
+       {"attention", "attn", "fmha", "flash_fwd", "flash_bwd", "flashinfer", "mha_", "_mha",
+        "paged_kv", "fused_sdp", "sdpa"}},
+      {"mixture of experts", {"moe", "expert", "topk_gating"}},
+      {"convolution", {"conv", "wgrad", "dgrad", "winograd", "implicit_gemm", "naive_conv"}},
+      {"quantization", {"quantize", "quant_", "_quant", "per_token_group"}},
+      {"matmul",
+       {"gemm", "cijk_", "cublas", "cutlass", "matmul", "nvjet", "gemv", "splitk", "wvsplit",
+        "marlin", "machete", "xmma", "dot_kernel", "_mm_kernel", "scaled_mm"}},
+      {"optimizer",
+       {"multi_tensor_apply", "adam", "sgd", "lamb", "optimizer", "fused_apply_momentum"}},
+      {"normalization", {"norm", "welford", "bn_fw", "bn_bw", "batch_norm"}},
+      {"softmax", {"softmax"}},
+      {"embedding and indexing",
+       {"embedding", "index", "gather", "scatter", "take_along", "masked_select"}},
+      {"position encoding", {"rotary", "rope"}},
+      {"loss", {"nll_loss", "cross_entropy", "mse_loss", "bce"}},
+      {"activation", {"silu", "gelu", "relu", "swiglu", "act_and_mul", "sigmoid", "tanh"}},
+      {"sorting and sampling", {"sort", "topk", "radix", "sampl", "argmax", "cumsum", "scan"}},
+      {"random numbers", {"philox", "dropout", "distribution", "random", "bernoulli"}},
+      {"layout", {"transpose", "permute", "catarray", "copy_kernel", "direct_copy", "reshape"}},
+      {"reduction", {"reduce"}},
+      {"pooling", {"pool"}},
+      {"elementwise", {"elementwise", "pointwise", "vectorized", "functor"}},
+      {"generated", {"triton_", "fused_"}},
+  }};
+  return families;
+}
+
+// Drops what stands between an opening and its closing bracket, where that is long.
+std::string WithoutLongBrackets(std::string_view text, char opening, char closing, size_t longest) {
+  std::string result;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t begin = text.find(opening, at);
+    result += text.substr(at, begin == std::string_view::npos ? begin : begin - at);
+    if (begin == std::string_view::npos) {
+      break;
+    }
+    size_t end = begin;
+    for (int64_t depth = 0; end < text.size(); ++end) {
+      depth += text[end] == opening ? 1 : text[end] == closing ? -1 : 0;
+      if (depth == 0) {
+        break;
+      }
+    }
+    const std::string_view inside = text.substr(begin, std::min(end + 1, text.size()) - begin);
+    if (inside.size() <= longest) {
+      result += inside;
+    } else if (opening == '<') {
+      result += std::string(inside.substr(0, longest)) + "...>";
+    }
+    at = begin + inside.size();
+  }
+  return result;
+}
+
+}  // namespace
+
+bool IsCommunicationKernel(std::string_view name) {
+  const std::string lower = base::AsciiLower(name);
+  return StartsWithAny(lower, {"nccl", "rccl", "msccl"}) ||
+         base::ContainsAny(
+             lower, {"nccldevkernel", "ncclkernel", "rcclkernel", "rcclgenerickernel",
+                     "cross_device_reduce", "allreduce", "all_reduce", "allgather", "all_gather",
+                     "reducescatter", "reduce_scatter", "alltoall", "all_to_all", "multimem_",
+                     "nvshmem", "deep_ep::", "mscclpp", "rcclx"});
+}
+
+bool IsCopyKernel(std::string_view name) {
+  return StartsWithAny(
+      base::AsciiLower(name),
+      {"memcpy", "memset", "hipmemcpy", "copyhosttodevice", "copydevicetohost",
+       "copydevicetodevice", "fillbuffer", "__amd_rocclr_copybuffer", "__amd_rocclr_fillbuffer"});
+}
+
+bool IsGraphLaunch(std::string_view name) {
+  return base::ContainsAny(base::AsciiLower(name), {"graphlaunch"});
+}
+
+std::string NeutralName(std::string_view name) {
+  for (const auto& [call, same] : kSameCalls) {
+    if (name == call) {
+      return std::string(same);
+    }
+  }
+  const auto starts_with_call = [&](std::string_view prefix) {
+    return name.size() > prefix.size() && name.starts_with(prefix) && name[prefix.size()] >= 'A' &&
+           name[prefix.size()] <= 'Z';
+  };
+  if (starts_with_call("hip")) {
+    return "cuda" + std::string(name.substr(3));
+  }
+  if (name.starts_with("rccl")) {
+    return "nccl" + std::string(name.substr(4));
+  }
+  return profile::WithoutAddresses(name);
+}
+
+std::string_view KernelFamily(std::string_view name) {
+  if (IsCommunicationKernel(name)) {
+    return "communication";
+  }
+  if (IsCopyKernel(name)) {
+    return "copy";
+  }
+  const std::string lower = base::AsciiLower(name);
+  for (const Family& family : Families()) {
+    if (base::ContainsAny(lower, family.words)) {
+      return family.name;
+    }
+  }
+  return "other";
+}
+
+std::string ShortKernelName(std::string_view name, size_t longest) {
+  std::string text(name.starts_with("void ") ? name.substr(5) : name);
+  text = base::ReplaceAll(text, "(anonymous namespace)::", "");
+  constexpr size_t kTemplate = 40;
+  constexpr size_t kCopyDirection = 40;  // "Memcpy HtoD (Pageable -> Device)"
+  text = WithoutLongBrackets(text, '<', '>', kTemplate);
+  text = WithoutLongBrackets(text, '(', ')', name.starts_with("Mem") ? kCopyDirection : 0);
+  if (text.size() > longest) {
+    text = text.substr(0, longest - 3) + "...";
+  }
+  return text;
+}
+
+namespace {
+
+using profile::kNoText;
+using profile::TextId;
 using report::Cell;
+using enum report::NumberFormat;
+
+constexpr std::array<SheetColumn, 16> kKernelColumns = {{{"Order Id", 10, kInteger},
+                                                         {"Family", 20, kGeneral, true},
+                                                         {"Kernel", 60, kGeneral, true},
+                                                         {"Change", 12, kGeneral},
+                                                         {"Operator", 30, kGeneral},
+                                                         {"Input Shape", 20, kGeneral},
+                                                         {"Calls", 10, kInteger},
+                                                         {"Total Duration(us)", 20, kFixed2},
+                                                         {"Avg Duration(us)", 20, kFixed2},
+                                                         {"Operator", 30, kGeneral},
+                                                         {"Input Shape", 20, kGeneral},
+                                                         {"Calls", 10, kInteger},
+                                                         {"Total Duration(us)", 20, kFixed2},
+                                                         {"Avg Duration(us)", 20, kFixed2},
+                                                         {"Diff Duration(us)", 20, kFixed2},
+                                                         {"Diff Ratio", 20, kPercent}}};
+
+struct KernelTotals {
+  double us = 0;
+  int64_t calls = 0;
+  // Of the operator (a name) and its shapes with the most time.
+  std::string operation;
+  std::string shapes;
+};
+
+struct DeviceKernel {
+  std::string name;
+  std::string_view family;
+  std::array<KernelTotals, 2> sides;
+  double change() const { return sides[1].us - sides[0].us; }
+};
+
+std::string_view ChangeWord(const std::array<KernelTotals, 2>& sides) {
+  return sides[0].calls == 0 ? "added" : sides[1].calls == 0 ? "removed" : "both";
+}
+
+class Collector {
+ public:
+  void AddSide(size_t side, const DeviceWork& work) {
+    const profile::Profile& profile = work.profile();
+    // Time by kernel, operator and shapes; these are numbers of this profile's texts.
+    struct Owned {
+      double us = 0;
+      int64_t calls = 0;
+    };
+    std::vector<std::pair<std::array<TextId, 3>, Owned>> owned;
+    std::unordered_map<uint64_t, std::vector<size_t>> places;  // by kernel and operator
+    for (const WorkItem& item : work.items()) {
+      if (item.kernel == UINT32_MAX) {
+        continue;
+      }
+      std::array<TextId, 3> key = {item.name, kNoText, kNoText};
+      const uint32_t leaf = work.tree().OperatorOf(item.node);
+      if (leaf != HostTree::kNone) {
+        key[1] = work.tree()[leaf].name;
+        key[2] = profile.operators[work.tree()[leaf].operation].shapes;
+      } else if (item.kernel < profile.kernels.size()) {
+        key[2] = profile.kernels[item.kernel].shapes;
+      }
+      std::vector<size_t>& candidates = places[uint64_t{key[0]} << 32U | key[1]];
+      auto found = std::find_if(candidates.begin(), candidates.end(),
+                                [&](size_t entry) { return owned[entry].first == key; });
+      if (found == candidates.end()) {
+        // Kernels of very many shapes are not told apart by them.
+        constexpr size_t kMostShapes = 64;
+        if (candidates.size() >= kMostShapes) {
+          found = candidates.begin();
+        } else {
+          candidates.push_back(owned.size());
+          owned.emplace_back(key, Owned());
+          found = candidates.end() - 1;
+        }
+      }
+      Owned& sum = owned[*found].second;
+      sum.us += item.us;
+      ++sum.calls;
+    }
+    std::unordered_map<size_t, double> largest;
+    for (const auto& [key, sum] : owned) {
+      const size_t index = KernelOf(profile.texts[key[0]]);
+      KernelTotals& mine = kernels_[index].sides[side];
+      mine.us += sum.us;
+      mine.calls += sum.calls;
+      const auto [most, is_first] = largest.try_emplace(index, sum.us);
+      if (is_first || sum.us > most->second) {
+        most->second = sum.us;
+        mine.operation = profile.texts[key[1]];
+        mine.shapes = profile.texts[key[2]];
+      }
+    }
+  }
+
+  std::vector<DeviceKernel> Take() {
+    std::stable_sort(kernels_.begin(), kernels_.end(),
+                     [](const DeviceKernel& a, const DeviceKernel& b) {
+                       return std::fabs(a.change()) > std::fabs(b.change());
+                     });
+    return std::move(kernels_);
+  }
+
+ private:
+  size_t KernelOf(std::string_view name) {
+    std::string neutral = NeutralName(name);
+    const auto [place, is_new] = places_.try_emplace(neutral, kernels_.size());
+    if (is_new) {
+      DeviceKernel& kernel = kernels_.emplace_back();
+      kernel.name = std::move(neutral);
+      kernel.family = KernelFamily(name);
+    }
+    return place->second;
+  }
+
+  std::vector<DeviceKernel> kernels_;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+std::vector<DeviceKernel> FamiliesOf(const std::vector<DeviceKernel>& kernels) {
+  std::vector<DeviceKernel> families;
+  for (const DeviceKernel& kernel : kernels) {
+    auto found = std::find_if(families.begin(), families.end(), [&](const DeviceKernel& known) {
+      return known.family == kernel.family;
+    });
+    if (found == families.end()) {
+      found = families.insert(found, DeviceKernel{"[ TOTAL ]", kernel.family, {}});
+    }
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      found->sides[side].us += kernel.sides[side].us;
+      found->sides[side].calls += kernel.sides[side].calls;
+    }
+  }
+  std::stable_sort(families.begin(), families.end(),
+                   [](const DeviceKernel& a, const DeviceKernel& b) {
+                     return std::fabs(a.change()) > std::fabs(b.change());
+                   });
+  return families;
+}
+
+KernelChange Told(const DeviceKernel& kernel) {
+  KernelChange told;
+  told.family = kernel.family;
+  told.name = kernel.name;
+  told.base_ms = kernel.sides[0].us / kUsPerMs;
+  told.comparison_ms = kernel.sides[1].us / kUsPerMs;
+  told.base_calls = kernel.sides[0].calls;
+  told.comparison_calls = kernel.sides[1].calls;
+  return told;
+}
+
+void AddKernelRow(const DeviceKernel& kernel, report::FormattedTable& sheet) {
+  std::vector<Cell> cells = {Cell::Integer(static_cast<int64_t>(sheet.table.row_count()) + 1),
+                             sheet.table.KeepText(kernel.family), sheet.table.KeepText(kernel.name),
+                             sheet.table.KeepText(ChangeWord(kernel.sides))};
+  for (const KernelTotals& side : kernel.sides) {
+    cells.push_back(sheet.table.KeepText(side.operation));
+    cells.push_back(sheet.table.KeepText(side.shapes));
+    cells.push_back(Cell::Integer(side.calls));
+    cells.push_back(Cell::Number(side.us));
+    cells.push_back(Cell::Number(side.calls > 0 ? side.us / static_cast<double>(side.calls) : 0));
+  }
+  const Difference difference = Differ(kernel.sides[0].us, kernel.sides[1].us);
+  cells.push_back(Cell::Number(difference.difference));
+  cells.push_back(Cell::Number(difference.ratio));
+  sheet.table.AddRow(cells);
+}
+
+}  // namespace
+
+KernelComparison CompareDeviceKernels(const DeviceWork& base, const DeviceWork& comparison,
+                                      const PairOptions& options, size_t most) {
+  Collector collector;
+  collector.AddSide(0, base);
+  collector.AddSide(1, comparison);
+  const std::vector<DeviceKernel> kernels = collector.Take();
+  KernelComparison result;
+  result.table = MakeSheet("Kernels", kKernelColumns, {4, 8}, {9, 13}, options);
+  for (const DeviceKernel& family : FamiliesOf(kernels)) {
+    AddKernelRow(family, result.table);
+    result.families.push_back(Told(family));
+    result.families.back().name.clear();
+    for (const DeviceKernel& kernel : kernels) {
+      if (kernel.family == family.family) {
+        result.families.back().added += kernel.sides[0].calls == 0 ? 1 : 0;
+        result.families.back().removed += kernel.sides[1].calls == 0 ? 1 : 0;
+      }
+    }
+  }
+  for (const DeviceKernel& kernel : kernels) {
+    AddKernelRow(kernel, result.table);
+    if (result.kernels.size() < most) {
+      result.kernels.push_back(Told(kernel));
+    }
+  }
+  return result;
+}
+
+namespace {
+
+using profile::Profile;
 using enum report::NumberFormat;
 
 constexpr size_t kKernelColumnCount = 15;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -12,6 +14,60 @@
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
+
+// What names of operators and kernels say about the work behind them. Names are taken without
+// regard to case.
+
+enum class OperatorKind : uint8_t { kOther, kFlashAttention, kConvolution, kMatmul };
+OperatorKind KindOfOperator(std::string_view name);
+
+// bwd, backward, back or grad in the name.
+bool IsBackwardName(std::string_view name);
+
+// GPU kernels for matrix units (gemm, conv, ...). All others are vector work, flash attention too.
+bool IsGpuCubeKernel(std::string_view name);
+// GPU copies and fills that run on the computing stream.
+bool IsGpuCopy(std::string_view name);
+
+// NPU kernels, by the type that kernel details give, or by name.
+enum class NpuKind : uint8_t {
+  kOther,
+  kPagedAttention,
+  kTensorMove,
+  kCombined,  // computes and communicates in one
+  kFlashAttention,
+  kConvolution,
+  kMatmul,
+};
+NpuKind KindOfNpuKernel(std::string_view name, std::string_view type);
+// Casts and changes of layout.
+bool IsTransformation(std::string_view kernel_name);
+
+// Time intervals against each other: what a communication hides behind computing and what not.
+
+using Intervals = std::vector<profile::Interval>;  // by rising start
+
+// Time of `within` that `events` fill, walking both once. Events that overlap each other count
+// twice.
+profile::Nanoseconds OverlapTime(std::span<const profile::Interval> within,
+                                 std::span<const profile::Interval> events);
+
+// The parts of `events` that lie in `within`: of each event one part per interval that ends inside
+// of it, and one for the interval it ends in.
+Intervals Clip(std::span<const profile::Interval> events,
+               std::span<const profile::Interval> within);
+
+// Lengths of what computing covers, and of what only communication covers.
+struct Coverage {
+  int64_t computing = 0;
+  int64_t communication_only = 0;
+};
+struct Mark {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool is_computing = false;
+};
+Coverage Cover(const std::vector<Mark>& marks);
 
 // Time and number of kernels of one kind.
 struct Bucket {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/analysis/perf/device_work.h"
-#include "src/analysis/perf/host_tree.h"
+#include "src/analysis/perf/pair_comparison.h"
 
 namespace msprobe::analysis::perf {
 
@@ -57,5 +57,12 @@ std::vector<WorkGroup> GroupHostWork(const HostTree& base, const profile::Profil
                                      const HostTree& comparison,
                                      const profile::Profile& comparison_profile,
                                      const std::map<std::string, std::string>& names);
+
+// From work by operator to findings: what changed most, where, and in which respect.
+
+// One finding per group whose time changed, `metric` as in findings.h; unsorted. Operators of one
+// side that operators of the other side have replaced are one finding, whose change is the net one.
+// A change that all operators share to the same degree is one finding of its own, in front.
+std::vector<Finding> FindingsOfGroups(std::vector<WorkGroup> groups, std::string_view metric);
 
 }  // namespace msprobe::analysis::perf

@@ -7,8 +7,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/perf/alignment_table.h"
-
 namespace msprobe::analysis::perf {
 namespace {
 

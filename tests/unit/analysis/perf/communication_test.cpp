@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/perf/intervals.h"
+#include "src/analysis/perf/overall_times.h"
 
 namespace msprobe::analysis::perf {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/perf/idle_time.h"
+#include "src/analysis/perf/findings.h"
 #include "tests/unit/analysis/perf/made_profile.h"
 
 namespace msprobe::analysis::perf {

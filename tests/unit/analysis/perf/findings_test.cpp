@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/perf/group_findings.h"
+#include "src/analysis/perf/work_groups.h"
 #include "tests/unit/analysis/perf/made_profile.h"
 #include "tests/unit/analysis/perf/made_summary.h"
 

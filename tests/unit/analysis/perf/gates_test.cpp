@@ -1,4 +1,4 @@
-#include "src/analysis/perf/gates.h"
+#include "src/analysis/perf/perf.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "src/analysis/perf/host_tree.h"
+#include "src/analysis/perf/device_work.h"
 
 #include <cstdint>
 #include <map>

@@ -1,4 +1,4 @@
-#include "src/analysis/perf/intervals.h"
+#include "src/analysis/perf/overall_times.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "src/analysis/perf/kernel_names.h"
+#include "src/analysis/perf/kernel_compare.h"
 
 #include <gtest/gtest.h>
 

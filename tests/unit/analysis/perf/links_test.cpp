@@ -1,4 +1,4 @@
-#include "src/analysis/perf/links.h"
+#include "src/analysis/perf/operator_tree.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/perf/findings.h"
-#include "src/analysis/perf/result.h"
+#include "src/analysis/perf/perf.h"
 
 namespace msprobe::analysis::perf::test_support {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/perf/module_compare.h"
-#include "src/analysis/perf/operator_match.h"
+#include "src/analysis/perf/operator_compare.h"
 #include "tests/unit/analysis/perf/made_profile.h"
 
 namespace msprobe::analysis::perf {

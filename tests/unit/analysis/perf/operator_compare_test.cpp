@@ -5,11 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/perf/api_compare.h"
-#include "src/analysis/perf/detail_text.h"
-#include "src/analysis/perf/difference.h"
-#include "src/analysis/perf/memory_compare.h"
-#include "src/analysis/perf/operator_match.h"
+#include "src/analysis/perf/sheet.h"
 #include "tests/unit/analysis/perf/made_profile.h"
 
 namespace msprobe::analysis::perf {

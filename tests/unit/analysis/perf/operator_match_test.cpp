@@ -1,4 +1,4 @@
-#include "src/analysis/perf/operator_match.h"
+#include "src/analysis/perf/operator_compare.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/perf/options.h"
-#include "src/analysis/perf/overall_sheet.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/analysis/perf/overall_times.h"
 #include "src/profile/profile.h"
 #include "src/report/formatted_xlsx.h"

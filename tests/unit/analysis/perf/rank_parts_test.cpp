@@ -1,4 +1,4 @@
-#include "src/analysis/perf/rank_parts.h"
+#include "src/analysis/perf/perf.h"
 
 #include <chrono>
 #include <filesystem>

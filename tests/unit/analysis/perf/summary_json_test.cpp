@@ -1,4 +1,4 @@
-#include "src/analysis/perf/summary_json.h"
+#include "src/analysis/perf/perf.h"
 
 #include <limits>
 
