@@ -5,7 +5,7 @@
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/monitor_tensor.h"
-#include "src/perturb/operator_agreement.h"
+#include "src/perturb/agreement.h"
 
 using msprobe::OkStatus;
 using msprobe::Status;

@@ -9,11 +9,9 @@
 #include "src/capture/c_api_edge.h"
 #include "src/capture/free_benchmark_settings.h"
 #include "src/capture/monitor_tensor.h"
-#include "src/perturb/cpu_agreement.h"
-#include "src/perturb/distance.h"
+#include "src/perturb/agreement.h"
 #include "src/perturb/noise_floor.h"
 #include "src/perturb/perturbation.h"
-#include "src/perturb/preheat.h"
 #include "src/perturb/ratio.h"
 #include "src/tensor/tensor_buffer.h"
 

@@ -3,15 +3,46 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "src/kernels/convert.h"
-#include "src/perturb/stochastic_rounding.h"
-#include "src/perturb/student.h"
+#include "src/perturb/perturbation.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::perturb {
+namespace {
+
+// P(|T| < t): 26.7.3 for odd degrees, 26.7.4 for even ones.
+double Within(double t, uint32_t degrees) {
+  const double n = degrees;
+  const double angle = std::atan(t / std::sqrt(n));
+  const double cosine = std::cos(angle);
+  const bool is_odd = degrees % 2 == 1;
+  double term = is_odd ? cosine : 1;
+  double sum = degrees == 1 ? 0 : term;
+  for (uint32_t k = is_odd ? 3 : 2; k + 1 < degrees; k += 2) {
+    term *= cosine * cosine * (k - 1) / k;
+    sum += term;
+  }
+  const double odd_sum = 2 / std::numbers::pi * (angle + std::sin(angle) * sum);
+  return is_odd ? odd_sum : std::sin(angle) * sum;
+}
+
+}  // namespace
+
+double StudentQuantile(double confidence, uint32_t degrees) {
+  double low = 0;
+  double high = 1;
+  while (Within(high, degrees) < confidence && high < 1e300) high *= 2;
+  // Until both are neighbours.
+  for (double middle = (low + high) / 2; middle > low && middle < high; middle = (low + high) / 2) {
+    (Within(middle, degrees) < confidence ? low : high) = middle;
+  }
+  return high;
+}
+
 namespace {
 
 struct Sums {
@@ -93,6 +124,41 @@ Result<NoiseFloor> MeasureNoiseFloor(std::span<const TensorView> results, uint64
   floor.digits =
       deviation == 0 ? most : std::clamp(std::log10(std::sqrt(count) / floor.relative), 0.0, most);
   return floor;
+}
+
+int64_t SamplesPerStep(int64_t calls, int64_t preheat_step, int64_t max_sample) {
+  if (calls < 1 || preheat_step < 1) return 0;
+  return std::min((calls - 1) / preheat_step + 1, max_sample);
+}
+
+bool IsSampled(int64_t number, int64_t calls, int64_t preheat_step, int64_t max_sample,
+               int64_t step) {
+  const int64_t samples = SamplesPerStep(calls, preheat_step, max_sample);
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t remainder = (preheat_step * i + step) % calls;
+    if ((remainder == 0 ? calls : remainder) == number) return true;
+  }
+  return false;
+}
+
+void Adapt(PreheatThreshold& threshold, std::span<const double> consistent,
+           std::span<const double> inconsistent, double least) {
+  if (!threshold.adapts || (consistent.empty() && inconsistent.empty())) return;
+  double next = threshold.value;
+  if (consistent.empty()) {
+    next = std::min(*std::ranges::min_element(inconsistent), next);
+    threshold.adapts = false;
+  } else if (inconsistent.empty()) {
+    const double above = next - 1;
+    next = *std::ranges::max_element(consistent) > next ? 1 + above * 2 : 1 + above / 2;
+  } else {
+    const double bad = *std::ranges::min_element(inconsistent);
+    if (bad > *std::ranges::max_element(consistent)) {
+      next = std::min(bad, next);
+      threshold.adapts = false;
+    }
+  }
+  threshold.value = std::max(next, least);
 }
 
 }  // namespace msprobe::perturb

@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "src/kernels/ratios.h"
-#include "src/perturb/element_pairs.h"
-#include "src/perturb/float_formats.h"
+#include "src/perturb/agreement.h"
 #include "src/perturb/perturbation.h"
 #include "src/tensor/float_bits.h"
 #include "src/tensor/float_limits.h"

@@ -14,9 +14,9 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/files.h"
-#include "src/perturb/cpu_agreement.h"
+#include "src/perturb/agreement.h"
 #include "src/perturb/perturbation.h"
-#include "src/perturb/preheat.h"
+#include "src/perturb/noise_floor.h"
 #include "src/perturb/ratio.h"
 #include "src/tensor/tensor_buffer.h"
 

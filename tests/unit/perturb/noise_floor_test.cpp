@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/perturb/stochastic_rounding.h"
-#include "src/perturb/student.h"
+#include "src/perturb/perturbation.h"
 #include "tests/unit/support/view_of.h"
 
 namespace msprobe::perturb {

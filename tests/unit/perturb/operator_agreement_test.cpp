@@ -1,4 +1,4 @@
-#include "src/perturb/operator_agreement.h"
+#include "src/perturb/agreement.h"
 
 #include <cmath>
 #include <limits>

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/perturb/cpu_agreement.h"
+#include "src/perturb/agreement.h"
 #include "tests/unit/support/view_of.h"
 
 namespace msprobe::perturb {

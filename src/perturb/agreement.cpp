@@ -1,4 +1,4 @@
-#include "src/perturb/operator_agreement.h"
+#include "src/perturb/agreement.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +8,67 @@
 #include <utility>
 #include <vector>
 
-#include "src/perturb/cpu_agreement.h"
-#include "src/perturb/element_pairs.h"
+#include "src/kernels/compare.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::perturb {
+namespace {
+
+constexpr double kMostBalance = 1e-4;
+constexpr double kSmallBelow = 1;
+
+}  // namespace
+
+double LargestErrorAllowed(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? tensor::FormatOf(dtype).unit
+                                                               : 0x1p-14;
+}
+
+Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& golden,
+                                    bool compat) {
+  if (actual.element_count() != golden.element_count()) {
+    return MismatchError("the results of device and CPU have the same number of elements, not " +
+                         ShapeText(actual.shape) + " and " + ShapeText(golden.shape));
+  }
+  CpuAgreement result;
+  const auto count = static_cast<size_t>(actual.element_count());
+  double absolute = 0;
+  double relative = 0;
+  double balance = 0;
+  bool golden_finite = true;
+  using Run = std::span<const double>;
+  ForEachPair<double>(actual, golden, [&](Run a, Run g, size_t) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (!std::isfinite(g[i])) return golden_finite = false;
+      double value = a[i];
+      if (!std::isfinite(value)) {
+        ++result.born_count;
+        value = 1;
+      }
+      const double apart = value - g[i];
+      const double size = std::abs(g[i]);
+      if (std::abs(value) < kSmallBelow) {
+        absolute = std::max(absolute, std::abs(apart));
+      } else {
+        relative = std::max(relative, std::abs(apart) / size);
+      }
+      balance += apart / std::max(size, kSmallBelow);
+    }
+    return true;
+  });
+  if (!golden_finite) return CpuAgreement();
+  balance = count == 0 ? 0 : balance / static_cast<double>(count);
+  result.absolute_error = absolute;
+  result.relative_error = relative;
+  result.error_balance = balance;
+  const double most = LargestErrorAllowed(actual.dtype);
+  const double bias = compat ? balance : std::abs(balance);
+  result.consistent = absolute <= most && relative <= most && bias <= kMostBalance &&
+                      (compat || result.born_count == 0);
+  return result;
+}
+
 namespace {
 
 constexpr double kEpsilon = tensor::FormatOf(DType::kFloat32).epsilon();
@@ -169,6 +224,35 @@ Result<OperatorAgreement> CompareOperator(const TensorView& device, const Tensor
     return agreement;
   }
   return ByErrors(device, cpu, agreement);
+}
+
+Result<Distance> MeasureDistance(const TensorView& actual, const TensorView& reference) {
+  if (actual.element_count() != reference.element_count()) {
+    return MismatchError("tensors of " + ShapeText(actual.shape) + " and " +
+                         ShapeText(reference.shape) + " have no distance");
+  }
+  std::vector<std::byte> scratch[2];
+  tensor::BlockReader actuals(actual, scratch[0]);
+  tensor::BlockReader references(reference, scratch[1]);
+  const auto count = static_cast<size_t>(actual.element_count());
+  kernels::ComparePartial sums;
+  for (size_t first = 0; first < count; first += tensor::kSumBlockElements) {
+    const size_t elements = std::min(tensor::kSumBlockElements, count - first);
+    kernels::MergeCompare(
+        sums,
+        kernels::CompareBlock(actual.dtype, actuals.Read(first, elements).data(), reference.dtype,
+                              references.Read(first, elements).data(), elements));
+  }
+  Distance distance;
+  const double error = std::sqrt(sums.difference_square_sum);
+  const double norm = std::sqrt(sums.bench_square_sum);
+  distance.relative_error = error == 0 ? 0
+                            : norm > 0 ? error / norm
+                                       : std::numeric_limits<double>::infinity();
+  distance.largest_error = sums.max_abs_error;
+  distance.different_count = sums.different_count;
+  distance.nonfinite_count = sums.nonfinite_mismatch_count + sums.opposite_inf_count;
+  return distance;
 }
 
 }  // namespace msprobe::perturb
