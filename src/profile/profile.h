@@ -18,8 +18,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/profile/common/texts.h"
-#include "src/profile/common/time_text.h"
+#include "src/profile/common/values.h"
 
 namespace msprobe::profile {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "src/profile/ascend_text/csv_rows.h"
+#include "src/profile/ascend_text/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using msprobe::profile::CsvNumbers;

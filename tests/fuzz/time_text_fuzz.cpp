@@ -4,8 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "src/profile/common/time_sum.h"
-#include "src/profile/common/time_text.h"
+#include "src/profile/common/values.h"
 #include "tests/fuzz/input_folder.h"
 
 namespace {

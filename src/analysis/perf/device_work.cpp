@@ -8,7 +8,7 @@
 
 #include "src/analysis/perf/kernel_compare.h"
 #include "src/analysis/perf/sheet.h"
-#include "src/profile/common/step_marker.h"
+#include "src/profile/common/host_events.h"
 
 namespace msprobe::analysis::perf {
 namespace {

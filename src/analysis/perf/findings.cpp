@@ -23,7 +23,7 @@
 #include "src/analysis/perf/work_groups.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
-#include "src/profile/common/time_sum.h"
+#include "src/profile/common/values.h"
 
 namespace msprobe::analysis::perf {
 namespace {

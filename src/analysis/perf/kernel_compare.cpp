@@ -14,7 +14,7 @@
 
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
-#include "src/profile/common/texts.h"
+#include "src/profile/common/values.h"
 
 namespace msprobe::analysis::perf {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
-#include "src/profile/common/step_marker.h"
+#include "src/profile/common/host_events.h"
 
 namespace msprobe::analysis::perf {
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "src/base/strings.h"
-#include "src/profile/common/step_marker.h"
+#include "src/profile/common/host_events.h"
 
 namespace msprobe::analysis::perf {
 namespace {

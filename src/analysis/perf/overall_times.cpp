@@ -18,7 +18,7 @@
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
-#include "src/profile/common/time_sum.h"
+#include "src/profile/common/values.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {

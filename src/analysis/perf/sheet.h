@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/analysis/perf/options.h"
-#include "src/profile/common/texts.h"
+#include "src/profile/common/values.h"
 #include "src/profile/profile.h"
 #include "src/report/formatted_xlsx.h"
 

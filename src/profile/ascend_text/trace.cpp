@@ -7,7 +7,6 @@
 
 #include "src/base/strings.h"
 #include "src/profile/common/host_events.h"
-#include "src/profile/common/kernel_table.h"
 
 namespace msprobe::profile {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/profile/common/flow_table.h"
+#include "src/profile/common/host_events.h"
 #include "src/profile/common/trace_events.h"
 #include "src/profile/profile.h"
 

@@ -1,5 +1,7 @@
 #include "src/profile/common/event_runs.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -7,11 +9,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include "src/base/files.h"
 #include "src/base/utf8.h"
-#include "src/profile/common/json_places.h"
 
 namespace msprobe::profile {
 namespace {

@@ -15,7 +15,7 @@
 #include "msprobe/status.h"
 
 #include "src/profile/common/event_runs.h"
-#include "src/profile/common/time_text.h"
+#include "src/profile/common/values.h"
 
 namespace msprobe::profile {
 

@@ -1,4 +1,4 @@
-#include "src/profile/ascend_text/csv_rows.h"
+#include "src/profile/ascend_text/reader.h"
 
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/profile/common/json_places.h"
+#include "src/profile/common/event_runs.h"
 
 #include <array>
 #include <random>

@@ -1,4 +1,4 @@
-#include "src/profile/common/step_marker.h"
+#include "src/profile/common/host_events.h"
 
 #include <gtest/gtest.h>
 

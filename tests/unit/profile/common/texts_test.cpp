@@ -1,4 +1,4 @@
-#include "src/profile/common/texts.h"
+#include "src/profile/common/values.h"
 
 #include <string>
 

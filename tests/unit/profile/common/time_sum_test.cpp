@@ -1,4 +1,4 @@
-#include "src/profile/common/time_sum.h"
+#include "src/profile/common/values.h"
 
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "src/profile/common/time_text.h"
+#include "src/profile/common/values.h"
 
 #include <gtest/gtest.h>
 
