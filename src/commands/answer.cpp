@@ -11,7 +11,7 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/print.h"
-#include "src/report/document_page.h"
+#include "src/report/web_page.h"
 #include "src/report/render.h"
 
 namespace msprobe::commands {

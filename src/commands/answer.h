@@ -14,7 +14,6 @@
 
 #include "src/commands/command.h"
 #include "src/report/document.h"
-#include "src/report/gate.h"
 #include "src/report/screen.h"
 
 namespace msprobe::commands {

@@ -30,7 +30,7 @@
 #include "src/commands/python_package.h"
 #include "src/device/device.h"
 #include "src/kernels/stats.h"
-#include "src/report/answer_page.h"
+#include "src/report/web_page.h"
 
 extern char** environ;  // POSIX gives it no header
 

@@ -12,7 +12,7 @@
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"
 #include "src/dump/layout.h"
-#include "src/report/answer_page.h"
+#include "src/report/web_page.h"
 
 namespace msprobe::commands {
 namespace {

@@ -13,7 +13,7 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"
-#include "src/report/answer_page.h"
+#include "src/report/web_page.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {

@@ -1,5 +1,11 @@
 #include "src/report/document.h"
 
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace msprobe::report {
 
 std::string_view ToneName(Tone tone) {
@@ -16,6 +22,83 @@ std::string_view ToneName(Tone tone) {
       return "bad";
   }
   return "";
+}
+
+std::vector<LevelOutcome> OutcomesOf(std::span<const GateLevel> levels) {
+  std::vector<LevelOutcome> outcomes;
+  for (const GateLevel& level : levels) {
+    outcomes.push_back({std::string(level.word), false, level.includes_previous, level.on_request});
+  }
+  return outcomes;
+}
+
+void SetFound(std::vector<LevelOutcome>& outcomes, std::string_view word, bool found) {
+  const auto outcome = std::find_if(outcomes.begin(), outcomes.end(),
+                                    [&](const LevelOutcome& known) { return known.word == word; });
+  outcome->found = found;
+}
+
+// By one of the words asked, or by one whose chain of included levels reaches it.
+bool Gate::AsksAbout(const Document& document, size_t level) const {
+  const std::vector<LevelOutcome>& levels = document.levels;
+  for (size_t at = level;;) {
+    if (std::find(asked_.begin(), asked_.end(), levels[at].word) != asked_.end()) {
+      return true;
+    }
+    if (++at >= levels.size() || !levels[at].includes_previous) {
+      return false;
+    }
+  }
+}
+
+bool Gate::Fails(const Document& document) const {
+  if (asked_.empty()) {
+    return false;
+  }
+  if (document.verdict.standing == Standing::kNothingCompared) {
+    return true;
+  }
+  const auto known = [&](const std::string& word) {
+    return std::any_of(document.levels.begin(), document.levels.end(),
+                       [&](const LevelOutcome& level) { return level.word == word; });
+  };
+  if (!std::all_of(asked_.begin(), asked_.end(), known)) {
+    return true;
+  }
+  for (size_t level = 0; level < document.levels.size(); ++level) {
+    if (document.levels[level].found && AsksAbout(document, level)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Gate::Counts(const Document& document, std::string_view level) const {
+  for (size_t at = 0; at < document.levels.size(); ++at) {
+    if (document.levels[at].word == level) {
+      return asks() ? AsksAbout(document, at) : !document.levels[at].on_request;
+    }
+  }
+  return true;
+}
+
+std::string Gate::Reason(const Document& document) const {
+  std::string found;
+  for (size_t level = 0; level < document.levels.size(); ++level) {
+    const LevelOutcome& outcome = document.levels[level];
+    if (outcome.found && !outcome.what.empty() && AsksAbout(document, level)) {
+      found += (found.empty() ? "" : "; ") + outcome.what;
+    }
+  }
+  return fmt::format("--fail-on {}: {}{}{}", fmt::join(asked_, ", "), document.verdict.text,
+                     found.empty() ? "" : "; ", found);
+}
+
+ExitClass Judge(const Document& document, const Gate& gate) {
+  if (document.verdict.standing == Standing::kIncomplete) {
+    return ExitClass::kFailed;
+  }
+  return gate.Fails(document) ? ExitClass::kFindings : ExitClass::kDone;
 }
 
 }  // namespace msprobe::report

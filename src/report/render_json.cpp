@@ -1,3 +1,5 @@
+#include "src/report/render_json.h"
+
 #include <string>
 #include <utility>
 #include <variant>
@@ -12,6 +14,27 @@
 #include "src/report/render.h"
 
 namespace msprobe::report {
+
+void PutCell(json::Writer& writer, const Cell& cell) {
+  switch (cell.kind()) {
+    case CellKind::kEmpty:
+      writer.Null();
+      break;
+    case CellKind::kText:
+      writer.Text(cell.text());
+      break;
+    case CellKind::kInteger:
+      writer.Int(cell.integer());
+      break;
+    case CellKind::kNumber:
+      writer.Float(cell.number());
+      break;
+    case CellKind::kBoolean:
+      writer.Bool(cell.boolean());
+      break;
+  }
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -1,19 +1,571 @@
+#include "src/report/render_terminal.h"
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <numeric>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/report/narrow_table.h"
-#include "src/report/number_text.h"
+#include "src/base/utf8.h"
 #include "src/report/render.h"
-#include "src/report/text_layout.h"
+#include "src/report/table.h"
 #include "src/report/writers.h"
 
 namespace msprobe::report {
+namespace {
+
+constexpr size_t kNarrowest = 8;
+constexpr std::string_view kBreakBehind = "./_-,";
+
+struct CodeRange {
+  uint32_t first;
+  uint32_t last;
+};
+
+// Blocks whose characters take two columns (East Asian Width W and F, and emoji).
+constexpr std::array<CodeRange, 12> kWide = {{{0x1100, 0x115F},
+                                              {0x2E80, 0x303E},
+                                              {0x3041, 0x33FF},
+                                              {0x3400, 0x4DBF},
+                                              {0x4E00, 0x9FFF},
+                                              {0xA000, 0xA4CF},
+                                              {0xAC00, 0xD7A3},
+                                              {0xF900, 0xFAFF},
+                                              {0xFE30, 0xFE6F},
+                                              {0xFF00, 0xFF60},
+                                              {0x1F300, 0x1FAFF},
+                                              {0x20000, 0x3FFFD}}};
+// Combining marks and joiners take none.
+constexpr std::array<CodeRange, 3> kZero = {{{0x0300, 0x036F}, {0x200B, 0x200F}, {0xFE00, 0xFE0F}}};
+
+template <size_t kCount>
+bool Contains(const std::array<CodeRange, kCount>& ranges, uint32_t code) {
+  return std::any_of(ranges.begin(), ranges.end(), [code](const CodeRange& range) {
+    return code >= range.first && code <= range.last;
+  });
+}
+
+// How many bytes of a word that is too long go into `room` columns.
+size_t BytesThatFit(std::string_view word, size_t room) {
+  size_t columns = 0;
+  size_t at = 0;
+  size_t behind_mark = 0;
+  while (at < word.size()) {
+    const Glyph glyph = NextGlyph(word.substr(at));
+    if (columns + glyph.width > room) {
+      break;
+    }
+    columns += glyph.width;
+    at += glyph.bytes;
+    // Not so early that most of the line stays empty.
+    if (columns * 2 > room && kBreakBehind.find(word[at - 1]) != std::string_view::npos) {
+      behind_mark = at;
+    }
+  }
+  return behind_mark > 0 && at < word.size() ? behind_mark : at;
+}
+
+}  // namespace
+
+Glyph NextGlyph(std::string_view text) {
+  const base::Utf8Char character = base::DecodeUtf8(text);
+  if (!base::IsPrintable(character)) {
+    return {character.bytes, 1, false};
+  }
+  const uint32_t code = character.code;
+  const size_t width = Contains(kWide, code) ? 2 : Contains(kZero, code) ? 0 : 1;
+  return {character.bytes, width, true};
+}
+
+size_t ColumnsOf(std::string_view text) {
+  size_t width = 0;
+  while (!text.empty()) {
+    const Glyph glyph = NextGlyph(text);
+    width += glyph.width;
+    text.remove_prefix(glyph.bytes);
+  }
+  return width;
+}
+
+std::vector<std::string> WrapText(std::string_view text, size_t first, size_t others) {
+  first = std::max(first, kNarrowest);
+  others = std::max(others, kNarrowest);
+  std::vector<std::string> lines(1);
+  size_t columns = 0;
+  bool begins = true;  // no word stands in the line yet
+  const auto room = [&] { return lines.size() == 1 ? first : others; };
+  const auto next_line = [&] {
+    lines.emplace_back();
+    columns = 0;
+    begins = true;
+  };
+  for (std::string_view word : base::Split(text, ' ')) {
+    size_t left = ColumnsOf(word);  // counted once: a word may be very long
+    if (!begins && columns + 1 + left > room()) {
+      next_line();
+    }
+    if (!begins) {
+      lines.back() += ' ';
+      ++columns;
+    }
+    while (columns + left > room()) {
+      const size_t bytes = std::max<size_t>(BytesThatFit(word, room() - columns), 1);
+      lines.back() += word.substr(0, bytes);
+      left -= std::min(left, ColumnsOf(word.substr(0, bytes)));
+      word.remove_prefix(bytes);
+      next_line();
+    }
+    lines.back() += word;
+    columns += left;
+    begins = false;
+  }
+  return lines;
+}
+
+namespace {
+
+constexpr size_t kColumnGap = 2;  // blanks between columns
+constexpr size_t kShortestName = 30;
+constexpr std::string_view kNoteColumn = "Note";
+constexpr std::string_view kFileColumn = "File";
+// What goes first where there is no room: a file is named like its row, the others matter rarely.
+constexpr std::array<std::string_view, 5> kDispensable = {"File", "Json_bytes", "Requires_grad",
+                                                          "Framework", "Md5"};
+
+size_t CharacterCount(std::string_view text) {
+  size_t count = 0;
+  while (!text.empty()) {
+    text.remove_prefix(base::DecodeUtf8(text).bytes);
+    ++count;
+  }
+  return count;
+}
+
+// `count` characters from the front, in bytes.
+size_t BytesOf(std::string_view text, size_t count) {
+  size_t bytes = 0;
+  for (; count > 0 && bytes < text.size(); --count) {
+    bytes += base::DecodeUtf8(text.substr(bytes)).bytes;
+  }
+  return bytes;
+}
+
+std::string WithoutMiddle(std::string_view text, size_t characters, std::string_view ellipsis) {
+  const size_t all = CharacterCount(text);
+  if (all <= characters) {
+    return std::string(text);
+  }
+  const size_t kept = characters - CharacterCount(ellipsis);
+  const size_t front = kept / 3;
+  const size_t back = kept - front;
+  std::string cut(text.substr(0, BytesOf(text, front)));
+  cut += ellipsis;
+  cut += text.substr(BytesOf(text, all - back));
+  return cut;
+}
+
+std::string ShortText(const Cell& cell) {
+  if (cell.kind() != CellKind::kNumber) {
+    return CellText(cell);
+  }
+  std::string text;
+  base::AppendGeneral(cell.number(), kScreenDigits, text);
+  return text;
+}
+
+// Whether a column repeats the first one: "x" and "x.pt".
+bool RepeatsName(const Table& table, size_t index) {
+  constexpr size_t kLongestEnding = 12;
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    const std::string name = CellText(table.row(row)[0]);
+    const std::string text = CellText(table.row(row)[index]);
+    if (!text.empty() && (!text.starts_with(name) || text.size() > name.size() + kLongestEnding)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct Column {
+  size_t index;
+  size_t width;
+};
+
+// The columns with something in them.
+std::vector<Column> UsedColumns(const Table& table) {
+  std::vector<Column> used;
+  for (size_t index = 0; index < table.columns().size(); ++index) {
+    const std::string& name = table.columns()[index];
+    bool has_cell = false;
+    size_t width = CharacterCount(name);
+    for (size_t row = 0; row < table.row_count(); ++row) {
+      const Cell& cell = table.row(row)[index];
+      has_cell = has_cell || cell.kind() != CellKind::kEmpty;
+      width = std::max(width, CharacterCount(ShortText(cell)));
+    }
+    if (name == kNoteColumn || (name == kFileColumn && RepeatsName(table, index))) {
+      continue;
+    }
+    if (has_cell) {
+      used.push_back({index, width});
+    }
+  }
+  return used;
+}
+
+size_t LineWidth(const std::vector<Column>& columns) {
+  const size_t gaps = columns.empty() ? 0 : (columns.size() - 1) * kColumnGap;
+  return std::accumulate(columns.begin(), columns.end(), gaps,
+                         [](size_t sum, const Column& column) { return sum + column.width; });
+}
+
+// Makes lines fit into `width`, as far as can be.
+void Narrow(const Table& table, size_t width, std::vector<Column>& columns) {
+  for (std::string_view name : kDispensable) {
+    const auto found = std::find_if(columns.begin(), columns.end(), [&](const Column& column) {
+      return table.columns()[column.index] == name;
+    });
+    if (LineWidth(columns) > width && found != columns.end()) {
+      columns.erase(found);
+    }
+  }
+  const size_t line = LineWidth(columns);
+  if (line > width && !columns.empty()) {
+    size_t& name = columns.front().width;
+    const size_t excess = line - width;
+    name = std::min(name, std::max(kShortestName, name > excess ? name - excess : 0));
+  }
+}
+
+}  // namespace
+
+ScreenView ForScreen(const Table& table, size_t width, bool ascii) {
+  const std::string_view ellipsis = ascii ? "..." : "…";
+  ScreenView view;
+  std::vector<Column> columns = UsedColumns(table);
+  if (width > 0) {
+    Narrow(table, width, columns);
+  }
+  view.width = LineWidth(columns);
+  std::vector<std::string> names;
+  names.reserve(columns.size());
+  for (const Column& column : columns) {
+    names.push_back(table.columns()[column.index]);
+  }
+  view.table = Table(table.name(), std::move(names));
+  view.table.Reserve(table.row_count());
+  const auto note = std::find(table.columns().begin(), table.columns().end(), kNoteColumn);
+  const auto note_index = static_cast<size_t>(note - table.columns().begin());
+  std::vector<Cell> cells(columns.size());
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      cells[i] = table.row(row)[columns[i].index];
+      if (cells[i].kind() == CellKind::kText) {
+        cells[i] =
+            view.table.KeepText(i == 0 ? WithoutMiddle(cells[i].text(), columns[i].width, ellipsis)
+                                       : std::string(cells[i].text()));
+      }
+    }
+    view.table.AddRow(cells, table.fill(row));
+    if (note != table.columns().end()) {
+      const Cell& text = table.row(row)[note_index];
+      if (text.kind() == CellKind::kText) {
+        view.notes.push_back(
+            base::Printable(CellText(table.row(row)[0]) + ": " + std::string(text.text())));
+      }
+    }
+  }
+  return view;
+}
+
+namespace {
+
+constexpr size_t kGap = 2;              // blanks between columns
+constexpr size_t kNarrowestColumn = 4;  // no column is cut below this
+constexpr size_t kNarrowestText = 8;    // behind the label of a cell in a line of its own
+constexpr std::string_view kEllipsis = "\u2026";
+constexpr std::string_view kAsciiEllipsis = "...";
+constexpr std::string_view kYellow = "\x1b[33m";
+constexpr std::string_view kRedText = "\x1b[31m";
+constexpr std::string_view kBold = "\x1b[1m";
+constexpr std::string_view kReset = "\x1b[0m";
+
+// Appends `text` in exactly `width` columns (or fewer for the last column, which is not filled up).
+void AppendFitted(std::string_view text, size_t width, bool fill, bool right, bool ascii,
+                  std::string& out) {
+  const std::string_view ellipsis = ascii ? kAsciiEllipsis : kEllipsis;
+  const size_t full = ColumnsOf(text);
+  const bool cut = full > width;
+  const size_t room = cut ? width - std::min(width, ColumnsOf(ellipsis)) : width;
+  if (right && !cut) {
+    out.append(width - full, ' ');
+  }
+  size_t used = 0;
+  while (!text.empty()) {
+    const Glyph glyph = NextGlyph(text);
+    if (used + glyph.width > room) {
+      break;
+    }
+    if (glyph.printable) {
+      out += text.substr(0, glyph.bytes);
+    } else {
+      out += text.front() == '\n' || text.front() == '\t' ? ' ' : '?';
+    }
+    used += glyph.width;
+    text.remove_prefix(glyph.bytes);
+  }
+  if (cut) {
+    out += ellipsis;
+    used += ColumnsOf(ellipsis);
+  }
+  if (fill && !(right && !cut)) {
+    out.append(width - used, ' ');
+  }
+}
+
+// Takes columns from the widest one until the line fits.
+void Shrink(std::vector<size_t>& widths, size_t line, size_t narrowest) {
+  const size_t gaps = widths.empty() ? 0 : (widths.size() - 1) * kGap;
+  const size_t room = line > gaps ? line - gaps : 0;
+  size_t sum = std::accumulate(widths.begin(), widths.end(), size_t{0});
+  while (sum > room) {
+    const auto widest = std::max_element(widths.begin(), widths.end());
+    if (*widest <= narrowest) {
+      return;
+    }
+    // Down to the next narrower column, or as far as needed.
+    size_t next = narrowest;
+    for (const size_t width : widths) {
+      if (width < *widest) {
+        next = std::max(next, width);
+      }
+    }
+    const size_t step = std::min(sum - room, std::max<size_t>(1, *widest - next));
+    *widest -= step;
+    sum -= step;
+  }
+}
+
+bool IsNumeric(const Cell& cell) {
+  return cell.kind() == CellKind::kInteger || cell.kind() == CellKind::kNumber;
+}
+
+std::string ScreenText(const Cell& cell, const TerminalOptions& options) {
+  if (cell.kind() != CellKind::kNumber) {
+    return CellText(cell);
+  }
+  return options.decimals >= 0 && std::isfinite(cell.number())
+             ? fmt::format("{:.{}f}", cell.number(), options.decimals)
+             : NumberText(cell.number(), options.digits);
+}
+
+std::string OneLine(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return base::Printable(text);
+}
+
+class TableWriter {
+ public:
+  TableWriter(const Table& table, const TerminalOptions& options)
+      : table_(table),
+        options_(options),
+        widths_(table.columns().size()),
+        right_(table.columns().size(), table.row_count() > 0) {
+    Measure();
+  }
+
+  std::string Write() {
+    if (options_.wrap && LineColumns() > options_.width) {
+      return Records();
+    }
+    Line([&](size_t column) -> std::string { return table_.columns()[column]; }, kBold);
+    for (size_t row = 0; row < RowCount(); ++row) {
+      Line([&](size_t column) { return ScreenText(table_.row(row)[column], options_); },
+           ColorOf(row));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::string_view ColorOf(size_t row) const {
+    const Fill fill = table_.fill(row);
+    return fill == Fill::kRed ? kRedText : fill == Fill::kYellow ? kYellow : std::string_view();
+  }
+
+  size_t LineColumns() const {
+    return std::accumulate(widths_.begin(), widths_.end(), (widths_.size() - 1) * kGap);
+  }
+
+  // More columns than the screen has room for: a line per cell, rows one below the other.
+  std::string Records() {
+    size_t label_width = 0;
+    for (const std::string& column : table_.columns()) {
+      label_width = std::max(label_width, ColumnsOf(column));
+    }
+    label_width = std::min(label_width, options_.width / 2);
+    const size_t indent = label_width + kGap;
+    for (size_t row = 0; row < RowCount(); ++row) {
+      out_ += row > 0 ? "\n" : "";
+      for (size_t column = 0; column < widths_.size(); ++column) {
+        const std::string text = OneLine(ScreenText(table_.row(row)[column], options_));
+        if (text.empty()) {
+          continue;
+        }
+        std::string label;
+        AppendFitted(table_.columns()[column], label_width, true, false, options_.ascii, label);
+        const size_t room = std::max(options_.width, indent + kNarrowestText) - indent;
+        bool first = true;
+        for (const std::string& line : WrapText(text, room, room)) {
+          Paint(kBold, first ? label : std::string());
+          out_.append(first ? kGap : indent, ' ');
+          Paint(ColorOf(row), line);
+          out_ += '\n';
+          first = false;
+        }
+      }
+    }
+    return std::move(out_);
+  }
+
+  void Paint(std::string_view color, const std::string& text) {
+    const bool paints = options_.color && !color.empty() && !text.empty();
+    out_ += paints ? std::string(color) + text + std::string(kReset) : text;
+  }
+
+  bool HasEdge() const { return options_.width != SIZE_MAX; }
+
+  size_t RowCount() const { return std::min(table_.row_count(), options_.rows); }
+
+  void Measure() {
+    for (size_t column = 0; column < widths_.size(); ++column) {
+      widths_[column] = ColumnsOf(table_.columns()[column]);
+    }
+    for (size_t row = 0; row < RowCount(); ++row) {
+      const std::span<const Cell> cells = table_.row(row);
+      for (size_t column = 0; column < widths_.size(); ++column) {
+        widths_[column] = std::max(widths_[column], ColumnsOf(ScreenText(cells[column], options_)));
+        right_[column] = right_[column] &&
+                         (IsNumeric(cells[column]) || cells[column].kind() == CellKind::kEmpty);
+      }
+    }
+    for (const size_t column : options_.amounts) {
+      right_[column] = true;
+    }
+    if (!HasEdge()) {
+      for (size_t& width : widths_) {
+        width = std::min(width, kMostFilledColumns);
+      }
+      return;
+    }
+    Shrink(widths_, options_.width, options_.wrap ? options_.narrowest : kNarrowestColumn);
+  }
+
+  template <typename TextOf>
+  void Line(const TextOf& text_of, std::string_view color) {
+    if (options_.wrap) {
+      WrappedLine(text_of, color);
+    } else {
+      PhysicalLine(text_of, color);
+    }
+  }
+
+  // A row in as many lines as its longest cell needs.
+  template <typename TextOf>
+  void WrappedLine(const TextOf& text_of, std::string_view color) {
+    std::vector<std::vector<std::string>> cells;
+    size_t lines = 1;
+    for (size_t column = 0; column < widths_.size(); ++column) {
+      cells.push_back(WrapText(OneLine(text_of(column)), widths_[column], widths_[column]));
+      lines = std::max(lines, cells.back().size());
+    }
+    for (size_t line = 0; line < lines; ++line) {
+      PhysicalLine(
+          [&](size_t column) {
+            return line < cells[column].size() ? cells[column][line] : std::string();
+          },
+          color);
+    }
+  }
+
+  template <typename TextOf>
+  void PhysicalLine(const TextOf& text_of, std::string_view color) {
+    if (options_.color) {
+      out_ += color;
+    }
+    const size_t start = out_.size();
+    for (size_t column = 0; column < widths_.size(); ++column) {
+      const bool last = column + 1 == widths_.size();
+      const std::string text = text_of(column);
+      // Without an edge nothing is cut.
+      const size_t width = HasEdge() ? widths_[column] : std::max(widths_[column], ColumnsOf(text));
+      AppendFitted(text, width, !last, right_[column], options_.ascii, out_);
+      out_.append(last ? 0 : kGap, ' ');
+    }
+    while (out_.size() > start && out_.back() == ' ') {
+      out_.pop_back();
+    }
+    if (options_.color && !color.empty()) {
+      out_ += kReset;
+    }
+    out_ += '\n';
+  }
+
+  const Table& table_;
+  const TerminalOptions& options_;
+  std::vector<size_t> widths_;
+  std::vector<bool> right_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string TerminalTable(const Table& table, const TerminalOptions& options) {
+  return TableWriter(table, options).Write();
+}
+
+namespace {
+
+std::string Centred(std::string_view text, size_t width) {
+  const size_t room = width - std::min(width, text.size());
+  // An odd blank stands behind.
+  return std::string(room / 2, ' ') + std::string(text) + std::string(room - room / 2, ' ');
+}
+
+}  // namespace
+
+std::string RuledTable(const Table& table) {
+  std::string rule = "+";
+  std::vector<std::string> lines(table.row_count() + 1, "|");
+  for (size_t column = 0; column < table.columns().size(); ++column) {
+    size_t width = table.columns()[column].size();
+    for (size_t row = 0; row < table.row_count(); ++row) {
+      width = std::max(width, CellText(table.row(row)[column]).size());
+    }
+    rule += std::string(width + 2, '-') + "+";
+    lines[0] += " " + Centred(table.columns()[column], width) + " |";
+    for (size_t row = 0; row < table.row_count(); ++row) {
+      lines[row + 1] += " " + Centred(CellText(table.row(row)[column]), width) + " |";
+    }
+  }
+  const size_t inner = rule.size() - 2;
+  std::string text = fmt::format("+{}+\n|{}|\n{}\n{}\n{}\n", std::string(inner, '-'),
+                                 Centred(table.name(), inner), rule, lines[0], rule);
+  for (size_t row = 1; row < lines.size(); ++row) {
+    text += lines[row] + "\n";
+  }
+  return text + rule + "\n";
+}
+
 namespace {
 
 using base::Plural;

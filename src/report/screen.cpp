@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/strings.h"
-#include "src/report/text_layout.h"
+#include "src/report/render_terminal.h"
 
 namespace msprobe::report {
 namespace {

@@ -2,12 +2,25 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "src/base/numbers.h"
 
 namespace msprobe::report {
+
+std::string NumberText(double value, int digits) {
+  if (std::isnan(value)) {
+    return "NaN";
+  }
+  if (std::isinf(value)) {
+    return value > 0 ? "Infinity" : "-Infinity";
+  }
+  std::string text;
+  base::AppendGeneral(value, digits, text);
+  return text;
+}
 
 Cell Cell::Text(std::string_view text) {
   Cell cell;

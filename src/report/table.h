@@ -16,6 +16,11 @@
 
 namespace msprobe::report {
 
+// Numbers for people, in one way everywhere.
+
+// `digits` significant ones; NaN, Infinity, -Infinity.
+std::string NumberText(double value, int digits = 6);
+
 enum class CellKind : uint8_t { kEmpty, kText, kInteger, kNumber, kBoolean };
 
 // 16 bytes; text is borrowed from the table's arena or from static storage.

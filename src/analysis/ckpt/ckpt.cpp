@@ -21,7 +21,7 @@
 #include "src/base/progress.h"
 #include "src/base/threads.h"
 #include "src/json/writer.h"
-#include "src/report/answer_page.h"
+#include "src/report/web_page.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::ckpt {

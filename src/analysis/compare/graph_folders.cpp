@@ -17,7 +17,7 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/report/readers.h"
-#include "src/report/sheet_parts.h"
+#include "src/report/xlsx_writer.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::compare {

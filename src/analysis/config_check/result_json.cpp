@@ -27,7 +27,7 @@
 #include "src/json/document.h"
 #include "src/json/value_tree.h"
 #include "src/report/cell_document.h"
-#include "src/report/sheet_parts.h"
+#include "src/report/xlsx_writer.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::config_check {

@@ -34,7 +34,6 @@ namespace {
 
 // What the task grad_probe left in a folder: which ranks and steps, and the names of parameters.
 
-
 using NumberedFolders = std::map<int64_t, std::filesystem::path>;
 
 // A row of grad_summary_<step>.csv.

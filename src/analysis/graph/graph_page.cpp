@@ -22,7 +22,6 @@
 #include "src/analysis/graph/step_views.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
-#include "src/report/page_columns.h"
 #include "src/report/web_page.h"
 
 namespace msprobe::resources {

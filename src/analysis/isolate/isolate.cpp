@@ -16,7 +16,7 @@
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/report/number_text.h"
+#include "src/report/table.h"
 #include "src/report/readers.h"
 
 namespace msprobe::analysis::isolate {

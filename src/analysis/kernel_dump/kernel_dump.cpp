@@ -40,7 +40,6 @@ namespace {
 // Statistics that a device computed itself (`dump_data: stats`): a .csv per kernel, called like its
 // dump, and one table of all of them.
 
-
 constexpr const char* kMergedStatistics = "statistic.csv";
 
 // Writes <output>/<folder>/statistic.csv for each folder of `tables`, which are kernels in order of

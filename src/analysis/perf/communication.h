@@ -13,7 +13,7 @@
 #include "src/analysis/perf/options.h"
 #include "src/analysis/perf/pair_comparison.h"
 #include "src/profile/profile.h"
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 

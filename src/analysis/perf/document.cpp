@@ -15,7 +15,7 @@
 #include "src/analysis/perf/perf.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
-#include "src/report/answer_page.h"
+#include "src/report/web_page.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::perf {

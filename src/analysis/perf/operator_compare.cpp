@@ -14,7 +14,7 @@
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/options.h"
 #include "src/base/strings.h"
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 namespace {

@@ -28,7 +28,7 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/profile/profile.h"
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 namespace {

@@ -14,7 +14,7 @@
 #include "src/analysis/perf/overall_times.h"
 #include "src/base/threads.h"
 #include "src/profile/profile.h"
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 

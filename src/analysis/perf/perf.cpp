@@ -223,7 +223,6 @@ namespace {
 
 // What the time of both sides consists of, a row per side: the table that the Python tool prints.
 
-
 constexpr std::string_view kTitle = "Model Profiling Time Distribution";
 
 std::string Seconds(double seconds) { return fmt::format("{:.3f}s", seconds); }

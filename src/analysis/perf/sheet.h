@@ -14,7 +14,7 @@
 #include "src/analysis/perf/options.h"
 #include "src/profile/common/values.h"
 #include "src/profile/profile.h"
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 

@@ -1,4 +1,4 @@
-#include "src/report/document_page.h"
+#include "src/report/web_page.h"
 
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 #include <cmath>
 #include <limits>

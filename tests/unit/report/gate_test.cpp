@@ -1,4 +1,4 @@
-#include "src/report/gate.h"
+#include "src/report/document.h"
 
 #include <gtest/gtest.h>
 

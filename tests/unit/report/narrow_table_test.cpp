@@ -1,4 +1,4 @@
-#include "src/report/narrow_table.h"
+#include "src/report/render_terminal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

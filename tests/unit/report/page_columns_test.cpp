@@ -1,4 +1,4 @@
-#include "src/report/page_columns.h"
+#include "src/report/web_page.h"
 
 #include <bit>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "src/report/number_text.h"
+#include "src/report/table.h"
 #include "src/report/render.h"
 #include "tests/unit/report/made_document.h"
 

@@ -3,7 +3,7 @@
 
 #include "src/base/strings.h"
 #include "src/report/render.h"
-#include "src/report/text_layout.h"
+#include "src/report/render_terminal.h"
 #include "tests/unit/report/made_document.h"
 
 namespace msprobe::report {

@@ -1,4 +1,4 @@
-#include "src/report/sheet_parts.h"
+#include "src/report/xlsx_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@
 #include "src/base/text_finder.h"
 #include "src/json/config.h"
 #include "src/report/readers.h"
-#include "src/report/sheet_parts.h"
+#include "src/report/xlsx_writer.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::compare::merge {

@@ -19,7 +19,6 @@
 #include "src/base/strings.h"
 #include "src/dump/stack_file.h"
 #include "src/json/writer.h"
-#include "src/report/page_columns.h"
 #include "src/report/web_page.h"
 
 namespace msprobe::resources {

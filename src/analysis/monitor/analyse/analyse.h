@@ -13,7 +13,6 @@
 
 #include "src/monitor/alert_judge.h"
 #include "src/report/document.h"
-#include "src/report/gate.h"
 
 namespace msprobe::analysis::monitor {
 

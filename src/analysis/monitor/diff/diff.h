@@ -12,7 +12,6 @@
 #include "msprobe/status.h"
 
 #include "src/report/document.h"
-#include "src/report/gate.h"
 
 namespace msprobe::analysis::monitor {
 

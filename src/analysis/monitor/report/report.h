@@ -19,7 +19,6 @@
 #include "src/base/threads.h"
 #include "src/json/writer.h"
 #include "src/report/document.h"
-#include "src/report/gate.h"
 
 namespace msprobe::analysis::monitor {
 

@@ -9,7 +9,7 @@
 #include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
-#include "src/report/gate.h"
+#include "src/report/document.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::accuracy {

@@ -7,7 +7,7 @@
 #include "src/analysis/perf/pair_comparison.h"
 #include "src/analysis/perf/overall_times.h"
 #include "src/profile/profile.h"
-#include "src/report/formatted_xlsx.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 namespace {
