@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/repro/document.h"
-#include "src/analysis/repro/run.h"
+#include "src/analysis/repro/repro.h"
 
 namespace msprobe::commands {
 namespace {

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "src/analysis/repro/document.h"
-#include "src/analysis/repro/run.h"
+#include "src/analysis/repro/repro.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {

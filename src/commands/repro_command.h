@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/repro/options.h"
+#include "src/analysis/repro/repro.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

@@ -8,7 +8,7 @@
 
 #include "src/analysis/repro/entry_json.h"
 #include "src/analysis/repro/op_generate.h"
-#include "src/analysis/repro/run.h"
+#include "src/analysis/repro/repro.h"
 #include "src/base/output_files.h"
 #include "tests/fuzz/corpus_tensors.h"
 #include "tests/fuzz/input_folder.h"

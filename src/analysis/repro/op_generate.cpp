@@ -11,7 +11,6 @@
 #include "src/analysis/accuracy/common/standards.h"
 #include "src/analysis/recheck/dump_entries.h"
 #include "src/analysis/repro/entry_json.h"
-#include "src/analysis/repro/python_literal.h"
 #include "src/analysis/repro/script.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"

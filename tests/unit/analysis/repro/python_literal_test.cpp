@@ -1,4 +1,4 @@
-#include "src/analysis/repro/python_literal.h"
+#include "src/analysis/repro/script.h"
 
 #include <limits>
 

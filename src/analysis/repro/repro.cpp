@@ -1,7 +1,9 @@
-#include "src/analysis/repro/run.h"
+#include "src/analysis/repro/repro.h"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,7 +12,6 @@
 #include "src/analysis/recheck/run.h"
 #include "src/analysis/recheck/step_ranks.h"
 #include "src/analysis/repro/captured_call.h"
-#include "src/analysis/repro/readme.h"
 #include "src/analysis/repro/script.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
@@ -22,6 +23,64 @@
 
 namespace msprobe::analysis::repro {
 namespace {
+
+// The README.md of a reproduction: what the call is, what is wrong with it, and how to see it.
+
+
+// "is off by 1.37e+04 times its error bound: output.0 [3, 2] is ..., exactly ...".
+std::string VerdictSentence(const recheck::CallVerdict& verdict) {
+  switch (verdict.verdict) {
+    case recheck::Verdict::kWithin:
+      return "is within its error bound";
+    case recheck::Verdict::kNotCheckable:
+      return fmt::format("cannot be rechecked: {}", base::Printable(verdict.reason));
+    case recheck::Verdict::kBeyond:
+      break;
+  }
+  const recheck::Judgement& worst = *verdict.worst();
+  if (!worst.reason.empty()) {
+    return fmt::format("is wrong in {}: {}", base::Printable(worst.tensor), worst.reason);
+  }
+  const std::string off =
+      std::isinf(verdict.ratio)
+          ? "is off where no error is allowed"
+          : fmt::format("is off by {:.3g} times its error bound", verdict.ratio);
+  return fmt::format("{}: {} {} is {:.9g}, exactly {:.9g}", off, base::Printable(worst.tensor),
+                     worst.element, worst.captured, worst.exact);
+}
+
+std::string MakeReadme(const Answer& answer) {
+  const std::string name = base::Printable(answer.call);
+  std::string text = fmt::format("# {}\n\nOne call, as it was captured. It {}.\n\n", name,
+                                 VerdictSentence(answer.verdict));
+  text += answer.no_script.empty()
+              ? "    python3 run.py --device cpu     makes the call again under PyTorch (cuda, "
+                "npu), and "
+                "compares with the capture;\n"
+                "                                    -o FOLDER writes what it computed as a dump" +
+                    std::string(dump::ParseEntryName(answer.call).is_module
+                                    ? ";\n                                    --module "
+                                      "FILE.py:FUNCTION makes the module where its class is not "
+                                      "known\n"
+                                    : "\n")
+              : fmt::format("There is no script for PyTorch: {}.\n\n",
+                            base::Printable(answer.no_script));
+  text +=
+      "    sh recheck.sh                   recomputes it in float64 and judges the capture "
+      "(needs msprobe)\n\nTensors:\n\n";
+  for (const std::string& tensor : answer.tensors) {
+    text += fmt::format("- {}\n", tensor);
+  }
+  if (answer.minimised) {
+    text += fmt::format("\nMade smaller from {} to {} elements, by:\n\n",
+                        base::FormatCount(answer.minimised->elements_before),
+                        base::FormatCount(answer.minimised->elements_after));
+    for (const std::string& step : answer.minimised->steps) {
+      text += fmt::format("- {}\n", step);
+    }
+  }
+  return text;
+}
 
 constexpr const char* kDumpFolder = "dump";
 constexpr const char* kRecheckScript =
@@ -237,6 +296,88 @@ Result<Answer> Run(const Options& options) {
   answer.files.push_back(answer.folder / fmt::format("{}/", kDumpFolder));
   answer.seconds = watch.seconds();
   return answer;
+}
+
+namespace {
+
+using report::Item;
+using report::List;
+using report::ListKind;
+using report::Section;
+
+constexpr size_t kBriefSteps = 12;
+
+Section CallSection(const Answer& answer) {
+  List list{ListKind::kFacts, {}};
+  list.items.push_back({"call", base::Printable(answer.call)});
+  list.items.push_back({"recheck", "it " + VerdictSentence(answer.verdict)});
+  Item tensors{"tensors", base::Plural(answer.elements, "element")};
+  tensors.number = static_cast<double>(answer.elements);
+  for (const std::string& tensor : answer.tensors) {
+    tensors.details.push_back({"", tensor});
+  }
+  list.items.push_back(std::move(tensors));
+  Section section{"The call", {}};
+  section.blocks.emplace_back(std::move(list));
+  return section;
+}
+
+Section MinimisedSection(const Minimised& minimised) {
+  Section section{"Made smaller", {}};
+  List facts{ListKind::kFacts, {}};
+  facts.items.push_back(
+      {"elements", fmt::format("{} to {}", base::FormatCount(minimised.elements_before),
+                               base::FormatCount(minimised.elements_after))});
+  facts.items.back().number = static_cast<double>(minimised.elements_after);
+  facts.items.push_back(
+      {"attempts",
+       fmt::format("{}{}", base::FormatCount(minimised.attempts),
+                   minimised.ran_out ? ": all that were allowed, more may be possible" : "")});
+  facts.items.back().number = static_cast<double>(minimised.attempts);
+  facts.items.push_back({"stays", minimised.kept.empty() ? "one element of each tensor"
+                                                         : base::Join(minimised.kept, ", ")});
+  section.blocks.emplace_back(std::move(facts));
+  List steps{ListKind::kBullets, {}, {kBriefSteps}};
+  for (const std::string& step : minimised.steps) {
+    steps.items.push_back({"", step});
+  }
+  section.blocks.emplace_back(std::move(steps));
+  return section;
+}
+
+}  // namespace
+
+report::Document MakeDocument(const Answer& answer) {
+  report::Document document;
+  document.command = "repro";
+  document.verdict.word = "WRITTEN";
+  document.verdict.text =
+      fmt::format("WRITTEN: {} alone, to {}", base::Printable(answer.call), answer.folder.string());
+  document.verdict.tone = report::Tone::kStrong;
+  document.verdict.unit = "elements";
+  document.verdict.number = static_cast<double>(answer.elements);
+  document.sections.push_back(CallSection(answer));
+  if (answer.minimised) {
+    document.sections.push_back(MinimisedSection(*answer.minimised));
+  }
+  document.warnings = answer.warnings;
+  if (!answer.no_minimum.empty()) {
+    document.warnings.push_back("not made smaller: " + base::Printable(answer.no_minimum));
+  }
+  if (answer.no_script.empty()) {
+    document.next.push_back(
+        fmt::format("python3 {} --device cpu makes the call again; copy the folder "
+                    "to the machine that computed it and run it there.",
+                    (answer.folder / "run.py").string()));
+  } else {
+    document.warnings.push_back("no script for PyTorch: " + base::Printable(answer.no_script));
+  }
+  for (const std::filesystem::path& file : answer.files) {
+    document.files.push_back({file});
+  }
+  document.seconds = answer.seconds;
+  document.deed = "written";
+  return document;
 }
 
 }  // namespace msprobe::analysis::repro
