@@ -7,8 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/response_anomaly/document.h"
-#include "src/analysis/response_anomaly/run.h"
+#include "src/analysis/response_anomaly/response_anomaly.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/commands/common_flags.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/response_anomaly/options.h"
+#include "src/analysis/response_anomaly/judge.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

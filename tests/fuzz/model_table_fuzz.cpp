@@ -1,7 +1,7 @@
 // The table of models and the categories of their tokens.
 #include <cstdint>
 
-#include "src/analysis/response_anomaly/model_table.h"
+#include "src/analysis/response_anomaly/judge.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

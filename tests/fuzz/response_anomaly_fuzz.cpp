@@ -4,8 +4,7 @@
 #include <string_view>
 
 #include "src/analysis/response_anomaly/judge.h"
-#include "src/analysis/response_anomaly/limits_file.h"
-#include "src/analysis/response_anomaly/request.h"
+#include "src/analysis/response_anomaly/response_anomaly.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace msprobe::analysis::response_anomaly;  // NOLINT

@@ -2,10 +2,459 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "src/base/files.h"
+#include "src/base/numbers.h"
+#include "src/base/strings.h"
+#include "src/json/config.h"
+#include "src/json/stream_reader.h"
+#include "src/json/value_tree.h"
+
 namespace msprobe::analysis::response_anomaly {
+namespace {
+
+using json::ConfigKind;
+using json::ConfigValue;
+
+// Vocabularies in use have a quarter of a million entries.
+constexpr int64_t kLargestVocabulary = int64_t{1} << 24U;
+constexpr uint64_t kLargestTable = uint64_t{1} << 30U;
+
+std::string PlainName(std::string_view name) {
+  std::string plain = base::AsciiLower(name);
+  plain.erase(std::remove_if(plain.begin(), plain.end(),
+                             [](char c) { return c == '-' || c == '_' || c == '.' || c == ' '; }),
+              plain.end());
+  return plain;
+}
+
+Result<std::vector<int64_t>> EndIds(const json::Config& config, const ConfigValue& value) {
+  std::vector<int64_t> ids;
+  if (value.kind == ConfigKind::kInt) {
+    ids.push_back(value.integer);
+    return ids;
+  }
+  if (value.kind == ConfigKind::kList) {
+    for (const ConfigValue& item : value.items) {
+      if (item.kind != ConfigKind::kInt) {
+        return config.ErrorAt(item, "eos", "must hold token ids");
+      }
+      ids.push_back(item.integer);
+    }
+    return ids;
+  }
+  return config.ErrorAt(value, "eos", "must be a token id, or a list of them");
+}
+
+// <name>_<digits>.json: the digits.
+std::optional<int64_t> VocabularySize(std::string_view file, std::string_view model) {
+  constexpr std::string_view kEnding = ".json";
+  if (!file.starts_with(model) || !file.ends_with(kEnding) ||
+      file.size() < model.size() + kEnding.size() + 2 || file[model.size()] != '_') {
+    return std::nullopt;
+  }
+  file.remove_prefix(model.size() + 1);
+  file.remove_suffix(kEnding.size());
+  if (!std::all_of(file.begin(), file.end(), base::IsDigit)) {
+    return std::nullopt;
+  }
+  return base::ParseInt(file);
+}
+
+}  // namespace
+
+Result<Categories> Categories::Parse(std::string_view text, int64_t vocabulary_size) {
+  if (vocabulary_size > kLargestVocabulary) {
+    return BadFormatError(fmt::format("a vocabulary of {} tokens", vocabulary_size));
+  }
+  MSP_ASSIGN_OR_RETURN(const json::ValueTree tree, json::ParseValueTree(text));
+  if (tree[0].kind != json::ValueKind::kObject) {
+    return BadFormatError("must hold an object, {\"token id\": \"category\"}");
+  }
+  std::map<std::string, Category, std::less<>> numbers = {{"english_latin", kLatin},
+                                                          {"english_latin_space", kLatinSpace},
+                                                          {"punctuation", kPunctuation},
+                                                          {"whitespace", kWhitespace}};
+  Categories categories;
+  Status status;
+  tree.ForEachChild(0, [&](uint32_t child) {
+    const json::ValueNode& node = tree[child];
+    const std::optional<int64_t> id = base::ParseInt(node.key);
+    if (!status.ok()) {
+      return;
+    }
+    if (!id || *id < 0 || node.kind != json::ValueKind::kText) {
+      status = BadFormatError(fmt::format("\"{}\": must be a token id with the name of a category",
+                                          base::Printable(node.key)));
+      return;
+    }
+    if (*id > vocabulary_size) {
+      return;
+    }
+    const auto next = static_cast<Category>(numbers.size() + 1);
+    const auto found = numbers.emplace(std::string(node.text), next).first;
+    if (found->second == std::numeric_limits<Category>::max()) {
+      status = BadFormatError("more than 65,534 categories");
+      return;
+    }
+    const auto index = static_cast<size_t>(*id);
+    if (categories.of_id_.size() <= index) {
+      categories.of_id_.resize(index + 1, kUnknown);
+    }
+    categories.of_id_[index] = found->second;
+  });
+  MSP_RETURN_IF_ERROR(std::move(status));
+  return categories;
+}
+
+Result<ModelTable> ModelTable::Load(const std::filesystem::path& models,
+                                    const std::filesystem::path& categories) {
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(models));
+  if (config.root.kind != ConfigKind::kObject) {
+    return config.ErrorAt(config.root, "", "must hold an object with a member per model");
+  }
+  if (config.root.members.size() > kMostModels) {
+    return config.ErrorAt(
+        config.root, "",
+        fmt::format("has {} models, more than {}", config.root.members.size(), kMostModels));
+  }
+  std::vector<std::string> files;
+  if (!categories.empty()) {
+    MSP_ASSIGN_OR_RETURN(files, base::ListFolder(categories));
+  }
+  ModelTable table;
+  for (const auto& [name, value] : config.root.members) {
+    const ConfigValue* end = value.kind == ConfigKind::kObject ? value.Find("eos") : nullptr;
+    if (end == nullptr) {
+      return config.ErrorAt(value, name, "must be an object with the key \"eos\"");
+    }
+    Model model;
+    model.name = name;
+    MSP_ASSIGN_OR_RETURN(model.end_ids, EndIds(config, *end));
+    for (const std::string& file : files) {
+      const std::optional<int64_t> size = VocabularySize(file, name);
+      if (!size) {
+        continue;
+      }
+      const std::filesystem::path path = categories / file;
+      MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLargestTable));
+      MSP_ASSIGN_OR_RETURN(Categories parsed, Categories::Parse(text, *size), path.string());
+      table.categories_.push_back(std::make_unique<Categories>(std::move(parsed)));
+      model.categories = table.categories_.back().get();
+      break;
+    }
+    table.plain_names_.push_back(PlainName(name));
+    table.models_.push_back(std::move(model));
+  }
+  return table;
+}
+
+const Model* ModelTable::Find(std::string_view name) const {
+  const std::string plain = PlainName(name);
+  if (plain.empty()) {
+    return nullptr;
+  }
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const std::string& known = plain_names_[i];
+    if (!known.empty() &&
+        (plain.find(known) != std::string::npos || known.find(plain) != std::string::npos)) {
+      return &models_[i];
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+constexpr int kDeepest = 64;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::optional<double> NonFiniteOf(std::string_view text) {
+  const std::string word = base::AsciiLower(text);
+  if (word == "nan") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  if (word == "inf" || word == "infinity" || word == "+inf") {
+    return kInfinity;
+  }
+  if (word == "-inf" || word == "-infinity") {
+    return -kInfinity;
+  }
+  return std::nullopt;
+}
+
+class RequestHandler final : public json::Handler {
+ public:
+  explicit RequestHandler(Request& request) : request_(request) {}
+
+  const std::string& complaint() const { return complaint_; }
+  bool has_tokens() const { return has_tokens_; }
+  bool has_candidates() const { return has_candidates_; }
+
+  bool OnNull() override {
+    if (skipping() || (depth_ == 1 && (field_ == Field::kName || field_ == Field::kModel)) ||
+        (depth_ == 2 && field_ == Field::kModel)) {
+      return true;
+    }
+    return Unexpected("null");
+  }
+  bool OnBool(bool value) override { return skipping() || Unexpected(value ? "true" : "false"); }
+  bool OnInt(int64_t value) override {
+    if (skipping()) {
+      return true;
+    }
+    if (field_ == Field::kTokens && depth_ == 2) {
+      request_.tokens.push_back(value);
+      return true;
+    }
+    if (field_ == Field::kName && depth_ == 1) {
+      request_.name = std::to_string(value);
+      return true;
+    }
+    if (in_pair() && pair_size_ == 0) {
+      candidate_.id = value;
+      ++pair_size_;
+      return true;
+    }
+    return Logprob(static_cast<double>(value), "a number");
+  }
+  bool OnFloat(double value, std::string_view) override {
+    if (skipping()) {
+      return true;
+    }
+    return in_pair() && pair_size_ == 0 ? Unexpected("a number with a fraction, or beyond 64 bits,")
+                                        : Logprob(value, "a number");
+  }
+  bool OnText(std::string_view value) override {
+    if (skipping()) {
+      return true;
+    }
+    if (depth_ == 1 && field_ == Field::kName) {
+      request_.name = value;
+      return true;
+    }
+    if ((depth_ == 1 && field_ == Field::kModel) || (depth_ == 2 && is_model_name_)) {
+      request_.model = value;
+      return true;
+    }
+    if (depth_ == 2 && field_ == Field::kModel) {
+      return true;  // what else is known of a model
+    }
+    if (in_pair() && pair_size_ == 0) {
+      return TakeId(value);
+    }
+    if (const std::optional<double> number = NonFiniteOf(value)) {
+      return Logprob(*number, "a text");
+    }
+    return Unexpected(fmt::format("the text \"{}\"", base::Printable(value.substr(0, 40))));
+  }
+
+  bool OnBeginObject() override {
+    if (skipping()) {
+      ++skipped_depth_;
+      return true;
+    }
+    if (depth_ == 0 || (depth_ == 1 && field_ == Field::kModel) || is_token_place()) {
+      ++depth_;
+      is_object_token_ = depth_ == 3;
+      return true;
+    }
+    if (depth_ == 2 && field_ == Field::kModel) {
+      skipped_depth_ = 1;
+      return true;
+    }
+    return Unexpected("an object");
+  }
+  bool OnKey(std::string_view key) override {
+    if (skipped_depth_ > 0) {
+      return true;
+    }
+    if (depth_ == 1) {
+      field_ = key == "name"            ? Field::kName
+               : key == "model"         ? Field::kModel
+               : key == "tokens"        ? Field::kTokens
+               : key == "topk_logprobs" ? Field::kCandidates
+                                        : Field::kOther;
+      if ((field_ == Field::kTokens && has_tokens_) ||
+          (field_ == Field::kCandidates && has_candidates_)) {
+        return Fail(fmt::format("the key \"{}\" occurs twice", key));
+      }
+      return true;
+    }
+    if (field_ == Field::kModel) {
+      is_model_name_ = key == "model_name";
+      return true;
+    }
+    return TakeId(key);
+  }
+  bool OnEndObject() override {
+    if (skipped_depth_ > 0) {
+      --skipped_depth_;
+      return true;
+    }
+    --depth_;
+    is_model_name_ = false;
+    if (field_ == Field::kCandidates && depth_ == 2) {
+      request_.EndToken();
+      is_object_token_ = false;
+    }
+    return true;
+  }
+  bool OnBeginArray() override {
+    if (skipping()) {
+      ++skipped_depth_;
+      return true;
+    }
+    if (depth_ == 1 && field_ == Field::kTokens) {
+      has_tokens_ = true;
+    } else if (depth_ == 1 && field_ == Field::kCandidates) {
+      has_candidates_ = true;
+    } else if (depth_ == 2 && field_ == Field::kModel) {
+      skipped_depth_ = 1;
+      return true;
+    } else if (field_ == Field::kCandidates && depth_ == 3 && !is_object_token_) {
+      pair_size_ = 0;
+    } else if (!is_token_place()) {
+      return Unexpected("a list");
+    }
+    ++depth_;
+    return true;
+  }
+  bool OnEndArray() override {
+    if (skipped_depth_ > 0) {
+      --skipped_depth_;
+      return true;
+    }
+    --depth_;
+    if (field_ == Field::kCandidates && depth_ == 2) {
+      request_.EndToken();
+    } else if (field_ == Field::kCandidates && depth_ == 3 && pair_size_ != 2) {
+      return Fail(fmt::format("{} is not [id, log-probability]", Place()));
+    }
+    return true;
+  }
+
+ private:
+  enum class Field : uint8_t { kNone, kName, kModel, kTokens, kCandidates, kOther };
+
+  // Values of a key that nobody asked for.
+  bool skipping() const { return skipped_depth_ > 0 || (depth_ == 1 && field_ == Field::kOther); }
+  bool is_token_place() const { return field_ == Field::kCandidates && depth_ == 2; }
+  bool in_pair() const { return field_ == Field::kCandidates && depth_ == 4; }
+
+  std::string Place() const {
+    switch (field_) {
+      case Field::kTokens:
+        return fmt::format("tokens[{}]", request_.tokens.size());
+      case Field::kCandidates:
+        return depth_ < 2 ? "topk_logprobs"
+                          : fmt::format("topk_logprobs[{}]", request_.candidate_lists());
+      case Field::kName:
+        return "name";
+      case Field::kModel:
+        return "model";
+      default:
+        return "the line";
+    }
+  }
+  bool Fail(std::string complaint) {
+    complaint_ = std::move(complaint);
+    return false;
+  }
+  bool Unexpected(std::string_view what) {
+    const char* expected = "an object with tokens and topk_logprobs";
+    switch (field_) {
+      case Field::kTokens:
+        expected = depth_ == 1 ? "a list of token ids" : "a token id";
+        break;
+      case Field::kCandidates:
+        expected = depth_ == 1   ? "a list with the candidates of every token"
+                   : depth_ == 2 ? "a list of [id, log-probability], or an object"
+                                 : "[id, log-probability]";
+        break;
+      case Field::kName:
+        expected = "text";
+        break;
+      case Field::kModel:
+        expected = "text, or an object with model_name";
+        break;
+      default:
+        break;
+    }
+    return Fail(fmt::format("{} is {}, not {}", Place(), what, expected));
+  }
+  bool TakeId(std::string_view text) {
+    const std::optional<int64_t> id = base::ParseInt(text);
+    if (!id) {
+      return Fail(fmt::format("{} has the token id \"{}\", which is no integer", Place(),
+                              base::Printable(text.substr(0, 40))));
+    }
+    candidate_.id = *id;
+    pair_size_ = 1;
+    return true;
+  }
+  bool Logprob(double value, std::string_view what) {
+    const bool is_member = field_ == Field::kCandidates && depth_ == 3 && is_object_token_;
+    if (!is_member && !(in_pair() && pair_size_ == 1)) {
+      return Unexpected(what);
+    }
+    candidate_.logprob = value;
+    request_.AddCandidate(candidate_);
+    pair_size_ = 2;
+    return true;
+  }
+
+  Request& request_;
+  std::string complaint_;
+  Field field_ = Field::kNone;
+  int depth_ = 0;          // containers open, without those that are skipped
+  int skipped_depth_ = 0;  // containers open inside of a value that nobody asked for
+  int pair_size_ = 0;
+  bool is_object_token_ = false;
+  bool is_model_name_ = false;
+  bool has_tokens_ = false;
+  bool has_candidates_ = false;
+  Candidate candidate_;
+};
+
+}  // namespace
+
+void Request::Clear() {
+  name.clear();
+  model.clear();
+  tokens.clear();
+  candidates_.clear();
+  ends_.clear();
+}
+
+Status ParseRequest(std::string_view line, Request& request) {
+  request.Clear();
+  RequestHandler handler(request);
+  json::ParseOutcome outcome;
+  const Status parsed = json::ParseStream(line, handler, &outcome, kDeepest);
+  if (!handler.complaint().empty()) {
+    return BadFormatError(handler.complaint());
+  }
+  MSP_RETURN_IF_ERROR(parsed);
+  if (outcome.truncated) {
+    return BadFormatError("the line ends inside of its JSON object");
+  }
+  if (!handler.has_tokens() || !handler.has_candidates()) {
+    return BadFormatError(fmt::format("the key \"{}\" is missing",
+                                      handler.has_tokens() ? "topk_logprobs" : "tokens"));
+  }
+  if (request.tokens.size() != request.candidate_lists()) {
+    return BadFormatError(fmt::format("{} tokens, but topk_logprobs of {}", request.tokens.size(),
+                                      request.candidate_lists()));
+  }
+  return {};
+}
+
 namespace {
 
 // Lags of the autocorrelation that count as a period; up to a third of a window, so that twice and

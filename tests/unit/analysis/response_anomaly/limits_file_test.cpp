@@ -1,4 +1,4 @@
-#include "src/analysis/response_anomaly/limits_file.h"
+#include "src/analysis/response_anomaly/response_anomaly.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "src/analysis/response_anomaly/line_reader.h"
+#include "src/analysis/response_anomaly/response_anomaly.h"
 
 #include <fstream>
 #include <string>

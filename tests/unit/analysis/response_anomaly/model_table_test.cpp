@@ -1,4 +1,4 @@
-#include "src/analysis/response_anomaly/model_table.h"
+#include "src/analysis/response_anomaly/judge.h"
 
 #include <fstream>
 #include <string>

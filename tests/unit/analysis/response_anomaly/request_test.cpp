@@ -1,4 +1,4 @@
-#include "src/analysis/response_anomaly/request.h"
+#include "src/analysis/response_anomaly/judge.h"
 
 #include <cmath>
 #include <string>
