@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/rl/document.h"
-#include "src/analysis/rl/run.h"
+#include "src/analysis/rl/rl.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/common_flags.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/rl/options.h"
+#include "src/analysis/rl/rl.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 

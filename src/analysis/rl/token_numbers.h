@@ -1,15 +1,85 @@
 // How far the probabilities of the same tokens are apart, given as log-probabilities on two sides.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
+#include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
-#include "src/analysis/rl/worst_tokens.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::rl {
+
+// Saved arrays: opened, and read side by side as doubles.
+
+inline constexpr auto kBlockElements = static_cast<int64_t>(tensor::kCopyBlockElements);
+
+struct OpenArray {
+  TensorFile file;
+  TensorView view;  // borrows from the file and from the scratch it was opened with
+};
+// `scratch` must outlive the result; one per array that is open.
+Result<OpenArray> OpenSavedArray(const std::filesystem::path& path,
+                                 std::vector<std::byte>& scratch);
+
+// The common prefix of every axis. An error when the numbers of axes differ or there is nothing in
+// common.
+Result<Shape> CommonShape(const Shape& first, const Shape& second);
+
+// The part of a view that lies in `shape`; axes of `shape` are no longer than its own.
+TensorView Crop(const TensorView& view, const Shape& shape);
+
+// Elements of one view in row-major order, block by block.
+class BlockReader {
+ public:
+  explicit BlockReader(TensorView view) : view_(std::move(view)) {}
+
+  // `count` elements from the flat index `at` on; good until the next call.
+  std::span<const double> Read(int64_t at, int64_t count);
+
+ private:
+  TensorView view_;
+  std::vector<std::byte> bytes_;
+  std::vector<double> values_;
+};
+
+// The tokens whose probabilities differ most, out of any number.
+
+struct WorstToken {
+  double difference = 0;  // of the probabilities, above 0
+  size_t pair = 0;        // the number of the pair of arrays it stands in
+  int64_t sequence = 0;   // row-major over all axes of the first array but the last
+  int64_t position = 0;   // along the last axis
+  double first = 0;       // log-probabilities
+  double second = 0;
+};
+
+// The larger difference first; among equals the earlier token: a total order, so that what is kept
+// does not depend on the order of adding.
+bool IsWorse(const WorstToken& a, const WorstToken& b);
+
+class WorstTokens {
+ public:
+  explicit WorstTokens(size_t limit) : limit_(limit) {}
+
+  // Whether a token with this difference may belong to those that are kept.
+  bool Wants(double difference) const {
+    return limit_ > 0 && (heap_.size() < limit_ || difference >= heap_.front().difference);
+  }
+  void Add(const WorstToken& token);
+  void Add(const WorstTokens& others);
+
+  std::vector<WorstToken> Sorted() const;  // the worst first
+
+ private:
+  size_t limit_;
+  std::vector<WorstToken> heap_;  // the least bad in front
+};
 
 // Rounding of bfloat16 logits can lift a log-probability above 0 by so much; what lies above is
 // none.

@@ -1,4 +1,4 @@
-#include "src/analysis/rl/token_view.h"
+#include "src/analysis/rl/token_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/rl/document.h"
-#include "src/analysis/rl/token_tables.h"
+#include "src/analysis/rl/rl.h"
 #include "src/report/render.h"
 #include "tests/unit/support/table_rows.h"
 #include "tests/unit/support/temporary_folder.h"

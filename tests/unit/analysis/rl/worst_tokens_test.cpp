@@ -1,4 +1,4 @@
-#include "src/analysis/rl/worst_tokens.h"
+#include "src/analysis/rl/token_numbers.h"
 
 #include <algorithm>
 #include <random>

@@ -1,15 +1,50 @@
-// What a comparison of two reinforcement learning runs came to.
+// What a comparison of two reinforcement learning runs answers.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "src/analysis/rl/options.h"
+#include "msprobe/status.h"
+
 #include "src/analysis/rl/token_numbers.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::rl {
+
+// What is asked of a comparison of two reinforcement learning runs.
+
+enum class Language : uint8_t { kChinese, kEnglish };
+enum class FileFormat : uint8_t { kXlsx, kCsv, kJson };
+
+struct TokenKey {
+  std::string first;   // a key of the first run
+  std::string second;  // the key of the second run it is compared with
+};
+
+struct TokenOptions {
+  std::vector<TokenKey> keys;
+  std::string mask;  // keys of the first run, empty for none: 0 where a token does not count, and
+  std::string ids;   // what the token is
+  size_t worst = 20;
+};
+
+struct Options {
+  std::filesystem::path first;
+  std::filesystem::path second;
+  std::filesystem::path output = "./msprobe_compare_output";
+  std::vector<FileFormat> formats = {FileFormat::kXlsx};
+  Language language = Language::kChinese;
+  bool compat = false;  // columns, rows and values of the Python tool
+  TokenOptions tokens;  // no keys: no tokens are looked at
+  size_t threads = 0;
+  bool quiet = false;
+};
+
+// What a comparison of two reinforcement learning runs came to.
 
 struct TokenSummary {
   TokenKey key;
@@ -53,5 +88,17 @@ bool ComparedNothing(const Comparison& comparison);
 bool HasDifferentKeys(const Comparison& comparison);
 // Of keys, or of tokens, which may stand under different keys.
 bool HasDifferences(const Comparison& comparison);
+
+// A whole comparison of two reinforcement learning runs, as SingleSave stored them, key by key:
+// from folders to result files.
+
+// One file per key and format, and two more per key of tokens. Progress goes to stderr unless
+// options.quiet.
+Result<Comparison> Run(const Options& options);
+
+inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
+    {{"different", "a difference, or an array without a partner"}}};
+
+report::Document MakeDocument(const Comparison& comparison);
 
 }  // namespace msprobe::analysis::rl
