@@ -9,8 +9,6 @@
 
 #include "src/base/log.h"
 #include "src/commands/print.h"
-#include "src/serve/access.h"
-#include "src/serve/folder.h"
 #include "src/serve/http_server.h"
 #include "src/serve/site.h"
 

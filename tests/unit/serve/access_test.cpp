@@ -1,4 +1,4 @@
-#include "src/serve/access.h"
+#include "src/serve/http_server.h"
 
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "src/serve/folder.h"
+#include "src/serve/http_server.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "src/serve/index_page.h"
+#include "src/serve/site.h"
 
 #include <gtest/gtest.h>
 
