@@ -1,12 +1,42 @@
-#include "src/commands/api_precision_compare_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/base/output_files.h"
 #include "src/commands/accuracy_flags.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe api_precision_compare: is the NPU as accurate as the GPU, operator by operator?
+
+
+class ApiPrecisionCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "api_precision_compare"; }
+  std::string_view summary() const override {
+    return "Judge the accuracy of an NPU's operators by that of a GPU's";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::accuracy::PrecisionOptions options_;
+  std::filesystem::path npu_;
+  std::filesystem::path gpu_;
+  std::string version_ = "8.1.1";
+  std::string language_ = "zh";
+  uint64_t worst_ = 10;
+  AnswerFlags answer_;
+};
 
 namespace accuracy = analysis::accuracy;
 
@@ -15,8 +45,6 @@ constexpr const char* kPrecisionNotes =
 where its errors against the CPU are no larger than those of the GPU, or within the fixed limits of the operator.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> ApiPrecisionCompareCommand::positionals() {
   return {{.name = "NPU", .fills = &npu_, .help = "Details file of the NPU"},
@@ -88,5 +116,9 @@ Result<ExitCode> ApiPrecisionCompareCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const accuracy::PrecisionComparison comparison, accuracy::Run(options_));
   return GiveAnswer(accuracy::MakeDocument(comparison), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeApiPrecisionCompare() { return std::make_unique<ApiPrecisionCompareCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,23 +1,49 @@
-#include "src/commands/ckpt_compare_command.h"
-
 #include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/ckpt.h"
+#include "src/analysis/ckpt/document.h"
+#include "src/analysis/ckpt/result.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe ckpt_compare: two checkpoints of any kind, and which parameters differ.
+
+
+class CkptCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "ckpt_compare"; }
+  std::string_view summary() const override {
+    return "Compare two checkpoints and name the parameters that differ";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::ckpt::Options options_;
+  std::vector<std::string> formats_;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kCkptCompareNotes =
     R"(If a parameter cannot be read, it is marked, the others are compared, and the exit code is 3.
 
 )";
 
-}  // namespace
-
+// Compares, writes the results and shows them: what both `ckpt_compare` and `config_check -c` on
+// two checkpoints do.
 Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
                                     const AnswerFlags& flags, const Context& context) {
   MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options));
@@ -157,5 +183,9 @@ Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
   options_.float32_figures = options_.open.compatible_merge;
   return CompareCheckpoints(options_, answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCkptCompare() { return std::make_unique<CkptCompareCommand>(); }
 
 }  // namespace msprobe::commands

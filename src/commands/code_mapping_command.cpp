@@ -1,12 +1,38 @@
-#include "src/commands/code_mapping_command.h"
-
+#include <filesystem>
 #include <utility>
+#include <vector>
 
+#include "src/analysis/kernel_dump/code_mapping.h"
 #include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
+namespace {
+
+// msprobe code_mapping: lines of code of a MindSpore graph's dump.
+
+
+class CodeMappingCommand final : public Command {
+ public:
+  std::string_view name() const override { return "code_mapping"; }
+  std::string_view summary() const override {
+    return "Find the lines of code behind the dump of a MindSpore graph";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path dump_;
+  analysis::kernel_dump::CodeMappingOptions options_;
+  AnswerFlags answer_;
+};
 
 std::vector<Positional> CodeMappingCommand::positionals() {
   return {{.name = "DUMP",
@@ -56,5 +82,9 @@ Result<ExitCode> CodeMappingCommand::Run(const Context& context) {
                        analysis::kernel_dump::MapCode(options_));
   return GiveAnswer(analysis::kernel_dump::MakeDocument(mapping), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCodeMapping() { return std::make_unique<CodeMappingCommand>(); }
 
 }  // namespace msprobe::commands

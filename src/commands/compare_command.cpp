@@ -1,20 +1,420 @@
-#include "src/commands/compare_command.h"
-
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/document.h"
+#include "msprobe/status.h"
+
 #include "src/analysis/compare/compare.h"
+#include "src/analysis/compare/document.h"
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/summary.h"
+#include "src/analysis/kernel_dump/fusion_rules.h"
+#include "src/analysis/kernel_dump/vector_compare.h"
+#include "src/analysis/kernel_dump/vector_document.h"
+#include "src/analysis/repro/repro.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/progress.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/compare_config.h"
-#include "src/commands/compare_repro.h"
+#include "src/json/config.h"
+#include "src/report/document.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe compare: two dumps of the same model, and where they diverge.
+
+
+class CompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "compare"; }
+  std::string_view summary() const override {
+    return "Compare two dumps and name the first call that diverges";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status FillOptions(const Context& context);
+  // The command line of the 26.x line: -tp and -gp.
+  void AddLine26Flags(std::vector<Flag>& flags);
+  Status FillLine26(const Context& context);
+  // Flags of that command line next to another way of naming the dumps.
+  Status RefuseLine26Flags(const Context& context) const;
+  Status CheckPaths() const;
+  // -m offline_data: kernel dumps by the vendor's measures.
+  Result<ExitCode> CompareOfflineData(const Context& context);
+
+  analysis::compare::Options options_;
+  std::filesystem::path config_file_;  // -i
+  std::filesystem::path npu_path_;
+  std::filesystem::path bench_path_;
+  std::filesystem::path target_path_;  // -tp
+  std::filesystem::path golden_path_;  // -gp
+  std::filesystem::path output_folder_ = "./output";
+  std::filesystem::path repro_folder_;
+  std::vector<std::string> formats_;
+  AnswerFlags answer_;
+  bool compare_only_ = false;
+  std::string mode_ = "auto";  // -m
+  analysis::compare::Line26Options line26_;
+  bool write_xlsx_ = false;  // --xlsx
+  bool consistent_check_ = false;
+  std::string backend_;
+  std::vector<std::string> valid_rows_;  // NAME=keyword
+  std::vector<int64_t> rank_ids_;
+  std::vector<int64_t> step_ids_;
+  analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
+};
+
+// compare.json, the Python tool's way to say what to compare.
+
+
+// Fills paths, stack_path and the MindSpore folder keys of `options` from the file. Unknown keys
+// are warned about.
+Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::Options& options) {
+  static const std::vector<std::string> known_keys = {
+      "npu_path", "bench_path", "stack_path", "is_print_compare_log",
+      "rank_id",  "step_id",    "common",     "map_dict"};
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(file));
+  const json::ConfigValue& root = config.root;
+  if (root.kind != json::ConfigKind::kObject) {
+    return config.ErrorAt(root, "", "the file must hold an object with npu_path and bench_path");
+  }
+  // The Python tool ignores keys it does not know; a mistyped one deserves a word.
+  if (const Status unknown = config.CheckKeys(root, known_keys); !unknown.ok()) {
+    base::LogWarning(unknown.message() + "; ignored");
+  }
+  MSP_ASSIGN_OR_RETURN(const std::string npu_path, config.RequiredText(root, "npu_path"));
+  MSP_ASSIGN_OR_RETURN(const std::string bench_path, config.RequiredText(root, "bench_path"));
+  options.npu_path = base::WithoutLastSlash(npu_path);
+  options.bench_path = base::WithoutLastSlash(bench_path);
+  MSP_ASSIGN_OR_RETURN(const std::string stack_path, config.Text(root, "stack_path", ""));
+  if (!stack_path.empty()) {
+    options.stack_path = stack_path;
+  }
+  // Only looked at for its kind: this tool prints no two lines per row.
+  MSP_RETURN_IF_ERROR(config.Bool(root, "is_print_compare_log", true).status());
+  MSP_ASSIGN_OR_RETURN(options.common_folders, config.Bool(root, "common", false));
+  if (root.Find("rank_id") != nullptr) {
+    MSP_ASSIGN_OR_RETURN(options.rank_ids, config.IntList(root, "rank_id"));
+  }
+  MSP_ASSIGN_OR_RETURN(options.step_ids, config.IntList(root, "step_id"));
+  if (const json::ConfigValue* map = root.Find("map_dict");
+      map != nullptr && map->kind != json::ConfigKind::kNull) {
+    if (map->kind != json::ConfigKind::kObject) {
+      return config.ErrorAt(*map, "map_dict", "must be an object of NPU name to bench name");
+    }
+    for (const auto& [npu_name, value] : map->members) {
+      MSP_ASSIGN_OR_RETURN(std::string bench_name, config.RequiredText(*map, npu_name));
+      options.common_map.emplace_back(npu_name, std::move(bench_name));
+    }
+  }
+  return {};
+}
+
+// compare --repro: the first diverging call as a folder that makes it again.
+
+
+namespace compare = analysis::compare;
+namespace repro = analysis::repro;
+
+// The computation of a pair that was rechecked.
+const compare::DivergencePoint* PointOf(const compare::PairSummary& pair) {
+  const std::optional<compare::DivergencePoint>& point =
+      pair.divergence.first_of_kind[static_cast<size_t>(compare::OriginKind::kComputation)];
+  return point && point->wrong_side ? &*point : nullptr;
+}
+
+const compare::PairSummary* PairWithPoint(const compare::RunSummary& summary) {
+  if (const std::optional<size_t> leading = compare::LeadingPair(summary);
+      leading && PointOf(summary.pairs[*leading]) != nullptr) {
+    return &summary.pairs[*leading];
+  }
+  for (const compare::PairSummary& pair : summary.pairs) {
+    if (PointOf(pair) != nullptr) {
+      return &pair;
+    }
+  }
+  return nullptr;
+}
+
+// The first computation that diverges, as the wrong side captured it, made small where one is
+// wrong; of the NPU side where that is not known. Adds its files to the document, or a warning why
+// there is nothing to write.
+Status WriteFirstDivergence(const compare::RunSummary& summary, const std::filesystem::path& folder,
+                            size_t threads, report::Document& document) {
+  const compare::PairSummary* const pair = PairWithPoint(summary);
+  if (pair == nullptr) {
+    document.warnings.emplace_back(
+        "--repro wrote nothing: no computation of tensors diverges first");
+    return {};
+  }
+  const compare::DivergencePoint& point = *PointOf(*pair);
+  const compare::WrongSide side = point.wrong_side->side;
+  const bool of_bench = side == compare::WrongSide::kBench;
+  repro::Options options;
+  options.dump = of_bench ? pair->bench_path : pair->npu_path;
+  options.call = of_bench ? point.bench_entry_name : point.entry_name;
+  options.output = folder;
+  options.minimise = side != compare::WrongSide::kNeither && side != compare::WrongSide::kUnknown;
+  options.threads = threads;
+  options.quiet = true;
+  MSP_ASSIGN_OR_RETURN(const repro::Answer answer, repro::Run(options));
+  const report::Document written = repro::MakeDocument(answer);
+  document.next.push_back(fmt::format(
+      "{} shows this call alone, as the {} captured it{}.", folder.string(),
+      of_bench ? "bench" : "NPU side",
+      answer.minimised ? fmt::format(", with {} of {} elements", answer.minimised->elements_after,
+                                     answer.minimised->elements_before)
+                       : ""));
+  for (const report::OutputFile& file : written.files) {
+    document.files.push_back({file.path, "repro"});
+  }
+  document.warnings.insert(document.warnings.end(), written.warnings.begin(),
+                           written.warnings.end());
+  return {};
+}
+
+// Flags that mean something to mode auto alone.
+constexpr std::array<std::string_view, 15> kAutoFlags = {
+    "--xlsx",         "--diff-analyze",   "--is-print-compare-log",
+    "--rank",         "--step",           "--consistent-check",
+    "--backend",      "--module-mapping", "--strict",
+    "--postprocess",  "--valid-rows",     "--fuzzy-match",
+    "--data-mapping", "--cell-mapping",   "--api-mapping"};
+// Of those, the ones that the older command line does not have.
+constexpr size_t kNewFlagCount = 11;
+
+constexpr const char* kCalibrationFile = "right_matmul.yaml";
+
+void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
+  const std::vector<Flag> rows = {
+      {.name = "--target-path",
+       .aliases = {"-tp"},
+       .type = "PATH",
+       .fills = &target_path_,
+       .group = Group::kLine26,
+       .help = "The dump under test",
+       .since = kPython26},
+      {.name = "--golden-path",
+       .aliases = {"-gp"},
+       .type = "PATH",
+       .fills = &golden_path_,
+       .group = Group::kLine26,
+       .help = "Reference dump",
+       .since = kPython26},
+      {.name = "--mode",
+       .letter = "-m",
+       .type = "MODE",
+       .fills = &mode_,
+       .values = {"auto", "atb", "torchair", "offline_data", "offline_model"},
+       .group = Group::kLine26,
+       .help = "Kind of dumps; offline_model, which runs models, is not supported",
+       .since = kPython26},
+      {.name = "--xlsx",
+       .fills = &write_xlsx_,
+       .group = Group::kLine26,
+       .help = "Write a workbook instead of csv",
+       .since = kPython26},
+      {.name = "--diff-analyze",
+       .aliases = {"-da"},
+       .fills = &line26_.first_difference,
+       .group = Group::kLine26,
+       .help = "Find the first differing call over all ranks; written as JSON",
+       .since = kPython26},
+      {.name = "--is-print-compare-log",
+       .aliases = {"-tensor_log"},
+       .fills = &line26_.log_rows,
+       .group = Group::kLine26,
+       .help = "Write two log lines per row",
+       .since = kPython26},
+      {.name = "--rank",
+       .type = "N,N",
+       .fills = &rank_ids_,
+       .separator = ',',
+       .group = Group::kLine26,
+       .help = "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
+       .since = kPython26},
+      {.name = "--step",
+       .type = "N,N",
+       .fills = &step_ids_,
+       .separator = ',',
+       .group = Group::kLine26,
+       .help = "MindSpore static-graph kernel dumps: these steps",
+       .since = kPython26},
+      {.name = "--consistent-check",
+       .fills = &consistent_check_,
+       .group = Group::kLine26,
+       .help = "Compare training with inference: match fused projections and renamed modules",
+       .since = kPython26},
+      {.name = "--backend",
+       .type = "NAME",
+       .fills = &backend_,
+       .values = {"fsdp", "megatron"},
+       .group = Group::kLine26,
+       .help = "The trainer of --consistent-check",
+       .since = kPython26},
+      {.name = "--module-mapping",
+       .type = "FILE",
+       .fills = &line26_.module_mapping,
+       .group = Group::kLine26,
+       .help = "With --consistent-check: YAML file with further lines `training module: inference "
+               "module`"},
+      {.name = "--strict",
+       .fills = &line26_.strict,
+       .group = Group::kLine26,
+       .help = "Match and judge more strictly than the Python tool: see docs/commands/compare.md"},
+      {.name = "--postprocess",
+       .type = "FILE",
+       .fills = &line26_.postprocess,
+       .group = Group::kLine26,
+       .help =
+           "YAML file with calibration matrices that tensors are multiplied with before comparing"},
+      {.name = "--valid-rows",
+       .type = "NAME=KEYWORD",
+       .fills = &valid_rows_,
+       .group = Group::kLine26,
+       .help = "Only the first rows of the outputs of calls with this name are valid; KEYWORD is "
+               "the argument whose sum is their number"},
+  };
+  flags.insert(flags.end(), rows.begin(), rows.end());
+  struct RuleFlag {
+    std::string_view name;
+    const char* alias;
+    std::filesystem::path* fills;
+    const char* help;
+  };
+  const std::array<RuleFlag, 3> rules = {
+      {{"--fusion-rule-file", "-fr", &fusion_rules_.network,
+        "With -m offline_data: graph of the compiled model as JSON, which names what its "
+        "operators were fused from"},
+       {"--quant-fusion-rule-file", "-qfr", &fusion_rules_.quantised,
+        "The same of the quantised model"},
+       {"--close-fusion-rule-file", "-cfr", &fusion_rules_.reference,
+        "The same of the golden model, if it is compiled"}}};
+  for (const RuleFlag& rule : rules) {
+    flags.push_back({.name = rule.name,
+                     .aliases = {rule.alias},
+                     .type = "FILE",
+                     .fills = rule.fills,
+                     .group = Group::kLine26,
+                     .help = rule.help,
+                     .since = kPython26});
+  }
+}
+
+Status CompareCommand::RefuseLine26Flags(const Context& context) const {
+  if (mode_ != "auto") {
+    return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
+  }
+  for (const std::string_view flag : std::span(kAutoFlags).first(kNewFlagCount)) {
+    if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
+      return UsageError(fmt::format("{} needs the dumps as -tp and -gp", typed->second))
+          .WithHint("msprobe compare -tp TARGET -gp GOLDEN");
+    }
+  }
+  return {};
+}
+
+Status CompareCommand::FillLine26(const Context& context) {
+  if (mode_ == "offline_model") {
+    return UnsupportedError("-m offline_model is not built into this program")
+        .WithHint(
+            "it runs models with CANN and ONNX Runtime; of dumps that exist: -m offline_data");
+  }
+  if (mode_ != "offline_data" && fusion_rules_.any()) {
+    return UsageError("-fr, -qfr and -cfr need -m offline_data");
+  }
+  if (mode_ != "auto") {
+    for (const std::string_view flag : kAutoFlags) {
+      const auto typed = context.typed.find(flag);
+      if (typed != context.typed.end() && !(mode_ == "torchair" && flag == "--rank")) {
+        return UsageError(fmt::format("{} cannot be used with -m {}", typed->second, mode_));
+      }
+    }
+  }
+  if (context.Given("--stack-mode") || context.Given("--compare-only")) {
+    return UsageError("-s and -c cannot be used with -tp and -gp")
+        .WithHint("call stacks are shown whenever stack.json is beside the target's dump.json");
+  }
+  if (consistent_check_) {
+    if (backend_.empty()) {
+      return UsageError("--consistent_check needs --backend fsdp or --backend megatron");
+    }
+    line26_.backend = backend_ == "fsdp" ? analysis::compare::TrainingBackend::kFsdp
+                                         : analysis::compare::TrainingBackend::kMegatron;
+  }
+  for (const std::string& text : valid_rows_) {
+    const size_t at = text.find('=');
+    if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
+      return UsageError(fmt::format("--valid-rows \"{}\": expected NAME=KEYWORD", text))
+          .WithHint("for example --valid-rows npu_grouped_matmul=group_list");
+    }
+    line26_.valid_rows.emplace_back(text.substr(0, at), text.substr(at + 1));
+  }
+  if (mode_ == "torchair" && context.Given("--rank")) {
+    if (rank_ids_.size() != 1) {
+      return UsageError("--rank with -m torchair is one number");
+    }
+    line26_.torchair_rank = rank_ids_.front();
+  } else if (context.Given("--rank")) {
+    options_.rank_ids = rank_ids_;
+    options_.step_ids = step_ids_;
+  }
+  line26_.statistics_only = line26_.first_difference && base::IsFolder(target_path_);
+  if (line26_.postprocess.empty() && base::Exists(kCalibrationFile)) {
+    // The Python tool reads a file of this name from its own installation.
+    line26_.postprocess = kCalibrationFile;
+    base::LogInfo(
+        fmt::format("using {} of this folder; --postprocess none ignores it", kCalibrationFile));
+  } else if (line26_.postprocess == "none") {
+    line26_.postprocess.clear();
+  }
+  line26_.atb = mode_ == "atb";
+  line26_.torchair = mode_ == "torchair";
+  options_.line26 = line26_;
+  options_.write_xlsx = write_xlsx_ || line26_.atb;
+  options_.write_csv = !options_.write_xlsx;
+  return {};
+}
+
+Result<ExitCode> CompareCommand::CompareOfflineData(const Context& context) {
+  namespace dumps = analysis::kernel_dump;
+  dumps::VectorOptions options;
+  options.mine = options_.npu_path;
+  options.golden = options_.bench_path;
+  options.output = options_.output_folder;
+  options.fusion_rules = fusion_rules_;
+  options.threads = options_.threads;
+  const base::Stopwatch watch;
+  MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options));
+  report::Document document = dumps::MakeDocument(findings);
+  document.command = "compare";
+  document.levels = {};
+  for (const std::string& word : answer_.fail_on) {
+    // Any of compare's levels asks for at least this.
+    document.levels.push_back(
+        {.word = word, .found = findings.FirstBad() != nullptr || findings.failed() > 0});
+  }
+  document.seconds = watch.seconds();
+  return GiveAnswer(std::move(document), answer_, context);
+}
 
 constexpr const char* kCompareNotes =
     R"(The first line of the output is the first divergence: the first call, in execution order, whose inputs agree and
@@ -22,8 +422,6 @@ whose outputs do not, or the weights or data that bring a difference in. "Agree"
 noise of the dtype; --rtol and --atol allow more.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> CompareCommand::positionals() {
   return {
@@ -272,5 +670,9 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(written);
   return given;
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCompare() { return std::make_unique<CompareCommand>(); }
 
 }  // namespace msprobe::commands

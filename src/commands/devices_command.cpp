@@ -1,7 +1,6 @@
-#include "src/commands/devices_command.h"
-
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +8,9 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/device/device.h"
 #include "src/report/document.h"
 #include "src/report/table.h"
@@ -16,6 +18,25 @@
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe devices: which accelerators can be used here, and why others cannot.
+
+
+class DevicesCommand final : public Command {
+ public:
+  std::string_view name() const override { return "devices"; }
+  std::string_view summary() const override {
+    return "List the accelerators, and say why others cannot be used";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::string format_ = "table";  // "table", "csv", "json"
+  AnswerFlags answer_;
+};
 
 constexpr const char* kDevicesNotes = R"(Kinds of devices
   host   this machine's own memory
@@ -166,8 +187,6 @@ report::Document DocumentOfDevices(const Listing& listing) {
   return document;
 }
 
-}  // namespace
-
 std::vector<Flag> DevicesCommand::flags() {
   std::vector<Flag> flags = {{.name = "--format",
                               .type = "NAME",
@@ -199,5 +218,9 @@ Result<ExitCode> DevicesCommand::Run(const Context& context) {
   }
   return GiveAnswer(DocumentOfDevices(listing), answer_, context, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDevices() { return std::make_unique<DevicesCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,16 +1,20 @@
-#include "src/commands/dump_command.h"
-
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
@@ -18,12 +22,19 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/capture/free_benchmark_settings.h"
-#include "src/capture/step_folder.h"
 #include "src/capture/settings.h"
+#include "src/capture/step_folder.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/dump_launcher.h"
-#include "src/commands/dump_summary.h"
+#include "src/dump/layout.h"
+#include "src/dump/record_log.h"
+#include "src/dump/recovery.h"
+#include "src/json/config.h"
 #include "src/json/writer.h"
 #include "src/online/endpoint.h"
+#include "src/report/document.h"
 
 namespace msprobe::resources {
 extern const std::string_view
@@ -32,6 +43,563 @@ extern const std::string_view
 
 namespace msprobe::commands {
 namespace {
+
+// What a run captured, told by the manifests it left.
+
+
+class DumpSummary {
+ public:
+  // Remembers what is in the dump folder now, so that Answer tells of what came later only.
+  explicit DumpSummary(std::filesystem::path dump_path);
+
+  // What came since then.
+  report::Document Answer() const;
+
+ private:
+  // Tells a file from its later replacement; 0: none.
+  struct Stamp {
+    uint64_t inode = 0;
+    int64_t modified_nanoseconds = 0;
+    bool operator==(const Stamp& other) const = default;
+  };
+  struct Folder {
+    Stamp manifest;
+    Stamp log;  // records.log: stays behind when a process is killed
+  };
+
+  static Stamp StampOf(const std::filesystem::path& file);
+  // By rank folder.
+  std::map<std::filesystem::path, Folder> Look() const;
+
+  std::filesystem::path dump_path_;
+  std::map<std::filesystem::path, Folder> before_;
+};
+
+// msprobe dump recover: the files of a dump out of the records of a run that was interrupted.
+
+
+class DumpRecoverCommand final : public Command {
+ public:
+  std::string_view name() const override { return "recover"; }
+  std::string_view summary() const override {
+    return "Make the JSON files of a dump whose training was killed";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path folder_;
+  AnswerFlags answer_;
+};
+
+// msprobe dump ctl: turns a live capture on and off by the key dump_enable of its configuration.
+
+
+class DumpCtlCommand final : public Command {
+ public:
+  std::string_view name() const override { return "ctl"; }
+  std::string_view summary() const override {
+    return "Turn a live capture on or off, or show its state";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::string action_;
+  std::filesystem::path config_file_;
+  AnswerFlags answer_;
+};
+
+// msprobe dump: captures from an unmodified script; checks, shows and repairs what belongs to it.
+
+
+class DumpCommand final : public Command {
+ public:
+  std::string_view name() const override { return "dump"; }
+  std::string_view summary() const override {
+    return "Capture what a training or inference script computes";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  std::vector<Command*> subcommands() const override { return {&recover_, &ctl_}; }
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Result<ExitCode> Check(const Context& context) const;
+  Result<ExitCode> Launch(const Context& context);
+  // Messages about the folder name the flag.
+  Status CheckOutput(const Context& context) const;
+  // The flags that win over the file, as one JSON object; empty when none is given.
+  std::string OverridesJson() const;
+
+  std::filesystem::path config_file_;
+  std::filesystem::path checked_file_;
+  std::string task_;
+  std::string level_;
+  std::string dump_path_;
+  int64_t repeat_ = 0;
+  bool replaces_ = false;
+  std::vector<std::string> program_;
+  bool example_ = false;
+  mutable DumpRecoverCommand recover_;
+  mutable DumpCtlCommand ctl_;
+  AnswerFlags answer_;
+};
+
+namespace fs = std::filesystem;
+
+constexpr size_t kNamedFolders = 5;
+
+struct Counts {
+  uint64_t entries = 0;
+  uint64_t tensors = 0;
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t written_bytes = 0;
+  uint64_t deduplicated = 0;
+  uint64_t lost_files = 0;
+  uint64_t lost_records = 0;
+  uint64_t dropped_records = 0;
+  uint64_t dropped_files = 0;
+  uint64_t dropped_steps = 0;
+  uint64_t errors = 0;
+  double engine_seconds = 0;
+  double repeat_seconds = 0;
+  double wall_seconds = 0;
+};
+
+void AddNumber(const json::ConfigValue& manifest, std::string_view key, uint64_t& sum) {
+  const json::ConfigValue* value = manifest.Find(key);
+  sum += value != nullptr && value->kind == json::ConfigKind::kInt && value->integer > 0
+             ? static_cast<uint64_t>(value->integer)
+             : 0;
+}
+
+double SecondsOf(const json::ConfigValue& manifest, std::string_view key) {
+  const json::ConfigValue* value = manifest.Find(key);
+  return value == nullptr ? 0 : value->number;
+}
+
+// Whether the manifest says that everything is there.
+bool AddManifest(const fs::path& file, Counts& counts) {
+  const Result<json::Config> config = json::LoadJsonConfig(file);
+  if (!config.ok()) {
+    return false;
+  }
+  const json::ConfigValue& manifest = config->root;
+  AddNumber(manifest, "entries", counts.entries);
+  AddNumber(manifest, "tensors", counts.tensors);
+  AddNumber(manifest, "tensor_files", counts.files);
+  AddNumber(manifest, "tensor_bytes", counts.bytes);
+  AddNumber(manifest, "written_bytes", counts.written_bytes);
+  AddNumber(manifest, "deduplicated_files", counts.deduplicated);
+  AddNumber(manifest, "lost_files", counts.lost_files);
+  AddNumber(manifest, "lost_records", counts.lost_records);
+  AddNumber(manifest, "dropped_records", counts.dropped_records);
+  AddNumber(manifest, "dropped_files", counts.dropped_files);
+  AddNumber(manifest, "dropped_steps", counts.dropped_steps);
+  AddNumber(manifest, "errors", counts.errors);
+  counts.engine_seconds += SecondsOf(manifest, "engine_seconds");
+  counts.repeat_seconds += SecondsOf(manifest, "repeat_seconds");
+  counts.wall_seconds += SecondsOf(manifest, "wall_seconds");
+  const json::ConfigValue* complete = manifest.Find("complete");
+  return complete != nullptr && complete->boolean;
+}
+
+std::string Named(const std::vector<std::string>& folders) {
+  const std::vector<std::string> shown(
+      folders.begin(),
+      folders.begin() + static_cast<std::ptrdiff_t>(std::min(folders.size(), kNamedFolders)));
+  return base::Join(shown, ", ") +
+         (shown.size() == folders.size()
+              ? ""
+              : fmt::format(" and {} more", folders.size() - shown.size()));
+}
+
+DumpSummary::DumpSummary(fs::path dump_path) : dump_path_(std::move(dump_path)), before_(Look()) {}
+
+DumpSummary::Stamp DumpSummary::StampOf(const fs::path& file) {
+  struct stat state = {};
+  if (::stat(file.c_str(), &state) != 0) {
+    return {};
+  }
+  return {state.st_ino, int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec};
+}
+
+std::map<fs::path, DumpSummary::Folder> DumpSummary::Look() const {
+  std::map<fs::path, Folder> folders;
+  const Result<dump::DumpLayout> layout = dump::FindDump(dump_path_);
+  if (!layout.ok()) {
+    return folders;  // no dump yet
+  }
+  for (const dump::RankFolder& rank : layout->ranks) {
+    folders[rank.folder] = {StampOf(rank.folder / dump::kManifestFileName),
+                            StampOf(rank.folder / dump::kRecordLogName)};
+  }
+  return folders;
+}
+
+report::Document DumpSummary::Answer() const {
+  Counts counts;
+  std::set<std::string> steps;
+  std::set<std::string> ranks;
+  std::vector<std::string> interrupted;
+  std::vector<std::string> incomplete;
+  for (const auto& [folder, now] : Look()) {
+    const auto found = before_.find(folder);
+    const Folder before = found == before_.end() ? Folder{} : found->second;
+    const bool new_log = now.log != Stamp{} && now.log != before.log;
+    if (now.manifest == before.manifest && !new_log) {
+      continue;
+    }
+    const std::string name = folder.lexically_relative(dump_path_).string();
+    if (now.manifest == before.manifest) {
+      interrupted.push_back(name);
+    } else if (!AddManifest(folder / dump::kManifestFileName, counts)) {
+      (new_log ? interrupted : incomplete).push_back(name);
+    }
+    steps.insert(folder.parent_path().filename().string());
+    ranks.insert(folder.filename().string());
+  }
+  report::Document document;
+  document.command = "dump";
+  report::Verdict& verdict = document.verdict;
+  verdict.number = static_cast<double>(steps.size());
+  verdict.unit = "steps";
+  if (steps.empty()) {
+    verdict.word = "NOTHING CAPTURED";
+    verdict.text = fmt::format("nothing was captured in {}", dump_path_.string());
+    verdict.standing = report::Standing::kFindings;
+    return document;
+  }
+  const bool whole = incomplete.empty() && interrupted.empty() && counts.lost_files == 0;
+  verdict.word = whole ? "CAPTURED" : "CAPTURED IN PART";
+  verdict.text = fmt::format("captured {} of {} in {}", base::Plural(steps.size(), "step"),
+                             base::Plural(ranks.size(), "rank"), dump_path_.string());
+  verdict.standing = whole ? report::Standing::kClean : report::Standing::kFindings;
+  report::List facts{report::ListKind::kFacts, {}};
+  const auto add = [&facts](std::string_view what, std::string text, uint64_t number) {
+    facts.items.push_back({std::string(what), std::move(text)});
+    facts.items.back().number = static_cast<double>(number);
+  };
+  add("calls", base::FormatCount(counts.entries), counts.entries);
+  add("tensors", base::FormatCount(counts.tensors), counts.tensors);
+  if (counts.files > 0) {
+    add("files",
+        fmt::format("{}, {}", base::FormatCount(counts.files), base::FormatBytes(counts.bytes)),
+        counts.files);
+  }
+  if (counts.deduplicated > 0) {
+    add("equal ones",
+        fmt::format("{} stored as links: {} written instead of {}",
+                    base::FormatCount(counts.deduplicated), base::FormatBytes(counts.written_bytes),
+                    base::FormatBytes(counts.bytes)),
+        counts.deduplicated);
+  }
+  if (counts.wall_seconds > 0) {
+    // What the script alone would have taken is not known; a share of time that repeats fill says
+    // nothing.
+    const std::string of_what = counts.repeat_seconds > 0
+                                    ? fmt::format("; {} captured, of which repeats {}",
+                                                  base::FormatSeconds(counts.wall_seconds),
+                                                  base::FormatSeconds(counts.repeat_seconds))
+                                    : fmt::format(", {:.1f} % of the {} captured",
+                                                  100 * counts.engine_seconds / counts.wall_seconds,
+                                                  base::FormatSeconds(counts.wall_seconds));
+    facts.items.push_back(
+        {"overhead", fmt::format("{} in the capture engine{}",
+                                 base::FormatSeconds(counts.engine_seconds), of_what)});
+    facts.items.back().number = counts.engine_seconds + counts.repeat_seconds;
+  }
+  if (counts.errors > 0) {
+    add("errors", fmt::format("{}: see dump_error_info.log", base::FormatCount(counts.errors)),
+        counts.errors);
+  }
+  if (counts.lost_files > 0) {
+    add("lost",
+        fmt::format("{} that could not be written", base::Plural(counts.lost_files, "file")),
+        counts.lost_files);
+  }
+  if (counts.lost_records > 0) {
+    add("lost records",
+        fmt::format("{}: no memory, or no device", base::FormatCount(counts.lost_records)),
+        counts.lost_records);
+  }
+  if (const uint64_t dropped = counts.dropped_records + counts.dropped_files + counts.dropped_steps;
+      dropped > 0) {
+    add("left out",
+        fmt::format("{}, {}, {}: beyond max_overhead_ms or max_bytes_per_s",
+                    base::Plural(counts.dropped_records, "call"),
+                    base::Plural(counts.dropped_files, "file"),
+                    base::Plural(counts.dropped_steps, "step")),
+        dropped);
+  }
+  if (!incomplete.empty()) {
+    add("incomplete", Named(incomplete), incomplete.size());
+  }
+  if (!interrupted.empty()) {
+    add("interrupted",
+        fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path_.string()),
+        interrupted.size());
+  }
+  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.sections.back().blocks.emplace_back(
+      report::List{report::ListKind::kFacts, {{"folder", dump_path_.string()}}, {0}});
+  return document;
+}
+
+bool HasLog(const base::Path& folder) { return base::Exists(folder / dump::kRecordLogName); }
+
+// `root` may be a dump, a step of one or a rank of a step.
+Result<std::vector<base::Path>> FoldersWithLogs(const base::Path& root) {
+  std::vector<base::Path> found;
+  std::vector<base::Path> level = {root};
+  constexpr int kFolderLevels = 3;
+  for (int depth = 0; depth < kFolderLevels; ++depth) {
+    std::vector<base::Path> below;
+    for (const base::Path& folder : level) {
+      if (HasLog(folder)) {
+        found.push_back(folder);
+      }
+      MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
+      for (const std::string& name : names) {
+        if ((dump::ParseStepName(name).valid || dump::ParseRankName(name).valid) &&
+            base::IsFolder(folder / name)) {
+          below.push_back(folder / name);
+        }
+      }
+    }
+    level = std::move(below);
+  }
+  return found;
+}
+
+std::string Sentence(const dump::Recovery& recovery) {
+  std::string text = recovery.nothing_recorded
+                         ? "nothing had been recorded yet"
+                         : fmt::format("{} entries from {} records",
+                                       base::FormatCount(recovery.conversion.entries),
+                                       base::FormatCount(recovery.conversion.records));
+  if (recovery.conversion.lost_bytes > 0) {
+    text += fmt::format("; the last {} bytes are incomplete and lost",
+                        base::FormatCount(recovery.conversion.lost_bytes));
+  }
+  if (recovery.missing_files > 0) {
+    text += fmt::format("; {} of {} missing", base::FormatCount(recovery.missing_files),
+                        base::Plural(recovery.named_files, "tensor file"));
+  }
+  if (recovery.removed_files > 0) {
+    text += fmt::format("; {} removed", base::Plural(recovery.removed_files, "unfinished file"));
+  }
+  return text;
+}
+
+std::vector<Positional> DumpRecoverCommand::positionals() {
+  return {{.name = "DUMP",
+           .fills = &folder_,
+           .help = "A dump, or one of its steps or ranks",
+           .required = true}};
+}
+
+std::vector<Flag> DumpRecoverCommand::flags() {
+  std::vector<Flag> flags;
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> DumpRecoverCommand::examples() const {
+  return {{"msprobe dump recover dump", "all steps and ranks of a killed run"}};
+}
+
+Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(const std::vector<base::Path> folders, FoldersWithLogs(folder_));
+  report::Document document;
+  document.command = "dump recover";
+  report::List list{report::ListKind::kNamed, {}};
+  size_t recovered = 0;
+  for (const base::Path& folder : folders) {
+    const Result<dump::Recovery> recovery = dump::RecoverRankFolder(folder);
+    if (!recovery.ok()) {
+      base::LogError(fmt::format("{}: {}", folder.string(), recovery.status().message()));
+      if (!recovery.status().hint().empty()) {
+        base::LogHint(recovery.status().hint());
+      }
+      list.items.push_back({folder.string(), recovery.status().message(), report::Tone::kBad});
+      continue;
+    }
+    ++recovered;
+    list.items.push_back(
+        {folder.string(), Sentence(*recovery),
+         recovery->missing_files > 0 ? report::Tone::kCaution : report::Tone::kPlain});
+    list.items.back().number = static_cast<double>(recovery->conversion.entries);
+    if (recovery->missing_files > 0) {
+      document.warnings.push_back(fmt::format(
+          "{}: {} of {} that dump.json names had not been written; the first: {}",
+          (folder / dump::kTensorFolderName).string(), base::FormatCount(recovery->missing_files),
+          base::Plural(recovery->named_files, "tensor file"), recovery->first_missing));
+    }
+    document.files.push_back({folder / "", "recovered"});
+  }
+  report::Verdict& verdict = document.verdict;
+  verdict.word = folders.empty() ? "NOTHING TO RECOVER" : recovered > 0 ? "RECOVERED" : "FAILED";
+  verdict.text = folders.empty() ? fmt::format("{}: nothing to recover: no interrupted capture",
+                                               folder_.string())
+                                 : fmt::format("{}: {} of {}", verdict.word, recovered,
+                                               base::Plural(folders.size(), "interrupted folder"));
+  verdict.number = static_cast<double>(recovered);
+  verdict.unit = "folders";
+  verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
+  verdict.standing =
+      recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
+  document.sections.emplace_back().blocks.emplace_back(std::move(list));
+  return GiveAnswer(std::move(document), answer_, context);
+}
+
+constexpr std::string_view kSwitchKey = "dump_enable";
+constexpr uint64_t kLargestConfig = uint64_t{16} << 20U;
+
+struct LiveFile {
+  base::Path path;  // of the file itself where a link was named
+  std::string text;
+  capture::Settings settings;
+};
+
+Result<LiveFile> ReadLiveFile(const base::Path& named, const Context& context) {
+  LiveFile file;
+  std::error_code error;
+  file.path = std::filesystem::canonical(named, error);
+  if (error) {
+    file.path = named;
+  }
+  MSP_ASSIGN_OR_RETURN(file.text, base::ReadTextFile(file.path, kLargestConfig));
+  MSP_ASSIGN_OR_RETURN(file.settings, capture::LoadSettings(named, "",
+                                                            context.framework == "mindspore"
+                                                                ? capture::Framework::kMindSpore
+                                                                : capture::Framework::kPyTorch));
+  return file;
+}
+
+// "step12, being recorded"; empty where the folder of the configuration, seen from here, has none.
+std::string NewestStep(const base::Path& dump_path) {
+  std::optional<int64_t> newest;
+  for (const std::string& name : base::NamesIn(dump_path)) {
+    const dump::NumberedName step = dump::ParseStepName(name);
+    if (step.valid && step.number && (!newest || *step.number > *newest)) {
+      newest = step.number;
+    }
+  }
+  if (!newest) {
+    return {};
+  }
+  const std::string name = fmt::format("step{}", *newest);
+  size_t written = 0;
+  size_t open = 0;
+  for (const std::string& rank : base::NamesIn(dump_path / name)) {
+    const base::Path folder = dump_path / name / rank;
+    written += base::Exists(folder / dump::kManifestFileName) ? 1 : 0;
+    open += base::Exists(folder / dump::kRecordLogName) ? 1 : 0;
+  }
+  return open > 0      ? fmt::format("{}, being recorded or interrupted", name)
+         : written > 0 ? fmt::format("{}, complete", name)
+                       : name;
+}
+
+report::Document DocumentOf(const LiveFile& file, const base::Path& named, bool is_live,
+                            bool changed) {
+  const capture::Settings& settings = file.settings;
+  const bool on = settings.dump_enable.value_or(true);
+  report::Document document;
+  document.command = "dump ctl";
+  report::Verdict& verdict = document.verdict;
+  verdict.word = !settings.dump_enable ? "NOT LIVE" : on ? "ON" : "OFF";
+  verdict.tone = !settings.dump_enable ? report::Tone::kCaution
+                 : on                  ? report::Tone::kGood
+                                       : report::Tone::kStrong;
+  verdict.standing = report::Standing::kClean;
+  verdict.text =
+      fmt::format("{}: {}", verdict.word,
+                  !settings.dump_enable
+                      ? fmt::format("{} has no key {}: it is read once", named.string(), kSwitchKey)
+                  : changed ? fmt::format("{} says so from now on", named.string())
+                            : fmt::format("{} says so", named.string()));
+  report::List facts{report::ListKind::kFacts, {}};
+  facts.items.push_back({"task", std::string(capture::TaskName(settings.task))});
+  facts.items.push_back({"level", std::string(capture::LevelName(settings.level))});
+  facts.items.push_back({"writes to", settings.dump_path});
+  if (const std::string newest = NewestStep(settings.dump_path); !newest.empty()) {
+    facts.items.push_back({"newest step", newest});
+  }
+  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  if (changed && !is_live) {
+    document.warnings.push_back(fmt::format(
+        "the file had no key {}: programs that run already do not look at it again, those that "
+        "begin from now on do",
+        kSwitchKey));
+  }
+  return document;
+}
+
+std::vector<Positional> DumpCtlCommand::positionals() {
+  return {{.name = "ACTION",
+           .fills = &action_,
+           .values = {"on", "off", "status"},
+           .help = "on, off, or status to change nothing",
+           .required = true},
+          {.name = "CONFIG",
+           .fills = &config_file_,
+           .help = "The configuration that the running program was given",
+           .required = true}};
+}
+
+std::vector<Flag> DumpCtlCommand::flags() {
+  std::vector<Flag> flags;
+  AddAnswerFlags(flags, answer_);
+  return flags;
+}
+
+std::vector<Example> DumpCtlCommand::examples() const {
+  return {
+      {"msprobe dump ctl on capture.json",
+       "the next step of every program with this configuration"
+       " is captured"},
+      {"msprobe dump ctl off capture.json",
+       "the step that runs is written to its end; then nothing "
+       "of msprobe is in the way"},
+      {"msprobe dump ctl status capture.json", "whether it is on, and which step was written last"},
+  };
+}
+
+std::string DumpCtlCommand::notes() const {
+  return "Programs look at the file between their steps, at most twice a second, if it had the key "
+         "dump_enable when they began. Only this key is changed; comments and all else stay as "
+         "they "
+         "are.";
+}
+
+Result<ExitCode> DumpCtlCommand::Run(const Context& context) {
+  MSP_ASSIGN_OR_RETURN(LiveFile file, ReadLiveFile(config_file_, context));
+  const bool is_live = file.settings.dump_enable.has_value();
+  const bool wanted = action_ == "on";
+  const bool changes = action_ != "status" && file.settings.dump_enable != wanted;
+  if (changes) {
+    MSP_ASSIGN_OR_RETURN(const std::string text,
+                         json::WithFlag(file.text, config_file_.string(), kSwitchKey, wanted));
+    MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
+                         base::AtomicFile::Create(file.path, base::Existing::kReplace));
+    MSP_RETURN_IF_ERROR(out.Write(text));
+    MSP_RETURN_IF_ERROR(out.TakeAccessOf(file.path));
+    MSP_RETURN_IF_ERROR(out.Commit());
+    file.settings.dump_enable = wanted;
+  }
+  return GiveAnswer(DocumentOf(file, config_file_, is_live, changes), answer_, context);
+}
 
 constexpr const char* kDumpNotes =
     R"(The exit code is that of the script; messages of msprobe go to stderr. A script can also control the capture itself:
@@ -170,8 +738,6 @@ std::vector<std::string> NamesOf(const Choices& choices) {
   return names;
 }
 
-}  // namespace
-
 std::vector<Positional> DumpCommand::positionals() {
   return {{.name = "PROGRAM",
            .fills = &program_,
@@ -305,8 +871,6 @@ Status DumpCommand::CheckOutput(const Context& context) const {
   return capture::CheckPlace({dump_path_, 0, std::nullopt}).AddContext(typed->second);
 }
 
-namespace {
-
 // A training must not run for hours to find at its first step that nothing can be captured.
 Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
   MSP_RETURN_IF_ERROR(capture::CheckPlace({settings.dump_path, 0, std::nullopt}));
@@ -352,8 +916,6 @@ void TellSent(const online::Endpoint& checker, report::Document& document) {
   document.sections.clear();
   document.next.clear();
 }
-
-}  // namespace
 
 Result<ExitCode> DumpCommand::Launch(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckOutput(context));
@@ -434,5 +996,9 @@ Result<ExitCode> DumpCommand::Run(const Context& context) {
   }
   return program_.empty() ? Check(context) : Launch(context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDump() { return std::make_unique<DumpCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,16 +1,42 @@
-#include "src/commands/free_benchmark_command.h"
-
+#include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/capture/free_benchmark_settings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/dump_launcher.h"
 #include "src/json/writer.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe free_benchmark: a training as it is, its selected calls made twice.
+
+
+class FreeBenchmarkCommand final : public Command {
+ public:
+  std::string_view name() const override { return "free_benchmark"; }
+  std::string_view summary() const override {
+    return "Run an unmodified script and find operators that are unstable, without a second run";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path config_file_;
+  std::string dump_path_;
+  std::vector<std::string> program_;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kNotes =
     R"(Rows go to <output>/step<N>/rank<R>/free_benchmark.csv. The exit code is that of the script; messages of msprobe go to stderr.
@@ -19,8 +45,6 @@ A script can also control it itself: from msprobe.pytorch (or msprobe.mindspore)
 A configuration to start with:
 
   {"task": "free_benchmark", "dump_path": "unstable", "free_benchmark": {"pert_mode": "add_noise"}})";
-
-}  // namespace
 
 std::vector<Positional> FreeBenchmarkCommand::positionals() {
   return {{.name = "PROGRAM",
@@ -94,5 +118,9 @@ Result<ExitCode> FreeBenchmarkCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
   return TellEnd(end, "free_benchmark", "nothing was checked", options.framework, answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFreeBenchmark() { return std::make_unique<FreeBenchmarkCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,4 +1,6 @@
-#include "src/commands/grad_compare_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -6,10 +8,34 @@
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe grad_compare: the directions of two runs' gradients.
+
+
+class GradCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "grad_compare"; }
+  std::string_view summary() const override {
+    return "Compare the signs of two runs' gradients, as the task grad_probe stored them";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::grad::Options options_;
+  std::vector<std::string> formats_;
+  AnswerFlags answer_;
+};
 
 namespace grad = analysis::grad;
 
@@ -19,8 +45,6 @@ A step stands out when fewer signs agree than --min-similarity at the first step
 has dropped by more than --max-drop since the step before.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> GradCompareCommand::positionals() {
   return {{.name = "RUN",
@@ -91,5 +115,9 @@ Result<ExitCode> GradCompareCommand::Run(const Context& context) {
   document.seconds = watch.seconds();
   return GiveAnswer(std::move(document), answer_, context, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeGradCompare() { return std::make_unique<GradCompareCommand>(); }
 
 }  // namespace msprobe::commands

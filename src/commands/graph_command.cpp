@@ -1,16 +1,64 @@
-#include "src/commands/graph_command.h"
-
 #include <algorithm>
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "src/analysis/graph/graph.h"
+#include "src/analysis/graph/options.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/json/config.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe graph, also graph_visualize: a dump as a tree of modules and calls, alone or beside
+// another.
+
+
+class GraphCommand final : public Command {
+ public:
+  // The same under each of the names that versions of the Python tool gave it.
+  explicit GraphCommand(std::string_view name) : name_(name) {}
+
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status ReadConfig();
+  Status CheckParallelism();
+  Status CheckFlags(const Context& context);
+
+  const std::string_view name_;
+  std::filesystem::path dump_;
+  std::filesystem::path bench_;
+  std::filesystem::path config_;
+  std::filesystem::path target_;
+  std::filesystem::path golden_;
+  std::filesystem::path output_;
+  std::vector<std::string> formats_;
+  std::vector<int64_t> rank_size_;
+  std::vector<int64_t> tensor_;
+  std::vector<int64_t> pipeline_;
+  std::vector<int64_t> virtual_pipeline_;  // one, or one of each side
+  std::vector<int64_t> context_;           // one of each side, or none
+  std::string order_;
+  std::string file_type_;
+  bool is_print_compare_log_ = false;
+  bool is_print_progress_log_ = false;
+  analysis::graph::Options options_;
+  AnswerFlags answer_;
+};
 
 namespace graph = analysis::graph;
 
@@ -18,8 +66,6 @@ constexpr std::string_view kGraphNotes =
     "DUMP is the folder of a rank, of a step (rank<N>) or of a whole dump (step<N>) of level L0 or "
     "mix; BENCH is the same of the side that is right. The viewer of the Python tool reads the "
     "results: of 8.1.1 the .vis files, of the 26.x line the .vis.db file.\n\n";
-
-}  // namespace
 
 std::string_view GraphCommand::summary() const {
   return name_ == "graph" ? "Show a dump as a tree of modules and calls, or two side by side"
@@ -294,5 +340,9 @@ Result<ExitCode> GraphCommand::Run(const Context& context) {
   document.command = name_;
   return GiveAnswer(std::move(document), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeGraph(std::string_view name) { return std::make_unique<GraphCommand>(name); }
 
 }  // namespace msprobe::commands

@@ -1,12 +1,16 @@
-#include "src/commands/help_command.h"
-
+#include <filesystem>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/help_text.h"
 #include "src/commands/print.h"
@@ -14,6 +18,30 @@
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe help: what --help of a command shows, also as man page, Markdown and JSON.
+
+
+class HelpCommand final : public Command {
+ public:
+  explicit HelpCommand(Command& program) : program_(program) {}
+
+  std::string_view name() const override { return "help"; }
+  std::string_view summary() const override { return "Show the help of a command"; }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Result<CommandPath> Find() const;
+  Result<ExitCode> WritePages();
+
+  Command& program_;
+  std::vector<std::string> words_;
+  std::string format_ = "text";
+  std::filesystem::path pages_;  // a folder for all man pages; empty: none
+};
 
 void AddPages(const CommandPath& path, std::vector<CommandPath>& pages) {
   pages.push_back(path);
@@ -23,8 +51,6 @@ void AddPages(const CommandPath& path, std::vector<CommandPath>& pages) {
     AddPages(longer, pages);
   }
 }
-
-}  // namespace
 
 std::vector<Flag> HelpCommand::flags() {
   return {
@@ -97,5 +123,9 @@ Result<ExitCode> HelpCommand::Run(const Context& context) {
                                                     : HelpText(path, context.width)));
   return ExitCode::kDone;
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeHelp(Command& program) { return std::make_unique<HelpCommand>(program); }
 
 }  // namespace msprobe::commands

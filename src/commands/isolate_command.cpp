@@ -1,19 +1,52 @@
-#include "src/commands/isolate_command.h"
-
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/analysis/isolate/isolate.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/dump_launcher.h"
 #include "src/json/writer.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe isolate: every module of a training on the values of a good run, judged alone.
+
+
+class IsolateCommand final : public Command {
+ public:
+  std::string_view name() const override { return "isolate"; }
+  std::string_view summary() const override {
+    return "Run an unmodified script on a good run's values and name the modules that are wrong "
+           "themselves";
+  }
+  std::vector<Positional> positionals() override;
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status ClearOutput() const;
+  std::string OverridesJson() const;
+
+  std::vector<std::string> program_;
+  std::filesystem::path reference_;
+  std::filesystem::path output_ = "./isolated";
+  std::optional<int64_t> step_;
+  AnswerFlags answer_;
+};
 
 namespace isolate = analysis::isolate;
 
@@ -23,8 +56,6 @@ One step is run so; afterwards parameters, buffers and random state are as befor
 The exit code is that of the script where it fails; messages of msprobe go to stderr.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> IsolateCommand::positionals() {
   return {{.name = "PROGRAM",
@@ -148,5 +179,9 @@ Result<ExitCode> IsolateCommand::Run(const Context& context) {
   }
   return code;
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeIsolate() { return std::make_unique<IsolateCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,10 +1,36 @@
-#include "src/commands/merge_result_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "src/analysis/compare/merge/merge_result.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe merge_result: one workbook over the comparison results of many ranks.
+
+
+class MergeResultCommand final : public Command {
+ public:
+  std::string_view name() const override { return "merge_result"; }
+  std::string_view summary() const override {
+    return "Merge compare results of many ranks, for chosen calls";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path results_;
+  analysis::compare::merge::Options options_;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kMergeResultNotes = R"(merge.yaml:
     api:                        # calls, by the start of their names
@@ -12,8 +38,6 @@ constexpr const char* kMergeResultNotes = R"(merge.yaml:
     compare_index:              # metrics, one sheet each (default: all)
       - Max diff
       - L2norm diff)";
-
-}  // namespace
 
 std::vector<Positional> MergeResultCommand::positionals() {
   return {{.name = "RESULTS",
@@ -72,5 +96,9 @@ Result<ExitCode> MergeResultCommand::Run(const Context& context) {
                        analysis::compare::merge::Run(options_));
   return GiveAnswer(analysis::compare::merge::MakeDocument(run), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMergeResult() { return std::make_unique<MergeResultCommand>(); }
 
 }  // namespace msprobe::commands

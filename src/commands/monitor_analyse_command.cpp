@@ -1,18 +1,45 @@
-#include "src/commands/monitor_analyse_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "src/analysis/monitor/analyse/analyse.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
+// msprobe monitor analyse: alerts of all ranks, nearest to the cause first.
+
+
+class MonitorAnalyseCommand final : public Command {
+ public:
+  std::string_view name() const override { return "analyse"; }
+  std::string_view summary() const override {
+    return "Sort the alerts of all ranks: which tensor went wrong first?";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path run_;
+  analysis::monitor::AnalyseOptions options_;
+  int64_t top_ = 8;
+  std::string steps_;
+  std::string order_ = "python";
+  AnswerFlags answer_;
+};
+
 constexpr const char* kMonitorAnalyseNotes =
     R"(Alerts are sorted by step, micro step, phase (forward, backward, optimizer), pipeline stage and call.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> MonitorAnalyseCommand::positionals() {
   return {
@@ -99,5 +126,9 @@ Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
                        analysis::monitor::RunAnalyse(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorAnalyse() { return std::make_unique<MonitorAnalyseCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,19 +1,55 @@
-#include "src/commands/monitor_csv2db_command.h"
-
+#include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "src/analysis/monitor/store/linked_sqlite.h"
 #include "src/analysis/monitor/store/store.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
+// msprobe monitor csv2db: a monitored run or a dump as one SQLite file.
+
+
+class MonitorCsv2dbCommand : public Command {
+ public:
+  std::string_view name() const override { return "csv2db"; }
+  std::string_view alias() const override { return name() == "csv2db" ? "data2db" : ""; }
+  std::string_view summary() const override {
+    return "Convert a monitored run or a dump to one SQLite file, a trend store";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::monitor::StoreOptions options_;
+  std::filesystem::path run_;
+  std::string kind_ = "auto";
+  std::filesystem::path mapping_;
+  AnswerFlags answer_;
+};
+
+// msprobe data2db: monitor csv2db under the name that the Python tool gives it.
+
+
+class Data2dbCommand final : public MonitorCsv2dbCommand {
+ public:
+  std::string_view name() const override { return "data2db"; }
+  std::string_view summary() const override { return "Another name of monitor csv2db"; }
+  Result<ExitCode> Run(const Context& context) override;
+};
+
 constexpr const char* kMonitorCsv2dbNotes =
     R"(sqlite3 store/monitor_data.trend.db 'select step, norm from trend_data where rank = 0 and target_id = 1')";
-
-}  // namespace
 
 std::vector<Positional> MonitorCsv2dbCommand::positionals() {
   return {{.name = "RUN",
@@ -112,5 +148,15 @@ Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
   document.command = name() == "csv2db" ? "monitor csv2db" : std::string(name());
   return GiveAnswer(std::move(document), answer_, context);
 }
+
+Result<ExitCode> Data2dbCommand::Run(const Context& context) {
+  monitor::UseSqlite(&analysis::monitor::LinkedSqlite());
+  return MonitorCsv2dbCommand::Run(context);
+}
+
+}  // namespace
+
+std::unique_ptr<Command> MakeData2db() { return std::make_unique<Data2dbCommand>(); }
+std::unique_ptr<Command> MakeMonitorCsv2db() { return std::make_unique<MonitorCsv2dbCommand>(); }
 
 }  // namespace msprobe::commands

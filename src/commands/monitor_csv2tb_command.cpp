@@ -1,11 +1,38 @@
-#include "src/commands/monitor_csv2tb_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "src/analysis/monitor/csv2tb/csv2tb.h"
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
 namespace msprobe::commands {
+namespace {
+
+// msprobe monitor csv2tb: tables of a monitored run for TensorBoard.
+
+
+class MonitorCsv2tbCommand final : public Command {
+ public:
+  std::string_view name() const override { return "csv2tb"; }
+  std::string_view summary() const override {
+    return "Convert a monitored run to TensorBoard event files";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path run_;
+  analysis::monitor::Csv2TbOptions options_;
+  AnswerFlags answer_;
+};
+
 std::vector<Positional> MonitorCsv2tbCommand::positionals() {
   return {{.name = "RUN",
            .fills = &run_,
@@ -65,5 +92,9 @@ Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
                        analysis::monitor::RunCsv2Tb(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorCsv2tb() { return std::make_unique<MonitorCsv2tbCommand>(); }
 
 }  // namespace msprobe::commands

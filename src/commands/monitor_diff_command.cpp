@@ -1,18 +1,41 @@
-#include "src/commands/monitor_diff_command.h"
+#include <string>
+#include <vector>
 
 #include "src/analysis/monitor/diff/diff.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
+// msprobe monitor diff: the first step and module where two runs diverge.
+
+
+class MonitorDiffCommand final : public Command {
+ public:
+  std::string_view name() const override { return "diff"; }
+  std::string_view summary() const override {
+    return "Find the first step and module where two runs diverge";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::monitor::DiffOptions options_;
+  std::string format_ = "table";
+  AnswerFlags answer_;
+};
+
 constexpr const char* kMonitorDiffNotes =
     R"(Two values differ when |A - B| > atol + rtol * max(|A|, |B|). NaN equals only NaN.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> MonitorDiffCommand::positionals() {
   return {{.name = "RUN",
@@ -84,5 +107,9 @@ Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {
   }
   return GiveAnswer(MakeDocument(result), answer_, context, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorDiff() { return std::make_unique<MonitorDiffCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,19 +1,43 @@
-#include "src/commands/monitor_replay_command.h"
-
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
+#include "src/monitor/replay.h"
 
 namespace msprobe::commands {
 namespace {
 
+// msprobe monitor replay: recorded tensors through the monitor's statistics and CSV writer.
+
+
+class MonitorReplayCommand final : public Command {
+ public:
+  std::string_view name() const override { return "replay"; }
+  std::string_view summary() const override {
+    return "Compute the monitor's tables from recorded tensors";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path feed_;
+  monitor::ReplayOptions options_;
+  AnswerFlags answer_;
+};
+
 constexpr const char* kMonitorReplayNotes =
     R"(FEED contains feed.jsonl (one event per line) and feed.bin (the bytes of the tensors).)";
-
-}  // namespace
 
 std::vector<Positional> MonitorReplayCommand::positionals() {
   return {{.name = "FEED", .fills = &feed_, .help = "Folder with feed.jsonl and feed.bin"}};
@@ -75,5 +99,9 @@ Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
   document.files.push_back({options_.output / "", "tables"});
   return GiveAnswer(std::move(document), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorReplay() { return std::make_unique<MonitorReplayCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,17 +1,39 @@
-#include "src/commands/monitor_report_command.h"
+#include <string>
+#include <vector>
 
 #include "src/analysis/monitor/report/report.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/monitor_flags.h"
 
 namespace msprobe::commands {
 namespace {
 
+// msprobe monitor report: a monitored run as a page for browsers.
+
+
+class MonitorReportCommand final : public Command {
+ public:
+  std::string_view name() const override { return "report"; }
+  std::string_view summary() const override {
+    return "Write one monitored run, or two for comparison, as an HTML file";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::monitor::ReportOptions options_;
+  AnswerFlags answer_;
+};
+
 constexpr const char* kMonitorReportNotes = R"(The same run always gives the same bytes.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> MonitorReportCommand::positionals() {
   return {{.name = "RUN",
@@ -62,5 +84,9 @@ Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
                        analysis::monitor::RunReport(options_));
   return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorReport() { return std::make_unique<MonitorReportCommand>(); }
 
 }  // namespace msprobe::commands

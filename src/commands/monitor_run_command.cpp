@@ -1,22 +1,49 @@
-#include "src/commands/monitor_run_command.h"
-
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <limits>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/dump_launcher.h"
 #include "src/monitor/output_folder.h"
 #include "src/monitor/settings.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe monitor run: a training as it is, watched.
+
+
+class MonitorRunCommand : public Command {
+ public:
+  std::string_view name() const override { return "run"; }
+  std::string_view summary() const override {
+    return "Run an unmodified training script and record statistics of its steps";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path config_file_;
+  std::filesystem::path output_folder_;
+  int64_t micro_steps_ = 1;
+  std::vector<std::string> program_;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kMonitorRunNotes =
     R"(Tables go to <output>/<time>-rank<R>-<id>/. The exit code is that of the script; messages of msprobe go to stderr.
@@ -94,8 +121,6 @@ report::Document TellTables(const std::filesystem::path& root,
   }
   return document;
 }
-
-}  // namespace
 
 std::vector<Positional> MonitorRunCommand::positionals() {
   return {{.name = "PROGRAM",
@@ -179,5 +204,9 @@ Result<ExitCode> MonitorRunCommand::Run(const Context& context) {
   return TellEnd(end, "monitor run", "nothing was watched", options.framework, answer_, context,
                  TellTables(options.output_folder, before));
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorRun() { return std::make_unique<MonitorRunCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,15 +1,50 @@
-#include "src/commands/monitor_top_command.h"
-
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/analysis/monitor/top/run_follower.h"
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
+#include "src/commands/monitor_top_screen.h"
 #include "src/commands/print.h"
+#include "src/commands/terminal.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe monitor top: follows a running training in the terminal.
+
+
+class MonitorTopCommand final : public Command {
+ public:
+  std::string_view name() const override { return "top"; }
+  std::string_view summary() const override {
+    return "Follow a running training: worst modules, alerts, steps per second";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status FirstLook(analysis::monitor::RunFollower& run) const;
+  Result<ExitCode> Live(const Context& context, analysis::monitor::RunFollower& run);
+  // False when the loop is to end.
+  bool Handle(const Key& key, analysis::monitor::RunFollower& run);
+  void Type(const Key& key);
+
+  analysis::monitor::FollowOptions options_;
+  TopView view_;
+  double interval_seconds_ = 1;
+  size_t lines_ = 40;
+  bool once_ = false;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kMonitorTopNotes =
     R"(Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
@@ -28,8 +63,6 @@ std::string Next(std::vector<std::string> choices, const std::string& current, b
   }
   return *(place + 1);
 }
-
-}  // namespace
 
 std::vector<Positional> MonitorTopCommand::positionals() {
   return {{.name = "RUN",
@@ -240,5 +273,9 @@ bool MonitorTopCommand::Handle(const Key& key, analysis::monitor::RunFollower& r
   }
   return true;
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeMonitorTop() { return std::make_unique<MonitorTopCommand>(); }
 
 }  // namespace msprobe::commands

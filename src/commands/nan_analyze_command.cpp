@@ -1,8 +1,9 @@
-#include "src/commands/nan_analyze_command.h"
-
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,9 @@
 #include "src/analysis/nan/nan.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/dump/layout.h"
 #include "src/report/web_page.h"
@@ -17,14 +21,43 @@
 namespace msprobe::commands {
 namespace {
 
+// msprobe nan_analyze, also overflow_check: the first NaN or infinity of a step.
+
+
+class NanAnalyzeCommand final : public Command {
+ public:
+  // The same under each of the names that versions of the Python tool gave it.
+  explicit NanAnalyzeCommand(std::string_view name) : name_(name) {}
+
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  bool TakesAllSteps() const;
+  Status CheckFlags();
+  // Named as the result file; by the time where nothing was found.
+  std::filesystem::path PagePath(const report::Document& document) const;
+
+  const std::string_view name_;
+  analysis::nan::Options options_;
+  std::filesystem::path dump_;
+  std::filesystem::path all_steps_;
+  std::filesystem::path output_ = "./output";
+  std::string format_ = "text";
+  AnswerFlags answer_;
+};
+
 namespace nan = analysis::nan;
 
 constexpr const char* kNanAnalyzeNotes =
     R"(DUMP must have level L0, L1 or mix, and statistics. Attention masks of -inf are not reported as origins.
 
 )";
-
-}  // namespace
 
 std::string_view NanAnalyzeCommand::summary() const {
   return name_ == "nan_analyze" ? "Find the operator that made the first NaN or infinity"
@@ -166,5 +199,9 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   }
   return GiveAnswer(std::move(document), answer_, context, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeNanAnalyze(std::string_view name) { return std::make_unique<NanAnalyzeCommand>(name); }
 
 }  // namespace msprobe::commands

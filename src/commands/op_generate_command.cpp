@@ -1,13 +1,39 @@
-#include "src/commands/op_generate_command.h"
-
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "src/analysis/repro/op_generate.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe op_generate: a script that runs one API of a dump on a device and on the CPU.
+
+
+class OpGenerateCommand final : public Command {
+ public:
+  std::string_view name() const override { return "op_generate"; }
+  std::string_view summary() const override {
+    return "Write a script that runs one API on a device and on the CPU, and compares the results";
+  }
+  std::vector<Positional> positionals() override;
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::repro::OpGenerateOptions options_;
+  std::filesystem::path config_flag_;  // -i
+  AnswerFlags answer_;
+};
 
 namespace repro = analysis::repro;
 
@@ -35,8 +61,6 @@ report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
       answer.script.string()));
   return document;
 }
-
-}  // namespace
 
 std::vector<Positional> OpGenerateCommand::positionals() {
   return {{.name = "CONFIG",
@@ -85,5 +109,9 @@ Result<ExitCode> OpGenerateCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const repro::OpGenerateAnswer answer, repro::OpGenerate(options_));
   return GiveAnswer(DocumentOf(answer), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeOpGenerate() { return std::make_unique<OpGenerateCommand>(); }
 
 }  // namespace msprobe::commands

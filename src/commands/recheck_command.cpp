@@ -1,14 +1,42 @@
-#include "src/commands/recheck_command.h"
-
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "src/analysis/recheck/document.h"
+#include "src/analysis/recheck/options.h"
 #include "src/analysis/recheck/run.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe recheck: which calls of a dump are wrong.
+
+
+class RecheckCommand final : public Command {
+ public:
+  std::string_view name() const override { return "recheck"; }
+  std::string_view summary() const override {
+    return "Recompute the calls of a tensor dump in float64 and name those that are wrong";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::recheck::Options options_;
+  std::string direction_ = "both";
+  std::string accumulation_ = "any";
+  std::string factors_ = "any";
+  AnswerFlags answer_;
+};
 
 namespace recheck = analysis::recheck;
 
@@ -18,8 +46,6 @@ A call is wrong if it is further from the exact result than its dtype, the lengt
 documented errors of its functions allow.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> RecheckCommand::positionals() {
   return {
@@ -99,5 +125,9 @@ Result<ExitCode> RecheckCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const recheck::Answer answer, recheck::Run(options_));
   return GiveAnswer(recheck::MakeDocument(answer), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRecheck() { return std::make_unique<RecheckCommand>(); }
 
 }  // namespace msprobe::commands

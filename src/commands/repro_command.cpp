@@ -1,12 +1,36 @@
-#include "src/commands/repro_command.h"
-
+#include <filesystem>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "src/analysis/repro/repro.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe repro: one call of a dump as a folder that makes it again.
+
+
+class ReproCommand final : public Command {
+ public:
+  std::string_view name() const override { return "repro"; }
+  std::string_view summary() const override {
+    return "Write one call of a tensor dump as a folder that makes it again, as small as can be";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::repro::Options options_;
+  AnswerFlags answer_;
+};
 
 namespace repro = analysis::repro;
 
@@ -14,8 +38,6 @@ constexpr const char* kReproNotes =
     R"(The folder holds the call as a dump of its own (dump/), a script that makes it again under PyTorch (run.py), a
 script that recomputes it and judges what was captured (recheck.sh), and README.md. It needs nothing else of the dump.
 )";
-
-}  // namespace
 
 std::vector<Positional> ReproCommand::positionals() {
   return {
@@ -79,5 +101,9 @@ Result<ExitCode> ReproCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const repro::Answer answer, repro::Run(options_));
   return GiveAnswer(repro::MakeDocument(answer), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRepro() { return std::make_unique<ReproCommand>(); }
 
 }  // namespace msprobe::commands

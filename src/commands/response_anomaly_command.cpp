@@ -1,21 +1,51 @@
-#include "src/commands/response_anomaly_command.h"
-
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "src/analysis/response_anomaly/judge.h"
 #include "src/analysis/response_anomaly/response_anomaly.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/commands/print.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe response_anomaly: responses of a language model that went wrong.
+
+
+class ResponseAnomalyCommand final : public Command {
+ public:
+  std::string_view name() const override { return "response_anomaly"; }
+  std::string_view summary() const override {
+    return "Find garbled, repetitive and NaN responses by the log-probabilities of their tokens";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status CheckResults(const Context& context, OwnForms& own);
+
+  std::filesystem::path requests_;
+  analysis::response_anomaly::Options options_;
+  std::filesystem::path output_;
+  std::vector<std::string> formats_;  // empty: csv
+  bool lines_ = false;
+  AnswerFlags answer_;
+};
 
 namespace anomaly = analysis::response_anomaly;
 
@@ -24,8 +54,6 @@ constexpr const char* kResponseAnomalyNotes =
 "topk_logprobs": [[[id, logprob], ...], ...]}, a list of candidates for every token.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> ResponseAnomalyCommand::positionals() {
   return {{.name = "REQUESTS",
@@ -135,5 +163,9 @@ Result<ExitCode> ResponseAnomalyCommand::Run(const Context& context) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return GiveAnswer(std::move(document), answer_, context, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeResponseAnomaly() { return std::make_unique<ResponseAnomalyCommand>(); }
 
 }  // namespace msprobe::commands

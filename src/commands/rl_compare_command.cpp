@@ -1,14 +1,47 @@
-#include "src/commands/rl_compare_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "src/analysis/rl/rl.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe rl_compare: key data of two runs of a reinforcement learning.
+
+
+class RlCompareCommand final : public Command {
+ public:
+  std::string_view name() const override { return "rl_compare"; }
+  std::string_view summary() const override {
+    return "Compare two reinforcement learning runs, as stored by SingleSave";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status CheckSides();
+  Status ReadTokenKeys();
+
+  std::filesystem::path run_;
+  std::filesystem::path reference_;
+  analysis::rl::Options options_;
+  std::vector<std::string> formats_;
+  std::vector<std::string> token_keys_;  // KEY or KEY=KEY_OF_B
+  std::string language_ = "zh";
+  AnswerFlags answer_;
+};
 
 namespace rl = analysis::rl;
 
@@ -16,8 +49,6 @@ constexpr const char* kRlCompareNotes =
     R"(RUN and REFERENCE are folders written by SingleSave of msprobe.core.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> RlCompareCommand::positionals() {
   return {{.name = "RUN", .fills = &run_, .help = "Folder of the run under test"},
@@ -171,5 +202,9 @@ Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const rl::Comparison comparison, rl::Run(options_));
   return GiveAnswer(rl::MakeDocument(comparison), answer_, context, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRlCompare() { return std::make_unique<RlCompareCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,13 +1,41 @@
-#include "src/commands/run_overflow_check_command.h"
+#include <filesystem>
+#include <string>
+#include <vector>
 
-#include "src/analysis/accuracy/check/document.h"
 #include "src/analysis/accuracy/check/check.h"
+#include "src/analysis/accuracy/check/document.h"
+#include "src/analysis/accuracy/check/options.h"
 #include "src/base/strings.h"
 #include "src/commands/accuracy_flags.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe run_overflow_check: does the CPU overflow where the device did?
+
+
+class RunOverflowCheckCommand final : public Command {
+ public:
+  std::string_view name() const override { return "run_overflow_check"; }
+  std::string_view summary() const override {
+    return "Check whether operators overflow on the CPU as they do on the device";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  analysis::accuracy::CheckOptions options_;
+  std::filesystem::path dump_;
+  std::string jit_compile_;
+  AnswerFlags answer_;
+};
 
 namespace accuracy = analysis::accuracy;
 
@@ -16,8 +44,6 @@ constexpr const char* kOverflowNotes =
 inputs make it.
 
 )";
-
-}  // namespace
 
 std::vector<Positional> RunOverflowCheckCommand::positionals() {
   return {{.name = "DUMP", .fills = &dump_, .help = "dump.json of a rank, or its folder"}};
@@ -68,5 +94,9 @@ Result<ExitCode> RunOverflowCheckCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const accuracy::OverflowCheck check, accuracy::RunOverflowCheck(options_));
   return GiveAnswer(accuracy::MakeDocument(check), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRunOverflowCheck() { return std::make_unique<RunOverflowCheckCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,28 +1,217 @@
-#include "src/commands/run_ut_command.h"
-
-#include <algorithm>
-#include <set>
-
-#include <fmt/format.h>
 #include <stdlib.h>
 
-#include "src/analysis/accuracy/check/document.h"
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "msprobe/status.h"
+
 #include "src/analysis/accuracy/check/check.h"
+#include "src/analysis/accuracy/check/document.h"
+#include "src/analysis/accuracy/check/options.h"
 #include "src/analysis/accuracy/online/online.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/commands/accuracy_flags.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
-#include "src/commands/run_ut_config.h"
-#include "src/commands/stop_signals.h"
+#include "src/json/config.h"
+#include "src/online/endpoint.h"
 #include "src/online/secret.h"
 
 namespace msprobe::commands {
 namespace {
 
+// Ctrl-C and termination as a wish to end with an answer, for commands that run until somebody says
+// so.
+
+
+// While it lives, the first SIGINT or SIGTERM is remembered; the second one ends the process as
+// always.
+class StopSignals {
+ public:
+  StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals();
+
+  static bool HaveCome();
+};
+
+// The configuration file of the accuracy checks.
+
+
+// Where the operators of a running training come from.
+struct OnlineConfig {
+  online::Endpoint endpoint;
+  std::vector<int64_t> ranks;
+};
+
+// msprobe run_ut, acc_check and, with several workers, multi_run_ut and multi_acc_check: every
+// operator of a dump on a device and on the CPU.
+
+
+class RunUtCommand final : public Command {
+ public:
+  // The names that versions of the Python tool gave it; they choose rules and defaults.
+  explicit RunUtCommand(std::string_view name)
+      : name_(name), is_multi_(name.starts_with("multi_")), is_26_(name.ends_with("acc_check")) {
+    version_ = is_26_ ? "26" : "8.1.1";
+  }
+
+  std::string_view name() const override { return name_; }
+  std::string_view summary() const override;
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  void TakeFlags(const Context& context);
+  // Operators of a training while it runs, until it ends or Ctrl-C.
+  Result<ExitCode> RunOnline(const OnlineConfig& online, const Context& context);
+
+  const std::string_view name_;
+  const bool is_multi_;
+  const bool is_26_;
+  analysis::accuracy::CheckOptions options_;
+  std::filesystem::path dump_;
+  std::filesystem::path config_;
+  std::string version_;
+  std::string language_ = "zh";
+  uint64_t splits_ = 8;
+  uint64_t worst_ = 10;
+  AnswerFlags answer_;
+};
+
+std::atomic<bool> stop_wanted{false};
+struct sigaction earlier_interrupt = {};
+struct sigaction earlier_terminate = {};
+
+void RememberStop(int signal) {
+  stop_wanted.store(true);
+  ::sigaction(signal, signal == SIGINT ? &earlier_interrupt : &earlier_terminate, nullptr);
+}
+
+StopSignals::StopSignals() {
+  stop_wanted.store(false);
+  struct sigaction action = {};
+  action.sa_handler = RememberStop;
+  ::sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  for (const auto& [signal, earlier] :
+       {std::pair(SIGINT, &earlier_interrupt), std::pair(SIGTERM, &earlier_terminate)}) {
+    ::sigaction(signal, nullptr, earlier);
+    if (earlier->sa_handler != SIG_IGN) {  // of a job in the background of a script
+      ::sigaction(signal, &action, nullptr);
+    }
+  }
+}
+
+StopSignals::~StopSignals() {
+  ::sigaction(SIGINT, &earlier_interrupt, nullptr);
+  ::sigaction(SIGTERM, &earlier_terminate, nullptr);
+}
+
+bool StopSignals::HaveCome() { return stop_wanted.load(); }
+
 namespace accuracy = analysis::accuracy;
+
+constexpr int64_t kMostDecimals = 20;
+constexpr int64_t kMostCheckerPort = 65535;
+
+// The keys count only where is_online is true.
+Status ReadOnline(const json::Config& config, const json::SettingsReader& settings, bool is_yaml,
+                  std::optional<OnlineConfig>& online) {
+  bool wanted = false;
+  MSP_RETURN_IF_ERROR(settings.Bool("is_online", wanted));
+  if (!wanted) {
+    return {};
+  }
+  OnlineConfig& found = online.emplace();
+  std::string folder;
+  std::string tls_folder = "./";
+  std::string secret_file;
+  MSP_RETURN_IF_ERROR(settings.Text("nfs_path", folder));
+  MSP_RETURN_IF_ERROR(settings.Text("tls_path", tls_folder));
+  MSP_RETURN_IF_ERROR(settings.Bool("plaintext", found.endpoint.plaintext));
+  MSP_RETURN_IF_ERROR(settings.Text("secret_path", secret_file));
+  MSP_RETURN_IF_ERROR(settings.Text("host", found.endpoint.host));
+  MSP_RETURN_IF_ERROR(settings.Int("port", -1, kMostCheckerPort, found.endpoint.port));
+  if (is_yaml) {
+    found.ranks = {0};
+  }
+  MSP_RETURN_IF_ERROR(settings.NumberSet("rank_list", found.ranks));
+  found.endpoint.folder = folder;
+  found.endpoint.tls_folder = tls_folder;
+  found.endpoint.secret_file = secret_file;
+  return online::CheckEndpoint(found.endpoint, online::Side::kChecker).AddContext(config.file);
+}
+
+Status ReadSection(const json::Config& config, const json::ConfigValue& object,
+                   std::string_view section, bool is_yaml, accuracy::CheckOptions& options,
+                   std::optional<OnlineConfig>& online) {
+  std::vector<std::string> keys = {
+      "white_list", "black_list", "error_data_path", "is_online", "nfs_path",   "host",
+      "port",       "rank_list",  "tls_path",        "plaintext", "secret_path"};
+  if (is_yaml) {
+    keys.insert(keys.end(), {"precision", "quantization_api_list"});
+  }
+  MSP_RETURN_IF_ERROR(config.CheckKeys(object, keys));
+  const json::SettingsReader settings(config, object, section);
+  MSP_RETURN_IF_ERROR(settings.TextList("white_list", options.white_list));
+  MSP_RETURN_IF_ERROR(settings.TextList("black_list", options.black_list));
+  std::string folder = options.error_data_folder.string();
+  MSP_RETURN_IF_ERROR(settings.Text("error_data_path", folder));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return UsageError(fmt::format("{}: error_data_path names no folder: {}", config.file,
+                                  base::Printable(folder)));
+  }
+  options.error_data_folder = folder;
+  int64_t decimals = options.decimals;
+  MSP_RETURN_IF_ERROR(settings.Int("precision", 0, kMostDecimals, decimals));
+  options.decimals = static_cast<int>(decimals);
+  if (settings.Find("quantization_api_list") != nullptr) {
+    MSP_RETURN_IF_ERROR(settings.TextList("quantization_api_list", options.quantised.emplace()));
+  }
+  return ReadOnline(config, settings, is_yaml, online);
+}
+
+// A JSON file with the section `section` ("run_ut", "acc_check"), or a YAML file with the same keys
+// at its top. What it sets replaces `options`.
+// `online`: with is_online.
+Status ReadRunUtConfig(const std::filesystem::path& path, std::string_view section,
+                       accuracy::CheckOptions& options, std::optional<OnlineConfig>& online) {
+  const std::string ending = base::AsciiLower(path.extension().string());
+  if (ending == ".yaml" || ending == ".yml") {
+    MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));
+    return ReadSection(config, config.root, "", true, options, online);
+  }
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
+  if (const json::ConfigValue* object = config.root.Find(section); object != nullptr) {
+    if (object->kind != json::ConfigKind::kObject) {
+      return config.ErrorAt(*object, section, "must be an object");
+    }
+    return ReadSection(config, *object, section, false, options, online);
+  }
+  return {};
+}
 
 constexpr const char* kRunUtNotes =
     R"(Needs a Python with PyTorch (--python); it runs the operators and nothing else. DUMP has level L1 or mix. With task tensor the recorded
@@ -46,8 +235,6 @@ void WarnOfOpenDoors(const online::Endpoint& endpoint) {
         endpoint.secret == nullptr ? ", and every user of this host can send calls" : ""));
   }
 }
-
-}  // namespace
 
 std::string_view RunUtCommand::summary() const {
   return is_multi_ ? "Check every operator of a dump against the CPU, with several workers"
@@ -221,5 +408,9 @@ Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Conte
   MSP_ASSIGN_OR_RETURN(const accuracy::OnlineCheck check, accuracy::Run(wanted));
   return GiveAnswer(accuracy::MakeDocument(check, name_), answer_, context);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRunUt(std::string_view name) { return std::make_unique<RunUtCommand>(name); }
 
 }  // namespace msprobe::commands

@@ -1,19 +1,45 @@
-#include "src/commands/serve_command.h"
-
-#include <array>
-#include <cstdio>
-#include <utility>
-
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
 #include "src/base/log.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/print.h"
 #include "src/serve/http_server.h"
 #include "src/serve/site.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe serve: graphs and pages of a folder for browsers, over HTTP.
+
+
+class ServeCommand final : public Command {
+ public:
+  std::string_view name() const override { return "serve"; }
+  std::string_view summary() const override {
+    return "Show the graphs and pages of a folder in a browser, without copying them";
+  }
+  std::vector<Positional> positionals() override;
+  std::vector<Flag> flags() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path folder_;
+  uint64_t port_ = 0;
+  std::string host_ = "127.0.0.1";
+};
 
 constexpr double kMostPort = 65535;
 
@@ -36,8 +62,6 @@ std::string NameInAddress(const std::string& host) {
   }
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
-
-}  // namespace
 
 std::vector<Positional> ServeCommand::positionals() {
   return {{.name = "DIR",
@@ -94,5 +118,9 @@ Result<ExitCode> ServeCommand::Run(const Context& /*context*/) {
       server.Serve([&site](const serve::Request& request) { return site.Answer(request); }));
   return ExitCode::kDone;
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeServe() { return std::make_unique<ServeCommand>(); }
 
 }  // namespace msprobe::commands

@@ -1,5 +1,4 @@
-#include "src/commands/show_command.h"
-
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,11 +7,41 @@
 
 #include "src/analysis/inspect/inspect.h"
 #include "src/base/output_files.h"
+#include "src/commands/answer.h"
+#include "src/commands/command.h"
+#include "src/commands/commands.h"
 #include "src/commands/common_flags.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
 namespace {
+
+// msprobe show: what is in a dump or a file of tensors.
+
+
+class ShowCommand final : public Command {
+ public:
+  std::string_view name() const override { return "show"; }
+  std::string_view summary() const override {
+    return "Show what is in a dump, a checkpoint or a tensor file";
+  }
+  std::vector<Flag> flags() override;
+  std::vector<Positional> positionals() override;
+  std::vector<Example> examples() const override;
+  std::string notes() const override;
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  // Rows a screen shows unless --limit says otherwise; files get all rows.
+  static constexpr uint64_t kScreenRows = 200;
+
+  Status ChooseFormat(const Context& context);
+
+  analysis::inspect::Options options_;
+  std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
+  std::filesystem::path output_file_;  // empty: stdout
+  AnswerFlags answer_;
+};
 
 constexpr const char* kShowNotes = R"(PATH is one of
   a dump folder, step or rank      one row per rank: entries, tensors, bytes, whether it is complete
@@ -27,8 +56,6 @@ constexpr const char* kShowNotes = R"(PATH is one of
 
 Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. If a tensor cannot be read, its row is
 marked and shows the reason. Exit code 3 means that nothing could be read.)";
-
-}  // namespace
 
 std::vector<Positional> ShowCommand::positionals() {
   return {{.name = "PATH",
@@ -146,5 +173,9 @@ Result<ExitCode> ShowCommand::Run(const Context& context) {
   shown.quiet = context.quiet || !shows;
   return GiveAnswer(std::move(document), answer_, shown, own);
 }
+
+}  // namespace
+
+std::unique_ptr<Command> MakeShow() { return std::make_unique<ShowCommand>(); }
 
 }  // namespace msprobe::commands
