@@ -29,15 +29,14 @@ MSPROBE_API int msprobe_configured_task(msprobe_text config_path,
 
 /* How a tensor is changed. p: bfloat16 1e-4, float16 1e-6, float32 1e-8, float64 1e-16. */
 enum {
-  MSPROBE_ADD_NOISE = 0,         /* where(|x| > sqrt(p), x + p, x) */
-  MSPROBE_BIT_NOISE = 1,         /* the lowest bit of the mantissa of normal numbers flipped */
-  MSPROBE_CHANGE_VALUE = 2,      /* the first and the last element (or row) swapped */
-  MSPROBE_NO_CHANGE = 3,         /* the same values */
-  MSPROBE_IMPROVE_PRECISION = 4, /* float16 and bfloat16 as float32 */
-  MSPROBE_ULP_NOISE = 5,         /* `ulps` units in the last place away from zero */
-  MSPROBE_RANDOM_NOISE = 6,      /* one unit up, down or none, by lot; `ulps` is the seed */
-  MSPROBE_STOCHASTIC_ROUNDING =
-      7 /* the same with one half for none: src/perturb/stochastic_rounding.h */
+  MSPROBE_ADD_NOISE = 0,          /* where(|x| > sqrt(p), x + p, x) */
+  MSPROBE_BIT_NOISE = 1,          /* the lowest bit of the mantissa of normal numbers flipped */
+  MSPROBE_CHANGE_VALUE = 2,       /* the first and the last element (or row) swapped */
+  MSPROBE_NO_CHANGE = 3,          /* the same values */
+  MSPROBE_IMPROVE_PRECISION = 4,  /* float16 and bfloat16 as float32 */
+  MSPROBE_ULP_NOISE = 5,          /* `ulps` units in the last place away from zero */
+  MSPROBE_RANDOM_NOISE = 6,       /* one unit up, down or none, by lot; `ulps` is the seed */
+  MSPROBE_STOCHASTIC_ROUNDING = 7 /* the same with one half for none: src/perturb/perturbation.h */
 };
 
 /* Writes the changed tensor, row-major, to `out` of `out_bytes` bytes: the size of `input`, or

@@ -1,12 +1,11 @@
 #include "src/base/buffer_pool.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <new>
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>

@@ -1,9 +1,5 @@
 #include "src/base/files.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,13 +13,16 @@
 #include <string>
 #include <string_view>
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "src/base/processes.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
+#include "src/base/processes.h"
 
 namespace msprobe::base {
 namespace {
@@ -97,7 +96,7 @@ Status RenameWithin(int folder, const std::string& from, const std::string& to, 
   return {};
 }
 
-// See new_folders.h.
+// See output_files.h.
 struct NewFolders {
   std::mutex mutex;
   bool noted = false;

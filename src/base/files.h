@@ -2,8 +2,6 @@
 // complete.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 
@@ -99,7 +98,7 @@ class FileBytes {
 enum class Existing : uint8_t { kRefuse, kReplace };
 
 // A new file under a temporary name in the target's folder; Commit() renames it into place, the
-// destructor removes it otherwise, and so does an interrupt (see interrupt.h). Mode 0640.
+// destructor removes it otherwise, and so does an interrupt (see processes.h). Mode 0640.
 //
 // The folder is held open: whoever may write beside it and puts a symbolic link in the place of the
 // folder or of a name cannot lead the bytes anywhere else.
@@ -112,8 +111,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  // Without `existing`, what the rule of this process says (output_rule.h). A name that is taken is
-  // refused at once, and by Commit() if it was taken since.
+  // Without `existing`, what the rule of this process says (output_files.h). A name that is taken
+  // is refused at once, and by Commit() if it was taken since.
   static Result<AtomicFile> Create(const Path& final_path);
   static Result<AtomicFile> Create(const Path& final_path, Existing existing);
 

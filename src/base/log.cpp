@@ -1,13 +1,12 @@
 #include "src/base/log.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <memory>
 #include <string>
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "src/base/strings.h"
 

@@ -1,9 +1,5 @@
 #include "src/base/output_files.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -23,15 +19,18 @@
 #include <utility>
 #include <vector>
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include "src/base/files.h"
-#include "src/base/processes.h"
 #include "src/base/numbers.h"
+#include "src/base/processes.h"
 #include "src/base/strings.h"
 
 namespace msprobe::base {

@@ -154,7 +154,7 @@ Result<Path> WriteSummary(const Path& folder, const RunStamp& stamp, std::string
 class PartialFile {
  public:
   // A file of that name from an earlier run is removed. The destructor removes it, and so does an
-  // interrupt (interrupt.h), unless it was renamed.
+  // interrupt (processes.h), unless it was renamed.
   explicit PartialFile(std::filesystem::path path);
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
@@ -163,13 +163,13 @@ class PartialFile {
   // Makes the file, empty: never through a link that somebody else has put there meanwhile.
   Status Create();
   const std::filesystem::path& path() const { return path_; }
-  // By the rule of this process for files that exist (output_rule.h).
+  // By the rule of this process for files that exist (output_files.h).
   Status RenameTo(const std::filesystem::path& target);
 
  private:
   const std::filesystem::path path_;
   int slot_ = -1;
-  int descriptor_ = -1;  // for its lock (unfinished.h)
+  int descriptor_ = -1;  // for its lock (output_files.h)
 };
 
 class StagingFolder {
@@ -179,15 +179,15 @@ class StagingFolder {
   StagingFolder(const StagingFolder&) = delete;
   StagingFolder& operator=(const StagingFolder&) = delete;
   // Removes it with what is left in it, and `output` if it was made and is empty; an interrupt
-  // (interrupt.h) removes it, too.
+  // (processes.h) removes it, too.
   ~StagingFolder();
 
-  // Makes it, marked as one that somebody works in (unfinished.h).
+  // Makes it, marked as one that somebody works in (output_files.h).
   Status Create();
   const std::filesystem::path& path() const { return path_; }
 
   // Moves its files into `output`, none of them if one has no right to its name there by the rule
-  // of this process for files that exist (output_rule.h).
+  // of this process for files that exist (output_files.h).
   Status MoveFiles();
 
  private:

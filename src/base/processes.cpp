@@ -1,11 +1,5 @@
 #include "src/base/processes.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -20,9 +14,14 @@
 #include <thread>
 #include <utility>
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "src/base/numbers.h"
 #include "src/base/strings.h"

@@ -1,11 +1,10 @@
 #include "src/base/progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/strings.h"
 

@@ -1,8 +1,5 @@
 #include "src/base/threads.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -14,6 +11,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
 
 namespace msprobe::base {
 namespace {

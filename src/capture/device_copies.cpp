@@ -1,7 +1,5 @@
 #include "src/capture/device_copies.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -15,6 +13,7 @@
 
 #include <fmt/format.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "src/base/threads.h"
 #include "src/capture/step_recording.h"

@@ -15,8 +15,8 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
-#include "src/capture/tensor_values.h"
 #include "src/capture/tensor_files.h"
+#include "src/capture/tensor_values.h"
 #include "src/device/device.h"
 
 namespace msprobe::capture {

@@ -1,9 +1,9 @@
 #include "src/capture/engine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <unistd.h>
 
 namespace msprobe::capture {
 namespace {

@@ -17,8 +17,8 @@
 
 #include "src/capture/bench_step.h"
 #include "src/capture/device_copies.h"
-#include "src/capture/tensor_values.h"
 #include "src/capture/tensor_files.h"
+#include "src/capture/tensor_values.h"
 #include "src/device/device.h"
 #include "src/json/writer.h"
 
@@ -137,7 +137,7 @@ class Entry {
   void NoteChecked(const TensorDescription& tensor, std::optional<uint32_t> crc32);
   std::optional<std::pair<bool, size_t>> LastChecked() const;  // where NoteChecked put it
   std::optional<BenchStep::Answer> KeepIfDiffers();            // nullopt: there is no search
-  // Calls that are sent to a checker (entry_online.cpp).
+  // Calls that are sent to a checker (entry.cpp).
   void PutOnlineTensor(const TensorDescription& tensor, const std::optional<TensorView>& view,
                        bool is_empty);
   void SendOnline();

@@ -1,8 +1,5 @@
 #include "src/capture/log_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -11,8 +8,10 @@
 #include <new>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "src/base/log.h"
 #include "src/base/strings.h"

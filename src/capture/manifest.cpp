@@ -1,9 +1,9 @@
 #include "src/capture/manifest.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <string>
+
+#include <unistd.h>
 
 #include "msprobe/dtype.h"
 #include "msprobe/tensor_view.h"

@@ -1,7 +1,5 @@
 #include "src/capture/session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 

@@ -7,13 +7,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/base/threads.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/base/threads.h"
 #include "src/capture/manifest.h"
 #include "src/capture/step_folder.h"
-#include "src/dump/record_log.h"
 #include "src/dump/layout.h"
+#include "src/dump/record_log.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {

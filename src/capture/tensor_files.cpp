@@ -1,7 +1,5 @@
 #include "src/capture/tensor_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/files.h"
 #include "src/base/strings.h"

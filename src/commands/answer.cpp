@@ -11,8 +11,8 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/commands/print.h"
-#include "src/report/web_page.h"
 #include "src/report/render.h"
+#include "src/report/web_page.h"
 
 namespace msprobe::commands {
 namespace {

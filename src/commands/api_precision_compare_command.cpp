@@ -15,7 +15,6 @@ namespace {
 
 // msprobe api_precision_compare: is the NPU as accurate as the GPU, operator by operator?
 
-
 class ApiPrecisionCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "api_precision_compare"; }
@@ -119,6 +118,8 @@ Result<ExitCode> ApiPrecisionCompareCommand::Run(const Context& context) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeApiPrecisionCompare() { return std::make_unique<ApiPrecisionCompareCommand>(); }
+std::unique_ptr<Command> MakeApiPrecisionCompare() {
+  return std::make_unique<ApiPrecisionCompareCommand>();
+}
 
 }  // namespace msprobe::commands

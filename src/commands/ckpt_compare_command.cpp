@@ -18,7 +18,6 @@ namespace {
 
 // msprobe ckpt_compare: two checkpoints of any kind, and which parameters differ.
 
-
 class CkptCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "ckpt_compare"; }

@@ -15,7 +15,6 @@ namespace {
 
 // msprobe code_mapping: lines of code of a MindSpore graph's dump.
 
-
 class CodeMappingCommand final : public Command {
  public:
   std::string_view name() const override { return "code_mapping"; }

@@ -21,10 +21,10 @@
 
 #include "msprobe/version.h"
 
-#include "src/base/processes.h"
-#include "src/base/log.h"
 #include "src/base/files.h"
+#include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/processes.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"

@@ -32,7 +32,7 @@ Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
                       std::vector<std::string> aliases);
 
 // --force: results take the place of files that exist. Without it nothing that exists is replaced
-// (base/output_rule.h), by any command. The command line sees to it.
+// (base/output_files.h), by any command. The command line sees to it.
 Flag ForceFlag();
 
 // --format a,b,c out of `known`.

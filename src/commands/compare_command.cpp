@@ -36,7 +36,6 @@ namespace {
 
 // msprobe compare: two dumps of the same model, and where they diverge.
 
-
 class CompareCommand final : public Command {
  public:
   std::string_view name() const override { return "compare"; }
@@ -84,7 +83,6 @@ class CompareCommand final : public Command {
 
 // compare.json, the Python tool's way to say what to compare.
 
-
 // Fills paths, stack_path and the MindSpore folder keys of `options` from the file. Unknown keys
 // are warned about.
 Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::Options& options) {
@@ -129,7 +127,6 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::O
 }
 
 // compare --repro: the first diverging call as a folder that makes it again.
-
 
 namespace compare = analysis::compare;
 namespace repro = analysis::repro;

@@ -12,7 +12,6 @@ namespace {
 
 // msprobe completion: the script that lets a shell complete this program's command lines.
 
-
 class CompletionCommand final : public Command {
  public:
   explicit CompletionCommand(Command& program) : program_(program) {}
@@ -55,6 +54,8 @@ Result<ExitCode> CompletionCommand::Run(const Context&) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeCompletion(Command& program) { return std::make_unique<CompletionCommand>(program); }
+std::unique_ptr<Command> MakeCompletion(Command& program) {
+  return std::make_unique<CompletionCommand>(program);
+}
 
 }  // namespace msprobe::commands

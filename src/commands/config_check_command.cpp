@@ -20,7 +20,6 @@ namespace {
 // packs, two checkpoints, or the
 // settings in two training logs.
 
-
 class ConfigCheckCommand final : public Command {
  public:
   std::string_view name() const override { return "config_check"; }

@@ -21,7 +21,6 @@ namespace {
 
 // msprobe devices: which accelerators can be used here, and why others cannot.
 
-
 class DevicesCommand final : public Command {
  public:
   std::string_view name() const override { return "devices"; }

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -22,6 +20,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 #include "msprobe/version.h"
@@ -52,14 +51,12 @@ namespace {
 // What a report of an error should hold, in one zip: what works here, versions, variables, the
 // command that fails with all that it says, and logs of captures. No values of tensors.
 
-
 struct BundleMember {
   std::string name;  // in the zip
   std::string text;
 };
 
 // What works on this machine and what does not: looked at, not guessed.
-
 
 enum class Health : uint8_t {
   kWorks,
@@ -84,7 +81,6 @@ struct TellingVariable {
 // The experiments of docs/hardware.md on this machine's Ascend devices: what only hardware can
 // confirm, tried with the runtime itself and, where python3 has torch_npu, with a small network.
 
-
 struct AscendExamination {
   bool tried = false;                 // whether any device took part
   std::vector<Check> checks;          // in the order of docs/hardware.md
@@ -92,7 +88,6 @@ struct AscendExamination {
 };
 
 // msprobe doctor: what works here, what does not, and which command mends it.
-
 
 class DoctorCommand final : public Command {
  public:

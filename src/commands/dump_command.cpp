@@ -46,7 +46,6 @@ namespace {
 
 // What a run captured, told by the manifests it left.
 
-
 class DumpSummary {
  public:
   // Remembers what is in the dump folder now, so that Answer tells of what came later only.
@@ -77,7 +76,6 @@ class DumpSummary {
 
 // msprobe dump recover: the files of a dump out of the records of a run that was interrupted.
 
-
 class DumpRecoverCommand final : public Command {
  public:
   std::string_view name() const override { return "recover"; }
@@ -95,7 +93,6 @@ class DumpRecoverCommand final : public Command {
 };
 
 // msprobe dump ctl: turns a live capture on and off by the key dump_enable of its configuration.
-
 
 class DumpCtlCommand final : public Command {
  public:
@@ -116,7 +113,6 @@ class DumpCtlCommand final : public Command {
 };
 
 // msprobe dump: captures from an unmodified script; checks, shows and repairs what belongs to it.
-
 
 class DumpCommand final : public Command {
  public:

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/processes.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/processes.h"
 #include "src/base/strings.h"
 #include "src/commands/python_package.h"
 

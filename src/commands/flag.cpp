@@ -99,7 +99,7 @@ Status Read(const Rule& rule, const std::string& text, std::string& value) {
 Status Read(const Rule& rule, const std::string& text, std::filesystem::path& value) {
   MSP_RETURN_IF_ERROR(CheckValue(rule, text));
   value = text;
-  // Names are put behind folders (base/folder_path.h). Behind the name of a file a slash is a
+  // Names are put behind folders (base/output_files.h). Behind the name of a file a slash is a
   // mistake, told by who opens it.
   std::error_code ignored;
   if (!value.has_filename() && (rule.is_folder || std::filesystem::is_directory(value, ignored))) {

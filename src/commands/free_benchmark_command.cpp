@@ -18,7 +18,6 @@ namespace {
 
 // msprobe free_benchmark: a training as it is, its selected calls made twice.
 
-
 class FreeBenchmarkCommand final : public Command {
  public:
   std::string_view name() const override { return "free_benchmark"; }

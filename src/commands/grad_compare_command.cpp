@@ -18,7 +18,6 @@ namespace {
 
 // msprobe grad_compare: the directions of two runs' gradients.
 
-
 class GradCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "grad_compare"; }

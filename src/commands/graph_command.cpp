@@ -20,7 +20,6 @@ namespace {
 // msprobe graph, also graph_visualize: a dump as a tree of modules and calls, alone or beside
 // another.
 
-
 class GraphCommand final : public Command {
  public:
   // The same under each of the names that versions of the Python tool gave it.
@@ -343,6 +342,8 @@ Result<ExitCode> GraphCommand::Run(const Context& context) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeGraph(std::string_view name) { return std::make_unique<GraphCommand>(name); }
+std::unique_ptr<Command> MakeGraph(std::string_view name) {
+  return std::make_unique<GraphCommand>(name);
+}
 
 }  // namespace msprobe::commands

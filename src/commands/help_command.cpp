@@ -21,7 +21,6 @@ namespace {
 
 // msprobe help: what --help of a command shows, also as man page, Markdown and JSON.
 
-
 class HelpCommand final : public Command {
  public:
   explicit HelpCommand(Command& program) : program_(program) {}
@@ -126,6 +125,8 @@ Result<ExitCode> HelpCommand::Run(const Context& context) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeHelp(Command& program) { return std::make_unique<HelpCommand>(program); }
+std::unique_ptr<Command> MakeHelp(Command& program) {
+  return std::make_unique<HelpCommand>(program);
+}
 
 }  // namespace msprobe::commands

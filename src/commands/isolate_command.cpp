@@ -23,7 +23,6 @@ namespace {
 
 // msprobe isolate: every module of a training on the values of a good run, judged alone.
 
-
 class IsolateCommand final : public Command {
  public:
   std::string_view name() const override { return "isolate"; }

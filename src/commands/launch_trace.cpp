@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "src/base/files.h"
-#include "src/base/strings.h"
 #include "src/base/output_files.h"
+#include "src/base/strings.h"
 
 namespace msprobe::commands {
 namespace {

@@ -13,7 +13,6 @@ namespace {
 
 // msprobe merge_result: one workbook over the comparison results of many ranks.
 
-
 class MergeResultCommand final : public Command {
  public:
   std::string_view name() const override { return "merge_result"; }

@@ -14,7 +14,6 @@ namespace {
 
 // msprobe monitor analyse: alerts of all ranks, nearest to the cause first.
 
-
 class MonitorAnalyseCommand final : public Command {
  public:
   std::string_view name() const override { return "analyse"; }

@@ -10,7 +10,6 @@ namespace {
 
 // msprobe monitor: everything around the training monitor, each as a subcommand of its own.
 
-
 class MonitorCommand final : public Command {
  public:
   MonitorCommand();

@@ -16,7 +16,6 @@ namespace {
 
 // msprobe monitor csv2db: a monitored run or a dump as one SQLite file.
 
-
 class MonitorCsv2dbCommand : public Command {
  public:
   std::string_view name() const override { return "csv2db"; }
@@ -39,7 +38,6 @@ class MonitorCsv2dbCommand : public Command {
 };
 
 // msprobe data2db: monitor csv2db under the name that the Python tool gives it.
-
 
 class Data2dbCommand final : public MonitorCsv2dbCommand {
  public:

@@ -15,7 +15,6 @@ namespace {
 
 // msprobe monitor csv2tb: tables of a monitored run for TensorBoard.
 
-
 class MonitorCsv2tbCommand final : public Command {
  public:
   std::string_view name() const override { return "csv2tb"; }

@@ -13,7 +13,6 @@ namespace {
 
 // msprobe monitor diff: the first step and module where two runs diverge.
 
-
 class MonitorDiffCommand final : public Command {
  public:
   std::string_view name() const override { return "diff"; }

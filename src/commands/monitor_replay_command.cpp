@@ -17,7 +17,6 @@ namespace {
 
 // msprobe monitor replay: recorded tensors through the monitor's statistics and CSV writer.
 
-
 class MonitorReplayCommand final : public Command {
  public:
   std::string_view name() const override { return "replay"; }

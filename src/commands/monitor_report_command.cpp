@@ -13,7 +13,6 @@ namespace {
 
 // msprobe monitor report: a monitored run as a page for browsers.
 
-
 class MonitorReportCommand final : public Command {
  public:
   std::string_view name() const override { return "report"; }

@@ -24,7 +24,6 @@ namespace {
 
 // msprobe monitor run: a training as it is, watched.
 
-
 class MonitorRunCommand : public Command {
  public:
   std::string_view name() const override { return "run"; }

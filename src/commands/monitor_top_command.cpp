@@ -18,7 +18,6 @@ namespace {
 
 // msprobe monitor top: follows a running training in the terminal.
 
-
 class MonitorTopCommand final : public Command {
  public:
   std::string_view name() const override { return "top"; }

@@ -28,7 +28,6 @@ namespace {
 // msprobe msaccucmp: the command lines of the vendor's comparison tool, msaccucmp.py, for scripts
 // that call it.
 
-
 // Exit codes of the vendor's tool for work that was done in part. What ends a command at once has
 // the codes of this program, of which 2 (command line) and 3 (path) are the same there.
 enum class VendorCode : int {

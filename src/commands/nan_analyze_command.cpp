@@ -23,7 +23,6 @@ namespace {
 
 // msprobe nan_analyze, also overflow_check: the first NaN or infinity of a step.
 
-
 class NanAnalyzeCommand final : public Command {
  public:
   // The same under each of the names that versions of the Python tool gave it.
@@ -202,6 +201,8 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeNanAnalyze(std::string_view name) { return std::make_unique<NanAnalyzeCommand>(name); }
+std::unique_ptr<Command> MakeNanAnalyze(std::string_view name) {
+  return std::make_unique<NanAnalyzeCommand>(name);
+}
 
 }  // namespace msprobe::commands

@@ -16,7 +16,6 @@ namespace {
 
 // msprobe op_generate: a script that runs one API of a dump on a device and on the CPU.
 
-
 class OpGenerateCommand final : public Command {
  public:
   std::string_view name() const override { return "op_generate"; }

@@ -29,7 +29,6 @@ namespace {
 
 // msprobe parse: what an Ascend device dumps below the framework, as arrays.
 
-
 class ParseCommand final : public Command {
  public:
   ParseCommand();
@@ -55,7 +54,6 @@ class ParseCommand final : public Command {
 };
 
 // The commands of `msprobe parse`, one in a line.
-
 
 constexpr const char* kPrompt = "Parse >>> ";
 

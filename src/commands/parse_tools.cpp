@@ -8,10 +8,10 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/kernel_dump/numbers.h"
 #include "src/analysis/kernel_dump/call_record.h"
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/kernel_dump.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/analysis/overflow/overflow.h"
 #include "src/base/files.h"
 #include "src/base/log.h"

@@ -29,7 +29,6 @@ namespace {
 // msprobe perf_compare: two profiles of the same training, and why one is slower or uses more
 // memory.
 
-
 class PerfCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "perf_compare"; }

@@ -17,7 +17,6 @@ namespace {
 
 // msprobe recheck: which calls of a dump are wrong.
 
-
 class RecheckCommand final : public Command {
  public:
   std::string_view name() const override { return "recheck"; }

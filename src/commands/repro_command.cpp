@@ -14,7 +14,6 @@ namespace {
 
 // msprobe repro: one call of a dump as a folder that makes it again.
 
-
 class ReproCommand final : public Command {
  public:
   std::string_view name() const override { return "repro"; }

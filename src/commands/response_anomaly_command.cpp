@@ -23,7 +23,6 @@ namespace {
 
 // msprobe response_anomaly: responses of a language model that went wrong.
 
-
 class ResponseAnomalyCommand final : public Command {
  public:
   std::string_view name() const override { return "response_anomaly"; }
@@ -166,6 +165,8 @@ Result<ExitCode> ResponseAnomalyCommand::Run(const Context& context) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeResponseAnomaly() { return std::make_unique<ResponseAnomalyCommand>(); }
+std::unique_ptr<Command> MakeResponseAnomaly() {
+  return std::make_unique<ResponseAnomalyCommand>();
+}
 
 }  // namespace msprobe::commands

@@ -17,7 +17,6 @@ namespace {
 
 // msprobe rl_compare: key data of two runs of a reinforcement learning.
 
-
 class RlCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "rl_compare"; }

@@ -17,7 +17,6 @@ namespace {
 
 // msprobe run_overflow_check: does the CPU overflow where the device did?
 
-
 class RunOverflowCheckCommand final : public Command {
  public:
   std::string_view name() const override { return "run_overflow_check"; }
@@ -97,6 +96,8 @@ Result<ExitCode> RunOverflowCheckCommand::Run(const Context& context) {
 
 }  // namespace
 
-std::unique_ptr<Command> MakeRunOverflowCheck() { return std::make_unique<RunOverflowCheckCommand>(); }
+std::unique_ptr<Command> MakeRunOverflowCheck() {
+  return std::make_unique<RunOverflowCheckCommand>();
+}
 
 }  // namespace msprobe::commands

@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include "msprobe/status.h"
 
@@ -39,7 +38,6 @@ namespace {
 // Ctrl-C and termination as a wish to end with an answer, for commands that run until somebody says
 // so.
 
-
 // While it lives, the first SIGINT or SIGTERM is remembered; the second one ends the process as
 // always.
 class StopSignals {
@@ -54,7 +52,6 @@ class StopSignals {
 
 // The configuration file of the accuracy checks.
 
-
 // Where the operators of a running training come from.
 struct OnlineConfig {
   online::Endpoint endpoint;
@@ -63,7 +60,6 @@ struct OnlineConfig {
 
 // msprobe run_ut, acc_check and, with several workers, multi_run_ut and multi_acc_check: every
 // operator of a dump on a device and on the CPU.
-
 
 class RunUtCommand final : public Command {
  public:
@@ -411,6 +407,8 @@ Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Conte
 
 }  // namespace
 
-std::unique_ptr<Command> MakeRunUt(std::string_view name) { return std::make_unique<RunUtCommand>(name); }
+std::unique_ptr<Command> MakeRunUt(std::string_view name) {
+  return std::make_unique<RunUtCommand>(name);
+}
 
 }  // namespace msprobe::commands

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/log.h"
 #include "src/commands/command.h"
@@ -21,7 +20,6 @@ namespace msprobe::commands {
 namespace {
 
 // msprobe serve: graphs and pages of a folder for browsers, over HTTP.
-
 
 class ServeCommand final : public Command {
  public:

@@ -18,7 +18,6 @@ namespace {
 
 // msprobe show: what is in a dump or a file of tensors.
 
-
 class ShowCommand final : public Command {
  public:
   std::string_view name() const override { return "show"; }

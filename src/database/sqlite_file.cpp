@@ -1,8 +1,5 @@
 #include "src/database/sqlite_file.h"
 
-#include <sqlite3.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,7 +9,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "src/base/numbers.h"
 #include "src/base/strings.h"

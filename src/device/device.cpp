@@ -1,7 +1,5 @@
 #include "src/device/device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/progress.h"
 #include "src/base/strings.h"

@@ -1,13 +1,12 @@
 #include "src/device/streamed_runtime.h"
 
-#include <dlfcn.h>
-#include <link.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <utility>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
+#include <unistd.h>
 
 #include "src/base/strings.h"
 

@@ -6,8 +6,8 @@
 
 #include "src/dump/json_source.h"
 #include "src/dump/names.h"
-#include "src/json/value_tree.h"
 #include "src/json/stream_reader.h"
+#include "src/json/value_tree.h"
 
 namespace msprobe::dump {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/dump/record_log.h"
 #include "src/dump/json_source.h"
+#include "src/dump/record_log.h"
 
 namespace msprobe::dump {
 

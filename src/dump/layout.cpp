@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/output_files.h"
 #include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/json_source.h"
 

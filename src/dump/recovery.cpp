@@ -10,8 +10,8 @@
 
 #include "src/base/output_files.h"
 #include "src/dump/dump_file.h"
-#include "src/dump/record_log.h"
 #include "src/dump/layout.h"
+#include "src/dump/record_log.h"
 
 namespace msprobe::dump {
 namespace {

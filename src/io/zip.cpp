@@ -1,8 +1,5 @@
 #include "src/io/zip.h"
 
-#include <libdeflate.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <concepts>
 #include <limits>
@@ -12,6 +9,8 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <libdeflate.h>
+#include <zlib.h>
 
 #include "src/io/contents.h"
 #include "src/kernels/crc32.h"

@@ -30,7 +30,6 @@ namespace {
 
 // What an unquoted YAML word means.
 
-
 // By the rules of YAML 1.1 that Python programs use (null, yes/no/on/off/true/false, integers in
 // base 2, 8, 10 and 16, floats, .inf, .nan), without base 60. Everything else is text. Integers
 // beyond int64 become floats.

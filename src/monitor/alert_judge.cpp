@@ -1,8 +1,5 @@
 #include "src/monitor/alert_judge.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -12,9 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"

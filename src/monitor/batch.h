@@ -34,7 +34,7 @@ enum class Statistic : uint8_t {
   kDynamicRange,  // log2(amax) - log2(smallest |x| that is not 0), of finite values
   kCalls,         // communication: calls of this step
   kValue,         // the one number of a row that is no tensor's
-  // Of layer_features.h:
+  // Of settings.h:
   kEntropy,                 // attention: mean of -sum p ln p over the rows
   kSoftmaxMax,              // attention: mean of the largest p of each row
   kSpectralRatio,           // weight: Frobenius norm / largest singular value

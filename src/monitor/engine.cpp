@@ -1,7 +1,5 @@
 #include "src/monitor/engine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 

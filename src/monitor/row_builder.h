@@ -30,7 +30,7 @@ enum class Table : uint8_t {
   kParamOrigin,
   kParamUpdated,
   kUpdateRatio,
-  kAttentionHook,  // these four: of layer_features.h
+  kAttentionHook,  // these four: of settings.h
   kLinearHook,
   kRouterWeightHook,
   kRouterLogitHook,

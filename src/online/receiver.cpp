@@ -1,7 +1,5 @@
 #include "src/online/receiver.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 

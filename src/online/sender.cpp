@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "src/base/threads.h"
 #include "src/base/log.h"
 #include "src/base/strings.h"
+#include "src/base/threads.h"
 
 namespace msprobe::online {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "msprobe/status.h"
 
-#include "src/online/frame.h"
 #include "src/online/channel.h"
 #include "src/online/endpoint.h"
+#include "src/online/frame.h"
 #include "src/online/socket.h"
 
 namespace msprobe::online {

@@ -37,7 +37,7 @@ struct NoiseFloor {
 };
 
 // `results`: two or more of one floating dtype and as many elements each. Each is rounded by lot
-// first (src/perturb/stochastic_rounding.h), with its own part of `seed`; nothing is written.
+// first (src/perturb/perturbation.h), with its own part of `seed`; nothing is written.
 // Memory is that of a few blocks, sums are those of fixed blocks in order.
 Result<NoiseFloor> MeasureNoiseFloor(std::span<const TensorView> results, uint64_t seed);
 

@@ -107,7 +107,7 @@ enum class Mode : uint8_t {
   kImprovePrecision,    // float16 and bfloat16 as float32
   kUlpNoise,            // normal numbers away from zero by a number of units in the last place
   kRandomNoise,         // normal numbers one unit up, one down or not at all, by lot
-  kStochasticRounding,  // normal numbers as src/perturb/stochastic_rounding.h says
+  kStochasticRounding,  // normal numbers as src/perturb/perturbation.h says
 };
 
 // bfloat16 1e-4, float16 1e-6, float32 1e-8, float64 1e-16; nothing for other dtypes.

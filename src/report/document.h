@@ -85,7 +85,7 @@ enum class Tone : uint8_t {
 // "strong", "good", "caution", "bad"; empty for kPlain.
 std::string_view ToneName(Tone tone);
 
-// What an answer is worth to a script; gate.h makes the exit code of it.
+// What an answer is worth to a script; document.h makes the exit code of it.
 enum class Standing : uint8_t {
   kClean,            // done, and there is nothing to report
   kFindings,         // done, and there is something to look at

@@ -1,7 +1,5 @@
 #include "src/report/readers.h"
 
-#include <expat.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <expat.h>
 #include <fmt/format.h>
 
 #include "msprobe/status.h"
@@ -25,10 +24,10 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/io/zip.h"
-#include "src/report/xlsx_writer.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::report::internal {
 namespace {

@@ -1,8 +1,5 @@
 #include "src/report/web_page.h"
 
-#include <fcntl.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,7 +12,9 @@
 #include <variant>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "msprobe/version.h"
 

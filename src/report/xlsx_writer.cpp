@@ -1,7 +1,5 @@
 #include "src/report/xlsx_writer.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "msprobe/status.h"
 

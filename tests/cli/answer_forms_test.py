@@ -600,7 +600,7 @@ class Plan(unittest.TestCase):
         words = [str(path) for path, text in self.sources("") if re.search(r"fail_on_?\s*(==|!=)", text)]
         self.assertEqual(words, [])
         gates = [str(path) for path, text in self.sources("") if re.search(r"\bGate::Fails\b", text)]
-        self.assertEqual(gates, ["src/report/gate.cpp"])
+        self.assertEqual(gates, ["src/report/document.cpp"])
 
     def test_one_file_writes_junit(self):
         writers = [str(path) for path, text in self.sources("") if "<testsuite" in text]

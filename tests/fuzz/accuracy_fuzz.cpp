@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "src/analysis/accuracy/check/arguments.h"
-#include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/analysis/accuracy/common/output_judge.h"
+#include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/json/value_tree.h"
 
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/json/value_tree.h"
 #include "src/json/stream_reader.h"
+#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace {

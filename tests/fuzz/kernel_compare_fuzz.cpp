@@ -9,10 +9,10 @@
 #include <string_view>
 #include <system_error>
 
+#include "src/analysis/compare/folders.h"
 #include "src/analysis/compare/graph_folders.h"
 #include "src/analysis/compare/kernel/kernel_compare.h"
 #include "src/analysis/compare/line26/atb_compare.h"
-#include "src/analysis/compare/folders.h"
 #include "src/analysis/kernel_dump/vector_compare.h"
 #include "tests/fuzz/input_folder.h"
 

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "src/monitor/output_folder.h"
-#include "src/monitor/settings.h"
 #include "src/monitor/schedule.h"
+#include "src/monitor/settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace msprobe::monitor;

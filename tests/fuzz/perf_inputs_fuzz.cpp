@@ -1,8 +1,8 @@
 // Texts of perf_compare: gates, maps of names, results of ranks that another process left.
 #include <cstdint>
 
-#include "src/analysis/perf/perf.h"
 #include "src/analysis/perf/name_map.h"
+#include "src/analysis/perf/perf.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

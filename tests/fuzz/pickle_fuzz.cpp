@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_reader.h"
+#include "src/io/pickle_tensors.h"
 #include "src/io/zip.h"
 #include "tests/fuzz/touch_tensors.h"
 

@@ -11,7 +11,7 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   5. a room has one namespace, its path; every analysis has options.h, run.h, result.h and document.h
   6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place
   7. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
-  8. files are opened for reading in src/base/input_file.cpp, and in tools/python/msprobe/_files.py: what opens an input in another
+  8. files are opened for reading in src/base/files.cpp, and in tools/python/msprobe/_files.py: what opens an input in another
      way would wait for a FIFO that somebody laid in its place (the list below says what opens files of its own)
 Exit status 0 only if nothing was found.
 """
@@ -37,8 +37,8 @@ THIRD_PARTY_HOMES = {
     # Seconds of compiling in each file: where small documents are made, and nowhere else.
     "nlohmann/json.hpp": ["src/json/config_json.cpp", "src/json/document.cpp", "src/report/cell_document.h",
                           "src/report/render_json.cpp", "src/capture/manifest.cpp",
-                          "src/analysis/compare/summary_json.cpp", "src/analysis/config_check/result_json.cpp",
-                          "src/analysis/perf/summary_json.cpp", "src/analysis/repro/entry_json.h"],
+                          "src/analysis/compare/summary.cpp", "src/analysis/config_check/result_json.cpp",
+                          "src/analysis/perf/perf.cpp", "src/analysis/repro/entry_json.h"],
     "nlohmann/json_fwd.hpp": ["src/json/document.h"],
     "gtest/": [],
     "gmock/": [],
@@ -51,7 +51,7 @@ OPENING = re.compile(r"\bstd::i?fstream\b|\b(?:std::|::)?(?:fopen|open64|gzopen|
                      r"|\bSSL_CTX_use_\w+_file\b|\bSSL_CTX_load_verify_locations\b|\bX509_load_\w+_file\b")
 NO_INPUT = re.compile(r"O_PATH|O_DIRECTORY|O_WRONLY|O_CREAT|kFolderFlags|SQLITE_OPEN_CREATE|kOpenCreate|\"/(?:proc|sys)/")
 # Openings of a file that this program has just made, or of one that it goes on writing to.
-OWN_FILES = {"src/monitor/csv_writer.cpp", "src/database/sqlite_file.cpp", "src/monitor/sqlite_api.h"}
+OWN_FILES = {"src/monitor/writer.cpp", "src/database/sqlite_file.cpp", "src/monitor/sqlite_api.h"}
 PYTHON_OPENING = re.compile(r"(?<![\w.])open\(|\bos\.open\(|\bnp\.load\(|\btorch\.load\(|\bread_(?:text|bytes)\(\)")
 PYTHON_NO_INPUT = re.compile(r"\"[wx]b?\"|O_WRONLY|O_CREAT")
 # With /proc and the paths of rules, which are nobody else's to choose.
@@ -227,7 +227,7 @@ def check_openings(root, say):
             line = text[text.rfind("\n", 0, match.start()) + 1:text.find("\n", match.start())]
             if not NO_INPUT.search(statement_at(text, match.start())) and not line.lstrip().startswith("//"):
                 say(path, text.count("\n", 0, match.start()) + 1,
-                    "%s opens an input by itself: base::InputFile does it (src/base/input_file.h)" % match.group().strip("("))
+                    "%s opens an input by itself: base::InputFile does it (src/base/files.h)" % match.group().strip("("))
     for folder, _, names in os.walk(os.path.join(root, "tools/python/msprobe")):
         for path in sorted(os.path.relpath(os.path.join(folder, name), root) for name in names if name.endswith(".py")):
             text = open(os.path.join(root, path), encoding="utf-8").read()

@@ -1,7 +1,5 @@
 #include "src/analysis/ckpt/ckpt.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/analysis/ckpt/compare_pairs.h"
 #include "src/analysis/ckpt/document.h"

@@ -17,8 +17,8 @@
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 #include "src/kernels/convert.h"
-#include "src/report/web_page.h"
 #include "src/report/table.h"
+#include "src/report/web_page.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/call_alignment.h"
-#include "src/analysis/compare/statistics.h"
 #include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/line26/row_mapping26.h"
 #include "src/analysis/compare/line26/tensor_changes.h"
 #include "src/analysis/compare/line26/training_inference.h"
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
+#include "src/analysis/compare/statistics.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"

@@ -1,5 +1,5 @@
 // The walk over the calls of a pair in execution order, which FindDivergence takes. Private to its
-// three sources: divergence.cpp (the way through a call), divergence_bounds.cpp (what a call's
+// three sources: divergence.cpp (the way through a call), divergence_walk.cpp (what a call's
 // inputs explain) and divergence_origins.cpp (what is an origin, and of which kind).
 #pragma once
 

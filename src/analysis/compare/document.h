@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/analysis/compare/options.h"
 #include "src/analysis/compare/compare.h"
+#include "src/analysis/compare/options.h"
 #include "src/analysis/compare/summary.h"
 #include "src/report/document.h"
 

@@ -17,8 +17,8 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/report/readers.h"
-#include "src/report/xlsx_writer.h"
 #include "src/report/writers.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::compare {
 namespace {

@@ -53,7 +53,7 @@ class PairBudget {
 MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping);
 
 // Fuzzy: call numbers are ignored; two queues advance together and the first rows that fit are
-// paired (see fuzzy_match.cpp).
+// paired (see match.cpp).
 MatchResult MatchFuzzily(const Side& npu, const Side& bench, const RowMapping& mapping);
 
 // True when two dtypes may be compared: equal, or float16/float32/bfloat16 of one framework; across

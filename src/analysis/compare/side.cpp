@@ -13,10 +13,10 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
+#include "src/dump/dump_file.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/json_source.h"
 #include "src/dump/layout.h"
-#include "src/dump/dump_file.h"
 #include "src/json/value_tree.h"
 #include "src/kernels/crc32.h"
 

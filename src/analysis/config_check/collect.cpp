@@ -1,10 +1,5 @@
 #include "src/analysis/config_check/collect.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -16,13 +11,17 @@
 #include <unordered_set>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "src/analysis/config_check/document.h"
 #include "src/analysis/config_check/hyperparameters.h"
 #include "src/analysis/config_check/packages.h"
 #include "src/analysis/config_check/parameters.h"
-#include "src/analysis/config_check/document.h"
 #include "src/base/output_files.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"

@@ -11,7 +11,7 @@
 
 namespace msprobe::analysis::config_check {
 
-// The three jobs of config_check, each in a file of its own: compare_packs.cpp, collect.cpp and
+// The three jobs of config_check, each in a file of its own: result_json.cpp, collect.cpp and
 // log_settings.cpp.
 
 // Compares two packs: the checks that both sides allow, and what they add up to. Reads everything

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/config_check/check.h"
-#include "src/analysis/config_check/rules.h"
 #include "src/analysis/config_check/parameters.h"
+#include "src/analysis/config_check/rules.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"

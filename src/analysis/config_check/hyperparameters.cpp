@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/config_check/document.h"
 #include "src/analysis/config_check/launch_script.h"
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/rules.h"
-#include "src/analysis/config_check/document.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"

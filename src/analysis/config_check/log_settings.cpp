@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/config_check/document.h"
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/printed_config.h"
-#include "src/analysis/config_check/document.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/secrets.h"

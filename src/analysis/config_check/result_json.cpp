@@ -18,8 +18,8 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/config_check/check.h"
-#include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/document.h"
+#include "src/analysis/config_check/parameters.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
@@ -27,8 +27,8 @@
 #include "src/json/document.h"
 #include "src/json/value_tree.h"
 #include "src/report/cell_document.h"
-#include "src/report/xlsx_writer.h"
 #include "src/report/writers.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::config_check {
 namespace {

@@ -144,7 +144,7 @@ class ShellRun {
     size_t shifted;
   };
 
-  // shell_expansion.cpp
+  // shell_text.cpp
   Status CountBytes(size_t bytes);
   std::string UnknownText(std::string spelling, ShellUnknown::Kind kind);
   std::string Resolve(std::string text) const;

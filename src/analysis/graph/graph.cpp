@@ -1,7 +1,5 @@
 #include "src/analysis/graph/graph.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,15 +17,16 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/analysis/compare/document.h"
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/explorer_file.h"
 #include "src/analysis/graph/graph_page.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/merge.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/step_views.h"
 #include "src/base/buffer_pool.h"
 #include "src/base/output_files.h"

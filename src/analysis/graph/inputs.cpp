@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/layer_mapping.h"
-#include "src/analysis/graph/step_views.h"
 #include "src/analysis/graph/match.h"
+#include "src/analysis/graph/step_views.h"
 #include "src/base/files.h"
 #include "src/base/progress.h"
 #include "src/dump/layout.h"

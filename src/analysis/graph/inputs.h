@@ -14,8 +14,8 @@
 
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/graph/options.h"
 #include "src/analysis/graph/model.h"
+#include "src/analysis/graph/options.h"
 #include "src/base/threads.h"
 
 namespace msprobe::analysis::graph {
@@ -51,7 +51,7 @@ struct LoadedRank {
   std::optional<RankDump> bench;             // of a comparison
   std::optional<compare::CompareMode> mode;  // of a comparison; none: of structures
   std::optional<NameMapping> mapping;        // where layers are paired by their place
-  // What `compare` says of both sides (divergence.h), and the figures of their tensors; none: it
+  // What `compare` says of both sides (step_views.h), and the figures of their tensors; none: it
   // was not asked.
   std::optional<compare::PairSummary> comparison;
   std::vector<compare::RowResult> tensors;  // by row of the NPU side; empty but for real data

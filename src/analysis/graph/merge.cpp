@@ -15,10 +15,10 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/graph/rank_groups.h"
-#include "src/analysis/graph/merged_dump.h"
 #include "src/analysis/graph/items.h"
 #include "src/analysis/graph/match.h"
+#include "src/analysis/graph/merged_dump.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/shard_merge.h"
 #include "src/base/numbers.h"
 #include "src/base/processes.h"

@@ -15,8 +15,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/items.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 

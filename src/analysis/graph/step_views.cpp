@@ -8,9 +8,9 @@
 
 #include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/graph/build.h"
-#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/items.h"
 #include "src/analysis/graph/match.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::graph {

@@ -17,11 +17,11 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/step_record.h"
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/graph/rank_groups.h"
 #include "src/analysis/graph/inputs.h"
 #include "src/analysis/graph/match.h"
 #include "src/analysis/graph/model.h"
 #include "src/analysis/graph/options.h"
+#include "src/analysis/graph/rank_groups.h"
 #include "src/base/threads.h"
 #include "src/json/writer.h"
 

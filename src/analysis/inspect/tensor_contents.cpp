@@ -18,8 +18,8 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
-#include "src/io/kernel_dump/format.h"
 #include "src/io/contents.h"
+#include "src/io/kernel_dump/format.h"
 #include "src/report/readers.h"
 #include "src/tensor/element_blocks.h"
 

@@ -16,8 +16,8 @@
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/report/table.h"
 #include "src/report/readers.h"
+#include "src/report/table.h"
 
 namespace msprobe::analysis::isolate {
 namespace {

@@ -643,7 +643,8 @@ class FileConversion {
     return WriteConverted(part.path, options_.kind, plain.view, layout);
   }
 
-  // options.h has the forms. The shape stands where a layout was asked for, as in the Python tool.
+  // kernel_dump.h has the forms. The shape stands where a layout was asked for, as in the Python
+  // tool.
   std::string NameOf(const Converted& part, bool with_shape, DType dtype) const {
     const std::string stem = fmt::format("{}.{}", dump_.name, part.what);
     if (options_.names == ArrayNames::kMindSpore && dump_.parsed) {

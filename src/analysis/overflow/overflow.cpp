@@ -39,7 +39,6 @@ namespace {
 
 // The call of the framework that a kernel belongs to, by its tensors.
 
-
 // The dumps of one step, a rank each.
 class CallLookup {
  public:

@@ -1,6 +1,6 @@
 // Two sequences laid beside each other so that equal elements stand in pairs. A profile holds as
 // many operators as make a table of numbers too large for memory; one bit per cell is enough to
-// walk back through it (alignment_table.h), and what does not fit even so is made again instead of
+// walk back through it (alignment.h), and what does not fit even so is made again instead of
 // kept.
 #pragma once
 

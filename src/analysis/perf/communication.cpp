@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/kernel_compare.h"
+#include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::perf {

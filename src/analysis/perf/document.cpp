@@ -15,8 +15,8 @@
 #include "src/analysis/perf/perf.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
-#include "src/report/web_page.h"
 #include "src/report/table.h"
+#include "src/report/web_page.h"
 
 namespace msprobe::analysis::perf {
 namespace {

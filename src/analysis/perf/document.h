@@ -28,7 +28,7 @@ struct PerfPage {
 Result<PerfPage> WritePage(const std::filesystem::path& folder, const std::string& stamp,
                            const RunSummary& run);
 
-// Conditions such as "e2e>5%" (gates.h) stand beside it.
+// Conditions such as "e2e>5%" (perf.h) stand beside it.
 inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
     {{"slower", "a step that takes at least one percent longer, or whose time is not known",
       /*includes_previous=*/true, /*on_request=*/true}}};

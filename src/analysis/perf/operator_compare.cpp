@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "src/analysis/perf/alignment.h"
-#include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/options.h"
+#include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
 #include "src/report/xlsx_writer.h"
 

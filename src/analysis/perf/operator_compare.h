@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "src/analysis/perf/alignment.h"
-#include "src/analysis/perf/sheet.h"
 #include "src/analysis/perf/operator_tree.h"
 #include "src/analysis/perf/options.h"
+#include "src/analysis/perf/sheet.h"
 #include "src/profile/profile.h"
 #include "src/report/xlsx_writer.h"
 

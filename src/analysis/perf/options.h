@@ -59,7 +59,7 @@ enum class GateMetric : uint8_t {
   kOperator
 };
 
-// A condition under which a comparison fails in CI: "e2e>5%" (gates.h).
+// A condition under which a comparison fails in CI: "e2e>5%" (perf.h).
 struct Gate {
   std::string text;  // as typed
   GateMetric metric = GateMetric::kEndToEnd;

@@ -12,8 +12,8 @@
 
 #include "src/analysis/repro/entry_json.h"
 #include "src/base/files.h"
-#include "src/dump/layout.h"
 #include "src/dump/dump_file.h"
+#include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/json/document.h"
 #include "src/json/value_tree.h"

@@ -26,7 +26,6 @@ namespace {
 
 // The README.md of a reproduction: what the call is, what is wrong with it, and how to see it.
 
-
 // "is off by 1.37e+04 times its error bound: output.0 [3, 2] is ..., exactly ...".
 std::string VerdictSentence(const recheck::CallVerdict& verdict) {
   switch (verdict.verdict) {

@@ -1,7 +1,5 @@
 #include "src/analysis/response_anomaly/response_anomaly.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/analysis/response_anomaly/judge.h"
 #include "src/base/files.h"

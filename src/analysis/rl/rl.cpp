@@ -28,7 +28,6 @@ namespace {
 
 // How far two saved arrays are apart.
 
-
 struct PairMetrics {
   uint64_t element_count = 0;  // of the common part
   bool shapes_differ = false;  // only the common prefix of every axis was compared

@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "src/base/files.h"
-#include "src/base/output_files.h"
 #include "src/base/numbers.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/io/contents.h"

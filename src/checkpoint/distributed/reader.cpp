@@ -20,8 +20,8 @@
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/megatron/layout.h"
 #include "src/io/contents.h"
-#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_reader.h"
+#include "src/io/pickle_tensors.h"
 #include "src/io/torch_rebuild.h"
 
 namespace msprobe::checkpoint {

@@ -1,7 +1,5 @@
 #include "src/device/acl/acl_device.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/strings.h"
 #include "src/base/threads.h"

@@ -32,7 +32,7 @@ struct OriginalOutput {
 };
 
 struct DumpedTensor {
-  uint32_t data_type = 0;                // data_type.h
+  uint32_t data_type = 0;                // format.h
   uint32_t format = 2;                   // format.h
   int32_t sub_format = 0;                // the low 16 bits: groups of a FRACTAL_Z weight
   std::optional<Shape> shape;            // on the device; absent where the file tells none

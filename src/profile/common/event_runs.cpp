@@ -1,7 +1,5 @@
 #include "src/profile/common/event_runs.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include "src/base/files.h"
 #include "src/base/utf8.h"

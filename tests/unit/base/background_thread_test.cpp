@@ -1,9 +1,9 @@
-#include "src/base/threads.h"
-
 #include <csignal>
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include "src/base/threads.h"
 
 namespace msprobe::base {
 namespace {

@@ -1,6 +1,6 @@
-#include "src/base/csv.h"
-
 #include <gtest/gtest.h>
+
+#include "src/base/csv.h"
 
 namespace msprobe::base {
 namespace {

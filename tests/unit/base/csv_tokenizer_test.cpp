@@ -1,11 +1,11 @@
-#include "src/base/csv.h"
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/base/csv.h"
 
 namespace msprobe::base {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/base/numbers.h"
-
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/base/numbers.h"
 
 namespace msprobe::base {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/base/files.h"
-
 #include <string>
 
 #include <fcntl.h>
@@ -9,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "src/base/files.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::base {

@@ -1,5 +1,3 @@
-#include "src/base/processes.h"
-
 #include <csignal>
 #include <string>
 
@@ -7,6 +5,7 @@
 #include <sched.h>
 
 #include "src/base/files.h"
+#include "src/base/processes.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 

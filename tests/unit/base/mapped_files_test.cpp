@@ -1,5 +1,3 @@
-#include "src/base/files.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/base/files.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 

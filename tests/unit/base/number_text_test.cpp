@@ -1,13 +1,13 @@
 // A table of spellings here; tests/python/number_text_test.py holds 100,000 random values against
 // Python itself.
-#include "src/base/numbers.h"
-
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/base/numbers.h"
 
 namespace msprobe::base {
 namespace {

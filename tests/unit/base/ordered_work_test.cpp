@@ -1,5 +1,3 @@
-#include "src/base/threads.h"
-
 #include <atomic>
 #include <chrono>
 #include <new>
@@ -7,6 +5,8 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include "src/base/threads.h"
 
 namespace msprobe::base {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/base/output_files.h"
-
 #include <filesystem>
 #include <set>
 #include <string>
@@ -10,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "src/base/output_files.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,8 +1,7 @@
-#include "src/base/output_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/output_files.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::base {

@@ -1,5 +1,3 @@
-#include "src/base/processes.h"
-
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/processes.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::base {

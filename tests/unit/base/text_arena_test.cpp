@@ -1,10 +1,10 @@
-#include "src/base/strings.h"
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/base/strings.h"
 
 namespace msprobe::base {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/base/threads.h"
-
 #include <atomic>
 #include <new>
 #include <numeric>
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "src/base/threads.h"
 #include "tests/unit/base/failing_new.h"
 #include "tests/unit/support/child_process.h"
 

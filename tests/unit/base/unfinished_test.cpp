@@ -1,5 +1,3 @@
-#include "src/base/output_files.h"
-
 #include <cerrno>
 #include <csignal>
 #include <string>
@@ -12,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/output_files.h"
 #include "tests/unit/support/child_process.h"
 #include "tests/unit/support/temporary_folder.h"
 

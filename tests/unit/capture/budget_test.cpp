@@ -1,6 +1,4 @@
 // What a capture leaves out of a program that must not wait, and what it counts.
-#include "src/capture/engine.h"
-
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -10,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/capture/engine.h"
 #include "src/capture/session.h"
 #include "tests/unit/capture/test_capture.h"
 

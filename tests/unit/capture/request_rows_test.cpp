@@ -1,6 +1,4 @@
 // Parts of tensors, the rows of a request, and what risk_level leaves out.
-#include "src/capture/manifest.h"
-
 #include <filesystem>
 #include <numeric>
 #include <string>
@@ -10,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/capture/filters.h"
+#include "src/capture/manifest.h"
 #include "src/capture/tensor_values.h"
 #include "tests/unit/capture/test_capture.h"
 

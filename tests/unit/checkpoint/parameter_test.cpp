@@ -1,9 +1,9 @@
-#include "src/checkpoint/checkpoint.h"
-
 #include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/checkpoint/checkpoint.h"
 
 namespace msprobe::checkpoint {
 namespace {

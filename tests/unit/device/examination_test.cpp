@@ -1,5 +1,3 @@
-#include "src/device/device.h"
-
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -7,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "src/device/device.h"
 #include "tests/unit/device/fake_fixture.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,7 +1,6 @@
-#include "src/device/streamed_runtime.h"
-
 #include <filesystem>
 
+#include "src/device/streamed_runtime.h"
 #include "tests/unit/device/fake_fixture.h"
 #include "tests/unit/support/temporary_folder.h"
 

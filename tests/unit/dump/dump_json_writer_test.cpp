@@ -1,5 +1,3 @@
-#include "src/dump/record_log.h"
-
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/dump/layout.h"
+#include "src/dump/record_log.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {

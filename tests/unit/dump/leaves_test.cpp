@@ -1,9 +1,8 @@
-#include "src/dump/dump_file.h"
-
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/dump/dump_file.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::dump {

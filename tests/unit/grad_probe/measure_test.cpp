@@ -1,5 +1,3 @@
-#include "src/grad_probe/probe.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/grad_probe/probe.h"
 #include "src/kernels/convert.h"
 
 namespace msprobe::grad_probe {

@@ -1,8 +1,8 @@
-#include "src/grad_probe/probe.h"
-
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/grad_probe/probe.h"
 
 namespace msprobe::grad_probe {
 namespace {

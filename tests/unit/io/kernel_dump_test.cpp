@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "src/io/contents.h"
-#include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/dump_file.h"
+#include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/overflow_record.h"
 
 namespace msprobe::io::kernel_dump {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_reader.h"
+#include "src/io/pickle_tensors.h"
 #include "src/io/pickle_value.h"
 #include "tests/unit/io/test_bytes.h"
 

@@ -1,10 +1,9 @@
-#include "src/io/contents.h"
-
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/io/contents.h"
 #include "tests/unit/support/view_of.h"
 
 namespace msprobe::io {

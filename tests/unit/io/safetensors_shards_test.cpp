@@ -1,10 +1,9 @@
-#include "src/io/safetensors.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/io/safetensors.h"
 #include "tests/unit/io/test_bytes.h"
 
 namespace msprobe::io {

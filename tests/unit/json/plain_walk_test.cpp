@@ -1,5 +1,3 @@
-#include "src/json/value_tree.h"
-
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -7,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/json/stream_reader.h"
+#include "src/json/value_tree.h"
 #include "tests/unit/json/event_log.h"
 
 namespace msprobe::json {

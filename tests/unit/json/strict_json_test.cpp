@@ -1,8 +1,8 @@
-#include "src/json/config_json.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/json/config_json.h"
 
 namespace msprobe::json::internal {
 namespace {

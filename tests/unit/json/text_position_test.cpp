@@ -1,11 +1,11 @@
-#include "src/json/stream_reader.h"
-
 #include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/json/stream_reader.h"
 
 namespace msprobe::json::internal {
 namespace {

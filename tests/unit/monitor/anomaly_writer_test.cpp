@@ -1,11 +1,10 @@
-#include "src/monitor/alert_judge.h"
-
 #include <filesystem>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/monitor/alert_judge.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::monitor {

@@ -1,7 +1,7 @@
 // What is watched, and under which name.
-#include "src/monitor/schedule.h"
-
 #include <gtest/gtest.h>
+
+#include "src/monitor/schedule.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/perturb/agreement.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/perturb/agreement.h"
 #include "tests/unit/support/view_of.h"
 
 namespace msprobe::perturb {

@@ -15,8 +15,8 @@
 
 #include "src/base/files.h"
 #include "src/perturb/agreement.h"
-#include "src/perturb/perturbation.h"
 #include "src/perturb/noise_floor.h"
+#include "src/perturb/perturbation.h"
 #include "src/perturb/ratio.h"
 #include "src/tensor/tensor_buffer.h"
 

@@ -1,10 +1,10 @@
-#include "src/perturb/agreement.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/perturb/agreement.h"
 
 namespace msprobe::perturb {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/report/web_page.h"
-
 #include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/report/web_page.h"
 #include "tests/unit/report/made_document.h"
 
 namespace msprobe::report {

@@ -1,5 +1,3 @@
-#include "src/report/xlsx_writer.h"
-
 #include <cmath>
 #include <limits>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "src/base/output_files.h"
 #include "src/io/zip.h"
+#include "src/report/xlsx_writer.h"
 #include "tests/unit/report/sample.h"
 
 namespace msprobe::report {

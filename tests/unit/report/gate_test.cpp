@@ -1,7 +1,6 @@
-#include "src/report/document.h"
-
 #include <gtest/gtest.h>
 
+#include "src/report/document.h"
 #include "tests/unit/report/made_document.h"
 
 namespace msprobe::report {

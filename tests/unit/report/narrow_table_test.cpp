@@ -1,8 +1,7 @@
-#include "src/report/render_terminal.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/report/render_terminal.h"
 #include "tests/unit/analysis/inspect/table_access.h"  // At
 
 namespace msprobe::report {

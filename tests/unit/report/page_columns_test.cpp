@@ -1,5 +1,3 @@
-#include "src/report/web_page.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -7,6 +5,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/report/web_page.h"
 
 namespace msprobe::report {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "src/report/table.h"
 #include "src/report/render.h"
+#include "src/report/table.h"
 #include "tests/unit/report/made_document.h"
 
 namespace msprobe::report {

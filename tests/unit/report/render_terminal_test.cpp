@@ -1,9 +1,10 @@
+#include "src/report/render_terminal.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/base/strings.h"
 #include "src/report/render.h"
-#include "src/report/render_terminal.h"
 #include "tests/unit/report/made_document.h"
 
 namespace msprobe::report {

@@ -1,7 +1,7 @@
-#include "src/report/xlsx_writer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::report {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/serve/http_server.h"
-
 #include <set>
 
 #include <gtest/gtest.h>
+
+#include "src/serve/http_server.h"
 
 namespace msprobe::serve {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/serve/http_server.h"
-
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "src/serve/http_server.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::serve {

@@ -1,6 +1,6 @@
-#include "src/serve/site.h"
-
 #include <gtest/gtest.h>
+
+#include "src/serve/site.h"
 
 namespace msprobe::serve {
 namespace {

@@ -4,7 +4,7 @@ import io
 import os
 import stat
 
-# What spreadsheets skip in front of a formula, and what begins one: the rule of src/base/csv_cell.cpp,
+# What spreadsheets skip in front of a formula, and what begins one: the rule of src/base/csv.cpp,
 # which tests/python/torch/files_test.py holds against this one.
 _SKIPPED = " \t\r\n\v\"\u00a0\u3000\u200b\ufeff"
 _MARKS = "=@\uff1d\uff0b\uff0d\uff20"

@@ -1,4 +1,4 @@
-// Columns of a table's numbers, as src/report/page_columns.cpp writes them.
+// Columns of a table's numbers, as src/report/web_page.cpp writes them.
 import { unpack } from './blocks.js';
 
 // One column of 32-bit values.

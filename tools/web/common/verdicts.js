@@ -1,4 +1,4 @@
-// The verdicts of a comparison, by the names that src/analysis/compare/run_verdict.cpp gives them: their words and how they look.
+// The verdicts of a comparison, by the names that src/analysis/compare/summary.cpp gives them: their words and how they look.
 const TONES = { identical: 'good', agree: 'good', 'not bit-equal': 'caution', unmatched: 'caution', unreadable: 'caution', 'nothing compared': 'bad', drift: 'caution', differ: 'bad', failed: 'bad' };
 export const toneOf = (verdict) => TONES[verdict] ?? '';
 

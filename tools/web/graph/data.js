@@ -1,4 +1,4 @@
-// The graphs inside of this page, as src/analysis/graph/page_columns.cpp writes them: the list of ranks at once, the trees of a rank
+// The graphs inside of this page, as src/analysis/graph/graph_page.cpp writes them: the list of ranks at once, the trees of a rank
 // when it is looked at, then its tensors. Where they come from is one object with two functions: this file, or `msprobe serve`, which hands
 // out the same parts one by one.
 import { checkedListing, jsonOf, unpackJson } from '../common/blocks.js';

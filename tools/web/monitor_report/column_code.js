@@ -1,4 +1,4 @@
-// Columns of numbers as src/analysis/monitor/report/column_code.h packs them.
+// Columns of numbers as src/analysis/monitor/report/report.h packs them.
 
 const KIND_FLOAT = 16;
 const KIND_DOUBLE = 17;

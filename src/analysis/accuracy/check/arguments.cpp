@@ -1,8 +1,5 @@
 #include "src/analysis/accuracy/check/arguments.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -14,10 +11,12 @@
 #include <string_view>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "msprobe/tensor_file.h"
 

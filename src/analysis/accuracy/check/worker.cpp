@@ -1,10 +1,5 @@
 #include "src/analysis/accuracy/check/worker.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -14,16 +9,20 @@
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "src/base/output_files.h"
 #include "src/base/processes.h"
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
-#include "src/base/output_files.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {

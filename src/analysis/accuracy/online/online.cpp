@@ -1,8 +1,5 @@
 #include "src/analysis/accuracy/online/online.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -20,7 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 

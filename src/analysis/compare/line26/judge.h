@@ -29,7 +29,7 @@ bool SameText(const StatValue& a, const StatValue& b);
 // line.
 
 // Equal texts give 0; what is no number gives the words Nan, inf, -inf, N/A or Diff. Fills metrics
-// and distance; the verdict is made call by call (judge.h).
+// and distance; the verdict is made call by call (precision_compare.h).
 void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& result);
 
 struct JudgeRules {

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/side.h"
 #include "src/analysis/compare/result_table.h"
+#include "src/analysis/compare/side.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
@@ -20,8 +20,8 @@
 #include "src/base/text_finder.h"
 #include "src/json/config.h"
 #include "src/report/readers.h"
-#include "src/report/xlsx_writer.h"
 #include "src/report/writers.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::compare::merge {
 namespace {

@@ -19,8 +19,8 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/monitor/event_file.h"
-#include "src/monitor/settings.h"
 #include "src/monitor/output_folder.h"
+#include "src/monitor/settings.h"
 
 namespace msprobe::analysis::monitor {
 namespace {

@@ -120,7 +120,7 @@ class ReportModel {
   // Numbers that are NaN or infinite.
   uint64_t non_finite() const;
 
-  // The columns of one statistic of a chunk, see column_code.h.
+  // The columns of one statistic of a chunk, see report.h.
   void AppendChunk(const SeriesChunk& chunk, std::string_view op, std::string& out) const;
 
   // {"name", "rows", "tables", "ops", "table_ops", "grids", "series", "chunks", "scores",

@@ -1,7 +1,5 @@
 #include "src/analysis/monitor/store/store.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,6 +19,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "msprobe/status.h"
 
@@ -79,7 +78,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Before anything is read: whether the store may be written, by base/output_rule.h.
+// Before anything is read: whether the store may be written, by base/output_files.h.
 Status CheckStoreFile(const fs::path& folder, std::string_view name) {
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
   return base::CheckOutputFile(folder / name);

@@ -1,11 +1,11 @@
-#include "src/analysis/accuracy/check/arguments.h"
-
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/analysis/accuracy/check/arguments.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {

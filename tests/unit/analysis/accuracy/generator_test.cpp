@@ -1,5 +1,3 @@
-#include "src/analysis/accuracy/check/tensor_record.h"
-
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/accuracy/check/tensor_record.h"
 #include "tests/unit/analysis/accuracy/golden_tensors.h"
 
 namespace msprobe::analysis::accuracy {

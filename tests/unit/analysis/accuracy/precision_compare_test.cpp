@@ -1,3 +1,5 @@
+#include "src/analysis/accuracy/precision_compare/precision_compare.h"
+
 #include <filesystem>
 #include <map>
 #include <string>
@@ -6,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/accuracy/common/outcome.h"
-#include "src/analysis/accuracy/precision_compare/precision_compare.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/report/document.h"

@@ -1,7 +1,5 @@
 // The software's arithmetic against that of a processor which has it: on x86-64 every bit,
 // elsewhere the digest that was found there.
-#include "src/analysis/ckpt/metrics.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/ckpt/metrics.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

@@ -1,9 +1,9 @@
-#include "src/analysis/ckpt/document.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "src/analysis/ckpt/document.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

@@ -1,6 +1,6 @@
-#include "src/analysis/ckpt/mapping_rules.h"
-
 #include <gtest/gtest.h>
+
+#include "src/analysis/ckpt/mapping_rules.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

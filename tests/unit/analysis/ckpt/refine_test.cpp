@@ -1,7 +1,6 @@
-#include "src/analysis/ckpt/block_sums.h"
-
 #include <gtest/gtest.h>
 
+#include "src/analysis/ckpt/block_sums.h"
 #include "tests/unit/analysis/ckpt/parameters.h"
 
 namespace msprobe::analysis::ckpt {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/ckpt.h"
+#include "src/analysis/ckpt/document.h"
 #include "src/report/render.h"
 
 namespace msprobe::analysis::ckpt {

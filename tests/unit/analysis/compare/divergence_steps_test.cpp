@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/compare/document.h"
+#include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 

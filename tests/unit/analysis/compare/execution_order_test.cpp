@@ -1,11 +1,10 @@
-#include "src/analysis/compare/call_alignment.h"
-
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/compare/call_alignment.h"
 #include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {

@@ -1,3 +1,5 @@
+#include "src/analysis/compare/folders.h"
+
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -10,7 +12,6 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/folders.h"
 #include "src/analysis/compare/graph_folders.h"
 #include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"

@@ -1,5 +1,3 @@
-#include "src/analysis/compare/statistics.h"
-
 #include <cmath>
 #include <random>
 #include <set>
@@ -8,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/compare/statistics.h"
 #include "src/base/strings.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 

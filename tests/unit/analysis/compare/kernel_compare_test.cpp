@@ -1,11 +1,12 @@
 // Recorded kernel dumps against each other, and against the dump of the calls above them.
+#include "src/analysis/compare/kernel/kernel_compare.h"
+
 #include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/kernel/kernel_compare.h"
 #include "src/analysis/compare/compare.h"
 #include "src/analysis/compare/summary.h"
 #include "tests/unit/support/temporary_folder.h"

@@ -1,8 +1,8 @@
-#include "src/analysis/compare/error_bound.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/compare/error_bound.h"
 
 namespace msprobe::analysis::compare {
 namespace {

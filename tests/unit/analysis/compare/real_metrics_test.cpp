@@ -1,11 +1,10 @@
-#include "src/analysis/compare/real_data.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/compare/real_data.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::compare {

@@ -1,11 +1,10 @@
 // What the walk looks at, of calls with many rows and of names with many parts.
-#include "src/analysis/compare/divergence_walk.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "src/analysis/compare/call_alignment.h"
+#include "src/analysis/compare/divergence_walk.h"
 
 namespace msprobe::analysis::compare {
 namespace {

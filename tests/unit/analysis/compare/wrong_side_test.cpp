@@ -1,6 +1,4 @@
 // Which side computed the first diverging call wrong, over small tensor dumps made on the spot.
-#include "src/analysis/compare/compare.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/compare/compare.h"
 #include "src/analysis/compare/compare_pair.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 

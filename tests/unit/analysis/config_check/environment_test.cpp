@@ -1,5 +1,3 @@
-#include "src/analysis/config_check/collect.h"
-
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -9,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/config_check/collect.h"
 #include "src/analysis/config_check/packages.h"
 #include "tests/unit/support/temporary_folder.h"
 

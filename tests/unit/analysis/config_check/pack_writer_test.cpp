@@ -1,5 +1,3 @@
-#include "src/analysis/config_check/collect.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "src/analysis/config_check/collect.h"
 #include "src/analysis/config_check/document.h"
 #include "src/base/files.h"
 #include "src/io/zip.h"

@@ -1,9 +1,9 @@
-#include "src/analysis/config_check/check.h"
-
 #include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/config_check/check.h"
 
 namespace msprobe::analysis::config_check {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/analysis/config_check/parameters.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/config_check/parameters.h"
 
 namespace msprobe::analysis::config_check {
 namespace {

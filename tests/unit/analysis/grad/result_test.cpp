@@ -1,6 +1,6 @@
-#include "src/analysis/grad/grad.h"
-
 #include <gtest/gtest.h>
+
+#include "src/analysis/grad/grad.h"
 
 namespace msprobe::analysis::grad {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/analysis/grad/grad.h"
-
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/grad/grad.h"
 #include "src/base/files.h"
 #include "src/grad_probe/probe.h"
 #include "src/io/npy.h"

@@ -1,6 +1,4 @@
 // Who communicates with whom, as graph files tell it: by the Python tool's rules.
-#include "src/analysis/graph/rank_groups.h"
-
 #include <map>
 #include <string>
 #include <utility>
@@ -9,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/graph/rank_groups.h"
 #include "tests/unit/analysis/graph/small_dump.h"
 
 namespace msprobe::analysis::graph {

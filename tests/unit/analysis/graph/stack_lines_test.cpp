@@ -1,9 +1,9 @@
-#include "src/analysis/graph/merge.h"
-
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/graph/merge.h"
 
 namespace msprobe::analysis::graph {
 namespace {

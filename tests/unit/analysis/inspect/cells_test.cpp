@@ -1,10 +1,9 @@
-#include "src/analysis/inspect/inspect.h"
-
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/inspect/inspect.h"
 #include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis::inspect {

@@ -1,8 +1,7 @@
-#include "src/analysis/inspect/dump_contents.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/inspect/dump_contents.h"
 #include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis::inspect {

@@ -1,9 +1,10 @@
+#include "src/analysis/inspect/inspect.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/inspect/inspect.h"
 #include "tests/unit/analysis/inspect/table_access.h"
 
 namespace msprobe::analysis::inspect {

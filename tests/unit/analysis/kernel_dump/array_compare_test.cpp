@@ -8,8 +8,8 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/kernel_dump/numbers.h"
 #include "src/analysis/kernel_dump/call_record.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::kernel_dump {

@@ -1,8 +1,8 @@
-#include "src/analysis/kernel_dump/numbers.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/kernel_dump/numbers.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {

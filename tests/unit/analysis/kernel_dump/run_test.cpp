@@ -1,6 +1,4 @@
 // The recorded dumps against the arrays that the Python tool made of them.
-#include "src/analysis/kernel_dump/kernel_dump.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
@@ -8,6 +6,7 @@
 
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/kernel_dump/kernel_dump.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::kernel_dump {

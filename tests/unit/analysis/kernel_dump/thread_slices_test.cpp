@@ -1,6 +1,4 @@
 // Operators that FFTS+ ran as threads, each with a part of the tensors.
-#include "src/analysis/kernel_dump/vector_side.h"
-
 #include <string>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/kernel_dump/vector_compare.h"
+#include "src/analysis/kernel_dump/vector_side.h"
 #include "src/base/files.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -12,8 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/kernel_dump/vector_document.h"
 #include "src/analysis/kernel_dump/kernel_dump.h"
+#include "src/analysis/kernel_dump/vector_document.h"
 #include "src/base/numbers.h"
 #include "tests/unit/support/csv_rows.h"
 #include "tests/unit/support/temporary_folder.h"

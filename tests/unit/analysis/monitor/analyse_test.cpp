@@ -1,9 +1,10 @@
+#include "src/analysis/monitor/analyse/analyse.h"
+
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/analyse/analyse.h"
 #include "src/base/output_files.h"
 #include "tests/unit/support/temporary_folder.h"
 

@@ -1,5 +1,3 @@
-#include "src/analysis/monitor/report/report.h"
-
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/monitor/report/report.h"
 
 namespace msprobe::analysis::monitor {
 namespace {

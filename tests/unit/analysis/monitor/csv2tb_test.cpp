@@ -1,3 +1,5 @@
+#include "src/analysis/monitor/csv2tb/csv2tb.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -5,7 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/csv2tb/csv2tb.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {

@@ -1,8 +1,9 @@
+#include "src/analysis/monitor/diff/diff.h"
+
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/diff/diff.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {

@@ -1,11 +1,10 @@
-#include "src/analysis/monitor/store/store.h"
-
 #include <cstddef>
 #include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/store/store.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {

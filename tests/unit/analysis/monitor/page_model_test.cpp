@@ -1,9 +1,9 @@
-#include "src/analysis/monitor/report/report.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/analysis/monitor/report/report.h"
 
 namespace msprobe::analysis::monitor {
 namespace {

@@ -1,10 +1,9 @@
-#include "src/analysis/monitor/common/table_rows.h"
-
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/monitor/common/table_rows.h"
 #include "src/analysis/monitor/report/report.h"
 
 namespace msprobe::analysis::monitor {

@@ -1,9 +1,8 @@
-#include "src/analysis/nan/nan.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/nan/nan.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::nan {

@@ -1,4 +1,6 @@
 // Recorded overflow records, the kernels that they name and the calls above them.
+#include "src/analysis/overflow/overflow.h"
+
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -6,7 +8,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/overflow/overflow.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::overflow {

@@ -1,9 +1,9 @@
-#include "src/analysis/perf/perf.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/analysis/perf/perf.h"
 
 namespace msprobe::analysis::perf {
 namespace {

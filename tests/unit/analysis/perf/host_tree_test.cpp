@@ -1,5 +1,3 @@
-#include "src/analysis/perf/device_work.h"
-
 #include <cstdint>
 #include <map>
 #include <random>
@@ -7,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/perf/device_work.h"
 #include "tests/unit/analysis/perf/made_profile.h"
 
 namespace msprobe::analysis::perf {

@@ -1,8 +1,8 @@
-#include "src/analysis/perf/overall_times.h"
-
 #include <cstdint>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/perf/overall_times.h"
 
 namespace msprobe::analysis::perf {
 namespace {

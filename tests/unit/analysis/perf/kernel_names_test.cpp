@@ -1,6 +1,6 @@
-#include "src/analysis/perf/kernel_compare.h"
-
 #include <gtest/gtest.h>
+
+#include "src/analysis/perf/kernel_compare.h"
 
 namespace msprobe::analysis::perf {
 namespace {

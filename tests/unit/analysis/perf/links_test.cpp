@@ -1,8 +1,7 @@
-#include "src/analysis/perf/operator_tree.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/perf/operator_tree.h"
 #include "tests/unit/analysis/perf/made_profile.h"
 
 namespace msprobe::analysis::perf {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/perf/options.h"
-#include "src/analysis/perf/pair_comparison.h"
 #include "src/analysis/perf/overall_times.h"
+#include "src/analysis/perf/pair_comparison.h"
 #include "src/profile/profile.h"
 #include "src/report/xlsx_writer.h"
 

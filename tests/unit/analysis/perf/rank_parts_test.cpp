@@ -1,5 +1,3 @@
-#include "src/analysis/perf/perf.h"
-
 #include <chrono>
 #include <filesystem>
 #include <vector>
@@ -7,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/analysis/perf/perf.h"
 #include "tests/unit/analysis/perf/made_summary.h"
 #include "tests/unit/support/temporary_folder.h"
 

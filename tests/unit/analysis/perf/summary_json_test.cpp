@@ -1,11 +1,10 @@
-#include "src/analysis/perf/perf.h"
-
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "src/analysis/perf/perf.h"
 #include "tests/unit/analysis/perf/made_summary.h"
 
 namespace msprobe::analysis::perf {

@@ -1,9 +1,9 @@
-#include "src/analysis/repro/script.h"
-
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/analysis/repro/script.h"
 
 namespace msprobe::analysis::repro {
 namespace {

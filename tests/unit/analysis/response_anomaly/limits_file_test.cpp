@@ -1,8 +1,8 @@
-#include "src/analysis/response_anomaly/response_anomaly.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/response_anomaly/response_anomaly.h"
 
 namespace msprobe::analysis::response_anomaly {
 namespace {

@@ -1,11 +1,10 @@
-#include "src/analysis/response_anomaly/response_anomaly.h"
-
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/response_anomaly/response_anomaly.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::response_anomaly {

@@ -1,10 +1,9 @@
-#include "src/analysis/response_anomaly/judge.h"
-
 #include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/response_anomaly/judge.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::response_anomaly {

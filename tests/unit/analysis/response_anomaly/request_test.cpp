@@ -1,9 +1,9 @@
-#include "src/analysis/response_anomaly/judge.h"
-
 #include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/response_anomaly/judge.h"
 
 namespace msprobe::analysis::response_anomaly {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/analysis/rl/token_tables.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -11,6 +9,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/rl/rl.h"
+#include "src/analysis/rl/token_tables.h"
 #include "src/report/render.h"
 #include "tests/unit/support/table_rows.h"
 #include "tests/unit/support/temporary_folder.h"

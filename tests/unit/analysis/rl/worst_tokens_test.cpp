@@ -1,10 +1,10 @@
-#include "src/analysis/rl/token_numbers.h"
-
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/analysis/rl/token_numbers.h"
 
 namespace msprobe::analysis::rl {
 namespace {

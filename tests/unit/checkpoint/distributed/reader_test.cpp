@@ -1,3 +1,5 @@
+#include "src/checkpoint/distributed/reader.h"
+
 #include <string>
 #include <vector>
 
@@ -5,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "src/checkpoint/checkpoint.h"
-#include "src/checkpoint/distributed/reader.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/temporary_folder.h"
 #include "tests/unit/support/view_of.h"

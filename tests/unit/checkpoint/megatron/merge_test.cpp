@@ -1,11 +1,10 @@
-#include "src/checkpoint/megatron/reader.h"
-
 #include <cmath>
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/checkpoint/megatron/reader.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/view_of.h"
 

@@ -1,6 +1,6 @@
-#include "src/checkpoint/megatron/layout.h"
-
 #include <gtest/gtest.h>
+
+#include "src/checkpoint/megatron/layout.h"
 
 namespace msprobe::checkpoint {
 namespace {

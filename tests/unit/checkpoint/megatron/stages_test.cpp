@@ -1,8 +1,7 @@
-#include "src/checkpoint/megatron/layout.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/checkpoint/megatron/layout.h"
 #include "tests/unit/checkpoint/megatron/rank_tree.h"
 
 namespace msprobe::checkpoint {

@@ -1,11 +1,10 @@
-#include "src/profile/ascend_text/reader.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/profile/ascend_text/reader.h"
 #include "tests/unit/profile/profile_files.h"
 
 namespace msprobe::profile {

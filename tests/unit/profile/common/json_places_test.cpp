@@ -1,11 +1,11 @@
-#include "src/profile/common/event_runs.h"
-
 #include <array>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/profile/common/event_runs.h"
 
 namespace msprobe::profile {
 namespace {

@@ -1,6 +1,6 @@
-#include "src/profile/common/host_events.h"
-
 #include <gtest/gtest.h>
+
+#include "src/profile/common/host_events.h"
 
 namespace msprobe::profile {
 namespace {

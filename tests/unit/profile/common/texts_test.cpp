@@ -1,8 +1,8 @@
-#include "src/profile/common/values.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "src/profile/common/values.h"
 
 namespace msprobe::profile {
 namespace {

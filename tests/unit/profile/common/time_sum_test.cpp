@@ -1,9 +1,9 @@
-#include "src/profile/common/values.h"
-
 #include <cmath>
 #include <cstdint>
 
 #include <gtest/gtest.h>
+
+#include "src/profile/common/values.h"
 
 namespace msprobe::profile {
 namespace {

@@ -1,6 +1,6 @@
-#include "src/profile/common/values.h"
-
 #include <gtest/gtest.h>
+
+#include "src/profile/common/values.h"
 
 namespace msprobe::profile {
 namespace {

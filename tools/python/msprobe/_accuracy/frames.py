@@ -1,6 +1,6 @@
 """Frames between the program and its worker: typed values, little-endian; bytes of tensors lie in shared memory.
 
-docs/formats/worker_frames.md has the layout, src/analysis/accuracy/check/frames.cpp is the other side. Nothing that is read here is
+docs/formats/worker_frames.md has the layout, src/analysis/accuracy/check/arguments.cpp is the other side. Nothing that is read here is
 ever executed, and names of operators and constants are looked up in the lists that the program has sent.
 """
 import mmap

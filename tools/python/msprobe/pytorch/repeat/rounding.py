@@ -61,7 +61,7 @@ class Rounding:
 
 
 def _on_device(tensor, seed):
-    """The rule of src/perturb/stochastic_rounding.h where the tensor lies, with lots of its own."""
+    """The rule of src/perturb/perturbation.h where the tensor lies, with lots of its own."""
     generator = torch.Generator(tensor.device).manual_seed(seed)
     bits = tensor.resolve_neg().contiguous().view(_BITS[tensor.dtype])
     lots = torch.randint(4, bits.shape, generator=generator, device=tensor.device, dtype=torch.int32)
