@@ -1,6 +1,6 @@
-// The contract of a subcommand: tables that say what it understands, and what it does. To add one:
-// write <name>_command.{h,cpp} beside this file, add a line to the list in program.cpp and the
-// sources to CMakeLists.txt, describe it in docs/commands/<name>.md.
+// The contract of a subcommand: tables that say what it understands, and what it does. A new one is
+// a source of its own beside this file, with a function in commands.h and a line in the list of
+// program.cpp; docs/commands/ describes it.
 #pragma once
 
 #include <map>

@@ -8,8 +8,8 @@ Checked in src/, include/ and tests/ (see docs/design/architecture.md):
   2. the arrows themselves form no cycle, and no file includes itself through others
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
   4. third-party headers stay in the room that owns them (the list below)
-  5. a room has one namespace, its path; every analysis has options.h, run.h, result.h and document.h
-  6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place
+  5. a room has one namespace, its path; no header is there for one file alone
+  6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place; and those that tables in READMEs of rooms name
   7. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
   8. files are opened for reading in src/base/files.cpp, and in tools/python/msprobe/_files.py: what opens an input in another
      way would wait for a FIFO that somebody laid in its place (the list below says what opens files of its own)
@@ -61,10 +61,15 @@ COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])
 NAMED_FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|md|cmake))\b(?![\w(])"
                         r"|(?<![\w./])((?:src|docs|tools|tests|cmake|config|include)/[\w./-]*\w)")
 FOREIGN_FILES = {"sqlite3.h"}
-ANALYSIS_HEADERS = ("options.h", "run.h", "result.h", "document.h")
 NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
-# Rooms, or their folders, that do not have that shape yet; and rooms with another namespace.
-OTHER_SHAPES = {"analysis/monitor/top"}
+# Headers that one file includes: two files that would be too long as one, or a library behind a header of its own.
+HEADERS_OF_ONE_FILE = {
+    "src/analysis/config_check/result_json.h", "src/analysis/graph/database.h", "src/analysis/graph/shard_merge.h",
+    "src/analysis/recheck/result_table.h", "src/capture/deduplication.h", "src/capture/log_writer.h",
+    "src/commands/completion.h", "src/commands/launch_trace.h", "src/commands/line_editor.h", "src/commands/terminal.h",
+    "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h", "src/online/openssl_library.h",
+    "src/profile/ascend_text/trace.h", "src/report/render_json.h"}
+# Rooms with another namespace.
 OTHER_NAMESPACES = set()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
@@ -195,21 +200,36 @@ def check_namespaces(root, path, plan, say):
             say(path, text.count("\n", 0, match.start()) + 1, "the namespace of this room is msprobe::" + own)
 
 
-def check_analysis_shape(root, plan, say):
-    """The headers that docs/design/architecture.md promises of every analysis, or of every command's folder in it."""
-    for room in sorted(plan):
-        if not room.startswith("analysis/"):
+def check_headers(includes, say):
+    """A header is for another folder, for a test, or for two sources at least: what one file alone needs stands in that file."""
+    users = {}
+    for path, used in includes.items():
+        for header in used:
+            users.setdefault(header, set()).add(path)
+    for header in sorted(path for path in includes if path.startswith("src/") and path.endswith(".h")):
+        others = users.get(header, set()) - {header[:-2] + ".cpp"}
+        needed = len(others) > 1 or {os.path.dirname(user) for user in others} - {os.path.dirname(header)}
+        if not needed and header not in HEADERS_OF_ONE_FILE:
+            say(header, 1, "one file alone includes this header: its content belongs there")
+        if needed and header in HEADERS_OF_ONE_FILE:
+            say("tools/dev/check_includes.py", 1, "%s has other users: take it out of HEADERS_OF_ONE_FILE" % header)
+
+
+def check_readmes(root, say):
+    """The first cells of tables in the READMEs of components name files and folders that exist."""
+    for folder, _, names in os.walk(os.path.join(root, "src")):
+        if "README.md" not in names:
             continue
-        folders = [room]
-        if os.path.isdir(os.path.join(root, "src", room, "common")):
-            folders = [room + "/" + name for name in sorted(os.listdir(os.path.join(root, "src", room)))
-                       if name != "common" and os.path.isdir(os.path.join(root, "src", room, name))]
-        for folder in folders:
-            missing = [name for name in ANALYSIS_HEADERS if not os.path.exists(os.path.join(root, "src", folder, name))]
-            if missing and folder not in OTHER_SHAPES:
-                say("src/" + folder, 1, "%s missing, which an analysis has (docs/design/architecture.md)" % ", ".join(missing))
-            if not missing and folder in OTHER_SHAPES:
-                say("tools/dev/check_includes.py", 1, "%s has the shape now: take it out of OTHER_SHAPES" % folder)
+        path = os.path.join(folder, "README.md")
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        for number, line in enumerate(lines, 1):
+            if not line.startswith("| `"):
+                continue
+            for name in re.findall(r"`([\w./-]+)`", line.split(" | ")[0]):
+                place = os.path.join(folder, name)
+                if not any(os.path.exists(place + ending) for ending in ("", ".h", ".cpp", "_command.cpp", ".cu")):
+                    say(os.path.relpath(path, root), number, "no file or folder is called %s" % name)
 
 
 def statement_at(text, at):
@@ -274,7 +294,7 @@ def main():
     cycle = find_cycle(plan)
     if cycle:
         say("cmake/Rooms.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
-    check_analysis_shape(root, plan, say)
+    check_readmes(root, say)
     check_documented_plan(root, plan, say)
     check_listed_rooms(root, plan, say)
     check_openings(root, say)
@@ -283,6 +303,7 @@ def main():
     for path in includes:
         check_named_files(root, path, known, say)
         check_namespaces(root, path, plan, say)
+    check_headers(includes, say)
     cycle = find_cycle(includes)
     if cycle:
         say(cycle[0], 1, "includes itself: %s" % " -> ".join(cycle))
