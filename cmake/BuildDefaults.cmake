@@ -22,10 +22,10 @@ if(MSPROBE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${MSPROBE_CCACHE}")
 endif()
 
-# Sources of a room are compiled several at a time, as the headers they share cost more than they do: a third of the time
-# (docs/performance.md). Names in a room are unique therefore, in anonymous namespaces too. Off in the preset dev, where a file that
+# Sources of a component are compiled several at a time, as the headers they share cost more than they do: a third of the time
+# (docs/performance.md). Names in a component are unique therefore, in anonymous namespaces too. Off in the preset dev, where a file that
 # was edited is compiled alone, and where every file has to stand on what it includes.
-option(MSPROBE_UNITY "Compile several sources of a room at a time" ON)
+option(MSPROBE_UNITY "Compile several sources of a component at a time" ON)
 set(MSPROBE_UNITY_SIZE 24 CACHE STRING "Sources compiled at a time")
 
 function(msprobe_compile_together target)

@@ -10,7 +10,7 @@ if(MSPROBE_SANITIZE)
   endif()
 endif()
 
-# libFuzzer is guided by the branches an input reaches: the rooms must report them, not only the fuzz targets.
+# libFuzzer is guided by the branches an input reaches: the components must report them, not only the fuzz targets.
 if(MSPROBE_FUZZERS)
   # Line tables are all that reports and coverage need, and forty programs are linked.
   add_compile_options(-fsanitize=fuzzer-no-link -gline-tables-only)

@@ -1,6 +1,6 @@
 // How every fallible call of msprobe reports its outcome: a Status, or a Result<T> that holds a
-// value or a Status. No exceptions cross a room's border; whoever receives a Status either handles
-// it or adds context and passes it on.
+// value or a Status. No exceptions cross a component's border; whoever receives a Status either
+// handles it or adds context and passes it on.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,7 @@ std::vector<std::string> MaskArguments(std::span<const std::string> arguments,
 
 namespace msprobe::base::internal {
 
-// Inside of the room: one pass over a text that finds the secrets in it.
+// One pass over a text that finds the secrets in it.
 
 inline constexpr size_t kNone = std::string_view::npos;
 inline constexpr size_t kLongestName = 128;

@@ -1,4 +1,4 @@
-// Inside of the room: how a C function ends. Every call of the C interfaces leaves a code, and the
+// How a C function ends. Every call of the C interfaces leaves a code, and the
 // text of its error in msprobe_last_error of its thread; no exception passes.
 #pragma once
 

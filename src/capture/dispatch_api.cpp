@@ -1,4 +1,4 @@
-// The C interface of msprobe/dispatch.h over the rooms perturb and io.
+// The C interface of msprobe/dispatch.h over the components perturb and io.
 #include "msprobe/dispatch.h"
 #include "msprobe/tensor_file.h"
 

@@ -14,7 +14,7 @@
 
 namespace msprobe::capture {
 
-// Inside of the room: one element of `list` or `tensor_list`.
+// One element of `list` or `tensor_list`.
 
 // "linear": any name that holds the text. "name-exact(Functional.linear.1)": this name and what
 // begins with it and a dot, so not Functional.linear.10. "name-regex(attn.*proj)": a

@@ -1,4 +1,4 @@
-// The C interface of msprobe/grad_probe.h over the room grad_probe.
+// The C interface of msprobe/grad_probe.h over the component grad_probe.
 #include <memory>
 
 #include "msprobe/grad_probe.h"

@@ -1,4 +1,4 @@
-// Inside of the room: a tensor of the C interface on its way into a monitor.
+// A tensor of the C interface on its way into a monitor.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The C interface of msprobe/perturb.h over the room perturb.
+// The C interface of msprobe/perturb.h over the component perturb.
 #include <span>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Operators recomputed for online_dispatch: the C interface of msprobe/dispatch.h over the room
-// analysis/recheck.
+// Operators recomputed for online_dispatch: the C interface of msprobe/dispatch.h over the
+// component analysis/recheck.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

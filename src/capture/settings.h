@@ -125,7 +125,7 @@ std::string SettingsJson(const Settings& settings);
 // As the value of the key "slice".
 void PutSlices(const std::vector<TensorSlice>& slices, json::Writer& writer);
 
-// Inside of the room: how config.json and dump.json spell the choices of settings.h.
+// How config.json and dump.json spell the choices of settings.h.
 
 using json::Choice;
 using json::NameOf;
@@ -155,7 +155,7 @@ inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
 inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
     {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
 
-// Inside of the room: which keys a configuration may hold, and where. Everything else is an error
+// Which keys a configuration may hold, and where. Everything else is an error
 // that names the nearest one. And the key that the configurations of all tasks have.
 
 using json::SettingsReader;

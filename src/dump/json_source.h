@@ -1,4 +1,4 @@
-// Inside of the room: the text of a dump's JSON file, taken from the log of records beside it where
+// The text of a dump's JSON file, taken from the log of records beside it where
 // the capture did not come to its end.
 #pragma once
 

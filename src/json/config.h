@@ -89,7 +89,7 @@ Result<Config> ParseJsonData(std::string_view text, std::string file_name);
 
 namespace msprobe::json::internal {
 
-// Inside of the room: builds the tree of config.h from events in file order, without recursion,
+// Builds the tree of config.h from events in file order, without recursion,
 // within limits.
 
 constexpr uint64_t kConfigLimitBytes = uint64_t{64} << 20U;

@@ -1,4 +1,4 @@
-// Inside of the room: what people may write in JSON, taken out for a parser that knows the standard
+// What people may write in JSON, taken out for a parser that knows the standard
 // only.
 #pragma once
 

@@ -16,7 +16,7 @@
 
 namespace msprobe::json::internal {
 
-// Inside of the room: where runs of ordinary bytes end, sixteen bytes at a time.
+// Where runs of ordinary bytes end, sixteen bytes at a time.
 
 // First byte in [at, end) that a plain run of a text cannot hold: a quote, a backslash or a control
 // character.
@@ -88,7 +88,7 @@ inline const char* SkipBlanks(const char* at, const char* end) {
   return at;
 }
 
-// Inside of the room: where something stands in a text, as messages tell it.
+// Where something stands in a text, as messages tell it.
 
 // Where an offset lies, 1-based; columns count bytes. Lines end at '\n'.
 struct TextPosition {

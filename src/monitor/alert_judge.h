@@ -36,7 +36,7 @@ struct Anomaly {
 // `"key": {...}` as the Python tool writes it.
 void WriteAnomaly(const Anomaly& anomaly, json::Writer& json);
 
-// Inside of the room: anomaly.json of one rank, a whole JSON object after every step, without ever
+// Anomaly.json of one rank, a whole JSON object after every step, without ever
 // being read again.
 
 class AnomalyFileWriter {

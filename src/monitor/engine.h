@@ -33,7 +33,7 @@
 
 namespace msprobe::monitor {
 
-// Inside of the room: the thread that turns steps into files, so that training does not wait for a
+// The thread that turns steps into files, so that training does not wait for a
 // disk.
 
 // Where the rows of a step go. Called by one thread at a time.

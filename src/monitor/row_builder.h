@@ -1,4 +1,4 @@
-// Inside of the room: the numbers of a step as batches of rows.
+// The numbers of a step as batches of rows.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ std::string_view TableName(Table table);
 // nullopt: the table holds no features of layers.
 std::optional<FeatureHook> FeatureHookOf(Table table);
 
-// Inside of the room: what was measured in one step, as numbers; names stay where the slots are.
+// What was measured in one step, as numbers; names stay where the slots are.
 
 // A place for values; never changes once made.
 struct SlotInfo {

@@ -1,4 +1,4 @@
-// Inside of the room: which steps are watched, and in dynamic mode when the configuration file is
+// Which steps are watched, and in dynamic mode when the configuration file is
 // applied anew.
 #pragma once
 

@@ -129,7 +129,7 @@ std::filesystem::path OutputRoot();
 // $DYNAMIC_MONITOR is "true", in any case.
 bool IsDynamic();
 
-// Inside of the room: how the configuration spells the choices of settings.h.
+// How the configuration spells the choices of settings.h.
 
 inline constexpr std::array<json::Choice<Format>, 4> kFormats = {
     {{"csv", Format::kCsv},

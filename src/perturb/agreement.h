@@ -17,7 +17,7 @@
 
 namespace msprobe::perturb {
 
-// Inside of the room: the elements of two tensors side by side.
+// The elements of two tensors side by side.
 
 inline void Widen(DType dtype, std::span<const std::byte> data, std::span<float> out) {
   kernels::WidenToFloat(dtype, data, out);

@@ -16,7 +16,7 @@
 
 namespace msprobe::perturb {
 
-// Inside of the room: how the elements of floating dtypes lie in memory, and a walk that changes
+// How the elements of floating dtypes lie in memory, and a walk that changes
 // them.
 
 // What lies in memory, and what arithmetic on it gives.

@@ -1,4 +1,4 @@
-// Inside of the room: how a table becomes the XML of worksheets, cut into blocks of about a
+// How a table becomes the XML of worksheets, cut into blocks of about a
 // megabyte that can be formatted and compressed independently.
 #pragma once
 

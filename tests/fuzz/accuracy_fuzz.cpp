@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace msprobe::analysis::accuracy;  // NOLINT: one room is what this is about
+using namespace msprobe::analysis::accuracy;  // NOLINT: one component is what this is about
 
 constexpr size_t kSharedBytes = 4096;
 constexpr size_t kMemoryBytes = size_t{1} << 20U;

@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace msprobe::online;  // NOLINT: one room is what this is about
+using namespace msprobe::online;  // NOLINT: one component is what this is about
 
 // What a reader gave must be what a writer makes again.
 void SendAgain(const FrameHeader& header, const Call& call) {

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Holds every #include against the plan of the house.
+"""Holds every #include against the plan of the components.
 
 usage: tools/dev/check_includes.py [REPOSITORY]
 
 Checked in src/, include/ and tests/ (see docs/design/architecture.md):
-  1. "src/<room>/..." only along the arrows of cmake/Rooms.cmake, which holds the only list of them; tests may use any room
+  1. "src/<component>/..." only along the arrows of cmake/Components.cmake, which holds the only list of them; tests may use any component
   2. the arrows themselves form no cycle, and no file includes itself through others
   3. quoted includes are spelled from the root ("src/..." or "msprobe/...") and name files that exist
-  4. third-party headers stay in the room that owns them (the list below)
-  5. a room has one namespace, its path; no header is there for one file alone
-  6. files that comments name exist: "gates.h" in the room or anywhere, "docs/formats/profiles.md" at that place; and those that tables in READMEs of rooms name
-  7. the table of rooms in docs/design/architecture.md shows the same arrows, and that in src/README.md every room
+  4. third-party headers stay in the component that owns them (the list below)
+  5. a component has one namespace, its path; no header is there for one file alone
+  6. files that comments name exist: "gates.h" in the component or anywhere, "docs/formats/profiles.md" at that place; and those that tables in READMEs of components name
+  7. the table of components in docs/design/architecture.md shows the same arrows, and that in src/README.md every component
   8. files are opened for reading in src/base/files.cpp, and in tools/python/msprobe/_files.py: what opens an input in another
      way would wait for a FIFO that somebody laid in its place (the list below says what opens files of its own)
 Exit status 0 only if nothing was found.
@@ -19,7 +19,7 @@ import os
 import re
 import sys
 
-# Header prefix -> files or folders that may include it. Everything else of ours goes through those rooms.
+# Header prefix -> files or folders that may include it. Everything else of ours goes through those components.
 THIRD_PARTY_HOMES = {
     "CLI/": ["src/commands/flag_parser.cpp"],
     "spdlog/": ["src/base/log.cpp"],
@@ -69,22 +69,22 @@ HEADERS_OF_ONE_FILE = {
     "src/commands/completion.h", "src/commands/launch_trace.h", "src/commands/line_editor.h", "src/commands/terminal.h",
     "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h", "src/online/openssl_library.h",
     "src/profile/ascend_text/trace.h", "src/report/render_json.h"}
-# Rooms with another namespace.
+# Components with another namespace.
 OTHER_NAMESPACES = set()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 SOURCE_ENDINGS = (".h", ".cpp", ".cc", ".inc")
 
 
 def read_plan(root):
-    """cmake/Rooms.cmake's list "room:used used" as {room: set of rooms}."""
-    text = open(os.path.join(root, "cmake/Rooms.cmake"), encoding="utf-8").read()
-    body = re.search(r"set\(MSPROBE_ROOMS\s(.*?)\n\)", text, re.S)
+    """cmake/Components.cmake's list "component:used used" as {component: set of components}."""
+    text = open(os.path.join(root, "cmake/Components.cmake"), encoding="utf-8").read()
+    body = re.search(r"set\(MSPROBE_COMPONENTS\s(.*?)\n\)", text, re.S)
     if body is None:
-        sys.exit("cmake/Rooms.cmake: found no set(MSPROBE_ROOMS ...)")
+        sys.exit("cmake/Components.cmake: found no set(MSPROBE_COMPONENTS ...)")
     plan = {}
     for entry in re.findall(r'"([^"]*)"', body.group(1)):
-        room, _, uses = entry.partition(":")
-        plan[room] = set(uses.split())
+        component, _, uses = entry.partition(":")
+        plan[component] = set(uses.split())
     return plan
 
 
@@ -97,9 +97,9 @@ def source_files(root):
 
 
 def room_of(path, plan):
-    """The room a path below src/ belongs to; None for src/main.cpp and files outside the rooms."""
+    """The component a path below src/ belongs to; None for src/main.cpp and files outside the components."""
     inner = path[len("src/"):]
-    candidates = [room for room in plan if inner.startswith(room + "/")]
+    candidates = [component for component in plan if inner.startswith(component + "/")]
     return max(candidates, key=len) if candidates else None
 
 
@@ -128,10 +128,10 @@ def find_cycle(edges):
 
 def check_file(root, path, plan, say):
     """Reports what breaks the plan in one file; returns the repository files it includes."""
-    room = room_of(path, plan) if path.startswith("src/") else None
+    component = room_of(path, plan) if path.startswith("src/") else None
     free = path.startswith("tests/") or path == "src/main.cpp"
-    if path.startswith("src/") and room is None and path != "src/main.cpp":
-        say(path, 1, "this file is in no room of cmake/Rooms.cmake")
+    if path.startswith("src/") and component is None and path != "src/main.cpp":
+        say(path, 1, "this file is in no component of cmake/Components.cmake")
     used = set()
     for number, line in enumerate(open(os.path.join(root, path), encoding="utf-8"), 1):
         match = INCLUDE.match(line)
@@ -142,11 +142,11 @@ def check_file(root, path, plan, say):
         if quoted and header.startswith("src/"):
             target = room_of(header, plan)
             if target is None:
-                say(path, number, '"%s" is in no room' % header)
+                say(path, number, '"%s" is in no component' % header)
             elif path.startswith("include/"):
                 say(path, number, "the public face may not include src/")
-            elif not free and target != room and target not in plan.get(room, ()):
-                say(path, number, "%s may not use %s (cmake/Rooms.cmake has no such arrow)" % (room, target))
+            elif not free and target != component and target not in plan.get(component, ()):
+                say(path, number, "%s may not use %s (cmake/Components.cmake has no such arrow)" % (component, target))
         if header.startswith(("src/", "msprobe/")):
             place = header if header.startswith("src/") else "include/" + header
             generated = header == "msprobe/version.h"
@@ -190,14 +190,14 @@ def repository_files(root):
 
 def check_namespaces(root, path, plan, say):
     """src/analysis/ckpt/ is msprobe::analysis::ckpt; `internal` may stand below, `resources` are embedded files."""
-    room = room_of(path, plan) if path.startswith("src/") else None
-    if room is None or room in OTHER_NAMESPACES:
+    component = room_of(path, plan) if path.startswith("src/") else None
+    if component is None or component in OTHER_NAMESPACES:
         return
-    own = room.replace("/", "::")
+    own = component.replace("/", "::")
     text = open(os.path.join(root, path), encoding="utf-8").read()
     for match in NAMESPACE.finditer(text):
         if match.group(1) not in (own, own + "::internal", own + "::" + os.path.basename(os.path.dirname(path)), "resources"):
-            say(path, text.count("\n", 0, match.start()) + 1, "the namespace of this room is msprobe::" + own)
+            say(path, text.count("\n", 0, match.start()) + 1, "the namespace of this component is msprobe::" + own)
 
 
 def check_headers(includes, say):
@@ -259,28 +259,28 @@ def check_openings(root, say):
 
 
 def check_documented_plan(root, plan, say):
-    """The table "| `room` | used, used | ..." of the architecture page against the plan."""
+    """The table "| `component` | used, used | ..." of the architecture page against the plan."""
     page = "docs/design/architecture.md"
     shown = {}
     for number, line in enumerate(open(os.path.join(root, page), encoding="utf-8"), 1):
         row = re.match(r"\| `([\w/]+)` \| ([^|]*) \|", line)
         if row is not None:
-            room, uses = row.group(1), row.group(2)
-            shown[room] = set() if uses == "nothing of ours" else set(uses.split(", "))
-            if room in plan and shown[room] != plan[room]:
-                say(page, number, "%s uses %s in cmake/Rooms.cmake" % (room, ", ".join(sorted(plan[room])) or "nothing"))
-    for room in sorted(set(plan) ^ set(shown)):
-        say(page, 1, "%s is %s" % (room, "missing in the table" if room in plan else "not on the plan"))
+            component, uses = row.group(1), row.group(2)
+            shown[component] = set() if uses == "nothing of ours" else set(uses.split(", "))
+            if component in plan and shown[component] != plan[component]:
+                say(page, number, "%s uses %s in cmake/Components.cmake" % (component, ", ".join(sorted(plan[component])) or "nothing"))
+    for component in sorted(set(plan) ^ set(shown)):
+        say(page, 1, "%s is %s" % (component, "missing in the table" if component in plan else "not on the plan"))
 
 
-def check_listed_rooms(root, plan, say):
-    """src/README.md: a row per folder; rooms of analysis/ stand in one row."""
+def check_listed_components(root, plan, say):
+    """src/README.md: a row per folder; components of analysis/ stand in one row."""
     page = "src/README.md"
     text = open(os.path.join(root, page), encoding="utf-8").read()
-    for room in sorted(plan):
-        shown = "`%s/`" % (room.partition("/")[2] or room)
+    for component in sorted(plan):
+        shown = "`%s/`" % (component.partition("/")[2] or component)
         if shown not in text:
-            say(page, 1, "%s is missing in the table" % room)
+            say(page, 1, "%s is missing in the table" % component)
 
 
 def main():
@@ -290,13 +290,13 @@ def main():
     say = lambda path, number, text: findings.append("%s:%d: %s" % (path, number, text))
     unknown = sorted({used for uses in plan.values() for used in uses} - set(plan))
     if unknown:
-        say("cmake/Rooms.cmake", 1, "arrows to rooms that are not on the list: %s" % ", ".join(unknown))
+        say("cmake/Components.cmake", 1, "arrows to components that are not on the list: %s" % ", ".join(unknown))
     cycle = find_cycle(plan)
     if cycle:
-        say("cmake/Rooms.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
+        say("cmake/Components.cmake", 1, "the arrows form a circle: %s" % " -> ".join(cycle))
     check_readmes(root, say)
     check_documented_plan(root, plan, say)
-    check_listed_rooms(root, plan, say)
+    check_listed_components(root, plan, say)
     check_openings(root, say)
     includes = {path: check_file(root, path, plan, say) for path in source_files(root)}
     known = repository_files(root)
@@ -309,7 +309,7 @@ def main():
         say(cycle[0], 1, "includes itself: %s" % " -> ".join(cycle))
     for line in findings:
         print(line)
-    print("includes: %d files, %d rooms, %d findings" % (len(includes), len(plan), len(findings)))
+    print("includes: %d files, %d components, %d findings" % (len(includes), len(plan), len(findings)))
     return 1 if findings else 0
 
 

@@ -45,11 +45,11 @@ done)"
 
 # analysis/compare and its sisters may share the README of their parent.
 rooms_without_readme=$(for file in $(matching '^src/.+/CMakeLists\.txt$'); do
-  room=$(dirname "$file")
-  parent=$(dirname "$room")
-  [ -e "$room/README.md" ] || { [ "$parent" != src ] && [ -e "$parent/README.md" ]; } || echo "$room"
+  component=$(dirname "$file")
+  parent=$(dirname "$component")
+  [ -e "$component/README.md" ] || { [ "$parent" != src ] && [ -e "$parent/README.md" ]; } || echo "$component"
 done)
-report "rooms without a README" "$rooms_without_readme"
+report "components without a README" "$rooms_without_readme"
 
 [ "$findings" -eq 0 ] || fail "$findings kinds of findings in ${#files[@]} files"
 say "text: ${#files[@]} files, nothing found"

@@ -4,13 +4,13 @@
 #
 #   tools/dev/test_aarch64.sh [ROOM...]
 #
-#   ROOM...    only the unit tests of these rooms, e.g. kernels analysis/compare
+#   ROOM...    only the unit tests of these components, e.g. kernels analysis/compare
 #
 # The cross compiler and qemu come from tools/install_dependencies.sh aarch64, everything else from
 # tools/dev/fetch_aarch64_libraries.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-rooms=("$@")
+components=("$@")
 case ${1:-} in
   -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
   -*) fail "unknown argument $1" "known: ROOM..." ;;
@@ -31,9 +31,9 @@ cmake --preset aarch64 -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not co
 
 targets=() pattern=
 for room in "${rooms[@]}"; do
-  ninja -C build-aarch64 -t query "${room//\//_}_test" >/dev/null 2>&1 || fail "there are no unit tests of $room"
-  targets+=("${room//\//_}_test")
-  pattern+="${pattern:+|}$room"
+  ninja -C build-aarch64 -t query "${component//\//_}_test" >/dev/null 2>&1 || fail "there are no unit tests of $component"
+  targets+=("${component//\//_}_test")
+  pattern+="${pattern:+|}$component"
 done
 say "building for aarch64: ${targets[*]:-everything}"
 build_preset aarch64 "${targets[@]}"
@@ -42,8 +42,8 @@ unit_tests() {
   ctest --test-dir build-aarch64 --parallel "$(nproc)" --output-on-failure --no-label-summary --timeout 900 "$@" \
     || fail "tests failed on aarch64; again, one alone: ctest --test-dir build-aarch64 --output-on-failure -R NAME"
 }
-if [ ${#rooms[@]} -gt 0 ]; then
-  say "running the unit tests of ${rooms[*]} under qemu"
+if [ ${#components[@]} -gt 0 ]; then
+  say "running the unit tests of ${components[*]} under qemu"
   unit_tests -R "^($pattern)\\."
   exit 0
 fi

@@ -1,4 +1,4 @@
-// Inside of the room: the Python that trainings here would use, asked where it looks for packages.
+// The Python that trainings here would use, asked where it looks for packages.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace msprobe::analysis::config_check::internal {
 
-// Inside of the room: a pack, written from front to back and there only when it is complete.
+// A pack, written from front to back and there only when it is complete.
 
 // Names of members.
 inline constexpr std::string_view kEnvironmentMember = "env";
@@ -45,7 +45,7 @@ class PackWriter {
   io::ZipWriter zip_;
 };
 
-// Inside of the room: the environment of this process, as it was started.
+// The environment of this process, as it was started.
 
 // In the order of the process, each name once.
 using Environment = std::vector<std::pair<std::string, std::string>>;

@@ -1,4 +1,4 @@
-// Inside of the room: hyperparameters from launch scripts and configs, merged into one list.
+// Hyperparameters from launch scripts and configs, merged into one list.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Inside of the room: which commands start a training, and what their arguments say.
+// Which commands start a training, and what their arguments say.
 #pragma once
 
 #include <cstddef>

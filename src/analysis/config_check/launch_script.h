@@ -1,4 +1,4 @@
-// Inside of the room: the hyperparameters that a launch script hands to its training, read without
+// The hyperparameters that a launch script hands to its training, read without
 // running anything.
 #pragma once
 

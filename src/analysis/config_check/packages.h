@@ -1,4 +1,4 @@
-// Inside of the room: the Python distributions that lie in some folders, told by their metadata.
+// The Python distributions that lie in some folders, told by their metadata.
 // Nothing is imported.
 #pragma once
 
@@ -32,7 +32,7 @@ std::string WritePackages(std::span<const Package> packages);
 // Name and version from the headers of METADATA or PKG-INFO; empty where they say nothing.
 Package ParseMetadata(std::string_view text);
 
-// Inside of the room: versions that no Python package tells: CANN, drivers, CUDA.
+// Versions that no Python package tells: CANN, drivers, CUDA.
 
 // What the pack calls it, and the version. Only what was found.
 using Versions = std::vector<std::pair<std::string, std::string>>;

@@ -1,4 +1,4 @@
-// Inside of the room: hyperparameters by name, in the order in which they were first seen.
+// Hyperparameters by name, in the order in which they were first seen.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace msprobe::analysis::config_check::internal {
 
-// Inside of the room: how long the names of nested values may become. A value is named by its whole
+// How long the names of nested values may become. A value is named by its whole
 // path, so that one long key above many short ones makes a small file large.
 
 class NameBudget {

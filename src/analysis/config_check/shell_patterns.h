@@ -1,4 +1,4 @@
-// Inside of the room: what the shell's patterns match, and the words that braces stand for.
+// What the shell's patterns match, and the words that braces stand for.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Inside of the room: what a script would do, found out without doing any of it. Variables,
+// What a script would do, found out without doing any of it. Variables,
 // branches, loops and functions are followed as bash follows them; no program is run, no file is
 // looked up, and this process's environment is not used. What therefore cannot be known stays a
 // mark inside of the texts that it is part of, and a branch that depends on it is taken one way in

@@ -1,4 +1,4 @@
-// Inside of the room: a shell script as a tree of commands, and their words taken apart. Only
+// A shell script as a tree of commands, and their words taken apart. Only
 // reads: nothing is looked up, expanded or run.
 #pragma once
 
@@ -127,7 +127,7 @@ Result<ShellWord> ParseOperand(std::string_view text, bool quoted);
 // The declaring commands, whose arguments are assignments.
 bool IsDeclaration(std::string_view command);
 
-// Inside of the room: the parser of shell_syntax.h. shell_syntax.cpp has its commands,
+// The parser of shell_syntax.h. shell_syntax.cpp has its commands,
 // shell_words.cpp its words.
 
 constexpr int kDeepestBrackets = 64;  // of brackets, commands and scripts inside of each other

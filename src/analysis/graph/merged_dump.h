@@ -1,4 +1,4 @@
-// Inside of the room: a dump made of several ranks, in memory and as files.
+// A dump made of several ranks, in memory and as files.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ struct MergedModel {
 Status WriteMergedDump(const MergedModel& model, MergedFor purpose,
                        const std::filesystem::path& folder);
 
-// Inside of the room: the calls between modules, of which every rank has its own.
+// The calls between modules, of which every rank has its own.
 
 struct CollectedCall {
   std::string name;

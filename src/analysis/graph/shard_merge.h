@@ -1,4 +1,4 @@
-// Inside of the room: models of which every rank computed a part, joined into the first of them.
+// Models of which every rank computed a part, joined into the first of them.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace msprobe::analysis::graph {
 
-// Inside of the room: along which dimension the parts of merged tensors lie beside each other.
+// Along which dimension the parts of merged tensors lie beside each other.
 
 // Fills MergedContent::shapes of the rows that MergeTensorShards just joined. Parameters, inputs
 // and outputs of ColumnParallelLinear, RowParallelLinear and VocabParallelEmbedding are divided as

@@ -39,7 +39,7 @@ struct Contents {
   bool nothing_readable = false;      // there are tensors or files of them, and all are bad
 };
 
-// Cells as all tables of this room spell them.
+// Cells as all tables of this component spell them.
 
 report::Cell CountCell(uint64_t count);
 report::Cell FlagCell(bool value);      // "true", "false"

@@ -39,13 +39,13 @@ struct IterationFolder {
 // without, `root` itself. An error names the folders that are there instead.
 Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root);
 
-// Inside of the room: what in a checkpoint is not the model, told by name.
+// What in a checkpoint is not the model, told by name.
 
 // Whether the name (keys joined with '.') belongs to an optimizer's state or to bookkeeping rather
 // than to the model.
 bool IsOptimizerState(std::string_view name);
 
-// Inside of the room: learning rates, betas, step counts: plain numbers in a checkpoint as
+// Learning rates, betas, step counts: plain numbers in a checkpoint as
 // parameters, so that they are compared as tensors are.
 
 // Adds the optimizer's numbers among the plain values of a file as parameters (learning rate: a 0-d

@@ -1,4 +1,4 @@
-// Inside of the room: torch distributed checkpoints, a folder with .metadata and *.distcp (FSDP's,
+// Torch distributed checkpoints, a folder with .metadata and *.distcp (FSDP's,
 // Megatron's torch_dist).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Inside of the room: folders as Hugging Face's libraries write them, model*.safetensors or
+// Folders as Hugging Face's libraries write them, model*.safetensors or
 // pytorch_model*.bin with or without an index.
 #pragma once
 

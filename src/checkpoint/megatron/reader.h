@@ -1,4 +1,4 @@
-// Inside of the room: Megatron's checkpoints, a folder mp_rank_* of model_optim_rng.pt for every
+// Megatron's checkpoints, a folder mp_rank_* of model_optim_rng.pt for every
 // rank.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Inside of the room: a state dict in one file of any format that TensorFile opens.
+// A state dict in one file of any format that TensorFile opens.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Inside of the room: the SQLite databases of Ascend's profilers (ascend_pytorch_profiler*.db,
+// The SQLite databases of Ascend's profilers (ascend_pytorch_profiler*.db,
 // ascend_mindspore_profiler*.db, msmonitor*.db).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Inside of the room: what Ascend's profilers write as text: trace_view.json and the csv and JSON
+// What Ascend's profilers write as text: trace_view.json and the csv and JSON
 // files beside it. Both readers fill in what `needs` asks for, and warn about what is missing of
 // it.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace msprobe::profile {
 
-// Inside of the room: the rows of a csv file, one at a time, with columns by name. For files of any
+// The rows of a csv file, one at a time, with columns by name. For files of any
 // size: nothing of them is kept.
 
 // RFC 4180, with or without byte order mark; what follows a closing quote belongs to its cell.

@@ -1,4 +1,4 @@
-// Inside of the room: trace_view.json of Ascend's profilers, in one pass.
+// Trace_view.json of Ascend's profilers, in one pass.
 #pragma once
 
 #include <cstdint>

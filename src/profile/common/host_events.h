@@ -1,4 +1,4 @@
-// Inside of the room: what the host did, which traces of GPUs and NPUs write alike.
+// What the host did, which traces of GPUs and NPUs write alike.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace msprobe::profile {
 
-// Inside of the room: the two ends of flows, met by their number. The last start and the last end
+// The two ends of flows, met by their number. The last start and the last end
 // of a number count; flows come out in order of first appearance.
 
 class FlowTable {
@@ -46,7 +46,7 @@ class FlowTable {
 // "ProfilerStep#5", in any case, alone or inside a longer name.
 bool IsStepMarker(std::string_view operator_name);
 
-// Inside of the room: kernels by process, thread and start. A later one replaces an earlier one of
+// Kernels by process, thread and start. A later one replaces an earlier one of
 // the same key, and takes its place in the order; one that was not the same kernel told twice is
 // kept aside.
 

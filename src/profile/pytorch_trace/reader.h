@@ -1,4 +1,4 @@
-// Inside of the room: a trace that PyTorch's own profiler wrote of a GPU or a CPU.
+// A trace that PyTorch's own profiler wrote of a GPU or a CPU.
 #pragma once
 
 #include <filesystem>

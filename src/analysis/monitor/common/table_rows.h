@@ -1,4 +1,4 @@
-// Inside of the room: rows of one piece of a table's CSV as columns of numbers. A table is read in
+// Rows of one piece of a table's CSV as columns of numbers. A table is read in
 // pieces of a few MiB, side by side and in order, so that one large file uses all cores.
 #pragma once
 

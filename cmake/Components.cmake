@@ -1,6 +1,6 @@
-# The plan of the house: every room, and the rooms it may use directly. This is the only list of these arrows: link lines are
+# The plan of the house: every component, and the components it may use directly. This is the only list of these arrows: link lines are
 # made from it, and tools/dev/check_includes.py holds every #include against it. "public" stands for include/msprobe.
-set(MSPROBE_ROOMS
+set(MSPROBE_COMPONENTS
   "base:"
   "tensor:base"
   "kernels:tensor base"
@@ -38,17 +38,17 @@ set(MSPROBE_ROOMS
   "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
-# msprobe_room(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan
-# says. RUNS_BRIEFLY: no loop of this room takes a share of a command's time that people would notice (docs/performance.md).
-function(msprobe_room name)
-  cmake_parse_arguments(ROOM "RUNS_BRIEFLY" "" "SOURCES;DEPENDENCIES" ${ARGN})
+# msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan
+# says. RUNS_BRIEFLY: no loop of this component takes a share of a command's time that people would notice (docs/performance.md).
+function(msprobe_component name)
+  cmake_parse_arguments(COMPONENT "RUNS_BRIEFLY" "" "SOURCES;DEPENDENCIES" ${ARGN})
   string(REPLACE "/" "_" target "msprobe_${name}")
-  add_library(${target} STATIC ${ROOM_SOURCES})
+  add_library(${target} STATIC ${COMPONENT_SOURCES})
   target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include"
                              "${CMAKE_BINARY_DIR}/generated")
   target_link_libraries(${target} PRIVATE msprobe_warnings)
   set(known FALSE)
-  foreach(entry IN LISTS MSPROBE_ROOMS)
+  foreach(entry IN LISTS MSPROBE_COMPONENTS)
     if(entry MATCHES "^${name}:(.*)$")
       set(known TRUE)
       string(REPLACE " " ";" uses "${CMAKE_MATCH_1}")
@@ -59,10 +59,10 @@ function(msprobe_room name)
     endif()
   endforeach()
   if(NOT known)
-    message(FATAL_ERROR "room ${name} is not on the plan in cmake/Rooms.cmake")
+    message(FATAL_ERROR "component ${name} is not on the plan in cmake/Components.cmake")
   endif()
-  target_link_libraries(${target} PUBLIC ${ROOM_DEPENDENCIES})
-  if(ROOM_RUNS_BRIEFLY)
+  target_link_libraries(${target} PUBLIC ${COMPONENT_DEPENDENCIES})
+  if(COMPONENT_RUNS_BRIEFLY)
     msprobe_compile_quickly(${target})
   endif()
   if(NOT name STREQUAL "kernels")  # flags of their own, and the hot loops of this program
