@@ -495,9 +495,9 @@ void Append(std::vector<Finding> more, std::vector<Finding>& all) {
 }
 
 // Sums of one side by name, added to findings that both sides share.
-class ByName {
+class SumsByName {
  public:
-  explicit ByName(std::string_view metric) : metric_(metric) {}
+  explicit SumsByName(std::string_view metric) : metric_(metric) {}
 
   size_t PlaceOf(const std::string& name) {
     const auto [place, is_new] = places_.try_emplace(name, findings_.size());
@@ -547,7 +547,7 @@ std::map<profile::Nanoseconds, profile::Nanoseconds> TimesOf(const profile::Prof
 
 // Operators and runtime calls by name, without what they called.
 std::vector<Finding> HostFindings(const SideView& base, const SideView& comparison) {
-  ByName sums(kHostTime);
+  SumsByName sums(kHostTime);
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const SideView& view = side == 0 ? base : comparison;
     std::vector<std::pair<profile::Nanoseconds, int64_t>> by_name(view.profile->texts.size());
@@ -581,7 +581,7 @@ std::vector<Finding> HostFindings(const SideView& base, const SideView& comparis
 
 // What operators allocated, by the innermost operator; marked ranges allocate nothing themselves.
 std::vector<Finding> MemoryFindings(const SideView& base, const SideView& comparison) {
-  ByName sums(kMemoryMetric);
+  SumsByName sums(kMemoryMetric);
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const OperatorSide& operators = side == 0 ? *base.operators : *comparison.operators;
     const OperatorTree& tree = operators.tree();
