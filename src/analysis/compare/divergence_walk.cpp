@@ -232,6 +232,12 @@ Operand OperandOf(const RowView& row, double epsilon) {
     operand.mean = values.stats[kMean].number;
   }
   operand.error = row.distance.comparable ? row.distance.relative : 0;
+  if (operand.rms > 0 && row.bench != nullptr && operand.error > 0) {
+    const StatValue& npu_mean = row.npu->stats[kMean];
+    const double mean = npu_mean.is_numeric() ? npu_mean.number - operand.mean : 0;
+    operand.scale_error =
+        std::max(std::abs(RootMeanSquare(*row.npu) - operand.rms), std::abs(mean)) / operand.rms;
+  }
   operand.is_state = row.stored;
   operand.hidden_error = operand.rms > 0 ? row.hidden / operand.rms : 0;
   return operand;
@@ -257,6 +263,12 @@ constexpr double kMixedSlack = 2.5;  // gradients of sides that round to differe
 // A gradient this many times its own rounding or less is nothing but rounding.
 constexpr double kCancelled = 16;
 constexpr double kJumped = 0.3;
+// A common factor of all statistics: further from 1 it may be another remainder of what cancels;
+// powers of what enters have a multiple of its factor.
+constexpr double kLargestFactor = 0.25;
+constexpr double kFactorSlack = 4;
+// Elements of one row or channel share errors: however many there are, no more are independent.
+constexpr double kLeastShare = 0.125;
 // Sums of products with a gradient cancel: they are further apart than what they are made of.
 constexpr double kUnseenSlack = 4;
 // The dtypes that this share of the floating rows has are the usual ones.
@@ -516,6 +528,53 @@ bool Walk::Cancels(uint32_t entry, const RowView& output, const CallOperands& op
   const double scale = rms * std::sqrt(summed);
   return RootMeanSquare(*output.bench) <= kCancelled * error * scale &&
          output.distance.absolute <= 16 * error * scale;
+}
+
+std::optional<double> Walk::ExplainedOfScale(uint32_t entry, OperatorFamily family,
+                                             const RowView& output, const CallOperands& operands,
+                                             double explained, bool cancels) {
+  // What only hands values on may hand on a part of a tensor that was scaled before.
+  if (output.bench == nullptr || family == OperatorFamily::kExact) {
+    return std::nullopt;
+  }
+  const EntryName& name = plan_.names[entry];
+  const bool is_linear = name.direction == Direction::kBackward && !jumped_ && !cancels;
+  const Operand result = OperandOf(output, 0);
+  const std::optional<double> factor = FactorOf(output);
+  if (!factor && !is_linear) {
+    return std::nullopt;
+  }
+  // Of a parameter's gradient several calls have a part.
+  double entering = name.is_parameters_grad ? modules_[plan_.module_of[entry]].error : 0.0;
+  double share = NormShare(result);
+  for (const std::vector<Operand>* of : {&operands.inputs, &operands.forward_inputs}) {
+    for (const Operand& operand : *of) {
+      entering += operand.scale_error;
+      if (operand.elements > 1 && operand.epsilon > 0 && operand.rms > 0 && !operand.is_state) {
+        share = std::max(share, NormShare(operand));
+      }
+    }
+  }
+  // What rounding leaves where sums cancel has no scale at all: another order of the sum leaves
+  // other remainders, not the same ones scaled.
+  const double allowed = std::max(kFactorSlack * entering + (cancels ? 0.0 : explained * share),
+                                  agreement_.Noise(*output.npu, *output.bench));
+  const double off =
+      factor ? std::abs(*factor) : std::abs(RootMeanSquare(*output.npu) / result.rms - 1);
+  return off > allowed ? std::optional(allowed) : std::nullopt;
+}
+
+std::optional<double> Walk::FactorOf(const RowView& row) {
+  if (row.bench == nullptr || std::max(CoarserEpsilon(row), usual_epsilon_) > kNarrowFrom ||
+      agreement_.RoundsDifferently(*row.npu, *row.bench)) {
+    return std::nullopt;
+  }
+  const std::optional<double> factor = CommonFactor(*row.npu, *row.bench);
+  return factor && std::abs(*factor) <= kLargestFactor ? factor : std::nullopt;
+}
+
+double Walk::NormShare(const Operand& values) {
+  return std::max(kLeastShare, values.largest / (values.rms * std::sqrt(values.elements)));
 }
 
 bool Walk::MayJump(double error, const std::vector<RowView>& inputs) const {
