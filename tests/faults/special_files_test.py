@@ -91,12 +91,13 @@ class Case:
     def files(self, all_of_them):
         """The inputs themselves, and what lies in those that are folders."""
         found = []
+        own = self.words[self.words.index("--") + 1:] if "--" in self.words else []  # read by the program that is started
         for place in self.inputs + [self.folder / "work"]:
             below = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
             endings = set()
             for path in below:
                 ending = (path.suffix, len(path.name.split("_")) if path.suffix == ".csv" else 0)
-                if all_of_them or ending not in endings:
+                if (all_of_them or ending not in endings) and path.name not in own:
                     found.append(path)
                 endings.add(ending)
         return found
