@@ -11,9 +11,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   folder.Write("dump.json", msprobe::fuzz::TextOf(data, size));
   const msprobe::Result<nan::RankDump> rank = nan::LoadRank(0, folder.path(), {});
   if (rank.ok()) {
+    const size_t calls = rank->communications.call_count();
     for (const nan::Operator& operation : rank->operators) {
       if (operation.text_offset + operation.text_bytes > size ||
-          (operation.call != nan::Operator::kNoCall && operation.call >= rank->calls.size())) {
+          (operation.call != nan::Operator::kNoCall && operation.call >= calls)) {
+        std::abort();
+      }
+    }
+    if (rank->endpoints.size() != rank->communications.endpoints().size()) {
+      std::abort();
+    }
+    for (size_t place = 0; place < rank->endpoints.size(); ++place) {
+      const uint32_t operation = rank->endpoints[place].operator_place;
+      if (operation >= rank->operators.size() ||
+          rank->operators[operation].call != rank->communications.endpoints()[place].call) {
         std::abort();
       }
     }
