@@ -40,6 +40,14 @@ Scales ScalesOf(const SideRow& row, double elements) {
   return scales;
 }
 
+// Scaling rounds, and so do sums: units of float32.
+constexpr double kFactorDigits = 4 * 0x1p-23;
+constexpr double kFactorShare = 1e-3;
+// A factor this many times its digits or more is a factor.
+constexpr double kFactorFrom = 32 * kFactorDigits;
+// One element that holds all of Norm says of Norm what Max and Min say.
+constexpr double kFewestAlike = 2;
+
 double Against(double difference, double scale, double fallback) {
   const double denominator = scale > 0 ? scale : fallback;
   return denominator > 0 ? difference / denominator : 1.0;
@@ -62,6 +70,31 @@ double ElementCount(std::string_view shape) {
     }
   }
   return std::max(product, 1.0);
+}
+
+std::optional<double> CommonFactor(const SideRow& npu, const SideRow& bench) {
+  const std::optional<double> norm = NumberOf(npu.stats[kNorm]);
+  const Scales scales = ScalesOf(bench, ElementCount(bench.shape));
+  if (!npu.is_tensor || !norm || !(scales.extreme > 0) ||
+      scales.norm * scales.norm < kFewestAlike * scales.extreme * scales.extreme) {
+    return std::nullopt;
+  }
+  const double factor = *norm / scales.norm;
+  const double apart = std::abs(factor - 1);
+  if (!(apart >= kFactorFrom) || !std::isfinite(apart) ||
+      SameNumber(bench.stats[kMax].number, bench.stats[kMin].number)) {
+    return std::nullopt;
+  }
+  const double within = kFactorDigits + kFactorShare * apart;
+  for (const Stat stat : {kMax, kMin, kMean}) {
+    const std::optional<double> n = NumberOf(npu.stats[stat]);
+    const std::optional<double> b = NumberOf(bench.stats[stat]);
+    if (n && b &&
+        !(std::abs(*n - factor * *b) <= within * (stat == kMean ? scales.rms : std::abs(*b)))) {
+      return std::nullopt;
+    }
+  }
+  return factor - 1;
 }
 
 Distance StatisticsDistance(const SideRow& npu, const SideRow& bench) {

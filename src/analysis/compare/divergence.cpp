@@ -316,7 +316,11 @@ void Walk::Analyse(uint32_t entry) {
         allowed = std::numeric_limits<double>::infinity();
         jumped_ = true;
       }
-      if (output.bench != nullptr && Cancels(entry, output, operands)) {
+      const bool cancels = output.bench != nullptr && Cancels(entry, output, operands);
+      if (const std::optional<double> of_scale =
+              ExplainedOfScale(entry, family, output, operands, allowed, cancels)) {
+        allowed = *of_scale;
+      } else if (cancels) {
         known_.Remember(output.prints);
         output.agrees = true;
         output.forgiven = true;
@@ -409,6 +413,7 @@ bool Walk::HasOrigin() const {
 void Walk::RememberRecent(OperatorFamily family) {
   for (RecentError& recent : recent_) {
     recent.error *= kForgetting;
+    recent.scale_error *= kForgetting;
   }
   const bool may_absorb = family == OperatorFamily::kNormalisation && !outputs_.empty();
   double output_error = 0;
@@ -424,13 +429,15 @@ void Walk::RememberRecent(OperatorFamily family) {
     for (RecentError& recent : recent_) {
       if (recent.print == input.prints.extremes && kAbsorbed * output_error <= recent.error) {
         recent.error = output_error;
+        recent.scale_error = std::min(recent.scale_error, output_error);
       }
     }
   }
   const auto remember = [&](const RowView& row) {
     if (!row.distance.identical && std::isfinite(row.distance.relative) && !row.forgiven &&
         !row.stored && agreement_.IsFloating(*row.npu)) {
-      recent_.push_back({row.prints.extremes, row.distance.relative});
+      recent_.push_back(
+          {row.prints.extremes, row.distance.relative, OperandOf(row, 0).scale_error});
       error_since_unequal_ = std::max(error_since_unequal_, row.distance.relative);
     }
   };
@@ -446,8 +453,10 @@ void Walk::RememberRecent(OperatorFamily family) {
     recent_.resize(kRecentRows);
   }
   recent_error_ = 0;
+  recent_scale_error_ = 0;
   for (const RecentError& recent : recent_) {
     recent_error_ = std::max(recent_error_, recent.error);
+    recent_scale_error_ = std::max(recent_scale_error_, recent.scale_error);
   }
 }
 

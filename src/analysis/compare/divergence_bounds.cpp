@@ -30,6 +30,12 @@ constexpr double kMixedSlack = 2.5;  // gradients of sides that round to differe
 // A gradient this many times its own rounding or less is nothing but rounding.
 constexpr double kCancelled = 16;
 constexpr double kJumped = 0.3;
+// A common factor of all statistics: further from 1 it may be another remainder of what cancels;
+// powers of what enters have a multiple of its factor.
+constexpr double kLargestFactor = 0.25;
+constexpr double kFactorSlack = 4;
+// Elements of one row or channel share errors: however many there are, no more are independent.
+constexpr double kLeastShare = 0.125;
 // Sums of products with a gradient cancel: they are further apart than what they are made of.
 constexpr double kUnseenSlack = 4;
 // The dtypes that this share of the floating rows has are the usual ones.
@@ -289,6 +295,53 @@ bool Walk::Cancels(uint32_t entry, const RowView& output, const CallOperands& op
   const double scale = rms * std::sqrt(summed);
   return RootMeanSquare(*output.bench) <= kCancelled * error * scale &&
          output.distance.absolute <= 16 * error * scale;
+}
+
+std::optional<double> Walk::ExplainedOfScale(uint32_t entry, OperatorFamily family,
+                                             const RowView& output, const CallOperands& operands,
+                                             double explained, bool cancels) {
+  // What only hands values on may hand on a part of a tensor that was scaled before.
+  if (output.bench == nullptr || family == OperatorFamily::kExact) {
+    return std::nullopt;
+  }
+  const EntryName& name = plan_.names[entry];
+  const bool is_linear =
+      (name.direction == Direction::kBackward || name.is_parameters_grad) && !jumped_ && !cancels;
+  const Operand result = OperandOf(output, 0);
+  const std::optional<double> factor = FactorOf(output);
+  if (!factor && !is_linear) {
+    return std::nullopt;
+  }
+  double entering = 0;
+  double share = NormShare(result);
+  for (const std::vector<Operand>* of : {&operands.inputs, &operands.forward_inputs}) {
+    for (const Operand& operand : *of) {
+      entering += operand.scale_error;
+      if (operand.elements > 1 && operand.epsilon > 0 && operand.rms > 0 && !operand.is_state) {
+        share = std::max(share, NormShare(operand));
+      }
+    }
+  }
+  // What rounding leaves where sums cancel has no scale at all: another order of the sum leaves
+  // other remainders, not the same ones scaled.
+  const double allowed = std::max(kFactorSlack * entering + (cancels ? 0.0 : explained * share),
+                                  agreement_.Noise(*output.npu, *output.bench));
+  const double off =
+      factor ? std::abs(*factor) : std::abs(RootMeanSquare(*output.npu) / result.rms - 1);
+  return off > allowed ? std::optional(allowed) : std::nullopt;
+}
+
+std::optional<double> Walk::FactorOf(const RowView& row) {
+  if (row.bench == nullptr || std::max(CoarserEpsilon(row), usual_epsilon_) > kNarrowFrom ||
+      agreement_.RoundsDifferently(*row.npu, *row.bench)) {
+    return std::nullopt;
+  }
+  const std::optional<double> factor = CommonFactor(*row.npu, *row.bench);
+  return factor && std::abs(*factor) <= kLargestFactor ? factor : std::nullopt;
+}
+
+double Walk::NormShare(const Operand& values) {
+  return std::max(kLeastShare, values.largest / (values.rms * std::sqrt(values.elements)));
 }
 
 bool Walk::MayJump(double error, const std::vector<RowView>& inputs) const {

@@ -38,6 +38,11 @@ bool IsOfSigns(const SideRow& gradient) {
   return !(RootMeanSquare(gradient) < 0.9 * largest);
 }
 
+bool IsRunningMean(const EntryName& call, std::string_view argument) {
+  return dump::IsRunningStatistic(call, argument) &&
+         (argument.ends_with(".1") || argument.ends_with(".running_mean"));
+}
+
 // Names of devices, dtypes, groups and generators differ between machines that compute the same.
 bool NamesAPlace(const SideRow& row) {
   constexpr std::array<std::string_view, 8> kPlaces = {"torch.", "cuda", "npu",    "cpu",
@@ -133,8 +138,8 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
                           : result_.mode == CompareMode::kRealData
                               ? kSingleUnitsByChance * usual_epsilon_
                               : kHiddenUnitsByChance * usual_epsilon_;
-    const double known_error = std::max(kEntersAfresh * std::max(recent_error_, hidden),
-                                        (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
+    double known_error = std::max(kEntersAfresh * std::max(recent_error_, hidden),
+                                  (is_narrow ? kBeyondNoise : kEntersAfresh) * noise);
     // Only where noise is likely to have changed a choice on an unrecorded way: which part of a
     // ReLU a gradient passes, how many tokens an expert gets. An unmatched call explains better.
     // Where functions are recorded, such a choice is in a call of its own.
@@ -143,13 +148,31 @@ void Walk::Enter(uint32_t entry, const EntryState& state, const RowView& input) 
     const bool is_backward = name.direction == Direction::kBackward;
     // The loss's own gradient has passed no such choice, unless the loss is made of signs.
     const bool is_of_loss = last_was_forward_ && !IsOfSigns(*input.npu);
-    const double jump =
-        passed_unmatched_ || !may_jump || !is_backward || is_of_loss
-            ? 0.0
-            : (is_narrow ? 2 : 1) * std::sqrt(FlippedShare(recent_error_, elements));
+    double jump = passed_unmatched_ || !may_jump || !is_backward || is_of_loss
+                      ? 0.0
+                      : (is_narrow ? 2 : 1) * std::sqrt(FlippedShare(recent_error_, elements));
+    double error = input.distance.relative;
+    if (IsRunningMean(name, dump::ArgumentOf(npu_.entries[entry].name, input.npu->name))) {
+      // It is subtracted from values beside which it may be small, such as a bias that moves by
+      // chance.
+      for (const RowView& values : inputs_) {
+        if (!values.stored && values.bench != nullptr &&
+            ElementCount(values.npu->shape) > ElementCount(input.npu->shape)) {
+          error = std::min(error, input.distance.absolute / RootMeanSquare(*values.bench));
+        }
+      }
+    } else if (const std::optional<double> factor = FactorOf(input)) {
+      // A scale that nothing before has: of what is known, only what it moves a Norm by explains
+      // it.
+      error = std::abs(*factor);
+      const double share = NormShare(OperandOf(input, 0));
+      known_error =
+          std::max(known_error * share, kEntersAfresh * std::max(recent_scale_error_, noise));
+      jump *= share;
+    }
     if ((name.direction == Direction::kBackward && HasOrigin()) || jumped_ ||
         (shape_differs && (may_jump || usual_epsilon_ > kNarrowNoiseFrom)) ||
-        input.distance.relative <= std::max(known_error, jump)) {
+        error <= std::max(known_error, jump)) {
       jumped_ = jumped_ || shape_differs;
       NoteDrift(candidate);
       return;
@@ -334,6 +357,8 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
   const double excess =
       output.distance.relative / std::max(explained, std::numeric_limits<double>::min());
   const bool inputs_equal = !NoiseEnters();
+  const std::optional<double> factor =
+      output.bench == nullptr ? std::nullopt : CommonFactor(*output.npu, *output.bench);
   candidate.confidence = inputs_equal && excess > 10 ? Confidence::kCertain
                          : excess > 10               ? Confidence::kHigh
                          : excess > 2                ? Confidence::kMedium
@@ -341,6 +366,10 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
   candidate.reason = fmt::format(
       "inputs and parameters are {}; rounding explains {:.1e} of the output's error",
       inputs_equal ? "equal" : fmt::format("at most {:.1e} apart", state.input_error), explained);
+  if (factor) {
+    candidate.reason +=
+        fmt::format("; all of its statistics are the reference side's times {:.6g}", 1 + *factor);
+  }
   candidate.reason += OwnNoiseText(candidate, output.distance.relative);
   if (name.is_debug) {
     if (!first) {
@@ -355,7 +384,7 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
     candidate.kind = OriginKind::kInput;
     candidate.from_other_rank = true;
     candidate.note = "data from another rank";
-  } else if (IsRandomCall(name) && !IsScaled(output)) {
+  } else if (IsRandomCall(name) && !factor) {
     candidate.kind = OriginKind::kInput;
     candidate.note = "a random call: the random states differ";
   } else if (output.bench == nullptr) {
@@ -375,29 +404,6 @@ void Walk::Compute(uint32_t entry, const EntryState& state, const RowView& outpu
     BlameUnmatchedCall(candidate);
   }
   Propose(std::move(candidate));
-}
-
-bool Walk::IsScaled(const RowView& output) {
-  if (output.bench == nullptr) {
-    return false;
-  }
-  double factor = 0;
-  for (const Stat stat : {kMax, kMin, kMean, kNorm}) {
-    const StatValue& npu = output.npu->stats[stat];
-    const StatValue& bench = output.bench->stats[stat];
-    if (!npu.is_numeric() || !bench.is_numeric() || bench.number == 0) {
-      continue;
-    }
-    const double quotient = npu.number / bench.number;
-    if (factor == 0) {
-      factor = quotient;
-    }
-    if (!(std::abs(quotient - factor) <= 1e-3 * std::abs(factor - 1))) {
-      return false;
-    }
-  }
-  const bool varies = output.bench->stats[kMax].number != output.bench->stats[kMin].number;
-  return factor != 0 && varies;
 }
 
 bool Walk::ContainsUnmatchedCall(uint32_t entry) const {

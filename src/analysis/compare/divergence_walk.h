@@ -54,8 +54,9 @@ class Walk {
   };
   // What an unrecorded call may have been given.
   struct RecentError {
-    uint64_t print = 0;  // RowPrints::extremes
-    double error = 0;    // less for each call behind it
+    uint64_t print = 0;      // RowPrints::extremes
+    double error = 0;        // less for each call behind it
+    double scale_error = 0;  // Operand::scale_error, likewise
   };
   struct Candidate {
     OriginKind kind = OriginKind::kComputation;
@@ -152,6 +153,21 @@ class Walk {
   // 8 u g sqrt(n) whatever it sums up to.
   bool Cancels(uint32_t entry, const RowView& output, const CallOperands& operands);
 
+  // Of an output whose statistics are all the other side's times one factor, or of the Norm of a
+  // gradient, of which every call is a linear function of the one that entered: what its operands
+  // and noise explain. Empty where they explain it all.
+  std::optional<double> ExplainedOfScale(uint32_t entry, OperatorFamily family,
+                                         const RowView& output, const CallOperands& operands,
+                                         double explained, bool cancels);
+
+  // CommonFactor where it tells noise from a scale that differs: not in a run of 16 bits, to which
+  // a single number may be rounded that scales all others.
+  std::optional<double> FactorOf(const RowView& row);
+
+  // Errors in random directions cancel in Norm: of as many elements as large as the largest as make
+  // up Norm, the root.
+  static double NormShare(const Operand& values);
+
   // Whether a choice among these inputs may fall otherwise when they are this far apart.
   bool MayJump(double error, const std::vector<RowView>& inputs) const;
 
@@ -185,10 +201,6 @@ class Walk {
 
   void Compute(uint32_t entry, const EntryState& state, const RowView& output, double explained,
                bool inputs_differ);
-
-  // Every statistic is the other side's times one factor: the same random choices, scaled in
-  // another way.
-  static bool IsScaled(const RowView& output);
 
   // The last unmatched calls lie inside this module: between them and the module's own entry, which
   // follows what is inside it, are only calls of the same module.
@@ -265,8 +277,9 @@ class Walk {
   bool last_was_forward_ = false;   // the call visited before this one
   bool seen_output_ = false;        // a call before this one has recorded outputs
   bool record_identical_ = true;
-  double error_since_unequal_ = 0;   // checksums: the largest behind unequal_bits_
-  double recent_error_ = 0;          // the largest of recent_
+  double error_since_unequal_ = 0;  // checksums: the largest behind unequal_bits_
+  double recent_error_ = 0;         // the largest of recent_
+  double recent_scale_error_ = 0;
   bool just_normalised_ = false;     // the call before was a normalisation, and its output agrees
   std::vector<RecentError> recent_;  // computed rows of the last calls, noise included
   std::unordered_map<uint64_t, double>

@@ -27,6 +27,7 @@ struct Operand {
   double smallest = 0;  // Min where all elements are positive
   double elements = 1;
   double error = 0;        // Distance::relative between both sides
+  double scale_error = 0;  // of Norm and Mean alone: what errors of its elements have in common
   double epsilon = 0;      // of the coarser dtype of both sides; 0 for exact types
   std::string_view shape;  // "[2, 3]"
   bool is_state = false;   // a weight, bias or running statistic

@@ -185,6 +185,12 @@ Operand OperandOf(const RowView& row, double epsilon) {
     operand.mean = values.stats[kMean].number;
   }
   operand.error = row.distance.comparable ? row.distance.relative : 0;
+  if (operand.rms > 0 && row.bench != nullptr && operand.error > 0) {
+    const StatValue& npu_mean = row.npu->stats[kMean];
+    const double mean = npu_mean.is_numeric() ? npu_mean.number - operand.mean : 0;
+    operand.scale_error =
+        std::max(std::abs(RootMeanSquare(*row.npu) - operand.rms), std::abs(mean)) / operand.rms;
+  }
   operand.is_state = row.stored;
   operand.hidden_error = operand.rms > 0 ? row.hidden / operand.rms : 0;
   return operand;

@@ -59,6 +59,32 @@ TEST(StatisticsDistance, AgainstAllZerosTheOtherSideIsTheScale) {
       8);
 }
 
+TEST(CommonFactor, IsOfAllStatisticsOrThereIsNone) {
+  const auto of = [](const SideRow& npu, const SideRow& bench) {
+    return CommonFactor(npu, bench).value_or(0);
+  };
+  const auto scaled = [](double by, double max, double min, double mean, double norm) {
+    return Tensor("torch.float32", by * max, by * min, by * mean, by * norm);
+  };
+  const double by = 1.0002;
+  EXPECT_NEAR(of(scaled(by, 2, -4, 0.5, 32), scaled(1, 2, -4, 0.5, 32)), 2e-4, 1e-12);
+  EXPECT_NEAR(of(scaled(by, 0, -4, -0.1, 32), scaled(1, 0, -4, -0.1, 32)), 2e-4, 1e-12)
+      << "of a loss that chooses";
+  EXPECT_NEAR(of(scaled(2, 4e-9, -4e-9, 0, 8e-9), scaled(1, 4e-9, -4e-9, 0, 8e-9)), 1, 1e-12);
+  EXPECT_NEAR(of(scaled(by, 2, -4, 2e-9, 32), scaled(1, 2, -4, 1e-9, 32)), 2e-4, 1e-12)
+      << "a mean that cancels has the digits of what it sums";
+  EXPECT_EQ(of(scaled(by, 2.0001, -4, 0.5, 32), scaled(1, 2, -4, 0.5, 32)), 0);
+  EXPECT_EQ(of(scaled(by, 2, -4, 0.51, 32), scaled(1, 2, -4, 0.5, 32)), 0);
+  EXPECT_EQ(of(scaled(1, 2, -4, 0.5, 32 * by), scaled(1, 2, -4, 0.5, 32)), 0);
+  EXPECT_EQ(of(scaled(1.000005, 2, -4, 0.5, 32), scaled(1, 2, -4, 0.5, 32)), 0)
+      << "as close to 1 as rounding";
+  EXPECT_EQ(of(scaled(by, 4, 4, 4, 128), scaled(1, 4, 4, 4, 128)), 0) << "one number";
+  EXPECT_EQ(of(scaled(by, 0, -4, -0.1, 4), scaled(1, 0, -4, -0.1, 4)), 0) << "one element";
+  EXPECT_EQ(of(scaled(by, 2, 0, 1, 4), scaled(1, 0, 0, 0, 0)), 0);
+  EXPECT_EQ(of(scaled(1, 2, -4, 0.5, kInfinity), scaled(1, 2, -4, 0.5, 32)), 0);
+  EXPECT_EQ(of(scaled(1, kInfinity, -4, 0, 32), scaled(1, 2, -4, 0, 32)), 0);
+}
+
 TEST(StatisticsDistance, AMaskOfMinusInfinityDoesNotHideTheMaximum) {
   const SideRow npu = Tensor("torch.float32", 1.25, -kInfinity, -kInfinity, kInfinity);
   const SideRow bench = Tensor("torch.float32", 1, -kInfinity, -kInfinity, kInfinity);

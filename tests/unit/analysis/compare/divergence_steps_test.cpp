@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,6 +36,19 @@ class WalkOverSmallDumps : public ::testing::Test {
   static std::string Call(std::string_view name, const std::string& input,
                           const std::string& output) {
     return test_support::CallText(name, input, output);
+  }
+
+  static std::string Tensor(std::string_view shape, double max, double min, double mean,
+                            double norm) {
+    return fmt::format(
+        R"({{"type": "torch.Tensor", "dtype": "torch.float32", "shape": {}, "Max": {:.9g}, )"
+        R"("Min": {:.9g}, "Mean": {:.9g}, "Norm": {:.9g}, "requires_grad": false}})",
+        shape, max, min, mean, norm);
+  }
+
+  static std::string Backward(std::string_view name, const std::string& input,
+                              const std::string& output) {
+    return fmt::format(R"("{}": {{"input": [{}], "output": [{}]}})", name, input, output);
   }
 
   // A linear layer at work: its weight, what it puts out and the gradient of its weight.
@@ -290,6 +304,92 @@ TEST_F(WalkOverSmallDumps, NoChoiceExplainsTheGradientOfALoss) {
   EXPECT_EQ(KindOf(pair), "input");
   ASSERT_TRUE(pair.divergence.first_origin);
   EXPECT_EQ(pair.divergence.first_origin->entry_name, "Module.head.Linear.backward.0");
+}
+
+TEST_F(WalkOverSmallDumps, WhatCancelsHasNoScale) {
+  // The bias in front of a normalisation: 64 rows of its gradient sum up to rounding.
+  const auto dump = [](double largest, double smallest, double norm) {
+    return Call("Functional.linear.0.forward",
+                Tensor("[64, 8]", 2, -2, 0, 22) + "," + Tensor("[8, 8]", 1, -1, 0, 4) + "," +
+                    Tensor("[8]", 0.5, -0.5, 0, 1),
+                Tensor("[64, 8]", 3, -3, 0, 22)) +
+           "," +
+           Backward("Functional.linear.0.backward", Tensor("[64, 8]", 0.04, -0.03, 0, 0.2),
+                    Tensor("[8]", largest, smallest, 0, norm));
+  };
+  const auto kind = [&](double largest, double smallest, double norm) {
+    return KindOf(
+        Compare(dump(largest * 4e-9, smallest * -3e-9, norm * 8e-9), dump(4e-9, -3e-9, 8e-9)));
+  };
+  EXPECT_EQ(kind(1.002, 1.002, 1.002), "computation");
+  EXPECT_EQ(kind(0.9, 0.9, 0.9), "computation");
+  EXPECT_EQ(kind(1.002, 0.95, 1.002), "none") << "other remainders";
+  EXPECT_EQ(kind(1.5, 0.5, 1.1), "none");
+  EXPECT_EQ(kind(2, 2, 2), "none") << "units in the last place, two for one";
+}
+
+// Errors in random directions reach Norm by the root of their number.
+TEST_F(WalkOverSmallDumps, NoiseExplainsNoScale) {
+  const auto dump = [](double noise, const std::string& gradient) {
+    const std::string input = Tensor("[64, 64]", 1 + noise, -1, 0, 45);
+    const std::string logits = Tensor("[64, 64]", 3 + 150 * noise, -3, 0, 64);
+    return Call("Torch.sin.0.forward", input, input) + "," +
+           Call("Functional.linear.0.forward", input + "," + Tensor("[64, 64]", 9, -9, 0, 450),
+                logits) +
+           "," + Call("Functional.gelu.0.forward", logits, Tensor("[64, 64]", 2, -1, 0.3, 45)) +
+           "," + Backward("Functional.gelu.0.backward", Tensor("[64, 64]", 1, -1, 0, 20), gradient);
+  };
+  const auto compare = [&](double max, double min, double mean, double norm) {
+    const std::string npu = Tensor("[64, 64]", 1.5 * max, -1.25 * min, 0.01 * mean, 20 * norm);
+    return Compare(dump(1e-6, npu), dump(0, Tensor("[64, 64]", 1.5, -1.25, 0.01, 20)));
+  };
+  const auto scaled = [&](double factor) { return compare(factor, factor, factor, factor); };
+  const ComparedPair pair = scaled(1.0001);
+  ASSERT_TRUE(pair.divergence.first_origin);
+  EXPECT_EQ(pair.divergence.first_origin->entry_name, "Functional.gelu.0.backward");
+  EXPECT_THAT(pair.divergence.first_origin->reason, HasSubstr("times 1.0001"));
+  EXPECT_EQ(KindOf(scaled(0.9999)), "computation");
+  EXPECT_EQ(KindOf(scaled(1.00001)), "none") << "too close to 1 to tell";
+  EXPECT_EQ(KindOf(compare(1.0001, 0.9999, 1.0001, 1.00001)), "none") << "noise";
+  EXPECT_EQ(KindOf(compare(1.0001, 1.0001, 1.0001, 1.00001)), "none");
+  EXPECT_EQ(KindOf(compare(1.0001, 0.9999, 1.0001, 0.9998)), "computation") << "Norm alone";
+}
+
+TEST_F(WalkOverSmallDumps, NoNoiseBeforeExplainsAScaleThatEnters) {
+  const auto dump = [](double noise, double largest, double norm) {
+    return Call("Torch.sin.0.forward", Tensor("[64, 64]", 1 + noise / 5, -1, 0, 45),
+                Tensor("[64, 64]", 1 + noise, -1, 0, 45)) +
+           "," +
+           Call("Torch.exp.0.forward", Tensor("[64, 64]", 2 * largest, -2 * largest, 0, 70 * norm),
+                Tensor("[64, 64]", 2, -2, 0, 70));
+  };
+  const std::string bench = dump(0, 1, 1);
+  const ComparedPair pair = Compare(dump(5e-6, 1.000025, 1.000025), bench);
+  EXPECT_EQ(KindOf(pair), "input");
+  ASSERT_TRUE(pair.divergence.first_origin);
+  EXPECT_EQ(pair.divergence.first_origin->entry_name, "Torch.exp.0.forward");
+  EXPECT_EQ(KindOf(Compare(dump(5e-6, 0.999975, 0.999975), bench)), "input");
+  EXPECT_EQ(KindOf(Compare(dump(5e-6, 1.000025, 1.000001), bench)), "none") << "noise";
+}
+
+TEST_F(WalkOverSmallDumps, ARunningMeanCountsAgainstWhatItIsSubtractedFrom) {
+  // Of values of size 1 a mean of size 0.001.
+  const auto dump = [](double value, double mean) {
+    return Call("Torch.sin.0.forward", Tensor("[64, 64]", 1, -1, 0, 64),
+                Tensor("[64, 64]", value, -2, 0, 64)) +
+           "," +
+           Call("Functional.batch_norm.0.forward",
+                Tensor("[64, 64]", value, -2, 0, 64) + "," +
+                    Tensor("[64]", mean, -0.002, 0, 0.008) + "," +
+                    Tensor("[64]", 1, 0.9, 0.95, 7.6),
+                Tensor("[64, 64]", 2, -2, 0, 64));
+  };
+  const std::string bench = dump(2, 0.002);
+  EXPECT_EQ(KindOf(Compare(dump(2.000002, 0.002 + 4e-6), bench)), "none");
+  EXPECT_EQ(KindOf(Compare(dump(2.000002, 0.002 - 4e-6), bench)), "none");
+  const ComparedPair pair = Compare(dump(2.000002, 0.0022), bench);
+  ASSERT_TRUE(pair.divergence.first_origin);
+  EXPECT_EQ(pair.divergence.first_origin->entry_name, "Functional.batch_norm.0.forward");
 }
 
 TEST_F(WalkOverSmallDumps, GradientsGoBackToWhereEqualIndicesChoseFrom) {
