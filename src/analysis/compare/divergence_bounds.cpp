@@ -305,14 +305,14 @@ std::optional<double> Walk::ExplainedOfScale(uint32_t entry, OperatorFamily fami
     return std::nullopt;
   }
   const EntryName& name = plan_.names[entry];
-  const bool is_linear =
-      (name.direction == Direction::kBackward || name.is_parameters_grad) && !jumped_ && !cancels;
+  const bool is_linear = name.direction == Direction::kBackward && !jumped_ && !cancels;
   const Operand result = OperandOf(output, 0);
   const std::optional<double> factor = FactorOf(output);
   if (!factor && !is_linear) {
     return std::nullopt;
   }
-  double entering = 0;
+  // Of a parameter's gradient several calls have a part.
+  double entering = name.is_parameters_grad ? modules_[plan_.module_of[entry]].error : 0.0;
   double share = NormShare(result);
   for (const std::vector<Operand>* of : {&operands.inputs, &operands.forward_inputs}) {
     for (const Operand& operand : *of) {

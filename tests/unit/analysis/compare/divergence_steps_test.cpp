@@ -355,6 +355,27 @@ TEST_F(WalkOverSmallDumps, NoiseExplainsNoScale) {
   EXPECT_EQ(KindOf(compare(1.0001, 0.9999, 1.0001, 0.9998)), "computation") << "Norm alone";
 }
 
+TEST_F(WalkOverSmallDumps, OfAParametersGradientTheLastCallIsAPart) {
+  // Two backward calls of a module, of which the last has hardly an error.
+  const auto dump = [](double noise, double gradient) {
+    const std::string input = Tensor("[64, 64]", 1, -1, 0, 45);
+    const auto backward = [&](std::string_view number, double by) {
+      return Backward(fmt::format("Module.fc.Linear.backward.{}", number),
+                      Tensor("[64, 64]", 1 + by, -1, 0, 20), Tensor("[64, 64]", 1 + by, -1, 0, 20));
+    };
+    return Call("Torch.sin.0.forward", Tensor("[64, 64]", 1 + noise / 50, -1, 0, 45), input) + "," +
+           Call("Module.fc.Linear.forward.0", input, input) + "," +
+           Call("Module.fc.Linear.forward.1", input, input) + "," +
+           fmt::format(R"("Module.fc.Linear.parameters_grad": {{"weight": [{}]}})",
+                       Tensor("[64, 64]", gradient, -gradient, 0, 10 * gradient)) +
+           "," + backward("0", noise) + "," + backward("1", 0);
+  };
+  const std::string bench = dump(0, 1);
+  EXPECT_EQ(KindOf(Compare(dump(1.2e-5, 1.00004), bench)), "none");
+  EXPECT_EQ(KindOf(Compare(dump(1.2e-5, 0.99996), bench)), "none");
+  EXPECT_EQ(KindOf(Compare(dump(1.2e-5, 1.00008), bench)), "computation");
+}
+
 TEST_F(WalkOverSmallDumps, NoNoiseBeforeExplainsAScaleThatEnters) {
   const auto dump = [](double noise, double largest, double norm) {
     return Call("Torch.sin.0.forward", Tensor("[64, 64]", 1 + noise / 5, -1, 0, 45),
