@@ -52,7 +52,7 @@ bool IsRegularFile(const Path& path);
 // Sorted names of a folder's entries; none of a folder that is not there or cannot be listed.
 std::vector<std::string> NamesIn(const Path& folder);
 
-// For those who go on without a file that is there and could not be read. Missing is no reason.
+// For those who go on without a file that is there and could not be read. Missing is not a reason.
 void NoteUnseen(const Status& status);
 
 // An error that names the first path that could not be looked at (an I/O error, no permission)
@@ -108,7 +108,7 @@ Status CheckOutputFiles(std::span<const Path> paths);
 // The same without regard to whose file it is (network file systems change that), for `existing`.
 Status CheckReplaceable(const Path& path, Existing existing);
 
-// A folder for results may be new or exist, but is no file, device or "-".
+// A folder for results may be new or exist, but is not a file, device or "-".
 Status CheckOutputFolder(const Path& folder);
 
 // Whether this process can make files in a folder, or that folder in the nearest one above it that

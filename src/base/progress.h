@@ -1,5 +1,5 @@
 // How far a long job is, told to the sink that the program gives; where there is none nobody is
-// told. Nothing is told of jobs that end within a second. Thread-safe.
+// told. Nothing is reported of jobs that end within a second. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -56,7 +56,7 @@ class Progress {
   const std::string label_;
   const uint64_t total_;
   const std::string unit_;
-  ProgressSink* const sink_;  // null: nobody is told
+  ProgressSink* const sink_;  // null: nothing is reported
   const std::chrono::steady_clock::time_point start_;
   std::atomic<uint64_t> done_{0};
   std::atomic<uint64_t> bytes_{0};

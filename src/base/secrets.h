@@ -148,7 +148,7 @@ class SecretScanner {
   void Value(size_t value, const Context& context);
   // "true  # comment" is true.
   std::string_view WithoutComment(size_t begin, size_t end, const Context& context) const;
-  // In YAML and TOML three stars alone are no value.
+  // In YAML and TOML three stars alone are not a value.
   std::string QuoteFor(size_t begin, size_t end, const Context& context) const;
   void Quoted(size_t quote, size_t length, const Context& context);
   // Where a value ends whose quote was opened in front of its name: "Cookie: a=b; c=d".

@@ -15,7 +15,7 @@ ContentKey KeyOf(const TensorView& plain_view) {
 
 DuplicateTable::Answer DuplicateTable::Find(const ContentKey& key, const std::string& name,
                                             uint64_t ticket, Original& original) {
-  Original own = {name, ticket};  // before the table: an entry without its name is no use
+  Original own = {name, ticket};  // before the table: an entry without its name is of no use
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = states_.try_emplace(key);
   State& state = found->second;

@@ -180,7 +180,7 @@ struct Engine {
   // Looked for another run's dump, once; then every step of this capture is refused, or none.
   bool looked_for_other_runs = false;  // under the session's life mutex
   Status other_run;
-  // The first file that could not be written is told on stderr.
+  // The first file that could not be written is reported on stderr.
   const std::shared_ptr<std::atomic<bool>> told_lost_file =
       std::make_shared<std::atomic<bool>>(false);
   // Set in the child of a fork: what the parent had in hand is nobody's business any more.

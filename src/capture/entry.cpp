@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMemberDepth = 3;  // of a member's value in dump.json
 constexpr size_t kWholeDepth = 2;
-// Deeper values are no arguments of a call, but a structure that holds itself.
+// Deeper values are not arguments of a call, but a structure that holds itself.
 constexpr size_t kDeepest = 100;
 // A model with masks of -inf overflows everywhere.
 constexpr int64_t kToldHits = 20;

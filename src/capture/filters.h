@@ -74,7 +74,7 @@ class Filters {
   // Whether tensors of this name are saved as files (task tensor: of every recorded name).
   bool SavesTensors(std::string_view name) const;
 
-  // Whether it matters that calls are told which are not recorded.
+  // Whether it matters that calls are reported which are not recorded.
   bool has_windows() const;
 
   // Forgets what happened in a step; open scope windows stay open.

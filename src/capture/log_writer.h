@@ -50,8 +50,8 @@ class LogWriter {
   // While the disk is full, records wait up to this size; further ones are lost.
   static constexpr size_t kMostWaitingBytes = size_t{64} << 20U;
 
-  // Takes over `descriptor`, open for writing at its end. `on_trouble` is told the first failure,
-  // from any thread. A thread that cannot be had is replaced by writing in Append.
+  // Takes over `descriptor`, open for writing at its end. `on_trouble` is called with the first
+  // failure, from any thread. A thread that cannot be had is replaced by writing in Append.
   LogWriter(int descriptor, base::Path path, std::function<void(const Status&)> on_trouble);
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;

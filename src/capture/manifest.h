@@ -58,7 +58,7 @@ struct Manifest {
   uint64_t lost_records =
       0;  // calls, values and stacks that no memory, device or log was there for
   uint64_t lost_record_bytes = 0;
-  uint64_t dropped_records = 0;   // of calls, by the budget: that is no failure
+  uint64_t dropped_records = 0;   // of calls, by the budget: that is not a failure
   uint64_t dropped_files = 0;     // the same
   uint64_t dropped_steps = 0;     // before this one
   uint64_t non_finite_calls = 0;  // task nan_check

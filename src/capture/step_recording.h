@@ -63,14 +63,14 @@ class StepRecording {
   // Something that was to be recorded will be missing: the step is not complete.
   void CountLostRecord() noexcept { ++lost_record_count_; }
   void CountEntry(uint64_t tensors);
-  // Task nan_check: a call whose results are not finite, which is told.
+  // Task nan_check: a call whose results are not finite, which is reported.
   void CountNonFinite(std::string_view name, uint64_t nans, uint64_t infinities);
   void ReportError(std::string_view name, std::string_view text) { errors_->Report(name, text); }
   // An empty `text` takes it back.
   void Remark(Remarks::Kind kind, std::string_view name, std::string_view text);
 
   // Search for differences: the earlier dump, null where there is none; what a call was found to
-  // be, which is told and may end the capture.
+  // be, which is reported and may end the capture.
   std::shared_ptr<const BenchStep> bench() const;
   void CountCompared(std::string_view name, const BenchStep::Answer& answer);
 

@@ -123,7 +123,7 @@ class TensorFiles {
                         std::optional<uint32_t> data_crc32, Status& status);
   void WriteAndFinish(const std::string& name, uint64_t ticket, const TensorView& view,
                       std::optional<uint32_t> data_crc32) noexcept;
-  // Nothing is written for a name that got a later tensor meanwhile; that is no error.
+  // Nothing is written for a name that got a later tensor meanwhile; that is not an error.
   Status WriteFile(const std::string& name, uint64_t ticket, const TensorView& view,
                    std::optional<uint32_t> data_crc32);
   // False when `original` holds other bytes by now, or cannot be linked.

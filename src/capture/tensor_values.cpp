@@ -124,7 +124,7 @@ StatisticValue Magnitude(const StatisticValue& value) {
     case StatisticValue::Kind::kFloat:
       return StatisticValue::Float(std::fabs(value.number));
     case StatisticValue::Kind::kInteger:
-      // The magnitude of the smallest integer is no int64.
+      // The magnitude of the smallest integer is not an int64.
       return value.integer >= 0
                  ? value
                  : StatisticValue::Unsigned(0 - static_cast<uint64_t>(value.integer));

@@ -112,7 +112,7 @@ struct Checkpoint {
   std::optional<int64_t> iteration;
   ModelFacts facts;
   std::vector<Parameter> parameters;  // in order of first appearance; names are unique
-  std::vector<Setting> settings;      // what is no number; numbers are parameters
+  std::vector<Setting> settings;      // what is not a number; numbers are parameters
   // For the log, once each: "rank folder mp_rank_01 is missing", "suspicious global os.system ...".
   std::vector<std::string> warnings;
   std::deque<TensorFile> files;  // what the pieces borrow from; addresses are stable

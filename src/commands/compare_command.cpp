@@ -662,7 +662,7 @@ Result<ExitCode> CompareCommand::Run(const Context& context) {
   if (!repro_folder_.empty()) {
     written = WriteFirstDivergence(run.summary, repro_folder_, options_.threads, document);
   }
-  // The comparison is told in any case, and what could not be written behind it.
+  // The comparison is reported in any case, and what could not be written behind it.
   MSP_ASSIGN_OR_RETURN(const ExitCode given, GiveAnswer(std::move(document), answer_, context));
   MSP_RETURN_IF_ERROR(written);
   return given;

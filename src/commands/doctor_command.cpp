@@ -225,7 +225,7 @@ Status WriteBundle(const fs::path& path, const std::vector<BundleMember>& member
 
 // One line per answer: a name, a tab, and "ok" or "no", a tab, what was seen. Errors are one line.
 // Not asked is the working folder, which `python3 -c` would look into first: nothing in it is run,
-// and a folder called torch is no PyTorch.
+// and a folder called torch is not PyTorch.
 constexpr const char* kQuestions = R"(import importlib, sys
 if sys.path[:1] == [""]:
     del sys.path[0]
@@ -482,7 +482,7 @@ void AddDevices(std::vector<Check>& checks) {
   }
 }
 
-// Of the place where results go unless they are told otherwise.
+// Of the place where results go unless the user says otherwise.
 Check Folder() {
   std::error_code failure;
   const fs::path here = fs::current_path(failure);

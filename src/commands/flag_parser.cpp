@@ -215,7 +215,7 @@ Status UnknownArguments(const std::vector<std::string>& unknown, const CommandPa
 }
 
 Status FillFlags(Node& node, const std::vector<std::string>& arguments, ParsedLine& line) {
-  // In the order of typing, so that of several mistakes the first is told.
+  // In the order of typing, so that of several mistakes the first is reported.
   std::vector<std::pair<const Flag*, CLI::Option*>> given;
   for (const CLI::Option* const option : node.app->parse_order()) {
     const auto place = std::find(node.flag_options.begin(), node.flag_options.end(), option);
@@ -284,7 +284,7 @@ Status FillLine(const std::vector<Node*>& nodes, const std::vector<std::string>&
   }
   const Node& last = *nodes.back();
   std::vector<std::string> unknown = nodes.front()->app->remaining(true);
-  std::erase(unknown, "--");  // the mark in front of what are no flags
+  std::erase(unknown, "--");  // the mark in front of what are not flags
   if (!unknown.empty()) {
     return UnknownArguments(InOrderOfTyping(unknown, arguments), line.path, last);
   }

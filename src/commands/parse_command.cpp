@@ -113,8 +113,8 @@ Result<ExitCode> RunLine(const std::vector<std::string>& words, const Context& o
   return command.Run(context);
 }
 
-// Until the input ends or somebody types `exit`. A command that fails is told and the next one is
-// read; kFailed when one did.
+// Until the input ends or somebody types `exit`. A command that fails is reported and the next one
+// is read; kFailed when one did.
 Result<ExitCode> RunParseShell(const Context& context) {
   const std::vector<std::string> names = ToolNames();
   LineEditor editor(kPrompt, names);
@@ -272,7 +272,7 @@ Result<ExitCode> ParseCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
   const auto begin = std::chrono::steady_clock::now();
   MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
-  // The answer may go to a file, or nowhere: what failed is told where errors are looked for.
+  // The answer may go to a file, or nowhere: what failed is reported where errors are looked for.
   if (const uint64_t failed = findings.failed_files(); failed > 0) {
     base::LogError(base::Printable(findings.FirstFailure()));
     if (failed > 1) {

@@ -432,7 +432,7 @@ Status PerfCompareCommand::CheckGates() {
   return {};
 }
 
-// In the Python tool's order, so that of several mistakes the same one is told.
+// In the Python tool's order, so that of several mistakes the same one is reported.
 Status PerfCompareCommand::CheckFlags() {
   analysis::perf::PairOptions& pair = options_.pair;
   if (pair.max_kernels.has_value() && *pair.max_kernels <= kMaxKernelFloor) {

@@ -41,7 +41,7 @@ class TerminalScreen {
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
 
-  // Fails where standard output is no terminal.
+  // Fails where standard output is not a terminal.
   Status Open();
   void Close();
   TerminalSize size() const;

@@ -51,7 +51,7 @@ struct ReadingSteps;
 
 class SqliteFile {
  public:
-  // Here and below, kIo: the system refuses; kBadFormat: the file is no database, or damaged.
+  // Here and below, kIo: the system refuses; kBadFormat: the file is not a database, or damaged.
   static Result<SqliteFile> Open(const std::filesystem::path& path);
   // Of this very file, whatever has its name by now.
   static Result<SqliteFile> Open(base::InputFile input);

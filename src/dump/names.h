@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace msprobe::dump {
 
@@ -45,5 +47,15 @@ std::optional<RowName> ParseRowName(std::string_view name);
 // "Functional.linear.0.backward" <-> "Functional.linear.0.forward", "Module.a.Linear.backward.1"
 // <-> "...forward.1". A name without a direction (and any name for kNone) is returned unchanged.
 std::string WithDirection(std::string_view entry_name, Direction direction);
+
+// What somebody may mean who asks for a call that is not there.
+// Up to five of `names`, of which none is `word`: those of the same subject first, then those with
+// the word in them; where there are none, those whose subject is a slip of the finger away. Sorted,
+// each once.
+std::vector<std::string> NamesLike(std::string_view word, std::span<const std::string> names);
+
+// For a message: "it has <names>"; without names near, how `json` shows what it has.
+std::string NamesLikeHint(std::string_view word, std::span<const std::string> names,
+                          const std::string& json);
 
 }  // namespace msprobe::dump

@@ -1,5 +1,5 @@
 // The append-only log of a step under capture (records.log in the rank folder). It survives a
-// killed process: whatever was appended before is readable, a torn end is told and left out.
+// killed process: whatever was appended before is readable, a torn end is reported and left out.
 //
 // Layout: 8 bytes "MSPRLOG1", then frames of [u32 payload bytes][u32 CRC-32 of the
 // payload][payload], little-endian. A payload is a kind byte and fields; a text is [u32

@@ -63,7 +63,7 @@ class PickleLister {
     uint32_t depth;
     std::string_view name;
     bool in_dicts = false;      // it, and all containers around it, are values of dicts
-    bool is_attribute = false;  // it, or what it lies in, is no parameter, buffer or module
+    bool is_attribute = false;  // it, or what it lies in, is not a parameter, buffer or module
   };
 
   void EnterPath(const Child& child);

@@ -150,7 +150,7 @@ class Pickle {
   }
   std::span<const PickleId> sequence(
       PickleId id) const;  // items of a list or tuple, nothing for other kinds
-  // The value under a text key; kNoPickleValue when absent or `dict` is no dict.
+  // The value under a text key; kNoPickleValue when absent or `dict` is not a dict.
   PickleId Find(PickleId dict, std::string_view key) const;
   // The attributes of an object as a dict: its state, or the first dict of a (dict, slots) pair.
   PickleId attributes(PickleId object) const;

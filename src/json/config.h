@@ -76,7 +76,7 @@ Result<Config> ParseYamlConfig(std::string_view text, std::string file_name);
 
 // The text of a JSON config whose top-level member `key` is `value` then. Nothing else in it
 // changes, comments included; a member that is not there becomes the first one. Fails where the
-// text is no object, or the member neither true, false nor null.
+// text is not an object, or the member neither true, false nor null.
 Result<std::string> WithFlag(std::string_view text, std::string file_name, std::string_view key,
                              bool value);
 

@@ -75,7 +75,7 @@ Unsigned StripSign(std::string_view text) {
   return number;
 }
 
-// The base that the digits announce, with their prefix removed; 0 when they are no integer.
+// The base that the digits announce, with their prefix removed; 0 when they are not an integer.
 int TakeBase(std::string& digits) {
   int base = 10;
   if (digits.starts_with("0b")) {

@@ -62,8 +62,8 @@ class PlainWalk {
   bool IsAt(char c) const { return *at_ == c; }
   bool IsAtClosing() const { return IsAt(in_object() ? '}' : ']'); }
 
-  // From the beginning of a value to behind the first that is no container or an empty one, which
-  // is left open.
+  // From the beginning of a value to behind the first that is not a container or an empty one,
+  // which is left open.
   bool Value() {
     while (IsAt('{') || IsAt('[')) {
       if (!Open()) {

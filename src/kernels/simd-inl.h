@@ -202,8 +202,8 @@ HWY_INLINE void AddToSums(Doubles value, Doubles& sum, Doubles& square_sum) {
   }
 }
 
-// How small elements are told: StatsVector without more (kNone), with the rule's zeros (kNear), or
-// with subnormals and the smallest magnitude as well (kAll).
+// How small elements are treated: StatsVector without more (kNone), with the rule's zeros (kNear),
+// or with subnormals and the smallest magnitude as well (kAll).
 enum class Small { kNone, kNear, kAll };
 
 // Adding kAboveZero to the bits of a magnitude puts zero above all others in the order of signed

@@ -96,8 +96,8 @@ struct AlertOrigin {
 // an infinity always is one, a history of zeros judges nothing else. Numbers that alarm do not
 // enter the history, unless they stay: after `min_history` of them in a row it starts anew. NaN
 // never enters it, and rows of None are not looked at. NaN beyond compat: a count of nans above 0
-// is an alert too. One alert is told per (tag, op, rule) until a number that is none; how many were
-// kept back is told then.
+// is an alert too. One alert is reported per (tag, op, rule) until a number that is none; how many
+// were kept back is reported then.
 class AlertJudge {
  public:
   // Touches no file. `folder`: $MONITOR_OUTPUT_DIR. `say` gets the first messages of each step, one

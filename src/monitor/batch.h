@@ -13,8 +13,8 @@ namespace msprobe::monitor {
 // The one list of the monitor's statistics: what "ops" of the configuration may name, what columns
 // of tables are called, and what the names mean. How they are computed stands in measure.h.
 
-// The statistics a user can ask for with "ops", as spelled there. Order of the enum is no order of
-// columns: that is the order of the configuration.
+// The statistics a user can ask for with "ops", as spelled there. Order of the enum is not an order
+// of columns: that is the order of the configuration.
 enum class Statistic : uint8_t {
   kNorm,
   kMin,
@@ -50,7 +50,7 @@ std::optional<Statistic> FindStatistic(std::string_view name);
 // Min and max of integers stay integers, those of bool stay bool; monostate: none (written "nan").
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
-// What is no number: nullopt for none and for texts; a bool is 0 or 1.
+// What is not a number: nullopt for none and for texts; a bool is 0 or 1.
 std::optional<double> NumberOf(const Value& value);
 
 struct Row {

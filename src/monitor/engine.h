@@ -106,7 +106,7 @@ struct Spot {
   int32_t micro_step = kNone;
 };
 
-// Thread-safe. Nothing here stops a training: failures to write are told once and returned.
+// Thread-safe. Nothing here stops a training: failures to write are reported once and returned.
 class Engine {
  public:
   // Creates nothing. Warnings of the settings are logged.

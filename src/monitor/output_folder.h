@@ -39,7 +39,7 @@ struct OutputFolderName {
 // behind the rank.
 std::optional<OutputFolderName> ParseOutputFolderName(std::string_view name);
 
-// Seconds within a year of 366 days; nullopt when it is no time stamp.
+// Seconds within a year of 366 days; nullopt when it is not a time stamp.
 std::optional<int64_t> StampOrder(std::string_view stamp);
 // Of a time in seconds since 1970, in Asia/Shanghai (UTC+8 all year round).
 std::string StampOf(int64_t unix_seconds);

@@ -308,7 +308,7 @@ class Loader {
     settings_.warnings.push_back(config_.ErrorAt(value, key, complaint).message());
   }
 
-  // Wrong values are told and replaced by `fallback`.
+  // Wrong values are reported and replaced by `fallback`.
   void CorrectedBool(std::string_view key, bool fallback, bool& out) {
     const ConfigValue* value = reader_.Find(key);
     if (value == nullptr) {
@@ -475,7 +475,7 @@ class Loader {
     return {};
   }
 
-  // Names that are no statistics are told and left out.
+  // Names that are not statistics are reported and left out.
   std::vector<Statistic> ReadOpList(const ConfigValue& list, std::string_view key) {
     std::vector<Statistic> ops;
     for (const ConfigValue& item : list.items) {

@@ -141,7 +141,7 @@ inline constexpr std::array<json::Choice<SquashRules>, 2> kSquashRules = {
 inline constexpr std::array<json::Choice<AlertRule::Kind>, 2> kRuleNames = {
     {{"AnomalyTurbulence", AlertRule::Kind::kTurbulence}, {"AnomalyNan", AlertRule::Kind::kNan}}};
 
-// The statistics that "ops" may name: those that are no tensor's are left out.
+// The statistics that "ops" may name: those that belong to no tensor are left out.
 const std::vector<std::string>& WantedStatistics();
 std::optional<Statistic> FindWantedStatistic(std::string_view name);
 

@@ -78,7 +78,7 @@ struct FrameHeader {
   uint64_t payload_bytes = 0;
   uint32_t crc32 = 0;  // of the payload
 };
-// `bytes`: kFrameHeaderBytes of them. An error when they are no header of this version, or the
+// `bytes`: kFrameHeaderBytes of them. An error when they are not a header of this version, or the
 // payload is larger than one of its kind can be.
 Result<FrameHeader> ReadFrameHeader(std::span<const std::byte> bytes);
 

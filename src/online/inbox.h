@@ -56,8 +56,8 @@ class Inbox {
   Result<bool> Reserve(uint64_t bytes, std::chrono::steady_clock::time_point deadline);
   void Release(uint64_t bytes);  // of a call that did not come
   // Takes a call whose room, `reserved`, was reserved; it is given back when the call is judged.
-  // A number that was taken before is no error, and dropped; one that is not the next is. So are
-  // calls of ranks that nobody expects.
+  // A number that was taken before is not an error, and dropped; one that is not the next is. So
+  // are calls of ranks that nobody expects.
   Status Put(uint64_t session, uint64_t sequence, Call call, uint64_t reserved);
   // A call that is not looked at, so that the next one can come.
   void LeaveOut(uint64_t session, uint64_t sequence);

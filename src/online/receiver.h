@@ -1,5 +1,5 @@
 // Receives what trainings send, into an inbox: from connections, or out of a shared folder. Whoever
-// says what is no frame is disconnected, or left out, and costs the others nothing.
+// says what is not a frame is disconnected, or left out, and costs the others nothing.
 #pragma once
 
 #include <cstdint>

@@ -233,7 +233,7 @@ Result<Socket> AcceptOne(const Listener& listener, Deadline deadline) {
   if (!is_ready) {
     return Socket();
   }
-  // Somebody may have left already: that is no error.
+  // Somebody may have left already: that is not an error.
   return Socket(
       ::accept4(listener.socket.descriptor(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }

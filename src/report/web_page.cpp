@@ -79,7 +79,7 @@ void AppendBase85(std::string_view bytes, std::string& out) {
   }
 }
 
-// The way back; what is no digit counts as the first one.
+// The way back; what is not a digit counts as the first one.
 std::string FromBase85(std::string_view text) {
   std::array<uint32_t, 256> digit_of{};
   for (uint32_t i = 0; i < kBase; ++i) {

@@ -61,7 +61,7 @@ struct TerminalOptions {
   bool color = false;
   int digits = 16;                   // significant digits of numbers
   int decimals = -1;                 // at least 0: that many behind the point instead
-  bool wrap = false;                 // instead of cutting; a line per cell where that is no use
+  bool wrap = false;                 // instead of cutting; a line per cell where that is of no use
   size_t narrowest = 8;              // columns are not wrapped below this
   bool ascii = false;                // "..." instead of "…"
   size_t rows = SIZE_MAX;            // no more than these

@@ -667,8 +667,8 @@ void PutBottom(const FormattedTable& formatted, XmlBuffer& out) {
   out.Append("</worksheet>");
 }
 
-// A cell as it is shown: ratios above one are marked, what is no number in a file becomes text, and
-// an empty text is a blank cell.
+// A cell as it is shown: ratios above one are marked, what is not a number in a file becomes text,
+// and an empty text is a blank cell.
 Cell Shown(const Cell& cell, bool is_ratio, bool& worse) {
   const bool is_number = cell.kind() == CellKind::kNumber;
   const double value = is_number ? cell.number() : static_cast<double>(cell.integer());

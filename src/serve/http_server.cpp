@@ -91,7 +91,7 @@ std::string_view WhyRefused(const RequestHeaders& headers, std::string_view list
   }
   const bool is_own = headers.fetch_site.empty() || headers.fetch_site == "none" ||
                       headers.fetch_site == "same-origin";
-  // A link that somebody follows is no page that reads the answer.
+  // A link that somebody follows is not a page that reads the answer.
   const bool is_followed =
       headers.fetch_mode == "navigate" && headers.fetch_destination == "document";
   return is_own || is_followed ? std::string_view() : "asked by a page of another origin";

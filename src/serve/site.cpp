@@ -392,7 +392,7 @@ Response Site::Page(base::InputFile file) {
 }
 
 Response Site::Shell(const std::string& path, base::InputFile file) {
-  // What is no graph is told in words, before a script asks for its parts.
+  // What is not a graph is reported in words, before a script asks for its parts.
   if (Status available = GraphPage::Available(); !available.ok()) {
     return Error(422, "No page", available);
   }

@@ -85,7 +85,7 @@ struct Rule {
   RuleSide side = RuleSide::kBoth;  // of the user's rules
 };
 
-// A parameter of this name without counterpart is no difference.
+// A parameter of this name without counterpart is not a difference.
 struct IgnoreRule {
   NamePattern name;
   std::string reason;

@@ -1,4 +1,4 @@
-// What a comparison of two checkpoints came to.
+// The result of a comparison of two checkpoints.
 #pragma once
 
 #include <cstddef>
@@ -119,7 +119,7 @@ struct SideFacts {
   size_t parameter_count = 0;
 };
 
-// A setting of the optimizer that is no number and differs.
+// A setting of the optimizer that is not a number and differs.
 struct SettingDifference {
   std::string name;
   std::string text_a;

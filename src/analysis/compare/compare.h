@@ -15,8 +15,8 @@
 
 namespace msprobe::analysis::compare {
 
-// What a whole comparison came to: the summary of its pairs, and what is to be said beside it. Rows
-// of a single pair: pair_result.h.
+// The result of a whole comparison: the summary of its pairs, and what is to be said beside it.
+// Rows of a single pair: pair_result.h.
 
 struct Comparison {
   base::RunStamp stamp;  // in the names of all its files
@@ -32,8 +32,8 @@ struct Comparison {
 // tensors, that call is recomputed from what each side gave it.
 
 // Fills `wrong_side` of the first computation that the pair diverges in. False where there is
-// nothing to recompute: no such call, or no tensors. A call that cannot be recomputed is told as
-// such; nothing fails. Memory: the tensors of that call as float64.
+// nothing to recompute: no such call, or no tensors. A call that cannot be recomputed is reported
+// as such; nothing fails. Memory: the tensors of that call as float64.
 bool NameWrongSide(ComparedPair& pair, base::ThreadPool& pool);
 
 // Not ok when nothing could be compared at all. A pair that fails among several is recorded in its

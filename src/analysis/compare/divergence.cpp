@@ -257,7 +257,7 @@ void Walk::Visit(uint32_t entry) {
     StandAll(RowStanding::kIdentical);
   } else if (IsUninitialisedCall(name)) {
     ++report_.agreeing_entry_count;
-    RememberRows();  // what memory held is no error that later calls may have been given
+    RememberRows();  // what memory held is not an error that later calls may have been given
     StandAll(RowStanding::kAgrees);
   } else if (LeavesUnused(name)) {
     ++report_.agreeing_entry_count;

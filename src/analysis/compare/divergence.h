@@ -92,7 +92,7 @@ enum class WrongSide : uint8_t { kNpu, kBench, kBoth, kNeither, kUnknown };
 // "npu", "bench", "both", "neither", "unknown".
 std::string_view WrongSideName(WrongSide side);
 
-// What recomputing a call on both sides came to.
+// The result of recomputing a call on both sides.
 struct SideOpinion {
   WrongSide side = WrongSide::kUnknown;
   std::string reason;  // "the NPU side, off by ...; the bench is ...", without a full stop
@@ -131,7 +131,8 @@ struct DivergencePoint {
   std::string parent_module;  // from construct.json; empty if unknown
   std::string code_line;      // the innermost frame in the user's code; empty if unknown
   std::string note;           // what else is known: "random call", "data from another rank", ...
-  std::optional<ArgumentDifference> argument;  // input: what is no tensor, a constant of the code
+  std::optional<ArgumentDifference>
+      argument;  // input: what is not a tensor, a constant of the code
   bool from_other_rank =
       false;                    // the output of a communication call: look at the other ranks first
   bool is_saved_value = false;  // of a debug.json: a value without a call

@@ -548,7 +548,7 @@ void Walk::ProposeHarmlessUnmatchedCall() {
   if (HasOrigin() || alignment_.unmatched.empty() || place_ == 0) {
     return;
   }
-  // Sides that recorded other parts of the model, or run other code altogether, are no finding.
+  // Sides that recorded other parts of the model, or run other code altogether, are not a finding.
   size_t calls = 0;
   for (const UnmatchedCalls& run : alignment_.unmatched) {
     calls += (run.npu_end - run.npu_begin) + (run.bench_end - run.bench_begin);

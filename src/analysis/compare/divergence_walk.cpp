@@ -197,7 +197,7 @@ RowView RowViews::View(uint32_t index) const {
   if (!view.distance.comparable && !has_checksums) {
     view.distance = StatisticsDistance(*view.npu, *view.bench);
   }
-  // A NaN or infinity on one side only is no small error, however well the other elements agree.
+  // A NaN or infinity on one side only is not a small error, however well the other elements agree.
   if (view.distance.nonfinite_differs) {
     view.distance.relative = std::numeric_limits<double>::infinity();
   }

@@ -36,7 +36,7 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-// What could not be looked at may be anything: that error is told, and nothing else is guessed.
+// What could not be looked at may be anything: that error is reported, and nothing else is guessed.
 bool IsUnreadable(const Result<dump::DumpLayout>& found) {
   return !found.ok() && found.status().code() == StatusCode::kIo;
 }

@@ -42,7 +42,7 @@ enum class FolderKind : uint8_t {
 // on both sides.
 FolderKind FolderKindOf(const Options& options);
 
-// What a comparison of folders came to: how many rows agree, and which is the first that does not.
+// The result of a comparison of folders: how many rows agree, and which is the first that does not.
 
 struct FolderCounts {
   uint64_t compared = 0;
@@ -94,7 +94,7 @@ struct ArraySummary {
   DType dtype = DType::kFloat32;
   Shape shape;
   // Max, Min, Mean, Norm, rounded to the array's own dtype as NumPy returns them; NaN when there
-  // are no elements.
+  // are not elements.
   std::array<double, kStatCount> stats{};
 };
 
@@ -153,7 +153,7 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
 
 // Fills pair.mapping: rows of one name pair whatever their dtypes, unless their shapes differ; such
 // rows say so and stand alone. A row that could not be read, without a shape, pairs with the other
-// one, so that it is told as unreadable.
+// one, so that it is reported as unreadable.
 void PairRowsByName(ComparedPair& pair);
 
 // Whether there is such a file in the folder or below it.

@@ -384,7 +384,7 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
   return rules;
 }
 
-// Those of `wanted` that some row of the side belongs to: a row's own name is no name of an API.
+// Those of `wanted` that some row of the side belongs to: a row's own name is not a name of an API.
 std::unordered_set<std::string_view> ApisPresent(const Side& side,
                                                  std::vector<std::string_view> wanted) {
   KeepLastOfEach(wanted);

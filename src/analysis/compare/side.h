@@ -25,7 +25,7 @@ namespace msprobe::analysis::compare {
 // they occur is worth a warning.
 
 // Starts with one of + - = % @ (or their full-width forms), or has one of them behind a semicolon,
-// and is no number.
+// and is not a number.
 bool LooksLikeFormula(std::string_view text);
 
 // What a dump says about autograd: whether a leaf has the field, and its value.

@@ -42,7 +42,7 @@ void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& resu
     difference_cell = DifferenceCell(difference);
     relative_cell =
         b == 0 ? Metric::Text(kNotApplicable) : Metric::Percent(std::fabs(difference / b * 100.0));
-    // The larger signed value, then its magnitude: a NaN quotient (inf / inf) is no warning.
+    // The larger signed value, then its magnitude: a NaN quotient (inf / inf) is not a warning.
     const double magnitude = std::fabs(std::max(n, b)) + statistics_warning::kMagnitudeFloor;
     warning = warning || std::fabs(difference) / magnitude > statistics_warning::kShare;
   }
@@ -253,7 +253,7 @@ class Highlighter {
     std::optional<double> difference;      // the smallest magnitude
     std::optional<double> relative;        // the smallest
     std::optional<double> one_thousandth;  // the largest
-    std::optional<double> below_good;      // the largest that is no good ratio
+    std::optional<double> below_good;      // the largest that is not a good ratio
     std::optional<double> cosine;          // the largest
 
     void Add(const RowNumbers& in) {

@@ -27,7 +27,7 @@ namespace msprobe::analysis::config_check {
 // Of the checks of two packs.
 struct CheckOptions {
   std::string framework;              // "pytorch", "mindspore" or empty
-  bool normalize_env = false;         // values that mean the same are no difference
+  bool normalize_env = false;         // values that mean the same are not a difference
   bool normalize_pip = false;         // package names in any spelling, whole versions
   bool ignore_collector_env = false;  // leave out what the Python tool sets while collecting
   bool compat = false;                // only the rows of the Python tool
@@ -84,7 +84,7 @@ bool IsPackMember(std::string_view name);
 
 class Pack {
  public:
-  // Refuses what is no zip, what is too large, and archives with a member that would leave the
+  // Refuses what is not a zip, what is too large, and archives with a member that would leave the
   // folder it is extracted to. `label` is "bench" or "cmp".
   static Result<std::unique_ptr<Pack>> Open(const std::filesystem::path& path,
                                             std::string_view label);
@@ -148,7 +148,7 @@ StepFiles FindStepFiles(const Pack& pack, Part part, std::string_view file_name)
 // shortened.
 std::string OnlyIn(const std::vector<StepFile>& files, const std::vector<StepFile>& others);
 
-// What config_check came to: of two packs, of what was collected, of settings in logs.
+// The result of config_check: of two packs, of what was collected, of settings in logs.
 
 enum class Severity : uint8_t {
   kError,    // the runs are not the same experiment

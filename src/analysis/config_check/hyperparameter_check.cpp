@@ -83,7 +83,7 @@ class FileCheck {
   bool matched_any() const { return std::find(taken_.begin(), taken_.end(), true) != taken_.end(); }
 
  private:
-  // An empty name is no partner for the Python tool.
+  // An empty name is not a partner for the Python tool.
   std::optional<size_t> FreePlace(std::string_view name) const {
     const std::optional<size_t> place = cmp_members_.IndexOf(name);
     return place && !taken_[*place] && !name.empty() ? place : std::nullopt;

@@ -124,7 +124,7 @@ class Flattener {
            (value.kind == ConfigKind::kText && !value.is_typed_text);
   }
 
-  // Keys that are no text are spelled as JSON spells them.
+  // Keys that are not text are spelled as JSON spells them.
   std::string KeyText(const std::string& key, const ConfigValue& member) const {
     if (!compat_ || member.key_kind == ConfigKind::kText) {
       return key;

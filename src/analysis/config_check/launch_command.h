@@ -47,7 +47,7 @@ std::optional<Launch> FindLaunch(std::span<const ShellField> fields);
 // What `bash -c TEXT` or `bash NAME` would run, also behind such programs.
 std::optional<NestedScript> FindNestedScript(std::span<const ShellField> fields);
 
-// An argument that begins with a dash and is no number.
+// An argument that begins with a dash and is not a number.
 bool IsOption(std::string_view text);
 
 // Of what follows the launcher: the index behind the script or module.

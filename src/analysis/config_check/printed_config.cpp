@@ -69,8 +69,8 @@ bool TakeEscape(std::string_view line, size_t* at, std::string& out) {
   return true;
 }
 
-// The end of a word that is no plain number or name: at the first comma or closing bracket outside
-// of brackets and quotes of its own. npos where the line ends before.
+// The end of a word that is not a plain number or name: at the first comma or closing bracket
+// outside of brackets and quotes of its own. npos where the line ends before.
 size_t EndOfWord(std::string_view line, size_t at) {
   int open = 0;
   char quote = '\0';

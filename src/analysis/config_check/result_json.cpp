@@ -455,7 +455,7 @@ void FindMissing(const PackPair& packs, CompareRun& run) {
 Result<CompareRun> Run(const CompareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   CompareRun run;
-  run.output_folder = options.output_folder.lexically_normal();  // files are told as it was
+  run.output_folder = options.output_folder.lexically_normal();  // files are reported as it was
   base::StagingFolder staging(run.output_folder);
   fs::path paths[] = {options.bench_pack, options.cmp_pack};
   const bool collects[] = {IsCollectable(paths[0]), IsCollectable(paths[1])};

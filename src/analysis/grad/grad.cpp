@@ -304,7 +304,7 @@ Status CompareFiles(Job& job, Scratch& scratch) {
   return {};
 }
 
-// What is told of ranks and steps of one side only.
+// What is reported of ranks and steps of one side only.
 void TellUnpaired(const NumberedFolders& first, const NumberedFolders& second,
                   std::vector<std::string>& warnings) {
   const NumberedFolders* const sides[] = {&first, &second};

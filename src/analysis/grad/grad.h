@@ -69,7 +69,7 @@ class SignFile {
   bool is_packed_;
 };
 
-// What a comparison of two runs' gradient directions came to.
+// The result of a comparison of two runs' gradient directions.
 
 // The signs of one parameter's gradient at one step, or of all.
 struct Agreement {

@@ -284,7 +284,7 @@ class GraphRun {
     return all;
   }
 
-  // Goes through the names alone. What cannot be read is told when it is loaded.
+  // Goes through the names alone. What cannot be read is reported when it is loaded.
   bool AnyCommunicates(std::span<const RankFolders> folders) {
     std::atomic<bool> found = false;
     pool_.ParallelFor(folders.size(), [&](size_t place, size_t /*worker*/) {
@@ -586,7 +586,7 @@ report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
 }
 
 // Nodes are judged by the rules of 26.x, the run by the walk of `compare`, which sees below those
-// rules and says where it starts. What the rules find where the walk finds nothing is told.
+// rules and says where it starts. What the rules find where the walk finds nothing is reported.
 report::Verdict MakeVerdict(const Answer& answer, const Totals& totals) {
   report::Verdict verdict = MakeGraphVerdict(answer, totals);
   if (answer.comparison) {

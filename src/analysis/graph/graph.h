@@ -17,7 +17,7 @@
 
 namespace msprobe::analysis::graph {
 
-// What building or comparing graphs came to.
+// The result of building or comparing graphs.
 
 // One rank of one step.
 struct RankSummary {

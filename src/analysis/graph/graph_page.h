@@ -70,7 +70,7 @@ class StackList {
 inline constexpr int64_t kGraphPageFormat = 1;  // what tools/web/graph expects
 
 // Takes the views as they come. The trees of all ranks are kept, their tensors for those ranks to
-// look at first, up to a size that a browser opens at once; the rest is told in the page and in
+// look at first, up to a size that a browser opens at once; the rest is reported in the page and in
 // notes().
 class GraphPage {
  public:

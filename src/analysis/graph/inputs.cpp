@@ -163,7 +163,7 @@ void AppendWarnings(const std::vector<std::string>& more, std::vector<std::strin
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// So that they are told once, whoever looks at the side later.
+// So that they are reported once, whoever looks at the side later.
 void TakeWarnings(compare::Side& side, std::vector<std::string>& warnings) {
   AppendWarnings(side.warnings, warnings);
   side.warnings.clear();

@@ -239,7 +239,7 @@ class EntryWriter {
       }
       json::WriteTree(tree, child, json_);
     });
-    // What is no number is told as a text.
+    // What is not a number is reported as a text.
     if (!row.is_tensor && row.stats[compare::kMax].kind == compare::StatKind::kText) {
       for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
         if (tree.Find(node, dump::kStatisticKeys[stat]) == EntryTree::kNone) {

@@ -37,7 +37,7 @@ class StoredGraph {
     bool is_leading = false;
   };
 
-  // kBadFormat for what is no graph, or one that was cut.
+  // kBadFormat for what is not a graph, or one that was cut.
   static Result<StoredGraph> Open(base::InputFile input);
 
   bool is_comparison() const { return is_comparison_; }

@@ -123,7 +123,7 @@ class Ranking {
   std::vector<BadLine> bad;
 
  private:
-  // Why it is no row; empty when it is one.
+  // Why it is not a row; empty when it is one.
   std::string AddRow(std::span<const Cell> cells) {
     std::vector<std::string> texts;
     for (const Cell& cell : cells) texts.push_back(report::CellText(cell));

@@ -21,8 +21,8 @@ bool IsUnstableCallsFile(const std::filesystem::path& path);
 Result<std::vector<std::filesystem::path>> UnstableCallsFilesIn(
     const std::filesystem::path& folder);
 
-// A row per function, the least stable one first. A line that is no row is a marked row, and so is
-// a file that cannot be read.
+// A row per function, the least stable one first. A line that is not a row is a marked row, and so
+// is a file that cannot be read.
 Result<Contents> RankUnstableCalls(const Options& options,
                                    const std::vector<std::filesystem::path>& files);
 

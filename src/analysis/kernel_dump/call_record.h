@@ -1,4 +1,4 @@
-// The calls that old dumps record as lines of JSON lists (.pkl, which are no pickles): `pk` of the
+// The calls that old dumps record as lines of JSON lists (.pkl, which are not pickles): `pk` of the
 // interactive tool.
 #pragma once
 

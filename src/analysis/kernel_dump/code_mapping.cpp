@@ -404,7 +404,7 @@ Status MapArrays(const CodeMappingOptions& options, CodeColumns& code,
 }
 
 // The table with both columns behind the others; older ones of the same names are left out. A comma
-// at the end of rows, as MindSpore writes it, is no column.
+// at the end of rows, as MindSpore writes it, is not a column.
 Status MapTable(const std::filesystem::path& path, CodeColumns& code, CodeMapping& mapping) {
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLargestTable));
   base::CsvTokenizer rows(base::WithoutByteOrderMark(text));

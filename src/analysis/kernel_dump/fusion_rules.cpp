@@ -185,7 +185,7 @@ class FusionReader final : public json::Handler {
     if (const uint32_t inputs = tree.Find(0, "input");
         inputs != ValueTree::kNone && tree[inputs].kind == ValueKind::kList) {
       tree.ForEachChild(inputs, [&](uint32_t child) {
-        // "x:-1" orders two operators and is no tensor.
+        // "x:-1" orders two operators and is not a tensor.
         if (!tree[child].text.empty() && !tree[child].text.ends_with(":-1")) {
           op.inputs.push_back(ParseSource(tree[child].text));
         }

@@ -74,7 +74,7 @@ struct FileResult {
 
 struct Findings {
   std::vector<FileResult> files;                      // in the order of their paths
-  uint64_t left_out = 0;                              // files that are no dumps: tables, mappings
+  uint64_t left_out = 0;                              // files that are not dumps: tables, mappings
   std::vector<std::filesystem::path> written_beside;  // index, list of failures
   uint64_t bytes = 0;
 
@@ -115,8 +115,8 @@ report::Document MakeDocument(const Findings& findings, const std::filesystem::p
 report::Document MakeDocument(const CodeMapping& mapping);
 
 // kNotFound when there is nothing to convert, kUsage when a result exists that may not be replaced.
-// A file or tensor that cannot be read is told in the findings, and the others go on. Results do
-// not depend on the number of threads.
+// A file or tensor that cannot be read is reported in the findings, and the others go on. Results
+// do not depend on the number of threads.
 Result<Findings> Run(const Options& options);
 
 }  // namespace msprobe::analysis::kernel_dump

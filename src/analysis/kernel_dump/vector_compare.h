@@ -64,7 +64,7 @@ struct VectorMeasures {
   double value(Measure measure) const { return values[static_cast<size_t>(measure)]; }
 };
 
-// kUnsupported for complex elements: they are no single numbers.
+// kUnsupported for complex elements: they are not single numbers.
 Status CheckMeasurable(const TensorView& mine, const TensorView& golden);
 
 // NaN wins, as with NumPy's max and min.
@@ -106,7 +106,7 @@ struct VectorRow {
   std::string tensor;  // "op:input:0"; empty: the operator as a whole
   Shape shape;         // of the tensor under test, on the device
   std::optional<VectorMeasures> measures;
-  std::optional<bool> overflow;  // nothing for what is no float16
+  std::optional<bool> overflow;  // nothing for what is not a float16
   std::vector<std::string> reasons;
   Status status;  // why there are no measures
 };

@@ -35,7 +35,7 @@ struct Options {
   bool quiet = false;
 };
 
-// What a search for the first NaN or infinity of a step came to.
+// The result of a search for the first NaN or infinity of a step.
 
 // An origin with all that the dump says about it.
 struct Finding {

@@ -51,7 +51,7 @@ class CallLookup {
   //
   // `device`: of the kernel; its calls are those of the rank with that number, or of the only rank.
   // Where there is neither, all of a few ranks are looked at, of many ranks none. What cannot be
-  // read is told in `warnings`, once.
+  // read is reported in `warnings`, once.
   std::optional<Call> Find(const kernel_dump::DumpPath& kernel, std::optional<int64_t> device,
                            std::vector<std::string>& warnings);
 

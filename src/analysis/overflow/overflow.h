@@ -100,8 +100,8 @@ struct Findings {
 
 // From overflow records to kernels, calls and lines of code.
 
-// kNotFound when the folder holds no overflow record. A record that cannot be read is told in the
-// findings, and the others go on.
+// kNotFound when the folder holds no overflow record. A record that cannot be read is reported in
+// the findings, and the others go on.
 Result<Findings> Run(const Options& options);
 
 // Whether overflow records lie in a folder or below it, at most six levels down. Looks at names

@@ -262,7 +262,7 @@ std::string_view CollectiveKind(std::string_view name) {
       letters += c;
     }
   }
-  // Longer words first: an all-reduce is no reduce.
+  // Longer words first: an all-reduce is not a reduce.
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kKinds = {{
       {"reducescatter", "reduce_scatter"},
       {"allreduce", "all_reduce"},

@@ -704,7 +704,7 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
                       ModuleSide::kMostPathBytes >> 20U));
     }
   }
-  // Frames that are no modules are stacks as well: the column of a module shows them.
+  // Frames that are not modules are stacks as well: the column of a module shows them.
   const std::vector<profile::PythonCall>& frames = comparison.profile().python_calls;
   const bool has_frames =
       std::any_of(frames.begin(), frames.end(), [](const auto& call) { return !call.is_module; });

@@ -169,7 +169,7 @@ namespace {
 
 using profile::Profile;
 
-// Pairs of groups are told: a rank is in some dozens of them.
+// Pairs of groups are reported: a rank is in some dozens of them.
 constexpr size_t kMostPairedGroups = 512;
 constexpr size_t kLongestPairedName = 256;
 

@@ -97,7 +97,7 @@ struct Watched {
   int64_t comparison_calls = 0;
 };
 
-// What one pair of profiles came to.
+// The result of one pair of profiles.
 struct PairComparison {
   profile::Device base_device = profile::Device::kGpu;
   profile::Device comparison_device = profile::Device::kGpu;

@@ -644,7 +644,7 @@ std::string SummaryJson(const RunSummary& run, int exit_code) {
   return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
-// By the reader of dumps: a path that is no UTF-8 stands there as half surrogate pairs.
+// By the reader of dumps: a path that is not UTF-8 stands there as half surrogate pairs.
 Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
   MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text));
   if (tree.size() == 0 || tree[0].kind != ValueKind::kObject) {

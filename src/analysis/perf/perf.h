@@ -37,7 +37,7 @@ struct GateOutcome {
 // `comparison` must hold overall times for the metrics they give, and in `watched` each pattern.
 GateOutcome Judge(const Gate& gate, const PairComparison& comparison);
 
-// What a run over one pair of profiles, or over the pairs of many ranks, came to: small enough to
+// The result of a run over one pair of profiles, or over the pairs of many ranks: small enough to
 // be kept for thousands of ranks, and to be handed on as JSON.
 
 struct SideTimes {  // ms, GB

@@ -25,8 +25,8 @@ std::string ModuleOf(const dump::EntryName& name);
 
 class DumpEntries {
  public:
-  // `json_path` is the dump.json, whose calls so many ranks read. Entries that are no calls (debug,
-  // parameters_grad) are known by their names, but not listed.
+  // `json_path` is the dump.json, whose calls so many ranks read. Entries that are not calls
+  // (debug, parameters_grad) are known by their names, but not listed.
   static Result<DumpEntries> Open(const std::filesystem::path& json_path, size_t readers = 1);
 
   const std::vector<std::string>& calls() const { return calls_; }  // in file order

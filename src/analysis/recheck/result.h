@@ -1,4 +1,4 @@
-// What a recheck came to.
+// The result of a recheck.
 #pragma once
 
 #include <array>

@@ -21,7 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Calls whose files cannot be read are told one by one up to here; all of them stand in the table.
+// Calls whose files cannot be read are reported one by one up to here; all of them stand in the
+// table.
 constexpr uint64_t kToldOneByOne = 5;
 
 bool IsWanted(const Options& options, const std::string& name) {

@@ -168,7 +168,7 @@ constexpr int kMostZeroBlocks = 64;
 constexpr uint64_t kMostElements = uint64_t{1} << 38U;
 
 // Arguments that may be missing, or None, in every PyTorch from 1.13 on; a recheck may need less
-// than PyTorch does. Settings stay: they are no bytes.
+// than PyTorch does. Settings stay: they are not bytes.
 struct OptionalArgument {
   std::string_view function;  // of torch.nn.functional
   std::string_view name;

@@ -17,7 +17,6 @@
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
-#include "src/dump/names_like.h"
 #include "src/json/config.h"
 #include "src/json/document.h"
 

@@ -19,7 +19,6 @@
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
-#include "src/dump/names_like.h"
 
 namespace msprobe::analysis::repro {
 namespace {

@@ -31,7 +31,7 @@ struct Options {
   bool quiet = false;
 };
 
-// What a reproduction came to.
+// The result of a reproduction.
 
 struct Answer {
   std::string call;

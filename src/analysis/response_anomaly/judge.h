@@ -68,7 +68,7 @@ class Categories {
   static constexpr Category kPunctuation = 3;
   static constexpr Category kWhitespace = 4;
 
-  // `vocabulary_size` as in the name of the file; larger ids are no tokens of the model.
+  // `vocabulary_size` as in the name of the file; larger ids are not tokens of the model.
   static Result<Categories> Parse(std::string_view text, int64_t vocabulary_size);
 
   Category Of(int64_t id) const {
@@ -162,7 +162,7 @@ struct Judgement {
   size_t tokens = 0;
   size_t candidates = 0;  // per token, of those that are looked at
   bool by_categories = false;
-  // Values that are no numbers, among the candidates that are looked at. A server that fills up
+  // Values that are not numbers, among the candidates that are looked at. A server that fills up
   // with -inf has these alone.
   size_t nans = 0;
   size_t positive_infinities = 0;

@@ -72,7 +72,7 @@ const std::vector<std::string>& RowColumns();
 void AddRow(const Row& row, report::Table& table);
 report::Table NewTable();
 
-// What a search for anomalous responses came to.
+// The result of a search for anomalous responses.
 
 struct Findings {
   // However long the input is: so many ill requests and unreadable lines are named, the first ones.
@@ -98,7 +98,7 @@ struct Findings {
 // A whole search for anomalous responses: lines in, rows out as they are judged.
 
 // `on_row` hears of every line that is not blank, before the next one is read; an error of it ends
-// the run. A line that is no request is a row with an error, and the search goes on.
+// the run. A line that is not a request is a row with an error, and the search goes on.
 using OnRow = std::function<Status(const Row& row)>;
 Result<Findings> Run(const Options& options, const OnRow& on_row = nullptr);
 

@@ -44,7 +44,7 @@ struct Options {
   bool quiet = false;
 };
 
-// What a comparison of two reinforcement learning runs came to.
+// The result of a comparison of two reinforcement learning runs.
 
 struct TokenSummary {
   TokenKey key;

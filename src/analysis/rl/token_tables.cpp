@@ -66,7 +66,7 @@ class Finder {
   }
 
  private:
-  // Calls visit(path, number) for every folder <word><number>; others are told.
+  // Calls visit(path, number) for every folder <word><number>; others are reported.
   template <typename Visit>
   Status Numbered(const fs::path& folder, std::string_view word, const Visit& visit) {
     MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));

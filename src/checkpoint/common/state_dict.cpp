@@ -278,7 +278,7 @@ namespace {
 // Levels that hold a model, the likeliest first.
 constexpr std::string_view kModelLevels[] = {"model", "state_dict", "model_state_dict", "module",
                                              "app",   "net",        "generator_model",  "network"};
-// Levels of a module that was saved as a whole: they are no part of a parameter's name.
+// Levels of a module that was saved as a whole: they are not part of a parameter's name.
 constexpr std::string_view kModuleLevels[] = {"_modules", "_parameters", "_buffers"};
 constexpr size_t kMostLevels = 4;
 constexpr size_t kNamesShown = 3;
@@ -385,7 +385,7 @@ Parameter ParameterOfSlices(const NamedTensor& tensor, size_t file) {
   return parameter;
 }
 
-// The numbers that the integers stand for; how they do so is told in the notes.
+// The numbers that the integers stand for; how they do so is described in the notes.
 Parameter DequantizedParameter(const NamedTensor& tensor, io::ReadBudget& budget) {
   constexpr size_t kLimitBytes = size_t{4} << 30U;
   // Its integers may repeat, and so may its names; and without any element it has scales.

@@ -365,7 +365,7 @@ bool CanSplit(const Parameter& parameter, int64_t count) {
   return static_cast<int64_t>(parameter.pieces.size()) <= 100 * kMostPieces / count;
 }
 
-// Appends the parts, or the parameter itself where it is no stack.
+// Appends the parts, or the parameter itself where it is not a stack.
 void Split(Parameter parameter, std::optional<int64_t> count, const Stack& stack,
            PartBudget& budget, std::vector<Parameter>& out) {
   const size_t at = parameter.name.find(stack.word);

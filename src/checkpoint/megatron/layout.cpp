@@ -213,7 +213,7 @@ constexpr std::array<std::string_view, 5> kCorrectedRowParts = {
     "attention.linear_q.", "attention.linear_kv."};
 constexpr std::string_view kFusedLayerNorm = ".layer_norm_";
 
-// Longer numbers in a name are no indices.
+// Longer numbers in a name are not indices.
 constexpr size_t kMostDigits = 9;
 
 template <size_t kCount>

@@ -692,7 +692,7 @@ void MegatronMerger::AddToGroup(std::vector<Group>& groups,
   parts.push_back(std::move(part));
 }
 
-// Nothing where they are no grouped experts, or their names would fill the memory.
+// Nothing where they are not grouped experts, or their names would fill the memory.
 std::vector<Parameter> MegatronMerger::SplitExperts(const Parameter& part) {
   uint64_t text_bytes = part.name.size() + part.status.message().size();
   for (const std::string& note : part.notes) {

@@ -387,7 +387,7 @@ Status AclKernelDump::End() {
   }
   active_ = false;
   const AclApi& api = runtime_.api_;
-  // Each step is made whatever became of the one before; the first error is told.
+  // Each step is made whatever became of the one before; the first error is reported.
   Status first;
   const auto keep_first = [&first](Status status) {
     if (first.ok()) {
@@ -469,7 +469,7 @@ Status AclRuntime::Open() {
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kCore));
   MSP_RETURN_IF_ERROR(api_.Require(AclFeature::kCopies));
   ClaimProcess();
-  // Whoever initialises first, the others are told so and may go on.
+  // Whoever initialises first, the others get an error and may go on.
   const int code = api_.aclInit(nullptr);
   if (code != kAclRepeatInitialize) {
     MSP_RETURN_IF_ERROR(api_.Check(code, "aclInit"));

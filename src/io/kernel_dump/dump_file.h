@@ -46,7 +46,7 @@ struct DumpedTensor {
   unsigned groups() const { return static_cast<unsigned>(sub_format) & 0xFFFFU; }
 };
 
-// Memory of the kernel that is no tensor: L1 buffers and workspaces.
+// Memory of the kernel that is not a tensor: L1 buffers and workspaces.
 struct DumpedBytes {
   uint32_t type = 0;  // 0: L1 buffer; 0: log of a workspace
   std::span<const std::byte> data = {};

@@ -108,7 +108,7 @@ struct DumpFileName {
   bool is_overflow() const;  // of an operator that overflowed, "Opdebug.Node_OpDebug..."
 };
 
-// Nothing for other names. Numbers that do not fit are no numbers.
+// Nothing for other names. Numbers that do not fit are not numbers.
 std::optional<DumpFileName> ParseDumpFileName(std::string_view name);
 
 // The name of an operator as names of files have it: '_' for '/', '.', '\' and blanks.

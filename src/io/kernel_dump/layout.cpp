@@ -123,7 +123,7 @@ class RowCopy {
     if (is_last) {
       std::memcpy(line + rest, from + rest, left);
     } else {
-      // What is no last run fills more than a line.
+      // What is not a last run fills more than a line.
       std::memmove(from, from + rest, left);
       kept = static_cast<int64_t>(left);
     }

@@ -123,7 +123,7 @@ void CsvNumbers::Warn(std::vector<std::string>& warnings) const {
 namespace {
 
 // The csv files beside trace_view.json. A file that is missing, has other
-// columns or breaks off is told as a warning, or is an error when `strict`.
+// columns or breaks off is reported as a warning, or is an error when `strict`.
 
 constexpr double kMbPerGb = 1024;
 
@@ -384,7 +384,7 @@ Status ReadOperatorStatistic(const std::filesystem::path& folder, bool strict, P
 }
 
 // The small facts that Ascend's profilers keep in JSON beside the trace. Files
-// that are missing or damaged are told as warnings, or are errors when `strict`.
+// that are missing or damaged are reported as warnings, or are errors when `strict`.
 
 constexpr uint64_t kMetadataLimitBytes = uint64_t{64} << 20U;
 
@@ -507,7 +507,7 @@ Status ReadBandwidth(const std::filesystem::path& folder, bool strict, Profile& 
   return {};
 }
 
-// profiler_metadata.json: what groups of ranks are for ("tp", "dp"). Its absence is no fault.
+// profiler_metadata.json: what groups of ranks are for ("tp", "dp"). Its absence is not a fault.
 Status ReadGroupNames(const std::filesystem::path& folder, bool strict, Profile& profile) {
   const std::filesystem::path path = folder / "profiler_metadata.json";
   if (profile.groups.empty() || !base::Exists(path)) {

@@ -24,7 +24,7 @@ namespace msprobe::profile {
 // size: nothing of them is kept.
 
 // RFC 4180, with or without byte order mark; what follows a closing quote belongs to its cell.
-// Empty lines are no rows.
+// Empty lines are not rows.
 class CsvRows {
  public:
   static constexpr size_t kNoColumn = SIZE_MAX;
@@ -63,7 +63,8 @@ class CsvRows {
   std::vector<std::string> columns_;
 };
 
-// Numbers of a csv file. What is none counts as 0; how often that happened is told once per column.
+// Numbers of a csv file. What is none counts as 0; how often that happened is reported once per
+// column.
 class CsvNumbers {
  public:
   explicit CsvNumbers(const CsvRows& rows) : rows_(rows) {}

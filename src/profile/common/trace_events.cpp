@@ -19,7 +19,7 @@
 namespace msprobe::profile {
 namespace {
 
-// Events whose text is no JSON, spelled as JSON wants it as far as one can tell
+// Events whose text is not JSON, spelled as JSON wants it as far as one can tell
 // what was meant: bare words such as inf, backslashes and control characters that are not escaped,
 // commas too many, values that are missing.
 
@@ -548,7 +548,7 @@ class EventHandler final : public json::Handler {
   std::string joined_;
 };
 
-// ---- Events whose text is no JSON ----
+// ---- Events whose text is not JSON ----
 
 struct Stretch {
   size_t begin = 0;

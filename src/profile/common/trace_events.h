@@ -81,14 +81,14 @@ struct TraceOutcome {
   uint64_t events = 0;
   bool truncated = false;        // the trace broke off; all complete events before were delivered
   bool unpacks_too_far = false;  // that is since it is packed more than any trace
-  uint64_t damaged = 0;          // events left out since their text is no JSON
+  uint64_t damaged = 0;          // events left out since their text is not JSON
   std::string first_damage;      // the byte and the reason of the first of them
   uint64_t joined = 0;           // pairs of 'B' and 'E' among the events
   uint64_t unpaired = 0;         // those of which only one was there; left out
 };
 
 // Events in file order; one that begins and ends apart comes when it ends. Neither a trace that
-// breaks off nor an event whose text is no JSON is an error. What exporters are known to write
+// breaks off nor an event whose text is not JSON is an error. What exporters are known to write
 // wrongly is read as it was meant: bare inf and nan, backslashes, quotes and control characters
 // that are not escaped, commas too many, values that are missing. `visit` returns false to stop.
 Result<TraceOutcome> ForEachEvent(const std::filesystem::path& path,

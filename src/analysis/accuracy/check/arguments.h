@@ -122,7 +122,7 @@ struct FrameHeader {
   FrameKind kind = FrameKind::kAnswer;
   uint64_t payload_bytes = 0;
 };
-// An error when the bytes are no header, or the payload is larger than any can be.
+// An error when the bytes are not a header, or the payload is larger than any can be.
 Result<FrameHeader> ReadFrameHeader(std::span<const char> bytes);
 
 // What a worker answers to a call. Tensors of the values borrow from the memory it shares.
@@ -175,7 +175,8 @@ class ArgumentMaker {
   const std::set<DType>& float_dtypes() const { return float_dtypes_; }
   bool has_float8() const { return has_float8_; }
 
-  // What is saved of an operator that failed: one per leaf, without a shape where it is no tensor.
+  // What is saved of an operator that failed: one per leaf, without a shape where it is not a
+  // tensor.
   struct Leaf {
     bool is_tensor = false;
     DType dtype = DType::kFloat32;

@@ -330,7 +330,7 @@ Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const ValueTr
 Result<std::vector<bool>> RepeatedCalls(const DumpCalls& dump, const dump::EntryAccess& records,
                                         bool strict) {
   constexpr std::array<std::string_view, 4> kStatistics = {"Max", "Min", "Mean", "Norm"};
-  // The Python tool compares means and norms, and does not look at what is no object.
+  // The Python tool compares means and norms, and does not look at what is not an object.
   const std::span<const std::string_view> left_out =
       std::span(kStatistics).first(strict ? kStatistics.size() : 2);
   std::vector<bool> repeated(dump.calls.size());

@@ -57,7 +57,7 @@ struct MindSporeJudgement {
   std::string message;
   double max_abs = 0;
 };
-// A pair of outputs or gradients; nullopt: it is no tensor.
+// A pair of outputs or gradients; nullopt: it is not a tensor.
 MindSporeJudgement JudgeMindSpore(std::string name, const std::optional<TensorView>& bench,
                                   const std::optional<TensorView>& tested, const Limits& limits);
 

@@ -14,7 +14,7 @@
 
 namespace msprobe::analysis::accuracy {
 
-// What a check of a dump's operators came to.
+// The result of a check of a dump's operators.
 
 struct CheckedOperator {
   std::string name;

@@ -328,7 +328,7 @@ Status DrawUniformTensor(const TensorRecord& record, std::byte* out) {
 
 namespace {
 
-// Larger tensors are no inputs that anybody could check.
+// Larger tensors are not inputs that anybody could check.
 constexpr uint64_t kMostTensorBytes = uint64_t{1} << 36U;
 
 std::optional<RecordedNumber> NumberAt(const json::ValueTree& tree, uint32_t object,

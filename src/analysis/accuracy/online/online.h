@@ -28,7 +28,7 @@ struct OnlineOptions {
   std::function<bool()> is_stopped = [] { return false; };
 };
 
-// What a check of operators while their training ran came to.
+// The result of a check of operators while their training ran.
 
 struct OnlineOperator {
   std::string name;  // "step 2 rank 0 Functional.linear.3"

@@ -82,7 +82,7 @@ OutputJudgement JudgeOutput(const OutputName& name, const DetailCells& npu, cons
 // The judgement of an output that is not looked at.
 OutputJudgement SkippedOutput(std::string_view name, std::string_view message);
 
-// What a comparison of two accuracy checks came to.
+// The result of a comparison of two accuracy checks.
 
 struct WorstOutput {
   std::string name;       // "Torch.mul.2.forward.output.0"

@@ -29,7 +29,7 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
-#include "src/dump/names_like.h"
+#include "src/dump/names.h"
 #include "src/dump/stack_file.h"
 #include "src/io/kernel_dump/dump_file.h"
 

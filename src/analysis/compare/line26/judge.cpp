@@ -33,7 +33,9 @@ Cell NumberCell(double number) {
   return Cell::Number(number);
 }
 
-std::string TextOf(const StatValue& stat) {
+}  // namespace
+
+std::string StatText(const StatValue& stat) {
   switch (stat.kind) {
     case StatKind::kNone:
       return "None";
@@ -48,8 +50,6 @@ std::string TextOf(const StatValue& stat) {
   }
   return std::string(stat.text);
 }
-
-}  // namespace
 
 std::string_view RequiresGradText(const SideRow& row) {
   switch (row.requires_grad) {
@@ -99,7 +99,7 @@ Cell MetricCell26(const Metric& metric, report::Table& table) {
 
 bool SameText(const StatValue& a, const StatValue& b) {
   if (a.kind != b.kind) {
-    return (a.kind == StatKind::kText || b.kind == StatKind::kText) && TextOf(a) == TextOf(b);
+    return (a.kind == StatKind::kText || b.kind == StatKind::kText) && StatText(a) == StatText(b);
   }
   switch (a.kind) {
     case StatKind::kNone:
@@ -159,7 +159,7 @@ ValueKind KindOf(const StatValue& stat) {
   return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
 }
 
-// The word for a pair that is no pair of numbers; the same for difference and relative error.
+// The word for a pair that is not a pair of numbers; the same for difference and relative error.
 std::string_view PairWord(ValueKind npu, ValueKind bench) {
   const auto either = [&](ValueKind kind) { return npu == kind || bench == kind; };
   if (either(ValueKind::kMissing) || (npu == ValueKind::kDevice && bench == ValueKind::kDevice)) {

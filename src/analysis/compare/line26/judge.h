@@ -13,6 +13,10 @@ namespace msprobe::analysis::compare {
 
 inline constexpr std::string_view kNoValue = "N/A";
 
+// A statistic as the Python tool writes it into a cell: "None", "True", a number as Python spells
+// it.
+std::string StatText(const StatValue& stat);
+
 // "True", "False", "None"; "" for a tensor without the field, "N/A" for everything else.
 std::string_view RequiresGradText(const SideRow& row);
 
@@ -28,8 +32,8 @@ bool SameText(const StatValue& a, const StatValue& b);
 // Differences and relative errors of the statistics of a matched pair, by the rules of the 26.x
 // line.
 
-// Equal texts give 0; what is no number gives the words Nan, inf, -inf, N/A or Diff. Fills metrics
-// and distance; the verdict is made call by call (precision_compare.h).
+// Equal texts give 0; what is not a number gives the words Nan, inf, -inf, N/A or Diff. Fills
+// metrics and distance; the verdict is made call by call (precision_compare.h).
 void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& result);
 
 struct JudgeRules {

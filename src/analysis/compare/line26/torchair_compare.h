@@ -41,7 +41,7 @@ inline constexpr size_t kMostGeNodes = 10'000'000;
 Status ReadGeGraph(std::string_view text, GeGraph& graph);
 
 // The operators whose names make up `fused`, the longest known name first; nothing when a part of
-// it is no known name.
+// it is not a known name.
 std::vector<const GeNode*> SplitFused(const GeGraph& graph, std::string_view fused,
                                       std::vector<std::string>* names = nullptr);
 

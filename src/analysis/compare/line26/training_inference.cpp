@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/mapping.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
@@ -307,22 +308,6 @@ std::vector<Unit> Ordered(std::vector<Unit> units) {
   }
   std::move(alone, units.end(), std::back_inserter(ordered));
   return ordered;
-}
-
-std::string StatText(const StatValue& stat) {
-  switch (stat.kind) {
-    case StatKind::kNone:
-      return "None";
-    case StatKind::kBool:
-      return stat.boolean ? "True" : "False";
-    case StatKind::kInteger:
-      return std::to_string(stat.integer);
-    case StatKind::kNumber:
-      return base::PythonFloatRepr(stat.number);
-    case StatKind::kText:
-      break;
-  }
-  return std::string(stat.text);
 }
 
 class RowMerger {

@@ -486,7 +486,7 @@ report::Document MakeDocument(const Summary& run) {
   verdict.number = static_cast<double>(run.rank_count);
   verdict.unit = "ranks";
   verdict.tone = whole ? report::Tone::kStrong : report::Tone::kBad;
-  // The workbook holds what could be merged; a rank that is missing in it is no success.
+  // The workbook holds what could be merged; a rank that is missing in it is not a success.
   verdict.standing = whole ? report::Standing::kClean : report::Standing::kIncomplete;
   report::List metrics{report::ListKind::kBullets, {}};
   for (const std::string& metric : run.metrics) {

@@ -29,7 +29,7 @@ struct Options {
   size_t threads = 0;                   // 0: all cores
 };
 
-// What merging the results of many ranks came to; the tables themselves are in the file.
+// The result of merging the results of many ranks; the tables themselves are in the file.
 
 struct Summary {
   std::filesystem::path result_file;
@@ -63,8 +63,8 @@ struct RankFile {
   std::filesystem::path path;
   bool is_csv = false;
 };
-// By rank number; of several results of one rank the newest. Files that are no result of a numbered
-// rank are warnings, or an error where they have no business in such a folder.
+// By rank number; of several results of one rank the newest. Files that are not the result of a
+// numbered rank are warnings, or an error where they have no business in such a folder.
 Result<std::vector<RankFile>> FindRankFiles(const std::filesystem::path& folder,
                                             std::vector<std::string>& warnings);
 

@@ -261,7 +261,7 @@ class ColumnMaker {
     }
   }
 
-  // Calls and whatever contains them; -1: nothing does. Parents that are no calls of this pair
+  // Calls and whatever contains them; -1: nothing does. Parents that are not calls of this pair
   // stand behind the calls.
   void WriteParents(Writer& writer) const {
     std::unordered_map<std::string_view, int64_t> number_of;

@@ -34,8 +34,8 @@ PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uin
                             base::ThreadPool& pool);
 
 // Takes the pairs as they come and keeps the rows of those to look at first, up to a size that a
-// browser opens at once; the others are listed without rows. What is left out is told in the page
-// and in notes().
+// browser opens at once; the others are listed without rows. What is left out is reported in the
+// page and in notes().
 class ComparePage {
  public:
   static constexpr uint64_t kMostBytes = 5'000'000;  // of the file

@@ -81,7 +81,7 @@ class RowReader {
   void TakeRow();
   // Whether the NaN of a row are of no tensor, or of one without elements.
   bool IsOfNothing(std::span<const std::string_view> cells) const;
-  // Reports cells that are no numbers, once per column.
+  // Reports cells that are not numbers, once per column.
   void Finish();
   void Report(uint64_t line, std::string text);
   uint32_t NameIndex(int32_t stage, int32_t micro_step, std::string_view name);

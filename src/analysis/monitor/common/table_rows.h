@@ -38,7 +38,7 @@ struct TableHead {
   std::vector<std::string> ops;  // columns of numbers, in their order
   std::vector<int> op_of;        // per column: index into ops, or kNoColumn
 };
-// `line` without its end. `wanted` empty: every op. An error when it is no table of the monitor.
+// `line` without its end. `wanted` empty: every op. An error when it is not a table of the monitor.
 Result<TableHead> ReadTableHead(std::string_view line, const std::vector<std::string>& wanted);
 
 // A piece of a file, cut at line ends.

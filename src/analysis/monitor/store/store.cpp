@@ -53,7 +53,7 @@ Result<NameMapping> ReadMapping(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
   NameMapping mapping;
   if (config.root.kind != json::ConfigKind::kObject) {
-    return UsageError(fmt::format("{} is not a JSON object", path.string()))
+    return UsageError(fmt::format("{} is not JSON object", path.string()))
         .WithHint("write {\"old\": \"new\"}");
   }
   for (const auto& member : config.root.members) {
@@ -401,7 +401,7 @@ constexpr std::array<std::string_view, 4> kKeys = {dump::KeyOf(dump::kNorm),
                                                    dump::KeyOf(dump::kMax), dump::KeyOf(dump::kMin),
                                                    dump::KeyOf(dump::kMean)};
 
-// Position in kMetricNames; nullopt for entries that are no calls, such as saved values.
+// Position in kMetricNames; nullopt for entries that are not calls, such as saved values.
 std::optional<size_t> MetricOf(std::string_view name, const EntryTree& tree) {
   const dump::EntryName entry = dump::ParseEntryName(name);
   if (entry.is_parameters_grad) {

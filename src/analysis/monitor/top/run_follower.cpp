@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kHistory = 48;                    // values per series: enough to judge and to draw
 constexpr size_t kFollowedPieceBytes = 8U << 20U;  // read at once
-constexpr size_t kLongestFollowedLine = 1U << 20U;  // what is longer is no row
+constexpr size_t kLongestFollowedLine = 1U << 20U;  // what is longer is not a row
 constexpr double kRateSeconds = 60;                 // a rate is of the last minute
 
 bool EndsLine(std::string_view text) { return !text.empty() && text.back() == '\n'; }

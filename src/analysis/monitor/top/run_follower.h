@@ -50,7 +50,7 @@ struct FollowedSeries {
 
 struct FollowedRank {
   int64_t last_step = -1;  // -1: no row yet
-  // min(): not known. The epoch of this clock is no beginning: it may lie in the future.
+  // min(): not known. The epoch of this clock is not a beginning: it may lie in the future.
   std::filesystem::file_time_type last_write = std::filesystem::file_time_type::min();
   double steps_per_second = 0;  // 0: not known yet
   uint64_t alerts = 0;
