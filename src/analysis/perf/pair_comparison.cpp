@@ -436,10 +436,11 @@ class Comparer {
     result_.base_device = sides_[0].device;
     result_.comparison_device = sides_[1].device;
     RunTasks({[this] { Prepare(0); }, [this] { Prepare(1); }});
-    RunTasks({[this] { MatchAll(); }, [this] { CompareCommunication(); },
+    // Before there are sheets: it holds a group for each name while it looks for the largest.
+    RunTasks({[this] { Find(); }, [this] { MatchAll(); }, [this] { CompareCommunication(); },
               [this] { CompareCalls(); }, [this] { CompareKernels(); }});
     RunTasks({[this] { CompareOperators(); }, [this] { CompareOperatorDetails(); },
-              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); }, [this] { Find(); },
+              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); },
               [this] { CompareDeviceWork(); }});
     TakeOverall();
     Conclude();

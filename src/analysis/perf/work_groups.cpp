@@ -91,6 +91,9 @@ class Grouper {
 
   std::vector<WorkGroup> Take() { return std::move(groups_); }
 
+  // Groups that there may be: growing by doubling holds each of them twice for a moment.
+  void Reserve(size_t most) { groups_.reserve(most); }
+
   // The side whose work is added from now on.
   void Begin(size_t side, const Profile& profile, const HostTree& tree) {
     side_ = side;
@@ -388,6 +391,8 @@ std::vector<WorkGroup> GroupHostWork(const HostTree& base, const Profile& base_p
                                      const HostTree& comparison, const Profile& comparison_profile,
                                      const std::map<std::string, std::string>& names) {
   Grouper grouper(names);
+  grouper.Reserve(std::min(base_profile.texts.size(), base.nodes().size()) +
+                  std::min(comparison_profile.texts.size(), comparison.nodes().size()));
   for (const size_t side : {size_t{0}, size_t{1}}) {
     const HostTree& tree = side == 0 ? base : comparison;
     const Profile& profile = side == 0 ? base_profile : comparison_profile;
@@ -747,13 +752,22 @@ std::vector<Finding> TakeReplacements(std::vector<WorkGroup>& groups, std::strin
     taken.insert(taken.end(), gone.begin(), gone.end());
     taken.insert(taken.end(), come.begin(), come.end());
   }
-  std::vector<WorkGroup> rest;
-  for (WorkGroup& group : groups) {
-    if (is_free(&group)) {
-      rest.push_back(std::move(group));
+  if (!taken.empty()) {
+    std::vector<bool> is_taken(groups.size());
+    for (const WorkGroup* group : taken) {
+      is_taken[static_cast<size_t>(group - groups.data())] = true;
     }
+    size_t kept = 0;  // in place: there may be as many groups as a trace has names
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (!is_taken[i]) {
+        if (kept != i) {
+          groups[kept] = std::move(groups[i]);
+        }
+        ++kept;
+      }
+    }
+    groups.resize(kept);
   }
-  groups = std::move(rest);
   return findings;
 }
 
@@ -814,6 +828,7 @@ std::vector<Finding> FindingsOfGroups(std::vector<WorkGroup> groups, std::string
   for (Finding& replacement : TakeReplacements(groups, metric)) {
     findings.push_back(std::move(replacement));
   }
+  findings.reserve(findings.size() + groups.size());
   for (const WorkGroup& group : groups) {
     findings.push_back(GroupFinding(group, metric));
   }
