@@ -1,4 +1,4 @@
-# The plan of the house: every component, and the components it may use directly. This is the only list of these arrows: link lines are
+# Every component, and the components that it may use directly. This is the only list of these arrows: link lines are
 # made from it, and tools/dev/check_includes.py holds every #include against it. "public" stands for include/msprobe.
 set(MSPROBE_COMPONENTS
   "base:"

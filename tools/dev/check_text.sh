@@ -28,6 +28,10 @@ report "paths of this machine" "$(for place in "$HOME" "$repository"; do
   [ "$place" = / ] || printf '%s\0' "${prose[@]}" | xargs -0 -r grep -nIF -- "$place/" /dev/null 2>/dev/null || true
 done)"
 
+# Words of the field stand for these: component, API, result of.
+report "retired words" "$(search '[I]nside of the room|[p]lan of the house|[F]ront door:|^[[:blank:]]*// What .* came to\b|msprobe_[r]oom|[t]he (face|floor) of (this|a|the) component' "${ours[@]}" \
+  $(matching '^(docs/design/|CONTRIBUTING.md|README|src/.*README.md)'))"
+
 report "blanks at the end of a line" "$(search '[[:blank:]]+$' $(matching '^(src|include|cmake|tools)/.*\.(h|cpp|cmake|py|sh)$'))"
 
 report "files over 1,500 lines" "$(matching '^(src|include)/.*\.(h|cpp)$' | xargs -r wc -l | awk '$2 != "total" && $1 > 1500 { print $2 ": " $1 " lines" }')"
@@ -44,12 +48,12 @@ report "scripts without the run bit" "$(for script in $(matching '^(tools/.*\.(s
 done)"
 
 # analysis/compare and its sisters may share the README of their parent.
-rooms_without_readme=$(for file in $(matching '^src/.+/CMakeLists\.txt$'); do
+without_readme=$(for file in $(matching '^src/.+/CMakeLists\.txt$'); do
   component=$(dirname "$file")
   parent=$(dirname "$component")
   [ -e "$component/README.md" ] || { [ "$parent" != src ] && [ -e "$parent/README.md" ]; } || echo "$component"
 done)
-report "components without a README" "$rooms_without_readme"
+report "components without a README" "$without_readme"
 
 [ "$findings" -eq 0 ] || fail "$findings kinds of findings in ${#files[@]} files"
 say "text: ${#files[@]} files, nothing found"
