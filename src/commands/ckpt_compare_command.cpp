@@ -41,14 +41,6 @@ constexpr const char* kCkptCompareNotes =
 
 )";
 
-// Compares, writes the results and shows them: what both `ckpt_compare` and `config_check -c` on
-// two checkpoints do.
-Result<ExitCode> CompareCheckpoints(const analysis::ckpt::Options& options,
-                                    const AnswerFlags& flags, const Context& context) {
-  MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options));
-  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context);
-}
-
 std::vector<Positional> CkptCompareCommand::positionals() {
   return {{.name = "CKPT",
            .fills = &options_.path_a,
@@ -180,7 +172,8 @@ Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
   options_.write_html = wants("html");
   options_.quiet = context.quiet;
   options_.float32_figures = options_.open.compatible_merge;
-  return CompareCheckpoints(options_, answer_, context);
+  MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options_));
+  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), answer_, context);
 }
 
 }  // namespace

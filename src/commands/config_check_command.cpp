@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/analysis/ckpt/ckpt.h"
+#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/result.h"
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/document.h"
@@ -302,7 +303,8 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   AnswerFlags flags = answer_;
   std::replace(flags.fail_on.begin(), flags.fail_on.end(), std::string("warning"),
                std::string("different"));
-  return CompareCheckpoints(options, flags, context);
+  MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options));
+  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context);
 }
 
 Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {
