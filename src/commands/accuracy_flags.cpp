@@ -13,11 +13,8 @@
 namespace msprobe::commands {
 
 Flag StandardVersionFlag(std::string& version) {
-  return {.name = "--standard-version",
-          .type = "NAME",
-          .fills = &version,
-          .values = {"8.1.1", "26"},
-          .help = "Version of the Python tool whose rules and limits hold"};
+  return Choice("--standard-version", "NAME", &version, {"8.1.1", "26"},
+                "Version of the Python tool whose rules and limits hold");
 }
 
 analysis::accuracy::StandardVersion StandardVersionOf(const std::string& version) {
@@ -26,51 +23,30 @@ analysis::accuracy::StandardVersion StandardVersionOf(const std::string& version
 }
 
 Flag StandardsFileFlag(std::filesystem::path& file) {
-  return {.name = "--standards",
-          .type = "FILE",
-          .fills = &file,
-          .help = "JSON with limits and operators that replace built-in ones",
-          .default_text = "built in"};
+  return Path("--standards", "FILE", &file,
+              "JSON with limits and operators that replace built-in ones", Default{"built in"});
 }
 
 Flag LanguageFlag(std::string& language) {
-  return {.name = "--lang",
-          .type = "NAME",
-          .fills = &language,
-          .values = {"zh", "en"},
-          .group = Group::kOutput,
-          .help = "Language of column names and messages in the files"};
+  return Choice("--lang", "NAME", &language, {"zh", "en"},
+                "Language of column names and messages in the files", Group::kOutput);
 }
 
 std::vector<Flag> WorkerFlags(analysis::accuracy::CheckOptions& options) {
   return {
-      {.name = "--device",
-       .letter = "-d",
-       .type = "ID",
-       .fills = &options.device_ids,
-       .bounds = kNotNegative,
-       .arguments = {.least = 1, .most = kUnlimited},
-       .help = "Numbers of the devices",
-       .since = kPython811},
-      {.name = "--device-type",
-       .type = "NAME",
-       .fills = &options.device,
-       .values = {"auto", "npu", "cuda", "cpu"},
-       .help = "Kind of the devices; auto: the first of NPU, GPU and CPU that is there"},
-      {.name = "--python",
-       .type = "FILE",
-       .fills = &options.pythons,
-       .help = "Python with PyTorch, which runs the operators; of several the first that has it",
-       .default_text = "python3, or else /usr/bin/python3"},
-      {.name = "--reference",
-       .type = "FILE",
-       .fills = &options.reference_file,
-       .help = "Python file with references of custom operators"},
-      {.name = "--time-limit",
-       .type = "SECONDS",
-       .fills = &options.time_limit_s,
-       .bounds = {.least = 0.01, .most = 1e6},
-       .help = "For one call; a slower one costs its row, and its worker is started again"}};
+      Number("--device -d", "ID", &options.device_ids, "Numbers of the devices", kNotNegative,
+             Arguments{1, kUnlimited}, kPython811),
+      Choice("--device-type", "NAME", &options.device, {"auto", "npu", "cuda", "cpu"},
+             "Kind of the devices; auto: the first of NPU, GPU and CPU that is there"),
+      Path("--python", "FILE", &options.pythons,
+           "Python with PyTorch, which runs the operators; of several the first that has it",
+           Default{"python3, or else /usr/bin/python3"}),
+      Path("--reference", "FILE", &options.reference_file,
+           "Python file with references of custom operators"),
+      Number("--time-limit", "SECONDS", &options.time_limit_s,
+             "For one call; a slower one costs its row, and its worker is started again",
+             Between(0.01, 1e6)),
+  };
 }
 
 namespace {

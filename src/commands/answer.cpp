@@ -61,27 +61,16 @@ Status WritePage(const std::filesystem::path& path, report::Document& document) 
 
 }  // namespace
 
-void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
-                    std::span<const report::GateLevel> levels, std::string_view conditions) {
-  flags.push_back({.name = "--json",
-                   .fills = &answer.json,
-                   .group = Group::kOutput,
-                   .help = "Print the answer as JSON and nothing else"});
-  flags.push_back({.name = "--color",
-                   .type = "WHEN",
-                   .fills = &answer.color,
-                   .values = {"auto", "always", "never"},
-                   .group = Group::kOutput,
-                   .help = "Use colours; auto: on a terminal, unless NO_COLOR is set"});
-  flags.push_back({.name = "--width",
-                   .type = "N",
-                   .fills = &answer.width,
-                   .bounds = {kNarrowest, kWidest},
-                   .group = Group::kOutput,
-                   .help = "Wrap lines at N columns",
-                   .default_text = "the terminal's"});
+std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLevel> levels,
+                             std::string_view conditions) {
+  std::vector<Flag> rows = {
+      Switch("--json", &answer.json, "Print the answer as JSON and nothing else", Group::kOutput),
+      Choice("--color", "WHEN", &answer.color, {"auto", "always", "never"},
+             "Use colours; auto: on a terminal, unless NO_COLOR is set", Group::kOutput),
+      Number("--width", "N", &answer.width, "Wrap lines at N columns", Between(kNarrowest, kWidest),
+             Default{"the terminal's"}, Group::kOutput)};
   if (levels.empty()) {
-    return;
+    return rows;
   }
   const std::vector<std::string> words = WordsOf(levels);
   Flag fail_on{.name = "--fail-on",
@@ -96,12 +85,10 @@ void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
     fail_on.help =
         fmt::format("Exit with code 1 on {} or {}; may be repeated", AnyOf(words), conditions);
   }
-  flags.push_back(std::move(fail_on));
-  flags.push_back({.name = "--junit",
-                   .type = "FILE",
-                   .fills = &answer.junit_file,
-                   .group = Group::kGate,
-                   .help = "Also write a JUnit report for CI systems"});
+  rows.push_back(std::move(fail_on));
+  rows.push_back(Path("--junit", "FILE", &answer.junit_file,
+                      "Also write a JUnit report for CI systems", Group::kGate));
+  return rows;
 }
 
 Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view command,
@@ -114,10 +101,6 @@ Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view c
   MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
   return base::WriteFileAtomically(path, report::RenderJunit(document, report::Gate()),
                                    base::Existing::kReplace);
-}
-
-Status CheckAnswerFlags(const AnswerFlags& flags) {
-  return flags.junit_file.empty() ? OkStatus() : base::CheckOutputFile(flags.junit_file);
 }
 
 Status CheckPage(const std::filesystem::path& page) {

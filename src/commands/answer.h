@@ -28,15 +28,11 @@ struct AnswerFlags {
   report::Gate gate() const { return report::Gate(fail_on); }
 };
 
-// Adds the rows of --json, --color, --width, and of commands that judge --fail-on and --junit.
+// The rows of --json, --color, --width, and of commands that judge --fail-on and --junit.
 // `levels` are the words of --fail-on; none: the command does not judge. Where `conditions` is not
 // empty, --fail-on takes texts of that form as well; the command checks them.
-void AddAnswerFlags(std::vector<Flag>& flags, AnswerFlags& answer,
-                    std::span<const report::GateLevel> levels = {},
-                    std::string_view conditions = "");
-
-// Whether the JUnit report may be written, asked before the work.
-Status CheckAnswerFlags(const AnswerFlags& flags);
+std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLevel> levels = {},
+                             std::string_view conditions = "");
 
 // The JUnit report of a command that ended with kFailed, in place of one it has written: one error.
 Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view command,

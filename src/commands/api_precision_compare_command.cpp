@@ -21,7 +21,7 @@ class ApiPrecisionCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Judge the accuracy of an NPU's operators by that of a GPU's";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -29,8 +29,6 @@ class ApiPrecisionCompareCommand final : public Command {
 
  private:
   analysis::accuracy::PrecisionOptions options_;
-  std::filesystem::path npu_;
-  std::filesystem::path gpu_;
   std::string version_ = "8.1.1";
   std::string language_ = "zh";
   uint64_t worst_ = 10;
@@ -46,45 +44,32 @@ where its errors against the CPU are no larger than those of the GPU, or within 
 )";
 
 std::vector<Positional> ApiPrecisionCompareCommand::positionals() {
-  return {{.name = "NPU", .fills = &npu_, .help = "Details file of the NPU"},
-          {.name = "GPU", .fills = &gpu_, .help = "Details file of the GPU"}};
+  return {Argument("NPU", &options_.npu_file, "Details file of the NPU", OrFlag{"-npu"}),
+          Argument("GPU", &options_.gpu_file, "Details file of the GPU", OrFlag{"-gpu"})};
 }
 
-std::vector<Flag> ApiPrecisionCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--npu-csv-path",
-       .aliases = {"-npu"},
-       .type = "FILE",
-       .fills = &options_.npu_file,
-       .group = Group::kInput,
-       .help = "Details file of the NPU, instead of NPU",
-       .since = kPython811},
-      {.name = "--gpu-csv-path",
-       .aliases = {"-gpu"},
-       .type = "FILE",
-       .fills = &options_.gpu_file,
-       .group = Group::kInput,
-       .help = "Details file of the GPU, instead of GPU",
-       .since = kPython811},
+FlagTable ApiPrecisionCompareCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--npu-csv-path -npu", "FILE", &options_.npu_file,
+           "Details file of the NPU, instead of NPU", kPython811),
+      Path("--gpu-csv-path -gpu", "FILE", &options_.gpu_file,
+           "Details file of the GPU, instead of GPU", kPython811),
+      Group::kMethod,
       StandardVersionFlag(version_),
       StandardsFileFlag(options_.standards_file),
-      {.name = "--strict",
-       .fills = &options_.strict,
-       .group = Group::kMethod,
-       .help = "Also judge, and put into the files, what the Python tool leaves out: outputs that "
-               "the GPU's file lacks, empty tensors of any shape, cells without a number"},
+      Switch("--strict", &options_.strict,
+             "Also judge, and put into the files, what the Python tool leaves out: outputs that "
+             "the GPU's file lacks, empty tensors of any shape, cells without a number"),
       OutputFolderFlag(options_.output, "Folder for both result files", {"--out_path"}),
       LanguageFlag(language_),
-      {.name = "--top",
-       .type = "N",
-       .fills = &worst_,
-       .bounds = {.least = 0, .most = 1000},
-       .group = Group::kOutput,
-       .help = "Number of outputs to name, those furthest beyond their limits first"},
+      Group::kOutput,
+      Number("--top", "N", &worst_,
+             "Number of outputs to name, those furthest beyond their limits first",
+             Between(0, 1000)),
       ForceFlag(),
+      AnswerRows(answer_, accuracy::kPrecisionGateLevels),
   };
-  AddAnswerFlags(flags, answer_, accuracy::kPrecisionGateLevels);
-  return flags;
 }
 
 std::vector<Example> ApiPrecisionCompareCommand::examples() const {
@@ -105,9 +90,6 @@ std::string ApiPrecisionCompareCommand::notes() const {
 }
 
 Result<ExitCode> ApiPrecisionCompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(npu_, "NPU", "-npu", options_.npu_file));
-  MSP_RETURN_IF_ERROR(TakePath(gpu_, "GPU", "-gpu", options_.gpu_file));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   options_.version = StandardVersionOf(version_);
   options_.english = language_ == "en";

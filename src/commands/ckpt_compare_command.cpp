@@ -24,7 +24,7 @@ class CkptCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two checkpoints and name the parameters that differ";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -42,103 +42,54 @@ constexpr const char* kCkptCompareNotes =
 )";
 
 std::vector<Positional> CkptCompareCommand::positionals() {
-  return {{.name = "CKPT",
-           .fills = &options_.path_a,
-           .help = "The checkpoint under test: a Megatron, DeepSpeed, torch distributed or Hugging "
+  return {Argument("CKPT", &options_.path_a,
+                   "The checkpoint under test: a Megatron, DeepSpeed, torch distributed or Hugging "
                    "Face folder, "
                    "or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
-           .required = true},
-          {.name = "REFERENCE",
-           .fills = &options_.path_b,
-           .help = "The checkpoint to compare it with, of any kind",
-           .required = true}};
+                   kRequired),
+          Argument("REFERENCE", &options_.path_b, "The checkpoint to compare it with, of any kind",
+                   kRequired)};
 }
 
-std::vector<Flag> CkptCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--optimizer",
-       .fills = &options_.open.optimizer,
-       .group = Group::kSelection,
-       .help = "Also compare optimizer states: tensors, learning rates, betas, steps"},
-      {.name = "--allow-missing-ranks",
-       .fills = &options_.open.allow_missing_ranks,
-       .group = Group::kSelection,
-       .help = "If ranks are missing, compare the others instead of failing"},
-      {.name = "--mapping",
-       .type = "FILE",
-       .fills = &options_.mapping_file,
-       .group = Group::kMethod,
-       .help = "YAML file with rules that translate names of one checkpoint to those of the other"},
-      {.name = "--suggest-mapping",
-       .type = "FILE",
-       .fills = &options_.draft_file,
-       .group = Group::kMethod,
-       .help = "Write a draft of such rules, made from parameters of other names whose elements "
-               "are equal"},
-      {.name = "--vocab-size",
-       .type = "N",
-       .fills = &options_.vocabulary,
-       .bounds = kPositive,
-       .group = Group::kMethod,
-       .help = "Size of the vocabulary; rows of embeddings beyond it are padding and ignored"},
-      {.name = "--num-attention-heads",
-       .type = "N",
-       .fills = &options_.attention_heads,
-       .bounds = kPositive,
-       .group = Group::kMethod,
-       .help = "Attention heads of the model, if neither checkpoint records them"},
-      {.name = "--num-query-groups",
-       .type = "N",
-       .fills = &options_.query_groups,
-       .bounds = kPositive,
-       .group = Group::kMethod,
-       .help = "Key/value heads of the model, if fewer than attention heads"},
-      {.name = "--rtol",
-       .type = "R",
-       .fills = &options_.tolerance.relative,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "Elements agree when |a - b| <= ATOL + RTOL * |b|; b is of REFERENCE"},
-      {.name = "--atol",
-       .type = "A",
-       .fills = &options_.tolerance.absolute,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "See --rtol"},
-      {.name = "--compat",
-       .fills = &options_.open.compatible_merge,
-       .group = Group::kMethod,
-       .help = "Merge Megatron shards exactly as the Python tool does, including its bugs"},
-      {.name = "--output",
-       .letter = "-o",
-       .aliases = {"--output_path"},
-       .type = "FILE",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "The result file",
-       .since = kPython811},
-      {.name = "--format",
-       .type = "LIST",
-       .fills = &formats_,
-       .values = {"json", "xlsx", "csv", "html"},
-       .separator = ',',
-       .group = Group::kOutput,
-       .help = "Also write all metrics, as NAME_details.FORMAT beside the result; comma-separated "
-               "list"},
-      {.name = "--unmatched",
-       .type = "FILE",
-       .fills = &options_.unmatched_file,
-       .group = Group::kOutput,
-       .help = "Also write the unmatched names, with reasons, to this JSON file"},
-      {.name = "--strict-json",
-       .fills = &options_.strict_json,
-       .group = Group::kOutput,
-       .help = "Write null instead of NaN and Infinity, which strict JSON does not allow"},
+FlagTable CkptCompareCommand::flags() {
+  return {
+      Group::kSelection,
+      Switch("--optimizer", &options_.open.optimizer,
+             "Also compare optimizer states: tensors, learning rates, betas, steps"),
+      Switch("--allow-missing-ranks", &options_.open.allow_missing_ranks,
+             "If ranks are missing, compare the others instead of failing"),
+      Group::kMethod,
+      Path("--mapping", "FILE", &options_.mapping_file,
+           "YAML file with rules that translate names of one checkpoint to those of the other"),
+      Path("--suggest-mapping", "FILE", &options_.draft_file,
+           "Write a draft of such rules, made from parameters of other names whose elements "
+           "are equal"),
+      Number("--vocab-size", "N", &options_.vocabulary,
+             "Size of the vocabulary; rows of embeddings beyond it are padding and ignored",
+             kPositive),
+      Number("--num-attention-heads", "N", &options_.attention_heads,
+             "Attention heads of the model, if neither checkpoint records them", kPositive),
+      Number("--num-query-groups", "N", &options_.query_groups,
+             "Key/value heads of the model, if fewer than attention heads", kPositive),
+      Number("--rtol", "R", &options_.tolerance.relative,
+             "Elements agree when |a - b| <= ATOL + RTOL * |b|; b is of REFERENCE", kNotNegative),
+      Number("--atol", "A", &options_.tolerance.absolute, "See --rtol", kNotNegative),
+      Switch("--compat", &options_.open.compatible_merge,
+             "Merge Megatron shards exactly as the Python tool does, including its bugs"),
+      Group::kOutput,
+      Path("--output -o --output_path", "FILE", &options_.output, "The result file", kPython811),
+      Choice("--format", "LIST", &formats_, {"json", "xlsx", "csv", "html"},
+             "Also write all metrics, as NAME_details.FORMAT beside the result; comma-separated "
+             "list",
+             kSeparatedByCommas),
+      Path("--unmatched", "FILE", &options_.unmatched_file,
+           "Also write the unmatched names, with reasons, to this JSON file"),
+      Switch("--strict-json", &options_.strict_json,
+             "Write null instead of NaN and Infinity, which strict JSON does not allow"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, analysis::ckpt::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, analysis::ckpt::kGateLevels);
-  return flags;
 }
 
 std::vector<Example> CkptCompareCommand::examples() const {
@@ -162,7 +113,6 @@ std::string CkptCompareCommand::notes() const {
 }
 
 Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   const auto wants = [&](const char* format) {
     return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
   };

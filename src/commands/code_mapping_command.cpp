@@ -21,43 +21,33 @@ class CodeMappingCommand final : public Command {
   std::string_view summary() const override {
     return "Find the lines of code behind the dump of a MindSpore graph";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path dump_;
   analysis::kernel_dump::CodeMappingOptions options_;
   AnswerFlags answer_;
 };
 
 std::vector<Positional> CodeMappingCommand::positionals() {
-  return {{.name = "DUMP",
-           .fills = &dump_,
-           .help = "Folder of the dump, or one of its .npy files or statistic.csv"}};
+  return {Argument("DUMP", &options_.dump_data,
+                   "Folder of the dump, or one of its .npy files or statistic.csv",
+                   OrFlag{"--dump-data"})};
 }
 
-std::vector<Flag> CodeMappingCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--ir",
-       .type = "FILE",
-       .fills = &options_.ir,
-       .group = Group::kInput,
-       .help = "Text of the graph, as MindSpore saves it (save_graphs)",
-       .since = kPython811,
-       .required = true},
-      {.name = "--dump-data",
-       .type = "PATH",
-       .fills = &options_.dump_data,
-       .group = Group::kInput,
-       .help = "The same as DUMP",
-       .since = kPython811},
+FlagTable CodeMappingCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--ir", "FILE", &options_.ir, "Text of the graph, as MindSpore saves it (save_graphs)",
+           kPython811, kRequired),
+      Path("--dump-data", "PATH", &options_.dump_data, "The same as DUMP", kPython811),
       OutputFolderFlag(options_.output, "Folder of code_mapping_<time>.csv", {"--output_path"}),
-      ForceFlag()};
-  AddAnswerFlags(flags, answer_);
-  return flags;
+      ForceFlag(),
+      AnswerRows(answer_),
+  };
 }
 
 std::vector<Example> CodeMappingCommand::examples() const {
@@ -72,7 +62,6 @@ std::string CodeMappingCommand::notes() const {
 }
 
 Result<ExitCode> CodeMappingCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "--dump-data", options_.dump_data));
   if (options_.output.empty()) {
     options_.output = "./";
   }

@@ -51,7 +51,7 @@ class Command {
 
   // The rows point to members of the command. -h, -q and --verbose are not among them: every
   // command has those.
-  virtual std::vector<Flag> flags() { return {}; }
+  virtual FlagTable flags() { return {}; }
   virtual std::vector<Positional> positionals() { return {}; }
   virtual std::vector<Example> examples() const { return {}; }
   virtual std::string notes() const { return {}; }  // paragraphs behind the examples

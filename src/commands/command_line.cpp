@@ -99,13 +99,11 @@ void Tell(const Status& status) {
   }
 }
 
-// What --junit of the command was given, if it has the flag and the file may be written; empty
-// otherwise.
+// The value of --junit; empty: none, or the command has no such flag.
 std::filesystem::path JunitFile(Command& command) {
-  for (const Flag& flag : command.flags()) {
+  for (const Flag& flag : RowsOf(command.flags())) {
     if (flag.name == "--junit") {
-      const std::filesystem::path path = *std::get<std::filesystem::path*>(flag.fills);
-      return !path.empty() && base::CheckOutputFile(path).ok() ? path : std::filesystem::path();
+      return *std::get<std::filesystem::path*>(flag.fills);
     }
   }
   return {};
@@ -124,12 +122,17 @@ Result<ExitCode> Caught(const std::function<Result<ExitCode>()>& run) {
 }
 
 // A CI job finds a report of a run that failed, too.
-ExitCode RunChosen(const CommandPath& path, const Context& context) {
+ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& context) {
   Command& command = *path.back();
   const std::filesystem::path junit_file = JunitFile(command);
+  const Status junit = junit_file.empty() ? OkStatus() : base::CheckOutputFile(junit_file);
   std::string title = TitleOf(path);
   title.erase(0, title.find(' ') + 1);
-  const Result<ExitCode> outcome = Caught([&] { return command.Run(context); });
+  const Result<ExitCode> outcome = Caught([&]() -> Result<ExitCode> {
+    MSP_RETURN_IF_ERROR(paths);
+    MSP_RETURN_IF_ERROR(junit);
+    return command.Run(context);
+  });
   // What was wrong with the inputs beside what the command noticed: it may be the cause of it.
   const std::array<Status, 2> inputs = {base::CheckMappedFiles(), base::CheckUnseenPaths()};
   Status failure;  // the first thing told
@@ -150,7 +153,7 @@ ExitCode RunChosen(const CommandPath& path, const Context& context) {
       failure = failure.ok() ? input : failure;
     }
   }
-  if (code == ExitCode::kFailed && !failure.ok() && !junit_file.empty()) {
+  if (code == ExitCode::kFailed && !failure.ok() && !junit_file.empty() && junit.ok()) {
     if (const Status written = WriteJunitOfFailure(junit_file, title, failure); !written.ok()) {
       Tell(written);
     }
@@ -211,7 +214,7 @@ int RunParsed(int argc, char** argv) {
   } else {
     base::SetProgressSink(&base::StderrProgress());
   }
-  return FinishOutput(RunChosen(line.path, context));
+  return FinishOutput(RunChosen(line.path, line.paths, context));
 }
 
 }  // namespace

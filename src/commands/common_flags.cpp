@@ -7,84 +7,39 @@
 
 namespace msprobe::commands {
 
-std::vector<Flag> OwnFlags(Command& command) {
-  std::vector<Flag> flags = command.flags();
-  std::stable_sort(flags.begin(), flags.end(),
-                   [](const Flag& a, const Flag& b) { return a.group < b.group; });
-  return flags;
-}
-
 std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
-  std::vector<Flag> flags = OwnFlags(command);
-  flags.push_back({.name = "--quiet",
-                   .letter = "-q",
-                   .fills = &general.quiet,
-                   .group = Group::kGeneral,
-                   .help = "No progress, no summary: errors only"});
-  flags.push_back({.name = "--verbose",
-                   .fills = &general.verbose,
-                   .group = Group::kGeneral,
-                   .help = "Also log details of the work"});
-  flags.push_back({.name = "--help",
-                   .letter = "-h",
-                   .fills = &general.help,
-                   .group = Group::kGeneral,
-                   .help = "Show this help"});
+  std::vector<Flag> flags = RowsOf(command.flags());
+  flags.push_back(Switch("--quiet -q", &general.quiet, "No progress, no summary: errors only",
+                         Group::kGeneral));
+  flags.push_back(
+      Switch("--verbose", &general.verbose, "Also log details of the work", Group::kGeneral));
+  flags.push_back(Switch("--help -h", &general.help, "Show this help", Group::kGeneral));
   return flags;
 }
 
 Flag ThreadsFlag(uint64_t& threads) {
-  return {.name = "--threads",
-          .type = "N",
-          .fills = &threads,
-          .bounds = {.least = 1, .most = 4096},
-          .group = Group::kGeneral,
-          .help = "Number of threads; results do not depend on it",
-          .default_text = "all cores"};
+  return Number("--threads", "N", &threads, "Number of threads; results do not depend on it",
+                Between(1, 4096), Default{"all cores"}, Group::kGeneral);
 }
 
 Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
                       std::vector<std::string> aliases) {
-  return {.name = "--output",
-          .letter = "-o",
-          .aliases = std::move(aliases),
-          .type = "DIR",
-          .fills = &folder,
-          .arguments = kOneOrNone,
-          .group = Group::kOutput,
-          .help = std::move(help),
-          .since = kPython811};
+  Flag flag =
+      Path("--output -o", "DIR", &folder, std::move(help), kOneOrNone, kPython811, Group::kOutput);
+  flag.aliases = std::move(aliases);
+  return flag;
 }
 
 Flag ForceFlag() {
-  return {.name = "--force",
-          .group = Group::kOutput,
-          .help = "Replace existing result files; without it the command fails"};
+  return Switch("--force", nullptr, "Replace existing result files; without it the command fails",
+                Group::kOutput);
 }
 
 Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
                  std::string default_text) {
-  return {.name = "--format",
-          .type = "LIST",
-          .fills = &formats,
-          .values = std::move(known),
-          .separator = ',',
-          .group = Group::kOutput,
-          .help = "Comma-separated list of result files to write",
-          .default_text = std::move(default_text)};
-}
-
-Status TakePath(const std::filesystem::path& argument, std::string_view name, std::string_view flag,
-                std::filesystem::path& path) {
-  if (argument.empty() == path.empty()) {
-    return UsageError(argument.empty() ? fmt::format("{} is missing", name)
-                                       : fmt::format("give {} or {}, not both: {} and {}", name,
-                                                     flag, argument.string(), path.string()));
-  }
-  if (!argument.empty()) {
-    path = argument;
-  }
-  return {};
+  return Choice("--format", "LIST", &formats, std::move(known),
+                "Comma-separated list of result files to write", kSeparatedByCommas,
+                Default{std::move(default_text)}, Group::kOutput);
 }
 
 }  // namespace msprobe::commands

@@ -19,9 +19,7 @@ struct GeneralValues {
   bool verbose = false;
 };
 
-// The rows of a command in the order of their groups, without the general ones.
-std::vector<Flag> OwnFlags(Command& command);
-// With them.
+// The rows of a command in the order of their groups, and the general ones.
 std::vector<Flag> AllFlags(Command& command, GeneralValues& general);
 
 // --threads N
@@ -38,10 +36,5 @@ Flag ForceFlag();
 // --format a,b,c out of `known`.
 Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
                  std::string default_text);
-
-// A path that may stand with a flag or without one: takes over what the argument `name` holds.
-// kUsage when both are given or none.
-Status TakePath(const std::filesystem::path& argument, std::string_view name, std::string_view flag,
-                std::filesystem::path& path);
 
 }  // namespace msprobe::commands

@@ -42,7 +42,7 @@ class CompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two dumps and name the first call that diverges";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -51,7 +51,6 @@ class CompareCommand final : public Command {
  private:
   Status FillOptions(const Context& context);
   // The command line of the 26.x line: -tp and -gp.
-  void AddLine26Flags(std::vector<Flag>& flags);
   Status FillLine26(const Context& context);
   // Flags of that command line next to another way of naming the dumps.
   Status RefuseLine26Flags(const Context& context) const;
@@ -200,122 +199,6 @@ constexpr size_t kNewFlagCount = 11;
 
 constexpr const char* kCalibrationFile = "right_matmul.yaml";
 
-void CompareCommand::AddLine26Flags(std::vector<Flag>& flags) {
-  const std::vector<Flag> rows = {
-      {.name = "--target-path",
-       .aliases = {"-tp"},
-       .type = "PATH",
-       .fills = &target_path_,
-       .group = Group::kLine26,
-       .help = "The dump under test",
-       .since = kPython26},
-      {.name = "--golden-path",
-       .aliases = {"-gp"},
-       .type = "PATH",
-       .fills = &golden_path_,
-       .group = Group::kLine26,
-       .help = "Reference dump",
-       .since = kPython26},
-      {.name = "--mode",
-       .letter = "-m",
-       .type = "MODE",
-       .fills = &mode_,
-       .values = {"auto", "atb", "torchair", "offline_data", "offline_model"},
-       .group = Group::kLine26,
-       .help = "Kind of dumps; offline_model, which runs models, is not supported",
-       .since = kPython26},
-      {.name = "--xlsx",
-       .fills = &write_xlsx_,
-       .group = Group::kLine26,
-       .help = "Write a workbook instead of csv",
-       .since = kPython26},
-      {.name = "--diff-analyze",
-       .aliases = {"-da"},
-       .fills = &line26_.first_difference,
-       .group = Group::kLine26,
-       .help = "Find the first differing call over all ranks; written as JSON",
-       .since = kPython26},
-      {.name = "--is-print-compare-log",
-       .aliases = {"-tensor_log"},
-       .fills = &line26_.log_rows,
-       .group = Group::kLine26,
-       .help = "Write two log lines per row",
-       .since = kPython26},
-      {.name = "--rank",
-       .type = "N,N",
-       .fills = &rank_ids_,
-       .separator = ',',
-       .group = Group::kLine26,
-       .help = "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
-       .since = kPython26},
-      {.name = "--step",
-       .type = "N,N",
-       .fills = &step_ids_,
-       .separator = ',',
-       .group = Group::kLine26,
-       .help = "MindSpore static-graph kernel dumps: these steps",
-       .since = kPython26},
-      {.name = "--consistent-check",
-       .fills = &consistent_check_,
-       .group = Group::kLine26,
-       .help = "Compare training with inference: match fused projections and renamed modules",
-       .since = kPython26},
-      {.name = "--backend",
-       .type = "NAME",
-       .fills = &backend_,
-       .values = {"fsdp", "megatron"},
-       .group = Group::kLine26,
-       .help = "The trainer of --consistent-check",
-       .since = kPython26},
-      {.name = "--module-mapping",
-       .type = "FILE",
-       .fills = &line26_.module_mapping,
-       .group = Group::kLine26,
-       .help = "With --consistent-check: YAML file with further lines `training module: inference "
-               "module`"},
-      {.name = "--strict",
-       .fills = &line26_.strict,
-       .group = Group::kLine26,
-       .help = "Match and judge more strictly than the Python tool: see docs/commands/compare.md"},
-      {.name = "--postprocess",
-       .type = "FILE",
-       .fills = &line26_.postprocess,
-       .group = Group::kLine26,
-       .help =
-           "YAML file with calibration matrices that tensors are multiplied with before comparing"},
-      {.name = "--valid-rows",
-       .type = "NAME=KEYWORD",
-       .fills = &valid_rows_,
-       .group = Group::kLine26,
-       .help = "Only the first rows of the outputs of calls with this name are valid; KEYWORD is "
-               "the argument whose sum is their number"},
-  };
-  flags.insert(flags.end(), rows.begin(), rows.end());
-  struct RuleFlag {
-    std::string_view name;
-    const char* alias;
-    std::filesystem::path* fills;
-    const char* help;
-  };
-  const std::array<RuleFlag, 3> rules = {
-      {{"--fusion-rule-file", "-fr", &fusion_rules_.network,
-        "With -m offline_data: graph of the compiled model as JSON, which names what its "
-        "operators were fused from"},
-       {"--quant-fusion-rule-file", "-qfr", &fusion_rules_.quantised,
-        "The same of the quantised model"},
-       {"--close-fusion-rule-file", "-cfr", &fusion_rules_.reference,
-        "The same of the golden model, if it is compiled"}}};
-  for (const RuleFlag& rule : rules) {
-    flags.push_back({.name = rule.name,
-                     .aliases = {rule.alias},
-                     .type = "FILE",
-                     .fills = rule.fills,
-                     .group = Group::kLine26,
-                     .help = rule.help,
-                     .since = kPython26});
-  }
-}
-
 Status CompareCommand::RefuseLine26Flags(const Context& context) const {
   if (mode_ != "auto") {
     return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
@@ -422,126 +305,100 @@ noise of the dtype; --rtol and --atol allow more.
 
 std::vector<Positional> CompareCommand::positionals() {
   return {
-      {.name = "NPU_PATH",
-       .fills = &npu_path_,
-       .help = "The dump under test: a dump.json, a rank, a step or a whole dump folder; or kernel "
-               "dumps"},
-      {.name = "BENCH_PATH", .fills = &bench_path_, .help = "Reference dump, of the same kind"}};
+      Argument("NPU_PATH", &npu_path_,
+               "The dump under test: a dump.json, a rank, a step or a whole dump folder; or kernel "
+               "dumps"),
+      Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind")};
 }
 
-std::vector<Flag> CompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--input-path",
-       .letter = "-i",
-       .type = "FILE",
-       .fills = &config_file_,
-       .group = Group::kInput,
-       .help = "compare.json with npu_path and bench_path, instead of two paths",
-       .since = kPython811},
-      {.name = "--allow-truncated",
-       .fills = &options_.allow_truncated,
-       .group = Group::kInput,
-       .help = "Compare the complete entries of a truncated file"},
-      {.name = "--filter",
-       .type = "GLOB",
-       .fills = &options_.name_filter,
-       .group = Group::kSelection,
-       .help = "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"},
-      {.name = "--call",
-       .type = "NAME",
-       .fills = &options_.kernel_call,
-       .group = Group::kSelection,
-       .help = "Kernel dumps against the dump of a call: the call, if several have such tensors"},
-      {.name = "--fuzzy-match",
-       .letter = "-f",
-       .aliases = {"-fm"},
-       .fills = &options_.fuzzy,
-       .group = Group::kMethod,
-       .help = "Match rows regardless of their call numbers",
-       .since = kPython811},
-      {.name = "--data-mapping",
-       .aliases = {"-dm"},
-       .type = "FILE",
-       .fills = &options_.data_mapping.file,
-       .group = Group::kMethod,
-       .help = "YAML file with lines `NPU row name: bench row name`",
-       .since = kPython811},
-      {.name = "--cell-mapping",
-       .aliases = {"-cm"},
-       .type = "FILE",
-       .fills = &options_.cell_mapping.file,
-       .arguments = kOneOrNone,
-       .group = Group::kMethod,
-       .help = "Map MindSpore cells to PyTorch modules; the YAML file is optional",
-       .since = kPython811},
-      {.name = "--api-mapping",
-       .aliases = {"-am"},
-       .type = "FILE",
-       .fills = &options_.api_mapping.file,
-       .arguments = kOneOrNone,
-       .group = Group::kMethod,
-       .help = "Map MindSpore APIs to PyTorch APIs; the YAML file is optional",
-       .since = kPython811},
-      {.name = "--layer-mapping",
-       .aliases = {"-lm"},
-       .type = "FILE",
-       .fills = &options_.layer_mapping.file,
-       .arguments = kOneOrNone,
-       .group = Group::kMethod,
-       .help = "Map MindSpore layers to PyTorch layers; the YAML file is optional",
-       .since = kPython811},
-      {.name = "--layer-frames",
-       .fills = &options_.layer_mapping_frames,
-       .group = Group::kMethod,
-       .help = "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
-               "stack.json"},
-      {.name = "--rtol",
-       .type = "R",
-       .fills = &options_.relative_tolerance,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "Relative difference up to which values agree",
-       .default_text = "the rounding noise of each dtype"},
-      {.name = "--atol",
-       .type = "A",
-       .fills = &options_.absolute_tolerance,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "Absolute difference up to which values agree"},
+FlagTable CompareCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--input-path -i", "FILE", &config_file_,
+           "compare.json with npu_path and bench_path, instead of two paths", kPython811),
+      Switch("--allow-truncated", &options_.allow_truncated,
+             "Compare the complete entries of a truncated file"),
+      Group::kSelection,
+      Text("--filter", "GLOB", &options_.name_filter,
+           "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"),
+      Text("--call", "NAME", &options_.kernel_call,
+           "Kernel dumps against the dump of a call: the call, if several have such tensors"),
+      Group::kMethod,
+      Switch("--fuzzy-match -f -fm", &options_.fuzzy, "Match rows regardless of their call numbers",
+             kPython811),
+      Path("--data-mapping -dm", "FILE", &options_.data_mapping.file,
+           "YAML file with lines `NPU row name: bench row name`", kPython811),
+      Path("--cell-mapping -cm", "FILE", &options_.cell_mapping.file,
+           "Map MindSpore cells to PyTorch modules; the YAML file is optional", kOneOrNone,
+           kPython811),
+      Path("--api-mapping -am", "FILE", &options_.api_mapping.file,
+           "Map MindSpore APIs to PyTorch APIs; the YAML file is optional", kOneOrNone, kPython811),
+      Path("--layer-mapping -lm", "FILE", &options_.layer_mapping.file,
+           "Map MindSpore layers to PyTorch layers; the YAML file is optional", kOneOrNone,
+           kPython811),
+      Switch("--layer-frames", &options_.layer_mapping_frames,
+             "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
+             "stack.json"),
+      Number("--rtol", "R", &options_.relative_tolerance,
+             "Relative difference up to which values agree", kNotNegative,
+             Default{"the rounding noise of each dtype"}),
+      Number("--atol", "A", &options_.absolute_tolerance,
+             "Absolute difference up to which values agree", kNotNegative),
       OutputFolderFlag(output_folder_, "Folder for the result files", {"--output_path"}),
       FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx; csv with -tp and -gp"),
-      {.name = "--output-name",
-       .type = "NAME",
-       .fills = &options_.output_name,
-       .group = Group::kOutput,
-       .help = "Start of the result file names, instead of compare_result"},
-      {.name = "--only-diff",
-       .fills = &options_.only_different,
-       .group = Group::kOutput,
-       .help = "Omit rows that agree from the result files"},
-      {.name = "--stack-mode",
-       .letter = "-s",
-       .fills = &options_.stack_mode,
-       .group = Group::kOutput,
-       .help = "Show call stacks when compare.json names a stack_path",
-       .since = kPython811},
-      {.name = "--compare-only",
-       .letter = "-c",
-       .fills = &compare_only_,
-       .group = Group::kOutput,
-       .help = "Do not write the advisor's text file",
-       .since = kPython811},
-      {.name = "--repro",
-       .type = "DIR",
-       .fills = &repro_folder_,
-       .group = Group::kOutput,
-       .help = "Also write the first diverging call alone to this folder, as msprobe repro does"},
+      Group::kOutput,
+      Text("--output-name", "NAME", &options_.output_name,
+           "Start of the result file names, instead of compare_result"),
+      Switch("--only-diff", &options_.only_different, "Omit rows that agree from the result files"),
+      Switch("--stack-mode -s", &options_.stack_mode,
+             "Show call stacks when compare.json names a stack_path", kPython811),
+      Switch("--compare-only -c", &compare_only_, "Do not write the advisor's text file",
+             kPython811),
+      Path("--repro", "DIR", &repro_folder_,
+           "Also write the first diverging call alone to this folder, as msprobe repro does"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, analysis::compare::kGateLevels),
+      Group::kLine26,
+      Path("--target-path -tp", "PATH", &target_path_, "The dump under test", kPython26),
+      Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
+      Choice("--mode -m", "MODE", &mode_,
+             {"auto", "atb", "torchair", "offline_data", "offline_model"},
+             "Kind of dumps; offline_model, which runs models, is not supported", kPython26),
+      Switch("--xlsx", &write_xlsx_, "Write a workbook instead of csv", kPython26),
+      Switch("--diff-analyze -da", &line26_.first_difference,
+             "Find the first differing call over all ranks; written as JSON", kPython26),
+      Switch("--is-print-compare-log -tensor_log", &line26_.log_rows, "Write two log lines per row",
+             kPython26),
+      Number("--rank", "N,N", &rank_ids_,
+             "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
+             kSeparatedByCommas, kPython26),
+      Number("--step", "N,N", &step_ids_, "MindSpore static-graph kernel dumps: these steps",
+             kSeparatedByCommas, kPython26),
+      Switch("--consistent-check", &consistent_check_,
+             "Compare training with inference: match fused projections and renamed modules",
+             kPython26),
+      Choice("--backend", "NAME", &backend_, {"fsdp", "megatron"},
+             "The trainer of --consistent-check", kPython26),
+      Path("--module-mapping", "FILE", &line26_.module_mapping,
+           "With --consistent-check: YAML file with further lines `training module: inference "
+           "module`"),
+      Switch("--strict", &line26_.strict,
+             "Match and judge more strictly than the Python tool: see docs/commands/compare.md"),
+      Path("--postprocess", "FILE", &line26_.postprocess,
+           "YAML file with calibration matrices that tensors are multiplied with before comparing"),
+      Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,
+           "Only the first rows of the outputs of calls with this name are valid; KEYWORD is "
+           "the argument whose sum is their number"),
+      Path("--fusion-rule-file -fr", "FILE", &fusion_rules_.network,
+           "With -m offline_data: graph of the compiled model as JSON, which names what its "
+           "operators were fused from",
+           kPython26),
+      Path("--quant-fusion-rule-file -qfr", "FILE", &fusion_rules_.quantised,
+           "The same of the quantised model", kPython26),
+      Path("--close-fusion-rule-file -cfr", "FILE", &fusion_rules_.reference,
+           "The same of the golden model, if it is compiled", kPython26),
   };
-  AddAnswerFlags(flags, answer_, analysis::compare::kGateLevels);
-  AddLine26Flags(flags);
-  return flags;
 }
 
 std::vector<Example> CompareCommand::examples() const {
@@ -641,7 +498,6 @@ Status CompareCommand::CheckPaths() const {
 
 Result<ExitCode> CompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (mode_ == "offline_data") {
     return CompareOfflineData(context);
   }

@@ -30,11 +30,8 @@ class CompletionCommand final : public Command {
 };
 
 std::vector<Positional> CompletionCommand::positionals() {
-  return {{.name = "SHELL",
-           .fills = &shell_,
-           .values = {"bash", "zsh", "fish"},
-           .help = "The shell",
-           .required = true}};
+  return {Argument("SHELL", &shell_, "The shell", std::vector<std::string>{"bash", "zsh", "fish"},
+                   kRequired)};
 }
 
 std::vector<Example> CompletionCommand::examples() const {

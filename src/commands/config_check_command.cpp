@@ -27,7 +27,7 @@ class ConfigCheckCommand final : public Command {
   std::string_view summary() const override {
     return "Check whether two runs are the same experiment: environment, settings, data, weights";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -67,95 +67,55 @@ Relative differences in the workbook are |bench - cmp| / bench, so they have the
 
 std::vector<Positional> ConfigCheckCommand::positionals() {
   return {
-      {.name = "SIDE",
-       .fills = &side_,
-       .help =
-           "The side under test: a pack, a launch script or config, a checkpoint, or a training "
-           "log (.log, .txt)"},
-      {.name = "REFERENCE",
-       .fills = &reference_,
-       .help = "The side to compare it with, of the same kind; packs, scripts and configs may be "
-               "mixed"}};
+      Argument(
+          "SIDE", &side_,
+          "The side under test: a pack, a launch script or config, a checkpoint, or a training "
+          "log (.log, .txt)"),
+      Argument("REFERENCE", &reference_,
+               "The side to compare it with, of the same kind; packs, scripts and configs may be "
+               "mixed")};
 }
 
-std::vector<Flag> ConfigCheckCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--dump",
-       .letter = "-d",
-       .type = "FILE...",
-       .fills = &inputs_,
-       .arguments = {.least = 0, .most = kUnlimited},
-       .group = Group::kInput,
-       .help = "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) are optional",
-       .since = kPython811},
-      {.name = "--compare",
-       .letter = "-c",
-       .type = "BENCH CMP_PATH",
-       .fills = &pair_,
-       .arguments = {.least = 2, .most = 2},
-       .group = Group::kInput,
-       .help =
+FlagTable ConfigCheckCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--dump -d", "FILE...", &inputs_,
+           "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) are optional",
+           Arguments{0, kUnlimited}, kPython811),
+      Path("--compare -c", "BENCH CMP_PATH", &pair_,
            "Compare two packs or checkpoints in the order of the Python tool: the reference first",
-       .since = kPython811},
-      {.name = "--verl-compare",
-       .aliases = {"-vc"},
-       .type = "NPU_LOG BENCH_LOG",
-       .fills = &logs_,
-       .arguments = {.least = 2, .most = 2},
-       .group = Group::kInput,
-       .help = "Compare the settings printed in two training logs, .log or .txt",
-       .since = kPython26},
-      {.name = "--verl-verify",
-       .aliases = {"-vv"},
-       .type = "[REQUIRED.yaml] LOG",
-       .fills = &verify_,
-       .arguments = {.least = 1, .most = 2},
-       .group = Group::kInput,
-       .help = "Check the settings printed in a training log against requirements (default: "
-               "built-in ones for verl)",
-       .since = kPython26},
-      {.name = "--python",
-       .type = "PATH",
-       .fills = &collect_.python,
-       .group = Group::kInput,
-       .help = "Python interpreter whose packages are collected",
-       .default_text = "python3 on the PATH"},
-      {.name = "--dynamic",
-       .type = "FILE",
-       .fills = &collect_.dynamic,
-       .group = Group::kInput,
-       .help = "JSON object with parameters of the running program, as written by ConfigChecker"},
-      {.name = "--normalize-env",
-       .fills = &compare_.check.normalize_env,
-       .group = Group::kMethod,
-       .help = "Treat variables with the same meaning as equal: 0, false, off and not set"},
-      {.name = "--normalize-pip",
-       .fills = &compare_.check.normalize_pip,
-       .group = Group::kMethod,
-       .help = "Accept package names in any spelling, and versions that contain '='"},
-      {.name = "--ignore-collector-env",
-       .fills = &compare_.check.ignore_collector_env,
-       .group = Group::kMethod,
-       .help = "Ignore the two variables that the Python tool sets while it collects"},
-      {.name = "--compat",
-       .fills = &compat_,
-       .group = Group::kMethod,
-       .help = "Reproduce the Python tool's output exactly, including its bugs"},
-      {.name = "--output",
-       .letter = "-o",
-       .type = "PATH",
-       .fills = &output_,
-       .group = Group::kOutput,
-       .help = "Pack to write, folder of the comparison, or json of compared checkpoints",
-       .default_text = "./config_check_pack.zip, ./config_check_result, "
-                       "./verl_param_compare_result, ./verl_param_verify_result, "
-                       "./ckpt_similarity.json",
-       .since = kPython811},
+           Arguments{2, 2}, kPython811),
+      Path("--verl-compare -vc", "NPU_LOG BENCH_LOG", &logs_,
+           "Compare the settings printed in two training logs, .log or .txt", Arguments{2, 2},
+           kPython26),
+      Path("--verl-verify -vv", "[REQUIRED.yaml] LOG", &verify_,
+           "Check the settings printed in a training log against requirements (default: "
+           "built-in ones for verl)",
+           Arguments{1, 2}, kPython26),
+      Path("--python", "PATH", &collect_.python, "Python interpreter whose packages are collected",
+           Default{"python3 on the PATH"}),
+      Path("--dynamic", "FILE", &collect_.dynamic,
+           "JSON object with parameters of the running program, as written by ConfigChecker"),
+      Group::kMethod,
+      Switch("--normalize-env", &compare_.check.normalize_env,
+             "Treat variables with the same meaning as equal: 0, false, off and not set"),
+      Switch("--normalize-pip", &compare_.check.normalize_pip,
+             "Accept package names in any spelling, and versions that contain '='"),
+      Switch("--ignore-collector-env", &compare_.check.ignore_collector_env,
+             "Ignore the two variables that the Python tool sets while it collects"),
+      Switch("--compat", &compat_,
+             "Reproduce the Python tool's output exactly, including its bugs"),
+      Group::kOutput,
+      Path("--output -o", "PATH", &output_,
+           "Pack to write, folder of the comparison, or json of compared checkpoints",
+           Default{"./config_check_pack.zip, ./config_check_result, "
+                   "./verl_param_compare_result, ./verl_param_verify_result, "
+                   "./ckpt_similarity.json"},
+           kPython811),
       FormatsFlag(formats_, {"xlsx", "json", "html"}, "xlsx"),
       ForceFlag(),
+      AnswerRows(answer_, config_check::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, config_check::kGateLevels);
-  return flags;
 }
 
 Status ConfigCheckCommand::TakeSides() {
@@ -204,7 +164,6 @@ std::string ConfigCheckCommand::notes() const {
 }
 
 Result<ExitCode> ConfigCheckCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(TakeSides());
   const bool collects = context.Given("--dump");
   const bool compares = !pair_.empty();

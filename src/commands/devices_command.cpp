@@ -27,7 +27,7 @@ class DevicesCommand final : public Command {
   std::string_view summary() const override {
     return "List the accelerators, and say why others cannot be used";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
@@ -186,15 +186,13 @@ report::Document DocumentOfDevices(const Listing& listing) {
   return document;
 }
 
-std::vector<Flag> DevicesCommand::flags() {
-  std::vector<Flag> flags = {{.name = "--format",
-                              .type = "NAME",
-                              .fills = &format_,
-                              .values = {"table", "csv", "json"},
-                              .group = Group::kOutput,
-                              .help = "Output format; json: one object per line"}};
-  AddAnswerFlags(flags, answer_);
-  return flags;
+FlagTable DevicesCommand::flags() {
+  return {
+      Group::kOutput,
+      Choice("--format", "NAME", &format_, {"table", "csv", "json"},
+             "Output format; json: one object per line"),
+      AnswerRows(answer_),
+  };
 }
 
 std::vector<Example> DevicesCommand::examples() const {

@@ -95,7 +95,7 @@ class DoctorCommand final : public Command {
   std::string_view summary() const override {
     return "Check what works on this machine, and how to fix the rest";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -875,35 +875,26 @@ report::Document MakeDoctorDocument(const std::vector<Check>& checks,
 }
 
 std::vector<Positional> DoctorCommand::positionals() {
-  return {
-      {.name = "COMMAND",
-       .fills = &command_,
-       .help =
-           "With --bundle: the msprobe command to run again, after --, without the word msprobe",
-       .takes_rest = true}};
+  return {Argument(
+      "COMMAND", &command_,
+      "With --bundle: the msprobe command to run again, after --, without the word msprobe",
+      kRest)};
 }
 
-std::vector<Flag> DoctorCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--ascend",
-       .fills = &ascend_,
-       .group = Group::kInput,
-       .help = "Also try on Ascend devices what only hardware can confirm, and write a report"},
-      {.name = "--bundle",
-       .type = "FILE",
-       .fills = &bundle_,
-       .group = Group::kOutput,
-       .help = "Write an error report to this zip file"},
-      {.name = "--logs",
-       .type = "DIR",
-       .fills = &logs_,
-       .group = Group::kInput,
-       .help = "Include the error logs and manifests of these dump or monitor folders",
-       .needs = "--bundle"},
+FlagTable DoctorCommand::flags() {
+  return {
+      Group::kInput,
+      Switch("--ascend", &ascend_,
+             "Also try on Ascend devices what only hardware can confirm, and write a report"),
+      Group::kOutput,
+      Path("--bundle", "FILE", &bundle_, "Write an error report to this zip file"),
+      Group::kInput,
+      Path("--logs", "DIR", &logs_,
+           "Include the error logs and manifests of these dump or monitor folders",
+           Needs{"--bundle"}),
+      ForceFlag(),
+      AnswerRows(answer_, kDoctorLevels),
   };
-  flags.push_back(ForceFlag());
-  AddAnswerFlags(flags, answer_, kDoctorLevels);
-  return flags;
 }
 
 std::vector<Example> DoctorCommand::examples() const {
@@ -926,7 +917,6 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
     return UsageError("a command can only be given with --bundle")
         .WithHint("msprobe doctor --bundle report.zip -- COMMAND");
   }
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (ascend_ && bundle_.empty()) {
     bundle_ = "msprobe_ascend.zip";
   }

@@ -82,7 +82,7 @@ class DumpRecoverCommand final : public Command {
   std::string_view summary() const override {
     return "Make the JSON files of a dump whose training was killed";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
@@ -100,7 +100,7 @@ class DumpCtlCommand final : public Command {
   std::string_view summary() const override {
     return "Turn a live capture on or off, or show its state";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -120,7 +120,7 @@ class DumpCommand final : public Command {
   std::string_view summary() const override {
     return "Capture what a training or inference script computes";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -398,17 +398,10 @@ std::string Sentence(const dump::Recovery& recovery) {
 }
 
 std::vector<Positional> DumpRecoverCommand::positionals() {
-  return {{.name = "DUMP",
-           .fills = &folder_,
-           .help = "A dump, or one of its steps or ranks",
-           .required = true}};
+  return {Argument("DUMP", &folder_, "A dump, or one of its steps or ranks", kRequired)};
 }
 
-std::vector<Flag> DumpRecoverCommand::flags() {
-  std::vector<Flag> flags;
-  AddAnswerFlags(flags, answer_);
-  return flags;
-}
+FlagTable DumpRecoverCommand::flags() { return {AnswerRows(answer_)}; }
 
 std::vector<Example> DumpRecoverCommand::examples() const {
   return {{"msprobe dump recover dump", "all steps and ranks of a killed run"}};
@@ -543,22 +536,13 @@ report::Document DocumentOf(const LiveFile& file, const base::Path& named, bool 
 }
 
 std::vector<Positional> DumpCtlCommand::positionals() {
-  return {{.name = "ACTION",
-           .fills = &action_,
-           .values = {"on", "off", "status"},
-           .help = "on, off, or status to change nothing",
-           .required = true},
-          {.name = "CONFIG",
-           .fills = &config_file_,
-           .help = "The configuration that the running program was given",
-           .required = true}};
+  return {Argument("ACTION", &action_, "on, off, or status to change nothing",
+                   std::vector<std::string>{"on", "off", "status"}, kRequired),
+          Argument("CONFIG", &config_file_, "The configuration that the running program was given",
+                   kRequired)};
 }
 
-std::vector<Flag> DumpCtlCommand::flags() {
-  std::vector<Flag> flags;
-  AddAnswerFlags(flags, answer_);
-  return flags;
-}
+FlagTable DumpCtlCommand::flags() { return {AnswerRows(answer_)}; }
 
 std::vector<Example> DumpCtlCommand::examples() const {
   return {
@@ -735,65 +719,34 @@ std::vector<std::string> NamesOf(const Choices& choices) {
 }
 
 std::vector<Positional> DumpCommand::positionals() {
-  return {{.name = "PROGRAM",
-           .fills = &program_,
-           .help = "The script to run and its arguments, after --",
-           .takes_rest = true}};
+  return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRest)};
 }
 
-std::vector<Flag> DumpCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--config",
-       .letter = "-c",
-       .type = "FILE",
-       .fills = &config_file_,
-       .group = Group::kInput,
-       .help = "Configuration: what to capture, and where to write it"},
-      {.name = "--check",
-       .type = "FILE",
-       .fills = &checked_file_,
-       .group = Group::kInput,
-       .help = "Check a configuration and explain it, without capturing"},
-      {.name = "--example",
-       .fills = &example_,
-       .group = Group::kInput,
-       .help = "Print a configuration in which every key is explained"},
-      {.name = "--task",
-       .type = "NAME",
-       .fills = &task_,
-       .values = NamesOf(capture::kTasks),
-       .group = Group::kSelection,
-       .help = "Overrides task in the config file"},
-      {.name = "--level",
-       .type = "NAME",
-       .fills = &level_,
-       .values = NamesOf(capture::kLevels),
-       .group = Group::kSelection,
-       .help = "Overrides level in the config file"},
-      {.name = "--repeat",
-       .type = "N",
-       .fills = &repeat_,
-       .bounds = {.least = 0, .most = 64},
-       .group = Group::kMethod,
-       .help = "Make every recorded call N times more, rounded by lot, and record how many of its "
-               "digits are significant",
-       .default_text = "that of the config file, or never"},
-      {.name = "--output",
-       .letter = "-o",
-       .aliases = {"--dump_path"},
-       .type = "DIR",
-       .fills = &dump_path_,
-       .group = Group::kOutput,
-       .help = "Overrides dump_path in the config file",
-       .default_text = "that of the config file, or ./msprobe_dump"},
-      {.name = "--force",
-       .fills = &replaces_,
-       .group = Group::kOutput,
-       .help =
-           "Replace the dump of an earlier run; without it nothing is captured if there is one"},
+FlagTable DumpCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--config -c", "FILE", &config_file_,
+           "Configuration: what to capture, and where to write it"),
+      Path("--check", "FILE", &checked_file_,
+           "Check a configuration and explain it, without capturing"),
+      Switch("--example", &example_, "Print a configuration in which every key is explained"),
+      Group::kSelection,
+      Choice("--task", "NAME", &task_, NamesOf(capture::kTasks),
+             "Overrides task in the config file"),
+      Choice("--level", "NAME", &level_, NamesOf(capture::kLevels),
+             "Overrides level in the config file"),
+      Group::kMethod,
+      Number("--repeat", "N", &repeat_,
+             "Make every recorded call N times more, rounded by lot, and record how many of its "
+             "digits are significant",
+             Between(0, 64), Default{"that of the config file, or never"}),
+      Group::kOutput,
+      Path("--output -o --dump_path", "DIR", &dump_path_, "Overrides dump_path in the config file",
+           Default{"that of the config file, or ./msprobe_dump"}),
+      Switch("--force", &replaces_,
+             "Replace the dump of an earlier run; without it nothing is captured if there is one"),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> DumpCommand::examples() const {

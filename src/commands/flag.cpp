@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -121,12 +122,33 @@ Status Fill(const Rule& rule, const std::vector<std::string>& texts, std::vector
   return {};
 }
 
-std::string ShownNumber(double value) { return fmt::format("{}", value); }
+template <typename Variable>
+Status FillTarget(const Rule& rule, const std::vector<std::string>& texts, Variable* variable) {
+  return Fill(rule, texts, *variable);
+}
+Status FillTarget(const Rule& rule, const std::vector<std::string>& texts, const Chosen& target) {
+  std::string word;
+  MSP_RETURN_IF_ERROR(Fill(rule, texts, word));
+  const auto place = std::find(rule.values.begin(), rule.values.end(), word);
+  if (place != rule.values.end()) {
+    target.choose(static_cast<size_t>(place - rule.values.begin()));
+  }
+  return {};
+}
+Status FillTarget(const Rule& rule, const std::vector<std::string>& texts,
+                  const std::vector<bool*>& variables) {
+  std::vector<std::string> words;
+  MSP_RETURN_IF_ERROR(Fill(rule, texts, words));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    *variables[i] = base::IsOneOf(rule.values[i], words);
+  }
+  return {};
+}
 
-std::string Shown(bool) { return {}; }
-std::string Shown(int64_t value) { return fmt::format("{}", value); }
-std::string Shown(uint64_t value) { return fmt::format("{}", value); }
-std::string Shown(double value) { return ShownNumber(value); }
+template <typename Number>
+requires std::is_arithmetic_v<Number> std::string Shown(Number value) {
+  return fmt::format("{}", value);
+}
 std::string Shown(const std::string& value) { return value; }
 std::string Shown(const std::filesystem::path& value) { return value.string(); }
 template <typename Value>
@@ -142,7 +164,108 @@ std::string Shown(const std::vector<Value>& values) {
   return base::Join(texts, ",");
 }
 
+struct ShowDefault {
+  const Flag& flag;
+  std::string operator()(bool* variable) const { return *variable ? "true" : "false"; }
+  std::string operator()(const Chosen& target) const { return flag.values[target.chosen()]; }
+  std::string operator()(const std::vector<bool*>&) const { return {}; }
+  template <typename Value>
+  std::string operator()(Value* variable) const {
+    return Shown(*variable);
+  }
+};
+
+// Puts a property into the row that it belongs to.
+struct SetProperty {
+  Flag& flag;
+  Positional& argument;
+  void operator()(Group group) const { flag.group = group; }
+  void operator()(Since since) const { flag.since = since.version; }
+  void operator()(const Bounds& bounds) const { flag.bounds = bounds; }
+  void operator()(const Arguments& arguments) const { flag.arguments = arguments; }
+  void operator()(const Default& value) const { flag.default_text = value.text; }
+  void operator()(Needs needs) const { flag.needs = needs.flag; }
+  void operator()(Excludes excludes) const { flag.excludes = excludes.flag; }
+  void operator()(TurnedOffBy second) const { flag.turned_off_by = second.flag; }
+  void operator()(OrFlag instead) const { argument.or_flag = instead.flag; }
+  void operator()(const std::vector<std::string>& values) const {
+    flag.values = values;
+    argument.values = values;
+  }
+  void operator()(Trait trait) const {
+    switch (trait) {
+      case Trait::kRequired:
+        flag.required = argument.required = true;
+        break;
+      case Trait::kHidden:
+        flag.hidden = true;
+        break;
+      case Trait::kSeparatedByCommas:
+        flag.separator = ',';
+        break;
+      case Trait::kRest:
+        argument.takes_rest = true;
+        break;
+      case Trait::kOrNeither:
+        argument.or_neither = true;
+        break;
+    }
+  }
+};
+
 }  // namespace
+
+Flag Row(std::string_view names, std::string_view value, Target fills, std::string help,
+         const Properties& properties) {
+  Flag flag;
+  for (const std::string_view name : base::Split(names, ' ')) {
+    if (flag.name.empty()) {
+      flag.name = name;
+    } else if (name.size() == 2 && flag.letter.empty()) {
+      flag.letter = name;
+    } else {
+      flag.aliases.emplace_back(name);
+    }
+  }
+  flag.type = value;
+  flag.fills = std::move(fills);
+  flag.help = std::move(help);
+  Positional none;
+  for (const Property& property : properties) {
+    std::visit(SetProperty{flag, none}, property);
+  }
+  return flag;
+}
+
+Positional ArgumentRow(std::string_view name, Target fills, std::string help,
+                       const Properties& properties) {
+  Positional argument{.name = name, .fills = std::move(fills), .help = std::move(help)};
+  Flag none;
+  for (const Property& property : properties) {
+    std::visit(SetProperty{none, argument}, property);
+  }
+  return argument;
+}
+
+std::vector<Flag> RowsOf(const FlagTable& table) {
+  std::vector<Flag> flags;
+  Group heading = Group::kMethod;
+  for (const auto& row : table) {
+    if (const Group* const group = std::get_if<Group>(&row)) {
+      heading = *group;
+      continue;
+    }
+    const Flag* const one = std::get_if<Flag>(&row);
+    for (const Flag& flag :
+         one != nullptr ? std::span(one, 1) : std::span(std::get<std::vector<Flag>>(row))) {
+      flags.push_back(flag);
+      flags.back().group = flag.group == Group::kMethod ? heading : flag.group;
+    }
+  }
+  std::stable_sort(flags.begin(), flags.end(),
+                   [](const Flag& a, const Flag& b) { return a.group < b.group; });
+  return flags;
+}
 
 std::string_view GroupTitle(Group group) {
   switch (group) {
@@ -178,22 +301,39 @@ Status FillFlag(const Flag& flag, std::string_view name, std::vector<std::string
     return {};
   }
   const Rule rule{name, flag.values, flag.bounds, flag.type == "DIR"};
-  return std::visit([&](auto* variable) { return Fill(rule, texts, *variable); }, flag.fills);
+  return std::visit([&](const auto& target) { return FillTarget(rule, texts, target); },
+                    flag.fills);
 }
 
-Status FillPositional(const Positional& positional, std::vector<std::string> texts) {
+Status FillPositional(const Positional& positional, const std::vector<std::string>& texts) {
   const Rule rule{positional.name, positional.values, {}};
-  return std::visit([&](auto* variable) { return Fill(rule, texts, *variable); }, positional.fills);
+  return std::visit([&](const auto& target) { return FillTarget(rule, texts, target); },
+                    positional.fills);
+}
+
+Status FillEither(const Positional& positional, const std::vector<std::string>& texts) {
+  std::filesystem::path argument;
+  MSP_RETURN_IF_ERROR(Fill(Rule{positional.name, positional.values, {}}, texts, argument));
+  std::filesystem::path& path = *std::get<std::filesystem::path*>(positional.fills);
+  if (argument.empty() && path.empty()) {
+    return positional.or_neither ? OkStatus()
+                                 : UsageError(fmt::format("{} is missing", positional.name));
+  }
+  if (!argument.empty() && !path.empty()) {
+    return UsageError(fmt::format("give {} or {}, not both: {} and {}", positional.or_flag,
+                                  positional.name, argument.string(), path.string()));
+  }
+  if (!argument.empty()) {
+    path = std::move(argument);
+  }
+  return {};
 }
 
 std::string DefaultText(const Flag& flag) {
   if (!flag.default_text.empty() || flag.is_switch() || flag.required) {
     return flag.default_text;
   }
-  if (bool* const* truth = std::get_if<bool*>(&flag.fills)) {
-    return **truth ? "true" : "false";
-  }
-  return std::visit([](const auto* variable) { return Shown(*variable); }, flag.fills);
+  return std::visit(ShowDefault{flag}, flag.fills);
 }
 
 std::string AnyOf(const std::vector<std::string>& values) {

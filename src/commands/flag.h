@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,12 +18,20 @@
 
 namespace msprobe::commands {
 
+// A variable that one of several words chooses the value of, by the place of the word among
+// Flag::values: an enumeration, say. Made by Choice().
+struct Chosen {
+  std::function<void(size_t)> choose;
+  std::function<size_t()> chosen;
+};
+
 // The variable that a value goes to. When the flag is absent it keeps what it holds, the default. A
-// switch may have none: Context::Given tells about it.
+// switch may have none: Context::Given knows about it. Of a list of bools each says whether the
+// word at its place among Flag::values is in the list that was given.
 using Target = std::variant<bool*, int64_t*, uint64_t*, double*, std::optional<int64_t>*,
                             std::optional<double>*, std::string*, std::filesystem::path*,
                             std::vector<int64_t>*, std::vector<std::string>*,
-                            std::vector<std::filesystem::path>*>;
+                            std::vector<std::filesystem::path>*, Chosen, std::vector<bool*>>;
 
 // What a flag is about. Help shows the groups in this order, in every command.
 enum class Group : uint8_t {
@@ -34,26 +45,19 @@ enum class Group : uint8_t {
 };
 std::string_view GroupTitle(Group group);
 
-// Since which version a flag is known: of the Python tools whose spelling it has, or of this one.
-inline constexpr std::string_view kPython811 = "Python 8.1.1";
-inline constexpr std::string_view kPython26 = "Python 26";
-inline constexpr std::string_view kFirstRelease = "0.1";
-
 struct Bounds {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
 };
-inline constexpr Bounds kNotNegative = {.least = 0};
-inline constexpr Bounds kPositive = {.least = 1};
 
-inline constexpr size_t kUnlimited = 1'000'000;
 // How many arguments follow the flag each time that it is given.
 struct Arguments {
   size_t least = 1;
   size_t most = 1;
 };
+inline constexpr size_t kUnlimited = 1'000'000;
 
-inline constexpr Arguments kOneOrNone = {.least = 0, .most = 1};
+inline constexpr std::string_view kFirstRelease = "0.1";
 
 // A row. Dashes and underscores inside of long names mean the same when they are typed.
 struct Flag {
@@ -67,9 +71,9 @@ struct Flag {
   Arguments arguments = {};
   char separator = 0;  // of a list in one argument, ','; 0: the argument is one value
   Group group = Group::kMethod;
-  std::string help = {};          // a phrase without a full stop
-  std::string default_text = {};  // when the variable does not tell it, "all cores"
-  std::string_view since = kFirstRelease;
+  std::string help = {};                   // a phrase without a full stop
+  std::string default_text = {};           // when the variable does not tell it, "all cores"
+  std::string_view since = kFirstRelease;  // of the Python tools whose spelling it has, or of this
   bool required = false;
   bool hidden = false;                  // works, but is not shown: of old scripts
   std::string_view turned_off_by = {};  // a second switch that sets false, "--no-mask-aware"
@@ -87,7 +91,124 @@ struct Positional {
   std::string help = {};
   bool required = false;
   bool takes_rest = false;  // all arguments that follow
+  // A path that may be given by a flag instead, which fills the same variable: the flag as messages
+  // name it. One of the two is needed unless `or_neither`, both are an error.
+  std::string_view or_flag = {};
+  bool or_neither = false;
 };
+
+// Properties of rows, in any order behind the help text.
+struct Since {
+  std::string_view version;
+};
+inline constexpr Since kPython811{"Python 8.1.1"};
+inline constexpr Since kPython26{"Python 26"};
+inline constexpr Bounds kNotNegative = {.least = 0};
+inline constexpr Bounds kPositive = {.least = 1};
+constexpr Bounds Between(double least, double most) { return {least, most}; }
+inline constexpr Arguments kOneOrNone = {.least = 0, .most = 1};
+struct Default {
+  std::string text;
+};
+struct Needs {
+  std::string_view flag;
+};
+struct Excludes {
+  std::string_view flag;
+};
+struct TurnedOffBy {
+  std::string_view flag;
+};
+struct OrFlag {
+  std::string_view flag;
+};
+enum class Trait : uint8_t { kRequired, kHidden, kSeparatedByCommas, kRest, kOrNeither };
+inline constexpr Trait kRequired = Trait::kRequired;
+inline constexpr Trait kHidden = Trait::kHidden;
+inline constexpr Trait kSeparatedByCommas = Trait::kSeparatedByCommas;
+inline constexpr Trait kRest = Trait::kRest;
+inline constexpr Trait kOrNeither = Trait::kOrNeither;
+
+using Property = std::variant<Group, Since, Bounds, Arguments, Default, Needs, Excludes,
+                              TurnedOffBy, OrFlag, Trait, std::vector<std::string>>;
+using Properties = std::vector<Property>;
+
+// `names`: the long name, then the letter and further spellings, "--output -o --dump_path". `value`
+// stands for the value in help, "FILE"; empty: a switch.
+Flag Row(std::string_view names, std::string_view value, Target fills, std::string help,
+         const Properties& properties);
+Positional ArgumentRow(std::string_view name, Target fills, std::string help,
+                       const Properties& properties);
+
+// What a row of a kind may fill.
+using PathTarget = std::variant<std::filesystem::path*, std::vector<std::filesystem::path>*,
+                                std::string*, std::vector<std::string>*>;
+using NumberTarget = std::variant<int64_t*, uint64_t*, double*, std::optional<int64_t>*,
+                                  std::optional<double>*, std::vector<int64_t>*>;
+using TextTarget = std::variant<std::string*, std::vector<std::string>*, bool*>;
+template <typename Narrow>
+Target AnyTarget(const Narrow& fills) {
+  return std::visit([](auto* variable) { return Target(variable); }, fills);
+}
+
+// Tables of flags are written with these.
+template <typename... More>
+Flag Switch(std::string_view names, bool* fills, std::string help, More... more) {
+  return Row(names, "", fills, std::move(help), {std::move(more)...});
+}
+template <typename... More>
+Flag Path(std::string_view names, std::string_view value, PathTarget fills, std::string help,
+          More... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help), {std::move(more)...});
+}
+template <typename... More>
+Flag Number(std::string_view names, std::string_view value, NumberTarget fills, std::string help,
+            More... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help), {std::move(more)...});
+}
+template <typename... More>
+Flag Text(std::string_view names, std::string_view value, TextTarget fills, std::string help,
+          More... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help), {std::move(more)...});
+}
+template <typename... More>
+Flag Choice(std::string_view names, std::string_view value, TextTarget fills,
+            std::vector<std::string> words, std::string help, More... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help),
+             {std::move(words), std::move(more)...});
+}
+// Each word with what it means to the variable.
+template <typename Value>
+using Meanings = std::vector<std::pair<std::string, Value>>;
+template <typename Value, typename... More>
+requires std::is_enum_v<Value> || std::is_same_v<Value, bool> Flag
+Choice(std::string_view names, std::string_view value, Value* fills, Meanings<Value> meanings,
+       std::string help, More... more) {
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : meanings) {
+    words.push_back(word);
+  }
+  Chosen target{[fills, meanings](size_t word) { *fills = meanings[word].second; },
+                [fills, meanings] {
+                  size_t word = 0;
+                  while (word + 1 < meanings.size() && meanings[word].second != *fills) {
+                    ++word;
+                  }
+                  return word;
+                }};
+  return Row(names, value, std::move(target), std::move(help),
+             {std::move(words), std::move(more)...});
+}
+template <typename... More>
+Positional Argument(std::string_view name, Target fills, std::string help, More... more) {
+  return ArgumentRow(name, std::move(fills), std::move(help), {std::move(more)...});
+}
+
+// A table: rows under headings. A heading holds for the rows below it, up to the next one, that
+// have no group of their own (other than Group::kMethod).
+using FlagTable = std::vector<std::variant<Group, Flag, std::vector<Flag>>>;
+// Its rows, in the order of their groups.
+std::vector<Flag> RowsOf(const FlagTable& table);
 
 // A command line worth showing, and what it does.
 struct Example {
@@ -98,7 +219,10 @@ struct Example {
 // Puts `texts` into the variable of a row. `name` is the flag as typed, for the message. Numbers
 // must be numbers within their bounds, values one of those allowed.
 Status FillFlag(const Flag& flag, std::string_view name, std::vector<std::string> texts);
-Status FillPositional(const Positional& positional, std::vector<std::string> texts);
+Status FillPositional(const Positional& positional, const std::vector<std::string>& texts);
+// The same of a path that a flag may have given, too; `texts` may be empty. An error when there are
+// two, or none.
+Status FillEither(const Positional& positional, const std::vector<std::string>& texts);
 
 // What help says of the default: the text of the row, or what the variable holds now; empty where
 // there is nothing to say.

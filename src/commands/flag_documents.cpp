@@ -118,7 +118,7 @@ std::string MarkdownTables(const CommandPath& path) {
   }
   text += "\n| flag | meaning | default | also | since |\n|---|---|---|---|---|\n";
   std::optional<Group> group;
-  for (const Flag& flag : OwnFlags(*path.back())) {
+  for (const Flag& flag : RowsOf(path.back()->flags())) {
     if (flag.hidden) {
       continue;
     }

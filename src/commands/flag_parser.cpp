@@ -289,9 +289,14 @@ Status FillLine(const std::vector<Node*>& nodes, const std::vector<std::string>&
     return UnknownArguments(InOrderOfTyping(unknown, arguments), line.path, last);
   }
   for (size_t i = 0; i < last.positionals.size(); ++i) {
-    if (last.positional_options[i]->count() > 0) {
-      MSP_RETURN_IF_ERROR(
-          FillPositional(last.positionals[i], last.positional_options[i]->results()));
+    const Positional& positional = last.positionals[i];
+    const bool given = last.positional_options[i]->count() > 0;
+    std::vector<std::string> texts =
+        given ? last.positional_options[i]->results() : std::vector<std::string>();
+    if (!positional.or_flag.empty()) {
+      line.paths = line.paths.ok() ? FillEither(positional, texts) : std::move(line.paths);
+    } else if (given) {
+      MSP_RETURN_IF_ERROR(FillPositional(positional, texts));
     }
   }
   return CheckRequired(last, line);

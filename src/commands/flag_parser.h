@@ -20,6 +20,8 @@ struct ParsedLine {
   GeneralValues general;
   // What is wrong with the line. Nothing but `path` and `general.help` counts then.
   Status status;
+  // Of a line that is understood: a path is missing, or given twice, as an argument and by a flag.
+  Status paths;
 };
 
 // Fills what the rows of the commands on the line point to. `arguments` are without the program's

@@ -24,7 +24,7 @@ class FreeBenchmarkCommand final : public Command {
   std::string_view summary() const override {
     return "Run an unmodified script and find operators that are unstable, without a second run";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -46,32 +46,20 @@ A configuration to start with:
   {"task": "free_benchmark", "dump_path": "unstable", "free_benchmark": {"pert_mode": "add_noise"}})";
 
 std::vector<Positional> FreeBenchmarkCommand::positionals() {
-  return {{.name = "PROGRAM",
-           .fills = &program_,
-           .help = "The script to run and its arguments, after --",
-           .required = true,
-           .takes_rest = true}};
+  return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRequired,
+                   kRest)};
 }
 
-std::vector<Flag> FreeBenchmarkCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--config",
-       .letter = "-c",
-       .type = "FILE",
-       .fills = &config_file_,
-       .group = Group::kInput,
-       .help = "Configuration with a section free_benchmark",
-       .required = true},
-      {.name = "--output",
-       .letter = "-o",
-       .type = "DIR",
-       .fills = &dump_path_,
-       .group = Group::kOutput,
-       .help = "Overrides dump_path in the config file",
-       .default_text = "that of the config file"},
+FlagTable FreeBenchmarkCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--config -c", "FILE", &config_file_, "Configuration with a section free_benchmark",
+           kRequired),
+      Group::kOutput,
+      Path("--output -o", "DIR", &dump_path_, "Overrides dump_path in the config file",
+           Default{"that of the config file"}),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> FreeBenchmarkCommand::examples() const {

@@ -24,7 +24,7 @@ class GradCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare the signs of two runs' gradients, as the task grad_probe stored them";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -46,37 +46,23 @@ has dropped by more than --max-drop since the step before.
 )";
 
 std::vector<Positional> GradCompareCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &options_.first,
-           .help = "Folder of the run under test",
-           .required = true},
-          {.name = "REFERENCE",
-           .fills = &options_.second,
-           .help = "Folder of the reference run",
-           .required = true}};
+  return {Argument("RUN", &options_.first, "Folder of the run under test", kRequired),
+          Argument("REFERENCE", &options_.second, "Folder of the reference run", kRequired)};
 }
 
-std::vector<Flag> GradCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--min-similarity",
-       .type = "SHARE",
-       .fills = &options_.min_similarity,
-       .bounds = {.least = 0, .most = 1},
-       .group = Group::kMethod,
-       .help = "Share of equal signs below which the first step stands out"},
-      {.name = "--max-drop",
-       .type = "SHARE",
-       .fills = &options_.max_drop,
-       .bounds = {.least = 0, .most = 1},
-       .group = Group::kMethod,
-       .help = "Drop of that share from one step to the next above which a step stands out"},
+FlagTable GradCompareCommand::flags() {
+  return {
+      Number("--min-similarity", "SHARE", &options_.min_similarity,
+             "Share of equal signs below which the first step stands out", Between(0, 1)),
+      Number("--max-drop", "SHARE", &options_.max_drop,
+             "Drop of that share from one step to the next above which a step stands out",
+             Between(0, 1)),
       OutputFolderFlag(options_.output, "Folder for the result files", {}),
       FormatsFlag(formats_, {"csv", "html"}, "csv"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, grad::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, grad::kGateLevels);
-  return flags;
 }
 
 std::vector<Example> GradCompareCommand::examples() const {
@@ -95,7 +81,6 @@ std::string GradCompareCommand::notes() const {
 }
 
 Result<ExitCode> GradCompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {
     if (!base::IsFolder(*folder)) {
       return NotFoundError(fmt::format("{} is not a folder", folder->string()));

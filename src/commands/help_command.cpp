@@ -27,7 +27,7 @@ class HelpCommand final : public Command {
 
   std::string_view name() const override { return "help"; }
   std::string_view summary() const override { return "Show the help of a command"; }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
@@ -51,30 +51,18 @@ void AddPages(const CommandPath& path, std::vector<CommandPath>& pages) {
   }
 }
 
-std::vector<Flag> HelpCommand::flags() {
+FlagTable HelpCommand::flags() {
   return {
-      {.name = "--format",
-       .type = "NAME",
-       .fills = &format_,
-       .values = {"text", "man", "markdown", "json"},
-       .group = Group::kOutput,
-       .help = "Output format; json includes all subcommands",
-       .default_text = "text"},
-      {.name = "--man-pages",
-       .type = "DIR",
-       .fills = &pages_,
-       .group = Group::kOutput,
-       .help = "Write the man pages of all commands to this folder"},
+      Group::kOutput,
+      Choice("--format", "NAME", &format_, {"text", "man", "markdown", "json"},
+             "Output format; json includes all subcommands", Default{"text"}),
+      Path("--man-pages", "DIR", &pages_, "Write the man pages of all commands to this folder"),
       ForceFlag(),
   };
 }
 
 std::vector<Positional> HelpCommand::positionals() {
-  Positional words{.name = "COMMAND",
-                   .fills = &words_,
-                   .help = "A command and its subcommand",
-                   .takes_rest = true};
-  return {words};
+  return {Argument("COMMAND", &words_, "A command and its subcommand", kRest)};
 }
 
 std::vector<Example> HelpCommand::examples() const {

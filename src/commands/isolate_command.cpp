@@ -31,7 +31,7 @@ class IsolateCommand final : public Command {
            "themselves";
   }
   std::vector<Positional> positionals() override;
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
@@ -57,39 +57,24 @@ The exit code is that of the script where it fails; messages of msprobe go to st
 )";
 
 std::vector<Positional> IsolateCommand::positionals() {
-  return {{.name = "PROGRAM",
-           .fills = &program_,
-           .help = "The script to run and its arguments, after --",
-           .required = true,
-           .takes_rest = true}};
+  return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRequired,
+                   kRest)};
 }
 
-std::vector<Flag> IsolateCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--reference",
-       .letter = "-r",
-       .type = "DUMP",
-       .fills = &reference_,
-       .group = Group::kInput,
-       .help = "The dump of the good run, with the tensors of its modules",
-       .required = true},
-      {.name = "--step",
-       .type = "N",
-       .fills = &step_,
-       .group = Group::kSelection,
-       .help = "The step to run on the reference's values",
-       .default_text = "the first of the reference"},
-      {.name = "--output",
-       .letter = "-o",
-       .type = "DIR",
-       .fills = &output_,
-       .group = Group::kOutput,
-       .help = "Folder of the tables, step<N>/rank<M>/isolate.csv",
-       .default_text = "./isolated"},
+FlagTable IsolateCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--reference -r", "DUMP", &reference_,
+           "The dump of the good run, with the tensors of its modules", kRequired),
+      Group::kSelection,
+      Number("--step", "N", &step_, "The step to run on the reference's values",
+             Default{"the first of the reference"}),
+      Group::kOutput,
+      Path("--output -o", "DIR", &output_, "Folder of the tables, step<N>/rank<M>/isolate.csv",
+           Default{"./isolated"}),
       ForceFlag(),
+      AnswerRows(answer_, isolate::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, isolate::kGateLevels);
-  return flags;
 }
 
 std::vector<Example> IsolateCommand::examples() const {
@@ -144,7 +129,6 @@ Result<ExitCode> IsolateCommand::Run(const Context& context) {
     return UsageError("isolate runs scripts of PyTorch only")
         .WithHint("msprobe isolate --reference good -- python3 train.py");
   }
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(isolate::CheckReference(reference_).AddContext("--reference"));
   MSP_RETURN_IF_ERROR(ClearOutput());
   LaunchOptions options;

@@ -19,14 +19,13 @@ class MergeResultCommand final : public Command {
   std::string_view summary() const override {
     return "Merge compare results of many ranks, for chosen calls";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path results_;
   analysis::compare::merge::Options options_;
   AnswerFlags answer_;
 };
@@ -39,45 +38,27 @@ constexpr const char* kMergeResultNotes = R"(merge.yaml:
       - L2norm diff)";
 
 std::vector<Positional> MergeResultCommand::positionals() {
-  return {{.name = "RESULTS",
-           .fills = &results_,
-           .help =
+  return {
+      Argument("RESULTS", &options_.input_folder,
                "Folder with the results of several ranks (compare_result_rank<N>_<time>.xlsx or "
-               ".csv)"}};
+               ".csv)",
+               OrFlag{"-i"})};
 }
 
-std::vector<Flag> MergeResultCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--input",
-       .letter = "-i",
-       .aliases = {"--input_dir"},
-       .type = "DIR",
-       .fills = &options_.input_folder,
-       .group = Group::kInput,
-       .help = "The same, instead of RESULTS",
-       .since = kPython811},
-      {.name = "--config",
-       .aliases = {"-config", "--config-path"},
-       .type = "FILE",
-       .fills = &options_.config_file,
-       .group = Group::kInput,
-       .help = "YAML file with calls and metrics",
-       .since = kPython811,
-       .required = true},
-      {.name = "--output",
-       .letter = "-o",
-       .aliases = {"--output_dir"},
-       .type = "DIR",
-       .fills = &options_.output_folder,
-       .group = Group::kOutput,
-       .help = "Folder for the merged workbook",
-       .since = kPython811,
-       .required = true},
+FlagTable MergeResultCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--input -i --input_dir", "DIR", &options_.input_folder, "The same, instead of RESULTS",
+           kPython811),
+      Path("--config -config --config-path", "FILE", &options_.config_file,
+           "YAML file with calls and metrics", kPython811, kRequired),
+      Group::kOutput,
+      Path("--output -o --output_dir", "DIR", &options_.output_folder,
+           "Folder for the merged workbook", kPython811, kRequired),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MergeResultCommand::examples() const {
@@ -90,7 +71,6 @@ std::vector<Example> MergeResultCommand::examples() const {
 std::string MergeResultCommand::notes() const { return kMergeResultNotes; }
 
 Result<ExitCode> MergeResultCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(results_, "RESULTS", "-i", options_.input_folder));
   MSP_ASSIGN_OR_RETURN(const analysis::compare::merge::Summary run,
                        analysis::compare::merge::Run(options_));
   return GiveAnswer(analysis::compare::merge::MakeDocument(run), answer_, context);

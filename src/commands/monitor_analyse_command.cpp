@@ -20,14 +20,13 @@ class MonitorAnalyseCommand final : public Command {
   std::string_view summary() const override {
     return "Sort the alerts of all ranks: which tensor went wrong first?";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path run_;
   analysis::monitor::AnalyseOptions options_;
   int64_t top_ = 8;
   std::string steps_;
@@ -41,59 +40,31 @@ constexpr const char* kMonitorAnalyseNotes =
 )";
 
 std::vector<Positional> MonitorAnalyseCommand::positionals() {
-  return {
-      {.name = "RUN",
-       .fills = &run_,
-       .help =
-           "Output folder of the monitor, or its folder anomaly_detected (rank<R>/anomaly.json)"}};
+  return {Argument(
+      "RUN", &options_.data,
+      "Output folder of the monitor, or its folder anomaly_detected (rank<R>/anomaly.json)",
+      OrFlag{"-d"})};
 }
 
-std::vector<Flag> MonitorAnalyseCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--data-path",
-       .letter = "-d",
-       .type = "DIR",
-       .fills = &options_.data,
-       .group = Group::kInput,
-       .help = "The folder anomaly_detected, instead of RUN",
-       .since = kPython811},
-      {.name = "--step",
-       .letter = "-s",
-       .aliases = {"--step_list"},
-       .type = "LIST",
-       .fills = &steps_,
-       .group = Group::kSelection,
-       .help = "Only alerts of these steps: '[1,3]' or 1,3",
-       .default_text = "all",
-       .since = kPython811},
-      {.name = "--top",
-       .letter = "-k",
-       .aliases = {"--topk"},
-       .type = "N",
-       .fills = &top_,
-       .group = Group::kSelection,
-       .help = "Number of alerts to show",
-       .since = kPython811},
-      {.name = "--order",
-       .type = "NAME",
-       .fills = &order_,
-       .values = {"python", "causal"},
-       .group = Group::kMethod,
-       .help = "Order of parameters and communication; python: before everything else, causal: "
-               "where they happen in a step"},
-      {.name = "--output",
-       .letter = "-o",
-       .aliases = {"--out_path"},
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Folder for anomaly_analyse.json",
-       .default_text = "the folder of the alerts",
-       .since = kPython811},
+FlagTable MonitorAnalyseCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--data-path -d", "DIR", &options_.data, "The folder anomaly_detected, instead of RUN",
+           kPython811),
+      Group::kSelection,
+      Text("--step -s --step_list", "LIST", &steps_, "Only alerts of these steps: '[1,3]' or 1,3",
+           Default{"all"}, kPython811),
+      Number("--top -k --topk", "N", &top_, "Number of alerts to show", kPython811),
+      Group::kMethod,
+      Choice("--order", "NAME", &order_, {"python", "causal"},
+             "Order of parameters and communication; python: before everything else, causal: "
+             "where they happen in a step"),
+      Group::kOutput,
+      Path("--output -o --out_path", "DIR", &options_.output, "Folder for anomaly_analyse.json",
+           Default{"the folder of the alerts"}, kPython811),
       ForceFlag(),
+      AnswerRows(answer_, analysis::monitor::kAnalyseLevels),
   };
-  AddAnswerFlags(flags, answer_, analysis::monitor::kAnalyseLevels);
-  return flags;
 }
 
 std::vector<Example> MonitorAnalyseCommand::examples() const {
@@ -112,7 +83,6 @@ std::vector<Example> MonitorAnalyseCommand::examples() const {
 std::string MonitorAnalyseCommand::notes() const { return kMonitorAnalyseNotes; }
 
 Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "-d", options_.data));
   if (base::IsFolder(options_.data / "anomaly_detected")) {
     options_.data /= "anomaly_detected";
   }
@@ -120,7 +90,6 @@ Result<ExitCode> MonitorAnalyseCommand::Run(const Context& context) {
   options_.order = order_ == "causal" ? analysis::monitor::AnomalyOrder::kCausal
                                       : analysis::monitor::AnomalyOrder::kPython;
   MSP_ASSIGN_OR_RETURN(options_.steps, analysis::monitor::ParseStepList(steps_));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const analysis::monitor::AnalyseResult result,
                        analysis::monitor::RunAnalyse(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);

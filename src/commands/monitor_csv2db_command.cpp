@@ -23,7 +23,7 @@ class MonitorCsv2dbCommand : public Command {
   std::string_view summary() const override {
     return "Convert a monitored run or a dump to one SQLite file, a trend store";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -31,7 +31,6 @@ class MonitorCsv2dbCommand : public Command {
 
  private:
   analysis::monitor::StoreOptions options_;
-  std::filesystem::path run_;
   std::string kind_ = "auto";
   std::filesystem::path mapping_;
   AnswerFlags answer_;
@@ -50,55 +49,31 @@ constexpr const char* kMonitorCsv2dbNotes =
     R"(sqlite3 store/monitor_data.trend.db 'select step, norm from trend_data where rank = 0 and target_id = 1')";
 
 std::vector<Positional> MonitorCsv2dbCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &run_,
-           .help = "Output folder of the monitor (<stamp>-rank<R>-<id>/), or a dump "
-                   "(step<N>/rank<M>/dump.json)"}};
+  return {Argument("RUN", &options_.data,
+                   "Output folder of the monitor (<stamp>-rank<R>-<id>/), or a dump "
+                   "(step<N>/rank<M>/dump.json)",
+                   OrFlag{"--data"})};
 }
 
-std::vector<Flag> MonitorCsv2dbCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--data",
-       .aliases = {"--monitor_path"},
-       .type = "DIR",
-       .fills = &options_.data,
-       .group = Group::kInput,
-       .help = "The same, instead of RUN",
-       .since = kPython811},
-      {.name = "--kind",
-       .aliases = {"--format"},
-       .type = "NAME",
-       .fills = &kind_,
-       .values = {"auto", "monitor", "dump"},
-       .group = Group::kInput,
-       .help = "Kind of the input; auto: detect it",
-       .since = kPython26},
-      {.name = "--mapping",
-       .type = "FILE",
-       .fills = &mapping_,
-       .group = Group::kMethod,
-       .help = "JSON object that maps parts of names to their replacements",
-       .since = kPython26},
-      {.name = "--micro-step",
-       .type = "BOOL",
-       .fills = &options_.number_micro_steps,
-       .group = Group::kMethod,
-       .help = "true: each micro step is a step of its own; false: it stays part of the name",
-       .since = kPython26},
-      {.name = "--output",
-       .letter = "-o",
-       .aliases = {"--db"},
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Folder for monitor_data.trend.db and dump_data.trend.db",
-       .since = kPython811,
-       .required = true},
+FlagTable MonitorCsv2dbCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--data --monitor_path", "DIR", &options_.data, "The same, instead of RUN", kPython811),
+      Choice("--kind --format", "NAME", &kind_, {"auto", "monitor", "dump"},
+             "Kind of the input; auto: detect it", kPython26),
+      Group::kMethod,
+      Path("--mapping", "FILE", &mapping_,
+           "JSON object that maps parts of names to their replacements", kPython26),
+      Text("--micro-step", "BOOL", &options_.number_micro_steps,
+           "true: each micro step is a step of its own; false: it stays part of the name",
+           kPython26),
+      Group::kOutput,
+      Path("--output -o --db", "DIR", &options_.output,
+           "Folder for monitor_data.trend.db and dump_data.trend.db", kPython811, kRequired),
       ForceFlag(),
       MonitorThreadsFlag(options_.threads),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MonitorCsv2dbCommand::examples() const {
@@ -117,7 +92,6 @@ std::vector<Example> MonitorCsv2dbCommand::examples() const {
 std::string MonitorCsv2dbCommand::notes() const { return kMonitorCsv2dbNotes; }
 
 Result<ExitCode> MonitorCsv2dbCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--data", options_.data));
   if (!mapping_.empty()) {
     MSP_ASSIGN_OR_RETURN(options_.mapping, analysis::monitor::ReadMapping(mapping_));
   }

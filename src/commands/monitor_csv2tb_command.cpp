@@ -21,56 +21,38 @@ class MonitorCsv2tbCommand final : public Command {
   std::string_view summary() const override {
     return "Convert a monitored run to TensorBoard event files";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path run_;
   analysis::monitor::Csv2TbOptions options_;
   AnswerFlags answer_;
 };
 
 std::vector<Positional> MonitorCsv2tbCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &run_,
-           .help = "Output folder of the monitor (<stamp>-rank<R>-<id>/)"}};
+  return {Argument("RUN", &options_.run, "Output folder of the monitor (<stamp>-rank<R>-<id>/)",
+                   OrFlag{"--monitor-path"})};
 }
 
-std::vector<Flag> MonitorCsv2tbCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--monitor-path",
-       .type = "DIR",
-       .fills = &options_.run,
-       .group = Group::kInput,
-       .help = "The same, instead of RUN",
-       .since = kPython811},
+FlagTable MonitorCsv2tbCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--monitor-path", "DIR", &options_.run, "The same, instead of RUN", kPython811),
       TimeStartFlag(options_.find.time_start),
       TimeEndFlag(options_.find.time_end),
-      {.name = "--tables",
-       .aliases = {"--data_type_list"},
-       .type = "LIST",
-       .fills = &options_.tables,
-       .separator = ',',
-       .group = Group::kSelection,
-       .help = "Only these tables: " + AnyOf(analysis::monitor::KnownTables()),
-       .default_text = "all but the last two",
-       .since = kPython811},
-      {.name = "--output",
-       .letter = "-o",
-       .aliases = {"--output_dirpath"},
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Folder for the event files",
-       .default_text = "RUN/<now>-csv2tensorboard_by_step",
-       .since = kPython811},
+      Group::kSelection,
+      Text("--tables --data_type_list", "LIST", &options_.tables,
+           "Only these tables: " + AnyOf(analysis::monitor::KnownTables()), kSeparatedByCommas,
+           Default{"all but the last two"}, kPython811),
+      Group::kOutput,
+      Path("--output -o --output_dirpath", "DIR", &options_.output, "Folder for the event files",
+           Default{"RUN/<now>-csv2tensorboard_by_step"}, kPython811),
       ForceFlag(),
       MonitorThreadsFlag(options_.threads),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MonitorCsv2tbCommand::examples() const {
@@ -86,7 +68,6 @@ std::vector<Example> MonitorCsv2tbCommand::examples() const {
 }
 
 Result<ExitCode> MonitorCsv2tbCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(run_, "RUN", "--monitor-path", options_.run));
   MSP_ASSIGN_OR_RETURN(const analysis::monitor::Csv2TbResult result,
                        analysis::monitor::RunCsv2Tb(options_));
   return GiveAnswer(MakeDocument(result), answer_, context);

@@ -19,7 +19,7 @@ class MonitorDiffCommand final : public Command {
   std::string_view summary() const override {
     return "Find the first step and module where two runs diverge";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -37,46 +37,24 @@ constexpr const char* kMonitorDiffNotes =
 )";
 
 std::vector<Positional> MonitorDiffCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &options_.a,
-           .help = "The run under test: folders <stamp>-rank<R>-<id>, or one of them",
-           .required = true},
-          {.name = "REFERENCE",
-           .fills = &options_.b,
-           .help = "The run to compare it with",
-           .required = true}};
+  return {Argument("RUN", &options_.a,
+                   "The run under test: folders <stamp>-rank<R>-<id>, or one of them", kRequired),
+          Argument("REFERENCE", &options_.b, "The run to compare it with", kRequired)};
 }
 
-std::vector<Flag> MonitorDiffCommand::flags() {
-  std::vector<Flag> flags = {
+FlagTable MonitorDiffCommand::flags() {
+  return {
       TablesFlag(options_.tables),
       StatisticsFlag(options_.ops),
-      {.name = "--rtol",
-       .type = "R",
-       .fills = &options_.rtol,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "Allowed relative difference"},
-      {.name = "--atol",
-       .type = "A",
-       .fills = &options_.atol,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "Allowed absolute difference"},
-      {.name = "--reduce",
-       .fills = &options_.reduce,
-       .group = Group::kMethod,
-       .help = "Combine the values of all ranks even if both runs have the same ranks"},
-      {.name = "--format",
-       .type = "NAME",
-       .fills = &format_,
-       .values = {"table", "json"},
-       .group = Group::kOutput,
-       .help = "What to print"},
+      Number("--rtol", "R", &options_.rtol, "Allowed relative difference", kNotNegative),
+      Number("--atol", "A", &options_.atol, "Allowed absolute difference", kNotNegative),
+      Switch("--reduce", &options_.reduce,
+             "Combine the values of all ranks even if both runs have the same ranks"),
+      Group::kOutput,
+      Choice("--format", "NAME", &format_, {"table", "json"}, "What to print"),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, analysis::monitor::kDiffLevels),
   };
-  AddAnswerFlags(flags, answer_, analysis::monitor::kDiffLevels);
-  return flags;
 }
 
 std::vector<Example> MonitorDiffCommand::examples() const {
@@ -97,7 +75,6 @@ std::string MonitorDiffCommand::notes() const {
 }
 
 Result<ExitCode> MonitorDiffCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const analysis::monitor::DiffResult result,
                        analysis::monitor::RunDiff(options_));
   OwnForms own;

@@ -5,43 +5,25 @@
 namespace msprobe::commands {
 
 Flag TablesFlag(std::vector<std::string>& tables) {
-  return {.name = "--tables",
-          .aliases = {"--data_type_list"},
-          .type = "LIST",
-          .fills = &tables,
-          .separator = ',',
-          .group = Group::kSelection,
-          .help = "Only these tables, such as actv,grad_reduced",
-          .default_text = "all"};
+  return Text("--tables --data_type_list", "LIST", &tables,
+              "Only these tables, such as actv,grad_reduced", kSeparatedByCommas, Default{"all"},
+              Group::kSelection);
 }
 
 Flag StatisticsFlag(std::vector<std::string>& statistics) {
-  return {.name = "--statistics",
-          .aliases = {"--ops"},
-          .type = "LIST",
-          .fills = &statistics,
-          .separator = ',',
-          .group = Group::kSelection,
-          .help = "Only these statistics, such as norm,max",
-          .default_text = "all"};
+  return Text("--statistics --ops", "LIST", &statistics, "Only these statistics, such as norm,max",
+              kSeparatedByCommas, Default{"all"}, Group::kSelection);
 }
 
 Flag TimeStartFlag(std::string& stamp) {
-  return {.name = "--time-start",
-          .type = "STAMP",
-          .fills = &stamp,
-          .group = Group::kSelection,
-          .help = "Only folders with this stamp or a later one, such as Nov21_09-58-35",
-          .since = kPython811};
+  return Text("--time-start", "STAMP", &stamp,
+              "Only folders with this stamp or a later one, such as Nov21_09-58-35", kPython811,
+              Group::kSelection);
 }
 
 Flag TimeEndFlag(std::string& stamp) {
-  return {.name = "--time-end",
-          .type = "STAMP",
-          .fills = &stamp,
-          .group = Group::kSelection,
-          .help = "Only folders with this stamp or an earlier one",
-          .since = kPython811};
+  return Text("--time-end", "STAMP", &stamp, "Only folders with this stamp or an earlier one",
+              kPython811, Group::kSelection);
 }
 
 Flag MonitorThreadsFlag(uint64_t& threads) {

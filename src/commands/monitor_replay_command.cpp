@@ -23,14 +23,13 @@ class MonitorReplayCommand final : public Command {
   std::string_view summary() const override {
     return "Compute the monitor's tables from recorded tensors";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path feed_;
   monitor::ReplayOptions options_;
   AnswerFlags answer_;
 };
@@ -39,38 +38,23 @@ constexpr const char* kMonitorReplayNotes =
     R"(FEED contains feed.jsonl (one event per line) and feed.bin (the bytes of the tensors).)";
 
 std::vector<Positional> MonitorReplayCommand::positionals() {
-  return {{.name = "FEED", .fills = &feed_, .help = "Folder with feed.jsonl and feed.bin"}};
+  return {
+      Argument("FEED", &options_.feed, "Folder with feed.jsonl and feed.bin", OrFlag{"--feed"})};
 }
 
-std::vector<Flag> MonitorReplayCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--feed",
-       .type = "DIR",
-       .fills = &options_.feed,
-       .group = Group::kInput,
-       .help = "The same, instead of FEED"},
-      {.name = "--config",
-       .letter = "-c",
-       .type = "FILE",
-       .fills = &options_.config,
-       .group = Group::kInput,
-       .help = "Configuration of the monitor",
-       .required = true},
-      {.name = "--compat",
-       .fills = &options_.compat,
-       .group = Group::kMethod,
-       .help = "Reproduce the Python tool's output exactly, including its bugs"},
-      {.name = "--output",
-       .letter = "-o",
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Folder for the tables",
-       .required = true},
+FlagTable MonitorReplayCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--feed", "DIR", &options_.feed, "The same, instead of FEED"),
+      Path("--config -c", "FILE", &options_.config, "Configuration of the monitor", kRequired),
+      Group::kMethod,
+      Switch("--compat", &options_.compat,
+             "Reproduce the Python tool's output exactly, including its bugs"),
+      Group::kOutput,
+      Path("--output -o", "DIR", &options_.output, "Folder for the tables", kRequired),
       ForceFlag(),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MonitorReplayCommand::examples() const {
@@ -85,7 +69,6 @@ std::vector<Example> MonitorReplayCommand::examples() const {
 std::string MonitorReplayCommand::notes() const { return kMonitorReplayNotes; }
 
 Result<ExitCode> MonitorReplayCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(feed_, "FEED", "--feed", options_.feed));
   MSP_ASSIGN_OR_RETURN(const monitor::ReplayTotals totals, monitor::Replay(options_));
   report::Document document;
   document.command = "monitor replay";

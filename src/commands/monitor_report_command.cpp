@@ -19,7 +19,7 @@ class MonitorReportCommand final : public Command {
   std::string_view summary() const override {
     return "Write one monitored run, or two for comparison, as an HTML file";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -35,29 +35,22 @@ constexpr const char* kMonitorReportNotes = R"(The same run always gives the sam
 )";
 
 std::vector<Positional> MonitorReportCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &options_.run,
-           .help = "The run: the folder that contains <stamp>-rank<R>-<id>/",
-           .required = true},
-          {.name = "REFERENCE", .fills = &options_.other, .help = "A second run for comparison"}};
+  return {Argument("RUN", &options_.run, "The run: the folder that contains <stamp>-rank<R>-<id>/",
+                   kRequired),
+          Argument("REFERENCE", &options_.other, "A second run for comparison")};
 }
 
-std::vector<Flag> MonitorReportCommand::flags() {
-  std::vector<Flag> flags = {
+FlagTable MonitorReportCommand::flags() {
+  return {
       TablesFlag(options_.read.tables),
       StatisticsFlag(options_.read.ops),
       TimeStartFlag(options_.read.find.time_start),
       TimeEndFlag(options_.read.find.time_end),
-      {.name = "--output",
-       .letter = "-o",
-       .type = "FILE",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "HTML file to write"},
+      Group::kOutput,
+      Path("--output -o", "FILE", &options_.output, "HTML file to write"),
       ForceFlag(),
+      AnswerRows(answer_, analysis::monitor::kReportLevels),
   };
-  AddAnswerFlags(flags, answer_, analysis::monitor::kReportLevels);
-  return flags;
 }
 
 std::vector<Example> MonitorReportCommand::examples() const {
@@ -78,7 +71,6 @@ std::vector<Example> MonitorReportCommand::examples() const {
 std::string MonitorReportCommand::notes() const { return kMonitorReportNotes; }
 
 Result<ExitCode> MonitorReportCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const analysis::monitor::ReportResult outcome,
                        analysis::monitor::RunReport(options_));
   return GiveAnswer(MakeDocument(outcome, options_.output), answer_, context);

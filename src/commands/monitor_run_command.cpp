@@ -30,7 +30,7 @@ class MonitorRunCommand : public Command {
   std::string_view summary() const override {
     return "Run an unmodified training script and record statistics of its steps";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -122,38 +122,22 @@ report::Document TellTables(const std::filesystem::path& root,
 }
 
 std::vector<Positional> MonitorRunCommand::positionals() {
-  return {{.name = "PROGRAM",
-           .fills = &program_,
-           .help = "The script to run and its arguments, after --",
-           .required = true,
-           .takes_rest = true}};
+  return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRequired,
+                   kRest)};
 }
 
-std::vector<Flag> MonitorRunCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--config",
-       .letter = "-c",
-       .type = "FILE",
-       .fills = &config_file_,
-       .group = Group::kInput,
-       .help = "Configuration of the monitor",
-       .required = true},
-      {.name = "--grad-acc-steps",
-       .type = "N",
-       .fills = &micro_steps_,
-       .bounds = {.least = 1, .most = 1e6},
-       .group = Group::kMethod,
-       .help = "Forward and backward passes per optimizer step"},
-      {.name = "--output",
-       .letter = "-o",
-       .type = "DIR",
-       .fills = &output_folder_,
-       .group = Group::kOutput,
-       .help = "Folder for the tables",
-       .default_text = "MONITOR_OUTPUT_DIR, or monitor_output"},
+FlagTable MonitorRunCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--config -c", "FILE", &config_file_, "Configuration of the monitor", kRequired),
+      Group::kMethod,
+      Number("--grad-acc-steps", "N", &micro_steps_,
+             "Forward and backward passes per optimizer step", Between(1, 1e6)),
+      Group::kOutput,
+      Path("--output -o", "DIR", &output_folder_, "Folder for the tables",
+           Default{"MONITOR_OUTPUT_DIR, or monitor_output"}),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MonitorRunCommand::examples() const {

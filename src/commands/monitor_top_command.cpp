@@ -24,7 +24,7 @@ class MonitorTopCommand final : public Command {
   std::string_view summary() const override {
     return "Follow a running training: worst modules, alerts, steps per second";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -64,56 +64,28 @@ std::string Next(std::vector<std::string> choices, const std::string& current, b
 }
 
 std::vector<Positional> MonitorTopCommand::positionals() {
-  return {{.name = "RUN",
-           .fills = &options_.root,
-           .help = "The run: the folder that contains <stamp>-rank<R>-<id>/",
-           .required = true}};
+  return {Argument("RUN", &options_.root, "The run: the folder that contains <stamp>-rank<R>-<id>/",
+                   kRequired)};
 }
 
-std::vector<Flag> MonitorTopCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--table",
-       .type = "NAME",
-       .fills = &view_.table,
-       .group = Group::kSelection,
-       .help = "Only this table, such as grad_reduced",
-       .default_text = "all"},
-      {.name = "--search",
-       .type = "WORDS",
-       .fills = &view_.search,
-       .group = Group::kSelection,
-       .help = "Only modules with these words in their names"},
-      {.name = "--window",
-       .aliases = {"--steps"},
-       .type = "N",
-       .fills = &options_.window_steps,
-       .bounds = {.least = 1, .most = 1e9},
-       .group = Group::kSelection,
-       .help = "Number of latest steps whose files are read"},
-      {.name = "--statistic",
-       .type = "NAME",
-       .fills = &options_.op,
-       .group = Group::kMethod,
-       .help = "Statistic used for the score",
-       .default_text = "norm, or the first statistic of tables without it"},
-      {.name = "--interval",
-       .type = "SECONDS",
-       .fills = &interval_seconds_,
-       .bounds = {.least = 0.1, .most = 3600},
-       .group = Group::kOutput,
-       .help = "Seconds between updates"},
-      {.name = "--once",
-       .fills = &once_,
-       .group = Group::kOutput,
-       .help = "Print one snapshot as plain text and exit"},
-      {.name = "--lines",
-       .type = "N",
-       .fills = &lines_,
-       .group = Group::kOutput,
-       .help = "Lines of the snapshot; 0: all"},
+FlagTable MonitorTopCommand::flags() {
+  return {
+      Group::kSelection,
+      Text("--table", "NAME", &view_.table, "Only this table, such as grad_reduced",
+           Default{"all"}),
+      Text("--search", "WORDS", &view_.search, "Only modules with these words in their names"),
+      Number("--window --steps", "N", &options_.window_steps,
+             "Number of latest steps whose files are read", Between(1, 1e9)),
+      Group::kMethod,
+      Text("--statistic", "NAME", &options_.op, "Statistic used for the score",
+           Default{"norm, or the first statistic of tables without it"}),
+      Group::kOutput,
+      Number("--interval", "SECONDS", &interval_seconds_, "Seconds between updates",
+             Between(0.1, 3600)),
+      Switch("--once", &once_, "Print one snapshot as plain text and exit"),
+      Number("--lines", "N", &lines_, "Lines of the snapshot; 0: all"),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MonitorTopCommand::examples() const {

@@ -48,7 +48,7 @@ class MsaccucmpConvertCommand final : public Command {
   std::string_view summary() const override {
     return "Convert kernel dumps and overflow records to .npy, .pt or .bin";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -76,7 +76,7 @@ class MsaccucmpCompareCommand final : public Command {
            "by "
            "element";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -86,8 +86,6 @@ class MsaccucmpCompareCommand final : public Command {
   Status CheckFlags(const Context& context) const;
   Result<ExitCode> CompareOperator(const Context& context);
 
-  std::filesystem::path argument_;
-  std::filesystem::path reference_;
   analysis::kernel_dump::VectorOptions options_;
   analysis::kernel_dump::ElementReportOptions elements_;
   std::string measures_ = "all";
@@ -102,15 +100,13 @@ class MsaccucmpFileCompareCommand final : public Command {
  public:
   std::string_view name() const override { return "file_compare"; }
   std::string_view summary() const override { return "Compare two .npy files with eight measures"; }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path argument_;
-  std::filesystem::path reference_;
   std::filesystem::path mine_;
   std::filesystem::path golden_;
   std::filesystem::path output_;
@@ -146,15 +142,12 @@ Exit codes beyond 0 to 3 are those of msaccucmp.py, that of the last operator th
 
 )";
 
-Flag NotOurs(std::string_view name, std::vector<std::string> aliases, std::string type,
-             Target fills, std::string help) {
-  return {.name = name,
-          .aliases = std::move(aliases),
-          .type = std::move(type),
-          .fills = fills,
-          .help = std::move(help),
-          .since = kPython26,
-          .hidden = true};
+// A flag of the vendor's tool that is accepted or refused; `alias` alone is its short spelling.
+Flag NotOurs(std::string_view name, std::string alias, std::string_view value, Target fills,
+             std::string help) {
+  Flag flag = Row(name, value, std::move(fills), std::move(help), {kPython26, kHidden});
+  flag.aliases = {std::move(alias)};
+  return flag;
 }
 
 // "0,MaxAbsoluteError"; none for "all". kUsage for an unknown name.
@@ -198,139 +191,63 @@ VendorCode LastFailure(const dumps::VectorFindings& findings) {
 }
 
 std::vector<Positional> MsaccucmpCompareCommand::positionals() {
-  return {{.name = "DUMPS", .fills = &argument_, .help = "Kernel dumps under test"},
-          {.name = "REFERENCE", .fills = &reference_, .help = "Dumps to compare them with"}};
+  return {Argument("DUMPS", &options_.mine, "Kernel dumps under test", OrFlag{"--my-dump-path"}),
+          Argument("REFERENCE", &options_.golden, "Dumps to compare them with",
+                   OrFlag{"--golden-dump-path"})};
 }
 
-std::vector<Flag> MsaccucmpCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--my-dump-path",
-       .letter = "-m",
-       .type = "PATH",
-       .fills = &options_.mine,
-       .group = Group::kInput,
-       .help = "Kernel dumps under test",
-       .since = kPython26},
-      {.name = "--golden-dump-path",
-       .letter = "-g",
-       .type = "PATH",
-       .fills = &options_.golden,
-       .group = Group::kInput,
-       .help = "Reference: kernel dumps, or arrays {op_name}.{output}.{time}.npy",
-       .since = kPython26},
-      {.name = "--fusion-rule-file",
-       .letter = "-f",
-       .type = "FILE",
-       .fills = &options_.fusion_rules.network,
-       .group = Group::kInput,
-       .help = "Graph of the compiled model as JSON: which operators of the reference its own ones "
-               "were fused from",
-       .since = kPython26},
-      {.name = "--quant-fusion-rule-file",
-       .type = "FILE",
-       .fills = &options_.fusion_rules.quantised,
-       .group = Group::kInput,
-       .help = "The same of the quantised model, behind the other",
-       .since = kPython26},
-      {.name = "--close-fusion-rule-file",
-       .aliases = {"-cf"},
-       .type = "FILE",
-       .fills = &options_.fusion_rules.reference,
-       .group = Group::kInput,
-       .help = "The same of the reference, where it is a compiled model, too",
-       .since = kPython26},
-      {.name = "--op-name",
-       .aliases = {"-op"},
-       .type = "NAME",
-       .fills = &elements_.op_name,
-       .group = Group::kSelection,
-       .help = "Only this operator, element by element",
-       .since = kPython26},
-      {.name = "--input-tensor",
-       .letter = "-i",
-       .type = "N",
-       .fills = &input_,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "With -op: the input with this number",
-       .since = kPython26,
-       .needs = "--op-name",
-       .excludes = "--output-tensor"},
-      {.name = "--output-tensor",
-       .letter = "-o",
-       .type = "N",
-       .fills = &output_number_,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "With -op: the output with this number",
-       .default_text = "0",
-       .since = kPython26,
-       .needs = "--op-name"},
-      {.name = "--algorithm",
-       .aliases = {"-alg"},
-       .type = "NAME,NAME",
-       .fills = &measures_,
-       .help = "Measures by name or number",
-       .since = kPython26},
-      {.name = "--overflow-detection",
-       .aliases = {"-overflow_detection"},
-       .fills = &options_.overflow,
-       .help = "Also a column OverFlow: float16 tensors that reach 65504",
-       .since = kPython26},
-      {.name = "--topn",
-       .letter = "-n",
-       .type = "N",
-       .fills = &elements_.most_shown,
-       .bounds = {.least = 1, .most = 10000},
-       .group = Group::kOutput,
-       .help = "With -op: elements of either list of the farthest ones",
-       .since = kPython26,
-       .needs = "--op-name"},
-      {.name = "--max-line",
-       .aliases = {"-ml"},
-       .type = "N",
-       .fills = &elements_.lines_per_file,
-       .bounds = {.least = 10000, .most = 1000000},
-       .group = Group::kOutput,
-       .help = "With -op: elements of one file",
-       .since = kPython26,
-       .needs = "--op-name"},
-      {.name = "--ignore-single-op-result",
-       .fills = &elements_.only_farthest,
-       .group = Group::kOutput,
-       .help = "With -op: no table of all elements",
-       .since = kPython26,
-       .needs = "--op-name"},
-      {.name = "--output",
-       .aliases = {"-out"},
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Folder of result_<time>.csv",
-       .default_text = ".",
-       .since = kPython26},
+FlagTable MsaccucmpCompareCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--my-dump-path -m", "PATH", &options_.mine, "Kernel dumps under test", kPython26),
+      Path("--golden-dump-path -g", "PATH", &options_.golden,
+           "Reference: kernel dumps, or arrays {op_name}.{output}.{time}.npy", kPython26),
+      Path("--fusion-rule-file -f", "FILE", &options_.fusion_rules.network,
+           "Graph of the compiled model as JSON: which operators of the reference its own ones "
+           "were fused from",
+           kPython26),
+      Path("--quant-fusion-rule-file", "FILE", &options_.fusion_rules.quantised,
+           "The same of the quantised model, behind the other", kPython26),
+      Path("--close-fusion-rule-file -cf", "FILE", &options_.fusion_rules.reference,
+           "The same of the reference, where it is a compiled model, too", kPython26),
+      Group::kSelection,
+      Text("--op-name -op", "NAME", &elements_.op_name, "Only this operator, element by element",
+           kPython26),
+      Number("--input-tensor -i", "N", &input_, "With -op: the input with this number",
+             kNotNegative, kPython26, Needs{"--op-name"}, Excludes{"--output-tensor"}),
+      Number("--output-tensor -o", "N", &output_number_, "With -op: the output with this number",
+             kNotNegative, Default{"0"}, kPython26, Needs{"--op-name"}),
+      Group::kMethod,
+      Text("--algorithm -alg", "NAME,NAME", &measures_, "Measures by name or number", kPython26),
+      Switch("--overflow-detection -overflow_detection", &options_.overflow,
+             "Also a column OverFlow: float16 tensors that reach 65504", kPython26),
+      Group::kOutput,
+      Number("--topn -n", "N", &elements_.most_shown,
+             "With -op: elements of either list of the farthest ones", Between(1, 10000), kPython26,
+             Needs{"--op-name"}),
+      Number("--max-line -ml", "N", &elements_.lines_per_file, "With -op: elements of one file",
+             Between(10000, 1000000), kPython26, Needs{"--op-name"}),
+      Switch("--ignore-single-op-result", &elements_.only_farthest,
+             "With -op: no table of all elements", kPython26, Needs{"--op-name"}),
+      Path("--output -out", "DIR", &options_.output, "Folder of result_<time>.csv", Default{"."},
+           kPython26),
       ForceFlag(),
       ThreadsFlag(options_.threads),
-      NotOurs("--custom-script-path", {"-c"}, "DIR", &ignored_,
-              "Refused: no code is run from files"),
-      NotOurs("--algorithm-options", {"-a"}, "TEXT", &ignored_, "Refused: the measures have none"),
-      NotOurs("--mapping", {"-map"}, "", static_cast<bool*>(nullptr), "Needs rules of fusion"),
-      NotOurs("--range", {"-r"}, "TEXT", &ignored_, "Needs rules of fusion"),
-      NotOurs("--select", {"-s"}, "TEXT", &ignored_, "Needs rules of fusion"),
-      NotOurs("--post-process", {"-p"}, "N", &ignored_, "Accepted: nothing is left out"),
-      NotOurs("--max-cmp-size", {"-max"}, "N", &ignored_, "Accepted: every element is compared"),
-      NotOurs("--advisor", {"-advisor"}, "", static_cast<bool*>(nullptr),
+      NotOurs("--custom-script-path", "-c", "DIR", &ignored_, "Refused: no code is run from files"),
+      NotOurs("--algorithm-options", "-a", "TEXT", &ignored_, "Refused: the measures have none"),
+      NotOurs("--mapping", "-map", "", static_cast<bool*>(nullptr), "Needs rules of fusion"),
+      NotOurs("--range", "-r", "TEXT", &ignored_, "Needs rules of fusion"),
+      NotOurs("--select", "-s", "TEXT", &ignored_, "Needs rules of fusion"),
+      NotOurs("--post-process", "-p", "N", &ignored_, "Accepted: nothing is left out"),
+      NotOurs("--max-cmp-size", "-max", "N", &ignored_, "Accepted: every element is compared"),
+      NotOurs("--advisor", "-advisor", "", static_cast<bool*>(nullptr),
               "Accepted: the answer tells it"),
-      NotOurs("--version", {"-v"}, "N", &ignored_, "Accepted: files tell their own version"),
-      {.name = "--ffts",
-       .aliases = {"-ffts"},
-       .fills = &options_.thread_by_thread,
-       .group = Group::kSelection,
-       .help = "Compare the threads that FFTS+ ran one by one, and not put together",
-       .since = kPython26},
+      NotOurs("--version", "-v", "N", &ignored_, "Accepted: files tell their own version"),
+      Group::kSelection,
+      Switch("--ffts -ffts", &options_.thread_by_thread,
+             "Compare the threads that FFTS+ ran one by one, and not put together", kPython26),
+      AnswerRows(answer_, dumps::kVectorGateLevels),
   };
-  AddAnswerFlags(flags, answer_, dumps::kVectorGateLevels);
-  return flags;
 }
 
 std::vector<Example> MsaccucmpCompareCommand::examples() const {
@@ -368,10 +285,7 @@ Result<ExitCode> MsaccucmpCompareCommand::CompareOperator(const Context& context
 }
 
 Result<ExitCode> MsaccucmpCompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--my-dump-path", options_.mine));
-  MSP_RETURN_IF_ERROR(TakePath(reference_, "REFERENCE", "--golden-dump-path", options_.golden));
   MSP_RETURN_IF_ERROR(CheckFlags(context));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(options_.measures, MeasuresOf(measures_));
   if (options_.output.empty()) {
     options_.output = ".";
@@ -434,89 +348,41 @@ VendorCode VendorCodeOf(const Status& status) {
 }
 
 std::vector<Positional> MsaccucmpConvertCommand::positionals() {
-  return {{.name = "DUMP", .fills = &argument_, .help = "Kernel dump, or a folder of them"}};
+  return {Argument("DUMP", &argument_, "Kernel dump, or a folder of them")};
 }
 
-std::vector<Flag> MsaccucmpConvertCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--dump-file",
-       .letter = "-d",
-       .aliases = {"--dump_path"},
-       .type = "PATH,PATH",
-       .fills = &dumps_,
-       .separator = ',',
-       .group = Group::kInput,
-       .help = "Kernel dumps, or a folder of them",
-       .since = kPython26},
-      {.name = "--input-tensor",
-       .letter = "-i",
-       .type = "N",
-       .fills = &options_.input,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "The input with this number alone; of files, with -f",
-       .since = kPython26,
-       .excludes = "--output-tensor"},
-      {.name = "--output-tensor",
-       .letter = "-o",
-       .type = "N",
-       .fills = &options_.output_number,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "The output with this number alone; of files, with -f",
-       .since = kPython26},
-      {.name = "--format",
-       .letter = "-f",
-       .type = "NAME",
-       .fills = &options_.format,
-       .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
-       .default_text = "that of the device",
-       .since = kPython26},
-      {.name = "--shape",
-       .letter = "-s",
-       .type = "N,N,...",
-       .fills = &shape_,
-       .bounds = kNotNegative,
-       .separator = ',',
-       .help = "Shape to cut the padding down to; of files, with -f",
-       .default_text = "what the file tells",
-       .since = kPython26},
-      {.name = "--type",
-       .letter = "-t",
-       .type = "NAME",
-       .fills = &kind_,
-       .values = {"npy", "bin", "msnpy", "pt"},
-       .group = Group::kOutput,
-       .help = "What to write; msnpy: .npy with the names that MindSpore gives",
-       .since = kPython26},
-      {.name = "--output",
-       .aliases = {"-out"},
-       .type = "DIR",
-       .fills = &options_.output,
-       .group = Group::kOutput,
-       .help = "Folder for the arrays",
-       .default_text = ".",
-       .since = kPython26},
+FlagTable MsaccucmpConvertCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--dump-file -d --dump_path", "PATH,PATH", &dumps_, "Kernel dumps, or a folder of them",
+           kSeparatedByCommas, kPython26),
+      Group::kSelection,
+      Number("--input-tensor -i", "N", &options_.input,
+             "The input with this number alone; of files, with -f", kNotNegative, kPython26,
+             Excludes{"--output-tensor"}),
+      Number("--output-tensor -o", "N", &options_.output_number,
+             "The output with this number alone; of files, with -f", kNotNegative, kPython26),
+      Group::kMethod,
+      Text("--format -f", "NAME", &options_.format,
+           "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
+           Default{"that of the device"}, kPython26),
+      Number("--shape -s", "N,N,...", &shape_,
+             "Shape to cut the padding down to; of files, with -f", kNotNegative,
+             kSeparatedByCommas, Default{"what the file tells"}, kPython26),
+      Group::kOutput,
+      Choice("--type -t", "NAME", &kind_, {"npy", "bin", "msnpy", "pt"},
+             "What to write; msnpy: .npy with the names that MindSpore gives", kPython26),
+      Path("--output -out", "DIR", &options_.output, "Folder for the arrays", Default{"."},
+           kPython26),
       ForceFlag(),
       ThreadsFlag(options_.threads),
-      {.name = "--custom-script-path",
-       .letter = "-c",
-       .type = "DIR",
-       .fills = &script_,
-       .help = "Refused: no code is run from files",
-       .since = kPython26,
-       .hidden = true},
-      {.name = "--version",
-       .letter = "-v",
-       .type = "N",
-       .fills = &version_,
-       .values = {"1", "2"},
-       .help = "Accepted: files tell their own version",
-       .since = kPython26,
-       .hidden = true},
+      Group::kMethod,
+      Path("--custom-script-path -c", "DIR", &script_, "Refused: no code is run from files",
+           kPython26, kHidden),
+      Choice("--version -v", "N", &version_, {"1", "2"}, "Accepted: files tell their own version",
+             kPython26, kHidden),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> MsaccucmpConvertCommand::examples() const {
@@ -534,9 +400,10 @@ Status MsaccucmpConvertCommand::FillOptions(const Context& context) {
         .WithHint("every layout that a kernel dump names is built in: see parse --help");
   }
   if (dumps_.empty()) {
-    std::filesystem::path dump;
-    MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMP", "--dump-file", dump));
-    options_.inputs.push_back(std::move(dump));
+    if (argument_.empty()) {
+      return UsageError("DUMP is missing");
+    }
+    options_.inputs.push_back(argument_);
   } else if (!argument_.empty()) {
     return UsageError("DUMP and --dump-file name dumps twice");
   }
@@ -574,7 +441,6 @@ Status MsaccucmpConvertCommand::FillOptions(const Context& context) {
 
 Result<ExitCode> MsaccucmpConvertCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(FillOptions(context));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
   const base::Stopwatch watch;
@@ -594,30 +460,20 @@ Result<ExitCode> MsaccucmpConvertCommand::Run(const Context& context) {
 }
 
 std::vector<Positional> MsaccucmpFileCompareCommand::positionals() {
-  return {{.name = "FILE", .fills = &argument_, .help = "The .npy file under test"},
-          {.name = "REFERENCE", .fills = &reference_, .help = "The file to compare it with"}};
+  return {
+      Argument("FILE", &mine_, "The .npy file under test", OrFlag{"--my-dump-path"}),
+      Argument("REFERENCE", &golden_, "The file to compare it with", OrFlag{"--golden-dump-path"})};
 }
 
-std::vector<Flag> MsaccucmpFileCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--my-dump-path",
-       .letter = "-m",
-       .type = "FILE",
-       .fills = &mine_,
-       .group = Group::kInput,
-       .help = "The .npy file under test",
-       .since = kPython26},
-      {.name = "--golden-dump-path",
-       .letter = "-g",
-       .type = "FILE",
-       .fills = &golden_,
-       .group = Group::kInput,
-       .help = "The reference",
-       .since = kPython26},
+FlagTable MsaccucmpFileCompareCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--my-dump-path -m", "FILE", &mine_, "The .npy file under test", kPython26),
+      Path("--golden-dump-path -g", "FILE", &golden_, "The reference", kPython26),
       ResultsFlag(output_, "Folder of file_result_<time>.txt", ".", kPython26),
-      ForceFlag()};
-  AddAnswerFlags(flags, answer_, dumps::kVectorGateLevels);
-  return flags;
+      ForceFlag(),
+      AnswerRows(answer_, dumps::kVectorGateLevels),
+  };
 }
 
 std::vector<Example> MsaccucmpFileCompareCommand::examples() const {
@@ -630,9 +486,6 @@ std::string MsaccucmpFileCompareCommand::notes() const {
 }
 
 Result<ExitCode> MsaccucmpFileCompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "FILE", "--my-dump-path", mine_));
-  MSP_RETURN_IF_ERROR(TakePath(reference_, "REFERENCE", "--golden-dump-path", golden_));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (output_.empty()) {
     output_ = ".";
   }

@@ -30,7 +30,7 @@ class NanAnalyzeCommand final : public Command {
 
   std::string_view name() const override { return name_; }
   std::string_view summary() const override;
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -64,67 +64,38 @@ std::string_view NanAnalyzeCommand::summary() const {
 }
 
 std::vector<Positional> NanAnalyzeCommand::positionals() {
-  return {{.name = "DUMP",
-           .fills = &dump_,
-           .help = "A step of a dump (a folder per rank, rank<N>), or a whole dump: its steps are "
-                   "searched up to the first bad one"}};
+  return {Argument("DUMP", &dump_,
+                   "A step of a dump (a folder per rank, rank<N>), or a whole dump: its steps are "
+                   "searched up to the first bad one")};
 }
 
-std::vector<Flag> NanAnalyzeCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--input-path",
-       .letter = "-i",
-       .type = "STEP_DIR",
-       .fills = &options_.input,
-       .group = Group::kInput,
-       .help = "Folder of one step of the dump, instead of DUMP",
-       .since = kPython811},
-      {.name = "--all-steps",
-       .type = "DUMP_DIR",
-       .fills = &all_steps_,
-       .group = Group::kInput,
-       .help = "Folder of a dump, instead of DUMP: its steps are searched up to the first bad one"},
-      {.name = "--mask-aware",
-       .fills = &options_.mask_aware,
-       .group = Group::kMethod,
-       .help = "Do not report -inf masks and requested constants as origins",
-       .default_text = "on",
-       .turned_off_by = "--no-mask-aware"},
-      {.name = "--threshold",
-       .type = "T",
-       .fills = &options_.threshold,
-       .bounds = kNotNegative,
-       .group = Group::kMethod,
-       .help = "Also treat values beyond this magnitude as bad",
-       .default_text = "none"},
-      {.name = "--levels",
-       .fills = &options_.levels,
-       .group = Group::kMethod,
-       .help = "Also classify every operator on its own: critical, high, medium"},
+FlagTable NanAnalyzeCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--input-path -i", "STEP_DIR", &options_.input,
+           "Folder of one step of the dump, instead of DUMP", kPython811),
+      Path("--all-steps", "DUMP_DIR", &all_steps_,
+           "Folder of a dump, instead of DUMP: its steps are searched up to the first bad one"),
+      Group::kMethod,
+      Switch("--mask-aware", &options_.mask_aware,
+             "Do not report -inf masks and requested constants as origins", Default{"on"},
+             TurnedOffBy{"--no-mask-aware"}),
+      Number("--threshold", "T", &options_.threshold,
+             "Also treat values beyond this magnitude as bad", kNotNegative, Default{"none"}),
+      Switch("--levels", &options_.levels,
+             "Also classify every operator on its own: critical, high, medium"),
       OutputFolderFlag(output_, "Folder for the result files; created only if there is a result",
                        {"--output_path"}),
-      {.name = "--format",
-       .type = "NAME",
-       .fills = &format_,
-       .values = {"text", "json", "md", "html"},
-       .group = Group::kOutput,
-       .help = "Output format; html: text, and a page for browsers"},
-      {.name = "--top",
-       .aliases = {"--topk"},
-       .type = "N",
-       .fills = &options_.top,
-       .bounds = {.least = 1, .most = 1000},
-       .group = Group::kOutput,
-       .help = "Number of origins to describe"},
-      {.name = "--graph",
-       .fills = &options_.graph,
-       .group = Group::kOutput,
-       .help = "Also write the propagation as a graph, in JSON and for Mermaid"},
+      Group::kOutput,
+      Choice("--format", "NAME", &format_, {"text", "json", "md", "html"},
+             "Output format; html: text, and a page for browsers"),
+      Number("--top --topk", "N", &options_.top, "Number of origins to describe", Between(1, 1000)),
+      Switch("--graph", &options_.graph,
+             "Also write the propagation as a graph, in JSON and for Mermaid"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, nan::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, nan::kGateLevels);
-  return flags;
 }
 
 std::vector<Example> NanAnalyzeCommand::examples() const {
@@ -180,7 +151,6 @@ Status NanAnalyzeCommand::CheckFlags() {
 
 Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckFlags());
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   options_.quiet = context.quiet || format_ == "json" || format_ == "md" || answer_.json;
   if (format_ == "html") {
     MSP_RETURN_IF_ERROR(report::AnswerPage::Available());

@@ -23,7 +23,7 @@ class OpGenerateCommand final : public Command {
     return "Write a script that runs one API on a device and on the CPU, and compares the results";
   }
   std::vector<Positional> positionals() override;
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
@@ -62,25 +62,17 @@ report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
 }
 
 std::vector<Positional> OpGenerateCommand::positionals() {
-  return {{.name = "CONFIG",
-           .fills = &options_.config,
-           .help = "JSON file that names the dump and the API"}};
+  return {Argument("CONFIG", &options_.config, "JSON file that names the dump and the API")};
 }
 
-std::vector<Flag> OpGenerateCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--config-input",
-       .letter = "-i",
-       .type = "FILE",
-       .fills = &config_flag_,
-       .group = Group::kInput,
-       .help = "The same as CONFIG",
-       .since = kPython811},
+FlagTable OpGenerateCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--config-input -i", "FILE", &config_flag_, "The same as CONFIG", kPython811),
       OutputFolderFlag(options_.output, "Existing folder for the script", {"--api_output_path"}),
       ForceFlag(),
+      AnswerRows(answer_, {}),
   };
-  AddAnswerFlags(flags, answer_, {});
-  return flags;
 }
 
 std::vector<Example> OpGenerateCommand::examples() const {
@@ -95,7 +87,6 @@ std::vector<Example> OpGenerateCommand::examples() const {
 std::string OpGenerateCommand::notes() const { return kOpGenerateNotes; }
 
 Result<ExitCode> OpGenerateCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (config_flag_.empty() == options_.config.empty() || options_.output.empty()) {
     return UsageError(options_.output.empty() ? "no folder for the script is given"
                                               : "one configuration is needed")

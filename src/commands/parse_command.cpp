@@ -36,7 +36,7 @@ class ParseCommand final : public Command {
   std::string_view summary() const override {
     return "Convert kernel dumps, overflow records and ATB dumps of Ascend to .npy or .pt";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -45,7 +45,6 @@ class ParseCommand final : public Command {
 
  private:
   std::filesystem::path dump_;
-  std::filesystem::path dump_by_flag_;
   std::string kind_ = "pt";
   std::vector<int64_t> shape_;
   analysis::kernel_dump::Options options_;
@@ -105,6 +104,7 @@ Result<ExitCode> RunLine(const std::vector<std::string>& words, const Context& o
     return ExitCode::kDone;
   }
   MSP_RETURN_IF_ERROR(std::move(line.status));
+  MSP_RETURN_IF_ERROR(std::move(line.paths));
   Context context = outer;
   context.quiet = outer.quiet || line.general.quiet;
   context.typed = std::move(line.typed);
@@ -170,74 +170,37 @@ std::vector<Command*> ParseCommand::subcommands() const {
 }
 
 std::vector<Positional> ParseCommand::positionals() {
-  return {{.name = "DUMP",
-           .fills = &dump_,
-           .help = "A dump file, or a folder of them, which is read to the bottom"}};
+  return {Argument("DUMP", &dump_, "A dump file, or a folder of them, which is read to the bottom",
+                   OrFlag{"--input"}, kOrNeither)};
 }
 
-std::vector<Flag> ParseCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--input",
-       .letter = "-d",
-       .aliases = {"--dump_path"},
-       .type = "PATH",
-       .fills = &dump_by_flag_,
-       .group = Group::kInput,
-       .help = "The same as DUMP",
-       .since = kPython26},
-      {.name = "--filter",
-       .type = "PATTERN",
-       .fills = &options_.filter,
-       .group = Group::kSelection,
-       .help = "Files whose names fit: \"MatMul.*\""},
-      {.name = "--input-number",
-       .type = "N",
-       .fills = &options_.input,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "The input with this number alone"},
-      {.name = "--output-number",
-       .type = "N",
-       .fills = &options_.output_number,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "The output with this number alone"},
-      {.name = "--layout",
-       .type = "NAME",
-       .fills = &options_.format,
-       .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, CHWN, NCDHW, NDHWC, DHWCN or DHWNC",
-       .default_text = "that of the device",
-       .excludes = "--to-original"},
-      {.name = "--to-original",
-       .fills = &options_.to_original,
-       .help = "Every tensor in the layout and shape that the framework knows"},
-      {.name = "--shape",
-       .letter = "-s",
-       .type = "N,N,...",
-       .fills = &shape_,
-       .bounds = kNotNegative,
-       .separator = ',',
-       .help = "Shape to cut the padding down to",
-       .default_text = "what the file tells",
-       .needs = "--layout"},
-      {.name = "--type",
-       .letter = "-t",
-       .type = "NAME",
-       .fills = &kind_,
-       .values = {"npy", "pt", "bin"},
-       .group = Group::kOutput,
-       .help = "What to write",
-       .since = kPython26},
+FlagTable ParseCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--input -d --dump_path", "PATH", &dump_, "The same as DUMP", kPython26),
+      Group::kSelection,
+      Text("--filter", "PATTERN", &options_.filter, "Files whose names fit: \"MatMul.*\""),
+      Number("--input-number", "N", &options_.input, "The input with this number alone",
+             kNotNegative),
+      Number("--output-number", "N", &options_.output_number, "The output with this number alone",
+             kNotNegative),
+      Group::kMethod,
+      Text("--layout", "NAME", &options_.format,
+           "Layout of the arrays: ND, NCHW, NHWC, HWCN, CHWN, NCDHW, NDHWC, DHWCN or DHWNC",
+           Default{"that of the device"}, Excludes{"--to-original"}),
+      Switch("--to-original", &options_.to_original,
+             "Every tensor in the layout and shape that the framework knows"),
+      Number("--shape -s", "N,N,...", &shape_, "Shape to cut the padding down to", kNotNegative,
+             kSeparatedByCommas, Default{"what the file tells"}, Needs{"--layout"}),
+      Group::kOutput,
+      Choice("--type -t", "NAME", &kind_, {"npy", "pt", "bin"}, "What to write", kPython26),
       OutputFolderFlag(options_.output, "Folder for the arrays", {"--output_path"}),
-      {.name = "--index",
-       .fills = &options_.index,
-       .group = Group::kOutput,
-       .help = "Also write parse_index.csv: what was made of which tensor"},
+      Switch("--index", &options_.index,
+             "Also write parse_index.csv: what was made of which tensor"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> ParseCommand::examples() const {
@@ -253,13 +216,10 @@ std::vector<Example> ParseCommand::examples() const {
 std::string ParseCommand::notes() const { return kParseNotes; }
 
 Result<ExitCode> ParseCommand::Run(const Context& context) {
-  if (dump_.empty() && dump_by_flag_.empty()) {
+  if (dump_.empty()) {
     return RunParseShell(context);
   }
-  std::filesystem::path dump = dump_by_flag_;
-  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "--input", dump));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
-  options_.inputs = {dump};
+  options_.inputs = {dump_};
   options_.kind = KindOf(kind_);
   if (options_.output.empty()) {
     options_.output = "./output";

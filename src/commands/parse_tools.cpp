@@ -29,15 +29,10 @@ namespace overflow = analysis::overflow;
 
 constexpr const char* kResults = "./parse_data";
 
-Flag VendorToolFlag(std::filesystem::path& path, std::vector<std::string> aliases) {
-  return {.name = "--msaccucmp-path",
-          .aliases = std::move(aliases),
-          .type = "FILE",
-          .fills = &path,
-          .group = Group::kInput,
-          .help = "Accepted and not used: nothing of the vendor's package is needed",
-          .since = kPython811,
-          .hidden = true};
+Flag VendorToolFlag(std::string_view names, std::filesystem::path& path) {
+  return Path(names, "FILE", &path,
+              "Accepted and not used: nothing of the vendor's package is needed", kPython811,
+              kHidden, Group::kInput);
 }
 
 Status TellFailures(const dumps::Findings& findings) {
@@ -111,34 +106,24 @@ std::string SideText(std::string_view title, const dumps::ArrayPair::Side& side,
 }  // namespace
 
 Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
-                 std::string_view since) {
-  return {.name = "--output",
-          .letter = "-o",
-          .aliases = {"-out", "--output_path"},
-          .type = "DIR",
-          .fills = &folder,
-          .group = Group::kOutput,
-          .help = std::move(help),
-          .default_text = std::move(default_text),
-          .since = since};
+                 Since since) {
+  return Path("--output -o -out --output_path", "DIR", &folder, std::move(help),
+              Default{std::move(default_text)}, since, Group::kOutput);
 }
 
 std::vector<Positional> ParseCadCommand::positionals() {
-  return {{.name = "DUMPS", .fills = &argument_, .help = "Folder of kernel dumps"}};
+  return {Argument("DUMPS", &dumps_, "Folder of kernel dumps", OrFlag{"--my-dump-path"})};
 }
 
-std::vector<Flag> ParseCadCommand::flags() {
-  return {{.name = "--my-dump-path",
-           .letter = "-m",
-           .type = "DIR",
-           .fills = &dumps_,
-           .group = Group::kInput,
-           .help = "Folder of kernel dumps",
-           .since = kPython811},
-          VendorToolFlag(vendor_tool_, {"-asc"}),
-          ResultsFlag(output_, "Folder for the arrays",
-                      std::string(kResults) + "/batch_dump_convert/<time>"),
-          ForceFlag()};
+FlagTable ParseCadCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--my-dump-path -m", "DIR", &dumps_, "Folder of kernel dumps", kPython811),
+      VendorToolFlag("--msaccucmp-path -asc", vendor_tool_),
+      ResultsFlag(output_, "Folder for the arrays",
+                  std::string(kResults) + "/batch_dump_convert/<time>"),
+      ForceFlag(),
+  };
 }
 
 std::vector<Example> ParseCadCommand::examples() const {
@@ -147,7 +132,6 @@ std::vector<Example> ParseCadCommand::examples() const {
 }
 
 Result<ExitCode> ParseCadCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--my-dump-path", dumps_));
   const std::filesystem::path output =
       output_.empty()
           ? std::filesystem::path(kResults) / "batch_dump_convert" / base::TimestampNow()
@@ -173,53 +157,28 @@ Result<ExitCode> ParseCadCommand::Run(const Context& context) {
 }
 
 std::vector<Positional> ParseCnCommand::positionals() {
-  return {{.name = "FILE", .fills = &left_, .help = "The .npy file under test"},
-          {.name = "REFERENCE", .fills = &right_, .help = "The .npy file to compare it with"}};
+  return {Argument("FILE", &options_.left, "The .npy file under test", OrFlag{"--my-dump-path"}),
+          Argument("REFERENCE", &options_.right, "The .npy file to compare it with",
+                   OrFlag{"--golden-dump-path"})};
 }
 
-std::vector<Flag> ParseCnCommand::flags() {
-  return {{.name = "--my-dump-path",
-           .letter = "-m",
-           .type = "FILE",
-           .fills = &options_.left,
-           .group = Group::kInput,
-           .help = "The .npy file under test",
-           .since = kPython811},
-          {.name = "--golden-dump-path",
-           .letter = "-g",
-           .type = "FILE",
-           .fills = &options_.right,
-           .group = Group::kInput,
-           .help = "The .npy file to compare it with",
-           .since = kPython811},
-          {.name = "--print",
-           .letter = "-p",
-           .type = "N",
-           .fills = &options_.shown,
-           .bounds = kPositive,
-           .group = Group::kOutput,
-           .help = "Elements to show of the errors, and from the first on",
-           .since = kPython811},
-          {.name = "--save",
-           .letter = "-s",
-           .fills = &save_,
-           .group = Group::kOutput,
-           .help = "Also write the elements of both to text files beside them",
-           .since = kPython811},
-          {.name = "--atol",
-           .aliases = {"-al"},
-           .type = "X",
-           .fills = &options_.atol,
-           .bounds = kNotNegative,
-           .help = "Difference that counts as equal",
-           .since = kPython811},
-          {.name = "--rtol",
-           .aliases = {"-rl"},
-           .type = "X",
-           .fills = &options_.rtol,
-           .bounds = kNotNegative,
-           .help = "The same relative to the second file",
-           .since = kPython811}};
+FlagTable ParseCnCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--my-dump-path -m", "FILE", &options_.left, "The .npy file under test", kPython811),
+      Path("--golden-dump-path -g", "FILE", &options_.right, "The .npy file to compare it with",
+           kPython811),
+      Group::kOutput,
+      Number("--print -p", "N", &options_.shown,
+             "Elements to show of the errors, and from the first on", kPositive, kPython811),
+      Switch("--save -s", &save_, "Also write the elements of both to text files beside them",
+             kPython811),
+      Group::kMethod,
+      Number("--atol -al", "X", &options_.atol, "Difference that counts as equal", kNotNegative,
+             kPython811),
+      Number("--rtol -rl", "X", &options_.rtol, "The same relative to the second file",
+             kNotNegative, kPython811),
+  };
 }
 
 std::vector<Example> ParseCnCommand::examples() const {
@@ -227,8 +186,6 @@ std::vector<Example> ParseCnCommand::examples() const {
 }
 
 Result<ExitCode> ParseCnCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(left_, "FILE", "--my-dump-path", options_.left));
-  MSP_RETURN_IF_ERROR(TakePath(right_, "REFERENCE", "--golden-dump-path", options_.right));
   MSP_ASSIGN_OR_RETURN(const dumps::ArrayPair pair, dumps::CompareArrays(options_));
   if (pair.left.shape != pair.right.shape) {
     base::LogWarning(fmt::format("shapes differ, {} and {}; the shorter one goes on with zeros",
@@ -251,29 +208,23 @@ Result<ExitCode> ParseCnCommand::Run(const Context& context) {
 }
 
 std::vector<Positional> ParseDcCommand::positionals() {
-  return {{.name = "DUMP", .fills = &argument_, .help = "Kernel dump, or a folder of them"}};
+  return {Argument("DUMP", &dump_, "Kernel dump, or a folder of them", OrFlag{"--name"})};
 }
 
-std::vector<Flag> ParseDcCommand::flags() {
-  return {{.name = "--name",
-           .letter = "-n",
-           .aliases = {"-d", "--dump_path"},
-           .type = "PATH",
-           .fills = &dump_,
-           .group = Group::kInput,
-           .help = "Kernel dump, or a folder of them",
-           .since = kPython811},
-          {.name = "--format",
-           .letter = "-f",
-           .type = "NAME",
-           .fills = &options_.format,
-           .help = "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
-           .default_text = "that of the device",
-           .since = kPython811},
-          VendorToolFlag(vendor_tool_, {"-cmp_path"}),
-          ResultsFlag(options_.output, "Folder for the arrays",
-                      std::string(kResults) + "/dump_convert"),
-          ForceFlag()};
+FlagTable ParseDcCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--name -n -d --dump_path", "PATH", &dump_, "Kernel dump, or a folder of them",
+           kPython811),
+      Group::kMethod,
+      Text("--format -f", "NAME", &options_.format,
+           "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
+           Default{"that of the device"}, kPython811),
+      VendorToolFlag("--msaccucmp-path -cmp_path", vendor_tool_),
+      ResultsFlag(options_.output, "Folder for the arrays",
+                  std::string(kResults) + "/dump_convert"),
+      ForceFlag(),
+  };
 }
 
 std::vector<Example> ParseDcCommand::examples() const {
@@ -282,7 +233,6 @@ std::vector<Example> ParseDcCommand::examples() const {
 }
 
 Result<ExitCode> ParseDcCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMP", "--name", dump_));
   options_.inputs = {dump_};
   if (options_.output.empty()) {
     options_.output = std::filesystem::path(kResults) / "dump_convert";
@@ -292,43 +242,28 @@ Result<ExitCode> ParseDcCommand::Run(const Context& context) {
 }
 
 std::vector<Positional> ParseOverflowCommand::positionals() {
-  return {{.name = "DUMPS",
-           .fills = &argument_,
-           .help = "Folder with overflow records and kernel dumps"}};
+  return {Argument("DUMPS", &options_.dumps, "Folder with overflow records and kernel dumps",
+                   OrFlag{"--input"})};
 }
 
-std::vector<Flag> ParseOverflowCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--input",
-       .letter = "-d",
-       .aliases = {"--dump_path"},
-       .type = "DIR",
-       .fills = &options_.dumps,
-       .group = Group::kInput,
-       .help = "Folder with overflow records (Opdebug.*) and kernel dumps",
-       .since = kPython811},
-      {.name = "--calls",
-       .type = "DUMP",
-       .fills = &options_.calls,
-       .group = Group::kInput,
-       .help = "Dump of the API calls of the same step, to find the call of the kernel",
-       .default_text = "the one beside the records"},
-      {.name = "--ir",
-       .type = "FILE",
-       .fills = &options_.ir,
-       .group = Group::kInput,
-       .help = "Text of the MindSpore graph that ran, to find the lines of code of the operator"},
-      {.name = "--top-num",
-       .letter = "-n",
-       .type = "N",
-       .fills = &options_.most,
-       .bounds = kNotNegative,
-       .help = "How many records to look at, from the first one on; 0: all",
-       .since = kPython811},
+FlagTable ParseOverflowCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--input -d --dump_path", "DIR", &options_.dumps,
+           "Folder with overflow records (Opdebug.*) and kernel dumps", kPython811),
+      Path("--calls", "DUMP", &options_.calls,
+           "Dump of the API calls of the same step, to find the call of the kernel",
+           Default{"the one beside the records"}),
+      Path("--ir", "FILE", &options_.ir,
+           "Text of the MindSpore graph that ran, to find the lines of code of the operator"),
+      Group::kMethod,
+      Number("--top-num -n", "N", &options_.most,
+             "How many records to look at, from the first one on; 0: all", kNotNegative,
+             kPython811),
       ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"),
-      ForceFlag()};
-  AddAnswerFlags(flags, answer_, overflow::kGateLevels);
-  return flags;
+      ForceFlag(),
+      AnswerRows(answer_, overflow::kGateLevels),
+  };
 }
 
 std::vector<Example> ParseOverflowCommand::examples() const {
@@ -340,8 +275,6 @@ std::vector<Example> ParseOverflowCommand::examples() const {
 std::string ParseOverflowCommand::notes() const { return FailOnHelp(overflow::kGateLevels); }
 
 Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "DUMPS", "--input", options_.dumps));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_ASSIGN_OR_RETURN(const overflow::Findings findings, overflow::Run(options_));
   report::Document document = overflow::MakeDocument(findings);
   document.command = title_;
@@ -349,25 +282,17 @@ Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
 }
 
 std::vector<Positional> ParsePkCommand::positionals() {
-  return {{.name = "FILE", .fills = &argument_, .help = "Record of calls"}};
+  return {Argument("FILE", &file_, "Record of calls", OrFlag{"--file"})};
 }
 
-std::vector<Flag> ParsePkCommand::flags() {
-  return {{.name = "--file",
-           .letter = "-f",
-           .type = "FILE",
-           .fills = &file_,
-           .group = Group::kInput,
-           .help = "Record of calls, a JSON list in each line (.pkl)",
-           .since = kPython811},
-          {.name = "--name",
-           .letter = "-n",
-           .type = "TEXT",
-           .fills = &call_,
-           .group = Group::kSelection,
-           .help = "How the name of the call begins",
-           .since = kPython811,
-           .required = true}};
+FlagTable ParsePkCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--file -f", "FILE", &file_, "Record of calls, a JSON list in each line (.pkl)",
+           kPython811),
+      Group::kSelection,
+      Text("--name -n", "TEXT", &call_, "How the name of the call begins", kPython811, kRequired),
+  };
 }
 
 std::vector<Example> ParsePkCommand::examples() const {
@@ -376,24 +301,20 @@ std::vector<Example> ParsePkCommand::examples() const {
 }
 
 Result<ExitCode> ParsePkCommand::Run(const Context&) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "FILE", "--file", file_));
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> lines, dumps::DescribeCalls(file_, call_));
   MSP_RETURN_IF_ERROR(PrintUntrusted(base::Join(lines, "\n") + "\n"));
   return ExitCode::kDone;
 }
 
 std::vector<Positional> ParsePtCommand::positionals() {
-  return {{.name = "FILE", .fills = &argument_, .help = "A .npy file"}};
+  return {Argument("FILE", &file_, "A .npy file", OrFlag{"--name"})};
 }
 
-std::vector<Flag> ParsePtCommand::flags() {
-  return {{.name = "--name",
-           .letter = "-n",
-           .type = "FILE",
-           .fills = &file_,
-           .group = Group::kInput,
-           .help = "A .npy file",
-           .since = kPython811}};
+FlagTable ParsePtCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--name -n", "FILE", &file_, "A .npy file", kPython811),
+  };
 }
 
 std::vector<Example> ParsePtCommand::examples() const {
@@ -402,7 +323,6 @@ std::vector<Example> ParsePtCommand::examples() const {
 }
 
 Result<ExitCode> ParsePtCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(argument_, "FILE", "--name", file_));
   MSP_ASSIGN_OR_RETURN(const dumps::ArrayView view, dumps::ViewArray(file_));
   MSP_RETURN_IF_ERROR(
       Print(fmt::format("{}\nPath: {}\nTextFile: {}\n{}", view.facts, file_.string(),
@@ -411,29 +331,21 @@ Result<ExitCode> ParsePtCommand::Run(const Context& context) {
 }
 
 std::vector<Positional> ParseVcCommand::positionals() {
-  return {{.name = "FOLDER", .fills = &left_, .help = "Folder under test, as cad makes it"},
-          {.name = "REFERENCE", .fills = &right_, .help = "Folder to compare it with"}};
+  return {
+      Argument("FOLDER", &target_, "Folder under test, as cad makes it", OrFlag{"--my-dump-path"}),
+      Argument("REFERENCE", &golden_, "Folder to compare it with", OrFlag{"--golden-dump-path"})};
 }
 
-std::vector<Flag> ParseVcCommand::flags() {
-  return {{.name = "--my-dump-path",
-           .letter = "-m",
-           .type = "DIR",
-           .fills = &target_,
-           .group = Group::kInput,
-           .help = "Folder under test, as cad makes it",
-           .since = kPython811},
-          {.name = "--golden-dump-path",
-           .letter = "-g",
-           .type = "DIR",
-           .fills = &golden_,
-           .group = Group::kInput,
-           .help = "Folder to compare it with",
-           .since = kPython811},
-          VendorToolFlag(vendor_tool_, {"-cmp_path"}),
-          ResultsFlag(output_, "Folder for batch_compare_<time>.csv",
-                      std::string(kResults) + "/batch_compare_result"),
-          ForceFlag()};
+FlagTable ParseVcCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--my-dump-path -m", "DIR", &target_, "Folder under test, as cad makes it", kPython811),
+      Path("--golden-dump-path -g", "DIR", &golden_, "Folder to compare it with", kPython811),
+      VendorToolFlag("--msaccucmp-path -cmp_path", vendor_tool_),
+      ResultsFlag(output_, "Folder for batch_compare_<time>.csv",
+                  std::string(kResults) + "/batch_compare_result"),
+      ForceFlag(),
+  };
 }
 
 std::vector<Example> ParseVcCommand::examples() const {
@@ -441,8 +353,6 @@ std::vector<Example> ParseVcCommand::examples() const {
 }
 
 Result<ExitCode> ParseVcCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(left_, "FOLDER", "--my-dump-path", target_));
-  MSP_RETURN_IF_ERROR(TakePath(right_, "REFERENCE", "--golden-dump-path", golden_));
   for (const std::filesystem::path& folder : {target_, golden_}) {
     if (!base::IsFolder(folder)) {
       return NotFoundError(fmt::format("{}: no such folder", folder.string()));

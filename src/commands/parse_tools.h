@@ -20,7 +20,7 @@ namespace msprobe::commands {
 // The folder of results, under every name that the Python tools have for it. `since`: which of them
 // brought the flag.
 Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
-                 std::string_view since = kPython811);
+                 Since since = kPython811);
 
 // cad: every dump of a folder, as arrays in <output>/<operator>/<time>/.
 class ParseCadCommand final : public Command {
@@ -29,13 +29,12 @@ class ParseCadCommand final : public Command {
   std::string_view summary() const override {
     return "Convert all kernel dumps of a folder, a folder per operator and call";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path argument_;
   std::filesystem::path dumps_;
   std::filesystem::path output_;
   std::filesystem::path vendor_tool_;
@@ -46,14 +45,12 @@ class ParseCnCommand final : public Command {
  public:
   std::string_view name() const override { return "cn"; }
   std::string_view summary() const override { return "Compare two .npy files element by element"; }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path left_;
-  std::filesystem::path right_;
   analysis::kernel_dump::ArrayCompareOptions options_;
   bool save_ = false;
 };
@@ -65,13 +62,12 @@ class ParseDcCommand final : public Command {
   std::string_view summary() const override {
     return "Convert a kernel dump, or a folder of them, to .npy in a chosen layout";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path argument_;
   std::filesystem::path dump_;
   analysis::kernel_dump::Options options_;
   std::filesystem::path vendor_tool_;
@@ -86,7 +82,7 @@ class ParseOverflowCommand final : public Command {
   std::string_view summary() const override {
     return "Name the operator that overflowed first on a device, its call and its line of code";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -94,7 +90,6 @@ class ParseOverflowCommand final : public Command {
 
  private:
   const std::string title_;
-  std::filesystem::path argument_;
   analysis::overflow::Options options_;
   AnswerFlags answer_;
 };
@@ -106,13 +101,12 @@ class ParsePkCommand final : public Command {
   std::string_view summary() const override {
     return "Show the stack and the tensors of a call in a .pkl record of old dumps";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path argument_;
   std::filesystem::path file_;
   std::string call_;
 };
@@ -124,13 +118,12 @@ class ParsePtCommand final : public Command {
   std::string_view summary() const override {
     return "Show a .npy file: shape, range, first elements; all of them go to a text file";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path argument_;
   std::filesystem::path file_;
 };
 
@@ -141,14 +134,12 @@ class ParseVcCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two folders of converted kernel dumps array by array";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  std::filesystem::path left_;
-  std::filesystem::path right_;
   std::filesystem::path target_;
   std::filesystem::path golden_;
   std::filesystem::path output_;

@@ -35,16 +35,13 @@ class PerfCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two profiles and name what got slower or uses more memory";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
 
  private:
-  void AddSelectionFlags(std::vector<Flag>& flags);
-  void AddMatchingFlags(std::vector<Flag>& flags);
-  void AddOutputFlags(std::vector<Flag>& flags);
   Status TakeSides();
   Status CheckFlags();
   Status CheckSteps();
@@ -127,209 +124,90 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
   return {};
 }
 
-void PerfCompareCommand::AddSelectionFlags(std::vector<Flag>& flags) {
-  const std::vector<Flag> rows = {
-      {.name = "--enable-profiling-compare",
-       .fills = &enable_profiling_,
-       .group = Group::kSelection,
-       .help = "Compare the shares of the time: computing, communication, free",
-       .since = kPython811},
-      {.name = "--enable-operator-compare",
-       .fills = &enable_operators_,
-       .group = Group::kSelection,
-       .help = "Compare device time per operator, or per module if both sides recorded modules",
-       .since = kPython811},
-      {.name = "--enable-memory-compare",
-       .fills = &enable_memory_,
-       .group = Group::kSelection,
-       .help = "Compare the memory that operators allocate",
-       .since = kPython811},
-      {.name = "--enable-communication-compare",
-       .fills = &enable_communication_,
-       .group = Group::kSelection,
-       .help = "Compare collectives",
-       .since = kPython811},
-      {.name = "--enable-api-compare",
-       .fills = &enable_api_,
-       .group = Group::kSelection,
-       .help = "Compare host time per call",
-       .since = kPython811},
-      {.name = "--enable-kernel-compare",
-       .fills = &enable_kernels_,
-       .group = Group::kSelection,
-       .help = "Compare kernels by name and family; for two NPUs also by type and shapes",
-       .since = kPython811},
-      {.name = "--disable-details",
-       .fills = &disable_details_,
-       .group = Group::kSelection,
-       .help = "Write statistics only, no sheets of single calls",
-       .since = kPython811},
-      {.name = "--disable-module",
-       .fills = &disable_modules_,
-       .group = Group::kSelection,
-       .help = "Compare operators even if modules were recorded",
-       .since = kPython811},
-      {.name = "--step",
-       .type = "STEP",
-       .fills = &step_,
-       .group = Group::kSelection,
-       .help = "Only this step of both sides"},
-      {.name = "--base-step",
-       .type = "STEP",
-       .fills = &base_step_,
-       .group = Group::kSelection,
-       .help = "Only this step of REFERENCE; with --comparison-step",
-       .since = kPython811},
-      {.name = "--comparison-step",
-       .type = "STEP",
-       .fills = &comparison_step_,
-       .group = Group::kSelection,
-       .help = "Only this step of PROFILE; with --base-step",
-       .since = kPython811},
-      {.name = "--rank",
-       .type = "N",
-       .fills = &rank_,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "Only this rank of both sides"},
-      {.name = "--base-rank",
-       .type = "N",
-       .fills = &options_.pair.base_rank,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "Rank of REFERENCE, if it differs"},
-      {.name = "--comparison-rank",
-       .type = "N",
-       .fills = &options_.pair.comparison_rank,
-       .bounds = kNotNegative,
-       .group = Group::kSelection,
-       .help = "Rank of PROFILE, if it differs"},
-  };
-  flags.insert(flags.end(), rows.begin(), rows.end());
-}
-
-void PerfCompareCommand::AddMatchingFlags(std::vector<Flag>& flags) {
-  analysis::perf::PairOptions& pair = options_.pair;
-  const std::vector<Flag> rows = {
-      {.name = "--max-kernel-num",
-       .type = "N",
-       .fills = &pair.max_kernels,
-       .group = Group::kMethod,
-       .help = "Replace operators with more kernels than this by the operators they call; above 3",
-       .since = kPython811},
-      {.name = "--op-name-map",
-       .type = "DICT",
-       .fills = &name_map_,
-       .group = Group::kMethod,
-       .help = "Operators to match under different names: \"{'name1':'name2'}\"",
-       .since = kPython811},
-      {.name = "--use-input-shape",
-       .fills = &pair.use_input_shape,
-       .group = Group::kMethod,
-       .help = "Match operators only if their input shapes are equal",
-       .since = kPython811},
-      {.name = "--gpu-flow-cat",
-       .type = "NAME",
-       .fills = &pair.gpu_flow_category,
-       .group = Group::kMethod,
-       .help = "Category of the events that link operators to kernels in a GPU trace",
-       .since = kPython811},
-      {.name = "--use-kernel-type",
-       .fills = &pair.use_kernel_type,
-       .group = Group::kMethod,
-       .help = "Compare kernels by type and core, from op_statistic.csv",
-       .since = kPython811},
-      {.name = "--match-algo",
-       .type = "NAME",
-       .fills = &algorithm_,
-       .values = {"legacy", "longest"},
-       .group = Group::kMethod,
-       .help = "How to align operators; legacy: as the Python tool does, longest: by longest "
-               "common subsequence"},
-      {.name = "--match-collectives",
-       .type = "HOW",
-       .fills = &collectives_,
-       .values = {"kind", "name"},
-       .group = Group::kMethod,
-       .help = "How the answer and summary.json match collectives; kind: NCCL with HCCL, name: as "
-               "in the sheet"},
-      {.name = "--exact-time",
-       .fills = &pair.exact_time,
-       .group = Group::kMethod,
-       .help = "GPU times in nanoseconds instead of whole microseconds"},
-  };
-  flags.insert(flags.end(), rows.begin(), rows.end());
-}
-
-void PerfCompareCommand::AddOutputFlags(std::vector<Flag>& flags) {
-  const std::vector<Flag> rows = {
-      OutputFolderFlag(output_path_, "Folder for the results", {"--output_path"}),
-      FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx"),
-      {.name = "--top",
-       .type = "N",
-       .fills = &top_,
-       .group = Group::kOutput,
-       .help = "Number of differences to show"},
-      {.name = "--min-diff-us",
-       .type = "US",
-       .fills = &min_difference_us_,
-       .bounds = kNotNegative,
-       .group = Group::kOutput,
-       .help = "Hide smaller differences, in microseconds"},
-      ForceFlag(),
-      ThreadsFlag(options_.threads),
-      {.name = "--debug",
-       .fills = &debug_,
-       .group = Group::kGeneral,
-       .help = "The same as --verbose",
-       .since = kPython811,
-       .hidden = true},
-  };
-  flags.insert(flags.end(), rows.begin(), rows.end());
-}
-
 std::vector<Positional> PerfCompareCommand::positionals() {
   return {
-      {.name = "PROFILE",
-       .fills = &profile_,
-       .help = "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
-               "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"},
-      {.name = "REFERENCE", .fills = &reference_, .help = "The reference profile"}};
+      Argument("PROFILE", &profile_,
+               "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
+               "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"),
+      Argument("REFERENCE", &reference_, "The reference profile")};
 }
 
-std::vector<Flag> PerfCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--profiling-path",
-       .letter = "-d",
-       .type = "PATH",
-       .fills = &comparison_path_,
-       .group = Group::kInput,
-       .help = "The profile under test, instead of PROFILE",
-       .since = kPython811},
-      {.name = "--benchmark-profiling-path",
-       .aliases = {"-bp"},
-       .type = "PATH",
-       .fills = &base_path_,
-       .group = Group::kInput,
-       .help = "The reference profile, instead of REFERENCE",
-       .since = kPython811},
-      {.name = "--strict",
-       .fills = &options_.pair.strict,
-       .group = Group::kInput,
-       .help = "Treat a damaged file as an error instead of a warning"},
-      {.name = "--wait",
-       .type = "SECONDS",
-       .fills = &patience_s_,
-       .bounds = kNotNegative,
-       .group = Group::kInput,
-       .help = "Under srun or mpirun: how long to wait for the other processes",
-       .default_text = "1800"},
+FlagTable PerfCompareCommand::flags() {
+  analysis::perf::PairOptions& pair = options_.pair;
+  return {
+      Group::kInput,
+      Path("--profiling-path -d", "PATH", &comparison_path_,
+           "The profile under test, instead of PROFILE", kPython811),
+      Path("--benchmark-profiling-path -bp", "PATH", &base_path_,
+           "The reference profile, instead of REFERENCE", kPython811),
+      Switch("--strict", &options_.pair.strict,
+             "Treat a damaged file as an error instead of a warning"),
+      Number("--wait", "SECONDS", &patience_s_,
+             "Under srun or mpirun: how long to wait for the other processes", kNotNegative,
+             Default{"1800"}),
+
+      Group::kSelection,
+      Switch("--enable-profiling-compare", &enable_profiling_,
+             "Compare the shares of the time: computing, communication, free", kPython811),
+      Switch("--enable-operator-compare", &enable_operators_,
+             "Compare device time per operator, or per module if both sides recorded modules",
+             kPython811),
+      Switch("--enable-memory-compare", &enable_memory_,
+             "Compare the memory that operators allocate", kPython811),
+      Switch("--enable-communication-compare", &enable_communication_, "Compare collectives",
+             kPython811),
+      Switch("--enable-api-compare", &enable_api_, "Compare host time per call", kPython811),
+      Switch("--enable-kernel-compare", &enable_kernels_,
+             "Compare kernels by name and family; for two NPUs also by type and shapes",
+             kPython811),
+      Switch("--disable-details", &disable_details_,
+             "Write statistics only, no sheets of single calls", kPython811),
+      Switch("--disable-module", &disable_modules_,
+             "Compare operators even if modules were recorded", kPython811),
+      Text("--step", "STEP", &step_, "Only this step of both sides"),
+      Text("--base-step", "STEP", &base_step_,
+           "Only this step of REFERENCE; with --comparison-step", kPython811),
+      Text("--comparison-step", "STEP", &comparison_step_,
+           "Only this step of PROFILE; with --base-step", kPython811),
+      Number("--rank", "N", &rank_, "Only this rank of both sides", kNotNegative),
+      Number("--base-rank", "N", &options_.pair.base_rank, "Rank of REFERENCE, if it differs",
+             kNotNegative),
+      Number("--comparison-rank", "N", &options_.pair.comparison_rank,
+             "Rank of PROFILE, if it differs", kNotNegative),
+      Group::kMethod,
+      Number("--max-kernel-num", "N", &pair.max_kernels,
+             "Replace operators with more kernels than this by the operators they call; above 3",
+             kPython811),
+      Text("--op-name-map", "DICT", &name_map_,
+           "Operators to match under different names: \"{'name1':'name2'}\"", kPython811),
+      Switch("--use-input-shape", &pair.use_input_shape,
+             "Match operators only if their input shapes are equal", kPython811),
+      Text("--gpu-flow-cat", "NAME", &pair.gpu_flow_category,
+           "Category of the events that link operators to kernels in a GPU trace", kPython811),
+      Switch("--use-kernel-type", &pair.use_kernel_type,
+             "Compare kernels by type and core, from op_statistic.csv", kPython811),
+      Choice("--match-algo", "NAME", &algorithm_, {"legacy", "longest"},
+             "How to align operators; legacy: as the Python tool does, longest: by longest "
+             "common subsequence"),
+      Choice("--match-collectives", "HOW", &collectives_, {"kind", "name"},
+             "How the answer and summary.json match collectives; kind: NCCL with HCCL, name: as "
+             "in the sheet"),
+      Switch("--exact-time", &pair.exact_time,
+             "GPU times in nanoseconds instead of whole microseconds"),
+
+      OutputFolderFlag(output_path_, "Folder for the results", {"--output_path"}),
+      FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx"),
+      Group::kOutput,
+      Number("--top", "N", &top_, "Number of differences to show"),
+      Number("--min-diff-us", "US", &min_difference_us_,
+             "Hide smaller differences, in microseconds", kNotNegative),
+      ForceFlag(),
+      ThreadsFlag(options_.threads),
+      Group::kGeneral,
+      Switch("--debug", &debug_, "The same as --verbose", kPython811, kHidden),
+
+      AnswerRows(answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'"),
   };
-  AddSelectionFlags(flags);
-  AddMatchingFlags(flags);
-  AddOutputFlags(flags);
-  AddAnswerFlags(flags, answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'");
-  return flags;
 }
 
 Status PerfCompareCommand::TakeSides() {
@@ -467,7 +345,6 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   }
   MSP_RETURN_IF_ERROR(TakeSides());
   ChooseComparisons();
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(CheckFlags());
   analysis::perf::PairOptions& pair = options_.pair;
   pair.match_collectives_by_kind = collectives_ == "kind";

@@ -49,21 +49,12 @@ std::string_view Program::summary() const {
          "It reads files of PyTorch and MindSpore and needs neither.";
 }
 
-std::vector<Flag> Program::flags() {
+FlagTable Program::flags() {
   return {
-      {.name = "--framework",
-       .letter = "-f",
-       .type = "NAME",
-       .fills = &framework_,
-       .values = {"pytorch", "mindspore"},
-       .group = Group::kGeneral,
-       .help = "Framework of the data; goes before the command",
-       .default_text = "detected",
-       .since = kPython811},
-      {.name = "--version",
-       .fills = &version_,
-       .group = Group::kGeneral,
-       .help = "Print the version"},
+      Group::kGeneral,
+      Choice("--framework -f", "NAME", &framework_, {"pytorch", "mindspore"},
+             "Framework of the data; goes before the command", Default{"detected"}, kPython811),
+      Switch("--version", &version_, "Print the version"),
   };
 }
 

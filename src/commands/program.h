@@ -15,7 +15,7 @@ class Program final : public Command {
 
   std::string_view name() const override { return "msprobe"; }
   std::string_view summary() const override;
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Command*> subcommands() const override;
   bool is_group() const override { return true; }
   Result<ExitCode> Run(const Context& context) override;

@@ -23,7 +23,7 @@ class RecheckCommand final : public Command {
   std::string_view summary() const override {
     return "Recompute the calls of a tensor dump in float64 and name those that are wrong";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -47,49 +47,32 @@ documented errors of its functions allow.
 )";
 
 std::vector<Positional> RecheckCommand::positionals() {
-  return {
-      {.name = "DUMP", .fills = &options_.dump, .help = "Dump of task tensor", .required = true},
-      {.name = "BENCH",
-       .fills = &options_.bench,
-       .help = "A second dump of the same model: tells per call which side is wrong"}};
+  return {Argument("DUMP", &options_.dump, "Dump of task tensor", kRequired),
+          Argument("BENCH", &options_.bench,
+                   "A second dump of the same model: tells per call which side is wrong")};
 }
 
-std::vector<Flag> RecheckCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--calls",
-       .type = "TEXT,...",
-       .fills = &options_.calls,
-       .separator = ',',
-       .group = Group::kSelection,
-       .help = "Only calls whose names contain one of these"},
-      {.name = "--direction",
-       .type = "NAME",
-       .fills = &direction_,
-       .values = {"forward", "backward", "both"},
-       .group = Group::kSelection,
-       .help = "Which halves of the calls to recompute"},
-      {.name = "--accumulation",
-       .type = "NAME",
-       .fills = &accumulation_,
-       .values = {"any", "float32"},
-       .group = Group::kMethod,
-       .help = "What calls on 16-bit tensors may round their steps to: any is float32 or the type "
-               "itself"},
-      {.name = "--factors",
-       .type = "NAME",
-       .fills = &factors_,
-       .values = {"any", "float32"},
-       .group = Group::kMethod,
-       .help = "What products of float32 tensors may round their factors to: any is float32, TF32 "
-               "or HF32"},
+FlagTable RecheckCommand::flags() {
+  return {
+      Group::kSelection,
+      Text("--calls", "TEXT,...", &options_.calls, "Only calls whose names contain one of these",
+           kSeparatedByCommas),
+      Choice("--direction", "NAME", &direction_, {"forward", "backward", "both"},
+             "Which halves of the calls to recompute"),
+      Group::kMethod,
+      Choice("--accumulation", "NAME", &accumulation_, {"any", "float32"},
+             "What calls on 16-bit tensors may round their steps to: any is float32 or the type "
+             "itself"),
+      Choice("--factors", "NAME", &factors_, {"any", "float32"},
+             "What products of float32 tensors may round their factors to: any is float32, TF32 "
+             "or HF32"),
       OutputFolderFlag(options_.output, "Folder for a table with a row per call",
                        {"--output_path"}),
       FormatsFlag(options_.formats, {"csv", "xlsx"}, "csv"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, recheck::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, recheck::kGateLevels);
-  return flags;
 }
 
 std::vector<Example> RecheckCommand::examples() const {
@@ -106,7 +89,6 @@ std::string RecheckCommand::notes() const {
 }
 
 Result<ExitCode> RecheckCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (options_.output.empty() && context.Given("--format")) {
     return UsageError("--format is given, but no folder for the table")
         .WithHint("give -o DIR as well");

@@ -20,7 +20,7 @@ class ReproCommand final : public Command {
   std::string_view summary() const override {
     return "Write one call of a tensor dump as a folder that makes it again, as small as can be";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -39,49 +39,31 @@ script that recomputes it and judges what was captured (recheck.sh), and README.
 )";
 
 std::vector<Positional> ReproCommand::positionals() {
-  return {
-      {.name = "DUMP", .fills = &options_.dump, .help = "Dump of task tensor", .required = true},
-      {.name = "CALL",
-       .fills = &options_.call,
-       .help = "Name of the call; without .forward or .backward: the half that is wrong",
-       .required = true}};
+  return {Argument("DUMP", &options_.dump, "Dump of task tensor", kRequired),
+          Argument("CALL", &options_.call,
+                   "Name of the call; without .forward or .backward: the half that is wrong",
+                   kRequired)};
 }
 
-std::vector<Flag> ReproCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--step",
-       .type = "N",
-       .fills = &options_.step,
-       .group = Group::kSelection,
-       .help = "The call of this step",
-       .default_text = "the first that has it"},
-      {.name = "--rank",
-       .type = "N",
-       .fills = &options_.rank,
-       .group = Group::kSelection,
-       .help = "The call of this rank",
-       .default_text = "the first that has it"},
-      {.name = "--minimise",
-       .fills = &options_.minimise,
-       .group = Group::kMethod,
-       .help = "Shrink shapes, arguments and values while the same element stays wrong"},
-      {.name = "--attempts",
-       .type = "N",
-       .fills = &options_.attempts,
-       .group = Group::kMethod,
-       .help = "Recomputed calls at most",
-       .needs = "--minimise"},
-      OutputFolderFlag(options_.output, "Folder to write", {"--output_path"}),
+FlagTable ReproCommand::flags() {
+  Flag output = OutputFolderFlag(options_.output, "Folder to write", {"--output_path"});
+  output.default_text = "<CALL>_repro";
+  return {
+      Group::kSelection,
+      Number("--step", "N", &options_.step, "The call of this step",
+             Default{"the first that has it"}),
+      Number("--rank", "N", &options_.rank, "The call of this rank",
+             Default{"the first that has it"}),
+      Group::kMethod,
+      Switch("--minimise", &options_.minimise,
+             "Shrink shapes, arguments and values while the same element stays wrong"),
+      Number("--attempts", "N", &options_.attempts, "Recomputed calls at most",
+             Needs{"--minimise"}),
+      output,
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_),
   };
-  for (Flag& flag : flags) {
-    if (flag.name == "--output") {
-      flag.default_text = "<CALL>_repro";
-    }
-  }
-  AddAnswerFlags(flags, answer_, {});
-  return flags;
 }
 
 std::vector<Example> ReproCommand::examples() const {
@@ -95,7 +77,6 @@ std::vector<Example> ReproCommand::examples() const {
 std::string ReproCommand::notes() const { return kReproNotes; }
 
 Result<ExitCode> ReproCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   options_.quiet = context.quiet || answer_.json;
   MSP_ASSIGN_OR_RETURN(const repro::Answer answer, repro::Run(options_));
   return GiveAnswer(repro::MakeDocument(answer), answer_, context);

@@ -29,7 +29,7 @@ class ResponseAnomalyCommand final : public Command {
   std::string_view summary() const override {
     return "Find garbled, repetitive and NaN responses by the log-probabilities of their tokens";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -38,7 +38,6 @@ class ResponseAnomalyCommand final : public Command {
  private:
   Status CheckResults(const Context& context, OwnForms& own);
 
-  std::filesystem::path requests_;
   analysis::response_anomaly::Options options_;
   std::filesystem::path output_;
   std::vector<std::string> formats_;  // empty: csv
@@ -55,46 +54,32 @@ constexpr const char* kResponseAnomalyNotes =
 )";
 
 std::vector<Positional> ResponseAnomalyCommand::positionals() {
-  return {{.name = "REQUESTS",
-           .fills = &requests_,
-           .help = "File with a request per line; -: the standard input, judged as it comes"}};
+  return {Argument("REQUESTS", &options_.input,
+                   "File with a request per line; -: the standard input, judged as it comes",
+                   OrFlag{"--input"})};
 }
 
-std::vector<Flag> ResponseAnomalyCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--input",
-       .letter = "-i",
-       .type = "FILE",
-       .fills = &options_.input,
-       .group = Group::kInput,
-       .help = "File with a request per line, instead of REQUESTS"},
-      {.name = "--models",
-       .type = "FILE",
-       .fills = &options_.models,
-       .group = Group::kInput,
-       .help = "Known models, JSON: {\"name\": {\"eos\": id or [id, ...]}}"},
-      {.name = "--categories",
-       .type = "DIR",
-       .fills = &options_.categories,
-       .group = Group::kInput,
-       .help = "Categories of the tokens of a model, a file <name>_<vocabulary size>.json each",
-       .needs = "--models"},
-      {.name = "--config",
-       .type = "FILE",
-       .fills = &options_.config,
-       .group = Group::kMethod,
-       .help = "Windows and thresholds, YAML"},
-      {.name = "--lines",
-       .fills = &lines_,
-       .group = Group::kOutput,
-       .help = "Print a JSON object per request as soon as it is judged; the answer goes to stderr",
-       .excludes = "--json"},
+FlagTable ResponseAnomalyCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--input -i", "FILE", &options_.input,
+           "File with a request per line, instead of REQUESTS"),
+      Path("--models", "FILE", &options_.models,
+           "Known models, JSON: {\"name\": {\"eos\": id or [id, ...]}}"),
+      Path("--categories", "DIR", &options_.categories,
+           "Categories of the tokens of a model, a file <name>_<vocabulary size>.json each",
+           Needs{"--models"}),
+      Group::kMethod,
+      Path("--config", "FILE", &options_.config, "Windows and thresholds, YAML"),
+      Group::kOutput,
+      Switch("--lines", &lines_,
+             "Print a JSON object per request as soon as it is judged; the answer goes to stderr",
+             Excludes{"--json"}),
       OutputFolderFlag(output_, "Folder for the result files", {}),
       FormatsFlag(formats_, {"csv", "jsonl", "html"}, "csv"),
       ForceFlag(),
+      AnswerRows(answer_, anomaly::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, anomaly::kGateLevels);
-  return flags;
 }
 
 std::vector<Example> ResponseAnomalyCommand::examples() const {
@@ -135,8 +120,6 @@ Status ResponseAnomalyCommand::CheckResults(const Context& context, OwnForms& ow
 }
 
 Result<ExitCode> ResponseAnomalyCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(requests_, "REQUESTS", "--input", options_.input));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   OwnForms own;
   own.to_stderr = lines_;
   MSP_RETURN_IF_ERROR(CheckResults(context, own));

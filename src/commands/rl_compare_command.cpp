@@ -23,7 +23,7 @@ class RlCompareCommand final : public Command {
   std::string_view summary() const override {
     return "Compare two reinforcement learning runs, as stored by SingleSave";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -50,79 +50,42 @@ constexpr const char* kRlCompareNotes =
 )";
 
 std::vector<Positional> RlCompareCommand::positionals() {
-  return {{.name = "RUN", .fills = &run_, .help = "Folder of the run under test"},
-          {.name = "REFERENCE", .fills = &reference_, .help = "Folder of the reference run"}};
+  return {Argument("RUN", &run_, "Folder of the run under test"),
+          Argument("REFERENCE", &reference_, "Folder of the reference run")};
 }
 
-std::vector<Flag> RlCompareCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--first",
-       .letter = "-a",
-       .type = "DIR",
-       .fills = &options_.first,
-       .group = Group::kInput,
-       .help = "Folder of the first run, instead of RUN",
-       .since = kPython26},
-      {.name = "--second",
-       .letter = "-b",
-       .type = "DIR",
-       .fills = &options_.second,
-       .group = Group::kInput,
-       .help = "Folder of the second run, instead of REFERENCE",
-       .since = kPython26},
-      {.name = "--tokens",
-       .type = "KEY[=KEY_OF_B]",
-       .fills = &token_keys_,
-       .group = Group::kMethod,
-       .help = "Compare the log-probabilities of KEY token by token with those of KEY (or "
-               "KEY_OF_B) in the second run; may be repeated",
-       .excludes = "--compat"},
-      {.name = "--mask",
-       .type = "KEY",
-       .fills = &options_.tokens.mask,
-       .group = Group::kMethod,
-       .help = "Key of the first run with the mask of the tokens: 0 excludes a token",
-       .needs = "--tokens"},
-      {.name = "--ids",
-       .type = "KEY",
-       .fills = &options_.tokens.ids,
-       .group = Group::kMethod,
-       .help = "Key of the first run with the ids of the tokens",
-       .needs = "--tokens"},
-      {.name = "--worst",
-       .type = "N",
-       .fills = &options_.tokens.worst,
-       .bounds = {.least = 1, .most = 1e6},
-       .group = Group::kMethod,
-       .help = "Number of tokens to list per key",
-       .needs = "--tokens"},
-      {.name = "--compat",
-       .fills = &options_.compat,
-       .group = Group::kMethod,
-       .help = "Reproduce the Python tool: NaN never equals NaN, dict members share id 0, arrays "
-               "without a partner are ignored"},
+FlagTable RlCompareCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--first -a", "DIR", &options_.first, "Folder of the first run, instead of RUN",
+           kPython26),
+      Path("--second -b", "DIR", &options_.second, "Folder of the second run, instead of REFERENCE",
+           kPython26),
+      Group::kMethod,
+      Text("--tokens", "KEY[=KEY_OF_B]", &token_keys_,
+           "Compare the log-probabilities of KEY token by token with those of KEY (or "
+           "KEY_OF_B) in the second run; may be repeated",
+           Excludes{"--compat"}),
+      Text("--mask", "KEY", &options_.tokens.mask,
+           "Key of the first run with the mask of the tokens: 0 excludes a token",
+           Needs{"--tokens"}),
+      Text("--ids", "KEY", &options_.tokens.ids, "Key of the first run with the ids of the tokens",
+           Needs{"--tokens"}),
+      Number("--worst", "N", &options_.tokens.worst, "Number of tokens to list per key",
+             Between(1, 1e6), Needs{"--tokens"}),
+      Switch("--compat", &options_.compat,
+             "Reproduce the Python tool: NaN never equals NaN, dict members share id 0, arrays "
+             "without a partner are ignored"),
       OutputFolderFlag(options_.output, "Folder for the result files", {"--output_path"}),
-      {.name = "--format",
-       .letter = "-f",
-       .type = "LIST",
-       .fills = &formats_,
-       .values = {"xlsx", "csv", "json", "html"},
-       .separator = ',',
-       .group = Group::kOutput,
-       .help = "Comma-separated list of result files to write; html is a page for browsers",
-       .default_text = "xlsx",
-       .since = kPython26},
-      {.name = "--lang",
-       .type = "NAME",
-       .fills = &language_,
-       .values = {"zh", "en"},
-       .group = Group::kOutput,
-       .help = "Language of the column names"},
+      Group::kOutput,
+      Choice("--format -f", "LIST", &formats_, {"xlsx", "csv", "json", "html"},
+             "Comma-separated list of result files to write; html is a page for browsers",
+             kSeparatedByCommas, Default{"xlsx"}, kPython26),
+      Choice("--lang", "NAME", &language_, {"zh", "en"}, "Language of the column names"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_, rl::kGateLevels),
   };
-  AddAnswerFlags(flags, answer_, rl::kGateLevels);
-  return flags;
 }
 
 Status RlCompareCommand::CheckSides() {
@@ -174,7 +137,6 @@ Status RlCompareCommand::ReadTokenKeys() {
 
 Result<ExitCode> RlCompareCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckSides());
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   for (const std::filesystem::path* folder : {&options_.first, &options_.second}) {
     if (!base::IsFolder(*folder)) {
       return NotFoundError(fmt::format("{} is not a folder", folder->string()));

@@ -23,7 +23,7 @@ class RunOverflowCheckCommand final : public Command {
   std::string_view summary() const override {
     return "Check whether operators overflow on the CPU as they do on the device";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -31,7 +31,6 @@ class RunOverflowCheckCommand final : public Command {
 
  private:
   analysis::accuracy::CheckOptions options_;
-  std::filesystem::path dump_;
   std::string jit_compile_;
   AnswerFlags answer_;
 };
@@ -45,32 +44,21 @@ inputs make it.
 )";
 
 std::vector<Positional> RunOverflowCheckCommand::positionals() {
-  return {{.name = "DUMP", .fills = &dump_, .help = "dump.json of a rank, or its folder"}};
+  return {
+      Argument("DUMP", &options_.dump, "dump.json of a rank, or its folder", OrFlag{"-api_info"})};
 }
 
-std::vector<Flag> RunOverflowCheckCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--api-info-file",
-       .aliases = {"-api_info"},
-       .type = "FILE",
-       .fills = &options_.dump,
-       .group = Group::kInput,
-       .help = "dump.json, instead of DUMP",
-       .since = kPython811},
-      {.name = "--jit-compile",
-       .letter = "-j",
-       .type = "BOOL",
-       .fills = &jit_compile_,
-       .arguments = kOneOrNone,
-       .help = "Compile operators of NPUs while running",
-       .default_text = "off",
-       .since = kPython811},
+FlagTable RunOverflowCheckCommand::flags() {
+  return {
+      Group::kInput,
+      Path("--api-info-file -api_info", "FILE", &options_.dump, "dump.json, instead of DUMP",
+           kPython811),
+      Group::kMethod,
+      Text("--jit-compile -j", "BOOL", &jit_compile_, "Compile operators of NPUs while running",
+           kOneOrNone, Default{"off"}, kPython811),
+      WorkerFlags(options_),
+      AnswerRows(answer_, accuracy::kOverflowGateLevels),
   };
-  for (Flag& flag : WorkerFlags(options_)) {
-    flags.push_back(std::move(flag));
-  }
-  AddAnswerFlags(flags, answer_, accuracy::kOverflowGateLevels);
-  return flags;
 }
 
 std::vector<Example> RunOverflowCheckCommand::examples() const {
@@ -84,8 +72,6 @@ std::string RunOverflowCheckCommand::notes() const {
 }
 
 Result<ExitCode> RunOverflowCheckCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "-api_info", options_.dump));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
   const std::string jit = base::AsciiLower(jit_compile_);
   options_.jit_compile = context.Given("--jit-compile") && jit != "false" && jit != "0";

@@ -71,7 +71,7 @@ class RunUtCommand final : public Command {
 
   std::string_view name() const override { return name_; }
   std::string_view summary() const override;
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -86,7 +86,6 @@ class RunUtCommand final : public Command {
   const bool is_multi_;
   const bool is_26_;
   analysis::accuracy::CheckOptions options_;
-  std::filesystem::path dump_;
   std::filesystem::path config_;
   std::string version_;
   std::string language_ = "zh";
@@ -238,87 +237,53 @@ std::string_view RunUtCommand::summary() const {
 }
 
 std::vector<Positional> RunUtCommand::positionals() {
-  return {{.name = "DUMP", .fills = &dump_, .help = "dump.json of a rank, or its folder"}};
+  return {Argument("DUMP", &options_.dump, "dump.json of a rank, or its folder",
+                   OrFlag{"-api_info"}, kOrNeither)};
 }
 
-std::vector<Flag> RunUtCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--api-info-file",
-       .aliases = {"-api_info"},
-       .type = "FILE",
-       .fills = &options_.dump,
-       .group = Group::kInput,
-       .help = "dump.json, instead of DUMP",
-       .since = kPython811},
-      {.name = "--config-path",
-       .aliases = {"-config"},
-       .type = "FILE",
-       .fills = &config_,
-       .group = Group::kInput,
-       .help = "Configuration: white_list, black_list, error_data_path; is_online and where the "
-               "calls of a running training come from",
-       .since = kPython811},
-      {.name = "--result-csv-path",
-       .aliases = {"-csv_path"},
-       .type = "FILE",
-       .fills = &options_.resumed_file,
-       .group = Group::kInput,
-       .help = "Result file of a run that was interrupted: go on with it",
-       .since = kPython811},
-      {.name = "--filter-api",
-       .letter = "-f",
-       .fills = &options_.filter,
-       .group = Group::kSelection,
-       .help = "Leave out calls that are like an earlier one of the same operator",
-       .since = kPython811},
-  };
-  for (Flag& flag : WorkerFlags(options_)) {
-    flags.push_back(std::move(flag));
-  }
-  flags.push_back({.name = "--jit-compile",
-                   .letter = "-j",
-                   .fills = &options_.jit_compile,
-                   .help = "Compile operators of NPUs while running",
-                   .since = kPython811});
+FlagTable RunUtCommand::flags() {
+  std::vector<Flag> of_several;
   if (is_multi_) {
-    flags.push_back({.name = "--num-splits",
-                     .letter = "-n",
-                     .type = "N",
-                     .fills = &splits_,
-                     .bounds = {.least = 1, .most = 64},
-                     .help = "Number of workers, which take the devices of -d in turn",
-                     .since = kPython811});
+    of_several = {Number("--num-splits -n", "N", &splits_,
+                         "Number of workers, which take the devices of -d in turn", Between(1, 64),
+                         kPython811)};
   }
-  flags.push_back(StandardVersionFlag(version_));
-  flags.push_back(StandardsFileFlag(options_.standards_file));
-  flags.push_back({.name = "--strict",
-                   .fills = &options_.strict,
-                   .help =
-                       "Also judge what the Python tool cannot: nested outputs, all integer and "
-                       "complex dtypes, gradients of all outputs and keywords, equal inf and NaN"});
-  flags.push_back({.name = "--seed-per-operator",
-                   .fills = &options_.seed_per_operator,
-                   .help =
-                       "Draw the inputs of a call from its name alone, so that lists, filters and "
-                       "resumed runs do not change them"});
-  flags.push_back(
-      OutputFolderFlag(options_.output, "Folder for both result files", {"--out_path"}));
-  flags.push_back({.name = "--save-error-data",
-                   .aliases = {"-save_error_data"},
-                   .fills = &options_.save_error_data,
-                   .group = Group::kOutput,
-                   .help = "Save all tensors of operators that do not pass, as .pt",
-                   .since = kPython811});
-  flags.push_back(LanguageFlag(language_));
-  flags.push_back({.name = "--top",
-                   .type = "N",
-                   .fills = &worst_,
-                   .bounds = {.least = 0, .most = 1000},
-                   .group = Group::kOutput,
-                   .help = "Number of operators to name, those that differ most first"});
-  flags.push_back(ForceFlag());
-  AddAnswerFlags(flags, answer_, accuracy::kCheckGateLevels);
-  return flags;
+  return {
+      Group::kInput,
+      Path("--api-info-file -api_info", "FILE", &options_.dump, "dump.json, instead of DUMP",
+           kPython811),
+      Path("--config-path -config", "FILE", &config_,
+           "Configuration: white_list, black_list, error_data_path; is_online and where the "
+           "calls of a running training come from",
+           kPython811),
+      Path("--result-csv-path -csv_path", "FILE", &options_.resumed_file,
+           "Result file of a run that was interrupted: go on with it", kPython811),
+      Group::kSelection,
+      Switch("--filter-api -f", &options_.filter,
+             "Leave out calls that are like an earlier one of the same operator", kPython811),
+      Group::kMethod,
+      WorkerFlags(options_),
+      Switch("--jit-compile -j", &options_.jit_compile, "Compile operators of NPUs while running",
+             kPython811),
+      of_several,
+      StandardVersionFlag(version_),
+      StandardsFileFlag(options_.standards_file),
+      Switch("--strict", &options_.strict,
+             "Also judge what the Python tool cannot: nested outputs, all integer and complex "
+             "dtypes, gradients of all outputs and keywords, equal inf and NaN"),
+      Switch("--seed-per-operator", &options_.seed_per_operator,
+             "Draw the inputs of a call from its name alone, so that lists, filters and resumed "
+             "runs do not change them"),
+      Group::kOutput,
+      OutputFolderFlag(options_.output, "Folder for both result files", {"--out_path"}),
+      Switch("--save-error-data -save_error_data", &options_.save_error_data,
+             "Save all tensors of operators that do not pass, as .pt", kPython811),
+      LanguageFlag(language_),
+      Number("--top", "N", &worst_, "Number of operators to name, those that differ most first",
+             Between(0, 1000)),
+      ForceFlag(),
+      AnswerRows(answer_, accuracy::kCheckGateLevels),
+  };
 }
 
 std::vector<Example> RunUtCommand::examples() const {
@@ -354,13 +319,11 @@ Result<ExitCode> RunUtCommand::Run(const Context& context) {
   if (online) {
     return RunOnline(*online, context);
   }
-  if (dump_.empty() && options_.dump.empty()) {
+  if (options_.dump.empty()) {
     return UsageError("Please provide api_info_file for offline run ut.")
         .WithHint(fmt::format("msprobe {} dump.json", name_));
   }
-  MSP_RETURN_IF_ERROR(TakePath(dump_, "DUMP", "-api_info", options_.dump));
   MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   if (options_.resumed_file.empty()) {
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   }
@@ -379,7 +342,7 @@ void RunUtCommand::TakeFlags(const Context& context) {
 
 Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Context& context) {
   for (const auto& [given, flag] :
-       {std::pair{!dump_.empty() || !options_.dump.empty(), "a dump"},
+       {std::pair{!options_.dump.empty(), "a dump"},
         std::pair{!options_.resumed_file.empty(), "-csv_path"}, std::pair{options_.filter, "-f"},
         std::pair{options_.save_error_data, "-save_error_data"}}) {
     if (given) {
@@ -387,7 +350,6 @@ Result<ExitCode> RunUtCommand::RunOnline(const OnlineConfig& online, const Conte
                                     flag, config_.string()));
     }
   }
-  MSP_RETURN_IF_ERROR(CheckAnswerFlags(answer_));
   MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
   MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
   TakeFlags(context);

@@ -28,7 +28,7 @@ class ServeCommand final : public Command {
     return "Show the graphs and pages of a folder in a browser, without copying them";
   }
   std::vector<Positional> positionals() override;
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
   Result<ExitCode> Run(const Context& context) override;
@@ -62,26 +62,17 @@ std::string NameInAddress(const std::string& host) {
 }
 
 std::vector<Positional> ServeCommand::positionals() {
-  return {{.name = "DIR",
-           .fills = &folder_,
-           .help = "The folder with results of msprobe graph and compare; folders below it count",
-           .required = true}};
+  return {Argument("DIR", &folder_,
+                   "The folder with results of msprobe graph and compare; folders below it count",
+                   kRequired)};
 }
 
-std::vector<Flag> ServeCommand::flags() {
+FlagTable ServeCommand::flags() {
   return {
-      {.name = "--port",
-       .type = "N",
-       .fills = &port_,
-       .bounds = {.least = 0, .most = kMostPort},
-       .group = Group::kMethod,
-       .help = "Port to listen on; 0: any free one"},
-      {.name = "--host",
-       .type = "ADDRESS",
-       .fills = &host_,
-       .group = Group::kMethod,
-       .help = "Address to listen on; another one than this computer's own lets others in, "
-               "unencrypted"},
+      Number("--port", "N", &port_, "Port to listen on; 0: any free one", Between(0, kMostPort)),
+      Text("--host", "ADDRESS", &host_,
+           "Address to listen on; another one than this computer's own lets others in, "
+           "unencrypted"),
   };
 }
 

@@ -24,7 +24,7 @@ class ShowCommand final : public Command {
   std::string_view summary() const override {
     return "Show what is in a dump, a checkpoint or a tensor file";
   }
-  std::vector<Flag> flags() override;
+  FlagTable flags() override;
   std::vector<Positional> positionals() override;
   std::vector<Example> examples() const override;
   std::string notes() const override;
@@ -57,50 +57,33 @@ Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed.
 marked and shows the reason. Exit code 3 means that nothing could be read.)";
 
 std::vector<Positional> ShowCommand::positionals() {
-  return {{.name = "PATH",
-           .fills = &options_.path,
-           .help =
+  return {
+      Argument("PATH", &options_.path,
                "A dump folder, a dump.json, a tensor file, a folder of tensor files, or a table of "
                "free_benchmark",
-           .required = true}};
+               kRequired)};
 }
 
-std::vector<Flag> ShowCommand::flags() {
-  std::vector<Flag> flags = {
-      {.name = "--filter",
-       .type = "GLOB",
-       .fills = &options_.name_filter,
-       .group = Group::kSelection,
-       .help = "Only rows whose first column matches, e.g. '*.weight' or 'step0/*'"},
-      {.name = "--limit",
-       .type = "N",
-       .fills = &options_.row_limit,
-       .group = Group::kSelection,
-       .help = "Show at most N rows; 0: all",
-       .default_text = fmt::format("{} on the screen, all in csv and json", kScreenRows)},
-      {.name = "--stats",
-       .fills = &options_.statistics,
-       .group = Group::kMethod,
-       .help = "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor"},
-      {.name = "--output",
-       .letter = "-o",
-       .type = "FILE",
-       .fills = &output_file_,
-       .group = Group::kOutput,
-       .help = "Write to FILE; the extension .csv, .json or .jsonl selects the format",
-       .default_text = "-, the standard output"},
-      {.name = "--format",
-       .type = "NAME",
-       .fills = &format_,
-       .values = {"table", "csv", "json"},
-       .group = Group::kOutput,
-       .help = "Output format; json: one object per line",
-       .default_text = "table"},
+FlagTable ShowCommand::flags() {
+  return {
+      Group::kSelection,
+      Text("--filter", "GLOB", &options_.name_filter,
+           "Only rows whose first column matches, e.g. '*.weight' or 'step0/*'"),
+      Number("--limit", "N", &options_.row_limit, "Show at most N rows; 0: all",
+             Default{fmt::format("{} on the screen, all in csv and json", kScreenRows)}),
+      Group::kMethod,
+      Switch("--stats", &options_.statistics,
+             "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor"),
+      Group::kOutput,
+      Path("--output -o", "FILE", &output_file_,
+           "Write to FILE; the extension .csv, .json or .jsonl selects the format",
+           Default{"-, the standard output"}),
+      Choice("--format", "NAME", &format_, {"table", "csv", "json"},
+             "Output format; json: one object per line", Default{"table"}),
       ForceFlag(),
       ThreadsFlag(options_.threads),
+      AnswerRows(answer_),
   };
-  AddAnswerFlags(flags, answer_);
-  return flags;
 }
 
 std::vector<Example> ShowCommand::examples() const {

@@ -263,7 +263,7 @@ std::string SuggestForInput(const CommandPath& path, std::string_view message) {
       AddPaths(positional.fills, given);
     }
   }
-  for (const Flag& flag : command.flags()) {
+  for (const Flag& flag : RowsOf(command.flags())) {
     if (flag.group == Group::kInput) {
       AddPaths(flag.fills, given);
     }
