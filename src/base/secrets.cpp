@@ -10,63 +10,20 @@
 namespace msprobe::base::internal {
 namespace {
 
-constexpr std::string_view kQueryWords[] = {"sig",
-                                            "signature",
-                                            "sign",
-                                            "hmac",
-                                            "ticket",
-                                            "code",
-                                            "auth",
-                                            "x-amz-credential",
-                                            "x-goog-credential",
-                                            "ossaccesskeyid",
-                                            "client_secret",
-                                            "state_token"};
-// Behind an option in a sentence, and behind "Bearer".
-constexpr std::string_view kSentenceWords[] = {"to",
-                                               "is",
-                                               "or",
-                                               "and",
-                                               "the",
-                                               "for",
-                                               "with",
-                                               "in",
-                                               "from",
-                                               "of",
-                                               "if",
-                                               "flag",
-                                               "option",
-                                               "as",
-                                               "must",
-                                               "needs",
-                                               "requires",
-                                               "when",
-                                               "not",
-                                               "token",
-                                               "tokens",
-                                               "auth",
-                                               "authentication",
-                                               "authorization",
-                                               "scheme",
-                                               "format",
-                                               "error",
-                                               "header",
-                                               "a",
-                                               "an",
-                                               "are",
-                                               "was",
-                                               "credentials",
-                                               "value",
-                                               "cannot",
-                                               "can",
-                                               "may",
-                                               "could",
-                                               "should",
-                                               "has",
-                                               "have",
-                                               "are",
-                                               "were",
-                                               "will"};
+constexpr std::string_view kQueryWords[] = {
+    // in the query of a URL: signatures
+    "sig", "signature", "sign", "hmac",
+    // and what stands for a login
+    "ticket", "code", "auth", "x-amz-credential", "x-goog-credential", "ossaccesskeyid",
+    "client_secret", "state_token"};
+constexpr std::string_view kSentenceWords[] = {
+    // behind an option in a sentence, and behind "Bearer"
+    "to", "is", "or", "and", "the", "for", "with", "in", "from", "of", "if", "flag", "option", "as",
+    "must", "needs", "requires", "when", "not",
+    // words about secrets
+    "token", "tokens", "auth", "authentication", "authorization", "scheme", "format", "error",
+    "header", "a", "an", "was", "credentials", "value", "cannot", "can", "may", "could", "should",
+    "has", "have", "are", "were", "will"};
 
 }  // namespace
 

@@ -99,60 +99,22 @@ constexpr std::string_view kOptimizerKeys[] = {
     "optims",           "optim_state",      "optim_state_dict",
     "opt_state",        "optimizer_groups", "param_groups",
 };
-// As the first key.
 constexpr std::string_view kBookkeepingKeys[] = {
-    "rng_state",
-    "rng_states",
-    "rng_tracker_states",
-    "random_rng_state",
-    "np_rng_state",
-    "torch_rng_state",
-    "cuda_rng_state",
-    "npu_rng_state",
-    "lr_scheduler",
-    "lr_schedulers",
-    "opt_param_scheduler",
-    "scheduler",
-    "grad_scaler",
-    "loss_scaler",
-    "scaler",
-    "amp",
-    "args",
-    "dataloader",
-    "train_state",
+    // as the first key
+    "rng_state", "rng_states", "rng_tracker_states", "random_rng_state", "np_rng_state",
+    "torch_rng_state", "cuda_rng_state", "npu_rng_state", "lr_scheduler", "lr_schedulers",
+    "opt_param_scheduler", "scheduler", "grad_scaler", "loss_scaler", "scaler", "amp", "args",
+    "dataloader", "train_state",
     // MindSpore: one entry per parameter, "moments.NAME".
-    "moments",
-    "moment1",
-    "moment2",
-    "adam_m",
-    "adam_v",
-    "accum",
-    "accu_grads",
-};
-// As the whole name.
+    "moments", "moment1", "moment2", "adam_m", "adam_v", "accum", "accu_grads"};
 constexpr std::string_view kBookkeepingNames[] = {
-    "step",
-    "epoch",
-    "iteration",
-    "global_step",
-    "step_num",
-    "epoch_num",
-    "beta1_power",
-    "beta2_power",
-    "learning_rate",
-    "lr",
-    "momentum",
-    "weight_decay",
-    "loss_scale",
-    "scale_sense",
-    "scale_sense.loss_scale",
-    "current_iterator_step",
-    "last_overflow_iterator_step",
-    "has_trained_epoches",
-    "has_trained_steps",
-    "checkpoint_version",
-    "num_floating_point_operations_so_far",
-};
+    // as the whole name
+    "step", "epoch", "iteration", "global_step", "step_num", "epoch_num", "beta1_power",
+    "beta2_power", "learning_rate", "lr", "momentum", "weight_decay", "loss_scale", "scale_sense",
+    "scale_sense.loss_scale", "current_iterator_step", "last_overflow_iterator_step",
+    "has_trained_epoches", "has_trained_steps",
+    // Megatron
+    "checkpoint_version", "num_floating_point_operations_so_far"};
 // As the last key: what optimizers keep per parameter.
 constexpr std::string_view kStateKeys[] = {
     "exp_avg",      "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer",
