@@ -102,9 +102,9 @@ LIMITS = [
         ("the same in addition", "src/analysis/compare/side.h", "kMostRowNameBytes", "B"),
         ("pairs of rows whose names repeat, for each row", "src/analysis/compare/match.h", "kRepeatedPairsPerRow", ""),
         ("the same in addition; rows beyond are paired in order", "src/analysis/compare/match.h", "kMostRepeatedPairs", ""),
-        ("outputs of a call times tensors that it was given, which are held against each other", "src/analysis/compare/divergence.cpp",
+        ("outputs of a call times tensors that it was given, which are held against each other", "src/analysis/compare/divergence_thresholds.h",
          "kMostHeldAgainst", ""),
-        ("levels of a module path in which a divergence is noted", "src/analysis/compare/call_alignment.cpp", "kMostLevels", "")]),
+        ("levels of a module path in which a divergence is noted", "src/analysis/compare/divergence_thresholds.h", "kMostLevels", "")]),
     ("matrices that tensors are multiplied with", [
         ("multiplications for a tensor, for each byte of its files", "src/analysis/compare/line26/tensor_changes.h",
          "kMultiplicationsPerByte", ""),

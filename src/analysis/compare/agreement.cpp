@@ -46,14 +46,6 @@ Scales ScalesOf(const SideRow& row, double elements) {
   return scales;
 }
 
-// Scaling rounds, and so do sums: units of float32.
-constexpr double kFactorDigits = 4 * 0x1p-23;
-constexpr double kFactorShare = 1e-3;
-// A factor this many times its digits or more is a factor.
-constexpr double kFactorFrom = 32 * kFactorDigits;
-// One element that holds all of Norm says of Norm what Max and Min say.
-constexpr double kFewestAlike = 2;
-
 double Against(double difference, double scale, double fallback) {
   const double denominator = scale > 0 ? scale : fallback;
   return denominator > 0 ? difference / denominator : 1.0;
@@ -166,24 +158,6 @@ Distance Md5Distance(const SideRow& npu, const SideRow& bench) {
 
 namespace {
 
-constexpr double kEpsilonFloat16 = tensor::FormatOf(DType::kFloat16).epsilon();
-constexpr double kEpsilonBFloat16 = tensor::FormatOf(DType::kBFloat16).epsilon();
-// float32 and wider: sums over thousands of elements in another order, and statistics summed in
-// float32, differ by several units. 16 bits: kernels accumulate in float32, so a result differs by
-// the final rounding, seldom by two units.
-constexpr double kWideUnits = 16;
-constexpr double kNarrowUnits = 2;
-// Sides that round to different dtypes drift apart by one rounding per call.
-constexpr double kMixedUnits = 4;
-// Below so many units nothing is proven by a call's own noise either.
-constexpr double kOwnLeastUnits = 2;
-constexpr double kHalfSmallest = 0x1p-24;  // the spacing of float16 below 2^-14
-// ||rounded - exact|| / ||exact|| of one rounding to nearest: at most epsilon / 2 / sqrt(3) over
-// many elements with the least favourable mantissas, with a little room for short tensors.
-constexpr double kOneRounding = 0.3;
-// Room for the float32 division behind the largest relative error.
-constexpr double kHalfUnitRoom = 1.0001;
-
 // The distance from 1 to the next number; 0 where the dtype does not round.
 double EpsilonOf(DType dtype) { return 2 * tensor::FormatOf(tensor::PartOf(dtype)).unit; }
 
@@ -253,7 +227,7 @@ bool SameFlags(const SideRow& npu, const SideRow& bench) {
 
 }  // namespace
 
-double Agreement::Epsilon(const SideRow& row) {
+double Agreement::Epsilon(const SideRow& row) const {
   if (!row.is_tensor) {
     return 0;
   }
@@ -271,7 +245,7 @@ double Agreement::Epsilon(const SideRow& row) {
   return epsilon;
 }
 
-double OwnNoise(const SideRow& npu, const SideRow& bench) {
+double MeasuredNoise(const SideRow& npu, const SideRow& bench) {
   if (npu.own_noise < 0 && bench.own_noise < 0) {
     return 0;
   }
@@ -280,17 +254,17 @@ double OwnNoise(const SideRow& npu, const SideRow& bench) {
   return std::sqrt(n * n + b * b);
 }
 
-double Agreement::Noise(const SideRow& npu, const SideRow& bench) {
+double Agreement::Noise(const SideRow& npu, const SideRow& bench) const {
   const bool is_recorded = npu.own_noise >= 0 || bench.own_noise >= 0;
   if (!is_recorded || Epsilon(npu) != Epsilon(bench)) {
     return DTypeNoise(npu, bench);
   }
   // What was rounded once on either side is a unit apart at most, and so are statistics.
-  const double least = kOwnLeastUnits * std::max(Epsilon(npu), kEpsilonFloat32);
-  return std::max({OwnNoise(npu, bench), least, options_.relative_tolerance});
+  const double least = kMeasuredLeastUnits * std::max(Epsilon(npu), kEpsilonFloat32);
+  return std::max({MeasuredNoise(npu, bench), least, options_.relative_tolerance});
 }
 
-double Agreement::DTypeNoise(const SideRow& npu, const SideRow& bench) {
+double Agreement::DTypeNoise(const SideRow& npu, const SideRow& bench) const {
   const double n = Epsilon(npu);
   const double b = Epsilon(bench);
   const double coarser = std::max({n, b, kEpsilonFloat32});
@@ -298,12 +272,12 @@ double Agreement::DTypeNoise(const SideRow& npu, const SideRow& bench) {
   return std::max(coarser * units, options_.relative_tolerance);
 }
 
-bool Agreement::RoundsDifferently(const SideRow& npu, const SideRow& bench) {
+bool Agreement::RoundsDifferently(const SideRow& npu, const SideRow& bench) const {
   return Epsilon(npu) != Epsilon(bench);
 }
 
 bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
-                             double largest_relative) {
+                             double largest_relative) const {
   const double n = Epsilon(npu);
   const double b = Epsilon(bench);
   const double coarser = std::max(n, b);
@@ -329,7 +303,7 @@ bool Agreement::StoredAgrees(const SideRow& npu, const SideRow& bench, const Dis
 }
 
 bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
-                       Provenance provenance, double largest_relative) {
+                       Provenance provenance, double largest_relative) const {
   if (distance.identical) {
     return true;
   }

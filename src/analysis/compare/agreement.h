@@ -1,18 +1,21 @@
-// When two rows count as equal: exactly, or apart by no more than the rounding noise of their
-// dtypes.
+// Distances between the two sides of a row, and which of them are noise.
+//
+// A dump holds Max, Min, Mean and Norm of a tensor, perhaps a checksum. The distance of two rows is
+// relative to their scale, the largest over the four. It is noise if rounding to the coarser dtype
+// may cause it: some units of float32 (sums in another order), about one unit of 16 bits, or as
+// much as repetitions of the call showed. A stored value (a weight) has no noise: it is equal, or
+// equal after one rounding. Rounding is monotone, hence its Max and Min must then be equal exactly.
 #pragma once
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "src/analysis/compare/divergence_thresholds.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
-#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {
-
-// How far apart two rows are by what the dump json alone says of them.
 
 // From the four statistics, or the value of a scalar argument. relative is the largest of
 //   |d Max| / A, |d Min| / A, |d Mean| / RMS, |d Norm| / Norm
@@ -35,10 +38,6 @@ std::optional<double> CommonFactor(const SideRow& npu, const SideRow& bench);
 // The product of a shape text such as "[2, 3]"; 1 for "[]" and for anything else.
 double ElementCount(std::string_view shape);
 
-inline constexpr double kEpsilonFloat32 = tensor::FormatOf(DType::kFloat32).epsilon();
-inline constexpr double kNarrowFrom =
-    0x1p-16;  // epsilons above this belong to 8- and 16-bit formats
-
 // The two ways a value comes to be.
 enum class Provenance : uint8_t {
   kComputed,  // by calls that round: a few units in the last place are noise
@@ -54,23 +53,23 @@ class Agreement {
   // `distance` must be comparable. `largest_relative`: the largest |n - b| / |b| of any element
   // where tensors were read; 0 where not known.
   bool Agrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
-              Provenance provenance, double largest_relative = 0);
+              Provenance provenance, double largest_relative = 0) const;
 
   // The relative distance that rounding alone may cause in a computed row, tolerances included:
-  // what repetitions of the call told (OwnNoise), or else what its dtypes let expect.
-  double Noise(const SideRow& npu, const SideRow& bench);
+  // the measured noise floor, or else what its dtypes let expect.
+  double Noise(const SideRow& npu, const SideRow& bench) const;
   // By the dtypes alone.
-  double DTypeNoise(const SideRow& npu, const SideRow& bench);
+  double DTypeNoise(const SideRow& npu, const SideRow& bench) const;
 
   // True when the two sides round to different floating dtypes, so that noise accumulates from call
   // to call.
-  bool RoundsDifferently(const SideRow& npu, const SideRow& bench);
+  bool RoundsDifferently(const SideRow& npu, const SideRow& bench) const;
 
   // True for floating and complex tensors: the values that carry rounding noise.
-  bool IsFloating(const SideRow& row) { return Epsilon(row) > 0; }
+  bool IsFloating(const SideRow& row) const { return Epsilon(row) > 0; }
 
   // The distance from 1 to the next number of the row's dtype; 0 for exact types and non-tensors.
-  double Epsilon(const SideRow& row);
+  double Epsilon(const SideRow& row) const;
 
   // Whether Mean and Norm of equal tensors are equal, too: both dumps sum in the same way. Where
   // they do not (another device made the statistics), sums of a stored value may differ by
@@ -79,7 +78,7 @@ class Agreement {
 
  private:
   bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
-                    double largest_relative);
+                    double largest_relative) const;
 
   const Options& options_;
   const CompareMode mode_;
@@ -88,12 +87,12 @@ class Agreement {
     std::string_view text;
     double epsilon;
   };
-  std::vector<KnownDType> known_;  // the few dtype texts of a dump
+  mutable std::vector<KnownDType> known_;  // a cache: the few dtype texts of a dump
 };
 
-// How far two results of a call may be apart by what repetitions of it told, at either side or
-// both: the root of the sum of both squares; 0 where neither is recorded.
-double OwnNoise(const SideRow& npu, const SideRow& bench);
+// The measured noise floor: how far two results of a call may be apart by its recorded repetitions
+// at either side or both: the root of the sum of both squares; 0 where none are recorded.
+double MeasuredNoise(const SideRow& npu, const SideRow& bench);
 
 // The largest relative error of any element, which real data metrics hold; 0 where there is none.
 double LargestRelativeOf(const RowResult& row, CompareMode mode);

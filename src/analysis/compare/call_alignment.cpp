@@ -1,3 +1,8 @@
+// The order of execution of a dump, the modules around its calls, and the alignment of the calls of
+// two dumps: a shortest edit script between two sequences of letters, where a letter is the hash of
+// a call's name without its number and of its input shapes. Equal letters in front and at the end
+// are paired first, so that usual pairs cost no more than reading them; the rest takes O(ND) time
+// and is given up after kMostEdits edits.
 #include "src/analysis/compare/call_alignment.h"
 
 #include <algorithm>
@@ -5,8 +10,10 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/divergence_thresholds.h"
 #include "src/dump/call_facts.h"
 #include "src/dump/names.h"
 
@@ -95,108 +102,74 @@ ExecutionPlan PlanExecution(const Side& side) {
   return plan;
 }
 
-namespace {
-
-// Of a module path. Each one is hashed whole: a name of nothing but dots would take the square of
-// its length.
-constexpr int kMostLevels = 1000;
-
-}  // namespace
-
 Containment::Containment(const Side& side, const ExecutionPlan& plan,
                          const dump::ConstructFile* construct)
     : side_(side),
       plan_(plan),
       construct_(construct != nullptr && !construct->empty() ? construct : nullptr) {}
 
-uint64_t Containment::PathPrint(std::string_view path, dump::Direction direction) {
+// Hashes of the modules around an entry, innermost first, until `visit` returns false.
+template <typename Visit>
+void Containment::ForModulesAround(uint32_t entry, const Visit& visit) {
+  if (construct_ != nullptr) {
+    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name);
+         !parent.empty() && visit(std::hash<std::string_view>()(parent));
+         parent = construct_->ParentOf(parent)) {
+    }
+    return;
+  }
+  const dump::EntryName& name = plan_.names[entry];
+  std::string_view path = name.is_module ? name.subject : std::string_view();
+  for (int level = 0; level < kMostLevels; ++level) {
+    const size_t dot = path.rfind('.');
+    if (dot == std::string_view::npos) {
+      return;
+    }
+    path = path.substr(0, dot);
+    if (!visit(PathHash(path, name.direction))) {
+      return;
+    }
+  }
+}
+
+uint64_t Containment::PathHash(std::string_view path, dump::Direction direction) {
   return std::hash<std::string_view>()(path) * 3 + static_cast<uint64_t>(direction);
 }
 
+// Both end at a module that knew as much before, so that every module is visited once, also when
+// construct.json runs in circles.
 void Containment::MarkDiverging(uint32_t entry) {
-  if (construct_ != nullptr) {
-    // Ends at a parent marked before, so every name is walked once, also when the file runs in
-    // circles.
-    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name); !parent.empty();
-         parent = construct_->ParentOf(parent)) {
-      if (!names_.insert(parent).second) {
-        return;
-      }
-    }
-    return;
-  }
-  const dump::EntryName& name = plan_.names[entry];
-  if (!name.is_module) {
-    return;
-  }
-  std::string_view path = name.subject;
-  int level = 0;
-  for (size_t dot = path.rfind('.'); dot != std::string_view::npos && level < kMostLevels;
-       dot = path.rfind('.'), ++level) {
-    path = path.substr(0, dot);
-    if (!paths_.insert(PathPrint(path, name.direction)).second) {
-      return;
-    }
-  }
+  ForModulesAround(entry,
+                   [&](uint64_t module) { return !std::exchange(inside_[module].diverges, true); });
 }
 
-void Containment::NoteError(uint32_t entry, double error) {
-  if (construct_ != nullptr) {
-    // An error no larger than one noted before is known to all parents: also where the file runs in
-    // circles.
-    for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name); !parent.empty();
-         parent = construct_->ParentOf(parent)) {
-      double& largest = name_errors_[parent];
-      if (error <= largest) {
-        return;
-      }
-      largest = error;
-    }
-    return;
-  }
-  const dump::EntryName& name = plan_.names[entry];
-  if (!name.is_module) {
-    return;
-  }
-  std::string_view path = name.subject;
-  int level = 0;
-  for (size_t dot = path.rfind('.'); dot != std::string_view::npos && level < kMostLevels;
-       dot = path.rfind('.'), ++level) {
-    path = path.substr(0, dot);
-    double& largest = path_errors_[PathPrint(path, name.direction)];
-    if (error <= largest) {
-      return;
-    }
-    largest = error;
-  }
+void Containment::RecordError(uint32_t entry, double error) {
+  ForModulesAround(entry, [&](uint64_t module) {
+    double& largest = inside_[module].error;
+    const bool is_larger = error > largest;
+    largest = is_larger ? error : largest;
+    return is_larger;
+  });
 }
 
-double Containment::InnerError(uint32_t entry) const {
-  if (construct_ != nullptr) {
-    const auto found = name_errors_.find(side_.entries[entry].name);
-    return found == name_errors_.end() ? 0 : found->second;
-  }
+Containment::Inside Containment::InsideOf(uint32_t entry) const {
   const dump::EntryName& name = plan_.names[entry];
-  const auto found = name.is_module ? path_errors_.find(PathPrint(name.subject, name.direction))
-                                    : path_errors_.end();
-  return found == path_errors_.end() ? 0 : found->second;
-}
-
-bool Containment::ContainsDiverging(uint32_t entry) const {
-  if (construct_ != nullptr) {
-    return names_.contains(side_.entries[entry].name);
+  if (construct_ == nullptr && !name.is_module) {
+    return {};
   }
-  const dump::EntryName& name = plan_.names[entry];
-  return name.is_module && paths_.contains(PathPrint(name.subject, name.direction));
+  const auto found =
+      inside_.find(construct_ != nullptr ? std::hash<std::string_view>()(side_.entries[entry].name)
+                                         : PathHash(name.subject, name.direction));
+  return found == inside_.end() ? Inside{} : found->second;
 }
 
 bool Containment::IsInside(uint32_t entry, uint32_t module) const {
   const std::string_view wanted = side_.entries[module].name;
   if (construct_ != nullptr) {
-    constexpr int kDeepest = 256;  // a damaged file may run in circles
     int depth = 0;
     for (std::string_view parent = construct_->ParentOf(side_.entries[entry].name);
-         !parent.empty() && depth < kDeepest; parent = construct_->ParentOf(parent), ++depth) {
+         !parent.empty() && depth < kDeepestParent;
+         parent = construct_->ParentOf(parent), ++depth) {
       if (parent == wanted) {
         return true;
       }
@@ -229,8 +202,6 @@ std::string Containment::LayerOf(uint32_t entry) const {
 }
 
 namespace {
-
-constexpr int64_t kMostEdits = 1000;
 
 bool IsForwardCall(const dump::EntryName& name) {
   return !name.is_parameters_grad && !name.is_debug && name.direction == Direction::kForward;

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "src/analysis/compare/side.h"
@@ -17,10 +16,9 @@
 
 namespace msprobe::analysis::compare {
 
-// In which order the entries of a dump happened, and which of them belong together.
-
 inline constexpr uint32_t kNoEntry = UINT32_MAX;
 
+// The order in which the entries of a dump happened, and which of them belong together.
 // All vectors but `order` are indexed by entry.
 struct ExecutionPlan {
   std::vector<uint32_t> order;         // entries as they happened
@@ -41,21 +39,19 @@ struct ExecutionPlan {
 ExecutionPlan PlanExecution(const Side& side);
 
 // Which modules contain calls that diverged: their own outputs differ because of what happened
-// inside.
-
-// From construct.json, or from module paths ("a.b" contains "a.b.c") when there is none. Borrows
-// all three.
+// inside. From construct.json, or from module paths ("a.b" contains "a.b.c") when there is none.
+// Borrows all three.
 class Containment {
  public:
   // `construct` may be null.
   Containment(const Side& side, const ExecutionPlan& plan, const dump::ConstructFile* construct);
 
   void MarkDiverging(uint32_t entry);
-  bool ContainsDiverging(uint32_t entry) const;
+  bool ContainsDiverging(uint32_t entry) const { return InsideOf(entry).diverges; }
 
-  // The largest error of the calls inside a module, as far as they were noted.
-  void NoteError(uint32_t entry, double error);
-  double InnerError(uint32_t entry) const;
+  // The largest error recorded of the calls inside a module.
+  void RecordError(uint32_t entry, double error);
+  double InnerError(uint32_t entry) const { return InsideOf(entry).error; }
 
   // True when a call was made inside a module, by construct.json or module paths.
   bool IsInside(uint32_t entry, uint32_t module) const;
@@ -66,15 +62,20 @@ class Containment {
   std::string LayerOf(uint32_t entry) const;
 
  private:
-  static uint64_t PathPrint(std::string_view path, dump::Direction direction);
+  struct Inside {
+    bool diverges = false;
+    double error = 0;
+  };
+
+  static uint64_t PathHash(std::string_view path, dump::Direction direction);
+  template <typename Visit>
+  void ForModulesAround(uint32_t entry, const Visit& visit);
+  Inside InsideOf(uint32_t entry) const;
 
   const Side& side_;
   const ExecutionPlan& plan_;
   const dump::ConstructFile* construct_;
-  std::unordered_set<std::string_view> names_;
-  std::unordered_set<uint64_t> paths_;
-  std::unordered_map<std::string_view, double> name_errors_;
-  std::unordered_map<uint64_t, double> path_errors_;
+  std::unordered_map<uint64_t, Inside> inside_;  // by hash of the module's name or path
 };
 
 // Which calls the capture levels of both sides record: modules (L0, mix), and functions (L1, mix).

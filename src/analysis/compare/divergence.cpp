@@ -1,13 +1,21 @@
+// The walk over the calls of a pair in execution order: for each call, what is asked and what is
+// recorded, in this order.
+//
+// A call whose rows are all identical needs nothing. Otherwise inputs come first: one that differs
+// under no known name has entered here. Then every output that differs is held against the error
+// that the inputs explain, and the output that exceeds it the most is judged. What is an origin is
+// decided by divergence_origins.cpp, what is explained by divergence_bounds.cpp; all that later
+// calls need to know of this one is recorded at the end.
 #include "src/analysis/compare/divergence.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string_view>
 
 #include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/divergence_thresholds.h"
 #include "src/analysis/compare/divergence_walk.h"
 #include "src/analysis/compare/error_bound.h"
 #include "src/dump/call_facts.h"
@@ -15,677 +23,408 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9E3779B97F4A7C15ULL + (hash << 6U) + (hash >> 2U);
-  hash *= 0xFF51AFD7ED558CCDULL;
-  return hash ^ (hash >> 32U);
-}
-
-uint64_t StatPrint(const StatValue& value) {
-  switch (value.kind) {
-    case StatKind::kNone:
-      return 1;
-    case StatKind::kNumber:
-    case StatKind::kInteger:
-      return std::bit_cast<uint64_t>(value.number);
-    case StatKind::kBool:
-      return value.boolean ? 3 : 2;
-    case StatKind::kText:
-      return std::hash<std::string_view>()(value.text);
-  }
-  return 0;
-}
-
-uint64_t ExtremesPrint(const SideRow& row) {
-  return Mix(StatPrint(row.stats[kMax]), StatPrint(row.stats[kMin]));
-}
-
-// The leading bits of Norm: the order of summation changes only the last ones.
-uint64_t CoarseNorm(const SideRow& row) { return StatPrint(row.stats[kNorm]) >> 40U; }
-
-}  // namespace
-
-RowPrints PrintsOf(const RowView& row, bool has_checksums) {
-  RowPrints prints;
-  const uint64_t npu = ExtremesPrint(*row.npu);
-  prints.extremes = Mix(17, npu);
-  if (row.bench != nullptr) {
-    const uint64_t bench = ExtremesPrint(*row.bench);
-    prints.extremes = Mix(prints.extremes, bench);
-    prints.same_extremes = npu == bench;
-    if (prints.same_extremes) {
-      prints.extremes = Mix(Mix(prints.extremes, CoarseNorm(*row.npu)), CoarseNorm(*row.bench));
-    }
-  }
-  if (row.npu->stats[kMax].kind == StatKind::kNone) {
-    prints.extremes = Mix(Mix(prints.extremes, std::bit_cast<uint64_t>(row.distance.relative)),
-                          std::bit_cast<uint64_t>(row.distance.absolute));
-  }
-  if (has_checksums) {
-    prints.checksums = Mix(29, std::hash<std::string_view>()(row.npu->md5));
-    if (row.bench != nullptr) {
-      prints.checksums = Mix(prints.checksums, std::hash<std::string_view>()(row.bench->md5));
-    }
-  }
-  return prints;
-}
-
-void DifferingRows::PrintSet::Insert(uint64_t print) {
-  print += print == 0 ? 1 : 0;
-  if ((used_ + 1) * 2 > places_.size()) {
-    Grow();
-  }
-  const size_t mask = places_.size() - 1;
-  size_t place = print & mask;
-  while (places_[place] != 0) {
-    if (places_[place] == print) {
-      return;
-    }
-    place = (place + 1) & mask;
-  }
-  places_[place] = print;
-  ++used_;
-}
-
-bool DifferingRows::PrintSet::Contains(uint64_t print) const {
-  if (places_.empty()) {
-    return false;
-  }
-  print += print == 0 ? 1 : 0;
-  const size_t mask = places_.size() - 1;
-  for (size_t place = print & mask; places_[place] != 0; place = (place + 1) & mask) {
-    if (places_[place] == print) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void DifferingRows::PrintSet::Grow() {
-  std::vector<uint64_t> old(std::max<size_t>(1024, places_.size() * 4), 0);
-  old.swap(places_);
-  used_ = 0;
-  for (const uint64_t print : old) {
-    if (print != 0) {
-      Insert(print);
-    }
-  }
-}
-
-void DifferingRows::Remember(const RowPrints& prints) {
-  if (has_checksums_) {
-    prints_.Insert(prints.checksums);
-  }
-  if (!has_checksums_ || !prints.same_extremes) {
-    prints_.Insert(prints.extremes);
-  }
-}
-
-bool DifferingRows::IsKnown(const RowPrints& prints) const {
-  return (has_checksums_ && prints_.Contains(prints.checksums)) ||
-         ((!has_checksums_ || !prints.same_extremes) && prints_.Contains(prints.extremes));
-}
-
-double RootMeanSquare(const SideRow& row) {
-  const StatValue& norm = row.stats[kNorm];
-  return norm.is_numeric() && std::isfinite(norm.number)
-             ? std::abs(norm.number) / std::sqrt(ElementCount(row.shape))
-             : 0;
-}
-
 using dump::Direction;
-
-using dump::EntryName;
-
 using dump::RowState;
 
-namespace {
-
-// Each call behind an error counts it for this much less, when it comes to what an unrecorded call
-// may have been given.
-constexpr double kForgetting = 0.7;
-constexpr size_t kRecentRows = 64;
-// A normalisation that brings an error down by this factor has taken it out of the run: a bias in
-// front of it moves by chance, and what moves by chance has no effect on the loss.
-constexpr double kAbsorbed = 8;
-// Every output that differs is held against every tensor that the call was given: of a call of more
-// pairs than these, the first outputs are.
-constexpr uint64_t kMostHeldAgainst = uint64_t{1} << 26U;
-
-}  // namespace
-
-Walk::Walk(const DivergenceInput& input)
-    : input_(input),
-      npu_(input.npu),
-      result_(input.result),
-      has_checksums_(input.result.mode == CompareMode::kMd5),
-      agreement_(input.options, input.result.mode),
-      plan_(PlanExecution(input.npu)),
-      kinds_(SharedKindsOf(input.npu, input.bench)),
-      alignment_(PairsCallsByName(input) ? CallAlignment{}
-                                         : AlignCalls(input.npu, plan_, input.bench)),
-      views_(input.npu, input.bench, input.result, alignment_),
-      containment_(input.npu, plan_, input.construct),
-      parameters_(has_checksums_),
-      explained_parameters_(has_checksums_),
-      known_(has_checksums_),
-      carried_(std::make_shared<DifferingRows>(has_checksums_)),
-      by_chance_(std::make_shared<DifferingRows>(has_checksums_)) {}
-
-DivergenceOutput Walk::Run() {
-  states_.resize(npu_.entries.size());
-  modules_.resize(plan_.module_count);
-  report_.rows.resize(result_.rows.size(), RowStanding::kNotCompared);
-  record_.step = input_.step;
-  record_.shows_bits = result_.mode != CompareMode::kStatistics;
-  if (input_.previous != nullptr && !input_.previous->identical) {
-    noisy_ = true;
-  }
-  records_functions_ =
-      std::any_of(plan_.names.begin(), plan_.names.end(), [](const EntryName& name) {
-        return !name.is_module && !name.is_debug && !name.is_parameters_grad;
-      });
-  NoteDTypes();
-  NoteParameters();
-  for (const uint32_t entry : plan_.order) {
-    if (kinds_.Has(plan_.names[entry])) {
-      Visit(entry);
-    }
-  }
-  return Finish();
-}
-
-bool Walk::PairsCallsByName(const DivergenceInput& input) {
-  const Options& options = input.options;
-  return options.fuzzy || options.data_mapping.given || options.cell_mapping.given ||
-         options.api_mapping.given || options.layer_mapping.given ||
-         input.npu.framework != input.bench.framework || input.npu.is_debug ||
-         !options.name_filter.empty();
-}
-
-void Walk::Visit(uint32_t entry) {
-  const EntryName& name = plan_.names[entry];
-  const std::string_view entry_name = npu_.entries[entry].name;
-  PassUnmatchedCalls(entry);
-  inputs_.clear();
-  outputs_.clear();
-  bool compared = false;
-  bool identical = true;
-  moves_memory_ = false;
-  for (auto it = views_.Begin(entry); it != views_.End(entry); ++it) {
-    RowView view = views_.View(*it);
-    if (!view.distance.comparable) {
-      if (view.bench == nullptr) {
-        record_identical_ = false;
-      }
-      continue;
-    }
-    const std::string_view argument = dump::ArgumentOf(entry_name, view.npu->name);
-    Judge(name, entry_name, argument, view);
-    compared = true;
-    identical = identical && view.distance.identical;
-    const bool is_input = IsInput(*view.npu) || view.npu->state == RowState::kParameters;
-    if (IsAsFound(name, view) && !view.distance.identical) {
-      Stand(view, RowStanding::kAgrees);
-      continue;
-    }
-    if (is_input && !view.agrees && IsReceiveBuffer(name, argument)) {
-      known_.Remember(view.prints);
-      Stand(view, RowStanding::kAgrees);
-      continue;
-    }
-    (is_input ? inputs_ : outputs_).push_back(view);
-  }
-  const auto is_choice = [&](const RowView& v) {
-    return v.npu->is_tensor && !agreement_.IsFloating(*v.npu);
-  };
-  states_[entry].made_same_choice =
-      std::any_of(outputs_.begin(), outputs_.end(), is_choice) &&
-      std::all_of(outputs_.begin(), outputs_.end(),
-                  [&](const RowView& v) { return !is_choice(v) || v.distance.identical; });
-  ++place_;
-  if (name.direction == Direction::kBackward && plan_.module_of[entry] != kNoEntry) {
-    modules_[plan_.module_of[entry]].backward = entry;
-  }
-  if (!compared) {
-    return;
-  }
-  ++report_.compared_entry_count;
-  report_.identical_entry_count += identical ? 1 : 0;
-  if (identical) {
-    ++report_.agreeing_entry_count;
-    StandAll(RowStanding::kIdentical);
-  } else if (IsUninitialisedCall(name)) {
-    ++report_.agreeing_entry_count;
-    RememberRows();  // what memory held is not an error that later calls may have been given
-    StandAll(RowStanding::kAgrees);
-  } else if (LeavesUnused(name)) {
-    ++report_.agreeing_entry_count;
-    for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
-      std::for_each(rows->begin(), rows->end(), [&](const RowView& row) { memory_.Note(row); });
-    }
-    StandAll(RowStanding::kAgrees);
-  } else {
-    record_identical_ = false;
-    Analyse(entry);
-    noisy_ = true;
-  }
-  just_normalised_ =
-      FamilyOfEntry(entry) == OperatorFamily::kNormalisation &&
-      name.direction == Direction::kForward &&
-      std::all_of(outputs_.begin(), outputs_.end(), [](const RowView& v) { return v.agrees; });
-  last_was_forward_ = name.direction == Direction::kForward;
-  seen_output_ = seen_output_ || !outputs_.empty();
-  seen_backward_ = seen_backward_ || name.direction == Direction::kBackward;
-  RecordParameters(entry);
-}
-
-bool Walk::IsAsFound(const EntryName& name, const RowView& row) {
-  const bool is_input = IsInput(*row.npu);
-  if (IsUninitialisedCall(name)) {
-    if (!is_input) {
-      memory_.Note(row);
-    }
-    return false;
-  }
-  if (name.is_module || name.direction != Direction::kForward || row.stored) {
-    return false;
-  }
-  if (!IsPartingCall(name) && !IsDescribingCall(name) && FamilyOf(name) != OperatorFamily::kExact) {
-    return false;
-  }
-  const bool found = is_input ? memory_.Holds(row) : moves_memory_ && row.npu->is_tensor;
-  if (found) {
-    moves_memory_ = true;
-    memory_.Note(row);
-  }
-  return found;
-}
-
-bool Walk::LeavesUnused(const EntryName& name) const {
-  return (IsPartingCall(name) || IsDescribingCall(name)) &&
-         std::any_of(inputs_.begin(), inputs_.end(), [&](const RowView& input) {
-           return !input.distance.identical && !input.stored &&
-                  (!input.agrees || !std::isfinite(input.distance.relative)) &&
-                  !known_.IsKnown(input.prints);
-         });
-}
-
-void Walk::PassUnmatchedCalls(uint32_t entry) {
-  while (next_unmatched_ < alignment_.unmatched.size()) {
-    const UnmatchedCalls& run = alignment_.unmatched[next_unmatched_];
-    // Reached when the walk comes to the call in front of which calls are missing, or to the one
-    // that is too many.
-    if (run.npu_begin < alignment_.forward_npu.size() &&
-        alignment_.forward_npu[run.npu_begin] > entry) {
-      return;
-    }
-    if (run.npu_begin >= alignment_.forward_npu.size() &&
-        plan_.names[entry].direction != Direction::kBackward) {
-      return;
-    }
-    passed_unmatched_ = next_unmatched_++;
-  }
-}
-
-void Walk::Judge(const EntryName& name, std::string_view entry_name, std::string_view argument,
-                 RowView& view) {
+// A row with `agrees`, `stored` and, of a parameter behind a compared step, `update`.
+RowView JudgedRow(const WalkContext& context, const WalkHistory& history, const CallView& call,
+                  std::string_view argument, RowView view) {
   if (view.bench == nullptr) {
-    return;
+    return view;
   }
-  view.stored = view.npu->state == RowState::kParameters ||
-                (view.npu->is_tensor && IsLayerStateArgument(name, argument));
+  const SideRow& npu = *view.npu;
+  const SideRow& bench = *view.bench;
+  const auto agrees_as = [&](Provenance provenance) {
+    const RowResult& row = context.result.rows[view.result];
+    return context.agreement.Agrees(
+        npu, bench, view.distance, provenance,
+        context.views.PairedByName(row) ? LargestRelativeOf(row, context.result.mode) : 0);
+  };
+  view.stored = npu.state == RowState::kParameters ||
+                (npu.is_tensor && IsLayerStateArgument(call.name, argument));
   if (view.distance.identical) {
-    return;
+    return view;
   }
-  if (!view.stored && view.npu->is_tensor && IsInput(*view.npu)) {
-    view.stored = parameters_.IsKnown(view.prints);
-    if (view.stored && explained_parameters_.IsKnown(view.prints)) {
+  if (!view.stored && npu.is_tensor && IsInput(npu)) {
+    view.stored = context.parameters.Contains(view.fingerprint);
+    if (view.stored && history.explained_parameters.Contains(view.fingerprint)) {
       // Only its layer tells what may move it: a call of the optimizer does not say of which layer
       // the parameter is.
       view.agrees = true;
-      return;
+      return view;
     }
   }
   if (!view.stored) {
     // Before anything was computed, inputs are what was fed: checksums that differ are other data,
     // in another order perhaps, which statistics do not show.
-    const bool fed_otherwise = has_checksums_ && IsInput(*view.npu) && !seen_output_ &&
-                               view.npu->dtype == view.bench->dtype;
-    view.agrees = !fed_otherwise && agreement_.Agrees(*view.npu, *view.bench, view.distance,
-                                                      Provenance::kComputed, LargestRelative(view));
-    return;
+    const bool fed_otherwise =
+        context.has_checksums && IsInput(npu) && !history.seen_output && npu.dtype == bench.dtype;
+    view.agrees = !fed_otherwise && agrees_as(Provenance::kComputed);
+    return view;
   }
-  if (noisy_ && IsRunningStatistic(name, argument)) {
+  if (history.any_unequal && IsRunningStatistic(call.name, argument)) {
     // An earlier forward of this step has updated it.
     view.stored = false;
-    view.agrees = agreement_.Agrees(*view.npu, *view.bench, view.distance, Provenance::kComputed,
-                                    LargestRelative(view));
-    return;
+    view.agrees = agrees_as(Provenance::kComputed);
+    return view;
   }
   // A weight of the first step is loaded, so it is exactly equal; later it is what an optimizer
   // made of it.
-  view.update = UpdateJudgement::kUnknown;
-  if (input_.previous != nullptr) {
-    const UpdateVerdict update =
-        JudgeUpdate(*input_.previous, update_rule_, UpdateKeysOf(entry_name, argument, *view.npu),
-                    CancellationOf(*view.npu), *view.npu, *view.bench);
-    view.update = update.judgement;
-    view.hidden = result_.mode == CompareMode::kRealData ? 0 : update.hidden;
-    view.agrees =
-        view.update == UpdateJudgement::kExplained ||
-        agreement_.Agrees(*view.npu, *view.bench, view.distance,
-                          input_.previous->identical ? Provenance::kStored : Provenance::kComputed,
-                          LargestRelative(view));
-    if (view.agrees) {
-      explained_parameters_.Remember(view.prints);
+  if (context.previous == nullptr) {
+    const bool trained_before = context.input.step.value_or(0) > 0;
+    view.agrees = agrees_as(trained_before ? Provenance::kComputed : Provenance::kStored);
+    return view;
+  }
+  const UpdateVerdict update = JudgeUpdate(*context.previous, context.update_rule,
+                                           UpdateKeysOf(call.entry_name, argument, npu),
+                                           context.CancellationOf(npu), npu, bench);
+  view.is_update = true;
+  view.update = update.judgement;
+  view.hidden = context.result.mode == CompareMode::kRealData ? 0 : update.hidden;
+  view.agrees =
+      update.judgement == UpdateJudgement::kExplained ||
+      agrees_as(context.previous->identical ? Provenance::kStored : Provenance::kComputed);
+  return view;
+}
+
+// Whether this row of a call is uninitialised memory, or was moved from there: no difference. If a
+// value of it is used, it is an input of the call that uses it. `moves_memory`: an earlier row of
+// the call is.
+bool IsUninitialised(const WalkHistory& history, const CallView& call, const RowView& row,
+                     bool moves_memory) {
+  if (IsUninitialisedCall(call.name) || call.name.is_module ||
+      call.name.direction != Direction::kForward || row.stored) {
+    return false;
+  }
+  if (!IsPartingCall(call.name) && !IsDescribingCall(call.name) &&
+      call.family != OperatorFamily::kExact) {
+    return false;
+  }
+  return IsInput(*row.npu) ? history.memory.Contains(row) : moves_memory && row.npu->is_tensor;
+}
+
+// Sharded training (FSDP) cuts memory into parts, and asks for its layout, before a collective
+// fills it: of memory that was there before the capture only the difference shows.
+bool LeavesValuesUnused(const WalkHistory& history, const CallView& call) {
+  return (IsPartingCall(call.name) || IsDescribingCall(call.name)) &&
+         std::any_of(call.inputs.begin(), call.inputs.end(), [&](const RowView& input) {
+           return !input.distance.identical && !input.stored &&
+                  (!input.agrees || !std::isfinite(input.distance.relative)) &&
+                  !history.known.Contains(input.fingerprint);
+         });
+}
+
+// The call recorded indices or flags, and they are equal.
+bool MadeSameChoice(const Agreement& agreement, const CallView& call) {
+  bool any = false;
+  for (const RowView& output : call.outputs) {
+    if (output.npu->is_tensor && !agreement.IsFloating(*output.npu)) {
+      if (!output.distance.identical) {
+        return false;
+      }
+      any = true;
     }
+  }
+  return any;
+}
+
+// Parts of a bias may differ by chance (JudgeUpdate) while statistics hardly do. The call that adds
+// the bias and copies and views of its result carry that on; what sums over it (a product of
+// matrices) shows it.
+void CarryHidden(CallView& call) {
+  if (call.family != OperatorFamily::kContraction && call.family != OperatorFamily::kExact) {
     return;
   }
-  const bool trained_before = input_.step.value_or(0) > 0;
-  view.agrees = agreement_.Agrees(*view.npu, *view.bench, view.distance,
-                                  trained_before ? Provenance::kComputed : Provenance::kStored,
-                                  LargestRelative(view));
+  double hidden = 0;
+  for (const RowView& input : call.inputs) {
+    hidden = std::max(hidden, input.hidden);
+  }
+  for (RowView& output : call.outputs) {
+    output.hidden = std::max(output.hidden, hidden);
+  }
 }
 
-double Walk::LargestRelative(const RowView& view) const {
-  const RowResult& row = result_.rows[view.result];
-  return views_.PairedByName(row) ? LargestRelativeOf(row, result_.mode) : 0;
+// Of origins at one call the one with the lowest number is the first: what a call was given comes
+// before what it computed.
+int Precedence(OriginKind kind) {
+  switch (kind) {
+    case OriginKind::kDType:
+      return 0;
+    case OriginKind::kParameter:
+    case OriginKind::kOptimizer:
+      return 1;
+    case OriginKind::kUnmatchedCall:
+      return 2;
+    case OriginKind::kInput:
+      return 3;
+    case OriginKind::kComputation:
+      break;
+  }
+  return 4;
 }
 
-void Walk::Analyse(uint32_t entry) {
-  const EntryName& name = plan_.names[entry];
-  EntryState& state = states_[entry];
-  state.input_error = LargestError(inputs_);
-  state.output_error = LargestError(outputs_);
-  const bool inputs_differ =
-      std::any_of(inputs_.begin(), inputs_.end(), [](const RowView& v) { return !v.agrees; });
-  const bool had_origin = HasOrigin();
-  const OperatorFamily family = FamilyOfEntry(entry);
-  if (!hidden_.empty()) {
-    for (RowView& input : inputs_) {
-      if (const auto found = hidden_.find(input.prints.extremes);
-          !input.stored && !input.distance.identical && found != hidden_.end()) {
-        input.hidden = found->second;
+class CallWalk {
+ public:
+  explicit CallWalk(const DivergenceInput& input) : context_(input), history_(context_) {
+    report_.rows.resize(context_.result.rows.size(), RowStatus::kNotCompared);
+    record_.step = input.step;
+    record_.shows_bits = context_.result.mode != CompareMode::kStatistics;
+    record_.identical = true;
+  }
+
+  DivergenceOutput Run() {
+    for (const uint32_t entry : context_.plan.order) {
+      if (context_.kinds.Has(context_.plan.names[entry])) {
+        Visit(entry);
       }
     }
+    history_.RecordFinding(JudgeUnmatchedCalls(context_, history_));
+    return Finish();
   }
 
-  ProposeDType(entry, state);
-  for (const RowView& input : inputs_) {
-    if (!input.agrees && !known_.IsKnown(input.prints) && !CarriedOver(input)) {
-      Enter(entry, state, input);
+ private:
+  void Visit(uint32_t entry) {
+    history_.AdvanceUnmatchedCalls(entry);
+    CallView call = Read(entry);
+    history_.calls[entry].made_same_choice = MadeSameChoice(context_.agreement, call);
+    if (!call.is_compared) {
+      return;
     }
+    ++report_.compared_entry_count;
+    if (call.is_identical) {
+      ++report_.identical_entry_count;
+      ++report_.agreeing_entry_count;
+      MarkAll(call, RowStatus::kIdentical);
+    } else if (IsUninitialisedCall(call.name)) {
+      ++report_.agreeing_entry_count;
+      history_.RecordRows(call);  // not as errors that later calls may have consumed
+      MarkAll(call, RowStatus::kAgrees);
+    } else if (LeavesValuesUnused(history_, call)) {
+      ++report_.agreeing_entry_count;
+      call.ForEachRow([&](const RowView& row) { history_.memory.Record(row); });
+      MarkAll(call, RowStatus::kAgrees);
+    } else {
+      record_.identical = false;
+      Analyse(call);
+    }
+    history_.RecordVisited(call);
+    RecordParameters(context_, history_, call, record_);
   }
-  const bool explained_before = ExplainedByPartner(entry, state);
-  const bool contains_divergence = containment_.ContainsDiverging(entry);
-  const RowView* bad_output = nullptr;
-  double worst = 0;
-  double explained = 0;
-  if (std::any_of(outputs_.begin(), outputs_.end(), [](const RowView& v) { return !v.agrees; })) {
-    const CallOperands operands = OperandsOf(entry);
+
+  // Rows that cannot be compared, uninitialised memory and buffers to be filled are left out.
+  CallView Read(uint32_t entry) {
+    CallView call;
+    call.entry = entry;
+    call.place = ++history_.place;
+    call.name = context_.plan.names[entry];
+    call.entry_name = context_.npu.entries[entry].name;
+    call.family = FamilyOf(call.name);
+    bool moves_memory = false;
+    for (auto it = context_.views.Begin(entry); it != context_.views.End(entry); ++it) {
+      RowView row = context_.views.View(*it);
+      if (!row.distance.comparable) {
+        record_.identical = record_.identical && row.bench != nullptr;
+        continue;
+      }
+      const std::string_view argument = dump::ArgumentOf(call.entry_name, row.npu->name);
+      row = JudgedRow(context_, history_, call, argument, row);
+      if (row.is_update && row.agrees) {
+        history_.explained_parameters.Record(row.fingerprint);
+      }
+      call.is_compared = true;
+      call.is_identical = call.is_identical && row.distance.identical;
+      const bool is_uninitialised = IsUninitialised(history_, call, row, moves_memory);
+      moves_memory = moves_memory || is_uninitialised;
+      if (is_uninitialised || (IsUninitialisedCall(call.name) && !IsInput(*row.npu))) {
+        history_.memory.Record(row);
+      }
+      if (is_uninitialised && !row.distance.identical) {
+        Mark(row, RowStatus::kAgrees);
+        continue;
+      }
+      const bool is_input = IsInput(*row.npu) || row.npu->state == RowState::kParameters;
+      if (is_input && !row.agrees && IsReceiveBuffer(call.name, argument)) {
+        history_.known.Record(row.fingerprint);
+        Mark(row, RowStatus::kAgrees);
+        continue;
+      }
+      (is_input ? call.inputs : call.outputs).push_back(row);
+    }
+    return call;
+  }
+
+  void Analyse(CallView& call) {
+    call.input_error = LargestError(call.inputs);
+    call.output_error = LargestError(call.outputs);
+    for (RowView& input : call.inputs) {
+      const auto hidden = history_.hidden.find(input.fingerprint.extremes);
+      if (!input.stored && !input.distance.identical && hidden != history_.hidden.end()) {
+        input.hidden = hidden->second;
+      }
+    }
+
+    if (!history_.HasOrigin(OriginKind::kDType)) {
+      history_.RecordFinding(JudgeDType(context_, history_, call));
+    }
+    for (const RowView& input : call.inputs) {
+      if (!input.agrees && !history_.known.Contains(input.fingerprint) &&
+          !history_.IsCarriedOver(input)) {
+        history_.RecordFinding(JudgeInput(context_, history_, call, input));
+      }
+    }
+
+    call.input_error = std::max(call.input_error, history_.PartnerError(call));
+    call.partner_diverges = history_.PartnerDiverges(call);
+    call.contains_divergence = history_.containment.ContainsDiverging(call.entry);
+    const auto [bad_output, explained] = WorstOutput(call);
+    CarryHidden(call);
+    call.output_error = LargestError(call.outputs);
+    history_.RecordHidden(call);
+    history_.RecordByChance(call);
+    if (bad_output != nullptr) {
+      history_.RecordFinding(JudgeOutput(context_, history_, call, *bad_output, explained));
+      if (!call.contains_divergence && !call.name.is_debug) {
+        if (auto amplifier = FindAmplifier(context_, history_, call, *bad_output)) {
+          history_.RecordAmplifier(*std::move(amplifier));
+        }
+      }
+    }
+    // The first output that is not bit-equal behind bit-equal inputs is named in any case: where
+    // the statistics are too close to prove an origin as well.
+    if (auto unequal = FindUnequalBits(context_, history_, call)) {
+      history_.RecordUnequalBits(*std::move(unequal));
+    }
+
+    const bool diverges = call.InputsDiffer() || bad_output != nullptr;
+    ++(diverges ? report_.diverging_entry_count : report_.agreeing_entry_count);
+    const RowStatus status = history_.HasOrigin() ? RowStatus::kDiffers : RowStatus::kDrifts;
+    call.ForEachRow([&](const RowView& row) {
+      Mark(row, row.distance.identical ? RowStatus::kIdentical
+                : row.agrees           ? RowStatus::kAgrees
+                                       : status);
+    });
+    history_.RecordErrors(call, diverges);
+    history_.RecordRows(call);
+  }
+
+  struct BoundedOutput {
+    const RowView* row = nullptr;
+    double explained = 0;
+  };
+
+  // The output that exceeds its bound the most. Gradients that turn out to be rounding agree from
+  // now on.
+  BoundedOutput WorstOutput(CallView& call) {
+    BoundedOutput worst;
+    if (std::all_of(call.outputs.begin(), call.outputs.end(),
+                    [](const RowView& v) { return v.agrees; })) {
+      return worst;
+    }
+    const CallOperands operands = OperandsOf(context_, history_, call);
     uint64_t left =
         1 + kMostHeldAgainst / (1 + operands.inputs.size() + operands.forward_inputs.size());
-    for (RowView& output : outputs_) {
+    double worst_excess = 0;
+    for (RowView& output : call.outputs) {
       if (output.agrees) {
         continue;
       }
       if (left-- == 0) {
         break;
       }
-      double allowed = Explained(entry, family, operands, output);
-      if (noisy_ && !agreement_.IsFloating(*output.npu) && MayJump(state.input_error, inputs_)) {
-        // Choices (topk, comparisons) jump where noise decides them, and what they select with
-        // them.
-        allowed = std::numeric_limits<double>::infinity();
-        jumped_ = true;
-      }
-      const bool cancels = output.bench != nullptr && Cancels(entry, output, operands);
-      if (const std::optional<double> of_scale =
-              ExplainedOfScale(entry, family, output, operands, allowed, cancels)) {
-        allowed = *of_scale;
-      } else if (cancels) {
-        known_.Remember(output.prints);
+      const OutputBound bound = BoundOf(context_, history_, call, operands, output);
+      history_.choice_flipped = history_.choice_flipped || bound.flips_choice;
+      if (bound.is_rounding) {
+        history_.known.Record(output.fingerprint);
         output.agrees = true;
         output.forgiven = true;
         continue;
       }
-      const double excess = allowed > 0 ? output.distance.relative / allowed
-                                        : std::numeric_limits<double>::infinity();
-      if (bad_output == nullptr || excess > worst) {
-        bad_output = &output;
-        worst = excess;
-        explained = allowed;
+      const double excess = bound.explained > 0 ? output.distance.relative / bound.explained
+                                                : std::numeric_limits<double>::infinity();
+      if (worst.row == nullptr || excess > worst_excess) {
+        worst = {&output, bound.explained};
+        worst_excess = excess;
       }
     }
+    return worst;
   }
-  CarryHidden(family);
-  RememberByChance();
-  state.output_error = LargestError(outputs_);
-  if (bad_output != nullptr) {
-    const bool settled = had_origin || HasOrigin();
-    // Behind an origin everything differs: only a call whose inputs agree is another one.
-    const auto unequal = std::find_if(inputs_.begin(), inputs_.end(),
-                                      [](const RowView& v) { return !v.distance.identical; });
-    if (has_checksums_ && !settled && !noisy_ && unequal != inputs_.end()) {
-      Candidate candidate = CandidateOf(OriginKind::kInput, entry, state, *unequal);
-      candidate.confidence = Confidence::kCertain;
-      candidate.reason =
-          "everything before it is bit-equal, this value is not: statistics do not show how";
-      Propose(std::move(candidate));
-    } else if (!settled || (!inputs_differ && !explained_before && !contains_divergence)) {
-      Compute(entry, state, *bad_output, explained, inputs_differ);
-    }
-    if (!contains_divergence && !name.is_debug) {
-      NoteAmplifier(entry, state, *bad_output);
-    }
-  }
-  // The first output that is not bit-equal behind bit-equal inputs is named in any case: where the
-  // statistics are too close to prove an origin as well.
-  if (has_checksums_ && !HasOrigin()) {
-    NoteUnequalBits(entry, state);
-  }
-  state.diverges = inputs_differ || bad_output != nullptr;
-  ++(state.diverges ? report_.diverging_entry_count : report_.agreeing_entry_count);
-  if (plan_.module_of[entry] != kNoEntry) {
-    ModuleState& module = modules_[plan_.module_of[entry]];
-    module.error = std::max({module.error, state.input_error, state.output_error});
-    module.diverges = module.diverges || state.diverges;
-  }
-  for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
-    for (const RowView& row : *rows) {
-      Stand(row, row.distance.identical ? RowStanding::kIdentical
-                 : row.agrees           ? RowStanding::kAgrees
-                 : HasOrigin()          ? RowStanding::kDiffers
-                                        : RowStanding::kDrifts);
-    }
-  }
-  containment_.NoteError(entry, LargestComputedError());
-  if (state.diverges) {
-    containment_.MarkDiverging(entry);
-  }
-  RememberDiffering(entry, family);
-}
 
-double Walk::LargestError(const std::vector<RowView>& rows) {
-  double largest = 0;
-  for (const RowView& row : rows) {
-    if (!row.forgiven) {
-      largest = std::max(largest, row.distance.relative);
-    }
-  }
-  return largest;
-}
+  void Mark(const RowView& row, RowStatus status) { report_.rows[row.result] = status; }
 
-double Walk::LargestComputedError() const {
-  double largest = 0;
-  for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
-    for (const RowView& row : *rows) {
-      if (!row.forgiven && !row.stored) {
-        largest = std::max(largest, row.distance.relative);
-      }
-    }
+  void MarkAll(const CallView& call, RowStatus status) {
+    call.ForEachRow([&](const RowView& row) { Mark(row, status); });
   }
-  return largest;
-}
 
-bool Walk::HasOrigin() const {
-  return std::any_of(firsts_.begin(), firsts_.end(),
-                     [](const std::optional<Candidate>& c) { return c.has_value(); });
-}
-
-void Walk::RememberRecent(OperatorFamily family) {
-  for (RecentError& recent : recent_) {
-    recent.error *= kForgetting;
-    recent.scale_error *= kForgetting;
-  }
-  const bool may_absorb = family == OperatorFamily::kNormalisation && !outputs_.empty();
-  double output_error = 0;
-  for (const RowView& row : outputs_) {
-    if (!row.forgiven && agreement_.IsFloating(*row.npu)) {
-      output_error = std::max(output_error, row.distance.relative);
+  DivergenceOutput Finish() {
+    report_.calls.resize(history_.calls.size());
+    for (size_t entry = 0; entry < report_.calls.size(); ++entry) {
+      report_.calls[entry].input_error = history_.calls[entry].input_error;
+      report_.calls[entry].output_error = history_.calls[entry].output_error;
     }
-  }
-  for (const RowView& input : inputs_) {
-    if (!may_absorb || input.stored || input.distance.identical) {
-      continue;
+    for (size_t row = 0; row < report_.rows.size(); ++row) {
+      const uint32_t entry = context_.npu.rows[context_.result.rows[row].pair.npu].entry;
+      RowStatus& worst = report_.calls[entry].status;
+      worst = std::max(worst, report_.rows[row]);
     }
-    for (RecentError& recent : recent_) {
-      if (recent.print == input.prints.extremes && kAbsorbed * output_error <= recent.error) {
-        recent.error = output_error;
-        recent.scale_error = std::min(recent.scale_error, output_error);
-      }
-    }
-  }
-  const auto remember = [&](const RowView& row) {
-    if (!row.distance.identical && std::isfinite(row.distance.relative) && !row.forgiven &&
-        !row.stored && agreement_.IsFloating(*row.npu)) {
-      recent_.push_back(
-          {row.prints.extremes, row.distance.relative, OperandOf(row, 0).scale_error});
-      error_since_unequal_ = std::max(error_since_unequal_, row.distance.relative);
-    }
-  };
-  for (const RowView& row : inputs_) {
-    if (!may_absorb || kAbsorbed * output_error > row.distance.relative) {
-      remember(row);
-    }
-  }
-  std::for_each(outputs_.begin(), outputs_.end(), remember);
-  if (recent_.size() > kRecentRows) {
-    std::nth_element(recent_.begin(), recent_.begin() + kRecentRows, recent_.end(),
-                     [](const RecentError& a, const RecentError& b) { return a.error > b.error; });
-    recent_.resize(kRecentRows);
-  }
-  recent_error_ = 0;
-  recent_scale_error_ = 0;
-  for (const RecentError& recent : recent_) {
-    recent_error_ = std::max(recent_error_, recent.error);
-    recent_scale_error_ = std::max(recent_scale_error_, recent.scale_error);
-  }
-}
-
-void Walk::RememberDiffering(uint32_t entry, OperatorFamily family) {
-  if (!plan_.names[entry].is_parameters_grad) {  // no call before the optimizer's is given those
-    RememberRecent(family);
-  }
-  RememberRows();
-}
-
-void Walk::RememberRows() {
-  for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
-    for (const RowView& row : *rows) {
-      if (row.distance.identical) {
+    for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
+      if (!history_.first_of_kind[kind]) {
         continue;
       }
-      if (!row.agrees) {
-        known_.Remember(row.prints);
-        any_divergence_ = true;
+      report_.first_of_kind[kind] = Named(*history_.first_of_kind[kind]);
+      const DivergencePoint& point = *report_.first_of_kind[kind];
+      const std::optional<DivergencePoint>& earliest = report_.first_origin;
+      if (!earliest || point.place < earliest->place ||
+          (point.place == earliest->place && Precedence(point.kind) < Precedence(earliest->kind))) {
+        report_.first_origin = point;
       }
-      carried_->Remember(row.prints);
     }
-  }
-}
-
-void Walk::Stand(const RowView& row, RowStanding standing) { report_.rows[row.result] = standing; }
-
-void Walk::StandAll(RowStanding standing) {
-  for (const std::vector<RowView>* rows : {&inputs_, &outputs_}) {
-    for (const RowView& row : *rows) {
-      Stand(row, standing);
+    if (history_.drift) {
+      report_.first_drift = Named(*history_.drift);
     }
+    if (history_.unequal_bits) {
+      report_.first_unequal_bits = Named(*history_.unequal_bits);
+    }
+    for (const DivergencePoint& amplifier : history_.amplifiers) {
+      report_.amplifiers.push_back(Named(amplifier));
+    }
+    const bool any_compared = report_.compared_entry_count > 0;
+    record_.differing = history_.carried;
+    record_.by_chance = history_.by_chance;
+    record_.has_origin = report_.first_origin.has_value();
+    record_.identical = record_.identical && any_compared;
+    record_.agrees = !report_.first_origin && !report_.first_drift && any_compared;
+    return {std::move(report_), std::move(record_)};
   }
-}
 
-bool Walk::ExplainedByPartner(uint32_t entry, EntryState& state) {
-  const EntryName& name = plan_.names[entry];
-  if (name.is_parameters_grad) {
-    const ModuleState& module = modules_[plan_.module_of[entry]];
-    state.input_error = std::max(state.input_error, module.error);
-    return module.diverges || (plan_.partner[entry] == kNoEntry && any_divergence_);
+  DivergencePoint Named(const DivergencePoint& point) const {
+    return WithNames(context_, history_, point);
   }
-  const uint32_t forward = plan_.partner[entry];
-  if (forward == kNoEntry) {
-    // A gradient call without its forward: nothing tells what it worked on.
-    return name.direction == Direction::kBackward && any_divergence_;
-  }
-  state.input_error =
-      std::max({state.input_error, states_[forward].input_error, states_[forward].output_error});
-  return states_[forward].diverges;
-}
 
-bool Walk::CarriedOver(const RowView& input) const {
-  return !input.stored && input_.previous != nullptr && input_.previous->differing != nullptr &&
-         input_.previous->differing->IsKnown(input.prints);
-}
+  const WalkContext context_;
+  WalkHistory history_;
+  DivergenceReport report_;
+  StepRecord record_;
+};
+
+}  // namespace
 
 std::string_view OriginKindName(OriginKind kind) {
-  switch (kind) {
-    case OriginKind::kParameter:
-      return "parameter";
-    case OriginKind::kInput:
-      return "input";
-    case OriginKind::kComputation:
-      return "computation";
-    case OriginKind::kOptimizer:
-      return "optimizer";
-    case OriginKind::kDType:
-      return "dtype";
-    case OriginKind::kUnmatchedCall:
-      return "unmatched call";
-  }
-  return "computation";
+  constexpr std::array<std::string_view, kOriginKindCount> kNames = {
+      "parameter", "input", "computation", "optimizer", "dtype", "unmatched call"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
-std::string_view RowStandingName(RowStanding standing) {
-  switch (standing) {
-    case RowStanding::kNotCompared:
-      return "not compared";
-    case RowStanding::kIdentical:
-      return "identical";
-    case RowStanding::kAgrees:
-      return "agrees";
-    case RowStanding::kDrifts:
-      return "drifts";
-    case RowStanding::kDiffers:
-      return "differs";
-  }
-  return "not compared";
+std::string_view RowStatusName(RowStatus status) {
+  constexpr std::array<std::string_view, 5> kNames = {"not compared", "identical", "agrees",
+                                                      "drifts", "differs"};
+  return kNames[static_cast<size_t>(status)];
 }
 
 std::string_view ConfidenceName(Confidence confidence) {
-  switch (confidence) {
-    case Confidence::kLow:
-      return "low";
-    case Confidence::kMedium:
-      return "medium";
-    case Confidence::kHigh:
-      return "high";
-    case Confidence::kCertain:
-      return "certain";
-  }
-  return "medium";
+  constexpr std::array<std::string_view, 4> kNames = {"low", "medium", "high", "certain"};
+  return kNames[static_cast<size_t>(confidence)];
 }
 
-DivergenceOutput FindDivergence(const DivergenceInput& input) { return Walk(input).Run(); }
+DivergenceOutput FindDivergence(const DivergenceInput& input) { return CallWalk(input).Run(); }
 
 }  // namespace msprobe::analysis::compare

@@ -1,15 +1,15 @@
-// Where two runs part: the first calls, in execution order, whose inputs agree but whose outputs do
-// not, told apart by kind.
+// Finds the first calls, in execution order, at which two runs diverge, classified by cause. How:
+// docs/design/divergence.md.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
@@ -17,62 +17,6 @@
 #include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::compare {
-
-// Recognises a differing tensor when it is met again under another name.
-
-// What a differing row is known by.
-struct RowPrints {
-  uint64_t extremes = 0;  // Max and Min of both sides; Norm too when both have the same Max and Min
-  uint64_t checksums = 0;
-  bool same_extremes = false;
-};
-
-// One result row while divergences are sought.
-struct RowView {
-  uint32_t result = 0;  // index into PairResult::rows
-  const SideRow* npu = nullptr;
-  const SideRow* bench = nullptr;  // null: shapes differ, so there is no pair
-  Distance distance;
-  RowPrints prints;  // of rows that are not identical
-  bool agrees = true;
-  bool forgiven = false;  // agrees although its relative error is large: a gradient that cancels
-  bool stored = false;    // a weight or running statistic
-  UpdateJudgement update = UpdateJudgement::kUnknown;  // stored: by what the step before left
-  double hidden = 0;  // how far single elements may be apart although the statistics hardly are
-};
-
-// Both sides' values take part: that two different tensors differ in the same way by chance is out
-// of the question. Views keep the checksum; transposed copies keep Max and Min, while Mean and Norm
-// may be summed in another order.
-RowPrints PrintsOf(const RowView& row, bool has_checksums);
-
-class DifferingRows {
- public:
-  explicit DifferingRows(bool has_checksums) : has_checksums_(has_checksums) {}
-
-  void Remember(const RowPrints& prints);
-  bool IsKnown(const RowPrints& prints) const;
-
- private:
-  // Open addressing; 0 marks a free place. Several times faster than std::unordered_set when every
-  // row differs.
-  class PrintSet {
-   public:
-    void Insert(uint64_t print);
-    bool Contains(uint64_t print) const;
-
-   private:
-    void Grow();
-    std::vector<uint64_t> places_;  // a power of two
-    size_t used_ = 0;
-  };
-
-  const bool has_checksums_;
-  PrintSet prints_;
-};
-
-// The scale of a tensor's elements: Norm / sqrt(elements); 0 when unknown.
-double RootMeanSquare(const SideRow& row);
 
 enum class OriginKind : uint8_t {
   kParameter,    // a weight, bias or running statistic that was not the same before the call
@@ -113,13 +57,14 @@ struct ArgumentDifference {
 struct DivergencePoint {
   OriginKind kind = OriginKind::kComputation;
   uint32_t entry = 0;       // index into npu.entries
+  size_t place = 0;         // in execution order, of the call at which it was found
   uint32_t row = 0;         // index into PairResult::rows: the first row that differs
   double input_error = 0;   // largest Distance::relative over inputs and parameters (backward: the
                             // forward call's too)
   double output_error = 0;  // over outputs
   double explained_error = 0;  // computation: the output_error that inputs and rounding explain
-  double own_noise = 0;        // OwnNoise of the row; 0: no repetitions are recorded
-  double digits = 0;           // significant ones by them, of the side that has fewer
+  double own_noise = 0;        // MeasuredNoise of the row; 0: no repetitions are recorded
+  double digits = 0;           // significant digits by them, of the side that has fewer
   double amplification = 0;    // output_error over max(input_error, noise of the dtype)
   Confidence confidence = Confidence::kMedium;
   std::string reason;            // the rule that made this call an origin, with its figures
@@ -140,8 +85,8 @@ struct DivergencePoint {
   std::optional<SideOpinion> wrong_side;  // of a computation whose tensors were captured
 };
 
-// What the walk made of a result row.
-enum class RowStanding : uint8_t {
+// Classification of a result row, from best to worst.
+enum class RowStatus : uint8_t {
   kNotCompared,
   kIdentical,
   kAgrees,  // apart by noise, or a gradient that is nothing but rounding
@@ -150,18 +95,18 @@ enum class RowStanding : uint8_t {
 };
 
 // "not compared", "identical", "agrees", "drifts", "differs".
-std::string_view RowStandingName(RowStanding standing);
+std::string_view RowStatusName(RowStatus status);
 
-// What it made of a call of the NPU side.
-struct CallStanding {
-  RowStanding standing = RowStanding::kNotCompared;  // the worst of its rows
-  double input_error = 0;                            // as of DivergencePoint
+// Worst classification over the rows of an NPU call.
+struct CallStatus {
+  RowStatus status = RowStatus::kNotCompared;
+  double input_error = 0;  // as of DivergencePoint
   double output_error = 0;
 };
 
 struct DivergenceReport {
-  std::vector<RowStanding> rows;    // by result row
-  std::vector<CallStanding> calls;  // by entry of the NPU side
+  std::vector<RowStatus> rows;    // by result row
+  std::vector<CallStatus> calls;  // by entry of the NPU side
   std::array<std::optional<DivergencePoint>, kOriginKindCount>
       first_of_kind;                            // indexed by OriginKind
   std::optional<DivergencePoint> first_origin;  // the earliest of them: what to look at first

@@ -8,254 +8,63 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/divergence_thresholds.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
-struct NamedFamily {
-  std::string_view name;  // lower case without underscores
-  OperatorFamily family;
-};
-
 using enum OperatorFamily;
 
-// Sorted by name.
-constexpr auto kFamilies = [] {
-  std::array table = {
-      NamedFamily{"linear", kContraction},
-      NamedFamily{"dense", kContraction},
-      NamedFamily{"matmul", kContraction},
-      NamedFamily{"batchmatmul", kContraction},
-      NamedFamily{"rmatmul", kContraction},
-      NamedFamily{"imatmul", kContraction},
-      NamedFamily{"mm", kContraction},
-      NamedFamily{"bmm", kContraction},
-      NamedFamily{"mv", kContraction},
-      NamedFamily{"dot", kContraction},
-      NamedFamily{"vdot", kContraction},
-      NamedFamily{"inner", kContraction},
-      NamedFamily{"addmm", kContraction},
-      NamedFamily{"addmv", kContraction},
-      NamedFamily{"addbmm", kContraction},
-      NamedFamily{"baddbmm", kContraction},
-      NamedFamily{"einsum", kContraction},
-      NamedFamily{"tensordot", kContraction},
-      NamedFamily{"chainmatmul", kContraction},
-      NamedFamily{"conv1d", kContraction},
-      NamedFamily{"conv2d", kContraction},
-      NamedFamily{"conv3d", kContraction},
-      NamedFamily{"convtranspose1d", kContraction},
-      NamedFamily{"convtranspose2d", kContraction},
-      NamedFamily{"convtranspose3d", kContraction},
-      NamedFamily{"columnparallellinear", kContraction},
-      NamedFamily{"rowparallellinear", kContraction},
+// Names in lower case without underscores. addcdiv is an optimizer's m / (sqrt(v) + eps): where a
+// gradient cancels, the quotient is chance.
+struct FamilyNames {
+  OperatorFamily family;
+  std::string_view names;
+};
+constexpr FamilyNames kFamilies[] = {
+    {kContraction,
+     "linear dense matmul batchmatmul rmatmul imatmul mm bmm mv dot vdot inner addmm addmv "
+     "addbmm baddbmm einsum tensordot chainmatmul conv1d conv2d conv3d convtranspose1d "
+     "convtranspose2d convtranspose3d columnparallellinear rowparallellinear"},
+    {kSmooth,
+     "add iadd radd sub isub rsub neg gelu fastgelu silu swish tanh sigmoid softplus "
+     "softsign elu selu celu mish hardswish hardsigmoid logsigmoid sin cos atan dropout "
+     "dropout1d dropout2d dropout3d embedding interpolate upsample avgpool1d avgpool2d "
+     "avgpool3d adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d lerp"},
+    {kThreshold,
+     "relu relu6 leakyrelu prelu rrelu hardtanh hardshrink softshrink threshold clamp clip "
+     "abs max min amax amin maximum minimum maxpool1d maxpool2d maxpool3d "
+     "adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d l1loss smoothl1loss huberloss"},
+    {kProduct,
+     "mul imul rmul multiply div divide truediv itruediv rtruediv idiv square pow ipow "
+     "outer addcmul glu swiglu rotarymul"},
+    {kNormalisation,
+     "layernorm groupnorm batchnorm batchnorm1d batchnorm2d batchnorm3d syncbatchnorm "
+     "instancenorm instancenorm1d instancenorm2d instancenorm3d rmsnorm addrmsnorm "
+     "llamarmsnorm fusedlayernorm mixedfusedlayernorm normalize"},
+    {kSoftmax,
+     "softmax logsoftmax softmin logsumexp crossentropy crossentropyloss nllloss "
+     "binarycrossentropywithlogits bcewithlogitsloss scaledmaskedsoftmax gumbelsoftmax"},
+    {kReduction, "sum mean nansum nanmean cumsum trace mseloss var std"},
+    {kDiscrete,
+     "addcdiv topk argmax argmin argsort sort round floor ceil trunc sign eq ne gt ge lt "
+     "le nonzero unique multinomial histc bincount"},
+    {kExact,
+     "view viewas reshape flatten unflatten transpose t permute contiguous clone detach "
+     "expand repeat squeeze unsqueeze cat concat stack split chunk unbind getitem "
+     "indexselect gather pad roll flip maskedfill where tril triu identity float half "
+     "bfloat16 double to type cpu cuda narrow select setitem swapaxes movedim tile "
+     "repeatinterleave"},
+};
 
-      NamedFamily{"add", kSmooth},
-      NamedFamily{"iadd", kSmooth},
-      NamedFamily{"radd", kSmooth},
-      NamedFamily{"sub", kSmooth},
-      NamedFamily{"isub", kSmooth},
-      NamedFamily{"rsub", kSmooth},
-      NamedFamily{"neg", kSmooth},
-      NamedFamily{"gelu", kSmooth},
-      NamedFamily{"fastgelu", kSmooth},
-      NamedFamily{"silu", kSmooth},
-      NamedFamily{"swish", kSmooth},
-      NamedFamily{"tanh", kSmooth},
-      NamedFamily{"sigmoid", kSmooth},
-      NamedFamily{"softplus", kSmooth},
-      NamedFamily{"softsign", kSmooth},
-      NamedFamily{"elu", kSmooth},
-      NamedFamily{"selu", kSmooth},
-      NamedFamily{"celu", kSmooth},
-      NamedFamily{"mish", kSmooth},
-      NamedFamily{"hardswish", kSmooth},
-      NamedFamily{"hardsigmoid", kSmooth},
-      NamedFamily{"logsigmoid", kSmooth},
-      NamedFamily{"sin", kSmooth},
-      NamedFamily{"cos", kSmooth},
-      NamedFamily{"atan", kSmooth},
-      NamedFamily{"dropout", kSmooth},
-      NamedFamily{"dropout1d", kSmooth},
-      NamedFamily{"dropout2d", kSmooth},
-      NamedFamily{"dropout3d", kSmooth},
-      NamedFamily{"embedding", kSmooth},
-      NamedFamily{"interpolate", kSmooth},
-      NamedFamily{"upsample", kSmooth},
-      NamedFamily{"avgpool1d", kSmooth},
-      NamedFamily{"avgpool2d", kSmooth},
-      NamedFamily{"avgpool3d", kSmooth},
-      NamedFamily{"adaptiveavgpool1d", kSmooth},
-      NamedFamily{"adaptiveavgpool2d", kSmooth},
-      NamedFamily{"adaptiveavgpool3d", kSmooth},
-      NamedFamily{"lerp", kSmooth},
-
-      NamedFamily{"relu", kThreshold},
-      NamedFamily{"relu6", kThreshold},
-      NamedFamily{"leakyrelu", kThreshold},
-      NamedFamily{"prelu", kThreshold},
-      NamedFamily{"rrelu", kThreshold},
-      NamedFamily{"hardtanh", kThreshold},
-      NamedFamily{"hardshrink", kThreshold},
-      NamedFamily{"softshrink", kThreshold},
-      NamedFamily{"threshold", kThreshold},
-      NamedFamily{"clamp", kThreshold},
-      NamedFamily{"clip", kThreshold},
-      NamedFamily{"abs", kThreshold},
-      NamedFamily{"max", kThreshold},
-      NamedFamily{"min", kThreshold},
-      NamedFamily{"amax", kThreshold},
-      NamedFamily{"amin", kThreshold},
-      NamedFamily{"maximum", kThreshold},
-      NamedFamily{"minimum", kThreshold},
-      NamedFamily{"maxpool1d", kThreshold},
-      NamedFamily{"maxpool2d", kThreshold},
-      NamedFamily{"maxpool3d", kThreshold},
-      NamedFamily{"adaptivemaxpool1d", kThreshold},
-      NamedFamily{"adaptivemaxpool2d", kThreshold},
-      NamedFamily{"adaptivemaxpool3d", kThreshold},
-      NamedFamily{"l1loss", kThreshold},
-      NamedFamily{"smoothl1loss", kThreshold},
-      NamedFamily{"huberloss", kThreshold},
-
-      NamedFamily{"mul", kProduct},
-      NamedFamily{"imul", kProduct},
-      NamedFamily{"rmul", kProduct},
-      NamedFamily{"multiply", kProduct},
-      NamedFamily{"div", kProduct},
-      NamedFamily{"divide", kProduct},
-      NamedFamily{"truediv", kProduct},
-      NamedFamily{"itruediv", kProduct},
-      NamedFamily{"rtruediv", kProduct},
-      NamedFamily{"idiv", kProduct},
-      NamedFamily{"square", kProduct},
-      NamedFamily{"pow", kProduct},
-      NamedFamily{"ipow", kProduct},
-      NamedFamily{"outer", kProduct},
-      NamedFamily{"addcmul", kProduct},
-      NamedFamily{"glu", kProduct},
-      NamedFamily{"swiglu", kProduct},
-      NamedFamily{"rotarymul", kProduct},
-
-      NamedFamily{"layernorm", kNormalisation},
-      NamedFamily{"groupnorm", kNormalisation},
-      NamedFamily{"batchnorm", kNormalisation},
-      NamedFamily{"batchnorm1d", kNormalisation},
-      NamedFamily{"batchnorm2d", kNormalisation},
-      NamedFamily{"batchnorm3d", kNormalisation},
-      NamedFamily{"syncbatchnorm", kNormalisation},
-      NamedFamily{"instancenorm", kNormalisation},
-      NamedFamily{"instancenorm1d", kNormalisation},
-      NamedFamily{"instancenorm2d", kNormalisation},
-      NamedFamily{"instancenorm3d", kNormalisation},
-      NamedFamily{"rmsnorm", kNormalisation},
-      NamedFamily{"addrmsnorm", kNormalisation},
-      NamedFamily{"llamarmsnorm", kNormalisation},
-      NamedFamily{"fusedlayernorm", kNormalisation},
-      NamedFamily{"mixedfusedlayernorm", kNormalisation},
-      NamedFamily{"normalize", kNormalisation},
-
-      NamedFamily{"softmax", kSoftmax},
-      NamedFamily{"logsoftmax", kSoftmax},
-      NamedFamily{"softmin", kSoftmax},
-      NamedFamily{"logsumexp", kSoftmax},
-      NamedFamily{"crossentropy", kSoftmax},
-      NamedFamily{"crossentropyloss", kSoftmax},
-      NamedFamily{"nllloss", kSoftmax},
-      NamedFamily{"binarycrossentropywithlogits", kSoftmax},
-      NamedFamily{"bcewithlogitsloss", kSoftmax},
-      NamedFamily{"scaledmaskedsoftmax", kSoftmax},
-      NamedFamily{"gumbelsoftmax", kSoftmax},
-
-      NamedFamily{"sum", kReduction},
-      NamedFamily{"mean", kReduction},
-      NamedFamily{"nansum", kReduction},
-      NamedFamily{"nanmean", kReduction},
-      NamedFamily{"cumsum", kReduction},
-      NamedFamily{"trace", kReduction},
-      NamedFamily{"mseloss", kReduction},
-      NamedFamily{"var", kReduction},
-      NamedFamily{"std", kReduction},
-
-      // An optimizer's m / (sqrt(v) + eps): where a gradient cancels, the quotient is chance.
-      NamedFamily{"addcdiv", kDiscrete},
-      NamedFamily{"topk", kDiscrete},
-      NamedFamily{"argmax", kDiscrete},
-      NamedFamily{"argmin", kDiscrete},
-      NamedFamily{"argsort", kDiscrete},
-      NamedFamily{"sort", kDiscrete},
-      NamedFamily{"round", kDiscrete},
-      NamedFamily{"floor", kDiscrete},
-      NamedFamily{"ceil", kDiscrete},
-      NamedFamily{"trunc", kDiscrete},
-      NamedFamily{"sign", kDiscrete},
-      NamedFamily{"eq", kDiscrete},
-      NamedFamily{"ne", kDiscrete},
-      NamedFamily{"gt", kDiscrete},
-      NamedFamily{"ge", kDiscrete},
-      NamedFamily{"lt", kDiscrete},
-      NamedFamily{"le", kDiscrete},
-      NamedFamily{"nonzero", kDiscrete},
-      NamedFamily{"unique", kDiscrete},
-      NamedFamily{"multinomial", kDiscrete},
-      NamedFamily{"histc", kDiscrete},
-      NamedFamily{"bincount", kDiscrete},
-
-      NamedFamily{"view", kExact},
-      NamedFamily{"viewas", kExact},
-      NamedFamily{"reshape", kExact},
-      NamedFamily{"flatten", kExact},
-      NamedFamily{"unflatten", kExact},
-      NamedFamily{"transpose", kExact},
-      NamedFamily{"t", kExact},
-      NamedFamily{"permute", kExact},
-      NamedFamily{"contiguous", kExact},
-      NamedFamily{"clone", kExact},
-      NamedFamily{"detach", kExact},
-      NamedFamily{"expand", kExact},
-      NamedFamily{"repeat", kExact},
-      NamedFamily{"squeeze", kExact},
-      NamedFamily{"unsqueeze", kExact},
-      NamedFamily{"cat", kExact},
-      NamedFamily{"concat", kExact},
-      NamedFamily{"stack", kExact},
-      NamedFamily{"split", kExact},
-      NamedFamily{"chunk", kExact},
-      NamedFamily{"unbind", kExact},
-      NamedFamily{"getitem", kExact},
-      NamedFamily{"indexselect", kExact},
-      NamedFamily{"gather", kExact},
-      NamedFamily{"pad", kExact},
-      NamedFamily{"roll", kExact},
-      NamedFamily{"flip", kExact},
-      NamedFamily{"maskedfill", kExact},
-      NamedFamily{"where", kExact},
-      NamedFamily{"tril", kExact},
-      NamedFamily{"triu", kExact},
-      NamedFamily{"identity", kExact},
-      NamedFamily{"float", kExact},
-      NamedFamily{"half", kExact},
-      NamedFamily{"bfloat16", kExact},
-      NamedFamily{"double", kExact},
-      NamedFamily{"to", kExact},
-      NamedFamily{"type", kExact},
-      NamedFamily{"cpu", kExact},
-      NamedFamily{"cuda", kExact},
-      NamedFamily{"narrow", kExact},
-      NamedFamily{"select", kExact},
-      NamedFamily{"setitem", kExact},
-      NamedFamily{"swapaxes", kExact},
-      NamedFamily{"movedim", kExact},
-      NamedFamily{"tile", kExact},
-      NamedFamily{"repeatinterleave", kExact},
-  };
-  std::sort(table.begin(), table.end(),
-            [](const NamedFamily& a, const NamedFamily& b) { return a.name < b.name; });
-  return table;
-}();
+// The class of a module, the name of a function.
+std::string_view NameOf(const dump::EntryName& call) {
+  return call.class_name.empty() ? call.subject : call.class_name;
+}
 
 // "layer_norm", "LayerNorm" and "npu_layer_norm" -> "layernorm"; "__add__" and "add_" -> "add".
 std::string Plain(std::string_view name) {
@@ -273,58 +82,37 @@ std::string Plain(std::string_view name) {
 
 }  // namespace
 
-bool IsPlainSum(const dump::EntryName& call) {
-  constexpr std::array<std::string_view, 4> kSums = {"sum", "nansum", "cumsum", "trace"};
-  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kSums);
-}
-
-bool IsPlainMean(const dump::EntryName& call) {
-  constexpr std::array<std::string_view, 2> kMeans = {"mean", "nanmean"};
-  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kMeans);
-}
-
-bool IsUpdateByQuotient(const dump::EntryName& call) {
-  return !call.is_module && Plain(call.subject) == "addcdiv";
-}
-
-bool IsMultiplication(const dump::EntryName& call) {
-  constexpr std::array<std::string_view, 4> kNames = {"mul", "imul", "rmul", "multiply"};
-  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kNames);
-}
-
-bool IsDivision(const dump::EntryName& call) {
-  constexpr std::array<std::string_view, 5> kNames = {"div", "idiv", "divide", "truediv",
-                                                      "itruediv"};
-  return base::IsOneOf(Plain(call.class_name.empty() ? call.subject : call.class_name), kNames);
-}
-
 OperatorFamily FamilyOf(const dump::EntryName& call) {
-  const std::string name = Plain(call.class_name.empty() ? call.subject : call.class_name);
-  const auto* found = std::lower_bound(
-      kFamilies.begin(), kFamilies.end(), name,
-      [](const NamedFamily& entry, std::string_view wanted) { return entry.name < wanted; });
-  return found != kFamilies.end() && found->name == name ? found->family : kComposite;
+  static const auto kFamilyOfName = [] {
+    std::unordered_map<std::string_view, OperatorFamily> families;
+    for (const FamilyNames& family : kFamilies) {
+      for (const std::string_view name : base::Split(family.names, ' ')) {
+        families.emplace(name, family.family);
+      }
+    }
+    return families;
+  }();
+  const auto found = kFamilyOfName.find(Plain(NameOf(call)));
+  return found == kFamilyOfName.end() ? kComposite : found->second;
 }
 
 namespace {
 
+// Sums that may cancel; other reductions divide by the number of elements, or sum what cannot
+// cancel.
+constexpr std::array<std::string_view, 4> kSums = {"sum", "nansum", "cumsum", "trace"};
+constexpr std::array<std::string_view, 2> kMeans = {"mean", "nanmean"};
+constexpr std::array<std::string_view, 4> kMultiplications = {"mul", "imul", "rmul", "multiply"};
+constexpr std::array<std::string_view, 5> kDivisions = {"div", "idiv", "divide", "truediv",
+                                                        "itruediv"};
+
+bool IsAmong(const dump::EntryName& call, std::span<const std::string_view> names) {
+  return base::IsOneOf(Plain(NameOf(call)), names);
+}
+
 using dump::Direction;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// The estimates hold for errors in random directions; this many times more is still no finding.
-constexpr double kSlack = 5;
-// Calls of which nothing but the name is known, with calls or loops inside.
-constexpr double kCompositeSlack = 8;
-// Rounding inside one call, in units of the accumulating dtype: partial sums of another order.
-constexpr double kUnitsPerRoot = 0.75;
-constexpr double kOwnUnits = 4;
-// Where fewer elements than this share a mean and variance, normalising magnifies errors without a
-// useful bound.
-constexpr double kFewPerGroup = 8;
-constexpr double kSmallGroupSlack = 8;
-// Statistics are sums that round as well.
-constexpr double kScaledSlack = 1.25;
-
 double ErrorOf(const Operand& operand, const BoundOptions& options) {
   return operand.epsilon > 0 && !operand.is_state ? std::max(operand.error, options.hidden_error)
                                                   : operand.error;
@@ -389,7 +177,7 @@ Factors FactorsOf(std::span<const Operand> operands) {
 double ProductCount(const dump::EntryName& call, const Factors& factors, double outputs) {
   const std::vector<double> first = Axes(factors.first->shape);
   const std::vector<double> second = Axes(factors.second->shape);
-  const std::string_view name = call.class_name.empty() ? call.subject : call.class_name;
+  const std::string_view name = NameOf(call);
   const bool transposed = name.find("ranspose") != std::string_view::npos;
   const bool is_convolution = name.find("onv") != std::string_view::npos;
   double sum_length = first.empty() ? 1 : first.back();
@@ -467,11 +255,12 @@ double ForwardContraction(const dump::EntryName& call, const CallOperands& opera
 double Magnification(const Operand& operand) {
   const double square = operand.rms * operand.rms;
   const double variance = square - operand.mean * operand.mean;
-  return variance > square * 1e-12 ? std::sqrt(square / variance) : 1e6;
+  return variance > square * kLeastVarianceShare ? std::sqrt(square / variance)
+                                                 : kLargestMagnification;
 }
 
 bool NormalisesFew(const dump::EntryName& call, const Operand& input) {
-  const std::string_view name = call.class_name.empty() ? call.subject : call.class_name;
+  const std::string_view name = NameOf(call);
   if (name.find("atch") == std::string_view::npos) {
     return false;
   }
@@ -512,8 +301,8 @@ double ForwardSoftmax(const CallOperands& operands, const Operand& output,
   if (absolute == 0) {
     return 0;
   }
-  const double scale = std::max(output.rms, output.largest * 0.1);
-  return scale > 0 ? kSlack * absolute * std::max(1.0, 0.5 / scale) : kInfinity;
+  const double scale = std::max(output.rms, output.largest * kSoftmaxPeakShare);
+  return scale > 0 ? kSlack * absolute * std::max(1.0, kSoftmaxSlope / scale) : kInfinity;
 }
 
 // A sum that cancels is small beside what it sums: rounding of n terms of size g moves it by up to
@@ -544,11 +333,11 @@ double ForwardReduction(const dump::EntryName& call, const CallOperands& operand
   for (const Operand& operand : operands.inputs) {
     error = std::max(error, ErrorOf(operand, options));
   }
-  if (IsPlainSum(call)) {
+  if (IsAmong(call, kSums)) {
     return ForwardSum(*input, error, output);
   }
   const double count = SumsOf(input->elements, output.elements);
-  if (IsPlainMean(call)) {
+  if (IsAmong(call, kMeans)) {
     // Errors in random directions average out; what a weight or bias rounds to is the same in all
     // elements, so it stays.
     const double size = output.rms > 0 ? input->rms / output.rms : kInfinity;
@@ -568,9 +357,9 @@ double ForwardReduction(const dump::EntryName& call, const CallOperands& operand
 // single elements hide.
 std::optional<double> ScaledByNumber(const dump::EntryName& call, bool is_backward,
                                      const CallOperands& operands, const Operand& output) {
-  const bool is_division = IsDivision(call);
+  const bool is_division = IsAmong(call, kDivisions);
   const std::vector<Operand>& factors = is_backward ? operands.forward_inputs : operands.inputs;
-  if ((!is_division && !IsMultiplication(call)) || factors.size() != 2) {
+  if ((!is_division && !IsAmong(call, kMultiplications)) || factors.size() != 2) {
     return std::nullopt;
   }
   const Operand* scaled = nullptr;
@@ -594,7 +383,7 @@ std::optional<double> ScaledByNumber(const dump::EntryName& call, bool is_backwa
 
 double ForwardProduct(const dump::EntryName& call, const CallOperands& operands,
                       const Operand& output, const BoundOptions& options) {
-  if (IsMultiplication(call) && operands.inputs.size() == 2 && output.rms > 0) {
+  if (IsAmong(call, kMultiplications) && operands.inputs.size() == 2 && output.rms > 0) {
     // a (b + db) + da b: of errors in random directions as large as the mean of the other operand.
     const Operand& a = operands.inputs.front();
     const Operand& b = operands.inputs.back();
@@ -611,15 +400,15 @@ double ForwardProduct(const dump::EntryName& call, const CallOperands& operands,
     }
   }
   const double error = LargestErrorOf(operands.inputs, options);
-  return kSlack * error * (2 + error) * std::min(largest_ratio, 8.0) +  // (1 + e)^2 - 1
+  return kSlack * error * (2 + error) * std::min(largest_ratio, kLargestPeak) +  // (1 + e)^2 - 1
          OwnRounding(output);
 }
 
 }  // namespace
 
 double FlippedShare(double error, double elements) {
-  const double flips = 0.8 * std::min(1.0, error) * elements;
-  return flips < 0.003 ? 0 : std::min(1.0, (2 * flips + 1) / elements);
+  const double flips = kFlipDensity * std::min(1.0, error) * elements;
+  return flips < kFewestFlips ? 0 : std::min(1.0, (2 * flips + 1) / elements);
 }
 
 namespace {
@@ -745,7 +534,7 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
   }
   const double error = std::max({gradient_error, forward_error, operands.inner_error});
   return (kCompositeSlack * error + kOwnUnits * output.epsilon) *
-         std::clamp(gradient_scale, 1.0, 4.0);
+         std::clamp(gradient_scale, 1.0, kCompositeLargestScale);
 }
 
 double Forward(const dump::EntryName& call, OperatorFamily family, const CallOperands& operands,
@@ -766,7 +555,8 @@ double Forward(const dump::EntryName& call, OperatorFamily family, const CallOpe
     case OperatorFamily::kReduction:
       return ForwardReduction(call, operands, output, options);
     case OperatorFamily::kDiscrete:
-      return IsUpdateByQuotient(call) ? ForwardUpdateByQuotient(operands, output, options)
+      return !call.is_module && Plain(call.subject) == "addcdiv"
+                 ? ForwardUpdateByQuotient(operands, output, options)
              : LargestErrorOf(operands.inputs, options) > 0 ? kInfinity
                                                             : 0.0;
     case OperatorFamily::kComposite:

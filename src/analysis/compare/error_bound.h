@@ -18,8 +18,7 @@
 
 namespace msprobe::analysis::compare {
 
-// What kind of arithmetic a call does, as far as its name tells: how errors travel through it.
-
+// The kind of arithmetic of a call by its name: how errors travel through it.
 enum class OperatorFamily : uint8_t {
   kContraction,    // sums of products of two operands: linear, matmul, convolutions
   kSmooth,         // |f(x) - f(y)| <= about |x - y|: add, gelu, cat, copies and views
@@ -34,19 +33,6 @@ enum class OperatorFamily : uint8_t {
 };
 
 OperatorFamily FamilyOf(const dump::EntryName& call);
-
-// A reduction whose result may be anything between 0 and the sum of magnitudes: the other ones
-// divide by the number of elements, or sum what cannot cancel.
-bool IsPlainSum(const dump::EntryName& call);
-
-bool IsPlainMean(const dump::EntryName& call);
-
-// addcdiv: x + value a / b.
-bool IsUpdateByQuotient(const dump::EntryName& call);
-
-// Multiplies its operands, or divides the first by the second.
-bool IsMultiplication(const dump::EntryName& call);
-bool IsDivision(const dump::EntryName& call);
 
 // One tensor of a call, as the reference dump recorded it.
 struct Operand {

@@ -93,7 +93,7 @@ std::string AdvisorText(const Side& npu, const Side& bench, const PairResult& re
   }
   const bool compared =
       std::any_of(divergence.rows.begin(), divergence.rows.end(),
-                  [](RowStanding standing) { return standing != RowStanding::kNotCompared; });
+                  [](RowStatus standing) { return standing != RowStatus::kNotCompared; });
   if (!compared) {
     return "Line: NA\nSuspect Nodes: NA\nExpert Advice: Nothing was compared: no row has values on "
            "both sides.\n";
@@ -120,8 +120,8 @@ std::vector<bool> DifferentRows(const ComparedPair& pair) {
     const RowResult& row = pair.result.rows[i];
     const bool passes = row.verdict == Verdict::kYes || row.verdict == Verdict::kPass ||
                         row.verdict == Verdict::kEmpty || row.verdict == Verdict::kNone;
-    keep[i] = pair.divergence.rows[i] == RowStanding::kDiffers ||
-              pair.divergence.rows[i] == RowStanding::kDrifts || !passes ||
+    keep[i] = pair.divergence.rows[i] == RowStatus::kDiffers ||
+              pair.divergence.rows[i] == RowStatus::kDrifts || !passes ||
               row.fill != report::Fill::kNone || row.pair.bench == kNoRow;
   }
   return keep;

@@ -6,31 +6,10 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/agreement.h"
-#include "src/tensor/float_limits.h"
+#include "src/analysis/compare/divergence_thresholds.h"
 
 namespace msprobe::analysis::compare {
 namespace {
-
-// Elements of small gradients are hit harder than the gradient's norm tells: Adam divides by their
-// own size.
-constexpr double kUpdateSlack = 64;
-constexpr double kUpdateSlackBySize = 8;  // an update that is as large as the gradient says
-// Parts of a bias may have a gradient that is zero in exact arithmetic (the keys' bias of an
-// attention, a bias in front of a normalisation): there the sign of the update is chance, its size
-// is not.
-constexpr double kMovementShare = 0.2;
-constexpr double kMovementShare32 = 0.05;  // gradients of 32 bits next to Adam's epsilon
-constexpr double kMovesAlike =
-    0.5;  // variance of the logarithm: within about a factor of 2 either way
-// Gradients of 16 bits: of a short vector any element may be of chance.
-constexpr double kNarrowError = 1e-3;
-constexpr double kFewElements = 1024;
-constexpr double kUnitRoundoff = tensor::FormatOf(DType::kFloat32).unit;
-// Differs: gradients up to this error agree; from so many parameters, and this share of them, on.
-constexpr double kCloseGradient = 1e-4;
-constexpr size_t kFewestApart = 3;
-constexpr size_t kFewestWhollyApart = 2;  // with both extremes
-constexpr size_t kShareApart = 3;
 
 // How far a parameter of one side moved between the steps, by its statistics; Norm counts per
 // element.
@@ -49,7 +28,7 @@ double Movement(const std::array<double, kStatCount>& before, const SideRow& now
 
 // What rounding of a gradient that is off by `error` leaves of a parameter that moved so far.
 double AllowedApart(double before, double share, double movement, double magnitude) {
-  return 2 * before + share * movement + 32 * kUnitRoundoff * magnitude;
+  return 2 * before + share * movement + kUpdateRoundingUnits * kUnitRoundoff * magnitude;
 }
 
 double Magnitude(const SideRow& row) {

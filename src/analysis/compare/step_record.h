@@ -34,7 +34,7 @@ struct StepRecord {
   std::optional<int64_t> step;
   std::shared_ptr<const DifferingRows>
       differing;  // rows that were not identical: states of an optimizer come back
-  std::shared_ptr<const DifferingRows> by_chance;  // those of them that Walk::IsByChance
+  std::shared_ptr<const DifferingRows> by_chance;  // those of them that WalkHistory::IsByChance
   bool identical = false;                          // every compared row was
   bool agrees = false;                             // every compared row, up to noise
   bool has_origin = false;

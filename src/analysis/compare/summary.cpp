@@ -93,20 +93,20 @@ RowCounts CountRows(const Side& npu, const Side& bench, const PairFindings& find
     }
     ++counts.matched;
     switch (findings.divergence.rows[i]) {
-      case RowStanding::kNotCompared:
+      case RowStatus::kNotCompared:
         ++counts.not_compared;
         break;
-      case RowStanding::kIdentical:
+      case RowStatus::kIdentical:
         ++counts.identical;
         ++counts.agreeing;
         break;
-      case RowStanding::kAgrees:
+      case RowStatus::kAgrees:
         ++counts.agreeing;
         break;
-      case RowStanding::kDrifts:
+      case RowStatus::kDrifts:
         ++counts.drifting;
         break;
-      case RowStanding::kDiffers:
+      case RowStatus::kDiffers:
         ++counts.differing;
         break;
     }
@@ -116,10 +116,9 @@ RowCounts CountRows(const Side& npu, const Side& bench, const PairFindings& find
 
 }  // namespace
 
-RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row,
-                     RowStanding standing) {
-  if (standing == RowStanding::kIdentical ||
-      (row.pair.bench != kNoRow && standing <= RowStanding::kAgrees &&
+RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row, RowStatus standing) {
+  if (standing == RowStatus::kIdentical ||
+      (row.pair.bench != kNoRow && standing <= RowStatus::kAgrees &&
        SharesNonFinite(npu.rows[row.pair.npu], bench.rows[row.pair.bench]))) {
     return RowConcern::kNone;
   }

@@ -24,8 +24,7 @@ inline constexpr size_t kVerdictCount = 9;
 // infinities and NaNs that are the same on both sides are red in the table of the Python tool, and
 // no difference.
 enum class RowConcern : uint8_t { kNone, kWarning, kError };
-RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row,
-                     RowStanding standing);
+RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row, RowStatus standing);
 
 struct RowCounts {
   uint64_t rows = 0;

@@ -422,7 +422,7 @@ Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu
   if (is_npu && !view.divergence.empty()) {
     known = view.divergence[index];
   }
-  const bool is_compared = known.standing != compare::RowStanding::kNotCompared;
+  const bool is_compared = known.standing != compare::RowStatus::kNotCompared;
   if (node.match != kNone && !is_compared && known.point == nullptr) {
     return {};
   }
@@ -432,7 +432,7 @@ Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu
   row.Text(is_npu ? "NPU" : "Bench");
   row.Text(node.name);
   row.Text(node.match == kNone && !is_compared ? "unmatched"
-                                               : compare::RowStandingName(known.standing));
+                                               : compare::RowStatusName(known.standing));
   row.RealOrNull(known.input_error);
   row.RealOrNull(known.output_error);
   row.TextOrNull(known.origin);

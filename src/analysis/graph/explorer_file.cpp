@@ -115,7 +115,7 @@ class TraceWriter {
     const NodeDivergence* divergence =
         is_npu && !view_.divergence.empty() ? &view_.divergence[index] : nullptr;
     if (divergence != nullptr && divergence->input_error) {
-      json_.Member("standing", compare::RowStandingName(divergence->standing));
+      json_.Member("standing", compare::RowStatusName(divergence->standing));
       json_.Member("error in", compare::ErrorText(*divergence->input_error));
       json_.Member("error out", compare::ErrorText(*divergence->output_error));
     }
@@ -248,10 +248,10 @@ class NodeWriter {
   }
 
   static void WriteDivergence(const NodeDivergence& node, json::Writer& json) {
-    if (node.standing == compare::RowStanding::kDrifts ||
-        node.standing == compare::RowStanding::kDiffers) {
+    if (node.standing == compare::RowStatus::kDrifts ||
+        node.standing == compare::RowStatus::kDiffers) {
       json.Member("divergence", fmt::format("{}: error {} in, {} out (relative)",
-                                            compare::RowStandingName(node.standing),
+                                            compare::RowStatusName(node.standing),
                                             compare::ErrorText(node.input_error.value_or(0)),
                                             compare::ErrorText(node.output_error.value_or(0))));
     }
@@ -535,7 +535,7 @@ class ExplorerWriter {
     if (is_npu && !view_.divergence.empty()) {
       const NodeDivergence& divergence = view_.divergence[index];
       if (divergence.input_error) {
-        visit("standing", compare::RowStandingName(divergence.standing));
+        visit("standing", compare::RowStatusName(divergence.standing));
         visit("error in", compare::ErrorText(*divergence.input_error));
         visit("error out", compare::ErrorText(*divergence.output_error));
       }

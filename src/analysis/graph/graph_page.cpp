@@ -39,17 +39,17 @@ void AddColumnBlocks(const std::string& id, Columns columns,
   }
 }
 
-uint32_t StandingCode(compare::RowStanding standing) {
+uint32_t StandingCode(compare::RowStatus standing) {
   switch (standing) {
-    case compare::RowStanding::kNotCompared:
+    case compare::RowStatus::kNotCompared:
       return 0;
-    case compare::RowStanding::kIdentical:
+    case compare::RowStatus::kIdentical:
       return 1;
-    case compare::RowStanding::kAgrees:
+    case compare::RowStatus::kAgrees:
       return 2;
-    case compare::RowStanding::kDrifts:
+    case compare::RowStatus::kDrifts:
       return 4;
-    case compare::RowStanding::kDiffers:
+    case compare::RowStatus::kDiffers:
       return 5;
   }
   return 0;

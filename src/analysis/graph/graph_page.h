@@ -38,7 +38,7 @@ using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
 void AddColumnBlocks(const std::string& id, Columns columns,
                      std::vector<report::PageBlock>& blocks);
 
-uint32_t StandingCode(compare::RowStanding standing);
+uint32_t StandingCode(compare::RowStatus standing);
 // 1 pass, 2 warning, 3 error by the rules of 26.x; 0: none.
 uint32_t FigureCode(const std::optional<double>& precision);
 uint32_t LevelCode(std::string_view level);

@@ -274,9 +274,9 @@ std::vector<NodeDivergence> DivergenceOf(const Graph& npu, const compare::PairSu
       continue;
     }
     NodeDivergence& node = nodes[index];
-    const compare::CallStanding& call = report.calls[entry];
-    node.standing = call.standing;
-    if (call.standing != compare::RowStanding::kNotCompared) {
+    const compare::CallStatus& call = report.calls[entry];
+    node.standing = call.status;
+    if (call.status != compare::RowStatus::kNotCompared) {
       node.input_error = call.input_error;
       node.output_error = call.output_error;
     }

@@ -41,9 +41,9 @@ struct SideView {
 
 // What the walk of `compare` says of a node.
 struct NodeDivergence {
-  compare::RowStanding standing = compare::RowStanding::kNotCompared;  // the worst of its rows
-  std::optional<double> input_error;                                   // relative; may be infinite
-  std::optional<double> output_error;                                  // both none: not compared
+  compare::RowStatus standing = compare::RowStatus::kNotCompared;  // the worst of its rows
+  std::optional<double> input_error;                               // relative; may be infinite
+  std::optional<double> output_error;                              // both none: not compared
   // Where the runs part: "parameter", "input", "computation", "optimizer", "dtype", "unmatched
   // call"; also "drift" and "first unequal". Empty: not here.
   std::string_view origin;

@@ -385,9 +385,9 @@ struct Findings {
 };
 
 uint32_t StandingOf(std::string_view word) {
-  for (const auto standing : {compare::RowStanding::kIdentical, compare::RowStanding::kAgrees,
-                              compare::RowStanding::kDrifts, compare::RowStanding::kDiffers}) {
-    if (compare::RowStandingName(standing) == word) {
+  for (const auto standing : {compare::RowStatus::kIdentical, compare::RowStatus::kAgrees,
+                              compare::RowStatus::kDrifts, compare::RowStatus::kDiffers}) {
+    if (compare::RowStatusName(standing) == word) {
       return StandingCode(standing);
     }
   }

@@ -84,12 +84,12 @@ class ColumnMaker {
 
   int WeightOf(size_t row) const {
     const RowResult& result = pair_.result.rows[row];
-    const RowStanding standing = pair_.divergence.rows[row];
-    if (standing == RowStanding::kDrifts || standing == RowStanding::kDiffers ||
+    const RowStatus standing = pair_.divergence.rows[row];
+    if (standing == RowStatus::kDrifts || standing == RowStatus::kDiffers ||
         result.pair.bench == kNoRow || result.fill != report::Fill::kNone) {
       return 2;
     }
-    return standing == RowStanding::kAgrees ? 1 : 0;
+    return standing == RowStatus::kAgrees ? 1 : 0;
   }
 
   void FindCalls() {
@@ -172,7 +172,7 @@ class ColumnMaker {
     // Only of dumps whose calls were repeated.
     const auto noise = [&](const RowResult& row) {
       const SideRow* const bench = BenchRow(row);
-      return bench == nullptr ? 0 : OwnNoise(NpuRow(row), *bench);
+      return bench == nullptr ? 0 : MeasuredNoise(NpuRow(row), *bench);
     };
     if (std::any_of(rows_.begin(), rows_.end(),
                     [&](uint32_t row) { return noise(pair_.result.rows[row]) > 0; })) {

@@ -228,11 +228,11 @@ TEST(Agreement, UsesACallsOwnNoiseInPlaceOfThatOfItsDtype) {
 TEST(Agreement, OwnNoiseOfBothSidesAddsUpAndOneStandsForTheOther) {
   SideRow npu = Tensor("torch.float32", 2, -4, 0, 32);
   SideRow bench = npu;
-  EXPECT_EQ(OwnNoise(npu, bench), 0);
+  EXPECT_EQ(MeasuredNoise(npu, bench), 0);
   bench.own_noise = 3e-3F;
-  EXPECT_NEAR(OwnNoise(npu, bench), 3e-3 * std::sqrt(2.0), 1e-9);
+  EXPECT_NEAR(MeasuredNoise(npu, bench), 3e-3 * std::sqrt(2.0), 1e-9);
   npu.own_noise = 4e-3F;
-  EXPECT_NEAR(OwnNoise(npu, bench), 5e-3, 1e-9);
+  EXPECT_NEAR(MeasuredNoise(npu, bench), 5e-3, 1e-9);
 }
 
 TEST(Agreement, OwnNoiseIsNeverBelowTwoUnits) {

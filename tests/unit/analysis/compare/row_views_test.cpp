@@ -58,7 +58,7 @@ TEST(Containment, LooksAtTheInnermostLevelsOfALongPath) {
   const ExecutionPlan plan = PlanExecution(side);
   Containment containment(side, plan, nullptr);
   containment.MarkDiverging(0);
-  containment.NoteError(0, 0.5);
+  containment.RecordError(0, 0.5);
   EXPECT_TRUE(containment.ContainsDiverging(1));
   EXPECT_EQ(containment.InnerError(1), 0.5);
   EXPECT_FALSE(containment.ContainsDiverging(2));
