@@ -21,9 +21,8 @@ set(MSPROBE_COMPONENTS
   "analysis/ckpt:checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
   "analysis/kernel_dump:io json kernels report tensor base"
-  "analysis/overflow:analysis/compare analysis/kernel_dump dump io kernels report tensor base"
-  "analysis/nan:analysis/overflow dump json report tensor base"
-  "analysis/graph:analysis/compare analysis/nan database dump json report base"
+  "analysis/nonfinite:analysis/compare analysis/kernel_dump dump io json kernels report tensor base"
+  "analysis/graph:analysis/compare analysis/nonfinite database dump json report base"
   "analysis/recheck:dump io kernels json report tensor base"
   "analysis/response_anomaly:report json base"
   "analysis/grad:io report kernels tensor base"
@@ -35,7 +34,7 @@ set(MSPROBE_COMPONENTS
   "analysis/accuracy:online dump io kernels json report tensor base"
   "analysis/repro:analysis/accuracy analysis/recheck dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nan analysis/overflow analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -7,8 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/nan/document.h"
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nonfinite/nan.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/commands/answer.h"
@@ -43,7 +42,7 @@ class NanAnalyzeCommand final : public Command {
   std::filesystem::path PagePath(const report::Document& document) const;
 
   const std::string_view name_;
-  analysis::nan::Options options_;
+  analysis::nonfinite::Options options_;
   std::filesystem::path dump_;
   std::filesystem::path all_steps_;
   std::filesystem::path output_ = "./output";
@@ -51,7 +50,7 @@ class NanAnalyzeCommand final : public Command {
   AnswerFlags answer_;
 };
 
-namespace nan = analysis::nan;
+namespace nonfinite = analysis::nonfinite;
 
 constexpr const char* kNanAnalyzeNotes =
     R"(DUMP must have level L0, L1 or mix, and statistics. Attention masks of -inf are not reported as origins.
@@ -94,7 +93,7 @@ FlagTable NanAnalyzeCommand::flags() {
              "Also write the propagation as a graph, in JSON and for Mermaid"),
       ForceFlag(),
       ThreadsFlag(options_.threads),
-      AnswerRows(answer_, nan::kGateLevels),
+      AnswerRows(answer_, nonfinite::kGateLevels),
   };
 }
 
@@ -111,7 +110,7 @@ std::vector<Example> NanAnalyzeCommand::examples() const {
 }
 
 std::string NanAnalyzeCommand::notes() const {
-  return kNanAnalyzeNotes + FailOnHelp(nan::kGateLevels);
+  return kNanAnalyzeNotes + FailOnHelp(nonfinite::kGateLevels);
 }
 
 std::filesystem::path NanAnalyzeCommand::PagePath(const report::Document& document) const {
@@ -155,14 +154,14 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   if (format_ == "html") {
     MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
   }
-  MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Run(options_));
-  report::Document document = nan::MakeDocument(answer, options_.levels);
+  MSP_ASSIGN_OR_RETURN(const nonfinite::Answer answer, nonfinite::Run(options_));
+  report::Document document = nonfinite::MakeDocument(answer, options_.levels);
   document.command = name_;
   OwnForms own;
   if (format_ == "json") {
-    own.instead = nan::AnswerJson(answer, static_cast<int>(ExitCodeOf(document, answer_)));
+    own.instead = nonfinite::AnswerJson(answer, static_cast<int>(ExitCodeOf(document, answer_)));
   } else if (format_ == "md") {
-    own.instead = nan::MarkdownAnswer(answer);
+    own.instead = nonfinite::MarkdownAnswer(answer);
   } else if (format_ == "html") {
     own.page = PagePath(document);
   }

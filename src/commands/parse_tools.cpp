@@ -12,7 +12,7 @@
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/kernel_dump.h"
 #include "src/analysis/kernel_dump/numbers.h"
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/overflow.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
@@ -25,7 +25,7 @@ namespace msprobe::commands {
 namespace {
 
 namespace dumps = analysis::kernel_dump;
-namespace overflow = analysis::overflow;
+namespace nonfinite = analysis::nonfinite;
 
 constexpr const char* kResults = "./parse_data";
 
@@ -262,7 +262,7 @@ FlagTable ParseOverflowCommand::flags() {
              kPython811),
       ResultsFlag(options_.output, "Folder of overflow_summary_<time>.txt", "none"),
       ForceFlag(),
-      AnswerRows(answer_, overflow::kGateLevels),
+      AnswerRows(answer_, nonfinite::kOverflowGateLevels),
   };
 }
 
@@ -272,11 +272,11 @@ std::vector<Example> ParseOverflowCommand::examples() const {
            "the first five, also as overflow_summary_<time>.txt"}};
 }
 
-std::string ParseOverflowCommand::notes() const { return FailOnHelp(overflow::kGateLevels); }
+std::string ParseOverflowCommand::notes() const { return FailOnHelp(nonfinite::kOverflowGateLevels); }
 
 Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
-  MSP_ASSIGN_OR_RETURN(const overflow::Findings findings, overflow::Run(options_));
-  report::Document document = overflow::MakeDocument(findings);
+  MSP_ASSIGN_OR_RETURN(const nonfinite::OverflowFindings findings, nonfinite::FindOverflows(options_));
+  report::Document document = nonfinite::MakeDocument(findings);
   document.command = title_;
   return GiveAnswer(std::move(document), answer_, context);
 }

@@ -11,7 +11,7 @@
 
 #include "src/analysis/kernel_dump/array_compare.h"
 #include "src/analysis/kernel_dump/kernel_dump.h"
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/overflow.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 
@@ -90,7 +90,7 @@ class ParseOverflowCommand final : public Command {
 
  private:
   const std::string title_;
-  analysis::overflow::Options options_;
+  analysis::nonfinite::OverflowOptions options_;
   AnswerFlags answer_;
 };
 

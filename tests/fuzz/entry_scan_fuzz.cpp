@@ -5,18 +5,19 @@
 #include <limits>
 #include <string_view>
 
-#include "src/analysis/nan/rank_dump.h"
-#include "src/analysis/nan/search.h"
+#include "src/analysis/nonfinite/rank_dump.h"
+#include "src/analysis/nonfinite/search.h"
 #include "src/dump/communication.h"
 #include "src/dump/entry_scan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  namespace nan = msprobe::analysis::nan;
+  namespace nonfinite = msprobe::analysis::nonfinite;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto visit = [](const msprobe::dump::ScannedEntry& entry,
                         const msprobe::dump::EntryScanOutcome& /*so_far*/) {
-    const msprobe::Result<nan::EntryFacts> facts = nan::ReadEntryFacts(entry.text, kInfinity);
+    const msprobe::Result<nonfinite::EntryFacts> facts =
+        nonfinite::ReadEntryFacts(entry.text, kInfinity);
     // What is found bad must not have been passed over as good.
     if (facts.ok() && facts->output != 0 && !entry.is_suspicious &&
         entry.text.find_first_of("eE") == std::string_view::npos) {
@@ -24,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const auto tree = msprobe::json::ParseValueTree(entry.text);
     if (tree.ok()) {
-      static_cast<void>(nan::JudgeEntry(entry.name, *tree));
+      static_cast<void>(nonfinite::JudgeEntry(entry.name, *tree));
       using msprobe::dump::MatchRules;
       for (const MatchRules rules :
            {MatchRules::kLibraries, MatchRules::kPythonGraph, MatchRules::kPythonDifference}) {

@@ -2,19 +2,19 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/analysis/nan/rank_dump.h"
+#include "src/analysis/nonfinite/rank_dump.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  namespace nan = msprobe::analysis::nan;
+  namespace nonfinite = msprobe::analysis::nonfinite;
   static const msprobe::fuzz::InputFolder folder;
   folder.Write("dump.json", msprobe::fuzz::TextOf(data, size));
-  const msprobe::Result<nan::RankDump> rank = nan::LoadRank(0, folder.path(), {});
+  const msprobe::Result<nonfinite::RankDump> rank = nonfinite::LoadRank(0, folder.path(), {});
   if (rank.ok()) {
     const size_t calls = rank->communications.call_count();
-    for (const nan::Operator& operation : rank->operators) {
+    for (const nonfinite::Operator& operation : rank->operators) {
       if (operation.text_offset + operation.text_bytes > size ||
-          (operation.call != nan::Operator::kNoCall && operation.call >= calls)) {
+          (operation.call != nonfinite::Operator::kNoCall && operation.call >= calls)) {
         std::abort();
       }
     }

@@ -14,7 +14,7 @@
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/graph/items.h"
-#include "src/analysis/nan/search.h"
+#include "src/analysis/nonfinite/search.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
 
@@ -227,7 +227,7 @@ constexpr std::string_view kSurplus = "Nan";    // in place of a name
 constexpr std::string_view kSurplusCell = " ";  // in place of a figure
 constexpr std::string_view kPlaceArguments[] = {".src", ".dst", ".group_src", ".group_dst"};
 
-// Inputs, parameters, outputs, gradients: rows of one entry stand in this order.
+// Inputs, parameters, outputs, gradients: the order of an entry's rows.
 enum Group : uint8_t { kInputRows, kParameterRows, kOutputRows, kGradientRows };
 constexpr size_t kGroupCount = 4;
 
@@ -374,7 +374,7 @@ double ScoreOf(const NodeRows& node, std::string_view name) {
   }
 }
 
-// What a thread does at a time.
+// Items that a thread takes at a time.
 constexpr size_t kBlockItems = 2048;
 
 size_t BlocksOf(size_t count) { return (count + kBlockItems - 1) / kBlockItems; }
@@ -592,8 +592,8 @@ Status JudgeOverflow(const RankDump& dump, const Graph& graph, std::vector<NodeS
       continue;
     }
     MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, dump.ReadEntry(node.entry));
-    if (const auto finding = nan::JudgeEntry(node.name, tree)) {
-      scores[i].level = nan::LevelName(finding->level);
+    if (const auto finding = nonfinite::JudgeEntry(node.name, tree)) {
+      scores[i].level = nonfinite::LevelName(finding->level);
     }
   }
   return {};

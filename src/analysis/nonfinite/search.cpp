@@ -1,4 +1,4 @@
-#include "src/analysis/nan/search.h"
+#include "src/analysis/nonfinite/search.h"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 #include "src/dump/names.h"
 #include "src/json/writer.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 using dump::EntryTree;
@@ -75,19 +75,13 @@ bool IsAllowed(const LevelFinding& finding) {
          HoldsOnly(finding.bad_outputs, rule->outputs);
 }
 
-bool IsNonFinite(const Node& node) {
-  return node.kind == NodeKind::kText
-             ? BadValuesOfText(node.text) != 0
-             : (node.kind == NodeKind::kFloat && !std::isfinite(node.number));
-}
-
 // Here the mean counts, too.
 bool IsBad(const EntryTree& tree, uint32_t root) {
   for (uint32_t index = root; index < tree[root].end; ++index) {
     const Node& node = tree[index];
     if ((node.key == dump::KeyOf(dump::kMax) || node.key == dump::KeyOf(dump::kMin) ||
          node.key == dump::KeyOf(dump::kMean)) &&
-        IsNonFinite(node)) {
+        BadValuesOfNode(node) != 0) {
       return true;
     }
   }
@@ -229,7 +223,7 @@ Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPoo
     const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
       const Result<EntryTree> tree = json::ParseValueTree(entry.text);
       if (!tree.ok()) {
-        return true;  // told when the rank was loaded
+        return true;  // reported when the rank was loaded
       }
       if (std::optional<LevelFinding> finding = JudgeEntry(entry.name, *tree)) {
         finding->rank = rank.rank;
@@ -253,36 +247,21 @@ Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPoo
 std::string LevelsJson(const LevelSummary& summary) {
   std::string text;
   json::Writer json(text, 2);
-  json.BeginArray();
-  for (const LevelFinding& finding : summary.findings) {
-    const auto positions = [&](std::string_view key, const std::vector<uint32_t>& values) {
-      json.Key(key);
-      json.BeginArray();
-      for (const uint32_t value : values) {
-        json.Int(value);
+  json.Array(summary.findings, [&](const LevelFinding& finding) {
+    json.Object([&] {
+      json.Member("device_rank", finding.rank);
+      json.Member("api_name", finding.name);
+      json.Member("rank", LevelName(finding.level));
+      json.Member("scene_type", SceneName(finding.scene));
+      json.Member("input_args_anomaly_indices", finding.bad_arguments);
+      json.Member("input_kwargs_anomaly_keys", finding.bad_keywords);
+      json.Member("output_anomaly_indices", finding.bad_outputs);
+      if (finding.scene == Scene::kMutation) {
+        json.Member("threshold", kMutationRatio);
+        json.Member("scale_change_detected", true);
       }
-      json.EndArray();
-    };
-    json.BeginObject();
-    json.Member("device_rank", finding.rank);
-    json.Member("api_name", finding.name);
-    json.Member("rank", LevelName(finding.level));
-    json.Member("scene_type", SceneName(finding.scene));
-    positions("input_args_anomaly_indices", finding.bad_arguments);
-    json.Key("input_kwargs_anomaly_keys");
-    json.BeginArray();
-    for (const std::string& key : finding.bad_keywords) {
-      json.Text(key);
-    }
-    json.EndArray();
-    positions("output_anomaly_indices", finding.bad_outputs);
-    if (finding.scene == Scene::kMutation) {
-      json.Member("threshold", kMutationRatio);
-      json.Member("scale_change_detected", true);
-    }
-    json.EndObject();
-  }
-  json.EndArray();
+    });
+  });
   text += '\n';
   return text;
 }
@@ -328,7 +307,7 @@ class Walk {
     int64_t clock_base = 0;  // clock of an operator: this, its index and 1
     uint32_t pending = 0;    // events that the operator at `next` waits for
     bool waiting = false;
-    // Of calls that were passed without waiting: events that will still bring data. The operators
+    // Events of calls that were passed without waiting, which will still bring data. The operators
     // behind them may use it, so only further communication is walked over meanwhile.
     uint32_t open = 0;
     uint32_t given_up = 0;  // of the open ones
@@ -461,7 +440,7 @@ class Walk {
     }
   }
 
-  // When every rank waits, their calls do not block each other as they stand in the dumps: sends
+  // When every rank waits, their calls do not block each other as they are in the dumps: sends
   // and receives that were started together, collectives in different order on several streams. The
   // one that came first goes on; its event stays open.
   bool ReleaseOne() {
@@ -611,7 +590,7 @@ class Walk {
     return true;
   }
 
-  // Bad values that nobody recorded made.
+  // Bad values from calls that are not recorded.
   void Enter(uint32_t rank, uint32_t place, BadValues bad, bool goes_on) {
     State& state = states_[rank];
     if (goes_on && TakeFill(rank, bad)) {
@@ -768,7 +747,7 @@ class Walk {
   }
 
   SearchResult Finish() {
-    // What nothing that is recorded has met may be met by something that is not.
+    // A constant that no recorded call has met may be met by one that is not recorded.
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       for (const Fill& fill : states_[rank].fills) {
         if (!fill.was_met) {
@@ -1011,36 +990,26 @@ std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> o
   std::string text;
   json::Writer json(text, 2);
   json.BeginObject();
-  json.Key("nodes");
-  json.BeginArray();
-  for (const GraphNode& node : graph.nodes) {
+  json.Objects("nodes", graph.nodes, [&](const GraphNode& node) {
     const Operator& op = ranks[node.rank_place].operators[node.operator_place];
-    json.BeginObject();
     json.Member("id", fmt::format("{}.{}", ranks[node.rank_place].rank, op.name));
     json.Member("rank", ranks[node.rank_place].rank);
     json.Member("op_name", op.name);
-    json.Member("index", uint64_t{op.index});
+    json.Member("index", op.index);
     json.Member("is_origin", node.is_origin);
     json.Member("input", BadValuesText(op.input));
     json.Member("output", BadValuesText(op.output));
-    json.EndObject();
-  }
-  json.EndArray();
-  json.Key("edges");
-  json.BeginArray();
-  for (const Edge& edge : graph.edges) {
+  });
+  json.Objects("edges", graph.edges, [&](const Edge& edge) {
     const auto id = [&](size_t number) {
       const GraphNode& node = graph.nodes[number];
       return fmt::format("{}.{}", ranks[node.rank_place].rank,
                          ranks[node.rank_place].operators[node.operator_place].name);
     };
-    json.BeginObject();
     json.Member("from", id(edge.from));
     json.Member("to", id(edge.to));
     json.Member("kind", edge.is_communication ? "communication" : "order");
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   json.EndObject();
   text += '\n';
   return text;
@@ -1071,4 +1040,4 @@ std::string GraphMermaid(std::span<const RankDump> ranks, std::span<const Origin
   return text;
 }
 
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

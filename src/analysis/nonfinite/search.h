@@ -1,4 +1,10 @@
-// Where bad values came from: every rank's operators walked in the order of cause and effect.
+// Where bad values came from: the operators of all ranks, walked in the order of cause and effect.
+//
+// Each rank is walked up to its next communication and waits there until all members of that event
+// have arrived; then the event's clock, one more than the latest of its members, moves all of them.
+// So an operator is visited after everything that can have caused its values. When all ranks wait
+// for each other, which happens when calls were started together or on several streams, the rank
+// whose call came first goes on and its event stays open.
 #pragma once
 
 #include <array>
@@ -11,12 +17,12 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/nan/rank_dump.h"
+#include "src/analysis/nonfinite/rank_dump.h"
 #include "src/base/threads.h"
 #include "src/dump/communication.h"
 #include "src/dump/json_source.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 
 // Every operator judged by itself, without looking at others: which level of overflow it shows.
 
@@ -60,7 +66,7 @@ enum class OriginKind : uint8_t {
   kCommunication,   // all that went in was good, some of what came out is not
   kMissingPartner,  // received, and the sender's dump is not there or ends before
   kUnrecorded,      // made inside a module with good inputs, by a call that is not recorded
-  // What is an answer only where none of the above is found:
+  // Weak kinds, reported only where none of the above is found:
   kExternalInput,  // bad inputs that no recorded operator made: data, weights, calls not recorded
   kConstant,       // a constant NaN or infinity that was asked for
   kUninitialised,  // memory that torch.empty left as it was
@@ -106,13 +112,13 @@ struct SearchResult {
 // `ranks` are sorted by number.
 SearchResult Search(std::span<const RankDump> ranks, const SearchOptions& options);
 
-// The origins to report, of a non-empty list in order: the first one; and where it stands before
+// The origins to report, of a non-empty list in order: the first one; and where it comes before
 // all communication of its rank (or behind it), also the first such of every other rank.
 std::vector<Origin> ReportedOrigins(std::span<const RankDump> ranks,
                                     std::span<const Origin> origins);
 
-// What followed from an origin: over which communications bad values reached other ranks, and what
-// they spoiled first.
+// Consequences of an origin: the communications over which bad values reached other ranks, and the
+// first operators that took them in.
 
 struct Consequence {
   uint32_t rank_place = 0;
@@ -137,4 +143,4 @@ std::string GraphJson(std::span<const RankDump> ranks, std::span<const Origin> o
 std::string GraphMermaid(std::span<const RankDump> ranks, std::span<const Origin> origins,
                          const Propagation& propagation);
 
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

@@ -1,5 +1,5 @@
 // Recorded overflow records, the kernels that they name and the calls above them.
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/overflow.h"
 
 #include <filesystem>
 #include <regex>
@@ -10,7 +10,7 @@
 
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::overflow {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,14 +26,14 @@ const fs::path kDevice = "20251120100000/0";
 const std::string kRecord = "Opdebug.Node_OpDebug.14.2.1763632800000140";
 const std::string kKernel = "Mul.sharpen.14.2.1763632800000120";
 
-Findings FindIn(const fs::path& dumps, const fs::path& calls = {}, int64_t most = 1) {
-  Options options;
+OverflowFindings FindIn(const fs::path& dumps, const fs::path& calls = {}, int64_t most = 1) {
+  OverflowOptions options;
   options.dumps = dumps;
   options.calls = calls;
   options.most = most;
-  Result<Findings> findings = overflow::Run(options);
+  Result<OverflowFindings> findings = FindOverflows(options);
   EXPECT_TRUE(findings.ok()) << findings.status().message();
-  return findings.ok() ? *std::move(findings) : Findings();
+  return findings.ok() ? *std::move(findings) : OverflowFindings();
 }
 
 // A step of the example in a folder of its own, to do something to.
@@ -57,28 +57,28 @@ struct OverflowScene {
 
 TEST(Overflow, TheSummaryIsThatOfThePythonTool) {
   const TemporaryFolder scratch;
-  Options options;
+  OverflowOptions options;
   options.dumps = kDumps;
   options.output = scratch / "out";
   options.most = 5;
-  const Result<Findings> findings = overflow::Run(options);
+  const Result<OverflowFindings> findings = FindOverflows(options);
   ASSERT_TRUE(findings.ok()) << findings.status().message();
   // Means of float32 aside: the Python tool adds them up in float32.
   const std::regex mean(R"(\[Dtype: float32\](.*) \[Mean: [^\]]*\])");
   EXPECT_EQ(std::regex_replace(Slurp(findings->summary), mean, "$1"),
             std::regex_replace(Slurp(kDumps / "../overflow_summary.txt"), mean, "$1"));
   options.dumps = kDumps / "../atb";
-  EXPECT_EQ(overflow::Run(options).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(FindOverflows(options).status().code(), StatusCode::kNotFound);
 }
 
 TEST(Overflow, ARecordLeadsToItsKernelTheCallAndTheLineOfCode) {
-  const Findings findings = FindIn(kExample);
+  const OverflowFindings findings = FindIn(kExample);
   ASSERT_EQ(findings.overflows.size(), 1U);
   const Overflow& overflow = findings.overflows[0];
   EXPECT_TRUE(overflow.overflowed());
   EXPECT_EQ(overflow.op_type, "Mul");
   EXPECT_EQ(overflow.dump.filename(), kKernel);
-  EXPECT_EQ(overflow.origin, Origin::kMade);
+  EXPECT_EQ(overflow.origin, OverflowOrigin::kMade);
   EXPECT_EQ(overflow.core_id, 3U);
   ASSERT_TRUE(overflow.call);
   EXPECT_EQ(overflow.call->name, "Torch.mul.0.forward");
@@ -99,13 +99,13 @@ TEST(Overflow, TheDumpOfTheCallsMayLieElsewhere) {
   EXPECT_FALSE(FindIn(scene.step()).overflows[0].call);
   EXPECT_TRUE(FindIn(scene.step(), scene.folder / "calls").overflows[0].call);
   EXPECT_TRUE(FindIn(scene.step(), scene.folder / "calls/dump.json").overflows[0].call);
-  Options options;
+  OverflowOptions options;
   options.dumps = scene.step();
   options.calls = scene.folder / "nowhere";
-  EXPECT_EQ(overflow::Run(options).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(FindOverflows(options).status().code(), StatusCode::kNotFound);
   options.calls.clear();
   options.ir = scene.folder / "nowhere";
-  EXPECT_FALSE(overflow::Run(options).ok());
+  EXPECT_FALSE(FindOverflows(options).ok());
 }
 
 TEST(Overflow, OfManyRanksTheOneWithTheNumberOfTheDeviceIsRead) {
@@ -114,7 +114,7 @@ TEST(Overflow, OfManyRanksTheOneWithTheNumberOfTheDeviceIsRead) {
   for (int rank = 1; rank < 12; ++rank) {
     scene.folder.Write("step0/rank" + std::to_string(rank) + "/dump.json", "no JSON");
   }
-  Findings findings = FindIn(scene.step());
+  OverflowFindings findings = FindIn(scene.step());
   EXPECT_TRUE(findings.overflows[0].call);
   EXPECT_THAT(findings.warnings, ::testing::IsEmpty());
   fs::rename(scene.step() / "rank0", scene.step() / "rank12");
@@ -126,7 +126,7 @@ TEST(Overflow, OfManyRanksTheOneWithTheNumberOfTheDeviceIsRead) {
 
 TEST(Overflow, AGraphTellsTheLinesOfItsOperators) {
   const OverflowScene scene;
-  Options options;
+  OverflowOptions options;
   options.dumps = kDumps;
   options.ir = scene.folder.Write("ir.txt",
                                   "subgraph @net() {\n"
@@ -135,7 +135,7 @@ TEST(Overflow, AGraphTellsTheLinesOfItsOperators) {
                                   "      # Fullname with scope: (Default/net/Conv2D_5hd)\n"
                                   "      # In file net.py:18, 12~25/        c = ops.conv2d(b, a)/\n"
                                   "}\n");
-  const Result<Findings> findings = overflow::Run(options);
+  const Result<OverflowFindings> findings = FindOverflows(options);
   ASSERT_TRUE(findings.ok()) << findings.status().message();
   EXPECT_EQ(findings->overflows[0].graph_scope, "Default/net/Conv2D_5hd");
   EXPECT_THAT(findings->overflows[0].graph_code, HasSubstr("net.py:18"));
@@ -145,8 +145,8 @@ TEST(Overflow, BadInputsAreToldFromBadResults) {
   const OverflowScene scene;
   // The kernel that reads what the other one made, under the other one's task.
   Spill(scene.device(kKernel), Slurp(scene.device("Cast.to_float.15.2.1763632800000160")));
-  const Findings findings = FindIn(scene.step());
-  EXPECT_EQ(findings.overflows[0].origin, Origin::kPassedOn);
+  const OverflowFindings findings = FindIn(scene.step());
+  EXPECT_EQ(findings.overflows[0].origin, OverflowOrigin::kPassedOn);
   EXPECT_EQ(findings.overflows[0].call->name, "Tensor.float.0.forward");
   EXPECT_THAT(MakeDocument(findings).next.front(), HasSubstr("bad already"));
 }
@@ -154,14 +154,14 @@ TEST(Overflow, BadInputsAreToldFromBadResults) {
 TEST(Overflow, WithoutTheKernelTheRecordStillTellsItsTask) {
   const OverflowScene scene;
   fs::remove(scene.device(kKernel));
-  Findings findings = FindIn(scene.step());
-  EXPECT_EQ(findings.overflows[0].origin, Origin::kUnknown);
+  OverflowFindings findings = FindIn(scene.step());
+  EXPECT_EQ(findings.overflows[0].origin, OverflowOrigin::kUnknown);
   EXPECT_EQ(MakeDocument(findings).verdict.text,
             "OVERFLOW: a kernel that was not dumped, stream 2, task 14");
   for (const std::string& damage : {std::string(), std::string("hello"), std::string(64, '\xff')}) {
     Spill(scene.device(kKernel), damage);
     findings = FindIn(scene.step());
-    EXPECT_EQ(findings.overflows[0].origin, Origin::kUnknown);
+    EXPECT_EQ(findings.overflows[0].origin, OverflowOrigin::kUnknown);
     EXPECT_EQ(findings.warnings.size(), 1U);
     EXPECT_THAT(MakeDocument(findings).verdict.text, StartsWith("OVERFLOW: Mul (sharpen)"));
   }
@@ -172,7 +172,7 @@ TEST(Overflow, DamagedRecordsAreToldAndNothingIsCalledGood) {
   const std::string record = Slurp(scene.device(kRecord));
   for (size_t bytes = 0; bytes < record.size(); bytes += 7) {
     Spill(scene.device(kRecord), record.substr(0, bytes));
-    const Findings findings = FindIn(scene.step());
+    const OverflowFindings findings = FindIn(scene.step());
     EXPECT_EQ(findings.unreadable.size() + findings.overflows.size(), 1U);
     if (findings.overflows.empty()) {
       EXPECT_EQ(MakeDocument(findings).verdict.standing, report::Standing::kIncomplete);
@@ -198,4 +198,4 @@ TEST(HoldsRecords, LooksBelowAStepButNotIntoRanks) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::overflow
+}  // namespace msprobe::analysis::nonfinite

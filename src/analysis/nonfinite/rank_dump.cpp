@@ -1,4 +1,4 @@
-#include "src/analysis/nan/rank_dump.h"
+#include "src/analysis/nonfinite/rank_dump.h"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@
 #include "src/json/value_tree.h"
 #include "src/tensor/float_limits.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 // The largest finite float16.
@@ -166,7 +166,7 @@ class FactsReader final : public json::Handler {
   bool Number(double value) {
     Start();
     if (role_ == Role::kIsNan) {
-      // A dump of nan_check has no statistics; which kind of value it was is not told.
+      // A dump of nan_check has no statistics, and the kind of value is not known.
       facts_.output |= depth_ == 1 && value != 0 ? kNan : BadValues{0};
     } else if (depth_ >= 2 && (role_ == Role::kMax || role_ == Role::kMin)) {
       tensor_depth_ = depth_;
@@ -244,6 +244,14 @@ BadValues BadValuesOfText(std::string_view text) {
     return kPositiveInfinity;
   }
   return word == "-inf" ? kNegativeInfinity : BadValues{0};
+}
+
+BadValues BadValuesOfNode(const dump::Node& node, double threshold) {
+  if (node.kind == dump::NodeKind::kText) {
+    return BadValuesOfText(node.text);
+  }
+  const bool is_number = node.kind == dump::NodeKind::kFloat || node.kind == dump::NodeKind::kInt;
+  return is_number ? BadValuesOfNumber(node.number, threshold) : BadValues{0};
 }
 
 Result<EntryFacts> ReadEntryFacts(std::string_view text, double threshold) {
@@ -339,22 +347,6 @@ Behaviour BehaviourOf(std::string_view name, std::string_view api, const EntryFa
                                                            : Behaviour::kOrdinary;
 }
 
-BadValues BadValuesOfNode(const dump::Node& node, double threshold) {
-  if (node.kind == dump::NodeKind::kText) {
-    return BadValuesOfText(node.text);
-  }
-  if (node.kind != dump::NodeKind::kFloat && node.kind != dump::NodeKind::kInt) {
-    return 0;
-  }
-  if (std::isnan(node.number)) {
-    return kNan;
-  }
-  if (std::isinf(node.number)) {
-    return node.number > 0 ? kPositiveInfinity : kNegativeInfinity;
-  }
-  return std::fabs(node.number) > threshold ? kTooLarge : BadValues{0};
-}
-
 // The bad values below a node, however deep; `any` is set where there is a tensor.
 BadValues BadValuesBelow(const dump::EntryTree& tree, uint32_t root, double threshold, bool& any) {
   BadValues bad = 0;
@@ -368,7 +360,7 @@ BadValues BadValuesBelow(const dump::EntryTree& tree, uint32_t root, double thre
   return bad;
 }
 
-// Of all arguments but the buffer. Where no other is a tensor, the buffer must be the data.
+// Bad values of all arguments but the buffer. Where no other is a tensor, the buffer is the data.
 BadValues BadValuesOfData(const dump::EntryTree& tree, uint32_t buffer, double threshold) {
   BadValues bad = 0;
   bool any = false;
@@ -532,4 +524,4 @@ Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
   return dump;
 }
 
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

@@ -1,4 +1,4 @@
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nonfinite/nan.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/overflow.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
@@ -31,7 +31,7 @@
 #include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 // The folders of a step's ranks.
@@ -293,7 +293,7 @@ class RankFiles {
   std::optional<Result<dump::StackFile>> stacks_;
 };
 
-// What a call was given, without what changes when it runs again.
+// The inputs of a call, without what changes when it runs again.
 std::string InputSignature(const dump::EntryTree& entry) {
   std::string signature;
   if (entry.size() == 0 || entry[0].kind != dump::NodeKind::kObject) {
@@ -372,7 +372,7 @@ std::string NoteOnParameters(const RankDump& rank, const std::vector<std::string
   return {};
 }
 
-// The modules of one rank that stand among its origins. Thousands of operators may lie below one
+// The modules of one rank that are among its origins. Thousands of operators may lie below one
 // chain of modules: no module is walked over twice for the same question.
 struct Containers {
   NameSet modules;
@@ -387,7 +387,7 @@ struct Containers {
         return false;
       }
       inside = modules.contains(module);
-      // What was in none stays so: modules only become explained.
+      // A module that was in none stays so: modules only become explained.
       return !inside && in_none_.emplace(module).second;
     });
     return inside;
@@ -418,8 +418,8 @@ struct Containers {
   std::map<std::string, bool, std::less<>> inside_;
 };
 
-}  // namespace
-
+// Origins with all that the dump says about them, read again from the files: entries, modules and
+// stacks. What cannot be read is left empty and reported in `warnings`.
 std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
                               std::vector<std::string>& warnings) {
   std::map<uint32_t, RankFiles> files;
@@ -451,6 +451,8 @@ std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const O
   return findings;
 }
 
+}  // namespace
+
 void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result) {
   const auto name_of = [&](const Origin& origin) {
     return ranks[origin.rank_place].operators[origin.operator_place].name;
@@ -464,7 +466,7 @@ void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result) {
   if (by_rank.empty()) {
     return;
   }
-  std::vector<std::string> ignored;  // told when the findings are described
+  std::vector<std::string> ignored;  // reported when the findings are described
   for (auto& [place, containers] : by_rank) {
     containers.files.emplace(ranks[place], ignored);
     for (const Operator& op : ranks[place].operators) {
@@ -499,6 +501,11 @@ void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result) {
   SortByClock(result.origins);
 }
 
+namespace {
+
+// Origins of the kind kRecomputed, compared with the first run of the same call with the same
+// inputs: repetitions of an origin are dropped; those whose first run was good are found ones.
+// Moves the latter from `result.weak` to `result.origins`, in order.
 void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
   constexpr size_t kMostPerRank = 64;
   std::map<uint32_t, std::vector<Recomputed>> by_rank;
@@ -547,9 +554,13 @@ void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result) {
   SortByClock(result.origins);
 }
 
-namespace {
-
 using json::Writer;
+
+std::string_view OutcomeName(Outcome outcome) {
+  constexpr std::array<std::string_view, 5> kNames = {"good", "found", "entered", "incomplete",
+                                                      "nothing_searched"};
+  return kNames[static_cast<size_t>(outcome)];
+}
 
 // The members of the entry that say what went in and what came out; empty ones where it has none.
 void PutData(Writer& json, const Finding& finding) {
@@ -560,12 +571,8 @@ void PutData(Writer& json, const Finding& finding) {
     const uint32_t at = has_members ? finding.entry.Find(0, key) : dump::EntryTree::kNone;
     if (at != dump::EntryTree::kNone) {
       json::WriteTree(finding.entry, at, json);
-    } else if (is_list) {
-      json.BeginArray();
-      json.EndArray();
     } else {
-      json.BeginObject();
-      json.EndObject();
+      json.Raw(is_list ? "[]" : "{}");
     }
   };
   json.BeginObject();
@@ -585,9 +592,7 @@ void PutFinding(Writer& json, const Finding& finding) {
   PutData(json, finding);
   json.Member("construct_info", finding.modules);
   if (finding.stack.empty()) {
-    json.Key("stack_info");
-    json.BeginObject();
-    json.EndObject();
+    json.Object("stack_info", [] {});
   } else {
     json.Member("stack_info", finding.stack);
   }
@@ -599,74 +604,60 @@ int64_t Nanoseconds() {
       .count();
 }
 
-void PutOperator(Writer& json, const StepAnswer& answer, const Consequence& consequence) {
-  const RankDump& rank = answer.ranks[consequence.rank_place];
-  const Operator& at = rank.operators[consequence.operator_place];
-  json.BeginObject();
-  json.Member("rank", rank.rank);
-  json.Member("op_name", at.name);
-  json.Member("index", uint64_t{at.index});
-  json.Member("output", BadValuesText(at.output));
-  json.EndObject();
+void PutOperators(Writer& json, std::string_view key, const StepAnswer& answer,
+                  const std::vector<Consequence>& consequences) {
+  json.Objects(key, consequences, [&](const Consequence& consequence) {
+    const RankDump& rank = answer.ranks[consequence.rank_place];
+    const Operator& at = rank.operators[consequence.operator_place];
+    json.Member("rank", rank.rank);
+    json.Member("op_name", at.name);
+    json.Member("index", at.index);
+    json.Member("output", BadValuesText(at.output));
+  });
 }
 
 void PutChain(Writer& json, const StepAnswer& answer) {
-  json.Key("chain");
-  json.BeginArray();
-  for (const Arrival& arrival : answer.propagation.chain) {
+  json.Objects("chain", answer.propagation.chain, [&](const Arrival& arrival) {
     const RankDump& from = answer.ranks[arrival.from_rank];
     const RankDump& to = answer.ranks[arrival.to_rank];
-    json.BeginObject();
     json.Member("clock", arrival.clock);
     json.Member("from_rank", from.rank);
     json.Member("from_op", from.operators[arrival.from_operator].name);
     json.Member("to_rank", to.rank);
     json.Member("to_op", to.operators[arrival.to_operator].name);
-    json.EndObject();
-  }
-  json.EndArray();
-  for (const auto& [key, list] : {std::pair{"consequences", &answer.propagation.consequences},
-                                  std::pair{"first_bad_gradients", &answer.propagation.backward}}) {
-    json.Key(key);
-    json.BeginArray();
-    for (const Consequence& consequence : *list) {
-      PutOperator(json, answer, consequence);
-    }
-    json.EndArray();
-  }
+  });
+  PutOperators(json, "consequences", answer, answer.propagation.consequences);
+  PutOperators(json, "first_bad_gradients", answer, answer.propagation.backward);
 }
 
-}  // namespace
-
+// The layout that readers of the Python tool's result know: ranks, each a list of operators with
+// their data, modules and stack.
 std::string AnomalyJson(const StepAnswer& answer) {
   std::string text;
   Writer json(text, 2);
   json.BeginObject();
   for (const RankDump& rank : answer.ranks) {
-    bool is_open = false;
+    std::vector<const Finding*> findings;
     for (const Finding& finding : answer.findings) {
-      if (finding.rank != rank.rank || !finding.reported) {
-        continue;
+      if (finding.rank == rank.rank && finding.reported) {
+        findings.push_back(&finding);
       }
-      if (!is_open) {
-        json.Key(fmt::format("rank_{}", rank.rank));
-        json.BeginArray();
-        is_open = true;
-      }
-      json.BeginObject();
-      PutFinding(json, finding);
-      if (IsWeak(finding.kind)) {
-        json.Member("origin_kind", OriginKindName(finding.kind));
-      }
-      json.EndObject();
     }
-    if (is_open) {
-      json.EndArray();
+    if (findings.empty()) {
+      continue;
     }
+    json.Objects(fmt::format("rank_{}", rank.rank), findings, [&](const Finding* finding) {
+      PutFinding(json, *finding);
+      if (IsWeak(finding->kind)) {
+        json.Member("origin_kind", OriginKindName(finding->kind));
+      }
+    });
   }
   json.EndObject();
   return text;
 }
+
+}  // namespace
 
 std::string AnswerJson(const Answer& whole, int exit_code) {
   const StepAnswer& answer = whole.step;
@@ -676,17 +667,9 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
   json.Member("outcome", OutcomeName(answer.outcome));
   json.Member("exit_code", exit_code);
   json.Member("folder", answer.folder.string());
-  json.Key("step");
-  if (answer.step) {
-    json.Int(*answer.step);
-  } else {
-    json.Null();
-  }
+  json.Member("step", answer.step);
   json.Member("good_steps", whole.good_steps);
-  json.Key("origins");
-  json.BeginArray();
-  for (const Finding& finding : answer.findings) {
-    json.BeginObject();
+  json.Objects("origins", answer.findings, [&](const Finding& finding) {
     json.Member("rank", finding.rank);
     json.Member("kind", OriginKindName(finding.kind));
     json.Member("made", BadValuesText(finding.made));
@@ -696,36 +679,21 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
     json.Member("note", finding.note);
     PutFinding(json, finding);
     json.Member("forward_stack_info", finding.forward_stack);
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   json.Member("origin_count",
               uint64_t{answer.outcome == Outcome::kFound ? answer.search.origins.size()
                                                          : answer.search.weak.size()});
   PutChain(json, answer);
-  json.Key("ranks");
-  json.BeginArray();
-  for (size_t place = 0; place < answer.ranks.size(); ++place) {
-    const RankDump& rank = answer.ranks[place];
-    json.BeginObject();
+  json.Objects("ranks", answer.ranks, [&](const RankDump& rank) {
     json.Member("rank", rank.rank);
     json.Member("operators", rank.operator_count);
     json.Member("truncated", rank.truncated);
-    json.Key("bad_from_clock");
-    if (answer.search.bad_from[place]) {
-      json.Int(*answer.search.bad_from[place]);
-    } else {
-      json.Null();
-    }
-    json.EndObject();
-  }
-  json.EndArray();
+    json.Member("bad_from_clock",
+                answer.search.bad_from[static_cast<size_t>(&rank - answer.ranks.data())]);
+  });
   json.Member("matched_communications", answer.search.matched_events);
   json.Member("unmatched_calls", answer.search.unmatched_calls);
-  json.Key("device_overflows");
-  json.BeginArray();
-  for (const overflow::Overflow& noted : answer.device.overflows) {
-    json.BeginObject();
+  json.Objects("device_overflows", answer.device.overflows, [&](const Overflow& noted) {
     json.Member("op_type", noted.op_type);
     json.Member("op_name", noted.op_name);
     json.Member("stream_id", noted.stream_id);
@@ -733,21 +701,18 @@ std::string AnswerJson(const Answer& whole, int exit_code) {
     json.Member("call", noted.call ? noted.call->name : std::string());
     json.Member("code", noted.call ? noted.call->code_line : std::string());
     json.Member("record", noted.record.string());
-    json.EndObject();
-  }
-  json.EndArray();
+  });
   json.Member("warnings", answer.warnings);
-  json.Key("files");
-  json.BeginArray();
-  for (const fs::path& file : answer.files) {
-    json.Text(file.string());
-  }
-  json.EndArray();
+  json.Array("files", answer.files, [&](const fs::path& file) { json.Text(file.string()); });
   json.EndObject();
   text += '\n';
   return text;
 }
 
+namespace {
+
+// Nothing is written, not even the folder, when there is nothing to report. Adds the paths to
+// `answer.files`.
 Status WriteResultFiles(const Options& options, StepAnswer& answer) {
   const int64_t stamp = Nanoseconds();
   const auto write = [&](std::string_view stem, std::string_view ending,
@@ -772,8 +737,6 @@ Status WriteResultFiles(const Options& options, StepAnswer& answer) {
   }
   return {};
 }
-
-namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -863,14 +826,14 @@ void NoteOverflows(StepAnswer& answer) {
   if (dump::ParseRankName(name).valid) {
     folder = folder / "..";
   }
-  if (!overflow::HoldsRecords(folder)) {
+  if (!HoldsRecords(folder)) {
     return;
   }
-  overflow::Options options;
+  OverflowOptions options;
   options.dumps = folder;
   options.calls = answer.folder;
   options.most = kMostRecords;
-  Result<overflow::Findings> findings = overflow::Run(options);
+  Result<OverflowFindings> findings = FindOverflows(options);
   if (!findings.ok()) {
     answer.warnings.push_back(findings.status().message());
     return;
@@ -908,12 +871,6 @@ Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
 
 }  // namespace
 
-std::string_view OutcomeName(Outcome outcome) {
-  constexpr std::array<std::string_view, 5> kNames = {"good", "found", "entered", "incomplete",
-                                                      "nothing_searched"};
-  return kNames[static_cast<size_t>(outcome)];
-}
-
 Result<Answer> Run(const Options& options) {
   base::ThreadPool pool(options.threads);
   std::vector<StepFolder> steps;
@@ -942,4 +899,4 @@ Result<Answer> Run(const Options& options) {
   return answer;
 }
 
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

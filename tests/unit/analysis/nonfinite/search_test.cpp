@@ -1,11 +1,11 @@
-#include "src/analysis/nan/search.h"
+#include "src/analysis/nonfinite/search.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 // A message to or from another rank.
@@ -59,7 +59,7 @@ class Ranks {
     Add(rank, "Distributed.p2p", call, values);
   }
 
-  SearchResult Search(bool mask_aware = true) { return nan::Search(ranks_, {mask_aware}); }
+  SearchResult Search(bool mask_aware = true) { return nonfinite::Search(ranks_, {mask_aware}); }
 
   std::string Name(const Origin& origin) const {
     return std::to_string(origin.rank_place) + " " +
@@ -276,4 +276,4 @@ TEST(Search, AConstantThatNothingRecordedMetIsTold) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/nan/rank_dump.h"
-#include "src/analysis/nan/search.h"
+#include "src/analysis/nonfinite/rank_dump.h"
+#include "src/analysis/nonfinite/search.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 constexpr double kNoThreshold = std::numeric_limits<double>::infinity();
@@ -227,4 +227,4 @@ TEST(SetByIndex, ATensorBringsItsValues) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

@@ -1,4 +1,4 @@
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/overflow.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@
 #include "src/io/kernel_dump/overflow_record.h"
 #include "src/tensor/float_limits.h"
 
-namespace msprobe::analysis::overflow {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 // The call of the framework that a kernel belongs to, by its tensors.
@@ -73,7 +73,7 @@ class CallLookup {
 
 namespace fs = std::filesystem;
 
-// Of a kernel's tensors: how many are tensors of the call, and whether that is telling.
+// How many of a kernel's tensors are tensors of the call, and whether that identifies it.
 struct Likeness {
   size_t found = 0;
   bool tells = false;
@@ -218,7 +218,7 @@ constexpr size_t kTitleWidth = 102;
 constexpr int kDeepestRecords = 6;
 constexpr std::string_view kRecordStart = "Opdebug.Node_OpDebug.";
 
-// The entry of a record that tells what overflowed: the last one with a status; the first
+// The entry of a record with the overflow: the last one with a status; the first
 // otherwise.
 const kd::OverflowEntry& Telling(const kd::OverflowRecord& record) {
   const auto last = std::find_if(record.entries.rbegin(), record.entries.rend(),
@@ -271,7 +271,7 @@ void AddTensors(const DumpPath& dump, bool are_outputs,
 // The largest number of float16, at which devices that saturate stay.
 constexpr double kLargestHalf = tensor::FormatOf(DType::kFloat16).largest;
 
-Origin OriginOf(const std::vector<KernelTensor>& tensors) {
+OverflowOrigin OriginOf(const std::vector<KernelTensor>& tensors) {
   bool readable = false;
   bool bad_output = false;
   bool at_limit = false;
@@ -281,17 +281,17 @@ Origin OriginOf(const std::vector<KernelTensor>& tensors) {
     }
     readable = true;
     if (tensor.bad_elements() > 0 && !tensor.is_output) {
-      return Origin::kPassedOn;
+      return OverflowOrigin::kPassedOn;
     }
     bad_output = bad_output || tensor.bad_elements() > 0;
     at_limit = at_limit ||
                (tensor.is_output && tensor.dtype == DType::kFloat16 &&
                 std::max(std::fabs(tensor.stats.max), std::fabs(tensor.stats.min)) >= kLargestHalf);
   }
-  return bad_output ? Origin::kMade
-         : at_limit ? Origin::kSaturated
-         : readable ? Origin::kInside
-                    : Origin::kUnknown;
+  return bad_output ? OverflowOrigin::kMade
+         : at_limit ? OverflowOrigin::kSaturated
+         : readable ? OverflowOrigin::kInside
+                    : OverflowOrigin::kUnknown;
 }
 
 Status AddKernel(const DumpPath& dump, Overflow& overflow) {
@@ -382,8 +382,9 @@ fs::path CallsBeside(const fs::path& records) {
 // Calls and lines of the graph, where there are any.
 class Lookups {
  public:
-  static Result<Lookups> Open(const Options& options, const std::vector<const DumpPath*>& records,
-                              Findings& findings) {
+  static Result<Lookups> Open(const OverflowOptions& options,
+                              const std::vector<const DumpPath*>& records,
+                              OverflowFindings& findings) {
     Lookups lookups;
     if (!options.ir.empty()) {
       MSP_ASSIGN_OR_RETURN(kernel_dump::IrNodes nodes, kernel_dump::ReadIr(options.ir));
@@ -394,7 +395,7 @@ class Lookups {
     if (findings.calls.empty()) {
       return lookups;
     }
-    // Of the step of the first record; records of other steps have no calls.
+    // Calls are of the step of the first record; records of other steps have none.
     lookups.step_ = StepOf(records.front()->path);
     Result<CallLookup> calls = CallLookup::Open(findings.calls, lookups.step_);
     if (calls.ok()) {
@@ -462,7 +463,7 @@ bool Overflow::overflowed() const {
 
 bool HoldsRecords(const fs::path& folder) { return HoldsRecords(folder, kDeepestRecords); }
 
-Result<Findings> Run(const Options& options) {
+Result<OverflowFindings> FindOverflows(const OverflowOptions& options) {
   uint64_t left_out = 0;
   MSP_ASSIGN_OR_RETURN(const std::vector<DumpPath> dumps,
                        kernel_dump::FindDumpFiles(options.dumps, "", left_out));
@@ -479,7 +480,7 @@ Result<Findings> Run(const Options& options) {
   std::stable_sort(records.begin(), records.end(), [](const DumpPath* a, const DumpPath* b) {
     return a->parsed->timestamp < b->parsed->timestamp;
   });
-  Findings findings;
+  OverflowFindings findings;
   findings.records = records.size();
   const size_t most = options.most > 0 ? std::min(records.size(), static_cast<size_t>(options.most))
                                        : records.size();
@@ -505,7 +506,7 @@ Result<Findings> Run(const Options& options) {
   return findings;
 }
 
-std::string SummaryText(const Findings& findings) {
+std::string SummaryText(const OverflowFindings& findings) {
   std::string text;
   for (size_t i = 0; i < findings.overflows.size(); ++i) {
     const Overflow& overflow = findings.overflows[i];
@@ -577,20 +578,20 @@ const KernelTensor* FirstBad(const Overflow& overflow, bool output) {
 
 std::string OriginText(const Overflow& overflow) {
   switch (overflow.origin) {
-    case Origin::kMade: {
+    case OverflowOrigin::kMade: {
       const KernelTensor& output = *FirstBad(overflow, true);
       return fmt::format("here: its inputs are finite, {} holds {} among {}", output.name(),
                          BadText(output), Plural(output.stats.element_count, "element"));
     }
-    case Origin::kPassedOn: {
+    case OverflowOrigin::kPassedOn: {
       const KernelTensor& input = *FirstBad(overflow, false);
       return fmt::format("before: {} holds {} already", input.name(), BadText(input));
     }
-    case Origin::kSaturated:
+    case OverflowOrigin::kSaturated:
       return "here: its inputs are finite, and an output holds 65504, the largest float16";
-    case Origin::kInside:
+    case OverflowOrigin::kInside:
       return "inside: all its inputs and outputs are finite";
-    case Origin::kUnknown:
+    case OverflowOrigin::kUnknown:
       break;
   }
   return overflow.dump.empty() ? "not known: the kernel was not dumped"
@@ -674,8 +675,8 @@ Section SectionOf(size_t number, const Overflow& overflow) {
   Section section{fmt::format("{}. {}", number, known ? KernelName(overflow) : TaskText(overflow)),
                   {}};
   List facts{ListKind::kFacts, {}};
-  facts.items.push_back(
-      {"made", OriginText(overflow), overflow.origin == Origin::kMade ? Tone::kBad : Tone::kPlain});
+  facts.items.push_back({"made", OriginText(overflow),
+                         overflow.origin == OverflowOrigin::kMade ? Tone::kBad : Tone::kPlain});
   AddCall(overflow, facts);
   facts.items.push_back({"ran as", TaskText(overflow)});
   facts.items.push_back({"unit", UnitText(overflow)});
@@ -702,11 +703,11 @@ Section SectionOf(size_t number, const Overflow& overflow) {
 }
 
 // The one to look at first: what made bad values itself.
-const Overflow* Leading(const Findings& findings) {
-  const auto made = std::find_if(findings.overflows.begin(), findings.overflows.end(),
-                                 [](const Overflow& overflow) {
-                                   return overflow.overflowed() && overflow.origin == Origin::kMade;
-                                 });
+const Overflow* Leading(const OverflowFindings& findings) {
+  const auto made = std::find_if(
+      findings.overflows.begin(), findings.overflows.end(), [](const Overflow& overflow) {
+        return overflow.overflowed() && overflow.origin == OverflowOrigin::kMade;
+      });
   if (made != findings.overflows.end()) {
     return &*made;
   }
@@ -716,7 +717,7 @@ const Overflow* Leading(const Findings& findings) {
 }
 
 // A case per record; it fails where the operator overflowed.
-std::vector<report::TestCase> CasesOf(const Findings& findings) {
+std::vector<report::TestCase> CasesOf(const OverflowFindings& findings) {
   std::vector<report::TestCase> cases;
   for (const Overflow& overflow : findings.overflows) {
     report::TestCase& test = cases.emplace_back();
@@ -738,7 +739,7 @@ std::vector<report::TestCase> CasesOf(const Findings& findings) {
   return cases;
 }
 
-report::Verdict MakeVerdict(const Findings& findings) {
+report::Verdict MakeVerdict(const OverflowFindings& findings) {
   report::Verdict verdict;
   const auto overflowed =
       std::count_if(findings.overflows.begin(), findings.overflows.end(),
@@ -768,7 +769,7 @@ report::Verdict MakeVerdict(const Findings& findings) {
   return verdict;
 }
 
-std::string NextStep(const Findings& findings) {
+std::string NextStep(const OverflowFindings& findings) {
   const Overflow* leading = Leading(findings);
   if (leading == nullptr) {
     return "";
@@ -777,7 +778,7 @@ std::string NextStep(const Findings& findings) {
     return "Dump the kernels as well (level L2, or dump_mode all) to see which one it was and what "
            "it was given.";
   }
-  if (leading->origin == Origin::kPassedOn) {
+  if (leading->origin == OverflowOrigin::kPassedOn) {
     return "Its inputs were bad already: look at what ran before it, with nan_analyze on a dump of "
            "the calls, or at earlier records with -n 0.";
   }
@@ -805,11 +806,11 @@ std::string Sentence(const Overflow& overflow) {
   return text;
 }
 
-report::Document MakeDocument(const Findings& findings) {
+report::Document MakeDocument(const OverflowFindings& findings) {
   report::Document document;
   document.command = "parse overflow";
   document.verdict = MakeVerdict(findings);
-  document.levels = report::OutcomesOf(kGateLevels);
+  document.levels = report::OutcomesOf(kOverflowGateLevels);
   report::SetFound(document.levels, "overflow", Leading(findings) != nullptr);
   for (size_t i = 0; i < findings.overflows.size(); ++i) {
     document.sections.push_back(SectionOf(i + 1, findings.overflows[i]));
@@ -834,4 +835,4 @@ report::Document MakeDocument(const Findings& findings) {
   return document;
 }
 
-}  // namespace msprobe::analysis::overflow
+}  // namespace msprobe::analysis::nonfinite

@@ -15,10 +15,11 @@
 
 #include "src/base/strings.h"
 #include "src/dump/communication.h"
+#include "src/dump/json_source.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 
-// What is wrong with a value, and what one entry of a dump says about it.
+// Bad values, and those of one entry of a dump.
 
 // A set of kinds; 0 is a good value. Max and Min count, Mean and Norm do not.
 using BadValues = uint8_t;
@@ -29,8 +30,12 @@ inline constexpr BadValues kTooLarge = 8;  // beyond --threshold
 
 std::string BadValuesText(BadValues bad);  // "NaN", "NaN, -inf", "good"
 
-// Of "nan", "inf", "-inf" in any case, blanks around them allowed; 0 for any other text.
+// The kind that "nan", "inf", "-inf" name, in any case, with blanks around; 0 for other texts.
 BadValues BadValuesOfText(std::string_view text);
+
+// The same of a text or number of an entry; `threshold` as of ReadEntryFacts.
+BadValues BadValuesOfNode(const dump::Node& node,
+                          double threshold = std::numeric_limits<double>::infinity());
 
 // One entry, looked at once.
 struct EntryFacts {
@@ -50,7 +55,7 @@ struct EntryFacts {
 // `text` is the entry's JSON value. `threshold` is infinite where only NaN and infinities count.
 Result<EntryFacts> ReadEntryFacts(std::string_view text, double threshold);
 
-// What an operator's name and constants say about bad values in its outputs.
+// The meaning of bad outputs by an operator's name and constants.
 enum class Behaviour : uint8_t {
   kOrdinary,
   kUninitialised,  // torch.empty and its like: whatever lay in memory
@@ -110,4 +115,4 @@ struct LoadOptions {
 Result<RankDump> LoadRank(int64_t rank, const std::filesystem::path& folder,
                           const LoadOptions& options);
 
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

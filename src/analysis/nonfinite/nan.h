@@ -1,6 +1,7 @@
-// A whole search: from the folder of a dump to the answer and its result files.
+// Searches a dump for the first NaN or infinity of a step: `msprobe nan_analyze`.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,14 +14,13 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/nan/rank_dump.h"
-#include "src/analysis/nan/search.h"
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/overflow.h"
+#include "src/analysis/nonfinite/rank_dump.h"
+#include "src/analysis/nonfinite/search.h"
 #include "src/dump/json_source.h"
+#include "src/report/document.h"
 
-namespace msprobe::analysis::nan {
-
-// What is asked of a search for the first NaN or infinity.
+namespace msprobe::analysis::nonfinite {
 
 struct Options {
   std::filesystem::path input;  // a step's folder; with `all_steps` the folder of the steps
@@ -34,8 +34,6 @@ struct Options {
   size_t threads = 0;
   bool quiet = false;
 };
-
-// The result of a search for the first NaN or infinity of a step.
 
 // An origin with all that the dump says about it.
 struct Finding {
@@ -58,10 +56,8 @@ enum class Outcome : uint8_t {
   kFound,    // an operator made the bad values
   kEntered,  // they came from outside of what was recorded, or were asked for
   kPartial,  // nothing bad in what is there, but a dump ends early, is damaged or empty
-  kNothing,  // no maximum of any tensor was recorded: nobody knows
+  kNothing,  // no maximum of any tensor was recorded: not known
 };
-std::string_view OutcomeName(Outcome outcome);  // "good", "found", "entered", "incomplete",
-                                                // "nothing_searched"
 
 struct StepAnswer {
   std::filesystem::path folder;
@@ -73,8 +69,8 @@ struct StepAnswer {
   std::vector<Origin> reported;  // of the search, same order as the findings
   Propagation propagation;
   std::vector<std::string> warnings;
-  // What the devices noted of their kernels, where such records lie beside the ranks.
-  overflow::Findings device;
+  // Overflow records of the devices, where there are any beside the ranks.
+  OverflowFindings device;
   LevelSummary levels;  // only with Options::levels
   std::vector<std::filesystem::path> files;
   uint64_t unread_ranks = 0;  // left out, because they could not be read
@@ -88,34 +84,11 @@ struct Answer {
   std::vector<std::string> good_steps;  // folders in front of it, with all_steps
 };
 
-// An origin with all that the dump says about it: read again from the files, for the few that are
-// shown.
-
-// Fills in entries, modules and stacks, file by file. What cannot be read is left empty and told in
-// `warnings`.
-std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const Origin> origins,
-                              std::vector<std::string>& warnings);
-
 // Takes out of `result.origins` the modules around another origin of the same rank, around weights
 // that were bad before, and around a communication that brought bad values: their inputs are good
 // and their outputs bad, but they only pass it on. A module around an operator whose bad inputs
-// nobody recorded gives way to that operator, which becomes an origin of the kind kUnrecorded.
+// are not recorded gives way to that operator, which becomes an origin of the kind kUnrecorded.
 void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result);
-
-// Origins of the kind kRecomputed, held against the first run of the same call with the same
-// inputs: repetitions of an origin are dropped; those whose first run was good are found ones.
-// Moves the latter from `result.weak` to `result.origins`, in order.
-void CompareRecomputed(std::span<const RankDump> ranks, SearchResult& result);
-
-// The answer as files and as JSON.
-
-// Nothing is written, not even the folder, when there is nothing to tell. Adds the paths to
-// `answer.files`.
-Status WriteResultFiles(const Options& options, StepAnswer& answer);
-
-// The layout that readers of the Python tool's result know: ranks, each a list of operators with
-// their data, modules and stack.
-std::string AnomalyJson(const StepAnswer& answer);
 
 // Everything that is known, for programs: strict JSON, NaN and infinities as text.
 std::string AnswerJson(const Answer& answer, int exit_code);
@@ -124,4 +97,12 @@ std::string AnswerJson(const Answer& answer, int exit_code);
 // one with bad values ends the search. Result files appear only where there is something to tell.
 Result<Answer> Run(const Options& options);
 
-}  // namespace msprobe::analysis::nan
+inline constexpr std::array<report::GateLevel, 2> kGateLevels = {
+    {{"origin", "an operator that made NaN or infinity from good inputs"},
+     {"any", "also bad values that came from outside or were requested"}}};
+
+// `with_levels`: the answer has them.
+report::Document MakeDocument(const Answer& answer, bool with_levels);
+std::string MarkdownAnswer(const Answer& answer);
+
+}  // namespace msprobe::analysis::nonfinite

@@ -1,4 +1,3 @@
-#include "src/analysis/nan/document.h"
 
 #include <algorithm>
 #include <array>
@@ -10,14 +9,14 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/nan/nan.h"
-#include "src/analysis/overflow/overflow.h"
+#include "src/analysis/nonfinite/nan.h"
+#include "src/analysis/nonfinite/overflow.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
 #include "src/dump/stack_file.h"
 
-namespace msprobe::analysis::nan::internal {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 // Sentences and lines that the screen and the Markdown answer share.
@@ -53,13 +52,7 @@ std::string MemberText(const EntryTree& tree, uint32_t object, std::string_view 
 
 BadValues BadValuesOfMember(const EntryTree& tree, uint32_t object, std::string_view key) {
   const uint32_t at = tree.Find(object, key);
-  return at == EntryTree::kNone
-             ? BadValues{0}
-             : BadValuesOfText(MemberText(tree, object, key)) |
-                   (dump::CompactText(tree, at) == "NaN"         ? kNan
-                    : dump::CompactText(tree, at) == "Infinity"  ? kPositiveInfinity
-                    : dump::CompactText(tree, at) == "-Infinity" ? kNegativeInfinity
-                                                                 : BadValues{0});
+  return at == EntryTree::kNone ? BadValues{0} : BadValuesOfNode(tree[at]);
 }
 
 class ValueLister {
@@ -199,7 +192,7 @@ std::string Headline(const Answer& answer) {
   return text;
 }
 
-// What is known about how it became bad: one sentence per kind of origin.
+// How it became bad: one sentence per kind of origin.
 std::string_view KindSentence(OriginKind kind) {
   switch (kind) {
     case OriginKind::kComputed:
@@ -225,7 +218,7 @@ std::string_view KindSentence(OriginKind kind) {
   return {};
 }
 
-// What to do now.
+// The next step for the user.
 std::string_view NextStep(const StepAnswer& answer) {
   if (answer.outcome == Outcome::kGood) {
     return "";
@@ -314,13 +307,6 @@ std::string RankList(const std::vector<int64_t>& ranks) {
   return text;
 }
 
-}  // namespace
-
-}  // namespace msprobe::analysis::nan::internal
-
-namespace msprobe::analysis::nan {
-namespace {
-
 using base::FormatCount;
 using base::Plural;
 using report::Item;
@@ -350,13 +336,13 @@ Item OperatorItem(const StepAnswer& answer, const Consequence& consequence) {
 
 bool DeviceOverflowed(const StepAnswer& answer) {
   return std::any_of(answer.device.overflows.begin(), answer.device.overflows.end(),
-                     [](const overflow::Overflow& noted) { return noted.overflowed(); });
+                     [](const Overflow& noted) { return noted.overflowed(); });
 }
 
 report::Verdict MakeVerdict(const Answer& whole) {
   const StepAnswer& answer = whole.step;
   report::Verdict verdict;
-  verdict.text = internal::Headline(whole);
+  verdict.text = Headline(whole);
   verdict.number = static_cast<double>(answer.search.origins.size());
   verdict.unit = "origins";
   switch (answer.outcome) {
@@ -400,7 +386,7 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   List facts{ListKind::kFacts, {}};
   facts.items.push_back(
       {IsWeak(finding.kind) ? "bad" : "made",
-       fmt::format("{}: {}", BadValuesText(finding.made), internal::KindSentence(finding.kind))});
+       fmt::format("{}: {}", BadValuesText(finding.made), KindSentence(finding.kind))});
   if (!finding.note.empty()) {
     facts.items.push_back({"note", finding.note});
   }
@@ -411,9 +397,9 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   const std::vector<std::string> frames =
       dump::UserFrames(of_forward ? finding.forward_stack : finding.stack);
   if (!frames.empty()) {
-    Item code{of_forward ? "forward at" : "code", internal::FrameLine(frames.front())};
+    Item code{of_forward ? "forward at" : "code", FrameLine(frames.front())};
     for (size_t i = 1; i < std::min(frames.size(), kBriefFrames); ++i) {
-      code.details.push_back({"called by", internal::FrameLine(frames[i])});
+      code.details.push_back({"called by", FrameLine(frames[i])});
     }
     facts.items.push_back(std::move(code));
   }
@@ -422,30 +408,30 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   }
   section.blocks.emplace_back(std::move(facts));
   List values{ListKind::kAligned, {}, {kBriefValues}};
-  for (const internal::ValueLine& value : internal::ValueLines(finding.entry, SIZE_MAX)) {
+  for (const ValueLine& value : ValueLines(finding.entry, SIZE_MAX)) {
     values.items.push_back({value.name, value.text, value.bad != 0 ? Tone::kBad : Tone::kPlain});
   }
   section.blocks.emplace_back(std::move(values));
-  // Those further out, for pages only: the first ones stand above.
+  // Outer frames, for pages only: the first ones are above.
   List stack{ListKind::kSentences, {}, {0}};
   for (size_t i = kBriefFrames; i < frames.size(); ++i) {
-    stack.items.push_back({"", internal::FrameLine(frames[i])});
+    stack.items.push_back({"", FrameLine(frames[i])});
   }
   section.blocks.emplace_back(std::move(stack));
   return section;
 }
 
 Section ChainSection(const StepAnswer& answer) {
-  const std::vector<internal::ChainLine> chain = internal::ChainLines(answer);
+  const std::vector<ChainLine> chain = ChainLines(answer);
   Section section{
       fmt::format("How it spread: {} of {}", Plural(answer.propagation.reached_ranks, "rank"),
                   FormatCount(answer.ranks.size())),
       {}};
   List list{ListKind::kAligned, {}, {kBriefChain}};
-  for (const internal::ChainLine& line : chain) {
+  for (const ChainLine& line : chain) {
     list.items.push_back(
         {fmt::format("rank {}", line.from_rank),
-         fmt::format("{} -> {}{}", line.from_name, internal::RankList(line.to_ranks),
+         fmt::format("{} -> {}{}", line.from_name, RankList(line.to_ranks),
                      line.to_name == line.from_name ? "" : " by " + line.to_name)});
   }
   if (chain.size() > kBriefChain) {
@@ -481,18 +467,18 @@ Section AlsoSection(const StepAnswer& answer) {
     const RankDump& rank = answer.ranks[note.rank_place];
     section.blocks.emplace_back(report::Text{fmt::format(
         "rank {}: {}: {}", rank.rank, base::Printable(rank.operators[note.operator_place].name),
-        internal::KindSentence(note.kind))});
+        KindSentence(note.kind))});
   }
   return section;
 }
 
-// What the devices noted themselves, the first ones.
+// The first overflows that the devices recorded.
 Section DeviceSection(const StepAnswer& answer) {
   Section section{"Overflows that the device noted", {}};
   List list{ListKind::kBullets, {}, {kBriefOverflows}};
-  for (const overflow::Overflow& noted : answer.device.overflows) {
+  for (const Overflow& noted : answer.device.overflows) {
     if (noted.overflowed()) {
-      list.items.push_back({"", overflow::Sentence(noted)});
+      list.items.push_back({"", Sentence(noted)});
     }
   }
   section.blocks.emplace_back(std::move(list));
@@ -544,10 +530,10 @@ std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
         test.outcome = report::CaseOutcome::kFailed;
         test.level = IsWeak(finding.kind) ? "any" : "origin";
         test.type = BadValuesText(finding.made);
-        test.message = fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind));
+        test.message = fmt::format("{}: {}", finding.name, KindSentence(finding.kind));
         for (const std::string& frame :
              dump::UserFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
-          test.details += internal::FrameLine(frame) + "\n";
+          test.details += FrameLine(frame) + "\n";
         }
       }
     }
@@ -582,7 +568,7 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
     document.sections.push_back(LevelsSection(answer));
   }
   document.sections.push_back(CountsSection(answer));
-  if (const std::string_view next = internal::NextStep(answer); !next.empty()) {
+  if (const std::string_view next = NextStep(answer); !next.empty()) {
     document.next.emplace_back(next);
   }
   for (const std::filesystem::path& file : answer.files) {
@@ -597,11 +583,11 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
 
 std::string MarkdownAnswer(const Answer& whole) {
   const StepAnswer& answer = whole.step;
-  std::string text = fmt::format("# {}\n", internal::Headline(whole));
+  std::string text = fmt::format("# {}\n", Headline(whole));
   for (const Finding& finding : answer.findings) {
     text +=
         fmt::format("\n## rank {}: `{}`\n\n{}: {}.", finding.rank, base::Printable(finding.name),
-                    BadValuesText(finding.made), internal::KindSentence(finding.kind));
+                    BadValuesText(finding.made), KindSentence(finding.kind));
     text += finding.note.empty() ? "\n" : fmt::format(" {}.\n", finding.note);
     const bool of_forward = finding.stack.empty() && !finding.forward_stack.empty();
     const std::vector<std::string> frames =
@@ -609,31 +595,30 @@ std::string MarkdownAnswer(const Answer& whole) {
     if (!frames.empty()) {
       text += of_forward ? "\nForward call at\n\n```\n" : "\n```\n";
       for (const std::string& frame : frames) {
-        text += internal::FrameLine(frame) + "\n";
+        text += FrameLine(frame) + "\n";
       }
       text += "```\n";
     }
-    const std::vector<internal::ValueLine> values =
-        internal::ValueLines(finding.entry, kBriefValues);
+    const std::vector<ValueLine> values = ValueLines(finding.entry, kBriefValues);
     if (!values.empty()) {
       text += "\n| value | |\n|---|---|\n";
-      for (const internal::ValueLine& value : values) {
+      for (const ValueLine& value : values) {
         text += fmt::format("| {} | {} |\n", value.name, base::ReplaceAll(value.text, "|", "\\|"));
       }
     }
   }
   if (DeviceOverflowed(answer)) {
     text += "\n## Overflows that the device noted\n\n";
-    for (const overflow::Overflow& noted : answer.device.overflows) {
-      text += noted.overflowed() ? fmt::format("- {}\n", overflow::Sentence(noted)) : "";
+    for (const Overflow& noted : answer.device.overflows) {
+      text += noted.overflowed() ? fmt::format("- {}\n", Sentence(noted)) : "";
     }
   }
-  const std::vector<internal::ChainLine> chain = internal::ChainLines(answer);
+  const std::vector<ChainLine> chain = ChainLines(answer);
   if (!chain.empty()) {
     text += "\n## How it spread\n\n";
-    for (const internal::ChainLine& line : chain) {
+    for (const ChainLine& line : chain) {
       text += fmt::format("- rank {}: `{}` -> {}\n", line.from_rank, line.from_name,
-                          internal::RankList(line.to_ranks));
+                          RankList(line.to_ranks));
     }
   }
   if (!answer.propagation.consequences.empty()) {
@@ -653,4 +638,4 @@ std::string MarkdownAnswer(const Answer& whole) {
   return text;
 }
 
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

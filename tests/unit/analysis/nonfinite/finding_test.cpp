@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/nan/nan.h"
+#include "src/analysis/nonfinite/nan.h"
 #include "tests/unit/support/temporary_folder.h"
 
-namespace msprobe::analysis::nan {
+namespace msprobe::analysis::nonfinite {
 namespace {
 
 // Walking all modules around each operator would be 9 * 10^8 steps.
@@ -76,4 +76,4 @@ TEST(ResolveContainers, EndsWhereModulesGoRoundInACircle) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::nan
+}  // namespace msprobe::analysis::nonfinite

@@ -1,4 +1,5 @@
-// What a search for overflows answers.
+// Finds the kernels that overflowed on a device, and the calls that ran them: `msprobe parse
+// overflow`.
 #pragma once
 
 #include <array>
@@ -16,11 +17,9 @@
 #include "src/kernels/stats.h"
 #include "src/report/document.h"
 
-namespace msprobe::analysis::overflow {
+namespace msprobe::analysis::nonfinite {
 
-// What is asked of a search for overflows.
-
-struct Options {
+struct OverflowOptions {
   std::filesystem::path dumps;  // folder with overflow records and kernel dumps
   // Dump of the API calls above the kernels: a dump.json, a rank, a step or a whole dump. Empty:
   // the one that lies beside the records, if there is one.
@@ -29,8 +28,6 @@ struct Options {
   std::filesystem::path output;  // folder of overflow_summary_<time>.txt; empty: none
   int64_t most = 1;              // records that are looked at, from the first one on; 0: all
 };
-
-// Which operators overflowed, and what is known of each.
 
 // A tensor of the kernel, in the layout of the device.
 struct KernelTensor {
@@ -47,8 +44,8 @@ struct KernelTensor {
   uint64_t bad_elements() const;  // NaN and infinities
 };
 
-// What the tensors of the kernel say.
-enum class Origin : uint8_t {
+// The origin of bad values by the tensors of the kernel.
+enum class OverflowOrigin : uint8_t {
   kUnknown,    // there is no dump of the kernel, or nothing of it can be read
   kMade,       // its inputs are finite, an output is not
   kPassedOn,   // an input was not finite
@@ -81,7 +78,7 @@ struct Overflow {
   std::string op_type;
   std::string op_name;
   std::vector<KernelTensor> tensors;  // inputs, then outputs
-  Origin origin = Origin::kUnknown;
+  OverflowOrigin origin = OverflowOrigin::kUnknown;
   std::optional<Call> call;
   std::string graph_scope;  // of the graph's operator, when a graph was given
   std::string graph_code;   // its lines of code
@@ -89,7 +86,7 @@ struct Overflow {
   bool overflowed() const;  // a status that is not zero
 };
 
-struct Findings {
+struct OverflowFindings {
   std::vector<Overflow> overflows;  // in order of time
   uint64_t records = 0;             // overflow records in the folder
   std::vector<std::pair<std::filesystem::path, Status>> unreadable;
@@ -98,26 +95,24 @@ struct Findings {
   std::filesystem::path summary;  // the file, when one was asked for
 };
 
-// From overflow records to kernels, calls and lines of code.
-
 // kNotFound when the folder holds no overflow record. A record that cannot be read is reported in
 // the findings, and the others go on.
-Result<Findings> Run(const Options& options);
+Result<OverflowFindings> FindOverflows(const OverflowOptions& options);
 
 // Whether overflow records lie in a folder or below it, at most six levels down. Looks at names
 // only, and not into rank folders of a dump.
 bool HoldsRecords(const std::filesystem::path& folder);
 
 // The text of the summary, as the Python tool writes it.
-std::string SummaryText(const Findings& findings);
+std::string SummaryText(const OverflowFindings& findings);
 
-inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
+inline constexpr std::array<report::GateLevel, 1> kOverflowGateLevels = {
     {{"overflow", "an operator that overflowed"}}};
 
-report::Document MakeDocument(const Findings& findings);
+report::Document MakeDocument(const OverflowFindings& findings);
 
 // One line about an overflow: "Mul (sharpen) on stream 2, task 14, in Torch.mul.0.forward
 // (route.py:17 in forward: ...)".
 std::string Sentence(const Overflow& overflow);
 
-}  // namespace msprobe::analysis::overflow
+}  // namespace msprobe::analysis::nonfinite
