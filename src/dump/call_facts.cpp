@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "src/base/strings.h"
 
@@ -295,6 +296,21 @@ const CommunicationApi* FindCommunicationApi(std::string_view api) {
       std::find_if(std::begin(kCommunicationApis), std::end(kCommunicationApis),
                    [api](const CommunicationApi& known) { return known.name == api; });
   return row == std::end(kCommunicationApis) ? nullptr : row;
+}
+
+CollectiveEffect EffectOf(std::string_view api) {
+  constexpr std::pair<std::string_view, CollectiveEffect> kEffects[] = {
+      {"reduce_scatter", CollectiveEffect::kScatteredSum},
+      {"all_reduce", CollectiveEffect::kSum},
+      {"all_gather", CollectiveEffect::kGather},
+      {"allgather", CollectiveEffect::kGather},
+      {"all_to_all", CollectiveEffect::kExchange}};
+  for (const auto& [word, effect] : kEffects) {
+    if (api.find(word) != std::string_view::npos) {
+      return effect;
+    }
+  }
+  return CollectiveEffect::kOther;
 }
 
 bool MovesDataBetweenRanks(std::string_view entry_name) {

@@ -102,6 +102,17 @@ struct CommunicationApi {
 // Null where the API is not in the table: a collective without root or buffer, as far as is known.
 const CommunicationApi* FindCommunicationApi(std::string_view api);
 
+// What a collective makes of the data of its ranks. Found by a word in the name, as MindSpore and
+// newer releases have more functions than the table ("all_gather_coalesced").
+enum class CollectiveEffect : uint8_t {
+  kOther,         // every rank gets another rank's data as it is, or nothing
+  kSum,           // all_reduce
+  kScatteredSum,  // reduce_scatter: each rank gets a part of the sum
+  kGather,        // all_gather
+  kExchange,      // all_to_all
+};
+CollectiveEffect EffectOf(std::string_view api);
+
 // Whether the entry's call moves data between ranks, in either direction: of the calls of
 // torch.distributed and its like those whose name says so; "barrier" and "new_group" do not.
 bool MovesDataBetweenRanks(std::string_view entry_name);

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace msprobe::json {
@@ -33,29 +36,63 @@ class Writer {
   void Text(std::string_view utf8);
   void Raw(std::string_view token);  // a number spelled elsewhere
 
-  // Numbers, texts, and vectors of them.
+  // Numbers, texts, lists of them; null for an empty std::optional.
   template <typename Value>
   void Member(std::string_view key, const Value& value) {
     Key(key);
     Put(value);
   }
 
+  // An object whose members write() adds.
+  template <typename Write>
+  void Object(const Write& write) {
+    BeginObject();
+    write();
+    EndObject();
+  }
+  template <typename Write>
+  void Object(std::string_view key, const Write& write) {
+    Key(key);
+    Object(write);
+  }
+
+  // An array with the value that write(item) adds for each item.
+  template <typename Items, typename Write>
+  void Array(const Items& items, const Write& write) {
+    BeginArray();
+    for (const auto& item : items) {
+      write(item);
+    }
+    EndArray();
+  }
+  template <typename Items, typename Write>
+  void Array(std::string_view key, const Items& items, const Write& write) {
+    Key(key);
+    Array(items, write);
+  }
+  // The same with an object for each item, whose members write(item) adds.
+  template <typename Items, typename Write>
+  void Objects(std::string_view key, const Items& items, const Write& write) {
+    Array(key, items, [&](const auto& item) { Object([&] { write(item); }); });
+  }
+
  private:
   void Put(bool value) { Bool(value); }
   void Put(int value) { Int(value); }
+  void Put(uint32_t value) { Int(value); }
   void Put(int64_t value) { Int(value); }
   void Put(uint64_t value) { Int(static_cast<int64_t>(value)); }
   void Put(double value) { Float(value); }
   void Put(std::string_view value) { Text(value); }
   void Put(const std::string& value) { Text(value); }
   void Put(const char* value) { Text(value); }
-  template <typename Item>
-  void Put(const std::vector<Item>& items) {
-    BeginArray();
-    for (const Item& item : items) {
-      Put(item);
-    }
-    EndArray();
+  template <typename Value>
+  void Put(const std::optional<Value>& value) {
+    value ? Put(*value) : Null();
+  }
+  template <std::ranges::input_range Items>
+  requires(!std::is_convertible_v<const Items&, std::string_view>) void Put(const Items& items) {
+    Array(items, [this](const auto& item) { Put(item); });
   }
 
   void BeforeValue();

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <span>
+#include <type_traits>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -59,61 +60,38 @@ CREATE INDEX index6 ON tb_nodes(step, rank, modified, matched_node_link);
 CREATE INDEX index7 ON tb_nodes(is_distributed);
 )";
 
-// The values of a row outlive the statement's run.
-class RowBinder {
- public:
-  explicit RowBinder(sqlite3_stmt* statement) : statement_(statement) {}
-
-  void Text(std::string_view text) {
-    sqlite3_bind_text(statement_, ++column_, text.empty() ? "" : text.data(),
+template <typename Value>
+void Bind(sqlite3_stmt* statement, int column, const Value& value) {
+  if constexpr (std::is_convertible_v<const Value&, std::string_view>) {
+    const std::string_view text = value;
+    sqlite3_bind_text(statement, column, text.empty() ? "" : text.data(),
                       static_cast<int>(text.size()), SQLITE_STATIC);
+  } else if constexpr (std::is_integral_v<Value>) {
+    sqlite3_bind_int64(statement, column, static_cast<sqlite3_int64>(value));
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    sqlite3_bind_double(statement, column, value);
+  } else if (value) {
+    Bind(statement, column, *value);
+  } else {
+    sqlite3_bind_null(statement, column);
   }
-  void Int(int64_t value) { sqlite3_bind_int64(statement_, ++column_, value); }
-  void Real(double value) { sqlite3_bind_double(statement_, ++column_, value); }
-  void Null() { sqlite3_bind_null(statement_, ++column_); }
-  void TextOrNull(std::string_view text) { text.empty() ? Null() : Text(text); }
-  // NaN is kept as NULL.
-  void RealOrNull(const std::optional<double>& value) { value ? Real(*value) : Null(); }
+}
 
- private:
-  sqlite3_stmt* statement_;
-  int column_ = 0;
-};
+std::optional<std::string_view> OrNull(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
 
-std::string NumberList(const std::vector<int64_t>& numbers) {
+template <typename Write>
+std::string JsonText(const Write& write) {
   std::string text;
   json::Writer json(text, -1);
-  json.BeginArray();
-  for (const int64_t number : numbers) {
-    json.Int(number);
-  }
-  json.EndArray();
+  write(json);
   return text;
 }
 
-std::string ColorsText(const DatabaseConfig& config) {
-  if (!config.is_comparison) {
-    return "null";
-  }
-  std::string text;
-  json::Writer json(text, -1);
-  json.BeginObject();
-  for (const ColorClass& color : ColorsOf(config.mode, Edition::k26)) {
-    json.Key(color.color);
-    json.BeginObject();
-    json.Key("value");
-    json.BeginArray();
-    if (color.range) {
-      json.Raw(IndexText(color.range->first));
-      json.Raw(IndexText(color.range->second));
-    }
-    json.EndArray();
-    json.Member("description", color.description);
-    json.Member("accuracy_level", color.level);
-    json.EndObject();
-  }
-  json.EndObject();
-  return text;
+std::string NumberList(const std::vector<int64_t>& numbers) {
+  return JsonText(
+      [&](json::Writer& json) { json.Array(numbers, [&](int64_t number) { json.Int(number); }); });
 }
 
 // Equal stacks of one graph share a row.
@@ -132,11 +110,7 @@ class StackTable {
     }
     text_.clear();
     json::Writer json(text_, -1);
-    json.BeginArray();
-    for (const std::string& line : stack) {
-      json.Text(line);
-    }
-    json.EndArray();
+    json.Array(stack, [&](const std::string& line) { json.Text(line); });
     const auto [known, added] = numbers_.try_emplace(text_, numbers_.size());
     seen->second = known->second;
     return {known->second, added};
@@ -178,7 +152,7 @@ struct RowBlock {
   }
 };
 
-// Of one side, for one thread.
+// Formats the rows of one side on one thread.
 class RowFormatter {
  public:
   RowFormatter(const RankView& view, bool is_npu, std::string_view graph_id)
@@ -226,11 +200,8 @@ class RowFormatter {
       end(kChildrenText);
     } else {
       fill(kChildrenText, [&](json::Writer& json) {
-        json.BeginArray();
-        for (const uint32_t child : node.children) {
-          json.Text(side_.graph.nodes[child].name);
-        }
-        json.EndArray();
+        json.Array(node.children,
+                   [&](const uint32_t child) { json.Text(side_.graph.nodes[child].name); });
       });
     }
     fill(kLinkText, [&](json::Writer& json) {
@@ -249,8 +220,7 @@ class RowFormatter {
       if (const std::vector<Partners>* partners = side_.PartnersOf(node)) {
         WritePartners(*partners, json);
       } else {
-        json.BeginObject();
-        json.EndObject();
+        json.Object([] {});
       }
     });
     fill(kInputsText, [&](json::Writer& json) { items_.Write(/*outputs=*/false, compared, json); });
@@ -289,8 +259,8 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
     return database->Failure("cannot open the database");
   }
   MSP_RETURN_IF_ERROR(
-      // A row with all its values fits into a large page, so that readers of what stands behind the
-      // values need not go through them.
+      // A row with all its values fits into a large page, so that readers of the columns
+      // after them need not go through them.
       database->Execute("PRAGMA page_size=65536; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
                         "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536; "
                         "PRAGMA mmap_size=0x10000000; BEGIN;"));
@@ -333,7 +303,10 @@ Status Database::Prepare(const char* sql, sqlite3_stmt** statement) {
              : Failure("cannot write the database");
 }
 
-Status Database::Step(sqlite3_stmt* statement) {
+template <typename... Values>
+Status Database::Insert(sqlite3_stmt* statement, const Values&... values) {
+  int column = 0;
+  (Bind(statement, ++column, values), ...);
   const bool done = sqlite3_step(statement) == SQLITE_DONE;
   Status status = done ? Status() : Failure("cannot write the database");
   sqlite3_reset(statement);
@@ -364,37 +337,19 @@ Status Database::AddSide(const RankView& view, bool is_npu, base::ThreadPool& po
     const StackTable::Place stack = stacks.Number(node.stack);
     stack_id = fmt::format("{}_{}", graph_id, stack.number);
     if (stack.is_new) {
-      RowBinder row(stack_);
-      row.Text(stack_id);
-      row.Text(stacks.new_text());
-      MSP_RETURN_IF_ERROR(Step(stack_));
+      MSP_RETURN_IF_ERROR(Insert(stack_, stack_id, stacks.new_text()));
     }
     const NodeScore& score = side.scores[index];
-    const std::string type = std::to_string(static_cast<int>(node.type));
-    RowBinder row(node_);
-    row.Text(block.Text(place, kIdText));
-    row.Text(graph_id);
-    row.Int(order++);
-    row.Text(node.name);
-    row.Text(type);
-    row.Text(node.parent == kNone ? std::string_view() : side.graph.nodes[node.parent].name);
-    row.Text(block.Text(place, kChildrenText));
-    row.RealOrNull(score.precision);
-    row.TextOrNull(score.level);
-    row.Int(node.micro_step.value_or(0));
-    row.Text(block.Text(place, kLinkText));
-    row.Text(stack_id);
-    row.Text(block.Text(place, kMergeInfoText));
-    row.Text(block.Text(place, kPartnersText));
-    row.Int(0);
-    row.Text(block.Text(place, kInputsText));
-    row.Text(block.Text(place, kOutputsText));
-    row.Text(source);
-    row.Text(tensors);
-    row.Int(view.step);
-    row.Int(view.rank);
-    row.Int(IsCommunicationName(node.name) ? 1 : 0);
-    MSP_RETURN_IF_ERROR(Step(node_));
+    const std::string_view parent =
+        node.parent == kNone ? std::string_view() : side.graph.nodes[node.parent].name;
+    MSP_RETURN_IF_ERROR(
+        Insert(node_, block.Text(place, kIdText), graph_id, order++, node.name,
+               std::to_string(static_cast<int>(node.type)), parent,
+               block.Text(place, kChildrenText), score.precision, OrNull(score.level),
+               node.micro_step.value_or(0), block.Text(place, kLinkText), stack_id,
+               block.Text(place, kMergeInfoText), block.Text(place, kPartnersText), /*modified=*/0,
+               block.Text(place, kInputsText), block.Text(place, kOutputsText), source, tensors,
+               view.step, view.rank, IsCommunicationName(node.name)));
     return AddDivergence(view, index, is_npu);
   };
   const std::vector<uint32_t> nodes = side.graph.PostOrder();
@@ -426,46 +381,30 @@ Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu
   if (node.match != kNone && !is_compared && known.point == nullptr) {
     return {};
   }
-  RowBinder row(divergence_);
-  row.Int(view.step);
-  row.Int(view.rank);
-  row.Text(is_npu ? "NPU" : "Bench");
-  row.Text(node.name);
-  row.Text(node.match == kNone && !is_compared ? "unmatched"
-                                               : compare::RowStatusName(known.standing));
-  row.RealOrNull(known.input_error);
-  row.RealOrNull(known.output_error);
-  row.TextOrNull(known.origin);
-  row.TextOrNull(known.point == nullptr ? std::string_view()
-                                        : compare::ConfidenceName(known.point->confidence));
+  std::optional<std::string_view> reason;
   if (known.point != nullptr) {
-    row.Text(known.point->reason);
+    reason = known.point->reason;
   } else if (node.match == kNone) {
-    row.Text(WhyUnmatched(is_npu ? *view.bench : view.npu, node));
-  } else {
-    row.Null();
+    reason = WhyUnmatched(is_npu ? *view.bench : view.npu, node);
   }
-  return Step(divergence_);
+  return Insert(
+      divergence_, view.step, view.rank, is_npu ? "NPU" : "Bench", node.name,
+      node.match == kNone && !is_compared ? "unmatched" : compare::RowStatusName(known.standing),
+      known.input_error, known.output_error, OrNull(known.origin),
+      OrNull(known.point == nullptr ? std::string_view()
+                                    : compare::ConfidenceName(known.point->confidence)),
+      reason);
 }
 
 Status Database::AddRanks(const DatabaseConfig& config) {
   sqlite3_stmt* statement = nullptr;
   MSP_RETURN_IF_ERROR(Prepare("INSERT INTO msprobe_rank VALUES(?,?,?,?,?,?,?,?)", &statement));
   Status status;
-  for (const RankVerdict& rank : config.verdicts) {
-    if (!status.ok()) {
-      break;
+  for (const ListedRank& rank : config.verdicts) {
+    if (status.ok()) {
+      status = Insert(statement, rank.step, rank.rank, rank.verdict, OrNull(rank.first_node),
+                      OrNull(rank.title), rank.is_leading, rank.npu_path, rank.bench_path);
     }
-    RowBinder row(statement);
-    row.Int(rank.step);
-    row.Int(rank.rank);
-    row.Text(rank.verdict);
-    row.TextOrNull(rank.first_node);
-    row.TextOrNull(rank.title);
-    row.Int(rank.is_leading ? 1 : 0);
-    row.Text(rank.npu_path);
-    row.Text(rank.bench_path);
-    status = Step(statement);
   }
   sqlite3_finalize(statement);
   MSP_RETURN_IF_ERROR(std::move(status));
@@ -475,25 +414,17 @@ Status Database::AddRanks(const DatabaseConfig& config) {
 Status Database::Finish(const DatabaseConfig& config) {
   sqlite3_stmt* statement = nullptr;
   MSP_RETURN_IF_ERROR(Prepare("INSERT INTO tb_config VALUES(?,?,?,?,?,?,?,?,?)", &statement));
-  const std::string tip = ToolTip(config.mode);
-  const std::string colors = ColorsText(config);
-  const std::string ranks = NumberList(config.ranks);
-  const std::string steps = NumberList(config.steps);
-  RowBinder row(statement);
-  row.Text("1");
-  row.Text(config.is_comparison ? "compare" : "build");
-  row.Text(config.is_comparison ? TaskName(config.mode) : std::string_view());
+  std::string colors = "null";
+  std::string_view task;
+  std::optional<std::string> tip;
   if (config.is_comparison) {
-    row.Text(tip);
-  } else {
-    row.Null();
+    colors = JsonText([&](json::Writer& json) { WriteColors(config.mode, Edition::k26, json); });
+    task = TaskName(config.mode);
+    tip = ToolTip(config.mode);
   }
-  row.Int(config.micro_steps);
-  row.Int(config.overflow_check ? 1 : 0);
-  row.Text(colors);
-  row.Text(ranks);
-  row.Text(steps);
-  const Status status = Step(statement);
+  const Status status = Insert(statement, "1", config.is_comparison ? "compare" : "build", task,
+                               tip, config.micro_steps, config.overflow_check, colors,
+                               NumberList(config.ranks), NumberList(config.steps));
   sqlite3_finalize(statement);
   MSP_RETURN_IF_ERROR(status);
   if (divergence_ != nullptr) {

@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
 
+#include "src/analysis/graph/graph_page.h"
 #include "src/analysis/graph/step_views.h"
 #include "src/base/threads.h"
 
@@ -19,18 +19,6 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 namespace msprobe::analysis::graph {
-
-// What `compare` says of a rank: a row of msprobe_rank.
-struct RankVerdict {
-  int64_t step = 0;
-  int64_t rank = 0;
-  std::string_view verdict;
-  std::string first_node;  // where the runs part; empty: nowhere
-  std::string title;
-  bool is_leading = false;  // to look at first
-  std::string npu_path;
-  std::string bench_path;
-};
 
 // The tables tb_config and msprobe_rank.
 struct DatabaseConfig {
@@ -40,7 +28,7 @@ struct DatabaseConfig {
   bool overflow_check = false;
   std::vector<int64_t> ranks;  // rising
   std::vector<int64_t> steps;
-  std::vector<RankVerdict> verdicts;
+  std::vector<ListedRank> verdicts;  // of ranks that `compare` was asked about
 };
 
 // Everything is written in one transaction without a journal; the file is nothing until Finish().
@@ -62,7 +50,9 @@ class Database {
   Status Failure(std::string_view what) const;
   Status Execute(const char* sql);
   Status Prepare(const char* sql, sqlite3_stmt** statement);
-  Status Step(sqlite3_stmt* statement);
+  // A row, its values in the order of the columns. Empty optionals and NaN are NULL.
+  template <typename... Values>
+  Status Insert(sqlite3_stmt* statement, const Values&... values);
   Status AddSide(const RankView& view, bool is_npu, base::ThreadPool& pool);
 
   Status AddDivergence(const RankView& view, uint32_t node, bool is_npu);

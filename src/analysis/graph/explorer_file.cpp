@@ -34,7 +34,7 @@ Times TimesOf(const Graph& graph) {
   times.begin.resize(graph.nodes.size());
   times.end.resize(graph.nodes.size());
   int64_t now = 0;
-  // Children stand in front of their parents.
+  // Children come before their parents.
   for (const uint32_t node : graph.PostOrder()) {
     const std::vector<uint32_t>& children = graph.nodes[node].children;
     times.begin[node] = children.empty() ? now : times.begin[children.front()];
@@ -79,10 +79,7 @@ class TraceWriter {
 
   void Name(std::string_view what, int64_t thread, std::string_view name) {
     Begin("M", what, thread);
-    json_.Key("args");
-    json_.BeginObject();
-    json_.Member("name", name);
-    json_.EndObject();
+    json_.Object("args", [&] { json_.Member("name", name); });
     json_.EndObject();
   }
 
@@ -135,7 +132,7 @@ class TraceWriter {
     }
   }
 
-  // A counter knows finite numbers only: what is infinite stands at the call.
+  // A counter knows finite numbers only: infinite ones are at the call.
   void WriteErrors(const NodeDivergence& node, int64_t time) {
     Begin("C", "error", kNpuThread);
     json_.Member("ts", time);
@@ -182,7 +179,7 @@ class NodeWriter {
         is_npu_(&side == &view.npu),
         items_(*side.dump, Edition::k8, view.mode == compare::CompareMode::kMd5) {}
 
-  // Members of the object that holds the nodes; a comma stands in front of all but the first.
+  // Members of the object that holds the nodes; a comma comes before all but the first.
   Status Write(uint32_t first, uint32_t end, std::string& text) {
     const size_t depth = view_.bench ? kNodeDepth : kNodeDepth - 1;
     for (uint32_t node = first; node < end; ++node) {
@@ -211,30 +208,20 @@ class NodeWriter {
     json.Key("input_data");
     items_.Write(/*outputs=*/false, compared, json);
     json.Member("upnode", node.parent == kNone ? "None" : side_.graph.nodes[node.parent].name);
-    json.Key("subnodes");
-    json.BeginArray();
-    for (const uint32_t child : node.children) {
-      json.Text(side_.graph.nodes[child].name);
-    }
-    json.EndArray();
+    json.Array("subnodes", node.children,
+               [&](const uint32_t child) { json.Text(side_.graph.nodes[child].name); });
     json.Key("matched_node_link");
     WriteMatchedLink(other_ == nullptr ? side_.graph : other_->graph,
                      other_ == nullptr ? kNone : node.match, json);
-    json.Key("suggestions");
-    json.BeginObject();
-    if (other_ != nullptr && node.match == kNone) {
-      json.Member("unmatched", WhyUnmatched(*other_, node));
-    }
-    if (is_npu_ && !view_.divergence.empty()) {
-      WriteDivergence(view_.divergence[index], json);
-    }
-    json.EndObject();
-    json.Key("stack_info");
-    json.BeginArray();
-    for (const std::string& line : node.stack) {
-      json.Text(line);
-    }
-    json.EndArray();
+    json.Object("suggestions", [&] {
+      if (other_ != nullptr && node.match == kNone) {
+        json.Member("unmatched", WhyUnmatched(*other_, node));
+      }
+      if (is_npu_ && !view_.divergence.empty()) {
+        WriteDivergence(view_.divergence[index], json);
+      }
+    });
+    json.Member("stack_info", node.stack);
     if (node.micro_step) {
       json.Member("micro_step_id", *node.micro_step);
     }
@@ -302,7 +289,8 @@ class VisWriter {
       MSP_RETURN_IF_ERROR(WriteSide(*view_.bench));
       json_.EndObject();
       json_.Member("ToolTip", ToolTip(view_.mode));
-      WriteColors();
+      json_.Key("Colors");
+      WriteColors(view_.mode, Edition::k8, json_);
     } else {
       MSP_RETURN_IF_ERROR(WriteSide(view_.npu));
     }
@@ -318,13 +306,7 @@ class VisWriter {
  private:
   Status WriteSide(const SideView& side) {
     json_.Member("root", kRootName);
-    json_.Key("dump_data_dir");
-    const auto& folder = side.dump->side().header.dump_data_dir;
-    if (folder) {
-      json_.Text(*folder);
-    } else {
-      json_.Null();
-    }
+    json_.Member("dump_data_dir", side.dump->side().header.dump_data_dir);
     json_.Key("node");
     json_.Raw("{");
     MSP_RETURN_IF_ERROR(WriteNodes(side));
@@ -355,25 +337,6 @@ class VisWriter {
         [this](std::string& text) { return file_.Write(text); });
   }
 
-  void WriteColors() {
-    json_.Key("Colors");
-    json_.BeginObject();
-    for (const ColorClass& color : ColorsOf(view_.mode, Edition::k8)) {
-      json_.Key(color.color);
-      json_.BeginObject();
-      json_.Key("value");
-      json_.BeginArray();
-      if (color.range) {
-        json_.Raw(IndexText(color.range->first));
-        json_.Raw(IndexText(color.range->second));
-      }
-      json_.EndArray();
-      json_.Member("description", color.description);
-      json_.EndObject();
-    }
-    json_.EndObject();
-  }
-
   base::AtomicFile& file_;
   const RankView& view_;
   const bool with_levels_;
@@ -393,7 +356,7 @@ Status WriteVisFile(const std::filesystem::path& path, const RankView& view, boo
 
 namespace {
 
-// A node names all that it stands in: many times what a model has, and the more nodes there are the
+// A node names everything around it: many times what a model has, and the more nodes there are the
 // less each of them may take.
 constexpr size_t kMostNamespaces = size_t{1} << 30U;  // bytes of all nodes
 constexpr size_t kShortestLimit = size_t{4} << 10U;
@@ -475,9 +438,9 @@ class ExplorerWriter {
       bool whole = true;
       const std::string name = NamespaceOf(graph, index, &whole);
       if (!whole) {
-        continue;  // what stands in it is shown in a module further up
+        continue;  // its contents are shown in a module further up
       }
-      // The root's attributes stand at the empty name.
+      // The root's attributes are at the empty name.
       json_.Key(name);
       json_.BeginObject();
       ForEachAttribute(side, index, [this](std::string_view key, std::string_view value) {
@@ -509,20 +472,20 @@ class ExplorerWriter {
     json_.Key("attrs");
     json_.BeginArray();
     ForEachAttribute(side, index, [this](std::string_view key, std::string_view value) {
-      json_.BeginObject();
-      json_.Member("key", key);
-      json_.Member("value", value);
-      json_.EndObject();
+      json_.Object([&] {
+        json_.Member("key", key);
+        json_.Member("value", value);
+      });
     });
     json_.EndArray();
     json_.Key("incomingEdges");
     json_.BeginArray();
     if (before != kNone) {
-      json_.BeginObject();
-      json_.Member("sourceNodeId", side.graph.nodes[before].name);
-      json_.Member("sourceNodeOutputId", "0");
-      json_.Member("targetNodeInputId", "0");
-      json_.EndObject();
+      json_.Object([&] {
+        json_.Member("sourceNodeId", side.graph.nodes[before].name);
+        json_.Member("sourceNodeOutputId", "0");
+        json_.Member("targetNodeInputId", "0");
+      });
     }
     json_.EndArray();
     json_.EndObject();

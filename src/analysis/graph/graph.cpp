@@ -136,38 +136,14 @@ class GraphRun {
     config.overflow_check = options_.overflow_check;
     config.ranks.assign(ranks_.begin(), ranks_.end());
     config.steps.assign(steps_.begin(), steps_.end());
-    std::optional<size_t> leading;
-    if (answer_.comparison) {
-      leading = compare::LeadingPair(*answer_.comparison);
-    }
-    for (const RankSummary& rank : answer_.ranks) {
-      if (rank.pair) {
-        config.verdicts.push_back(
-            VerdictOf(rank, answer_.comparison->pairs[*rank.pair], rank.pair == leading));
-      }
-    }
+    config.verdicts = ListRanks(answer_);
+    std::erase_if(config.verdicts, [](const ListedRank& rank) { return rank.verdict.empty(); });
     const bool beside = pool_.thread_count() > 1;
     finishing_ =
         std::async(beside ? std::launch::async | std::launch::deferred : std::launch::deferred,
                    // Where no thread is to be had, the library calls what it has moved away from
-                   // already: nothing but a pointer stands in it.
+                   // already: it holds nothing but a pointer.
                    [this] { return database_->Finish(config_); });
-  }
-
-  static RankVerdict VerdictOf(const RankSummary& rank, const compare::PairSummary& comparison,
-                               bool is_leading) {
-    RankVerdict verdict;
-    verdict.step = rank.step;
-    verdict.rank = rank.rank;
-    verdict.verdict = compare::PairVerdictName(compare::VerdictOf(comparison));
-    if (const auto& origin = comparison.divergence.first_origin) {
-      verdict.first_node = origin->entry_name;
-      verdict.title = compare::PointTitle(*origin);
-    }
-    verdict.is_leading = is_leading;
-    verdict.npu_path = comparison.npu_path;
-    verdict.bench_path = comparison.bench_path;
-    return verdict;
   }
 
   // So many ranks are worked on at a time: enough for all threads. As many more may be in memory,
@@ -234,8 +210,8 @@ class GraphRun {
     return {};
   }
 
-  // Who communicates with whom is known when all ranks are: of more ranks than are kept in memory
-  // the communications are read beforehand. Layers are paired by all of their calls.
+  // Partners are known when all ranks are: of more ranks than fit into memory at once the
+  // communications are read beforehand. Layers are paired by all of their calls.
   Status FindAllPartners(std::span<const RankFolders> folders, StepState& state) {
     if (!AnyCommunicates(folders)) {
       return {};
@@ -257,7 +233,7 @@ class GraphRun {
     return {};
   }
 
-  // Of one rank, on one thread.
+  // The communications of one rank, on one thread.
   Status FindCommunications(std::span<const RankFolders> folders, const RankDump::KeepEntry& keep,
                             StepCommunications& found26, StepCommunications& found8) const {
     base::ThreadPool alone(1);
@@ -391,7 +367,7 @@ class GraphRun {
     KeepComparisons(step);
   }
 
-  // Without rows and calls, which stand in the files.
+  // Without rows and calls, which are in the files.
   void KeepComparisons(const LoadedStep& step) {
     const size_t first = answer_.ranks.size() - step.ranks.size();
     for (size_t place = 0; place < step.ranks.size(); ++place) {
@@ -627,7 +603,7 @@ report::TestCase CaseOf(const Answer& answer, const RankSummary& rank) {
     compare::RunSummary alone;
     alone.pairs.push_back(*pair);
     test = compare::CasesOf(alone).front();
-    // Of the levels of compare a graph has one.
+    // A graph has one of the levels of compare.
     if (!test.level.empty() && !base::IsOneOf("different", test.further_levels)) {
       test = {};
     } else if (!test.level.empty()) {

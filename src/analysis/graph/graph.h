@@ -1,4 +1,4 @@
-// What building or comparing graphs answers.
+// Builds the graphs of dumps, compares them and writes their files: `msprobe graph`.
 #pragma once
 
 #include <array>
@@ -16,8 +16,6 @@
 #include "src/report/document.h"
 
 namespace msprobe::analysis::graph {
-
-// The result of building or comparing graphs.
 
 // One rank of one step.
 struct RankSummary {
@@ -38,7 +36,7 @@ struct Answer {
   bool is_comparison = false;
   std::optional<compare::CompareMode> mode;  // of a comparison; none: of structures
   std::vector<RankSummary> ranks;            // by step, then rank
-  // What `compare` says of the same dumps; none: a build, structures alone, or merged ranks.
+  // The result of `compare` for the same dumps; none: a build, structures alone, or merged ranks.
   std::optional<compare::RunSummary> comparison;
   std::vector<std::filesystem::path> files;
   std::vector<std::string> warnings;
@@ -46,8 +44,6 @@ struct Answer {
   uint64_t size_bytes = 0;  // of the dumps
   double seconds = 0;
 };
-
-// The whole of `graph`: from the folders of dumps to the files of their graphs.
 
 // A rank that cannot be read is a warning as long as another one of its step can be.
 Result<Answer> Run(const Options& options);

@@ -1,7 +1,6 @@
 #include "src/analysis/graph/graph_page.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -30,14 +29,29 @@ extern const std::string_view kGraphPage;  // empty: not built
 
 namespace msprobe::analysis::graph {
 
-void AddColumnBlocks(const std::string& id, Columns columns,
-                     std::vector<report::PageBlock>& blocks) {
-  for (auto& [name, values] : columns) {
-    blocks.push_back({fmt::format("{}_{}", id, name),
+namespace {
+
+using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
+
+// The parts of a tree or of tensors: `name`, a JSON object with the members that write(writer)
+// adds, and a block "<id>_<column>" per column.
+template <typename Write>
+std::vector<report::PageBlock> MakeBlocks(const std::string& name, const std::string& id,
+                                          Columns columns, const Write& write) {
+  std::string text;
+  json::Writer writer(text, -1, json::Writer::NonFinite::kText);
+  writer.Object([&] { write(writer); });
+  std::vector<report::PageBlock> blocks;
+  blocks.push_back({name, [text = std::move(text)](std::string& out) { out += text; }});
+  for (auto& [column, values] : columns) {
+    blocks.push_back({fmt::format("{}_{}", id, column),
                       [kept = std::make_shared<std::vector<uint32_t>>(std::move(values))](
                           std::string& out) { report::AppendPlanes(*kept, out); }});
   }
+  return blocks;
 }
+
+}  // namespace
 
 uint32_t StandingCode(compare::RowStatus standing) {
   switch (standing) {
@@ -77,226 +91,309 @@ uint32_t StackList::Number(std::vector<uint32_t> frames) {
 
 void StackList::Write(json::Writer& writer) const {
   writer.Member("frames", lines_.texts());
-  writer.Key("stacks");
-  writer.BeginArray();
-  for (const std::vector<uint32_t>& stack : stacks_) {
-    writer.BeginArray();
-    for (const uint32_t frame : stack) {
-      writer.Int(frame);
+  writer.Array("stacks", stacks_, [&](const std::vector<uint32_t>& stack) {
+    writer.Array(stack, [&](const uint32_t frame) { writer.Int(frame); });
+  });
+}
+
+PageTree::PageTree(size_t npu_nodes)
+    : codes(npu_nodes),
+      input_errors(npu_nodes, report::CellCodes::kNothing),
+      output_errors(npu_nodes, report::CellCodes::kNothing) {}
+
+namespace {
+
+void AddTreeColumns(TreeSide side, const std::string& prefix, Columns& columns) {
+  columns.emplace_back(prefix + "parent", std::move(side.parents));
+  columns.emplace_back(prefix + "place", std::move(side.places));
+  columns.emplace_back(prefix + "type", std::move(side.types));
+  columns.emplace_back(prefix + "micro", std::move(side.micro_steps));
+  columns.emplace_back(prefix + "stack", std::move(side.stacks));
+}
+
+void WriteTexts(std::string_view key, const std::map<uint32_t, std::string>& texts,
+                json::Writer& writer) {
+  writer.Object(key, [&] {
+    for (const auto& [node, text] : texts) {
+      writer.Member(std::to_string(node), text);
     }
-    writer.EndArray();
+  });
+}
+
+}  // namespace
+
+std::vector<report::PageBlock> PageTree::Blocks(const std::string& id) && {
+  const uint64_t nodes = npu.names.size();
+  const uint64_t bench_nodes = bench ? bench->names.size() : 0;
+  const std::vector<std::string_view> names = std::move(npu.names);
+  const std::vector<std::string_view> bench_names =
+      bench ? std::move(bench->names) : std::vector<std::string_view>();
+  Columns columns;
+  AddTreeColumns(std::move(npu), "n_", columns);
+  if (bench) {
+    AddTreeColumns(*std::move(bench), "b_", columns);
+    columns.emplace_back("match", std::move(matches));
   }
-  writer.EndArray();
+  columns.emplace_back("code", std::move(codes));
+  columns.emplace_back("in", std::move(input_errors));
+  columns.emplace_back("out", std::move(output_errors));
+  return MakeBlocks(id, id, std::move(columns), [&](json::Writer& writer) {
+    writer.Member("nodes", nodes);
+    writer.Member("bench_nodes", bench_nodes);
+    writer.Member("micro_steps", micro_steps);
+    writer.Member("texts", cells.texts());
+    writer.Member("names", names);
+    if (bench) {
+      writer.Member("bench_names", bench_names);
+    }
+    writer.Object("origins", [&] {
+      for (const auto& [node, origin] : origins) {
+        writer.Member(std::to_string(node), std::array{origin.first, origin.second});
+      }
+    });
+    WriteTexts("npu_unmatched", npu_unmatched, writer);
+    WriteTexts("bench_unmatched", bench_unmatched, writer);
+    writer.Object("partners", [&] { write_partners(writer); });
+    if (write_counts) {
+      write_counts(writer);
+    }
+    stacks.Write(writer);
+  });
+}
+
+void PageTensors::AddWords(Side& side, std::string_view node, std::string_view name,
+                           const std::array<std::string_view, 3>& others) {
+  if (name.starts_with(node) && name.size() > node.size()) {
+    name.remove_prefix(node.size() + 1);
+  }
+  side.fields[0].push_back(words_.Add(name));
+  for (size_t i = 0; i < others.size(); ++i) {
+    side.fields[i + 1].push_back(words_.Add(others[i]));
+  }
+}
+
+std::vector<report::PageBlock> PageTensors::Blocks(const std::string& id, Side npu,
+                                                   std::optional<Side> bench) && {
+  const uint64_t rows = npu.rows();
+  const uint64_t bench_rows = bench ? bench->rows() : 0;
+  Columns columns;
+  const auto add = [&columns](Side& side, const std::string& prefix) {
+    columns.emplace_back(prefix + "rows", std::move(side.row_counts));
+    for (size_t i = 0; i < kFields; ++i) {
+      columns.emplace_back(i < kWords.size() ? prefix + std::string(kWords[i])
+                                             : fmt::format("{}stat{}", prefix, i - kWords.size()),
+                           std::move(side.fields[i]));
+    }
+  };
+  add(npu, "t_");
+  columns.emplace_back("error", std::move(npu.errors));
+  if (bench) {
+    add(*bench, "u_");
+  }
+  return MakeBlocks(id + "_tensors", id, std::move(columns), [&](json::Writer& writer) {
+    writer.Member("rows", rows);
+    writer.Member("bench_rows", bench_rows);
+    writer.Member("words", words_.texts());
+    writer.Member("texts", cells_.texts());
+  });
+}
+
+std::vector<ListedRank> ListRanks(const Answer& answer) {
+  std::vector<ListedRank> ranks;
+  const std::optional<size_t> leading =
+      answer.comparison ? compare::LeadingPair(*answer.comparison) : std::nullopt;
+  for (const RankSummary& summary : answer.ranks) {
+    ListedRank& rank = ranks.emplace_back();
+    rank.step = summary.step;
+    rank.rank = summary.rank;
+    rank.nodes = static_cast<int64_t>(summary.nodes);
+    rank.bench_nodes = static_cast<int64_t>(summary.bench_nodes);
+    if (summary.pair && answer.comparison) {
+      const compare::PairSummary& pair = answer.comparison->pairs[*summary.pair];
+      rank.verdict = compare::PairVerdictName(compare::VerdictOf(pair));
+      rank.is_leading = leading == summary.pair;
+      rank.npu_path = pair.npu_path;
+      rank.bench_path = pair.bench_path;
+      if (const auto& origin = pair.divergence.first_origin) {
+        rank.title = compare::PointTitle(*origin);
+        rank.first_node = origin->entry_name;
+      }
+    }
+  }
+  return ranks;
+}
+
+std::string PageListing::Text(const std::vector<ListedRank>& ranks) const {
+  std::string text;
+  json::Writer writer(text, -1, json::Writer::NonFinite::kText);
+  writer.BeginObject();
+  writer.Member("format", kGraphPageFormat);
+  writer.Member("version", MSPROBE_VERSION);
+  writer.Member("is_comparison", is_comparison);
+  writer.Member("task", task);
+  if (!verdict.empty()) {
+    writer.Member("verdict", verdict);
+  }
+  writer.Member("notes", notes);
+  writer.Member("compare_page", compare_page);
+  writer.Objects("ranks", ranks, [&](const ListedRank& rank) {
+    writer.Member("step", rank.step);
+    writer.Member("rank", rank.rank);
+    writer.Member("nodes", rank.nodes);
+    writer.Member("bench_nodes", rank.bench_nodes);
+    if (counts != nullptr) {
+      const RankSummary& summary = counts->ranks[static_cast<size_t>(&rank - ranks.data())];
+      writer.Member("matched", summary.matched);
+      writer.Member("warned", summary.warned);
+      writer.Member("failed", summary.failed);
+      writer.Member("overflowing", summary.overflowing);
+    }
+    writer.Member("has_tensors", rank.has_tensors);
+    if (!rank.verdict.empty()) {
+      writer.Member("verdict", rank.verdict);
+      writer.Member("is_leading", rank.is_leading);
+      writer.Member("npu_path", rank.npu_path);
+      writer.Member("bench_path", rank.bench_path);
+    }
+    if (!rank.first_node.empty()) {
+      writer.Member("title", rank.title);
+      writer.Member("first_node", rank.first_node);
+    }
+  });
+  writer.EndObject();
+  return text;
 }
 
 namespace {
 
-// One rank of a graph as the page of `graph --format html` takes it (docs/formats/graph_page.md).
+// The views of a run as the parts of a page.
 
-Columns TreeColumns(const SideView& side, const std::string& prefix, StackList& stacks) {
-  const Graph& graph = side.graph;
-  const size_t count = graph.nodes.size();
-  std::vector<uint32_t> parents(count);
-  std::vector<uint32_t> places(count);  // among the children of its parent
-  std::vector<uint32_t> types(count);
-  std::vector<uint32_t> micro_steps(count);
-  std::vector<uint32_t> stack_of(count);
-  for (size_t i = 0; i < count; ++i) {
-    const Node& node = graph.nodes[i];
-    parents[i] = node.parent == kNone ? 0 : node.parent + 1;
-    types[i] = static_cast<uint32_t>(node.type);
-    micro_steps[i] = node.micro_step ? static_cast<uint32_t>(*node.micro_step) + 1 : 0;
-    stack_of[i] = stacks.Add(node.stack);
+TreeSide SideOf(const SideView& view, StackList& stacks) {
+  const std::vector<Node>& nodes = view.graph.nodes;
+  TreeSide side;
+  side.places.resize(nodes.size());
+  for (const Node& node : nodes) {
+    side.names.push_back(node.name);
+    side.parents.push_back(node.parent == kNone ? 0 : node.parent + 1);
+    side.types.push_back(static_cast<uint32_t>(node.type));
+    side.micro_steps.push_back(node.micro_step ? static_cast<uint32_t>(*node.micro_step) + 1 : 0);
+    side.stacks.push_back(stacks.Add(node.stack));
     for (uint32_t place = 0; place < node.children.size(); ++place) {
-      places[node.children[place]] = place;
+      side.places[node.children[place]] = place;
     }
   }
-  Columns columns;
-  columns.emplace_back(prefix + "parent", std::move(parents));
-  columns.emplace_back(prefix + "place", std::move(places));
-  columns.emplace_back(prefix + "type", std::move(types));
-  columns.emplace_back(prefix + "micro", std::move(micro_steps));
-  columns.emplace_back(prefix + "stack", std::move(stack_of));
-  return columns;
+  return side;
 }
 
-void PutNames(const Graph& graph, const Graph* other, std::string_view key, json::Writer& writer) {
-  writer.Key(key);
-  writer.BeginArray();
-  for (const Node& node : graph.nodes) {
-    // The partner has the same name, mostly.
-    const bool same =
-        other != nullptr && node.match != kNone && other->nodes[node.match].name == node.name;
-    writer.Text(same ? std::string_view() : node.name);
-  }
-  writer.EndArray();
-}
-
-// What the walk says in words, of the few nodes where it says something, and who a node
-// communicates with.
-void PutFindings(const RankView& view, json::Writer& writer) {
-  writer.Key("origins");
-  writer.BeginObject();
-  for (size_t i = 0; i < view.divergence.size(); ++i) {
-    if (view.divergence[i].point != nullptr) {
-      writer.Key(std::to_string(i));
-      writer.BeginArray();
-      writer.Text(view.divergence[i].origin);
-      writer.Text(OriginText(view.divergence[i]));
-      writer.EndArray();
+void AddUnmatched(const SideView& side, const SideView& other,
+                  std::map<uint32_t, std::string>& unmatched) {
+  for (uint32_t i = 0; i < side.graph.nodes.size(); ++i) {
+    if (side.graph.nodes[i].match == kNone) {
+      unmatched.emplace(i, WhyUnmatched(other, side.graph.nodes[i]));
     }
   }
-  writer.EndObject();
-  for (const auto& [side, key] :
-       {std::pair(&view.npu, "npu_unmatched"),
-        std::pair(view.bench ? &*view.bench : nullptr, "bench_unmatched")}) {
-    writer.Key(key);
-    writer.BeginObject();
-    if (view.bench && side != nullptr) {
-      const SideView& other = side == &view.npu ? *view.bench : view.npu;
-      for (size_t i = 0; i < side->graph.nodes.size(); ++i) {
-        if (side->graph.nodes[i].match == kNone) {
-          writer.Member(std::to_string(i), WhyUnmatched(other, side->graph.nodes[i]));
-        }
-      }
-    }
-    writer.EndObject();
-  }
-  writer.Key("partners");
-  writer.BeginObject();
-  std::vector<std::string_view> names;
-  for (const auto& [name, partners] : view.npu.partners) {
-    names.push_back(name);
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string_view name : names) {
-    writer.Key(name);
-    WritePartners(view.npu.partners.at(name), writer);
-  }
-  writer.EndObject();
 }
 
-// The trees of both sides, what was found at their nodes, and their stacks. `id`: the first part of
-// the names of the blocks, "g3". The view must outlive them.
 std::vector<report::PageBlock> TreeBlocks(const RankView& view, const std::string& id) {
-  auto stacks = std::make_shared<StackList>();
-  Columns columns = TreeColumns(view.npu, "n_", *stacks);
-  const Graph& graph = view.npu.graph;
-  const size_t count = graph.nodes.size();
+  const std::vector<Node>& nodes = view.npu.graph.nodes;
+  PageTree tree(nodes.size());
+  tree.npu = SideOf(view.npu, tree.stacks);
+  tree.micro_steps = view.npu.graph.micro_step_count;
   if (view.bench) {
-    Columns bench = TreeColumns(*view.bench, "b_", *stacks);
-    std::move(bench.begin(), bench.end(), std::back_inserter(columns));
-    std::vector<uint32_t> matches(count);
-    for (size_t i = 0; i < count; ++i) {
-      matches[i] = graph.nodes[i].match == kNone ? 0 : graph.nodes[i].match + 1;
+    tree.bench = SideOf(*view.bench, tree.stacks);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      tree.matches.push_back(nodes[i].match == kNone ? 0 : nodes[i].match + 1);
     }
-    columns.emplace_back("match", std::move(matches));
-  }
-  std::vector<uint32_t> codes(count);
-  std::vector<uint32_t> in(count, report::CellCodes::kNothing);
-  std::vector<uint32_t> out(count, report::CellCodes::kNothing);
-  report::CellCodes cells;
-  for (size_t i = 0; i < count; ++i) {
-    codes[i] = FigureCode(view.npu.scores[i].precision) << kFigureShift |
-               LevelCode(view.npu.scores[i].level) << kLevelShift;
-    if (i < view.divergence.size()) {
-      const NodeDivergence& divergence = view.divergence[i];
-      codes[i] |= StandingCode(divergence.standing);
-      if (divergence.input_error) {
-        in[i] = cells.Number(*divergence.input_error, kErrorBits);
-      }
-      if (divergence.output_error) {
-        out[i] = cells.Number(*divergence.output_error, kErrorBits);
+    for (size_t i = 0; i < view.bench->graph.nodes.size(); ++i) {
+      const Node& node = view.bench->graph.nodes[i];
+      if (node.match != kNone && nodes[node.match].name == node.name) {
+        tree.bench->names[i] = {};
       }
     }
+    AddUnmatched(view.npu, *view.bench, tree.npu_unmatched);
+    AddUnmatched(*view.bench, view.npu, tree.bench_unmatched);
   }
-  columns.emplace_back("code", std::move(codes));
-  columns.emplace_back("in", std::move(in));
-  columns.emplace_back("out", std::move(out));
-
-  std::vector<report::PageBlock> blocks;
-  blocks.push_back({id, [&view, stacks, texts = cells.texts()](std::string& text) {
-                      json::Writer writer(text, -1, json::Writer::NonFinite::kText);
-                      writer.BeginObject();
-                      writer.Member("nodes", static_cast<uint64_t>(view.npu.graph.nodes.size()));
-                      writer.Member(
-                          "bench_nodes",
-                          static_cast<uint64_t>(view.bench ? view.bench->graph.nodes.size() : 0));
-                      writer.Member("micro_steps", view.npu.graph.micro_step_count);
-                      writer.Member("texts", texts);
-                      PutNames(view.npu.graph, nullptr, "names", writer);
-                      if (view.bench) {
-                        PutNames(view.bench->graph, &view.npu.graph, "bench_names", writer);
-                      }
-                      PutFindings(view, writer);
-                      stacks->Write(writer);
-                      writer.EndObject();
-                    }});
-  AddColumnBlocks(id, std::move(columns), blocks);
-  return blocks;
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    const NodeScore& score = view.npu.scores[i];
+    tree.codes[i] = FigureCode(score.precision) << kFigureShift | LevelCode(score.level)
+                                                                      << kLevelShift;
+    if (i >= view.divergence.size()) {
+      continue;
+    }
+    const NodeDivergence& divergence = view.divergence[i];
+    tree.codes[i] |= StandingCode(divergence.standing);
+    if (divergence.input_error) {
+      tree.input_errors[i] = tree.cells.Number(*divergence.input_error, kErrorBits);
+    }
+    if (divergence.output_error) {
+      tree.output_errors[i] = tree.cells.Number(*divergence.output_error, kErrorBits);
+    }
+    if (divergence.point != nullptr) {
+      tree.origins.emplace(i, std::pair(std::string(divergence.origin), OriginText(divergence)));
+    }
+  }
+  tree.write_partners = [&view](json::Writer& writer) {
+    std::map<std::string_view, const std::vector<Partners>*> by_name;
+    for (const auto& [name, partners] : view.npu.partners) {
+      by_name.emplace(name, &partners);
+    }
+    for (const auto& [name, partners] : by_name) {
+      writer.Key(name);
+      WritePartners(*partners, writer);
+    }
+  };
+  return std::move(tree).Blocks(id);
 }
 
-// The rows of one side, node after node.
-struct TensorColumns {
-  std::vector<uint32_t> row_counts;  // by node
-  std::vector<uint32_t> labels, dtypes, shapes, sums;
-  std::array<std::vector<uint32_t>, compare::kStatCount> stats;
-  std::vector<uint32_t> errors;  // relative; of the NPU side
-};
-
+// Of nodes in front, until there are `most_rows`.
 class TensorCollector {
  public:
-  explicit TensorCollector(const RankView& view) : view_(view) {
-    words_.Add("");  // number 0: none
+  explicit TensorCollector(const RankView& view) : view_(view) {}
+
+  std::vector<report::PageBlock> Blocks(const std::string& id, uint64_t most_rows) {
+    PageTensors::Side npu = Collect(view_.npu, most_rows);
+    std::optional<PageTensors::Side> bench;
+    if (view_.bench) {
+      bench = Collect(*view_.bench, most_rows);
+    }
+    return std::move(tensors_).Blocks(id, std::move(npu), std::move(bench));
   }
 
-  TensorColumns Collect(const SideView& side, uint64_t most_rows) {
-    TensorColumns columns;
+ private:
+  PageTensors::Side Collect(const SideView& side, uint64_t most_rows) {
+    PageTensors::Side columns;
     const compare::Side& rows = side.dump->side();
-    const bool is_npu = &side == &view_.npu;
-    uint64_t taken = 0;
     for (const Node& node : side.graph.nodes) {
       uint32_t count = 0;
-      if (node.entry != kNone && taken < most_rows) {
+      if (node.entry != kNone && columns.rows() < most_rows) {
         const compare::SideEntry& entry = rows.entries[node.entry];
-        for (uint32_t i = 0; i < entry.row_count; ++i) {
-          AddRow(entry.name, rows.rows[entry.first_row + i], columns);
-          columns.errors.push_back(is_npu ? ErrorOf(entry.first_row + i)
-                                          : report::CellCodes::kNothing);
-        }
         count = entry.row_count;
-        taken += count;
+        for (uint32_t i = entry.first_row; i < entry.first_row + count; ++i) {
+          AddRow(entry.name, rows.rows[i], columns);
+          if (&side == &view_.npu) {
+            columns.errors.push_back(ErrorOf(i));
+          }
+        }
       }
       columns.row_counts.push_back(count);
     }
     return columns;
   }
 
-  void Write(json::Writer& writer) const {
-    writer.Member("words", words_.texts());
-    writer.Member("texts", cells_.texts());
-  }
-
- private:
   uint32_t ErrorOf(uint32_t row) {
     if (!view_.result || row >= view_.result->rows.size() ||
         !view_.result->rows[row].distance.comparable) {
       return report::CellCodes::kNothing;
     }
-    return cells_.Number(view_.result->rows[row].distance.relative, kErrorBits);
+    return tensors_.cells().Number(view_.result->rows[row].distance.relative, kErrorBits);
   }
 
-  void AddRow(std::string_view entry, const compare::SideRow& row, TensorColumns& columns) {
-    std::string_view label = row.name;
-    if (label.starts_with(entry) && label.size() > entry.size()) {
-      label.remove_prefix(entry.size() + 1);
-    }
-    columns.labels.push_back(words_.Add(label));
-    columns.dtypes.push_back(words_.Add(row.dtype));
-    columns.shapes.push_back(words_.Add(row.shape));
-    columns.sums.push_back(view_.mode == compare::CompareMode::kMd5 ? words_.Add(row.md5) : 0);
+  void AddRow(std::string_view entry, const compare::SideRow& row, PageTensors::Side& columns) {
+    const bool has_sums = view_.mode == compare::CompareMode::kMd5;
+    tensors_.AddWords(columns, entry, row.name,
+                      {row.dtype, row.shape, has_sums ? row.md5 : std::string_view()});
     for (size_t i = 0; i < compare::kStatCount; ++i) {
-      columns.stats[i].push_back(CodeOf(row.stats[i]));
+      columns.fields[PageTensors::kWords.size() + i].push_back(CodeOf(row.stats[i]));
     }
   }
 
@@ -304,11 +401,11 @@ class TensorCollector {
     switch (value.kind) {
       case compare::StatKind::kNumber:
       case compare::StatKind::kInteger:
-        return cells_.Number(value.number);
+        return tensors_.cells().Number(value.number);
       case compare::StatKind::kBool:
-        return cells_.Text(value.boolean ? "True" : "False");
+        return tensors_.cells().Text(value.boolean ? "True" : "False");
       case compare::StatKind::kText:
-        return cells_.Text(value.text);
+        return tensors_.cells().Text(value.text);
       case compare::StatKind::kNone:
         break;
     }
@@ -316,54 +413,8 @@ class TensorCollector {
   }
 
   const RankView& view_;
-  report::TextList words_;
-  report::CellCodes cells_;
+  PageTensors tensors_;
 };
-
-Columns NamedColumns(TensorColumns columns, const std::string& prefix, bool with_errors) {
-  Columns named;
-  named.emplace_back(prefix + "rows", std::move(columns.row_counts));
-  named.emplace_back(prefix + "label", std::move(columns.labels));
-  named.emplace_back(prefix + "dtype", std::move(columns.dtypes));
-  named.emplace_back(prefix + "shape", std::move(columns.shapes));
-  named.emplace_back(prefix + "sum", std::move(columns.sums));
-  for (size_t i = 0; i < columns.stats.size(); ++i) {
-    named.emplace_back(fmt::format("{}stat{}", prefix, i), std::move(columns.stats[i]));
-  }
-  if (with_errors) {
-    named.emplace_back("error", std::move(columns.errors));
-  }
-  return named;
-}
-
-// The tensors and arguments of all nodes, `most_rows` at most on each side: those of the nodes in
-// front.
-std::vector<report::PageBlock> TensorBlocks(const RankView& view, const std::string& id,
-                                            uint64_t most_rows) {
-  TensorCollector collector(view);
-  TensorColumns npu = collector.Collect(view.npu, most_rows);
-  const uint64_t npu_rows = npu.labels.size();
-  Columns columns = NamedColumns(std::move(npu), "t_", true);
-  uint64_t bench_rows = 0;
-  if (view.bench) {
-    TensorColumns bench = collector.Collect(*view.bench, most_rows);
-    bench_rows = bench.labels.size();
-    Columns named = NamedColumns(std::move(bench), "u_", false);
-    std::move(named.begin(), named.end(), std::back_inserter(columns));
-  }
-  std::string listing;
-  json::Writer writer(listing, -1, json::Writer::NonFinite::kText);
-  writer.BeginObject();
-  writer.Member("rows", npu_rows);
-  writer.Member("bench_rows", bench_rows);
-  collector.Write(writer);
-  writer.EndObject();
-  std::vector<report::PageBlock> blocks;
-  blocks.push_back(
-      {id + "_tensors", [text = std::move(listing)](std::string& out) { out += text; }});
-  AddColumnBlocks(id, std::move(columns), blocks);
-  return blocks;
-}
 
 constexpr uint64_t kRoomForShell = 400'000;
 
@@ -408,7 +459,7 @@ void GraphPage::Add(const RankView& view) {
     return;
   }
   Elements tensors;
-  tensors.texts = report::PackBlocks(TensorBlocks(view, id, kMostRowsPerRank), pool_);
+  tensors.texts = report::PackBlocks(TensorCollector(view).Blocks(id, kMostRowsPerRank), pool_);
   tensors.bytes = BytesOf(tensors.texts);
   tensor_bytes_ += tensors.bytes;
   tensors_.emplace(place, std::move(tensors));
@@ -421,53 +472,6 @@ void GraphPage::Add(const RankView& view) {
   }
 }
 
-std::string GraphPage::Listing(const Answer& answer, const std::string& compare_page) const {
-  std::string text;
-  json::Writer writer(text, -1, json::Writer::NonFinite::kText);
-  writer.BeginObject();
-  writer.Member("format", kGraphPageFormat);
-  writer.Member("version", MSPROBE_VERSION);
-  writer.Member("is_comparison", answer.is_comparison);
-  writer.Member("task", TaskName(answer.mode));
-  std::optional<size_t> leading;
-  if (answer.comparison) {
-    writer.Member("verdict", compare::PairVerdictName(compare::VerdictOf(*answer.comparison)));
-    leading = compare::LeadingPair(*answer.comparison);
-  }
-  writer.Member("notes", notes_);
-  writer.Member("compare_page", compare_page);
-  writer.Key("ranks");
-  writer.BeginArray();
-  for (size_t i = 0; i < answer.ranks.size() && i < count_; ++i) {
-    const RankSummary& rank = answer.ranks[i];
-    writer.BeginObject();
-    writer.Member("step", rank.step);
-    writer.Member("rank", rank.rank);
-    writer.Member("nodes", rank.nodes);
-    writer.Member("bench_nodes", rank.bench_nodes);
-    writer.Member("matched", rank.matched);
-    writer.Member("warned", rank.warned);
-    writer.Member("failed", rank.failed);
-    writer.Member("overflowing", rank.overflowing);
-    writer.Member("has_tensors", static_cast<bool>(has_tensors_[i]));
-    if (rank.pair && answer.comparison) {
-      const compare::PairSummary& pair = answer.comparison->pairs[*rank.pair];
-      writer.Member("verdict", compare::PairVerdictName(compare::VerdictOf(pair)));
-      writer.Member("is_leading", leading == rank.pair);
-      writer.Member("npu_path", pair.npu_path);
-      writer.Member("bench_path", pair.bench_path);
-      if (const auto& origin = pair.divergence.first_origin) {
-        writer.Member("title", compare::PointTitle(*origin));
-        writer.Member("first_node", origin->entry_name);
-      }
-    }
-    writer.EndObject();
-  }
-  writer.EndArray();
-  writer.EndObject();
-  return text;
-}
-
 Status GraphPage::Write(const std::filesystem::path& path, const Answer& answer) {
   notes_.clear();
   const auto without =
@@ -477,11 +481,25 @@ Status GraphPage::Write(const std::filesystem::path& path, const Answer& answer)
         "the page holds {} without tensors, so that it stays below {}; the .vis.db file has them",
         base::Plural(without, "rank"), base::FormatBytes(kMostBytes)));
   }
+  std::vector<ListedRank> ranks = ListRanks(answer);
+  ranks.resize(std::min(ranks.size(), count_));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].has_tensors = has_tensors_[i];
+  }
+  PageListing listing;
+  listing.is_comparison = answer.is_comparison;
+  listing.task = TaskName(answer.mode);
+  listing.notes = notes_;
+  listing.counts = &answer;
+  if (answer.comparison) {
+    listing.verdict = compare::PairVerdictName(compare::VerdictOf(*answer.comparison));
+  }
   std::vector<std::string> elements;
   const std::string compare_page =
       answer.is_comparison ? report::PageBeside(path, "msprobe compare") : std::string();
+  listing.compare_page = compare_page;
   elements.push_back(
-      report::PackBlock({"run", [&](std::string& out) { out += Listing(answer, compare_page); }}));
+      report::PackBlock({"run", [&](std::string& out) { out += listing.Text(ranks); }}));
   const auto take = [&elements](Elements& some) {
     std::move(some.texts.begin(), some.texts.end(), std::back_inserter(elements));
     some.texts.clear();

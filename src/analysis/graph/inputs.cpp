@@ -121,7 +121,7 @@ class Planner {
   InputPlan Take() { return std::move(plan_); }
 
  private:
-  // What both sides have; for a build what the only side has.
+  // Folders of both sides; for a build those of the only side.
   std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> Common(
       const NumberedFolders& npu, const NumberedFolders& bench) {
     std::vector<std::pair<int64_t, std::pair<fs::path, fs::path>>> common;
@@ -187,7 +187,7 @@ void MapNames(const Options& options, LoadedRank& rank, std::vector<std::string>
   }
 }
 
-// What both sides are for each other; they are read.
+// Mode and mapping of two sides that have been read.
 Status JoinSides(const Options& options, LoadedRank& rank, std::vector<std::string>& warnings) {
   TakeWarnings(rank.npu->side(), warnings);
   if (!rank.bench) {

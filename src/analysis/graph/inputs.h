@@ -1,4 +1,4 @@
-// Which folders of the two sides stand beside each other.
+// Finds the folders of both sides that are compared, and loads the dumps of a step.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ struct LoadedRank {
   std::optional<RankDump> bench;             // of a comparison
   std::optional<compare::CompareMode> mode;  // of a comparison; none: of structures
   std::optional<NameMapping> mapping;        // where layers are paired by their place
-  // What `compare` says of both sides (step_views.h), and the figures of their tensors; none: it
-  // was not asked.
+  // The result of `compare` for both sides (step_views.h), and the figures of their tensors; none:
+  // it was not run.
   std::optional<compare::PairSummary> comparison;
   std::vector<compare::RowResult> tensors;  // by row of the NPU side; empty but for real data
 };

@@ -149,7 +149,9 @@ Status ItemWriter::Open(uint32_t entry) {
   if (entry == kNone) {
     return {};
   }
-  is_batch_ = dump_.side().entries[entry].name.find("batch_isend_irecv") != std::string_view::npos;
+  const dump::CommunicationApi* api =
+      dump::FindCommunicationApi(ApiOf(dump_.side().entries[entry].name));
+  is_batch_ = api != nullptr && api->kind == dump::CommunicationKind::kBatch;
   return dump_.ReadEntry(entry, tree_);
 }
 

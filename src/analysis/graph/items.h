@@ -15,7 +15,7 @@
 
 namespace msprobe::analysis::graph {
 
-// What the names of nodes say.
+// Facts in the names of nodes.
 
 // Collections of calls between modules: "Apis_Between_Modules.0", and in merged dumps
 // "Apis_Between_Modules_Rank1.0" and "Apis_Between_Modules_All_Ranks.0".
@@ -25,7 +25,7 @@ inline constexpr std::string_view kCollectionName = "Apis_Between_Modules";
 inline constexpr std::string_view kProcessGroup = "torch.ProcessGroup";
 
 NodeType TypeOfName(std::string_view name, Edition edition);
-// Names that modules, optimizers and clipping have: one stack line per module is told by its name.
+// Names of modules, optimizers and clipping: their one line of a stack is the one with their name.
 bool IsModuleName(std::string_view name);
 
 // "<before>.forward.3" -> before, 3.
@@ -41,7 +41,7 @@ std::string_view ApiOf(std::string_view name);
 // Calls that return memory as they find it: their values say nothing.
 bool ReturnsRawMemory(std::string_view name);
 
-// Of a leaf of a merged dump whose "shape" is that of the whole: the shape of a part.
+// In a merged dump "shape" is that of the whole tensor; this key has the shape of a part.
 inline constexpr std::string_view kShapeKey = "shape";
 inline constexpr std::string_view kLocalShapeKey = "local_shape";
 

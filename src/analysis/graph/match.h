@@ -1,4 +1,4 @@
-// Which nodes of two graphs are one.
+// Pairs the nodes of two graphs, compares their rows and rates each node.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ void MatchNodes(const RankDump& npu_dump, const RankDump& bench_dump, const Matc
 
 // How far apart matched nodes are: the comparison of their rows, and the figure that colours them.
 
-// What the task of both dumps allows; nullopt: the structure alone. kMismatch when they differ.
+// The comparison that the task of both dumps allows; nullopt: the structure alone. kMismatch when
+// they differ.
 Result<std::optional<compare::CompareMode>> ModeOf(const compare::Side& npu,
                                                    const compare::Side& bench);
 

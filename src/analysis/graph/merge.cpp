@@ -35,7 +35,7 @@ namespace {
 
 // One of the stages of a pipeline, of which virtual pipelines have several on each rank.
 struct StagePlace {
-  int64_t rank = 0;              // that stands in the names of its calls
+  int64_t rank = 0;              // in the names of its calls
   bool is_first_rank = false;    // of the pipeline: its calls keep their names
   std::optional<int64_t> chunk;  // the part of the rank's model, "Module.<chunk>."; none: all of it
 };
@@ -209,8 +209,7 @@ class StageMerge {
   }
 
  private:
-  // Of a part: its modules, and all below them. What stands outside of all parts comes with the
-  // first.
+  // The modules of a part and all below them. Nodes outside of all parts come with the first.
   void MarkWanted() {
     wanted_.assign(stage_.graph.nodes.size(), true);
     if (!place_.chunk) {
@@ -297,7 +296,7 @@ class StageMerge {
   void Place(uint32_t index) {
     const Node& node = stage_.graph.nodes[index];
     const uint32_t above = target_[node.parent];
-    // What stages send to each other joins them; of the first rank it is kept.
+    // Transfers between stages join them; those of the first rank are kept.
     const dump::CommunicationApi* api =
         IsCommunicationName(node.name) ? dump::FindCommunicationApi(ApiOf(node.name)) : nullptr;
     const bool is_join = !place_.is_first_rank && node.parent == kRoot && api != nullptr &&
@@ -361,9 +360,9 @@ class StageMerge {
   const StagePlace place_;
   std::vector<bool> wanted_;                      // by node of the stage
   std::set<std::string, std::less<>> own_names_;  // of the nodes that are wanted
-  std::map<std::string, int64_t> offsets_;        // by what stands in front of ".layers."
+  std::map<std::string, int64_t> offsets_;        // by the name before ".layers."
   std::vector<uint32_t> target_;                  // nodes of the whole, by those of the stage
-  // Of a module of the backward pass: how many of its children, the last, come first in the end.
+  // By module of the backward pass: how many of its last children come first in the end.
   std::map<uint32_t, size_t> inserted_in_front_;
 };
 
@@ -386,7 +385,7 @@ int64_t CountChunks(const MergedModel& model) {
 // Parts of virtual pipelines follow each other as a sample passes them: the first part of every
 // rank, then the second one of every rank.
 //
-// `group`: the ranks of the stages; `named`: those that stand in the names of their calls.
+// `group`: the ranks of the stages; `named`: those in the names of their calls.
 Result<MergedModel> MergePipeline(std::vector<MergedModel>& stages,
                                   const std::vector<int64_t>& group,
                                   const std::vector<int64_t>& named, const Parallelism& sizes,
@@ -429,7 +428,7 @@ struct Merged {
   std::vector<RankCollection> collections;  // of all ranks in it
 };
 
-// Those that begin with the ranks of `group` become one. Later stages have gone into others.
+// Models of the ranks of `group` become one. Later stages have gone into others.
 template <typename Merge>
 void Join(std::map<int64_t, Merged>& models, const std::vector<std::vector<int64_t>>& groups,
           const Merge& merge) {
@@ -558,7 +557,7 @@ Result<MergedSide> MergeSide(const fs::path& path, const Parallelism& sizes, boo
   return side;
 }
 
-// What the first call with tensors was given: the statistics of its inputs. Empty: no call tells.
+// The statistics of the inputs of the first call with tensors. Empty: there is none.
 Result<std::string> FirstInputs(const fs::path& folder) {
   std::string text;
   Status failed;
@@ -594,7 +593,7 @@ Result<std::string> FirstInputs(const fs::path& folder) {
 
 using GroupPair = std::pair<size_t, size_t>;  // places of the NPU and of the bench side
 
-// Which data-parallel groups were fed the same. As many on both sides are one after the other.
+// Data-parallel groups with the same inputs. As many on both sides are paired in order.
 Result<std::vector<GroupPair>> PairGroups(const MergedStep& npu, const MergedStep& bench,
                                           std::vector<std::string>& warnings) {
   std::vector<GroupPair> pairs;

@@ -16,18 +16,18 @@
 
 namespace msprobe::analysis::graph {
 
-// What the lines of a call stack say.
+// Facts in the lines of a call stack.
 
 using StackLines = std::span<const std::string>;
 
-// Of a module: the first line that calls it by its own name; of an API: the line behind the
+// For a module the first line that calls it by its own name, for an API the line after the
 // recorder's own. All lines where there is no such line.
 StackLines ShortStack(std::string_view node_name, StackLines lines);
 
 // Whether the lines say that a module was computed a second time, in the backward pass.
 bool ShowsRecomputation(StackLines lines);
 
-// What a merged dump is for.
+// The purpose of a merged dump.
 enum class MergedFor : uint8_t {
   kExport,  // as the 26.x line exports it: parameters are those of the first rank, shapes of a part
   kGraph,   // parameters are merged; shapes are those of the whole, "local_shape" that of a part

@@ -239,7 +239,7 @@ class EntryWriter {
       }
       json::WriteTree(tree, child, json_);
     });
-    // What is not a number is reported as a text.
+    // Values that are no numbers are written as texts.
     if (!row.is_tensor && row.stats[compare::kMax].kind == compare::StatKind::kText) {
       for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
         if (tree.Find(node, dump::kStatisticKeys[stat]) == EntryTree::kNone) {
@@ -265,17 +265,13 @@ class EntryWriter {
     if (whole == content_.shapes.end() || purpose_ == MergedFor::kExport) {
       return false;
     }
-    json_.BeginArray();
-    for (const int64_t size : whole->second) {
-      json_.Int(size);
-    }
-    json_.EndArray();
+    json_.Array(whole->second, [&](const int64_t size) { json_.Int(size); });
     return true;
   }
 
   struct WrittenRow {
     const SideRow* row;
-    std::optional<uint32_t> own;  // the row of content_ that tells its statistics; none: unchanged
+    std::optional<uint32_t> own;  // the row of content_ with its statistics; none: unchanged
   };
   std::unordered_map<uint32_t, WrittenRow> rows_;  // by leaf
 };
@@ -325,16 +321,8 @@ Status WriteStacks(const MergedModel& model, const std::vector<uint32_t>& order,
   for (size_t i = 0; i < stacks.size(); ++i) {
     json.Key(std::to_string(i));
     json.BeginArray();
-    json.BeginArray();
-    for (const std::string& name : stacks[i].names) {
-      json.Text(name);
-    }
-    json.EndArray();
-    json.BeginArray();
-    for (const std::string& line : stacks[i].lines) {
-      json.Text(line);
-    }
-    json.EndArray();
+    json.Array(stacks[i].names, [&](const std::string& name) { json.Text(name); });
+    json.Array(stacks[i].lines, [&](const std::string& line) { json.Text(line); });
     json.EndArray();
   }
   json.EndObject();
@@ -431,12 +419,7 @@ Status WriteMergedDump(const MergedModel& model, MergedFor purpose,
   json.BeginObject();
   const auto optional_text = [&json](std::string_view key,
                                      const std::optional<std::string>& value) {
-    json.Key(key);
-    if (value) {
-      json.Text(*value);
-    } else {
-      json.Null();
-    }
+    json.Member(key, value);
   };
   optional_text("task", header.task);
   optional_text("level", header.level);

@@ -33,10 +33,10 @@ struct MergedContent {
   int64_t rank = 0;                        // that recorded it
   std::map<uint32_t, Statistics> changed;  // by row of the entry
   std::vector<std::string> info;           // how they were made
-  // Of rows that the latest merge made of several: the shapes of all parts.
+  // For rows that the latest merge made of several: the shapes of all parts.
   std::map<uint32_t, std::vector<std::string_view>> part_shapes;
   std::map<uint32_t, std::vector<int64_t>> shapes;  // of the whole, by row, where that is known
-  // Of a later rank of a pipeline: the 26.x line exports its inputs and outputs only.
+  // From a later rank of a pipeline: the 26.x line exports its inputs and outputs only.
   bool bare = false;
   // The part of another rank's entry, by member of the entry: "output".
   std::map<std::string, std::pair<const RankDump*, uint32_t>> parts;
@@ -44,13 +44,13 @@ struct MergedContent {
 
   uint32_t RowCount() const { return dump->side().entries[entry].row_count; }
   const compare::SideRow& Row(uint32_t row) const;
-  // The same, or what stands in its place since TakeFrom.
+  // The same, or the row that replaced it in TakeFrom.
   const compare::SideRow& Source(uint32_t row) const;
   std::string_view ItemName(uint32_t row) const;  // "input.0", "parameters.weight"
   Statistics StatisticsOf(uint32_t row) const;
   std::optional<uint32_t> RowOf(std::string_view item) const;
   std::optional<Statistics> Find(std::string_view item) const;
-  // That part is written as it stands in `other` from now on; rows here of the same name have its
+  // That part is written as it is in `other` from now on; rows here of the same name have its
   // statistics.
   void TakeFrom(const MergedContent& other, const std::string& part);
 };
@@ -81,7 +81,7 @@ struct RankCollection {
 };
 
 // Takes the collections out of a rank's tree. With `keep_places` "Apis_Between_Modules_All_Ranks.0"
-// stands where "Apis_Between_Modules.0" stood.
+// replaces "Apis_Between_Modules.0".
 std::vector<RankCollection> DetachCollections(MergedModel& model, int64_t rank, bool keep_places);
 
 // Puts those of all ranks into the merged tree: a collection of each rank below

@@ -46,7 +46,7 @@ class RankDump {
   bool IsOutput(uint32_t row) const { return is_output_[row]; }
 
   uint32_t FindEntry(std::string_view name) const;  // index into side().entries, or kNone
-  // The entry as it stands in the file: what SideRow::leaf counts in.
+  // The entry as it is in the file; SideRow::leaf is an index into it.
   Result<dump::EntryTree> ReadEntry(uint32_t entry) const;
   // The same in the memory of an earlier tree.
   Status ReadEntry(uint32_t entry, dump::EntryTree& tree) const;
@@ -65,7 +65,7 @@ class RankDump {
   std::unordered_map<std::string_view, uint32_t> entry_of_name_;
 };
 
-// The numbers stand in the files.
+// The numbers are part of the file formats.
 enum class NodeType : uint8_t { kModule = 0, kApi = 1, kCollection = 9 };
 
 inline constexpr std::string_view kRootName = "DefaultModel";

@@ -1,4 +1,4 @@
-// What is asked of a graph: one dump as a tree of modules and calls, or two beside each other.
+// Options of `graph`: one dump as a tree of modules and calls, or two that are compared.
 #pragma once
 
 #include <cstddef>

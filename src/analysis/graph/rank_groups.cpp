@@ -16,6 +16,7 @@
 #include "src/analysis/graph/items.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 #include "src/dump/communication.h"
 
 namespace msprobe::analysis::graph {
@@ -222,6 +223,12 @@ class Components {
     }
   }
 
+  void Join(const std::vector<int64_t>& ranks) {
+    for (const int64_t rank : ranks) {
+      Join(ranks.front(), rank);
+    }
+  }
+
   Groups All() {
     std::map<int64_t, std::vector<int64_t>> groups;
     for (size_t rank = 0; rank < above_.size(); ++rank) {
@@ -255,7 +262,7 @@ bool AreAllOf(const Groups& groups, uint64_t size) {
                      [size](const auto& group) { return group.size() == size; });
 }
 
-// What the calls of all ranks tell.
+// Groups that show in the calls of all ranks.
 class RecordedGroups {
  public:
   explicit RecordedGroups(const std::vector<RankDump>& dumps)
@@ -275,9 +282,7 @@ class RecordedGroups {
   Groups Dispatching(const Groups& tensor) {
     for (const std::vector<int64_t>& ranks : gathering_groups_) {
       if (!AreTogether(ranks, tensor)) {
-        for (const int64_t other : ranks) {
-          dispatching_.Join(ranks.front(), other);
-        }
+        dispatching_.Join(ranks);
       }
     }
     Groups groups = dispatching_.All();
@@ -299,9 +304,7 @@ class RecordedGroups {
     std::set<std::vector<int64_t>> known(tensor.begin(), tensor.end());
     for (const std::vector<int64_t>& ranks : attention_groups_) {
       if (!known.contains(ranks) && !summing_groups_.contains(ranks)) {
-        for (const int64_t rank : ranks) {
-          attending_.Join(ranks.front(), rank);
-        }
+        attending_.Join(ranks);
       }
     }
     return attending_.All();
@@ -316,9 +319,11 @@ class RecordedGroups {
         continue;
       }
       const bool attends = IsInside(dump.construct(), entry.name, kAttentionWords);
-      const bool is_exchange = entry.name.find("all_to_all") != entry.name.npos;
-      const bool is_gather = entry.name.find("all_gather") != entry.name.npos ||
-                             entry.name.find("allgather") != entry.name.npos;
+      const dump::CollectiveEffect effect = dump::EffectOf(ApiOf(entry.name));
+      const bool is_reduction =
+          effect == dump::CollectiveEffect::kSum || effect == dump::CollectiveEffect::kScatteredSum;
+      const bool is_exchange = effect == dump::CollectiveEffect::kExchange;
+      const bool is_gather = effect == dump::CollectiveEffect::kGather;
       const bool mixes = !attends && (is_exchange || is_gather) &&
                          IsInside(dump.construct(), entry.name, kMixtureWords);
       const bool gathers =
@@ -332,21 +337,17 @@ class RecordedGroups {
         std::vector<int64_t> ranks = dump::ParseProcessGroup(row.stats[compare::kMax].text).ranks;
         std::sort(ranks.begin(), ranks.end());
         if (ranks.size() > 1 && attends) {
-          (IsReduction(entry.name) ? summing_groups_ : attention_groups_).insert(ranks);
+          (is_reduction ? summing_groups_ : attention_groups_).insert(ranks);
         }
         if (ranks.size() > 1 && gathers) {
           gathering_groups_.insert(ranks);
         }
         if (mixes && is_exchange) {
-          for (const int64_t other : ranks) {
-            dispatching_.Join(ranks.front(), other);
-          }
+          dispatching_.Join(ranks);
         }
-        if (!ranks.empty() && !has_reduced && IsReduction(entry.name)) {
+        if (!ranks.empty() && !has_reduced && is_reduction) {
           has_reduced = true;
-          for (const int64_t other : ranks) {
-            reducing_.Join(ranks.front(), other);
-          }
+          reducing_.Join(ranks);
         }
       }
       for (const int64_t peer : PeersOf(dump, index)) {
@@ -367,11 +368,7 @@ class RecordedGroups {
     });
   }
 
-  static bool IsReduction(std::string_view name) {
-    return name.find("reduce_scatter") != name.npos || name.find("all_reduce") != name.npos;
-  }
-
-  // Whether a call stands in a module that one of these words names.
+  // Whether a call is inside of a module with one of these words in its name.
   static bool IsInside(const dump::ConstructFile& construct, std::string_view name,
                        std::span<const std::string_view> words) {
     for (int i = 0; i < kMostParents && !name.empty(); ++i) {

@@ -1,4 +1,10 @@
-// Which ranks share a model, and how.
+// Communication between ranks: who talks to whom, and which ranks share a model.
+//
+// Groups are found in three steps. Recorded calls come first: ranks whose first reduction is one
+// share layers (tensor parallelism), ranks that send to each other between modules are stages of a
+// pipeline, ranks that exchange values inside of attention modules have parts of a sequence.
+// Groups of the wrong size are replaced by those of --order. All kinds together must make a grid,
+// otherwise --order decides alone.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +39,8 @@ struct Partners {
   std::vector<std::pair<int64_t, const PartnerNode*>> nodes;  // by rank, rising
 };
 
-// Of one rank: by name of the node; several where one call makes several transfers.
+// The communications of one rank by name of the node; several where one call makes several
+// transfers.
 using PartnersOfNodes = std::unordered_map<std::string_view, std::vector<Partners>>;
 
 // A call as its rank recorded it. Texts are its own, so that it outlives the rank's dump.
@@ -59,10 +66,10 @@ Result<RankCommunications> ReadCommunications(int64_t rank, const RankDump& dump
                                               const std::vector<NodeScore>& scores,
                                               bool with_levels);
 
-// Who communicates with whom, for one rank after the other: of many ranks a collective names all of
-// the others at each of them. Calls are matched as the Python tool matches them, whose files these
-// are (dump::MatchRules::kPythonGraph). By the rules of 8.1.1 a send and its receive must also have
-// equal values.
+// Finds the other ends of communications for one rank after the other: a collective of many ranks
+// names all others at each of them. Calls are matched as the Python tool matches them, whose files
+// these are (dump::MatchRules::kPythonGraph). By the rules of 8.1.1 a send and its receive must
+// also have equal values.
 class PartnerFinder {
  public:
   PartnerFinder(std::vector<RankCommunications> ranks, Edition edition);
@@ -96,10 +103,8 @@ struct RankGroups {
 // kUsage when the sizes contradict each other or the number of ranks.
 Status CheckParallelism(const Parallelism& sizes, size_t rank_folders);
 
-// What the recorded calls tell comes first: ranks whose first reduction is one, ranks that send to
-// each other between modules, ranks that exchange values inside of attention modules. Where that
-// does not make groups of the sizes asked for, `sizes.order` says it. Warnings tell of groups that
-// are not those of the order, and of context and expert parallelism that nobody asked for. `dumps`:
+// Warnings name groups that are not those of the order, and context and expert parallelism that was
+// not asked for. `dumps`:
 // one per rank, at least one; their SetPlaces is done.
 RankGroups FindRankGroups(const std::vector<RankDump>& dumps, const Parallelism& sizes,
                           std::vector<std::string>& warnings);

@@ -19,6 +19,7 @@
 #include "src/analysis/graph/rank_groups.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -154,7 +155,7 @@ class ShapeJoiner {
         return false;
       }
     }
-    // What tensor parallelism divided before is whole already.
+    // Dimensions that tensor parallelism divided are whole already.
     const auto joined = content.shapes.find(row);
     Shape shape = joined == content.shapes.end() ? first : joined->second;
     const int64_t before = shape[dimension] / std::max<int64_t>(first[dimension], 1);
@@ -191,7 +192,7 @@ class ShapeJoiner {
     return key;
   }
 
-  // What these layers divide.
+  // The tensors that these layers divide.
   void JoinLayer(uint32_t node) {
     const std::string_view name = whole_.graph.nodes[node].name;
     const MergedContent& content = whole_.contents[node];
@@ -263,7 +264,7 @@ class ShapeJoiner {
     JoinItem(node, is_row ? "input.0" : "output.0", /*last=*/true);
   }
 
-  // What was joined elsewhere, and what calls make of it.
+  // Tensors that were joined elsewhere, and those that calls make of them.
   void PassOn(uint32_t node) {
     const MergedContent& content = whole_.contents[node];
     if (content.entry == kNone || content.part_shapes.empty()) {
@@ -295,7 +296,7 @@ class ShapeJoiner {
     }
   }
 
-  // What is left of the tensors whose sequence is divided.
+  // The remaining tensors whose sequence is divided.
   void JoinSequence(uint32_t node) {
     const MergedContent& content = whole_.contents[node];
     if (!sequence_dimension_ || content.entry == kNone) {
@@ -360,14 +361,11 @@ namespace {
 
 using compare::StatValue;
 
-constexpr std::string_view kColumn = ".ColumnParallelLinear.";
-constexpr std::string_view kRow = ".RowParallelLinear.";
-
-bool IsForwardOf(std::string_view name, std::string_view kind) {
-  return name.find(kind) != std::string_view::npos && name.find(".forward") != name.npos;
+bool IsForwardOf(std::string_view name, std::string_view layer) {
+  return Contains(name, layer) && Contains(name, ".forward");
 }
-bool IsBackwardOf(std::string_view name, std::string_view kind) {
-  return name.find(kind) != std::string_view::npos && name.find(".backward") != name.npos;
+bool IsBackwardOf(std::string_view name, std::string_view layer) {
+  return Contains(name, layer) && Contains(name, ".backward");
 }
 
 std::string NumberText(const StatValue& value) {
@@ -587,43 +585,70 @@ class MergedRows {
   std::string replaced_from_;
 };
 
-// Tensor-parallel ranks into the first of them.
-class TensorMerge {
- public:
-  TensorMerge(std::span<MergedModel> shards, bool keeps_experts)
-      : shards_(shards), whole_(shards.front()), experts_(keeps_experts) {}
+// Nodes of all parts into those of the first: merge(node, rows) decides row by row. What experts
+// have stays as it is with `keeps_experts`, and so does what a part lacks.
+template <typename Merge>
+void MergeParts(std::span<MergedModel> parts, bool keeps_experts, std::string_view parallelism,
+                std::vector<std::string>& warnings, const Merge& merge) {
+  MissingNodes missing;
+  KeptExperts experts(keeps_experts);
+  MergedModel& whole = parts.front();
+  for (const uint32_t node : whole.graph.PostOrder()) {
+    MergedContent& content = whole.contents[node];
+    if (content.entry == kNone || IsCommunicationName(whole.graph.nodes[node].name) ||
+        experts.Keep(whole, node)) {
+      continue;
+    }
+    const std::vector<const MergedContent*> all = PartsOf(parts, node, missing);
+    if (!all.empty()) {
+      MergedRows rows(content, all, parallelism);
+      merge(node, rows);
+      rows.Finish();
+    }
+  }
+  missing.Warn(warnings);
+  experts.Warn(warnings);
+}
 
-  void Run(std::vector<std::string>& warnings) {
-    const std::vector<uint32_t> order = whole_.graph.PostOrder();
-    FindSplitRegions(order);
-    for (size_t place = 0; place < order.size(); ++place) {
-      const uint32_t node = order[place];
-      const std::string_view name = whole_.graph.nodes[node].name;
-      if (whole_.contents[node].entry != kNone && !IsCommunicationName(name)) {
-        MergeNode(node, split_[place]);
+// How tensor parallelism divides the values of a model, by the names of its layers.
+class TensorDivision {
+ public:
+  explicit TensorDivision(const MergedModel& whole) : whole_(whole) { FindSplitRegions(); }
+
+  void Merge(uint32_t node, MergedRows& rows) {
+    const MergedContent& content = whole_.contents[node];
+    const std::optional<Statistics> reduced = ReducedOutput(node);
+    for (uint32_t row = 0; row < content.RowCount(); ++row) {
+      const std::string_view item = content.ItemName(row);
+      if (!rows.Read(row)) {
+        continue;
+      }
+      if (reduced && item == "output.0") {
+        rows.Replace(*reduced, fmt::format("{}.output.0", reduced_from_));
+      } else if (rows.Differ() || (split_[node] && !IsShared(node, item))) {
+        rows.Combine();
       }
     }
-    missing_.Warn(warnings);
-    experts_.Warn(warnings);
   }
 
  private:
   // From a ColumnParallelLinear to the next RowParallelLinear each rank has a part of the tensors,
   // equal or not.
-  void FindSplitRegions(const std::vector<uint32_t>& order) {
-    split_.assign(order.size(), false);
+  void FindSplitRegions() {
+    split_.assign(whole_.graph.nodes.size(), false);
+    const std::vector<uint32_t> order = whole_.graph.PostOrder();
     constexpr size_t kNowhere = SIZE_MAX;
     size_t begin = kNowhere;
     for (size_t place = 0; place < order.size(); ++place) {
       const Node& node = whole_.graph.nodes[order[place]];
-      if (begin == kNowhere && IsForwardOf(node.name, kColumn)) {
+      if (begin == kNowhere && IsForwardOf(node.name, kColumnLayer)) {
         begin = place;
         while (begin > 0 && whole_.graph.nodes[order[begin - 1]].parent == order[place]) {
           --begin;
         }
-      } else if (begin != kNowhere && IsForwardOf(node.name, kRow)) {
+      } else if (begin != kNowhere && IsForwardOf(node.name, kRowLayer)) {
         for (; begin <= place; ++begin) {
-          split_[begin] = true;
+          split_[order[begin]] = true;
         }
         begin = kNowhere;
       }
@@ -634,35 +659,12 @@ class TensorMerge {
   bool IsShared(uint32_t node, std::string_view item) const {
     const std::string_view name = whole_.graph.nodes[node].name;
     const uint32_t above = whole_.graph.nodes[node].parent;
-    const bool in_column = IsForwardOf(name, kColumn) ||
-                           (above != kNone && IsForwardOf(whole_.graph.nodes[above].name, kColumn));
+    const bool in_column =
+        IsForwardOf(name, kColumnLayer) ||
+        (above != kNone && IsForwardOf(whole_.graph.nodes[above].name, kColumnLayer));
     return (in_column && item == "input.0") ||
-           (IsForwardOf(name, kRow) && (item.starts_with("output.") || item == "parameters.bias"));
-  }
-
-  void MergeNode(uint32_t node, bool is_split) {
-    if (experts_.Keep(whole_, node)) {
-      return;
-    }
-    const std::vector<const MergedContent*> parts = PartsOf(shards_, node, missing_);
-    if (parts.empty()) {
-      return;
-    }
-    MergedContent& content = whole_.contents[node];
-    const std::optional<Statistics> reduced = ReducedOutput(node);
-    MergedRows rows(content, parts, "tensor parallelism(TP)");
-    for (uint32_t row = 0; row < content.RowCount(); ++row) {
-      const std::string_view item = content.ItemName(row);
-      if (!rows.Read(row)) {
-        continue;
-      }
-      if (reduced && item == "output.0") {
-        rows.Replace(*reduced, fmt::format("{}.output.0", reduced_from_));
-      } else if (rows.Differ() || (is_split && !IsShared(node, item))) {
-        rows.Combine();
-      }
-    }
-    rows.Finish();
+           (IsForwardOf(name, kRowLayer) &&
+            (item.starts_with("output.") || item == "parameters.bias"));
   }
 
   // Where a call's output is a part of a sum, the sum that the collective behind it made.
@@ -672,7 +674,7 @@ class TensorMerge {
       return std::nullopt;
     }
     const std::string_view layer = whole_.graph.nodes[above].name;
-    if (!IsForwardOf(layer, kRow) && !IsBackwardOf(layer, kColumn)) {
+    if (!IsForwardOf(layer, kRowLayer) && !IsBackwardOf(layer, kColumnLayer)) {
       return std::nullopt;
     }
     const MergedContent& content = whole_.contents[node];
@@ -680,13 +682,14 @@ class TensorMerge {
     const std::vector<uint32_t>& siblings = whole_.graph.nodes[above].children;
     for (auto at = std::find(siblings.begin(), siblings.end(), node); at != siblings.end(); ++at) {
       const std::string_view name = whole_.graph.nodes[*at].name;
+      const dump::CollectiveEffect effect = dump::EffectOf(ApiOf(name));
+      const bool is_scattered = effect == dump::CollectiveEffect::kScatteredSum;
       if (whole_.contents[*at].entry == kNone ||
-          (name.find("all_reduce") == name.npos && name.find("reduce_scatter") == name.npos)) {
+          (effect != dump::CollectiveEffect::kSum && !is_scattered)) {
         continue;
       }
       // reduce_scatter is given the buffer for its output first.
-      const std::string_view input =
-          name.find("reduce_scatter") == name.npos ? "input.0" : "input.1";
+      const std::string_view input = is_scattered ? "input.1" : "input.0";
       const std::optional<Statistics> given = whole_.contents[*at].Find(input);
       const std::optional<Statistics> made = whole_.contents[*at].Find("output.0");
       if (own && given && made && IsNumeric(*own) && IsNumeric(*given) &&
@@ -698,52 +701,37 @@ class TensorMerge {
     return std::nullopt;
   }
 
-  const std::span<MergedModel> shards_;
-  MergedModel& whole_;
-  std::vector<bool> split_;  // by place in the order
+  const MergedModel& whole_;
+  std::vector<bool> split_;  // by node
   std::string_view reduced_from_;
-  MissingNodes missing_;
-  KeptExperts experts_;
 };
 
 }  // namespace
 
 void MergeTensorShards(std::span<MergedModel> shards, bool keeps_experts,
                        std::vector<std::string>& warnings) {
-  TensorMerge(shards, keeps_experts).Run(warnings);
+  TensorDivision division(shards.front());
+  MergeParts(shards, keeps_experts, "tensor parallelism(TP)", warnings,
+             [&](uint32_t node, MergedRows& rows) { division.Merge(node, rows); });
 }
 
 void MergeSequenceParts(std::span<MergedModel> parts, bool keeps_experts,
                         std::vector<std::string>& warnings) {
-  MissingNodes missing;
-  KeptExperts experts(keeps_experts);
-  MergedModel& whole = parts.front();
-  for (const uint32_t node : whole.graph.PostOrder()) {
-    MergedContent& content = whole.contents[node];
-    if (content.entry == kNone || IsCommunicationName(whole.graph.nodes[node].name) ||
-        experts.Keep(whole, node)) {
-      continue;
-    }
-    const std::vector<const MergedContent*> all = PartsOf(parts, node, missing);
-    if (all.empty()) {
-      continue;
-    }
-    MergedRows rows(content, all, "context parallelism(CP)");
-    for (uint32_t row = 0; row < content.RowCount(); ++row) {
-      if (!rows.Read(row) || !rows.Differ()) {
-        continue;
-      }
-      if (content.Row(row).state == dump::RowState::kParametersGrad) {
-        rows.Note(fmt::format("{} is that of rank {}: a part of a sum over the sequence",
-                              content.ItemName(row), content.rank));
-      } else {
-        rows.Combine();
-      }
-    }
-    rows.Finish();
-  }
-  missing.Warn(warnings);
-  experts.Warn(warnings);
+  MergeParts(parts, keeps_experts, "context parallelism(CP)", warnings,
+             [&](uint32_t node, MergedRows& rows) {
+               const MergedContent& content = parts.front().contents[node];
+               for (uint32_t row = 0; row < content.RowCount(); ++row) {
+                 if (!rows.Read(row) || !rows.Differ()) {
+                   continue;
+                 }
+                 if (content.Row(row).state == dump::RowState::kParametersGrad) {
+                   rows.Note(fmt::format("{} is that of rank {}: a part of a sum over the sequence",
+                                         content.ItemName(row), content.rank));
+                 } else {
+                   rows.Combine();
+                 }
+               }
+             });
 }
 
 }  // namespace msprobe::analysis::graph

@@ -1,4 +1,5 @@
-// Models of which every rank computed a part, joined into the first of them.
+// Joins models of which every rank computed a part into the first of them: statistics of the whole
+// from those of the parts, and where the parts lie in it.
 #pragma once
 
 #include <span>
@@ -14,12 +15,12 @@ namespace msprobe::analysis::graph {
 // Fills MergedContent::shapes of the rows that MergeTensorShards just joined. Parameters, inputs
 // and outputs of ColumnParallelLinear, RowParallelLinear and VocabParallelEmbedding are divided as
 // these layers work; with sequence parallelism, which their inputs and outputs show, so is what
-// stands between them. Other calls pass a dimension on where they keep the shape, reshape, permute
+// lies between them. Other calls pass a dimension on where they keep the shape, reshape, permute
 // or cut along another one. What remains has no shape of the whole.
 void JoinTensorShapes(MergedModel& whole);
 
-// The same behind MergeSequenceParts. Which dimension is the sequence is told by an embedding,
-// which is given [batch, sequence].
+// The same after MergeSequenceParts. An embedding, which takes [batch, sequence], shows which
+// dimension is the sequence.
 void JoinSequenceShapes(MergedModel& whole);
 
 // Tensor-parallel ranks. Statistics that differ become those of the whole; between a

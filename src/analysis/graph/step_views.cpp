@@ -1,5 +1,6 @@
 #include "src/analysis/graph/step_views.h"
 
+#include <array>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -69,6 +70,16 @@ std::string_view TaskName(std::optional<CompareMode> mode) {
   }
 }
 
+namespace {
+
+// A class of nodes by their figure.
+struct ColorClass {
+  std::string_view color;
+  std::optional<std::pair<double, double>> range;  // none: nodes without partner
+  std::string_view description;
+  std::string_view level;  // 26.x: "pass", "warning", "error", "unmatched node"
+};
+
 std::vector<ColorClass> ColorsOf(std::optional<CompareMode> mode, Edition edition) {
   const ColorClass unmatched = {"#C7C7C7", std::nullopt, kUnmatched, "unmatched node"};
   if (!mode) {
@@ -95,6 +106,28 @@ std::vector<ColorClass> ColorsOf(std::optional<CompareMode> mode, Edition editio
           {"#FFC62E", range(0.6, 0.8, 0.15, 0.2), text, {}},
           {"#FF704D", range(0.8, 1, 0.2, 1), text, {}},
           unmatched};
+}
+
+}  // namespace
+
+void WriteColors(std::optional<CompareMode> mode, Edition edition, json::Writer& json) {
+  json.Object([&] {
+    for (const ColorClass& color : ColorsOf(mode, edition)) {
+      json.Object(color.color, [&] {
+        json.Key("value");
+        json.BeginArray();
+        if (color.range) {
+          json.Raw(IndexText(color.range->first));
+          json.Raw(IndexText(color.range->second));
+        }
+        json.EndArray();
+        json.Member("description", color.description);
+        if (edition == Edition::k26) {
+          json.Member("accuracy_level", color.level);
+        }
+      });
+    }
+  });
 }
 
 std::string ToolTip(std::optional<CompareMode> mode) {
@@ -136,29 +169,21 @@ void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json) {
 
 void WritePartners(const std::vector<Partners>& partners, json::Writer& json) {
   const auto write = [&json](const Partners& group) {
-    json.BeginObject();
-    json.Member("communications_type", group.kind);
-    json.Key("nodes_info");
-    json.BeginObject();
-    for (const auto& [rank, node] : group.nodes) {
-      json.Key(std::to_string(rank));
-      json.BeginArray();
-      json.Text(node->figure);
-      json.Text(node->name);
-      json.EndArray();
-    }
-    json.EndObject();
-    json.EndObject();
+    json.Object([&] {
+      json.Member("communications_type", group.kind);
+      json.Object("nodes_info", [&] {
+        for (const auto& [rank, node] : group.nodes) {
+          json.Member(std::to_string(rank),
+                      std::array<std::string_view, 2>{node->figure, node->name});
+        }
+      });
+    });
   };
   if (partners.size() == 1) {
     write(partners.front());
     return;
   }
-  json.BeginArray();
-  for (const Partners& group : partners) {
-    write(group);
-  }
-  json.EndArray();
+  json.Array(partners, [&](const Partners& group) { write(group); });
 }
 
 namespace {
@@ -190,7 +215,7 @@ void DivergenceWalks::Begin(LoadedStep& step, const Options& options, base::Thre
   options_ = CompareOptionsOf(options);
   walks_.clear();
   to_take_ = 0;
-  // Merged statistics are estimates: what rounding explains of them nobody knows.
+  // Merged statistics are estimates: there is no bound of what rounding explains of them.
   if (options.bench_path.empty() || options.npu_parallelism || step.ranks.empty() ||
       !step.ranks.front().mode) {
     return;

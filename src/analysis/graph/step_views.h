@@ -39,7 +39,7 @@ struct SideView {
   const std::vector<Partners>* PartnersOf(const Node& node) const;  // null: it has none
 };
 
-// What the walk of `compare` says of a node.
+// The result of the walk of `compare` for a node.
 struct NodeDivergence {
   compare::RowStatus standing = compare::RowStatus::kNotCompared;  // the worst of its rows
   std::optional<double> input_error;                               // relative; may be infinite
@@ -70,36 +70,31 @@ inline constexpr size_t kFlushBytes = size_t{1} << 20U;
 // "summary", "md5", "all", "structure".
 std::string_view TaskName(std::optional<compare::CompareMode> mode);
 
-// A class of nodes by their figure.
-struct ColorClass {
-  std::string_view color;
-  std::optional<std::pair<double, double>> range;  // none: nodes without partner
-  std::string_view description;
-  std::string_view level;  // 26.x: "pass", "warning", "error", "unmatched node"
-};
-std::vector<ColorClass> ColorsOf(std::optional<compare::CompareMode> mode, Edition edition);
+// The classes of nodes by their figure: an object of colors, each with the range of its figures
+// (empty: nodes without partner), a description, and for 26.x the name of its level.
+void WriteColors(std::optional<compare::CompareMode> mode, Edition edition, json::Writer& json);
 
-// What the columns of the comparison mean, as the text of a JSON object.
+// The meaning of the comparison's columns, as the text of a JSON object.
 std::string ToolTip(std::optional<compare::CompareMode> mode);
 
 // Why a node has no partner among those of the other side, in a sentence.
 std::string_view WhyUnmatched(const SideView& other, const Node& node);
 
-// Of a node: the names from the root down to its partner; a JSON array.
+// The names from the root down to a node's partner, as a JSON array.
 void WriteMatchedLink(const Graph& other, uint32_t match, json::Writer& json);
 
 // {"communications_type", "nodes_info": {"<rank>": ["<figure>", "<node>"]}}, or a list of these.
 void WritePartners(const std::vector<Partners>& partners, json::Writer& json);
 
-// What `compare` says of the same dumps: its verdict of a rank, and what its walk found at every
+// The result of `compare` for the same dumps: its verdict on a rank, and the findings at every
 // node.
 
 // The walks of one run. Steps come in order: what a step leaves is what the next one of the same
 // rank starts from.
 class DivergenceWalks {
  public:
-  // Which ranks of `step` have values to walk through. The sides must be as they were read, and
-  // stay so until Finish, and so must `step`; options are copied.
+  // Finds the ranks of `step` that have values to walk through. The sides must be as they were
+  // read, and stay so until Finish, and so must `step`; options are copied.
   void Begin(LoadedStep& step, const Options& options, base::ThreadPool& pool);
   // Items of work that are left for any thread: each is to be taken once, before Finish. Tensors
   // are read by all threads of the pool, so that such walks are taken in Begin.
@@ -152,7 +147,7 @@ Status AddCommunications(const std::vector<RankView>& views, bool with_levels,
                          StepCommunications& found);
 
 struct StepPartners {
-  std::optional<PartnerFinder> npu;  // none: nobody communicates
+  std::optional<PartnerFinder> npu;  // none: no communication
   std::optional<PartnerFinder> bench;
 };
 StepPartners PartnersOf(StepCommunications found, Edition edition);

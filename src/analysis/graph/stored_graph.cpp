@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -17,7 +16,6 @@
 #include "msprobe/version.h"
 
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/graph/graph_page.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/json/value_tree.h"
@@ -198,42 +196,12 @@ const StoredGraph::Rank* StoredGraph::leading() const {
 }
 
 std::string StoredGraph::Listing(std::string_view compare_page) const {
-  std::string text;
-  json::Writer writer(text, -1, json::Writer::NonFinite::kText);
-  writer.BeginObject();
-  writer.Member("format", kGraphPageFormat);
-  writer.Member("version", MSPROBE_VERSION);
-  writer.Member("is_comparison", is_comparison_);
-  writer.Member("task", task_.empty() ? TaskName({}) : std::string_view(task_));
-  if (const std::string_view worst = verdict(); !worst.empty()) {
-    writer.Member("verdict", worst);
-  }
-  writer.Member("notes", std::vector<std::string>());
-  writer.Member("compare_page", compare_page);
-  writer.Key("ranks");
-  writer.BeginArray();
-  for (const Rank& rank : ranks_) {
-    writer.BeginObject();
-    writer.Member("step", rank.step);
-    writer.Member("rank", rank.rank);
-    writer.Member("nodes", rank.nodes);
-    writer.Member("bench_nodes", rank.bench_nodes);
-    writer.Member("has_tensors", true);
-    if (!rank.verdict.empty()) {
-      writer.Member("verdict", rank.verdict);
-      writer.Member("is_leading", rank.is_leading);
-      writer.Member("npu_path", rank.npu_path);
-      writer.Member("bench_path", rank.bench_path);
-    }
-    if (!rank.first_node.empty()) {
-      writer.Member("title", rank.title);
-      writer.Member("first_node", rank.first_node);
-    }
-    writer.EndObject();
-  }
-  writer.EndArray();
-  writer.EndObject();
-  return text;
+  PageListing listing;
+  listing.is_comparison = is_comparison_;
+  listing.task = task_.empty() ? TaskName({}) : std::string_view(task_);
+  listing.verdict = verdict();
+  listing.compare_page = compare_page;
+  return listing.Text(ranks_);
 }
 
 PageParts PartsOf(const std::vector<report::PageBlock>& blocks) {
@@ -261,33 +229,41 @@ struct StoredSide {
     const auto found = place_of_name.find(name);
     return found == place_of_name.end() ? std::nullopt : std::optional(found->second);
   }
+
+  // Of the whole side, whose names must outlive it.
+  TreeSide ForPage() const {
+    TreeSide side;
+    side.names.assign(names.begin(), names.end());
+    for (size_t i = 0; i < count(); ++i) {
+      // A parent comes before its children; one that does not, in a damaged file, becomes the root.
+      const uint32_t parent = Find(parents[i]).value_or(0);
+      side.parents.push_back(i == 0 ? 0 : (parent < i ? parent : 0) + 1);
+      side.places.push_back(static_cast<uint32_t>(count() - 1 - i));
+    }
+    side.types = types;
+    side.micro_steps = micro_steps;
+    side.stacks = stacks;
+    return side;
+  }
 };
 
-template <typename Value>
-void Reverse(std::vector<Value>& values) {
-  std::reverse(values.begin(), values.end());
+// The texts of a JSON list; none where it is no such list.
+std::vector<std::string> TextsOf(std::string_view list) {
+  std::vector<std::string> texts;
+  if (const Result<json::ValueTree> tree = json::ParseValueTree(list);
+      tree.ok() && (*tree)[0].kind == json::ValueKind::kList) {
+    tree->ForEachChild(0, [&](uint32_t child) { texts.emplace_back((*tree)[child].text); });
+  }
+  return texts;
 }
 
 // The last name of a list of names: the partner at the end of its path.
 std::string LastText(std::string_view list) {
-  if (list.size() <= 2) {  // "[]"
-    return {};
+  std::vector<std::string> texts;
+  if (list.size() > 2) {  // "[]"
+    texts = TextsOf(list);
   }
-  std::string last;
-  if (const Result<json::ValueTree> tree = json::ParseValueTree(list);
-      tree.ok() && (*tree)[0].kind == json::ValueKind::kList) {
-    tree->ForEachChild(0, [&](uint32_t child) { last = (*tree)[child].text; });
-  }
-  return last;
-}
-
-std::vector<std::string> LinesOf(std::string_view list) {
-  std::vector<std::string> lines;
-  if (const Result<json::ValueTree> tree = json::ParseValueTree(list);
-      tree.ok() && (*tree)[0].kind == json::ValueKind::kList) {
-    tree->ForEachChild(0, [&](uint32_t child) { lines.emplace_back((*tree)[child].text); });
-  }
-  return lines;
+  return texts.empty() ? std::string() : std::move(texts.back());
 }
 
 class TreeReader {
@@ -295,28 +271,26 @@ class TreeReader {
   TreeReader(const database::SqliteFile& file, const StoredGraph::Rank& rank, StackList& stacks)
       : file_(file), rank_(rank), stacks_(stacks) {}
 
-  Status Read(std::string_view source, StoredSide& side) {
+  Result<StoredSide> Read(std::string_view source) {
+    StoredSide side;
     MSP_RETURN_IF_ERROR(file_.ForEachMatch(
         "tb_nodes",
         {"node_name", "node_type", "up_node", "precision_index", "overflow_level", "micro_step_id",
          "matched_node_link", "stack_id", "matched_distributed"},
         {{"step", rank_.step}, {"rank", rank_.rank}, {"data_source", source}}, "node_order",
         [&](const database::SqliteRow& row) { return Take(row, side); }));
-    for (std::vector<uint32_t>* column : {&side.types, &side.micro_steps, &side.stacks}) {
-      Reverse(*column);
-    }
-    for (std::vector<std::string>* column :
-         {&side.names, &side.parents, &side.partners, &side.levels, &side.distributed}) {
-      Reverse(*column);
-    }
-    Reverse(side.precisions);
+    const auto reverse = [](auto&... columns) {
+      (std::reverse(columns.begin(), columns.end()), ...);
+    };
+    reverse(side.names, side.parents, side.partners, side.types, side.micro_steps, side.stacks,
+            side.precisions, side.levels, side.distributed);
     if (side.count() > 0) {
-      side.micro_steps[0] = 0;  // of the root there is none
+      side.micro_steps[0] = 0;  // the root has none
     }
     for (size_t i = 0; i < side.count(); ++i) {
       side.place_of_name.try_emplace(side.names[i], static_cast<uint32_t>(i));
     }
-    return {};
+    return side;
   }
 
  private:
@@ -347,7 +321,7 @@ class TreeReader {
     if (is_new) {
       MSP_RETURN_IF_ERROR(file_.ForEachMatch("tb_stack", {"stack_info"}, {{"id", id}}, "",
                                              [&](const database::SqliteRow& row) {
-                                               number = stacks_.Add(LinesOf(row.Text(0)));
+                                               number = stacks_.Add(TextsOf(row.Text(0)));
                                                return Status();
                                              }));
     }
@@ -360,30 +334,6 @@ class TreeReader {
   std::unordered_map<std::string, uint32_t> number_of_stack_;
 };
 
-void AddColumns(const StoredSide& side, const std::string& prefix, Columns& columns) {
-  const size_t count = side.count();
-  std::vector<uint32_t> parents(count);
-  std::vector<uint32_t> places(count);
-  for (size_t i = 0; i < count; ++i) {
-    // A parent stands in front; what says otherwise, in a damaged file, hangs at the root.
-    const uint32_t parent = side.Find(side.parents[i]).value_or(0);
-    parents[i] = i == 0 ? 0 : (parent < i ? parent : 0) + 1;
-    places[i] = static_cast<uint32_t>(count - 1 - i);
-  }
-  columns.emplace_back(prefix + "parent", std::move(parents));
-  columns.emplace_back(prefix + "place", std::move(places));
-  columns.emplace_back(prefix + "type", side.types);
-  columns.emplace_back(prefix + "micro", side.micro_steps);
-  columns.emplace_back(prefix + "stack", side.stacks);
-}
-
-// What the walk of `compare` left in the database.
-struct Findings {
-  std::vector<uint32_t> standings, input_errors, output_errors;  // by node of the NPU side
-  std::map<uint32_t, std::pair<std::string, std::string>> origins;
-  std::map<uint32_t, std::string> npu_unmatched, bench_unmatched;
-};
-
 uint32_t StandingOf(std::string_view word) {
   for (const auto standing : {compare::RowStatus::kIdentical, compare::RowStatus::kAgrees,
                               compare::RowStatus::kDrifts, compare::RowStatus::kDiffers}) {
@@ -394,17 +344,13 @@ uint32_t StandingOf(std::string_view word) {
   return 0;
 }
 
-Result<Findings> ReadFindings(const database::SqliteFile& file, const StoredGraph::Rank& rank,
-                              const StoredSide& npu, const StoredSide& bench,
-                              report::CellCodes& cells) {
-  Findings found;
-  found.standings.assign(npu.count(), 0);
-  found.input_errors.assign(npu.count(), report::CellCodes::kNothing);
-  found.output_errors.assign(npu.count(), report::CellCodes::kNothing);
+// The findings of `compare` in the database.
+Status ReadFindings(const database::SqliteFile& file, const StoredGraph::Rank& rank,
+                    const StoredSide& npu, const StoredSide& bench, PageTree& tree) {
   if (!file.HasTable("msprobe_divergence")) {
-    return found;
+    return {};
   }
-  MSP_RETURN_IF_ERROR(file.ForEachMatch(
+  return file.ForEachMatch(
       "msprobe_divergence",
       {"data_source", "node_name", "standing", "input_error", "output_error", "origin",
        "confidence", "reason"},
@@ -416,53 +362,28 @@ Result<Findings> ReadFindings(const database::SqliteFile& file, const StoredGrap
         }
         const std::string reason(row.Text(7));
         if (row.Text(2) == "unmatched") {
-          (is_npu ? found.npu_unmatched : found.bench_unmatched)[*node] = reason;
+          (is_npu ? tree.npu_unmatched : tree.bench_unmatched)[*node] = reason;
         }
         if (!is_npu) {
           return Status();
         }
-        found.standings[*node] = StandingOf(row.Text(2));
+        tree.codes[*node] = StandingOf(row.Text(2));
         if (!row.IsNull(3)) {
-          found.input_errors[*node] = cells.Number(row.Number(3), kErrorBits);
+          tree.input_errors[*node] = tree.cells.Number(row.Number(3), kErrorBits);
         }
         if (!row.IsNull(4)) {
-          found.output_errors[*node] = cells.Number(row.Number(4), kErrorBits);
+          tree.output_errors[*node] = tree.cells.Number(row.Number(4), kErrorBits);
         }
         if (!row.IsNull(5)) {
           const std::string origin(row.Text(5));
-          found.origins[*node] = {
+          tree.origins[*node] = {
               origin, fmt::format("{}: {} ({} confidence)", origin, reason, row.Text(6))};
         }
         return Status();
-      }));
-  return found;
+      });
 }
 
-void WriteTexts(std::string_view key, const std::map<uint32_t, std::string>& texts,
-                json::Writer& writer) {
-  writer.Key(key);
-  writer.BeginObject();
-  for (const auto& [node, text] : texts) {
-    writer.Member(std::to_string(node), text);
-  }
-  writer.EndObject();
-}
-
-void WriteFindings(const Findings& found, const StoredSide& npu, json::Writer& writer) {
-  writer.Key("origins");
-  writer.BeginObject();
-  for (const auto& [node, origin] : found.origins) {
-    writer.Key(std::to_string(node));
-    writer.BeginArray();
-    writer.Text(origin.first);
-    writer.Text(origin.second);
-    writer.EndArray();
-  }
-  writer.EndObject();
-  WriteTexts("npu_unmatched", found.npu_unmatched, writer);
-  WriteTexts("bench_unmatched", found.bench_unmatched, writer);
-  writer.Key("partners");
-  writer.BeginObject();
+void WriteStoredPartners(const StoredSide& npu, json::Writer& writer) {
   for (size_t i = 0; i < npu.count(); ++i) {
     if (npu.distributed[i].empty()) {
       continue;
@@ -472,174 +393,119 @@ void WriteFindings(const Findings& found, const StoredSide& npu, json::Writer& w
       json::WriteTree(*tree, 0, writer);
     }
   }
-  writer.EndObject();
 }
 
-// What the answer of a rank counts, which no index of the database knows.
-void WriteCounts(const StoredSide& npu, const std::vector<uint32_t>& matches,
-                 json::Writer& writer) {
-  uint64_t matched = 0;
+// The counts of a rank's answer, which no index of the database has.
+void WriteCounts(const StoredSide& npu, uint64_t matched, json::Writer& writer) {
   std::array<uint64_t, 4> figures{};
   uint64_t overflowing = 0;
   for (size_t i = 0; i < npu.count(); ++i) {
-    matched += i < matches.size() && matches[i] > 0 ? 1 : 0;
     ++figures[FigureCode(npu.precisions[i])];
     overflowing += npu.levels[i].empty() ? 0 : 1;
   }
-  writer.Key("counts");
-  writer.BeginObject();
-  writer.Member("matched", matched);
-  writer.Member("warned", figures[2]);
-  writer.Member("failed", figures[3]);
-  writer.Member("overflowing", overflowing);
-  writer.EndObject();
+  writer.Object("counts", [&] {
+    writer.Member("matched", matched);
+    writer.Member("warned", figures[2]);
+    writer.Member("failed", figures[3]);
+    writer.Member("overflowing", overflowing);
+  });
 }
 
 }  // namespace
 
 Result<PageParts> StoredGraph::Tree(size_t rank) const {
-  const std::string id = fmt::format("g{}", rank);
   StackList stacks;
-  StoredSide npu;
-  StoredSide bench;
   TreeReader reader(file_, ranks_[rank], stacks);
-  MSP_RETURN_IF_ERROR(reader.Read("NPU", npu));
+  MSP_ASSIGN_OR_RETURN(const StoredSide npu, reader.Read("NPU"));
+  StoredSide bench;
   if (is_comparison_) {
-    MSP_RETURN_IF_ERROR(reader.Read("Bench", bench));
+    MSP_ASSIGN_OR_RETURN(bench, reader.Read("Bench"));
   }
-  Columns columns;
-  AddColumns(npu, "n_", columns);
-  std::vector<uint32_t> matches;
+  PageTree tree(npu.count());
+  tree.npu = npu.ForPage();
+  tree.stacks = std::move(stacks);
+  tree.micro_steps = micro_steps_;
+  uint64_t matched = 0;
   if (is_comparison_) {
-    AddColumns(bench, "b_", columns);
+    tree.bench = bench.ForPage();
     for (const std::string& partner : npu.partners) {
       const std::optional<uint32_t> place = partner.empty() ? std::nullopt : bench.Find(partner);
-      matches.push_back(place ? *place + 1 : 0);
+      tree.matches.push_back(place ? *place + 1 : 0);
+      matched += place ? 1 : 0;
     }
-    columns.emplace_back("match", matches);
   }
-  report::CellCodes cells;
-  MSP_ASSIGN_OR_RETURN(Findings found, ReadFindings(file_, ranks_[rank], npu, bench, cells));
-  std::vector<uint32_t> codes = std::move(found.standings);
+  MSP_RETURN_IF_ERROR(ReadFindings(file_, ranks_[rank], npu, bench, tree));
   for (size_t i = 0; i < npu.count(); ++i) {
-    codes[i] |= FigureCode(npu.precisions[i]) << kFigureShift | LevelCode(npu.levels[i])
-                                                                    << kLevelShift;
+    tree.codes[i] |= FigureCode(npu.precisions[i]) << kFigureShift | LevelCode(npu.levels[i])
+                                                                         << kLevelShift;
   }
-  columns.emplace_back("code", std::move(codes));
-  columns.emplace_back("in", std::move(found.input_errors));
-  columns.emplace_back("out", std::move(found.output_errors));
-
-  std::string text;
-  json::Writer writer(text, -1, json::Writer::NonFinite::kText);
-  writer.BeginObject();
-  writer.Member("nodes", static_cast<uint64_t>(npu.count()));
-  writer.Member("bench_nodes", static_cast<uint64_t>(bench.count()));
-  writer.Member("micro_steps", micro_steps_);
-  writer.Member("texts", cells.texts());
-  writer.Member("names", npu.names);
-  if (is_comparison_) {
-    // Each of its own: a partner is told by its number, whatever it is called.
-    writer.Member("bench_names", bench.names);
-  }
-  WriteFindings(found, npu, writer);
-  WriteCounts(npu, matches, writer);
-  stacks.Write(writer);
-  writer.EndObject();
-
-  std::vector<report::PageBlock> blocks;
-  AddColumnBlocks(id, std::move(columns), blocks);
-  PageParts parts = PartsOf(blocks);
-  parts[id] = std::move(text);
-  return parts;
+  tree.write_partners = [&](json::Writer& writer) { WriteStoredPartners(npu, writer); };
+  tree.write_counts = [&](json::Writer& writer) { WriteCounts(npu, matched, writer); };
+  return PartsOf(std::move(tree).Blocks(fmt::format("g{}", rank)));
 }
 
 namespace {
 
-constexpr size_t kStatistics = std::size(dump::kStatisticKeys);
-
 class TensorReader {
  public:
   TensorReader(const database::SqliteFile& file, const StoredGraph::Rank& rank)
-      : file_(file), rank_(rank) {
-    words_.Add("");  // number 0: none
-  }
+      : file_(file), rank_(rank) {}
 
-  // Rows of one side in the order of its nodes: the database's, backwards. Returns how many.
-  Result<uint64_t> Read(std::string_view source, const std::string& prefix, Columns& columns) {
-    rows_.clear();
-    std::vector<uint32_t> counts;
+  PageTensors& tensors() { return tensors_; }
+
+  // The rows of one side in the order of its nodes, which is the database's backwards.
+  Result<PageTensors::Side> Read(std::string_view source) {
+    PageTensors::Side side;
     MSP_RETURN_IF_ERROR(file_.ForEachMatch(
         "tb_nodes", {"node_name", "input_data", "output_data"},
         {{"step", rank_.step}, {"rank", rank_.rank}, {"data_source", source}}, "node_order",
         [&](const database::SqliteRow& row) -> Status {
-          const size_t before = rows_.size();
+          const size_t before = side.rows();
           const std::string name(row.Text(0));
-          AddItems(name, row.Text(1));
-          AddItems(name, row.Text(2));
-          counts.push_back(static_cast<uint32_t>(rows_.size() - before));
-          if (rows_.size() > StoredGraph::kMostRows ||
-              static_cast<int64_t>(counts.size()) > StoredGraph::kMostNodes) {
+          AddItems(name, row.Text(1), side);
+          AddItems(name, row.Text(2), side);
+          side.row_counts.push_back(static_cast<uint32_t>(side.rows() - before));
+          if (side.rows() > StoredGraph::kMostRows ||
+              static_cast<int64_t>(side.row_counts.size()) > StoredGraph::kMostNodes) {
             return BadFormatError(fmt::format("{}: more than {} tensors in step {} rank {}",
                                               file_.path(), StoredGraph::kMostRows, rank_.step,
                                               rank_.rank));
           }
           return {};
         }));
-    Columns own;
-    std::vector<uint32_t> ordered_counts(counts.rbegin(), counts.rend());
-    own.emplace_back(prefix + "rows", std::move(ordered_counts));
-    constexpr std::array<std::string_view, 4> kWords = {"label", "dtype", "shape", "sum"};
-    for (size_t field = 0; field < kWords.size() + kStatistics; ++field) {
-      std::vector<uint32_t> values;
-      values.reserve(rows_.size());
-      size_t end = rows_.size();
-      for (size_t node = counts.size(); node-- > 0;) {
-        const size_t begin = end - counts[node];
-        for (size_t i = begin; i < end; ++i) {
-          values.push_back(rows_[i][field]);
-        }
-        end = begin;
+    for (std::vector<uint32_t>& field : side.fields) {
+      // All rows backwards, and those of each node forwards again.
+      std::reverse(field.begin(), field.end());
+      auto begin = field.begin();
+      for (auto count = side.row_counts.rbegin(); count != side.row_counts.rend(); ++count) {
+        std::reverse(begin, begin + *count);
+        begin += *count;
       }
-      own.emplace_back(field < kWords.size()
-                           ? prefix + std::string(kWords[field])
-                           : fmt::format("{}stat{}", prefix, field - kWords.size()),
-                       std::move(values));
     }
-    std::move(own.begin(), own.end(), std::back_inserter(columns));
-    return rows_.size();
-  }
-
-  void Write(json::Writer& writer) const {
-    writer.Member("words", words_.texts());
-    writer.Member("texts", cells_.texts());
+    std::reverse(side.row_counts.begin(), side.row_counts.end());
+    side.errors.assign(side.rows(), report::CellCodes::kNothing);
+    return side;
   }
 
  private:
-  using Row = std::array<uint32_t, 4 + kStatistics>;  // label, dtype, shape, checksum, statistics
-
   // {"<node>.input.0": {"dtype": ..., "shape": ..., "Max": ...}, ...}, all values texts.
-  void AddItems(std::string_view node, std::string_view text) {
+  void AddItems(std::string_view node, std::string_view text, PageTensors::Side& side) {
     const Result<json::ValueTree> parsed = json::ParseValueTree(text);
     if (!parsed.ok() || (*parsed)[0].kind != json::ValueKind::kObject) {
       return;
     }
     const json::ValueTree& tree = *parsed;
     tree.ForEachChild(0, [&](uint32_t item) {
-      std::string_view label = tree[item].key;
-      if (label.starts_with(node) && label.size() > node.size()) {
-        label.remove_prefix(node.size() + 1);
-      }
       const bool is_object = tree[item].kind == json::ValueKind::kObject;
       const auto field = [&](std::string_view key) {
         const uint32_t child = is_object ? tree.Find(item, key) : json::ValueTree::kNone;
         return child == json::ValueTree::kNone ? std::string_view() : tree[child].text;
       };
-      Row row{words_.Add(label), words_.Add(field("dtype")), words_.Add(field("shape")),
-              words_.Add(field("md5"))};
-      for (size_t i = 0; i < kStatistics; ++i) {
-        row[4 + i] = CodeOf(field(dump::kStatisticKeys[i]));
+      tensors_.AddWords(side, node, tree[item].key, {field("dtype"), field("shape"), field("md5")});
+      for (size_t i = 0; i < compare::kStatCount; ++i) {
+        side.fields[PageTensors::kWords.size() + i].push_back(
+            CodeOf(field(dump::kStatisticKeys[i])));
       }
-      rows_.push_back(row);
     });
   }
 
@@ -649,41 +515,26 @@ class TensorReader {
     }
     double number = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return failed == std::errc() && end == text.data() + text.size() ? cells_.Number(number)
-                                                                     : cells_.Text(text);
+    const bool is_number = failed == std::errc() && end == text.data() + text.size();
+    return is_number ? tensors_.cells().Number(number) : tensors_.cells().Text(text);
   }
 
   const database::SqliteFile& file_;
   const StoredGraph::Rank& rank_;
-  std::vector<Row> rows_;
-  report::TextList words_;
-  report::CellCodes cells_;
+  PageTensors tensors_;
 };
 
 }  // namespace
 
 Result<PageParts> StoredGraph::Tensors(size_t rank) const {
-  const std::string id = fmt::format("g{}", rank);
   TensorReader reader(file_, ranks_[rank]);
-  Columns columns;
-  MSP_ASSIGN_OR_RETURN(const uint64_t rows, reader.Read("NPU", "t_", columns));
-  columns.emplace_back("error", std::vector<uint32_t>(rows, report::CellCodes::kNothing));
-  uint64_t bench_rows = 0;
+  MSP_ASSIGN_OR_RETURN(PageTensors::Side npu, reader.Read("NPU"));
+  std::optional<PageTensors::Side> bench;
   if (is_comparison_) {
-    MSP_ASSIGN_OR_RETURN(bench_rows, reader.Read("Bench", "u_", columns));
+    MSP_ASSIGN_OR_RETURN(bench, reader.Read("Bench"));
   }
-  std::string text;
-  json::Writer writer(text, -1, json::Writer::NonFinite::kText);
-  writer.BeginObject();
-  writer.Member("rows", rows);
-  writer.Member("bench_rows", bench_rows);
-  reader.Write(writer);
-  writer.EndObject();
-  std::vector<report::PageBlock> blocks;
-  AddColumnBlocks(id, std::move(columns), blocks);
-  PageParts parts = PartsOf(blocks);
-  parts[id + "_tensors"] = std::move(text);
-  return parts;
+  return PartsOf(std::move(reader.tensors())
+                     .Blocks(fmt::format("g{}", rank), std::move(npu), std::move(bench)));
 }
 
 }  // namespace msprobe::analysis::graph

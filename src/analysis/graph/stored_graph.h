@@ -1,6 +1,6 @@
-// The parts of the graph page (docs/formats/graph_page.md) out of a .vis.db, each when it is asked
-// for: nothing of a rank is read before somebody looks at it. The file may be of this program or of
-// the 26.x line, and nobody vouches for it.
+// The parts of the graph page (graph_page.h) out of a .vis.db, each when it is asked for: a rank is
+// read when it is looked at. The file may come from this program or from the 26.x line and is not
+// trusted.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/graph/graph_page.h"
 #include "src/database/sqlite_file.h"
 #include "src/report/web_page.h"
 
@@ -27,15 +28,7 @@ class StoredGraph {
   static constexpr int64_t kMostRanks = 100'000;     // of all steps
   static constexpr uint64_t kMostRows = 20'000'000;  // tensors and arguments, of one side of a rank
 
-  struct Rank {
-    int64_t step = 0;
-    int64_t rank = 0;
-    int64_t nodes = 0;
-    int64_t bench_nodes = 0;
-    // What `compare` said, where the database knows it; empty otherwise.
-    std::string verdict, first_node, title, npu_path, bench_path;
-    bool is_leading = false;
-  };
+  using Rank = ListedRank;
 
   // kBadFormat for what is not a graph, or one that was cut.
   static Result<StoredGraph> Open(base::InputFile input);
