@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "src/kernels/compare.h"
+#include "src/kernels/element_pairs.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_limits.h"
+#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::perturb {
 namespace {
@@ -38,7 +40,7 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
   double balance = 0;
   bool golden_finite = true;
   using Run = std::span<const double>;
-  ForEachPair<double>(actual, golden, [&](Run a, Run g, size_t) {
+  kernels::ForEachRun<double>(actual, golden, [&](Run a, Run g, size_t) {
     for (size_t i = 0; i < a.size(); ++i) {
       if (!std::isfinite(g[i])) return golden_finite = false;
       double value = a[i];
@@ -100,32 +102,29 @@ bool AreEqual(const TensorView& device, const TensorView& cpu) {
   bool equal = true;
   if (device.dtype == cpu.dtype) {
     std::vector<std::byte> scratch[2];
-    tensor::BlockReader devices(device, scratch[0]);
-    tensor::BlockReader cpus(cpu, scratch[1]);
-    const auto count = static_cast<size_t>(device.element_count());
-    for (size_t first = 0; first < count && equal; first += tensor::kCopyBlockElements) {
-      const size_t elements = std::min(tensor::kCopyBlockElements, count - first);
-      const std::span<const std::byte> d = devices.Read(first, elements);
-      const std::span<const std::byte> c = cpus.Read(first, elements);
-      equal = std::memcmp(d.data(), c.data(), d.size()) == 0;
-    }
+    using Bytes = std::span<const std::byte>;
+    kernels::ForEachByteRun({device, scratch[0]}, {cpu, scratch[1]}, 0,
+                            static_cast<size_t>(device.element_count()), tensor::kCopyBlockElements,
+                            [&](Bytes d, Bytes c, size_t) {
+                              return equal = std::memcmp(d.data(), c.data(), d.size()) == 0;
+                            });
     return equal;
   }
-  ForEachPair<double>(device, cpu,
-                      [&](std::span<const double> d, std::span<const double> c, size_t) {
-                        return equal = std::equal(d.begin(), d.end(), c.begin());
-                      });
+  kernels::ForEachRun<double>(device, cpu,
+                              [&](std::span<const double> d, std::span<const double> c, size_t) {
+                                return equal = std::equal(d.begin(), d.end(), c.begin());
+                              });
   return equal;
 }
 
 OperatorAgreement ByZeros(const TensorView& device, const TensorView& cpu,
                           OperatorAgreement agreement) {
   uint64_t zeros[2] = {};
-  ForEachPair<double>(device, cpu,
-                      [&](std::span<const double> d, std::span<const double> c, size_t) {
-                        zeros[0] += static_cast<uint64_t>(std::count(d.begin(), d.end(), 0.0));
-                        zeros[1] += static_cast<uint64_t>(std::count(c.begin(), c.end(), 0.0));
-                      });
+  kernels::ForEachRun<double>(
+      device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t) {
+        zeros[0] += static_cast<uint64_t>(std::count(d.begin(), d.end(), 0.0));
+        zeros[1] += static_cast<uint64_t>(std::count(c.begin(), c.end(), 0.0));
+      });
   const auto count = static_cast<uint64_t>(device.element_count());
   const uint64_t apart = std::max(zeros[0], zeros[1]) - std::min(zeros[0], zeros[1]);
   agreement.reason = AgreementReason::kZeros;
@@ -146,25 +145,25 @@ OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
       index = at;
     }
   };
-  ForEachPair<double>(device, cpu,
-                      [&](std::span<const double> d, std::span<const double> c, size_t first) {
-                        for (size_t i = 0; i < d.size(); ++i) {
-                          cpu_finite = cpu_finite && std::abs(c[i]) <= largest;
-                          device_finite = device_finite && std::isfinite(d[i]);
-                          const double apart = d[i] - c[i];
-                          const double size = std::abs(c[i]);
-                          if (size < kLargeFrom) {
-                            balance += apart;
-                            continue;
-                          }
-                          const double scale = size + kEpsilon;
-                          balance += apart / scale;
-                          raise(std::abs(apart), first + i, agreement.max_absolute_error,
-                                agreement.max_absolute_index);
-                          raise(std::abs(apart) / scale, first + i, agreement.max_relative_error,
-                                agreement.max_relative_index);
-                        }
-                      });
+  kernels::ForEachRun<double>(
+      device, cpu, [&](std::span<const double> d, std::span<const double> c, size_t first) {
+        for (size_t i = 0; i < d.size(); ++i) {
+          cpu_finite = cpu_finite && std::abs(c[i]) <= largest;
+          device_finite = device_finite && std::isfinite(d[i]);
+          const double apart = d[i] - c[i];
+          const double size = std::abs(c[i]);
+          if (size < kLargeFrom) {
+            balance += apart;
+            continue;
+          }
+          const double scale = size + kEpsilon;
+          balance += apart / scale;
+          raise(std::abs(apart), first + i, agreement.max_absolute_error,
+                agreement.max_absolute_index);
+          raise(std::abs(apart) / scale, first + i, agreement.max_relative_error,
+                agreement.max_relative_index);
+        }
+      });
   if (!cpu_finite || !device_finite) {
     OperatorAgreement without;
     SetLimits(device.dtype, without);
@@ -181,21 +180,6 @@ OperatorAgreement ByErrors(const TensorView& device, const TensorView& cpu,
   return agreement;
 }
 
-// Complex elements as pairs of their parts.
-TensorView AsReal(TensorView view, std::vector<std::byte>& parts) {
-  const DType dtype = view.dtype;
-  parts.resize(view.size_bytes());
-  tensor::CopyElements(view, 0, view.element_count(), parts.data());
-  TensorView real;
-  real.dtype = dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
-  real.shape = std::move(view.shape);
-  real.shape.push_back(2);
-  real.strides = ContiguousStrides(real.shape);
-  real.data = parts.data();
-  real.extent_bytes = parts.size();
-  return real;
-}
-
 }  // namespace
 
 Result<OperatorAgreement> CompareOperator(const TensorView& device, const TensorView& cpu,
@@ -203,8 +187,8 @@ Result<OperatorAgreement> CompareOperator(const TensorView& device, const Tensor
   const DTypeKind kind = GetDTypeInfo(device.dtype).kind;
   if (kind == DTypeKind::kComplex && GetDTypeInfo(cpu.dtype).kind == DTypeKind::kComplex) {
     std::vector<std::byte> parts[2];
-    const TensorView real_device = AsReal(device, parts[0]);
-    return CompareOperator(real_device, AsReal(cpu, parts[1]), counts_zeros);
+    return CompareOperator(tensor::AsReals(device, parts[0]), tensor::AsReals(cpu, parts[1]),
+                           counts_zeros);
   }
   OperatorAgreement agreement;
   SetLimits(device.dtype, agreement);
@@ -232,17 +216,15 @@ Result<Distance> MeasureDistance(const TensorView& actual, const TensorView& ref
                          ShapeText(reference.shape) + " have no distance");
   }
   std::vector<std::byte> scratch[2];
-  tensor::BlockReader actuals(actual, scratch[0]);
-  tensor::BlockReader references(reference, scratch[1]);
-  const auto count = static_cast<size_t>(actual.element_count());
   kernels::ComparePartial sums;
-  for (size_t first = 0; first < count; first += tensor::kSumBlockElements) {
-    const size_t elements = std::min(tensor::kSumBlockElements, count - first);
-    kernels::MergeCompare(
-        sums,
-        kernels::CompareBlock(actual.dtype, actuals.Read(first, elements).data(), reference.dtype,
-                              references.Read(first, elements).data(), elements));
-  }
+  using Bytes = std::span<const std::byte>;
+  kernels::ForEachByteRun(
+      {actual, scratch[0]}, {reference, scratch[1]}, 0, static_cast<size_t>(actual.element_count()),
+      tensor::kSumBlockElements, [&](Bytes a, Bytes r, size_t) {
+        kernels::MergeCompare(
+            sums, kernels::CompareBlock(actual.dtype, a.data(), reference.dtype, r.data(),
+                                        a.size() / DTypeSize(actual.dtype)));
+      });
   Distance distance;
   const double error = std::sqrt(sums.difference_square_sum);
   const double norm = std::sqrt(sums.bench_square_sum);

@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "src/kernels/element_pairs.h"
 #include "src/kernels/ratios.h"
-#include "src/perturb/agreement.h"
 #include "src/perturb/perturbation.h"
 #include "src/tensor/float_bits.h"
 #include "src/tensor/float_limits.h"
@@ -323,8 +323,8 @@ RatioResult CompareQuotients(const TensorView& original, const TensorView& pertu
   using Run = std::span<const typename Format::Value>;
   RatioResult result;
   QuotientWalk<Format> walk(rules, bound, result);
-  ForEachPair<typename Format::Value>(original, perturbed,
-                                      [&](Run o, Run p, size_t first) { walk.Add(o, p, first); });
+  kernels::ForEachRun<typename Format::Value>(
+      original, perturbed, [&](Run o, Run p, size_t first) { walk.Add(o, p, first); });
   walk.Finish();
   return result;
 }
@@ -342,7 +342,7 @@ RatioResult CompareMagnitudes(const TensorView& original, const TensorView& pert
   uint64_t summed = 0;
   for (size_t begin = 0; begin < count && !result.sign_changes; begin += chunk_elements) {
     Extremes extremes;
-    ForEachPair<typename Format::Value>(
+    kernels::ForEachRun<typename Format::Value>(
         original, perturbed, begin, std::min(count, begin + chunk_elements),
         [&](Run o, Run p, size_t first) { walk.Add(o, p, first, extremes); });
     std::tie(result.ratio, result.worst_index) = extremes.Worst();

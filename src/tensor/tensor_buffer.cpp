@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "src/tensor/float_limits.h"
+
 namespace msprobe::tensor {
 namespace {
 
@@ -89,15 +91,17 @@ TensorBuffer::TensorBuffer(DType dtype, Shape shape)
       shape_(std::move(shape)),
       bytes_(static_cast<size_t>(ElementCount(shape_)) * DTypeSize(dtype)) {}
 
-TensorView TensorBuffer::view() const {
+TensorView RowMajorView(DType dtype, Shape shape, std::span<const std::byte> bytes) {
   TensorView view;
-  view.dtype = dtype_;
-  view.shape = shape_;
-  view.strides = ContiguousStrides(shape_);
-  view.data = bytes_.data();
-  view.extent_bytes = bytes_.size();
+  view.dtype = dtype;
+  view.strides = ContiguousStrides(shape);
+  view.shape = std::move(shape);
+  view.data = bytes.data();
+  view.extent_bytes = bytes.size();
   return view;
 }
+
+TensorView TensorBuffer::view() const { return RowMajorView(dtype_, shape_, bytes_); }
 
 void CopyElements(const TensorView& view, int64_t first, int64_t count, std::byte* out) {
   if (count <= 0) {
@@ -134,6 +138,22 @@ Result<TensorBuffer> MakeContiguous(const TensorView& view, size_t limit_bytes) 
   TensorBuffer buffer(view.dtype, view.shape);
   CopyElements(view, 0, view.element_count(), buffer.mutable_bytes().data());
   return buffer;
+}
+
+TensorView AsReals(const TensorView& complex, std::vector<std::byte>& scratch) {
+  TensorView reals = complex;
+  if (complex.conjugated) {  // a change of every second number, which no view of reals can say
+    scratch.resize(complex.size_bytes());
+    CopyElements(complex, 0, complex.element_count(), scratch.data());
+    reals = RowMajorView(complex.dtype, complex.shape, scratch);
+  }
+  reals.dtype = PartOf(complex.dtype);
+  for (int64_t& stride : reals.strides) {
+    stride *= 2;
+  }
+  reals.shape.push_back(2);
+  reals.strides.push_back(1);
+  return reals;
 }
 
 }  // namespace msprobe::tensor

@@ -11,6 +11,9 @@
 
 namespace msprobe::tensor {
 
+// A tensor of these row-major bytes.
+TensorView RowMajorView(DType dtype, Shape shape, std::span<const std::byte> bytes);
+
 // A tensor that owns its row-major bytes.
 class TensorBuffer {
  public:
@@ -36,5 +39,9 @@ void CopyElements(const TensorView& view, int64_t first, int64_t count, std::byt
 // Refuses views of more than `limit_bytes` (an expanded view of a small storage can claim
 // terabytes).
 Result<TensorBuffer> MakeContiguous(const TensorView& view, size_t limit_bytes);
+
+// A complex tensor as one of real numbers, with real and imaginary part along a new last axis. It
+// refers to the elements of `complex`, or to `scratch` where these need a change.
+TensorView AsReals(const TensorView& complex, std::vector<std::byte>& scratch);
 
 }  // namespace msprobe::tensor

@@ -20,6 +20,7 @@
 #include "src/base/progress.h"
 #include "src/dump/dump_file.h"
 #include "src/kernels/convert.h"
+#include "src/kernels/element_pairs.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 
@@ -239,21 +240,21 @@ kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& ben
                                     int64_t count, Edition edition) {
   thread_local std::vector<std::byte> npu_scratch;
   thread_local std::vector<std::byte> bench_scratch;
-  tensor::BlockReader npu_blocks(npu, npu_scratch);
-  tensor::BlockReader bench_blocks(bench, bench_scratch);
   ComparePartial total;
-  const auto end = static_cast<size_t>(first + count);
-  for (auto at = static_cast<size_t>(first); at < end; at += tensor::kSumBlockElements) {
-    const size_t size = std::min(end - at, tensor::kSumBlockElements);
-    const ComparePartial block =
-        kernels::CompareBlock(npu.dtype, npu_blocks.Read(at, size).data(), bench.dtype,
-                              bench_blocks.Read(at, size).data(), size, ArithmeticOf(edition));
-    if (at == static_cast<size_t>(first)) {
-      total = block;
-    } else {
-      kernels::MergeCompare(total, block);
-    }
-  }
+  const auto begin = static_cast<size_t>(first);
+  using Bytes = std::span<const std::byte>;
+  kernels::ForEachByteRun(
+      {npu, npu_scratch}, {bench, bench_scratch}, begin, static_cast<size_t>(first + count),
+      tensor::kSumBlockElements, [&](Bytes n, Bytes b, size_t at) {
+        const ComparePartial block =
+            kernels::CompareBlock(npu.dtype, n.data(), bench.dtype, b.data(),
+                                  n.size() / DTypeSize(npu.dtype), ArithmeticOf(edition));
+        if (at == begin) {
+          total = block;
+        } else {
+          kernels::MergeCompare(total, block);
+        }
+      });
   return total;
 }
 

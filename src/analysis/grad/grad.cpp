@@ -32,7 +32,7 @@
 namespace msprobe::analysis::grad {
 namespace {
 
-// What the task grad_probe left in a folder: which ranks and steps, and the names of parameters.
+// The folder of the task grad_probe: its ranks and steps, and the names of parameters.
 
 using NumberedFolders = std::map<int64_t, std::filesystem::path>;
 
@@ -53,7 +53,7 @@ const NamedTensor* Member(const TensorFile& file, std::string_view name) {
   return nullptr;
 }
 
-// What the member `shape` says, checked against the bits that there are.
+// The member `shape`, checked against the bits that there are.
 Result<Shape> ReadShape(const std::string& path, const TensorView& sizes, const TensorView& bits) {
   if (sizes.dtype != DType::kInt64 || sizes.shape.size() != 1 ||
       sizes.element_count() > static_cast<int64_t>(kMostAxes) || bits.dtype != DType::kUInt8 ||
@@ -304,7 +304,7 @@ Status CompareFiles(Job& job, Scratch& scratch) {
   return {};
 }
 
-// What is reported of ranks and steps of one side only.
+// Warnings about ranks and steps of one side only.
 void TellUnpaired(const NumberedFolders& first, const NumberedFolders& second,
                   std::vector<std::string>& warnings) {
   const NumberedFolders* const sides[] = {&first, &second};
@@ -434,7 +434,7 @@ class Comparer {
     return {};
   }
 
-  // In the order of the first run's tables; behind them those that stand in none.
+  // In the order of the first run's tables; after them those that are in none.
   std::vector<std::string> NamesOf(const RankComparison& rank, const fs::path& folder,
                                    const std::vector<std::pair<Side, Side>>& sides, Sizes& sizes) {
     std::set<std::string> wanted;
@@ -663,7 +663,7 @@ double LowestOf(const Row& row) {
   return lowest;
 }
 
-// Those that stand out first, the lowest of them in front; those of nothing but rounding last.
+// Parameters that stand out first, the lowest in front; those of nothing but rounding last.
 std::vector<const Row*> WorstFirst(const RankComparison& rank) {
   std::vector<const Row*> rows;
   for (const Row& row : rank.parameters) {

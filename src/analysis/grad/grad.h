@@ -1,4 +1,4 @@
-// What a comparison of two runs' gradient directions answers.
+// Compares the gradient directions of two runs: `msprobe grad_compare`.
 #pragma once
 
 #include <array>
@@ -17,8 +17,6 @@
 #include "src/report/document.h"
 
 namespace msprobe::analysis::grad {
-
-// What is asked of a comparison of two runs' gradient directions.
 
 struct Options {
   std::filesystem::path first;
@@ -68,8 +66,6 @@ class SignFile {
   Shape shape_;
   bool is_packed_;
 };
-
-// The result of a comparison of two runs' gradient directions.
 
 // The signs of one parameter's gradient at one step, or of all.
 struct Agreement {

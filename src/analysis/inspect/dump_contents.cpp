@@ -54,7 +54,7 @@ struct CsvColumn {
 
 // How far two results of a call are apart. Words of the column max_rel weigh more than any number.
 struct Distance {
-  int weight = 0;  // 0: not told, as with to_cpu
+  int weight = 0;  // 0: not known, as with to_cpu
   double excess = 0;
 
   auto operator<=>(const Distance&) const = default;
@@ -286,7 +286,7 @@ struct Part {
   std::string file;
 };
 
-// What manifest.json says of a capture that left calls out on purpose, as for a budget.
+// manifest.json of a capture that left calls out on purpose, as for a budget.
 struct LeftOut {
   int64_t records = 0;
   int64_t files = 0;
@@ -331,7 +331,7 @@ std::vector<Part> PartsOf(const dump::DumpLayout& layout) {
   return parts;
 }
 
-// What lies in dump_tensor_data; a missing folder is an empty one.
+// The contents of dump_tensor_data; a missing folder is an empty one.
 TensorFolder ListTensorFolder(const fs::path& folder) {
   TensorFolder listed;
   std::unordered_set<uint64_t> seen;  // inodes of files with several names

@@ -1,4 +1,4 @@
-// What `show` answers: what something is and how much of it there is, and a row per thing in it.
+// `msprobe show`: kind and size of a dump or a file of tensors, and a row per thing in it.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,6 @@
 
 namespace msprobe::analysis::inspect {
 
-// What `show` is asked for.
-
 struct Options {
   // A dump folder (whole, step or rank), a dump.json or debug.json, a file of tensors (.pt, .npy,
   // .npz, .safetensors), a folder of such files, a free_benchmark.csv, or a folder of
@@ -28,8 +26,6 @@ struct Options {
   size_t threads = 0;       // 0: all cores
   bool quiet = true;        // no progress line on stderr
 };
-
-// What was found in a dump or a file of tensors.
 
 struct Contents {
   report::Table table;  // one row per rank, call argument, tensor or value; a bad one is filled red
@@ -62,8 +58,6 @@ class RowFilter {
   Contents& result_;
   uint64_t taken_ = 0;
 };
-
-// What is in a dump folder, a dump.json or a file of tensors, for `msprobe show`.
 
 // Fails only when nothing can be shown: kNotFound, kBadFormat, kUnsupported, kIo.
 Result<Contents> Run(const Options& options);

@@ -128,7 +128,7 @@ void AddRow(const TensorRow& row, bool statistics, report::Table& table) {
   table.AddRow(cells, row.bad ? report::Fill::kRed : report::Fill::kNone);
 }
 
-// What all tensors of a file or folder come to.
+// Totals over all tensors of a file or folder.
 class Totals {
  public:
   void Add(const NamedTensor& tensor) {
@@ -302,7 +302,7 @@ bool HasTensorFileName(const fs::path& name) {
 
 namespace {
 
-// What one file of a folder comes to.
+// The totals of one file of a folder.
 struct FileContents {
   std::vector<TensorRow> rows;
   Totals totals;

@@ -1,4 +1,4 @@
-// What an isolated run answers: the modules that are guilty themselves, the worst first.
+// Runs modules one by one with recorded inputs and finds those that compute wrong by themselves.
 #pragma once
 
 #include <array>
@@ -13,8 +13,6 @@
 
 namespace msprobe::analysis::isolate {
 
-// What is asked of an isolated run.
-
 struct Options {
   std::filesystem::path output;  // where the training wrote step<N>/rank<M>/isolate.csv
 };
@@ -24,8 +22,6 @@ struct Options {
 // `path`: the dump_path of a good run. An error with the remedy where it has no steps, no modules,
 // or statistics without tensors: modules cannot run on those.
 Status CheckReference(const std::filesystem::path& path);
-
-// What an isolated run found: the modules that compute wrong by themselves.
 
 // A module, by its worst comparison. `factor`: how often the floor goes into the error; both are
 // relative to the norm of the reference.
@@ -53,7 +49,7 @@ struct Verdicts {
   std::vector<NotJudged> not_judged;  // calls
   uint64_t modules = 0;               // that something was compared of
   uint64_t comparisons = 0;
-  // Modules that differ, but draw random numbers: whether that is a fault cannot be told.
+  // Modules that differ, but draw random numbers: whether that is a fault is not known.
   std::vector<std::string> random_modules;
   std::vector<std::filesystem::path> tables;
   std::vector<std::filesystem::path> unfinished;  // of steps that did not come to their end

@@ -17,8 +17,8 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/kernels/element_pairs.h"
 #include "src/report/writers.h"
-#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {
@@ -93,16 +93,11 @@ Result<BatchRow> CompareFiles(const std::filesystem::path& left_path,
   row.left_mean = StatisticsOf(left->view).mean;
   row.right_mean = StatisticsOf(right->view).mean;
   const double epsilon = EpsilonOf(row.dtype);
-  NumberReader<double> left_numbers(left->view);
-  NumberReader<double> right_numbers(right->view);
-  const auto count = static_cast<size_t>(left->view.element_count());
   row.same_bytes = true;
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t here = std::min(tensor::kCopyBlockElements, count - first);
-    const std::span<const double> a = left_numbers.Read(first, here);
-    const std::span<const double> b = right_numbers.Read(first, here);
-    row.same_bytes = row.same_bytes && std::memcmp(a.data(), b.data(), here * sizeof(double)) == 0;
-    for (size_t i = 0; i < here; ++i) {
+  using Run = std::span<const double>;
+  kernels::ForEachRun<double>(left->view, right->view, [&](Run a, Run b, size_t) {
+    row.same_bytes = row.same_bytes && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+    for (size_t i = 0; i < a.size(); ++i) {
       const double difference = std::fabs(a[i] - b[i]);
       const double ratio = difference / std::fabs(b[i] == 0 ? b[i] + epsilon : b[i]);
       // NaN wins, as with NumPy's max.
@@ -110,7 +105,7 @@ Result<BatchRow> CompareFiles(const std::filesystem::path& left_path,
           std::isnan(difference) ? difference : std::max(difference, row.max_absolute);
       row.max_relative = std::isnan(ratio) ? ratio : std::max(ratio, row.max_relative);
     }
-  }
+  });
   return row;
 }
 
@@ -146,35 +141,32 @@ Result<ArrayPair> CompareArrays(const ArrayCompareOptions& options) {
   MSP_ASSIGN_OR_RETURN(pair.right, DescribeSide(options.right, right->view));
   pair.elements =
       static_cast<uint64_t>(std::max(left->view.element_count(), right->view.element_count()));
-  NumberReader<float> left_numbers(left->view);
-  NumberReader<float> right_numbers(right->view);
   double dot = 0;
   double left_square = 0;
   double right_square = 0;
-  for (uint64_t first = 0; first < pair.elements; first += tensor::kCopyBlockElements) {
-    const size_t here = std::min<uint64_t>(tensor::kCopyBlockElements, pair.elements - first);
-    const std::span<const float> a = left_numbers.Read(first, here);
-    const std::span<const float> b = right_numbers.Read(first, here);
-    for (size_t i = 0; i < here; ++i) {
-      const double x = static_cast<double>(a[i]);
-      const double y = static_cast<double>(b[i]);
-      dot += x * y;
-      left_square += x * x;
-      right_square += y * y;
-      const ElementPair element = {first + i, a[i], b[i]};
-      const double difference = std::fabs(x - y);
-      // Not "above": NaN is an error, equal infinities are none.
-      if (!(difference <= options.atol + options.rtol * std::fabs(y)) && !(x == y)) {
-        ++pair.errors;
-        if (pair.first_errors.size() < options.shown) {
-          pair.first_errors.push_back(element);
+  using Run = std::span<const float>;
+  kernels::ForEachRun<float>(
+      left->view, right->view, 0, pair.elements, [&](Run a, Run b, size_t first) {
+        for (size_t i = 0; i < a.size(); ++i) {
+          const double x = static_cast<double>(a[i]);
+          const double y = static_cast<double>(b[i]);
+          dot += x * y;
+          left_square += x * x;
+          right_square += y * y;
+          const ElementPair element = {first + i, a[i], b[i]};
+          const double difference = std::fabs(x - y);
+          // Not "above": NaN is an error, equal infinities are none.
+          if (!(difference <= options.atol + options.rtol * std::fabs(y)) && !(x == y)) {
+            ++pair.errors;
+            if (pair.first_errors.size() < options.shown) {
+              pair.first_errors.push_back(element);
+            }
+          }
+          if (pair.first.size() < options.shown) {
+            pair.first.push_back(element);
+          }
         }
-      }
-      if (pair.first.size() < options.shown) {
-        pair.first.push_back(element);
-      }
-    }
-  }
+      });
   pair.all_close = pair.errors == 0;
   pair.cosine = dot / (std::sqrt(left_square) * std::sqrt(right_square));
   return pair;

@@ -1,4 +1,4 @@
-// Which files of a folder are dumps of a device, and what they are called.
+// Finds the files of a folder that are dumps of a device, and their original names.
 #pragma once
 
 #include <filesystem>

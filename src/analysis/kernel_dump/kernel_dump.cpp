@@ -142,13 +142,7 @@ Status WriteConverted(const std::filesystem::path& path, ArrayFile kind, const T
     }
     std::vector<std::byte> plain(static_cast<size_t>(elements) * element_bytes);
     kd::ToPlainRows(layout, element_bytes, device.bytes(), plain);
-    TensorView view;
-    view.dtype = device.dtype;
-    view.shape = layout.plain_shape;
-    view.strides = ContiguousStrides(view.shape);
-    view.data = plain.data();
-    view.extent_bytes = plain.size();
-    return WriteArray(path, kind, view);
+    return WriteArray(path, kind, tensor::RowMajorView(device.dtype, layout.plain_shape, plain));
   }
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
   if (kind == ArrayFile::kNpy) {
@@ -412,7 +406,7 @@ Section Failures(const Findings& findings) {
   return section;
 }
 
-// Which layouts there were, and what became of them.
+// The layouts that there were, and the outcome for each.
 Section Layouts(const Findings& findings) {
   std::map<std::string, uint64_t> counts;
   for (const FileResult& file : findings.files) {

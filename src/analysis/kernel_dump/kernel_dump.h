@@ -17,8 +17,6 @@
 
 namespace msprobe::analysis::kernel_dump {
 
-// What is asked of a conversion of kernel dumps and ATB dumps.
-
 enum class ArrayFile : uint8_t { kNpy, kPt, kBin };
 
 // How files are called; of `dump` ("MatMul.x.4.1.17...") what is converted of it:
@@ -49,7 +47,7 @@ struct Options {
   size_t threads = 0;  // 0: all cores
 };
 
-// What became of dump files.
+// The outcome for dump files.
 
 // A tensor, buffer or record of a file, and the file that was made of it.
 struct Converted {
@@ -98,7 +96,7 @@ Status WriteArray(const std::filesystem::path& path, ArrayFile kind, const Tenso
 Status WriteConverted(const std::filesystem::path& path, ArrayFile kind, const TensorView& device,
                       const io::kernel_dump::Layout& layout);
 
-// What was made of which file, as a table beside the arrays.
+// A table beside the arrays: which file became which.
 
 // <folder>/parse_index.csv: a row per tensor, buffer and record. Returns its path.
 Result<std::filesystem::path> WriteIndex(const std::filesystem::path& folder,
@@ -109,7 +107,7 @@ Result<std::filesystem::path> WriteIndex(const std::filesystem::path& folder,
 Result<std::filesystem::path> WriteFailedList(const std::filesystem::path& folder,
                                               const Findings& findings);
 
-// What a conversion of dumps, and a search for their lines of code, answer.
+// Documents of a conversion of dumps, and of a search for their lines of code.
 
 report::Document MakeDocument(const Findings& findings, const std::filesystem::path& output);
 report::Document MakeDocument(const CodeMapping& mapping);

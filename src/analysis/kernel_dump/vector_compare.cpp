@@ -28,13 +28,14 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/io/kernel_dump/format.h"
+#include "src/kernels/element_pairs.h"
 #include "src/report/writers.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
 
-// Where the tensor of an operator that stands for several of the reference is found there.
+// Finds the tensor of a fused operator, which replaces several of the reference, there.
 
 // An output of an operator of the reference.
 struct ReferencePlace {
@@ -53,7 +54,7 @@ class OriginFinder {
   // Whether rules know the operator under test.
   bool HasRules(std::string_view op) const;
 
-  // Of the `turn`-th run of an operator; nothing where neither rules nor the file itself tell an
+  // For the `turn`-th run of an operator; nothing where neither rules nor the file itself tell an
   // origin that the reference has.
   std::optional<ReferencePlace> Find(const OpenOperator& open, std::string_view op, size_t turn,
                                      bool outputs, size_t number) const;
@@ -145,7 +146,7 @@ VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden) 
   double squares = 0;
   double relative = 0;
   double max_relative = 0;
-  ForEachPair<double>(mine, golden, [&](double x, double y) {
+  kernels::ForEachPair<double>(mine, golden, [&](double x, double y) {
     m.Add(x);
     g.Add(y);
     dot += x * y;
@@ -160,7 +161,7 @@ VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden) 
   const auto count = static_cast<double>(measures.elements);
   measures.means = {m.sum / count, g.sum / count};
   double entropy = 0;
-  ForEachPair<double>(mine, golden, [&](double x, double y) {
+  kernels::ForEachPair<double>(mine, golden, [&](double x, double y) {
     m.deviations += (x - measures.means[0]) * (x - measures.means[0]);
     g.deviations += (y - measures.means[1]) * (y - measures.means[1]);
     const double p = m.Share(x);
@@ -380,7 +381,7 @@ std::optional<bool> ReachesLimit(const TensorView& view) {
   if (view.dtype != DType::kFloat16) {
     return std::nullopt;
   }
-  NumberReader<float> numbers(view);
+  kernels::NumberReader<float> numbers(view);
   const auto count = static_cast<size_t>(view.element_count());
   for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
     const std::span<const float> block =
@@ -460,7 +461,7 @@ class PairComparison {
     return found->second.ok() ? &*found->second : nullptr;
   }
 
-  // What the reference has behind the tensors of the operator under test.
+  // Tensors of the reference beyond those of the operator under test.
   std::vector<size_t> NumbersOfNamesake(bool outputs, size_t first) {
     Status ignored;
     const OpenOperator* const golden =
@@ -535,7 +536,7 @@ class PairComparison {
     return Measure(left.view(), right.view(), golden_op, row);
   }
 
-  // Files that were cut meanwhile have told nothing.
+  // Files that were cut meanwhile have no result.
   void CheckFiles(const OpenOperator& mine) {
     Status status = mine.Check();
     for (const auto& [op, open] : golden_) {

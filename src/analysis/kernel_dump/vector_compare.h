@@ -38,7 +38,7 @@ inline constexpr size_t kMeasureCount = 10;
 
 // "CosineSimilarity"
 std::string_view MeasureName(Measure measure);
-// Of a name, or of a number from 0; nothing for others.
+// By a name, or a number from 0; nothing for others.
 std::optional<Measure> FindMeasure(std::string_view text);
 
 // m under test, g the reference, n elements, sums over all elements:
@@ -74,7 +74,7 @@ inline double SmallerOrNaN(double a, double b) { return std::isnan(a) || a <= b 
 // Both must have as many elements. The result does not depend on how they lie.
 VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden);
 
-// As it stands in a table: six digits behind the point; "NaN" where there is nothing to measure.
+// As in a table: six digits after the point; "NaN" where there is nothing to measure.
 std::string MeasureText(const VectorMeasures& measures, Measure measure);
 
 // Whether every measure is within what counts as good: a cosine above 0.99, a relative distance
@@ -88,7 +88,7 @@ struct VectorOptions {
   FusionRuleFiles fusion_rules = {};
   std::vector<Measure> measures = {};  // columns, in this order; none: all
   bool thread_by_thread = false;       // of FFTS+: threads are not put together
-  bool overflow = false;  // a column that tells float16 tensors at the end of their range
+  bool overflow = false;  // a column that marks float16 tensors at the end of their range
   size_t threads = 0;     // 0: all cores
 };
 

@@ -17,6 +17,7 @@
 #include "src/analysis/kernel_dump/vector_side.h"
 #include "src/base/files.h"
 #include "src/base/strings.h"
+#include "src/kernels/element_pairs.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
@@ -156,8 +157,8 @@ Status Walk(const ElementReportOptions& options, const std::string& stem, const 
   Farthest absolute(options.most_shown, &ElementDifference::absolute);
   Farthest relative(options.most_shown, &ElementDifference::relative);
   PartWriter parts(options, stem);
-  NumberReader<double> mine_numbers(mine);
-  NumberReader<double> golden_numbers(golden);
+  kernels::NumberReader<double> mine_numbers(mine);
+  kernels::NumberReader<double> golden_numbers(golden);
   std::optional<double> least_absolute;
   std::optional<double> least_relative;
   for (uint64_t first = 0; first < report.elements; first += tensor::kCopyBlockElements) {
@@ -260,7 +261,7 @@ std::string MeasuresText(const VectorMeasures& measures) {
       MeasureText(measures, Measure::kMaxAbsolute), MeasureText(measures, Measure::kMeanRelative));
 }
 
-// What --fail-on may ask about, and the case of the JUnit report.
+// The levels of --fail-on, and the case of the JUnit report.
 void Judge(const std::string& name, bool differs, report::Document& document) {
   report::TestCase test;
   test.name = name;

@@ -1,4 +1,4 @@
-// What comparisons of kernel dumps by the vendor's measures answer.
+// Documents of comparisons by the vendor's measures, and the report of one tensor by elements.
 #pragma once
 
 #include <array>

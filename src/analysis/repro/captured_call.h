@@ -35,7 +35,7 @@ struct CapturedCall {
   uint64_t element_count() const;  // of all tensors
 };
 
-// A tensor of a call, where it stands.
+// A tensor of a call, and its place in it.
 struct TensorLeaf {
   std::string entry;         // "Functional.gelu.0.forward"
   Json::json_pointer place;  // within `entries`

@@ -163,8 +163,8 @@ constexpr int kMostRounds = 4;
 // Blocks of one tensor that are tried to be zero, per round.
 constexpr int kMostZeroBlocks = 64;
 
-// What all attempts together recompute: a view of a few bytes may have any number of elements. Far
-// more than a call of a model needs.
+// Elements that all attempts together recompute: a view of a few bytes may have any number of
+// elements. Far more than a call of a model needs.
 constexpr uint64_t kMostElements = uint64_t{1} << 38U;
 
 // Arguments that may be missing, or None, in every PyTorch from 1.13 on; a recheck may need less

@@ -92,7 +92,7 @@ std::vector<std::string> HalvesOf(const std::string& call) {
   if (name.direction != dump::Direction::kNone) {
     return {call};
   }
-  // Numbers of modules stand behind the direction: "Module.net.fc.Linear.0" has none yet.
+  // Numbers of modules come after the direction: "Module.net.fc.Linear.0" has none yet.
   if (call.starts_with("Module.") || call.starts_with("Cell.")) {
     const size_t dot = call.rfind('.');
     const std::string front = call.substr(0, dot);

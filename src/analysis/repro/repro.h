@@ -1,4 +1,4 @@
-// What a reproduction answers.
+// Writes a script that reproduces a call of a dump: `msprobe repro`.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,6 @@
 
 namespace msprobe::analysis::repro {
 
-// What is asked of a reproduction.
-
 struct Options {
   std::filesystem::path dump;
   std::string call;  // "Functional.gelu.0.forward"; without a direction: the half that is wrong,
@@ -30,8 +28,6 @@ struct Options {
   size_t threads = 0;
   bool quiet = false;
 };
-
-// The result of a reproduction.
 
 struct Answer {
   std::string call;

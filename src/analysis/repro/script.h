@@ -20,14 +20,14 @@ namespace msprobe::analysis::repro {
 // A text in quotes; everything that is not printable ASCII is escaped.
 std::string PythonText(std::string_view text);
 
-// A value as it stands in the dump: records become dicts.
+// A value as it is in the dump: records become dicts.
 std::string PythonValue(const Json& value);
 
 // An argument as an expression: of a tensor `load(...)` of its file, of a device `device`.
 // kUnsupported: a type that has no literal, a tensor whose values were not saved.
 Result<std::string> PythonArgument(const Json& argument, bool with_gradients);
 
-// What scripts hold the names of a dump against: lists, and functions that look up in them.
+// The check of names of a dump in scripts: lists, and functions that look up in them.
 std::string ClosedWorld();
 
 // The function of an entry's name, as an expression: "torch.nn.functional.gelu". kUnsupported with

@@ -342,7 +342,7 @@ class RequestHandler final : public json::Handler {
  private:
   enum class Field : uint8_t { kNone, kName, kModel, kTokens, kCandidates, kOther };
 
-  // Values of a key that nobody asked for.
+  // Values of a key that is not needed.
   bool skipping() const { return skipped_depth_ > 0 || (depth_ == 1 && field_ == Field::kOther); }
   bool is_token_place() const { return field_ == Field::kCandidates && depth_ == 2; }
   bool in_pair() const { return field_ == Field::kCandidates && depth_ == 4; }
@@ -413,7 +413,7 @@ class RequestHandler final : public json::Handler {
   std::string complaint_;
   Field field_ = Field::kNone;
   int depth_ = 0;          // containers open, without those that are skipped
-  int skipped_depth_ = 0;  // containers open inside of a value that nobody asked for
+  int skipped_depth_ = 0;  // containers open inside of a value that is not needed
   int pair_size_ = 0;
   bool is_object_token_ = false;
   bool is_model_name_ = false;
@@ -512,7 +512,7 @@ Status Judge::CheckWork(size_t tokens) const {
   return {};
 }
 
-// What is left of a mixture of scripts: more categories than text in one language has.
+// The rest of a mixture of scripts: more categories than text in one language has.
 bool Judge::IsMixture(std::span<const Candidate> candidates, const Categories& categories) {
   mixture_.clear();
   for (const Candidate& candidate : candidates) {

@@ -1,4 +1,4 @@
-// The rules of msprobe response_anomaly (docs/commands/response_anomaly.md tells them).
+// The rules of msprobe response_anomaly (explained in docs/commands/response_anomaly.md).
 #pragma once
 
 #include <array>
@@ -16,8 +16,6 @@
 #include "msprobe/status.h"
 
 namespace msprobe::analysis::response_anomaly {
-
-// What is asked of a search for anomalous responses.
 
 // Windows over the tokens of a response, and when what is found in one counts. The defaults are
 // those of the Python tool, which writes them to a YAML file of the same keys.
@@ -39,7 +37,7 @@ struct Limits {
   double trajectory_logp_thresh = -0.2;  // every token at least as sure as this
   double acf_threshold = 0.65;           // highest value of the autocorrelation
   double acf_logp_thresh = -0.2;
-  // What the autocorrelation must exceed at two or three times its lag. 0 is what the Python tool
+  // The limit of the autocorrelation at two or three times its lag. 0 is what the Python tool
   // computes with; half of acf_threshold is stricter.
   double harmonic_thresh = 0;
   int64_t single_window_thresh = 14;  // more windows in which one of both detectors fires
@@ -61,7 +59,7 @@ struct Options {
 class Categories {
  public:
   using Category = uint16_t;
-  // Of a token that is not in the table, or beyond the vocabulary.
+  // For a token that is not in the table, or beyond the vocabulary.
   static constexpr Category kUnknown = 0;
   static constexpr Category kLatin = 1;       // english_latin
   static constexpr Category kLatinSpace = 2;  // english_latin_space
@@ -123,7 +121,7 @@ struct Candidate {
 class Request {
  public:
   std::string name;
-  std::string model;  // empty: not told
+  std::string model;  // empty: not known
   std::vector<int64_t> tokens;
 
   // One list of candidates per token, in the order given.

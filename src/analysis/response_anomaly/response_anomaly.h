@@ -1,4 +1,4 @@
-// What a search for anomalous responses answers.
+// Searches responses of a model for anomalies: `msprobe response_anomaly`.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace msprobe::analysis::response_anomaly {
 
 // The thresholds of a search from a YAML file with the keys of the Python tool.
 
-// What a file does not say keeps its default. Errors name file, line, key and what is allowed.
+// Keys that a file lacks keep their defaults. Errors name file, line, key and what is allowed.
 Result<Limits> LoadLimits(const std::filesystem::path& path);
 Result<Limits> ParseLimits(std::string_view text, std::string file_name);
 
@@ -58,7 +58,7 @@ class LineReader {
 
 // A judged request as a row: of result files, and of the lines of a running service.
 
-// What became of one line of the input.
+// The outcome for one line of the input.
 struct Row {
   uint64_t line = 0;  // counted from 1
   std::string name;   // of the request, "" when it has none or cannot be read
@@ -67,12 +67,10 @@ struct Row {
   std::string error;  // why it could not be judged; empty: it was
 };
 
-// The columns of every form; the first five are what the Python tool tells.
+// The columns of every form; the first five are the Python tool's.
 const std::vector<std::string>& RowColumns();
 void AddRow(const Row& row, report::Table& table);
 report::Table NewTable();
-
-// The result of a search for anomalous responses.
 
 struct Findings {
   // However long the input is: so many ill requests and unreadable lines are named, the first ones.

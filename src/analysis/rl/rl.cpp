@@ -22,6 +22,7 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
+#include "src/kernels/element_pairs.h"
 
 namespace msprobe::analysis::rl {
 namespace {
@@ -151,17 +152,7 @@ class Accumulator {
 template <typename Value>
 PairMetrics CompareAs(const TensorView& first, const TensorView& second, bool compat) {
   Accumulator<Value> sums(compat);
-  BlockReader first_reader(first);
-  BlockReader second_reader(second);
-  const int64_t total = first.element_count();
-  for (int64_t at = 0; at < total; at += kBlockElements) {
-    const int64_t count = std::min(kBlockElements, total - at);
-    const std::span<const double> a = first_reader.Read(at, count);
-    const std::span<const double> b = second_reader.Read(at, count);
-    for (size_t i = 0; i < a.size(); ++i) {
-      sums.Add(a[i], b[i]);
-    }
-  }
+  kernels::ForEachPair<double>(first, second, [&](double a, double b) { sums.Add(a, b); });
   return sums.Finish();
 }
 

@@ -1,4 +1,4 @@
-// What a comparison of two reinforcement learning runs answers.
+// Compares two reinforcement learning runs, as SingleSave stored them, key by key.
 #pragma once
 
 #include <array>
@@ -14,8 +14,6 @@
 #include "src/report/document.h"
 
 namespace msprobe::analysis::rl {
-
-// What is asked of a comparison of two reinforcement learning runs.
 
 enum class Language : uint8_t { kChinese, kEnglish };
 enum class FileFormat : uint8_t { kXlsx, kCsv, kJson };
@@ -43,8 +41,6 @@ struct Options {
   size_t threads = 0;
   bool quiet = false;
 };
-
-// The result of a comparison of two reinforcement learning runs.
 
 struct TokenSummary {
   TokenKey key;
@@ -86,11 +82,8 @@ struct Comparison {
 // No array of one side was held against one of the other.
 bool ComparedNothing(const Comparison& comparison);
 bool HasDifferentKeys(const Comparison& comparison);
-// Of keys, or of tokens, which may stand under different keys.
+// Differences of keys, or of tokens, which may have different keys.
 bool HasDifferences(const Comparison& comparison);
-
-// A whole comparison of two reinforcement learning runs, as SingleSave stored them, key by key:
-// from folders to result files.
 
 // One file per key and format, and two more per key of tokens. Progress goes to stderr unless
 // options.quiet.

@@ -9,8 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "src/kernels/convert.h"
-#include "src/tensor/tensor_buffer.h"
+#include "src/kernels/element_pairs.h"
 
 namespace msprobe::analysis::rl {
 
@@ -47,15 +46,6 @@ TensorView Crop(const TensorView& view, const Shape& shape) {
   TensorView part = view;
   part.shape = shape;
   return part;
-}
-
-std::span<const double> BlockReader::Read(int64_t at, int64_t count) {
-  const auto elements = static_cast<size_t>(count);
-  bytes_.resize(elements * DTypeSize(view_.dtype));
-  values_.resize(elements);
-  tensor::CopyElements(view_, at, count, bytes_.data());
-  kernels::WidenToDouble(view_.dtype, bytes_, values_);
-  return values_;
 }
 
 bool IsWorse(const WorstToken& a, const WorstToken& b) {
@@ -227,19 +217,16 @@ Result<TokenNumbers> CompareTokens(const TensorView& first, const TensorView& se
     return MismatchError(fmt::format("the mask has shape {}, the log-probabilities have {}",
                                      ShapeText(mask->shape), ShapeText(first.shape)));
   }
-  BlockReader first_reader(Crop(first, common));
-  BlockReader second_reader(Crop(second, common));
-  std::optional<BlockReader> mask_reader;
+  std::optional<kernels::NumberReader<double>> masks;
   if (mask != nullptr) {
-    mask_reader.emplace(Crop(*mask, common));
+    masks.emplace(Crop(*mask, common));
   }
   Comparer comparer(first.shape, common, pair, worst);
-  const int64_t total = ElementCount(common);
-  for (int64_t at = 0; at < total; at += kBlockElements) {
-    const int64_t count = std::min(kBlockElements, total - at);
-    comparer.Add(first_reader.Read(at, count), second_reader.Read(at, count),
-                 mask_reader ? mask_reader->Read(at, count) : std::span<const double>(), at);
-  }
+  using Run = std::span<const double>;
+  kernels::ForEachRun<double>(
+      Crop(first, common), Crop(second, common), [&](Run a, Run b, size_t at) {
+        comparer.Add(a, b, masks ? masks->Read(at, a.size()) : Run(), static_cast<int64_t>(at));
+      });
   return comparer.numbers();
 }
 

@@ -11,13 +11,9 @@
 #include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
-#include "src/tensor/element_blocks.h"
-
 namespace msprobe::analysis::rl {
 
 // Saved arrays: opened, and read side by side as doubles.
-
-inline constexpr auto kBlockElements = static_cast<int64_t>(tensor::kCopyBlockElements);
 
 struct OpenArray {
   TensorFile file;
@@ -34,25 +30,11 @@ Result<Shape> CommonShape(const Shape& first, const Shape& second);
 // The part of a view that lies in `shape`; axes of `shape` are no longer than its own.
 TensorView Crop(const TensorView& view, const Shape& shape);
 
-// Elements of one view in row-major order, block by block.
-class BlockReader {
- public:
-  explicit BlockReader(TensorView view) : view_(std::move(view)) {}
-
-  // `count` elements from the flat index `at` on; good until the next call.
-  std::span<const double> Read(int64_t at, int64_t count);
-
- private:
-  TensorView view_;
-  std::vector<std::byte> bytes_;
-  std::vector<double> values_;
-};
-
 // The tokens whose probabilities differ most, out of any number.
 
 struct WorstToken {
   double difference = 0;  // of the probabilities, above 0
-  size_t pair = 0;        // the number of the pair of arrays it stands in
+  size_t pair = 0;        // the number of its pair of arrays
   int64_t sequence = 0;   // row-major over all axes of the first array but the last
   int64_t position = 0;   // along the last axis
   double first = 0;       // log-probabilities

@@ -17,6 +17,7 @@
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
+#include "src/kernels/element_pairs.h"
 #include "src/report/writers.h"
 
 namespace msprobe::analysis::rl {
@@ -166,8 +167,8 @@ namespace {
 // For the first array, the second one and the mask.
 using Scratch = std::array<std::vector<std::byte>, 3>;
 
-// What stands beside the log-probabilities of a location: under the same member, or alone for all
-// members.
+// The array that belongs to the log-probabilities of a location: that of the same member, or one
+// for all members.
 const fs::path* FindBeside(const LocatedFiles& files, const ArrayLocation& location) {
   auto found = files.find(location);
   if (found == files.end()) {
@@ -206,7 +207,7 @@ Status ComparePair(TokenPair& pair, size_t index, const TokenOptions& options,
   return {};
 }
 
-// Ids of the worst tokens that stand in `pair`.
+// Ids of the worst tokens of `pair`.
 Status ReadIds(const TokenPair& pair, std::span<const size_t> tokens, const fs::path* path,
                TokenComparison& comparison, std::vector<std::byte>& scratch) {
   if (path == nullptr) {
@@ -218,11 +219,12 @@ Status ReadIds(const TokenPair& pair, std::span<const size_t> tokens, const fs::
     return MismatchError(fmt::format("shape {}, the log-probabilities have {}",
                                      ShapeText(ids.view.shape), ShapeText(shape)));
   }
-  BlockReader reader(ids.view);
+  kernels::NumberReader<double> reader(ids.view);
   for (const size_t token : tokens) {
     const WorstToken& worst = comparison.worst[token];
     const int64_t length = shape.empty() ? 1 : shape.back();
-    comparison.ids[token] = reader.Read(worst.sequence * length + worst.position, 1)[0];
+    comparison.ids[token] =
+        reader.Read(static_cast<size_t>(worst.sequence * length + worst.position), 1)[0];
   }
   return {};
 }

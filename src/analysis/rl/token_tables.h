@@ -1,4 +1,4 @@
-// What is known about tokens, as tables.
+// Saved arrays of both runs in pairs, tokens compared, and the result tables.
 #pragma once
 
 #include <compare>
@@ -21,7 +21,7 @@
 
 namespace msprobe::analysis::rl {
 
-// What SingleSave wrote: <folder>/data/<key>/step<S>/rank<R>/[micro_step<M>/]<key>[.<member>].npy
+// Files of SingleSave: <folder>/data/<key>/step<S>/rank<R>/[micro_step<M>/]<key>[.<member>].npy
 
 struct ArrayLocation {
   int64_t step = 0;
@@ -29,7 +29,7 @@ struct ArrayLocation {
   int64_t micro_step = 0;  // 0 where there are no micro steps
   std::string member;      // of a list its number, of a dict its key; empty for a single tensor
 
-  // Numbers among the members stand in numerical order.
+  // Numbers among the members are in numerical order.
   std::strong_ordering operator<=>(const ArrayLocation& other) const;
   bool operator==(const ArrayLocation& other) const = default;
 };
@@ -88,10 +88,10 @@ TokenComparison CompareTokenKey(const TokenKey& key, const TokenOptions& options
                                 base::ThreadPool& pool, bool quiet);
 
 TokenSummary Summarize(const TokenComparison& comparison);
-// What users should know about the tokens that were left out, sentence by sentence.
+// Warnings about the tokens that were left out, sentence by sentence.
 std::vector<std::string> WarningsOf(const TokenComparison& comparison);
 
-// What all result tables of two runs have in common: languages, columns, files.
+// Common to all result tables: languages, columns, files.
 
 struct ColumnName {
   std::string_view chinese;
@@ -101,7 +101,7 @@ inline constexpr ColumnName kNoteColumn = {"备注", "note"};
 
 inline constexpr size_t kLocationColumns = 4;  // step, rank, micro_step, id
 
-// Of a table: first the columns that tell the location of a row, then `columns`.
+// The header of a table: the columns with the location of a row, then `columns`.
 std::vector<std::string> NamesOf(std::span<const ColumnName> columns, Language language);
 
 // step, rank, micro step and id, with which every row begins.

@@ -29,8 +29,7 @@
 #include "src/checkpoint/common/state_dict.h"
 #include "src/checkpoint/megatron/layout.h"
 #include "src/io/contents.h"
-#include "src/kernels/convert.h"
-#include "src/tensor/element_blocks.h"
+#include "src/kernels/element_pairs.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -158,30 +157,19 @@ bool AreClose(const TensorView& a, const TensorView& b) {
   }
   constexpr float kAbsolute = 1e-8F;
   constexpr float kRelative = 1e-5F;
-  const auto total = static_cast<size_t>(a.element_count());
-  const size_t block = std::min(total, tensor::kCopyBlockElements);
-  std::vector<std::byte> scratch;  // of one side at a time
-  tensor::BlockReader first_blocks(a, scratch);
-  tensor::BlockReader second_blocks(b, scratch);
-  std::vector<float> first(block);
-  std::vector<float> second(block);
-  for (size_t at = 0; at < total; at += block) {
-    const size_t count = std::min(block, total - at);
-    kernels::WidenToFloat(a.dtype, first_blocks.Read(at, count), std::span(first).first(count));
-    kernels::WidenToFloat(b.dtype, second_blocks.Read(at, count), std::span(second).first(count));
-    bool close = true;
-    for (size_t i = 0; i < count; ++i) {
+  bool close = true;
+  using Run = std::span<const float>;
+  kernels::ForEachRun<float>(a, b, [&](Run first, Run second, size_t) {
+    for (size_t i = 0; i < first.size(); ++i) {
       // Equal infinities are close; a NaN is not, whatever it is compared with.
       const bool near =
           std::fabs(first[i] - second[i]) <= kAbsolute + kRelative * std::fabs(second[i]) &&
           std::fabs(second[i]) <= std::numeric_limits<float>::max();
       close = close && (near || first[i] == second[i]);
     }
-    if (!close) {
-      return false;
-    }
-  }
-  return true;
+    return close;
+  });
+  return close;
 }
 
 MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks, Sharding sharding) {

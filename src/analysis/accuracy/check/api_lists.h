@@ -1,6 +1,6 @@
-// What a file may name: operators, and the constants among their arguments. Everything that runs an
-// operator, or writes a script that does, holds names against these lists, and so does the worker,
-// which is given them (WorkerVocabulary).
+// Names that a file may use: operators, and the constants among their arguments. Everything that
+// runs an operator, or writes a script that does, holds names against these lists, and so does the
+// worker, which is given them (WorkerVocabulary).
 #pragma once
 
 #include <optional>
@@ -40,7 +40,7 @@ const std::vector<std::string_view>& ConstantsOf(std::string_view type);
 // Of torch.distributed.
 std::vector<std::string_view> Collectives();
 
-// Which framework's names a worker is asked for.
+// The framework whose names a worker is given.
 enum class Vocabulary { kPyTorch, kMindSpore, kMindTorch };
 struct NamedGroup {
   std::string_view kind;  // "Functional"; "torch.dtype"

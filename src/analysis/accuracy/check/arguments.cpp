@@ -421,7 +421,7 @@ uint32_t RoundedToHf32(uint32_t bits) {
   return static_cast<uint32_t>(((static_cast<int32_t>(bits) >> 11) + 1) >> 1) << 12U;
 }
 
-// The names under which a dump tells the file of a tensor.
+// The keys of a dump for the file of a tensor.
 std::string_view FileOf(const ValueTree& tree, uint32_t place) {
   for (const std::string_view key : {"data_name", "datapath"}) {
     const uint32_t file = tree.Find(place, key);
@@ -433,6 +433,14 @@ std::string_view FileOf(const ValueTree& tree, uint32_t place) {
 }
 
 }  // namespace
+
+std::optional<TensorView> ArgumentMaker::Leaf::View(SharedMemory& memory) const {
+  if (!is_tensor) {
+    return std::nullopt;
+  }
+  const size_t bytes = static_cast<size_t>(ElementCount(shape)) * DTypeSize(dtype);
+  return tensor::RowMajorView(dtype, shape, {memory.at(offset), bytes});
+}
 
 Status ArgumentMaker::Positional(const ValueTree& tree, uint32_t list, FrameWriter& out) {
   is_keyword_ = false;
@@ -542,7 +550,7 @@ Status ArgumentMaker::Scalar(const ValueNode& node, FrameWriter& out) {
       out.Integer(node.integer);
       break;
     case ValueKind::kFloat:
-      // An integer beyond 64 bits stands here with its digits.
+      // An integer beyond 64 bits is kept as its digits.
       if (!node.text.empty() && node.text.find_first_not_of("-0123456789") == node.text.npos) {
         out.Tag(frame_tag::kBigInteger);
         out.Text(node.text);

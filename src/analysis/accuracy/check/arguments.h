@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -46,7 +47,7 @@ class SharedMemory {
   void Clear() { used_ = 0; }
   std::byte* at(uint64_t offset) { return data_ + offset; }
 
-  // What the other side has made of it, mapped anew when that has grown.
+  // The memory after the other side has changed it, mapped anew when it has grown.
   Result<std::span<const std::byte>> Whole();
 
  private:
@@ -60,10 +61,10 @@ class SharedMemory {
   uint64_t used_ = 0;
 };
 
-// What the machine can give now without pushing out others.
+// Memory that is free now.
 uint64_t AvailableMemory();
 
-// What the program and its worker say to each other: typed values in little-endian frames, so that
+// The protocol between the program and its worker: typed values in little-endian frames, so that
 // neither side can make the other execute anything. Bytes of tensors lie in memory that both share;
 // frames tell where. docs/formats/worker_frames.md has the layout.
 
@@ -125,7 +126,7 @@ struct FrameHeader {
 // An error when the bytes are not a header, or the payload is larger than any can be.
 Result<FrameHeader> ReadFrameHeader(std::span<const char> bytes);
 
-// What a worker answers to a call. Tensors of the values borrow from the memory it shares.
+// A worker's answer to a call. Tensors of the values borrow from the memory it shares.
 struct WorkerAnswer {
   bool failed = false;
   std::string message;  // of the exception; or why there are no gradients
@@ -137,7 +138,7 @@ struct WorkerAnswer {
 };
 Result<WorkerAnswer> ReadAnswer(std::string_view payload, std::span<const std::byte> shared);
 
-// What a worker says when it is ready, or cannot be.
+// A worker's first message: it is ready, or cannot be.
 struct WorkerGreeting {
   bool failed = false;
   std::string message;    // what failed; else what of its confinement the system does not allow
@@ -150,7 +151,7 @@ Result<WorkerGreeting> ReadGreeting(std::string_view payload);
 using TensorSource = std::function<Result<TensorView>(std::string_view name)>;
 
 struct MakeOptions {
-  // Of a dump with real data: where its tensors lie; empty: they are drawn.
+  // The folder of tensors of a dump with real data; empty: they are drawn.
   std::filesystem::path tensor_folder;
   const TensorSource* source = nullptr;  // in place of the folder
   bool hf32 = false;  // float32 values lose 12 bits, as NPUs' convolutions take them
@@ -175,13 +176,15 @@ class ArgumentMaker {
   const std::set<DType>& float_dtypes() const { return float_dtypes_; }
   bool has_float8() const { return has_float8_; }
 
-  // What is saved of an operator that failed: one per leaf, without a shape where it is not a
+  // Saved for an operator that failed: one per leaf, without a shape where it is not a
   // tensor.
   struct Leaf {
     bool is_tensor = false;
     DType dtype = DType::kFloat32;
     Shape shape;
     uint64_t offset = 0;
+
+    std::optional<TensorView> View(SharedMemory& memory) const;
   };
   const std::vector<Leaf>& leaves() const { return leaves_; }
   // Tensors of a list that are read and not sent: outputs that the dump holds.
@@ -196,7 +199,7 @@ class ArgumentMaker {
   Status Tensor(const json::ValueTree& tree, uint32_t place, FrameWriter& out);
   // Bytes of the tensor in the shared memory; dtype and shape as they are there.
   Result<Leaf> Draw(TensorRecord record);
-  // By the name that the record tells.
+  // By the name in the record.
   Result<Leaf> Load(std::string_view name);
   Result<Leaf> Copied(const TensorView& view);
   Result<Leaf> Converted(const Leaf& leaf);

@@ -107,7 +107,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kNoBackwa
 constexpr std::string_view kOutArgument =
     "function with out=... arguments don't support automatic differentiation, skip backward.";
 
-// Of operators with several outputs: the one whose gradient is known.
+// For operators with several outputs the one whose gradient is known.
 constexpr std::array<std::pair<std::string_view, int64_t>, 2> kGradientIndex = {
     {{"topk", 0}, {"npu_fusion_attention", 0}}};
 
@@ -164,6 +164,15 @@ std::string TextWithout(const ValueTree& tree, uint32_t place,
 }
 
 }  // namespace
+
+OutputJudgeOptions JudgeOptionsOf(const CheckOptions& options, const MadeCall& made) {
+  OutputJudgeOptions judge;
+  judge.version = options.version;
+  judge.decimals = options.decimals;
+  judge.strict = options.strict;
+  judge.has_float8_input = made.has_float8_input;
+  return judge;
+}
 
 std::optional<std::string> CallMaker::WhyNot(std::string_view call_name) const {
   const std::optional<OperatorName> name = ParseOperatorName(call_name);
@@ -281,7 +290,7 @@ Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const ValueTr
                          records_->Read(gradients->offset, gradients->bytes));
     const uint32_t list = gradient_record.Find(0, "input");
     const uint32_t recorded = ChildCount(gradient_record, list);
-    // Where nobody knows the output of the gradient, the Python tool draws none.
+    // Where the output of the gradient is not known, the Python tool draws none.
     const bool is_drawn =
         index >= 0 || (recorded <= 1 && ChildCount(record, record.Find(0, "output")) <= 1);
     TorchGenerator aside = generator;

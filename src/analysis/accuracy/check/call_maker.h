@@ -12,6 +12,7 @@
 #include "src/analysis/accuracy/check/arguments.h"
 #include "src/analysis/accuracy/check/options.h"
 #include "src/analysis/accuracy/common/outcome.h"
+#include "src/analysis/accuracy/common/output_judge.h"
 #include "src/analysis/accuracy/common/standards.h"
 #include "src/dump/entry_scan.h"
 
@@ -50,12 +51,14 @@ struct MadeCall {
   std::vector<ArgumentMaker::Leaf> gradients;
 };
 
+OutputJudgeOptions JudgeOptionsOf(const CheckOptions& options, const MadeCall& made);
+
 class CallMaker {
  public:
   CallMaker(const CheckOptions& options, const Standards& standards, const DumpCalls& dump,
             const dump::EntryAccess& records)
       : options_(options), standards_(standards), dump_(&dump), records_(&records) {}
-  // Of calls that come without a dump: only MakeReceived can be called.
+  // For calls that come without a dump: only MakeReceived can be called.
   CallMaker(const CheckOptions& options, const Standards& standards)
       : options_(options), standards_(standards) {}
 

@@ -37,8 +37,7 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/dump/entry_scan.h"
-#include "src/kernels/convert.h"
-#include "src/tensor/element_blocks.h"
+#include "src/kernels/element_pairs.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -46,7 +45,7 @@ namespace {
 // Dumps of MindSpore and MindTorch: the operators that PyTorch has as well, with PyTorch on the
 // CPU, in the same dtypes, as the bench.
 
-// Of the details file of these checks.
+// Columns of the details file of these checks.
 constexpr std::array<std::string_view, 9> kMindSporeColumns = {
     "API Name",  "Bench Dtype",    "Tested Dtype", "Shape",  "Cosine",
     "MaxAbsErr", "MaxRelativeErr", "Status",       "Message"};
@@ -104,15 +103,8 @@ Status SaveErrorData(const std::filesystem::path& folder, std::string_view name,
   for (const auto& [what, leaves] : made) {
     Saver saver(folder, name, what);
     for (const ArgumentMaker::Leaf& leaf : leaves) {
-      TensorView view;
-      view.dtype = leaf.dtype;
-      view.shape = leaf.shape;
-      view.strides = ContiguousStrides(leaf.shape);
-      if (leaf.is_tensor) {
-        view.data = memory.at(leaf.offset);
-        view.extent_bytes = view.size_bytes();
-      }
-      MSP_RETURN_IF_ERROR(saver.Add(leaf.is_tensor ? &view : nullptr));
+      const std::optional<TensorView> view = leaf.View(memory);
+      MSP_RETURN_IF_ERROR(saver.Add(view ? &*view : nullptr));
     }
   }
   const std::pair<std::string_view, const OutputValue&> outputs[] = {
@@ -155,31 +147,20 @@ struct MindSporeMetrics {
 
 MindSporeMetrics MeasureMindSpore(const TensorView& bench, const TensorView& tested) {
   MindSporeMetrics metrics;
-  std::vector<std::byte> scratch[2];
-  tensor::BlockReader bench_reader(bench, scratch[0]);
-  tensor::BlockReader tested_reader(tested, scratch[1]);
-  std::vector<double> b(tensor::kCopyBlockElements);
-  std::vector<double> t(tensor::kCopyBlockElements);
   double dot = 0;
   double bench_squares = 0;
   double tested_squares = 0;
   const auto take = [](double value, double& largest) {
     largest = std::isnan(value) || value > largest ? value : largest;
   };
-  const auto count = static_cast<size_t>(bench.element_count());
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t size = std::min(count - first, tensor::kCopyBlockElements);
-    kernels::WidenToDouble(bench.dtype, bench_reader.Read(first, size), std::span(b).first(size));
-    kernels::WidenToDouble(tested.dtype, tested_reader.Read(first, size), std::span(t).first(size));
-    for (size_t i = 0; i < size; ++i) {
-      dot += b[i] * t[i];
-      bench_squares += b[i] * b[i];
-      tested_squares += t[i] * t[i];
-      const double difference = std::fabs(b[i] - t[i]);
-      take(difference, metrics.max_abs);
-      take(difference / (b[i] == 0 ? kTiny : std::fabs(b[i])), metrics.max_relative);
-    }
-  }
+  kernels::ForEachPair<double>(bench, tested, [&](double b, double t) {
+    dot += b * t;
+    bench_squares += b * b;
+    tested_squares += t * t;
+    const double difference = std::fabs(b - t);
+    take(difference, metrics.max_abs);
+    take(difference / (b == 0 ? kTiny : std::fabs(b)), metrics.max_relative);
+  });
   metrics.cosine = (kTiny + dot) / (kTiny + std::sqrt(bench_squares) * std::sqrt(tested_squares));
   return metrics;
 }
@@ -311,15 +292,7 @@ class MindSporeChecking {
   std::vector<std::optional<TensorView>> Recorded(const std::vector<ArgumentMaker::Leaf>& leaves) {
     std::vector<std::optional<TensorView>> views;
     for (const ArgumentMaker::Leaf& leaf : leaves) {
-      std::optional<TensorView>& view = views.emplace_back();
-      if (leaf.is_tensor) {
-        view.emplace();
-        view->dtype = leaf.dtype;
-        view->shape = leaf.shape;
-        view->strides = ContiguousStrides(leaf.shape);
-        view->data = worker_.arguments().at(leaf.offset);
-        view->extent_bytes = view->size_bytes();
-      }
+      views.push_back(leaf.View(worker_.arguments()));
     }
     return views;
   }
@@ -347,7 +320,7 @@ class MindSporeChecking {
       checked.backward = JudgePairs(call.name + ".backward.output.", bench, tested, true, checked);
     }
     if (options_.save_error_data && checked.outcome() != Outcome::kPass) {
-      // What cannot be saved costs nothing else.
+      // A failure to save has no other effect.
       (void)SaveErrorData(options_.output / "error_data", call.name, made_, worker_.arguments(),
                           answer)
           .ok();
@@ -595,7 +568,7 @@ class Checking {
         Finish(place, SkippedCall(call.name, *why, options_));
         continue;
       }
-      // What is drawn depends on all that was drawn before.
+      // Random values depend on all that were drawn before.
       const bool is_drawn = dump_.tensor_folder.empty() && !options_.seed_per_operator;
       if (!is_drawn) {
         lock.unlock();
@@ -619,11 +592,7 @@ class Checking {
       SaveFailed(call, made, worker, *answer);
       return SkippedCall(call.name, answer->message, options_);
     }
-    OutputJudgeOptions judge;
-    judge.version = options_.version;
-    judge.decimals = options_.decimals;
-    judge.strict = options_.strict;
-    judge.has_float8_input = made.has_float8_input;
+    const OutputJudgeOptions judge = JudgeOptionsOf(options_, made);
     Result<JudgedOutputs> forward =
         JudgeOutputs(call.name, "forward", answer->bench, answer->device, standards_, judge);
     if (!forward.ok()) {
@@ -663,10 +632,8 @@ class Checking {
         finished.details.push_back(std::move(row));
       }
     }
-    for (const DetailRow& row : finished.details) {
-      if (finished.checked.message.empty() && row.outcome == Outcome::kError) {
-        finished.checked.message = FirstLine(row.cells[detail_column::kMessage]);
-      }
+    if (finished.checked.message.empty()) {
+      finished.checked.message = FirstError(finished.details);
     }
     if (finished.checked.forward != Outcome::kPass ||
         (finished.checked.has_backward && finished.checked.backward != Outcome::kPass)) {

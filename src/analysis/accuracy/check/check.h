@@ -14,14 +14,12 @@
 
 namespace msprobe::analysis::accuracy {
 
-// The result of a check of a dump's operators.
-
 struct CheckedOperator {
   std::string name;
   Outcome forward = Outcome::kPass;
   Outcome backward = Outcome::kPass;
   bool has_backward = false;
-  std::string message;  // the first one that tells something, one line
+  std::string message;  // the first one that is not empty, one line
   double max_abs = 0;   // largest absolute error of all outputs that have one
   bool only_equal_non_finite = false;
 
@@ -30,7 +28,7 @@ struct CheckedOperator {
   // Whether it fails by the Python tool's rule alone: its only errors are inf and NaN that are the
   // same on both sides, as a causal mask has.
   bool fails_only_the_rule() const { return only_equal_non_finite && outcome() == Outcome::kError; }
-  // What the answer says of it; the tables keep the Python tool's word.
+  // The outcome for the answer; the tables keep the Python tool's word.
   Outcome verdict() const;
 };
 

@@ -1,4 +1,4 @@
-// What a check of a dump's operators answers.
+// Documents of checks of a dump's operators.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,7 @@
 
 namespace msprobe::analysis::accuracy {
 
-// What the answers about a dump and about a running training have in common.
-
-// Those with errors, by their size; then those with warnings. `outcome`: a member of Checked.
+// Operators with errors, by their size; then those with warnings. `outcome`: a member of Checked.
 template <typename Checked, typename Member>
 std::vector<const Checked*> WorstOf(const std::vector<Checked>& all, Member outcome, size_t most) {
   std::vector<const Checked*> worst;

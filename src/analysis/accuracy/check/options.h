@@ -1,4 +1,4 @@
-// What is asked of a check of a dump's operators on a device.
+// Options of a check of a dump's operators on a device.
 #pragma once
 
 #include <cstddef>

@@ -54,11 +54,28 @@ size_t EndOfLastRow(std::string_view text, const auto& wanted) {
   return line_end == std::string_view::npos ? text.size() : line_end + 1;
 }
 
+Result<base::Descriptor> OpenToAppend(const fs::path& path) {
+  base::Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
+  if (!file.is_open()) {
+    return IoError(
+        fmt::format("cannot open {}: {}", base::Printable(path.string()), std::strerror(errno)));
+  }
+  return file;
+}
+
 }  // namespace
 
-Status WriteWhole(int descriptor, std::string_view text, const fs::path& path) {
+std::string CsvRow(std::span<const std::string> cells) {
+  std::string text;
+  const std::vector<std::string_view> views(cells.begin(), cells.end());
+  report::AppendCsvRow(views, text);
+  return text;
+}
+
+Status AppendToFile(const fs::path& path, std::string_view text) {
+  MSP_ASSIGN_OR_RETURN(const base::Descriptor file, OpenToAppend(path));
   while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    const ssize_t count = ::write(file.get(), text.data(), text.size());
     if (count < 0 && errno != EINTR) {
       return IoError(
           fmt::format("cannot write {}: {}", base::Printable(path.string()), std::strerror(errno)));
@@ -81,23 +98,6 @@ size_t WholeRows(std::string_view text) {
   return whole;
 }
 
-ResultFiles::ResultFiles(ResultFiles&& other) noexcept
-    : stamp_(std::move(other.stamp_)),
-      time_(std::move(other.time_)),
-      result_path_(std::move(other.result_path_)),
-      details_path_(std::move(other.details_path_)),
-      result_(std::exchange(other.result_, -1)),
-      details_(std::exchange(other.details_, -1)),
-      finished_(std::move(other.finished_)) {}
-
-ResultFiles::~ResultFiles() {
-  for (const int descriptor : {result_, details_}) {
-    if (descriptor >= 0) {
-      ::close(descriptor);
-    }
-  }
-}
-
 Result<ResultFiles> ResultFiles::Create(const fs::path& folder,
                                         std::span<const std::string_view> result_header,
                                         std::span<const std::string_view> details_header) {
@@ -112,7 +112,6 @@ Result<ResultFiles> ResultFiles::Create(const fs::path& folder,
   report::AppendCsvRow(details_header, details);
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.result_path_, result));
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.details_path_, details));
-  MSP_RETURN_IF_ERROR(files.Open());
   return files;
 }
 
@@ -144,10 +143,10 @@ Result<ResultFiles> ResultFiles::Resume(const fs::path& result_file) {
         row ? row->whole : cells[0].substr(0, cells[0].find(".forward."));
     return files.finished_.contains(whole);
   }));
-  MSP_RETURN_IF_ERROR(files.Open());
-  for (const auto& [descriptor, size] :
-       {std::pair{files.result_, result.size()}, std::pair{files.details_, details.size()}}) {
-    if (::ftruncate(descriptor, static_cast<off_t>(size)) != 0) {
+  for (const auto& [path, size] : {std::pair{&files.result_path_, result.size()},
+                                   std::pair{&files.details_path_, details.size()}}) {
+    MSP_ASSIGN_OR_RETURN(const base::Descriptor file, OpenToAppend(*path));
+    if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
       return IoError(fmt::format("cannot cut {}: {}", base::Printable(result_file.string()),
                                  std::strerror(errno)));
     }
@@ -155,30 +154,14 @@ Result<ResultFiles> ResultFiles::Resume(const fs::path& result_file) {
   return files;
 }
 
-Status ResultFiles::Open() {
-  for (const auto& [path, descriptor] :
-       {std::pair{&result_path_, &result_}, std::pair{&details_path_, &details_}}) {
-    *descriptor = ::open(path->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (*descriptor < 0) {
-      return IoError(
-          fmt::format("cannot open {}: {}", base::Printable(path->string()), std::strerror(errno)));
-    }
-  }
-  return {};
-}
-
 Status ResultFiles::Append(const std::vector<std::vector<std::string>>& details,
                            const std::vector<std::string>& result) {
   std::string text;
   for (const std::vector<std::string>& row : details) {
-    const std::vector<std::string_view> cells(row.begin(), row.end());
-    report::AppendCsvRow(cells, text);
+    text += CsvRow(row);
   }
-  MSP_RETURN_IF_ERROR(WriteWhole(details_, text, details_path_));
-  text.clear();
-  const std::vector<std::string_view> cells(result.begin(), result.end());
-  report::AppendCsvRow(cells, text);
-  return WriteWhole(result_, text, result_path_);
+  MSP_RETURN_IF_ERROR(AppendToFile(details_path_, text));
+  return AppendToFile(result_path_, CsvRow(result));
 }
 
 }  // namespace msprobe::analysis::accuracy

@@ -22,12 +22,8 @@ class ResultFiles {
                                     std::span<const std::string_view> result_header,
                                     std::span<const std::string_view> details_header);
   // Goes on with the files of an earlier run: `result_file` is accuracy_checking_result_<time>.csv,
-  // the details stand beside it. What a killed run left half-written is cut off.
+  // the details are beside it. A row that a killed run left half-written is cut off.
   static Result<ResultFiles> Resume(const std::filesystem::path& result_file);
-
-  ResultFiles(ResultFiles&& other) noexcept;
-  ResultFiles& operator=(ResultFiles&& other) = delete;
-  ~ResultFiles();
 
   // Operators that have a row.
   const std::set<std::string, std::less<>>& finished() const { return finished_; }
@@ -41,19 +37,19 @@ class ResultFiles {
 
  private:
   ResultFiles() = default;
-  Status Open();
 
   base::RunStamp stamp_;
   std::string time_;
   std::filesystem::path result_path_;
   std::filesystem::path details_path_;
-  int result_ = -1;
-  int details_ = -1;
   std::set<std::string, std::less<>> finished_;
 };
 
-// All of `text` behind what the open file has.
-Status WriteWhole(int descriptor, std::string_view text, const std::filesystem::path& path);
+// The cells of a row as a line of CSV.
+std::string CsvRow(std::span<const std::string> cells);
+
+// Appends all of `text` to an existing file; links are not followed.
+Status AppendToFile(const std::filesystem::path& path, std::string_view text);
 
 // The bytes of `text` up to and with its last whole row.
 size_t WholeRows(std::string_view text);

@@ -211,7 +211,7 @@ class Drawing {
     return {};
   }
 
-  // The recorded extremes stand at both ends.
+  // The recorded extremes are at both ends.
   Status SetEnds() {
     const RecordedNumber& high0 = *record_.most;
     const RecordedNumber& low0 = *record_.least;

@@ -47,7 +47,7 @@ struct RecordedNumber {
   double number = 0;
 };
 
-// What a dump says of a tensor.
+// The record of a tensor in a dump.
 struct TensorRecord {
   std::string dtype_text;      // "torch.float32"
   std::optional<DType> dtype;  // nullopt: none that can be drawn

@@ -40,7 +40,7 @@ constexpr std::chrono::seconds kStartLimit{300};  // for imports on slow file sy
 constexpr size_t kLastWordsBytes = 2000;
 constexpr off_t kMostWordsBytes = off_t{1} << 20U;  // that are kept from call to call
 
-// What Python, the framework and its devices are set up by.
+// Variables that set up Python, the framework and its devices.
 constexpr std::array<std::string_view, 14> kVariables = {"PATH",
                                                          "HOME",
                                                          "USER",

@@ -1,6 +1,6 @@
 // The process that runs operators: Python with a framework, started once and spoken to in frames.
-// What it does to itself costs the call that it was given and nothing else; what it may do to
-// others is bounded (docs/security.md): variables are chosen here, the rest it takes from itself in
+// A crash costs the call that it was given and nothing else; its access to the system is bounded
+// (docs/security.md): variables are chosen here, the rest it takes from itself in
 // tools/python/msprobe/_accuracy/confine.py.
 #pragma once
 
@@ -67,10 +67,10 @@ class Worker {
   Status Send(std::string_view bytes, Deadline deadline);
   Status Receive(char* out, size_t bytes, Deadline deadline);
   Status ReceiveFrame(FrameKind kind, Deadline deadline);  // into payload_
-  // Ends the process and tells why the call failed.
+  // Ends the process; returns why the call failed.
   Status Give(Status why);
   void Stop();
-  // Of operators that print much: only the last words are wanted.
+  // For operators that print much: only the end of the output is kept.
   void ForgetWords();
   // The end of what it wrote to its standard error.
   std::string LastWords() const;
@@ -93,7 +93,7 @@ class Worker {
 
 using WorkerPointer = std::unique_ptr<Worker>;
 
-// Of worker `number` of `workers`, which share the cores and take the devices in turn.
+// Options of worker `number` of `workers`, which share the cores and take the devices in turn.
 WorkerOptions WorkerOptionsOf(const CheckOptions& options, const std::string& python, size_t number,
                               size_t workers);
 

@@ -64,7 +64,7 @@ std::optional<OutputName> ParseOutputName(std::string_view name);
 inline constexpr int kDefaultDecimals = 14;
 
 struct MetricNumber {
-  // What computed it.
+  // The arithmetic that computed it.
   enum class Form : uint8_t {
     kNone,    // no value: a blank cell
     kWhole,   // an exact 0 of a ratio of nothing: "0"
@@ -92,7 +92,7 @@ struct ColumnName {
   std::string_view In(bool english_headers) const { return english_headers ? english : chinese; }
 };
 
-// Of accuracy_checking_details_*.csv: a row per output or gradient.
+// Columns of accuracy_checking_details_*.csv: a row per output or gradient.
 namespace detail_column {
 enum : size_t {
   kApiName,
@@ -147,11 +147,11 @@ inline constexpr std::array<ColumnName, detail_column::kCount> kDetailColumns = 
     {"Message", "Message"},
 }};
 
-// Of accuracy_checking_result_*.csv: a row per operator.
+// Columns of accuracy_checking_result_*.csv: a row per operator.
 inline constexpr std::array<std::string_view, 4> kResultColumns = {
     "API name", "Forward Test Success", "Backward Test Success", "Message"};
 
-// Of api_precision_compare_details_*.csv.
+// Columns of api_precision_compare_details_*.csv.
 namespace precision_column {
 enum : size_t {
   kApiName,
@@ -209,7 +209,7 @@ inline constexpr std::array<ColumnName, precision_column::kCount> kPrecisionColu
 inline constexpr std::array<std::string_view, 4> kPrecisionResultColumns = {
     "API Name", "Forward Test Success", "Backward Test Success", "Message"};
 
-// What stands in a cell without a value.
+// A cell without a value.
 inline constexpr std::string_view kBlank = " ";
 
 }  // namespace msprobe::analysis::accuracy

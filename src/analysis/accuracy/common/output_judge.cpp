@@ -14,9 +14,11 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/kernels/convert.h"
+#include "src/kernels/element_pairs.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
 #include "src/tensor/float_limits.h"
+#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -67,7 +69,7 @@ class Measurement {
   Measurement(const TensorView& device, const TensorView& bench, const Limits& limits,
               const FloatMetricsOptions& options)
       : device_(device), bench_(bench), options_(options), dtype_(device.dtype) {
-    // Of the bench's dtype, but for bfloat16 devices.
+    // By the bench's dtype, but for bfloat16 devices.
     const bool has_own = bench.dtype == DType::kFloat64 || bench.dtype == DType::kFloat16;
     const double eps = dtype_ == DType::kBFloat16
                            ? tensor::FormatOf(dtype_).unit
@@ -87,13 +89,14 @@ class Measurement {
   }
 
   FloatMetrics Measure() {
-    ForEachPair([this](double device, double bench) { Add(device, bench); });
+    kernels::ForEachPair<double>(device_, bench_,
+                                 [this](double device, double bench) { Add(device, bench); });
     const double scale_device = out_.largest_device;
     const double scale_bench = out_.largest_bench;
     double dot = 0;
     double device_squares = 0;
     double bench_squares = 0;
-    ForEachPair([&](double device, double bench) {
+    kernels::ForEachPair<double>(device_, bench_, [&](double device, double bench) {
       if (!IsLeftOut(device, bench)) {
         const double a = device / scale_device;
         const double b = bench / scale_bench;
@@ -109,25 +112,6 @@ class Measurement {
   }
 
  private:
-  template <typename Visit>
-  void ForEachPair(Visit visit) {
-    tensor::BlockReader device(device_, device_scratch_);
-    tensor::BlockReader bench(bench_, bench_scratch_);
-    const auto count = static_cast<size_t>(device_.element_count());
-    device_values_.resize(std::min(count, tensor::kCopyBlockElements));
-    bench_values_.resize(device_values_.size());
-    for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-      const size_t size = std::min(count - first, tensor::kCopyBlockElements);
-      kernels::WidenToDouble(device_.dtype, device.Read(first, size),
-                             std::span(device_values_).first(size));
-      kernels::WidenToDouble(bench_.dtype, bench.Read(first, size),
-                             std::span(bench_values_).first(size));
-      for (size_t i = 0; i < size; ++i) {
-        visit(device_values_[i], bench_values_[i]);
-      }
-    }
-  }
-
   static bool IsSameNonFinite(double device, double bench) {
     return (std::isnan(device) && std::isnan(bench)) || (std::isinf(device) && device == bench);
   }
@@ -333,10 +317,6 @@ class Measurement {
   uint64_t ulp_above_ = 0;
   uint64_t same_non_finite_ = 0;
   uint64_t other_non_finite_ = 0;
-  std::vector<std::byte> device_scratch_;
-  std::vector<std::byte> bench_scratch_;
-  std::vector<double> device_values_;
-  std::vector<double> bench_values_;
 };
 
 }  // namespace
@@ -434,34 +414,20 @@ struct IntegerDifferences {
 IntegerDifferences CompareIntegers(const TensorView& device, const TensorView& bench) {
   IntegerDifferences differences;
   std::vector<std::byte> scratch[2];
-  tensor::BlockReader device_reader(device, scratch[0]);
-  tensor::BlockReader bench_reader(bench, scratch[1]);
-  const auto count = static_cast<size_t>(device.element_count());
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    const size_t size = std::min(count - first, tensor::kCopyBlockElements);
-    const std::byte* a = device_reader.Read(first, size).data();
-    const std::byte* b = bench_reader.Read(first, size).data();
-    for (size_t i = 0; i < size; ++i) {
-      const int64_t x = IntegerAt(device.dtype, a + i * DTypeSize(device.dtype));
-      const int64_t y = IntegerAt(bench.dtype, b + i * DTypeSize(bench.dtype));
-      differences.unequal += x == y ? 0 : 1;
-      differences.largest =
-          std::max(differences.largest, std::fabs(static_cast<double>(x) - static_cast<double>(y)));
-    }
-  }
+  using Bytes = std::span<const std::byte>;
+  kernels::ForEachByteRun(
+      {device, scratch[0]}, {bench, scratch[1]}, 0, static_cast<size_t>(device.element_count()),
+      tensor::kCopyBlockElements, [&](Bytes a, Bytes b, size_t) {
+        const size_t step[] = {DTypeSize(device.dtype), DTypeSize(bench.dtype)};
+        for (size_t i = 0; i < a.size() / step[0]; ++i) {
+          const int64_t x = IntegerAt(device.dtype, a.data() + i * step[0]);
+          const int64_t y = IntegerAt(bench.dtype, b.data() + i * step[1]);
+          differences.unequal += x == y ? 0 : 1;
+          differences.largest = std::max(
+              differences.largest, std::fabs(static_cast<double>(x) - static_cast<double>(y)));
+        }
+      });
   return differences;
-}
-
-// Complex values as pairs of floats.
-TensorView AsFloats(const TensorView& complex) {
-  TensorView floats = complex;
-  floats.dtype = complex.dtype == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64;
-  for (int64_t& stride : floats.strides) {
-    stride *= 2;
-  }
-  floats.shape.push_back(2);
-  floats.strides.push_back(1);
-  return floats;
 }
 
 int64_t CountZeros(const TensorView& view) {
@@ -606,7 +572,8 @@ class OutputsJudge {
       return;
     }
     if (is_complex && options_.strict) {
-      JudgeFloats(AsFloats(bench), AsFloats(device), cells);
+      std::vector<std::byte> scratch[2];
+      JudgeFloats(tensor::AsReals(bench, scratch[0]), tensor::AsReals(device, scratch[1]), cells);
       return;
     }
     const bool all_integers = is_26 || options_.strict;
@@ -813,7 +780,7 @@ class OutputsJudge {
   uint64_t explained_errors_ = 0;  // by inf and NaN that are the same on both sides
 };
 
-// Which elements are dropped is drawn: only how many can be compared.
+// The dropped elements are random: only their number can be compared.
 Result<JudgedOutputs> JudgeDropout(const OutputValue& bench, const OutputValue& device) {
   const auto first = [](const OutputValue& value) -> const OutputValue& {
     return value.kind == OutputValue::Kind::kList && !value.items.empty() ? value.items[0] : value;
@@ -853,6 +820,18 @@ DetailRow BlankDetailRow(std::string name, Outcome outcome, std::string message,
   row.cells[detail_column::kMessage] = std::move(message);
   row.outcome = outcome;
   return row;
+}
+
+std::string FirstError(const std::vector<DetailRow>& rows) {
+  for (const DetailRow& row : rows) {
+    if (row.outcome != Outcome::kError) {
+      continue;
+    }
+    if (std::string line = FirstLine(row.cells[detail_column::kMessage]); !line.empty()) {
+      return line;
+    }
+  }
+  return {};
 }
 
 Result<JudgedOutputs> JudgeOutputs(std::string_view operator_name, std::string_view direction,

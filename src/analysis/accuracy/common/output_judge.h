@@ -17,7 +17,7 @@
 
 namespace msprobe::analysis::accuracy {
 
-// What an operator returned, or the gradients of its arguments: tensors, numbers, texts, and lists
+// The result of an operator, or the gradients of its arguments: tensors, numbers, texts, and lists
 // of them.
 
 struct OutputValue {
@@ -51,7 +51,7 @@ struct FloatMetrics {
   double hundredth = 0;
   double thousandth = 0;
   double ten_thousandth = 0;
-  // Those of the standard; the others have no value.
+  // Figures of the standard; the others have no value.
   MetricNumber error_rate;
   MetricNumber error_balance;
   MetricNumber rmse;
@@ -64,7 +64,7 @@ struct FloatMetrics {
   MetricNumber ulp_max;
   MetricNumber ulp_mean;
   MetricNumber ulp_share;
-  // Values that are inf or NaN stand at the same places, and are the same there; there are some.
+  // There are inf or NaN, at the same places and the same there.
   bool has_equal_non_finite = false;
 };
 
@@ -96,6 +96,9 @@ struct DetailRow {
 };
 DetailRow BlankDetailRow(std::string name, Outcome outcome, std::string message,
                          StandardVersion version);
+
+// The message of the first error, one line; empty: there is none.
+std::string FirstError(const std::vector<DetailRow>& rows);
 
 struct JudgedOutputs {
   Outcome outcome = Outcome::kPass;

@@ -30,7 +30,7 @@ enum class Standard : uint8_t {
 // As the results spell it: 标杆比对法.
 std::string_view AlgorithmName(Standard standard, bool english);
 
-// Which of the Python tools' rules hold.
+// The Python tool whose rules apply.
 enum class StandardVersion : uint8_t { k811, k26 };
 
 // A limit per dtype of the device. Dtypes other than the first two have that of float32.

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -17,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -47,6 +44,7 @@
 #include "src/online/inbox.h"
 #include "src/online/receiver.h"
 #include "src/report/writers.h"
+#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -114,18 +112,12 @@ using ReceivedTensors = std::map<std::string_view, TensorView>;
 ReceivedTensors TensorsOf(const online::Call& call) {
   ReceivedTensors tensors;
   for (const online::CallTensor& tensor : call.tensors) {
-    TensorView view;
-    view.dtype = tensor.dtype;
-    view.shape = tensor.shape;
-    view.strides = ContiguousStrides(tensor.shape);
-    view.data = tensor.bytes.data();
-    view.extent_bytes = tensor.bytes.size();
-    tensors.emplace(tensor.name, std::move(view));
+    tensors.emplace(tensor.name, tensor::RowMajorView(tensor.dtype, tensor.shape, tensor.bytes));
   }
   return tensors;
 }
 
-// What a record says of an output, as a worker's answer has it.
+// The recorded outputs in the form of a worker's answer.
 Result<OutputValue> ReceivedValue(const ValueTree& tree, uint32_t place,
                                   const ReceivedTensors& tensors, size_t depth) {
   if (depth > kMostReceivedDepth) {
@@ -213,18 +205,10 @@ Result<OutputValue> ReceivedOutputs(const ValueTree& record, const ReceivedTenso
   return list;
 }
 
-std::string CsvRow(const std::vector<std::string>& cells) {
-  std::string text;
-  const std::vector<std::string_view> views(cells.begin(), cells.end());
-  report::AppendCsvRow(views, text);
-  return text;
-}
-
 std::string CsvRows(const std::vector<DetailRow>& rows) {
   std::string text;
   for (const DetailRow& row : rows) {
-    const std::vector<std::string_view> views(row.cells.begin(), row.cells.end());
-    report::AppendCsvRow(views, text);
+    text += CsvRow(row.cells);
   }
   return text;
 }
@@ -241,7 +225,7 @@ JudgedCall CallJudge::Skipped(const std::string& name, const std::string& why) c
   JudgedCall judged;
   judged.details =
       CsvRows({BlankDetailRow(name + ".forward.output.0", Outcome::kSkip, why, options_.version)});
-  judged.result = CsvRow({name, "SKIP", std::string(kBlank), why});
+  judged.result = CsvRow(std::array{name, std::string("SKIP"), std::string(kBlank), why});
   judged.message = FirstLine(why);
   return judged;
 }
@@ -257,7 +241,7 @@ JudgedCall CallJudge::Judge(const online::Call& call, Worker& worker) const {
 Result<JudgedCall> CallJudge::TryToJudge(const online::Call& call, Worker& worker) const {
   MSP_ASSIGN_OR_RETURN(const ValueTree record, json::ParseValueTree(call.record));
   const OperatorName name = *ParseOperatorName(call.name);
-  // What a peer names is only ever an operator of the list, or one of the user's own.
+  // A peer can only name an operator of the list, or one of the user's own.
   if (!base::IsOneOf(name.type, kRunTypes) && options_.reference_file.empty()) {
     return UnsupportedError(fmt::format("operators of type {} are not run", name.type));
   }
@@ -283,11 +267,7 @@ Result<JudgedCall> CallJudge::TryToJudge(const online::Call& call, Worker& worke
     return UnsupportedError(answer.message);
   }
   MSP_ASSIGN_OR_RETURN(const OutputValue outputs, ReceivedOutputs(record, tensors, answer.device));
-  OutputJudgeOptions judge;
-  judge.version = options_.version;
-  judge.decimals = options_.decimals;
-  judge.strict = options_.strict;
-  judge.has_float8_input = made.has_float8_input;
+  const OutputJudgeOptions judge = JudgeOptionsOf(options_, made);
   const Standard standard = standards_.Of(name.api, {});
   const bool is_two_way = standard == Standard::kAbsolute || standard == Standard::kBinary ||
                           standard == Standard::kThousandth;
@@ -299,15 +279,11 @@ Result<JudgedCall> CallJudge::TryToJudge(const online::Call& call, Worker& worke
   if (is_two_way) {
     judged.outcome = training.outcome;
     judged.details = CsvRows(training.rows);
-    judged.result = CsvRow(
-        {call.name,
-         std::string(OutcomeText(training.outcome, options_.version == StandardVersion::k26)),
-         std::string(kBlank)});
-    for (const DetailRow& row : training.rows) {
-      if (judged.message.empty() && row.outcome == Outcome::kError) {
-        judged.message = FirstLine(row.cells[detail_column::kMessage]);
-      }
-    }
+    judged.result = CsvRow(std::array{
+        call.name,
+        std::string(OutcomeText(training.outcome, options_.version == StandardVersion::k26)),
+        std::string(kBlank)});
+    judged.message = FirstError(training.rows);
     return judged;
   }
   MSP_ASSIGN_OR_RETURN(const JudgedOutputs here, JudgeOutputs(call.name, "forward", answer.bench,
@@ -363,17 +339,9 @@ Status RankFiles::Append(const JudgedCall& judged) {
   const std::array<std::string_view, 4> rows = {judged.details, judged.result,
                                                 judged.precision_details, judged.precision_result};
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].empty()) {
-      continue;
+    if (!rows[i].empty()) {
+      MSP_RETURN_IF_ERROR(AppendToFile(paths_[i], rows[i]));
     }
-    const int descriptor = ::open(paths_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor < 0) {
-      return IoError(fmt::format("cannot open {}: {}", base::Printable(paths_[i].string()),
-                                 std::strerror(errno)));
-    }
-    const Status written = WriteWhole(descriptor, rows[i], paths_[i]);
-    ::close(descriptor);
-    MSP_RETURN_IF_ERROR(written);
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// What a check of operators while their training ran answers.
+// Checks operators of a running training on another device.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,6 @@
 
 namespace msprobe::analysis::accuracy {
 
-// What is asked of a check of operators while their training runs.
-
 struct OnlineOptions {
   CheckOptions check;  // but for what belongs to a dump
   online::Endpoint endpoint;
@@ -27,8 +25,6 @@ struct OnlineOptions {
   // Asked some times a second: true ends the check, which answers with what it has.
   std::function<bool()> is_stopped = [] { return false; };
 };
-
-// The result of a check of operators while their training ran.
 
 struct OnlineOperator {
   std::string name;  // "step 2 rank 0 Functional.linear.3"
@@ -45,7 +41,7 @@ struct OnlineRank {
 };
 
 struct OnlineCheck {
-  // Those of a long run would fill the memory: no more are kept, all are counted and in the files.
+  // Bounds the memory of a long run: no more are kept, all are counted and in the files.
   static constexpr size_t kMostKept = 10'000;
 
   std::vector<OnlineOperator> operators;  // that do not pass

@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kMissing = SIZE_MAX;
 
-// What a comparison cannot do without.
+// Columns that a comparison needs.
 constexpr size_t kRequired[] = {
     detail_column::kApiName,      detail_column::kDeviceDtype, detail_column::kSmallValue,
     detail_column::kRmse,         detail_column::kMaxRelative, detail_column::kMeanRelative,
@@ -87,7 +87,7 @@ std::array<std::string_view, detail_column::kCount> DetailsFile::row(size_t inde
 
 namespace {
 
-// What messages say, in both languages. Line ends are part of the texts: results of the Python tool
+// The messages in both languages. Line ends are part of the texts: results of the Python tool
 // have them here and not there.
 constexpr ColumnName kBothBad = {"同为同号inf或nan\n", " is inf or NaN of the same sign on both\n"};
 constexpr ColumnName kOneBad = {"inf或nan不一致\n", " is inf or NaN on one side\n"};
@@ -154,7 +154,7 @@ bool IsFloat8(std::string_view dtype) {
          dtype.starts_with("torch_npu.hifloat8");
 }
 
-// How two numbers of which one is inf or NaN stand to each other.
+// The relation of two numbers of which one is inf or NaN.
 enum class BadPair : uint8_t { kNone, kSame, kDifferent };
 BadPair BadPairOf(double npu, double gpu) {
   if (std::isfinite(npu) && std::isfinite(gpu)) {
@@ -523,7 +523,7 @@ class Comparison {
   const std::string& results() const { return results_; }
 
  private:
-  // Of the operator whose rows are being read.
+  // The operator whose rows are being read.
   struct Direction {
     OutcomeCounts counts;
     std::string last_message;  // of the NPU's rows

@@ -1,4 +1,4 @@
-// What a comparison of two accuracy checks answers.
+// Compares two accuracy checks, one of an NPU and one of a GPU.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace msprobe::analysis::accuracy {
 
 class DetailsFile {
  public:
-  // Columns are found by their names, in Chinese or English, wherever they stand. An error names
+  // Columns are found by their names, in Chinese or English, in any order. An error names
   // those that are missing.
   static Result<DetailsFile> Read(const std::filesystem::path& path);
   // The same for a text in memory.
@@ -39,8 +39,6 @@ class DetailsFile {
   report::Table table_;
   std::array<size_t, detail_column::kCount> places_ = {};
 };
-
-// What is asked of a comparison of two accuracy checks: one of an NPU, one of a GPU.
 
 struct PrecisionOptions {
   std::filesystem::path npu_file;  // accuracy_checking_details_*.csv
@@ -61,7 +59,7 @@ using DetailCells = std::array<std::string_view, detail_column::kCount>;
 struct OutputJudgement {
   std::array<std::string, precision_column::kCount> cells;  // kBlank where there is nothing
   Outcome outcome = Outcome::kSkip;
-  // A cell that the standard needs is empty or no number: the message tells which.
+  // A cell that the standard needs is empty or no number: the message says which.
   bool is_unusable = false;
   double excess = 0;  // times beyond the limit that is missed most
 };
@@ -82,8 +80,6 @@ OutputJudgement JudgeOutput(const OutputName& name, const DetailCells& npu, cons
 // The judgement of an output that is not looked at.
 OutputJudgement SkippedOutput(std::string_view name, std::string_view message);
 
-// The result of a comparison of two accuracy checks.
-
 struct WorstOutput {
   std::string name;       // "Torch.mul.2.forward.output.0"
   std::string algorithm;  // in English
@@ -103,7 +99,7 @@ struct PrecisionComparison {
   std::vector<JudgedOperator> judged;   // in file order
   std::vector<WorstOutput> worst;       // the worst first
   std::vector<std::string> unmatched;   // outputs of the NPU that the GPU's file lacks
-  std::vector<std::string> duplicated;  // outputs that stand in a file more than once
+  std::vector<std::string> duplicated;  // outputs with several rows in a file
   uint64_t gpu_only = 0;                // outputs that only the GPU's file has
   std::string limits;                   // which were used
   std::vector<std::filesystem::path> files;
@@ -114,7 +110,7 @@ struct PrecisionComparison {
 
 Result<PrecisionComparison> Run(const PrecisionOptions& options);
 
-// One operator whose rows are here, as they stand in the details files of both sides; writes
+// One operator by its rows in the details files of both sides; writes
 // nothing.
 struct ComparedOperator {
   std::string details;  // rows of api_precision_compare_details, as CSV
