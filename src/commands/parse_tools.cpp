@@ -272,10 +272,13 @@ std::vector<Example> ParseOverflowCommand::examples() const {
            "the first five, also as overflow_summary_<time>.txt"}};
 }
 
-std::string ParseOverflowCommand::notes() const { return FailOnHelp(nonfinite::kOverflowGateLevels); }
+std::string ParseOverflowCommand::notes() const {
+  return FailOnHelp(nonfinite::kOverflowGateLevels);
+}
 
 Result<ExitCode> ParseOverflowCommand::Run(const Context& context) {
-  MSP_ASSIGN_OR_RETURN(const nonfinite::OverflowFindings findings, nonfinite::FindOverflows(options_));
+  MSP_ASSIGN_OR_RETURN(const nonfinite::OverflowFindings findings,
+                       nonfinite::FindOverflows(options_));
   report::Document document = nonfinite::MakeDocument(findings);
   document.command = title_;
   return GiveAnswer(std::move(document), answer_, context);
