@@ -1,3 +1,6 @@
+// From construct.json to the tree of a rank: parents first, then the corrections of the Python
+// tool's editions (recomputed modules below the backward pass that asked for them, collections of
+// calls between modules), then micro steps. Cycles and trees deeper than the limit are cut.
 #include "src/analysis/graph/build.h"
 
 #include <algorithm>

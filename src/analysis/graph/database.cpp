@@ -1,3 +1,5 @@
+// Rows of nodes are formatted by all threads in blocks and inserted in order by one. Indices exist
+// before the rows, as making them afterwards would occupy one thread while the others wait.
 #include "src/analysis/graph/database.h"
 
 #include <algorithm>

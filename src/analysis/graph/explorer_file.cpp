@@ -1,3 +1,4 @@
+// The three formats with a file per rank: Perfetto's trace events, .vis of 8.1.1, Model Explorer.
 #include "src/analysis/graph/explorer_file.h"
 
 #include <algorithm>

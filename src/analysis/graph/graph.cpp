@@ -1,3 +1,10 @@
+// One run: steps in order, the ranks of a step in parts that fit into memory.
+//
+// A step of few ranks is loaded as a whole. Of larger steps the communications are read first, as
+// partners are known only when all ranks are; then part by part is loaded, and the next part is
+// read ahead while one is written. For each part the walks of `compare` are taken while the trees
+// of the first edition are made; the same dumps then give the trees of the other edition. The
+// database is finished by a thread of its own while the .vis files of the last step are written.
 #include "src/analysis/graph/graph.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Pairs nodes by name and path, compares the rows of pairs in their order within each group
+// (inputs, parameters, outputs, gradients), and rates nodes. 8.1.1 rates by figures, 26.x by the
+// verdicts of its rows; collections take the worst rating of their calls.
 #include "src/analysis/graph/match.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Ranks that share a model, made into one dump per data-parallel group: stages of each pipeline are
+// joined first, then tensor-parallel models, then those with parts of a sequence. The model of a
+// group has the number of its first rank. Stages are joined from the first on: layers of later
+// stages are numbered on unless their numbers go on already, calls get the rank into their names,
+// and modules around all stages take their input from the first and their output from the last.
 #include "src/analysis/graph/merge.h"
 
 #include <algorithm>

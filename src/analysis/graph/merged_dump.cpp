@@ -1,3 +1,5 @@
+// A merged entry is written from the JSON of the rank that recorded it, with some statistics and
+// shapes exchanged, or with a whole part from another rank.
 #include "src/analysis/graph/merged_dump.h"
 
 #include <algorithm>

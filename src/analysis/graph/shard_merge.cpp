@@ -1,3 +1,11 @@
+// Statistics of whole tensors from those of parts: the largest maximum, the smallest minimum, the
+// average of the means, the root of the sum of squared norms. Equal statistics are those of copies
+// and stay. Between a ColumnParallelLinear and the next RowParallelLinear all tensors are parts,
+// equal or not, but for the inputs and outputs that these layers share by definition.
+//
+// Shapes of the whole follow from the layers: they divide known dimensions, and a tensor is known
+// again elsewhere by what the first rank recorded of it. From there the dimension is followed
+// through calls that keep, permute, reshape or cut the shape.
 #include "src/analysis/graph/shard_merge.h"
 
 #include <algorithm>

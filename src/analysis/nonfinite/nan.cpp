@@ -1,3 +1,6 @@
+// One search: ranks of a step are loaded side by side, searched together (search.h), and the few
+// origins that are shown are read again with all that the dump says of them. Before that, origins
+// are cleared of modules around another origin and of calls that were recomputed.
 #include "src/analysis/nonfinite/nan.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Each overflow record names a kernel by task and stream; the dump of that kernel, where there is
+// one, tells whether its inputs were finite. The call of the framework is found by tensors: shapes
+// and statistics of the kernel's against those of the calls of its rank.
 #include "src/analysis/nonfinite/overflow.h"
 
 #include <algorithm>

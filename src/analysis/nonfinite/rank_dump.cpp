@@ -1,3 +1,5 @@
+// dump/entry_scan hands over every entry as text; only those that hold a suspicious word or move
+// data are parsed. FactsReader takes the facts out of the stream of one entry without a tree.
 #include "src/analysis/nonfinite/rank_dump.h"
 
 #include <algorithm>
