@@ -144,27 +144,6 @@ inline constexpr std::array<Choice<Framework>, 3> kFrameworks = {
     {{"pytorch", Framework::kPyTorch},
      {"mindspore", Framework::kMindSpore},
      {"mindtorch", Framework::kMindTorch}}};
-inline constexpr std::array<Choice<SummaryMode>, 3> kSummaryModes = {
-    {{"statistics", SummaryMode::kStatistics},
-     {"md5", SummaryMode::kMd5},
-     {"xor", SummaryMode::kXor}}};
-inline constexpr std::array<Choice<RiskLevel>, 3> kRiskLevels = {
-    {{"ALL", RiskLevel::kAll}, {"FOCUS", RiskLevel::kFocus}, {"CORE", RiskLevel::kCore}}};
-inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
-    {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
-inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
-    {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
-
-// Which keys a configuration may hold, and where. Everything else is an error
-// that names the nearest one. And the key that the configurations of all tasks have.
-
-using json::SettingsReader;
-using json::ShownValue;
-
-// Sections that the capture leaves to those who read them; their task is none that it records.
-inline constexpr std::array<std::string_view, 6> kForeignTasks = {
-    "free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor"};
-
 // A configuration file, and what the flags or the arguments of a call set above it.
 struct GivenConfigs {
   json::Config file;
@@ -177,11 +156,8 @@ Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string
                                       std::string_view overrides_json,
                                       std::string_view overrides_name);
 
-// Of the section of `task`; none may stand in `root` as well.
-Status CheckSectionKeys(const SettingsReader& reader, const json::ConfigValue& section,
-                        const json::ConfigValue& root, Task task);
-
 // Where to write: a folder, or a place where one can be made. Empty where it is not given.
-Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path);
+Status ReadDumpPath(const json::SettingsReader& reader, std::string_view key,
+                    std::string& dump_path);
 
 }  // namespace msprobe::capture
