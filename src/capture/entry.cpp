@@ -226,8 +226,7 @@ void Entry::OpenTyped(std::string_view type) {
   const size_t before = frames_.size();
   Open(Kind::kTyped, false);
   if (frames_.size() > before) {
-    json_->Key("type");
-    json_->Text(type);
+    json_->Member("type", type);
   }
 }
 
@@ -611,16 +610,9 @@ Result<TensorView> ViewOf(const TensorDescription& tensor) {
 }
 
 void Entry::PutTensorHead(const TensorDescription& tensor) {
-  json_->Key("type");
-  json_->Text(tensor.type);
-  json_->Key("dtype");
-  json_->Text(tensor.dtype_text);
-  json_->Key("shape");
-  json_->BeginArray();
-  for (const int64_t size : tensor.shape) {
-    json_->Int(size);
-  }
-  json_->EndArray();
+  json_->Member("type", tensor.type);
+  json_->Member("dtype", tensor.dtype_text);
+  json_->Member("shape", tensor.shape);
 }
 
 bool Entry::WantsFile() {
@@ -725,14 +717,8 @@ void Entry::PutHoles(uint64_t ticket) {
 
 void Entry::PutRequiresGrad(const TensorDescription& tensor) {
   if (tensor.requires_grad) {
-    json_->Key("requires_grad");
-    json_->Bool(*tensor.requires_grad);
+    json_->Member("requires_grad", *tensor.requires_grad);
   }
-}
-
-void Entry::PutDataName(const std::string& name) {
-  json_->Key("data_name");
-  json_->Text(name);
 }
 
 void Entry::PutWithoutValues(const TensorDescription& tensor, const TensorPlan& plan,
@@ -759,7 +745,7 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, const TensorPlan& 
     view.dtype = *tensor.dtype;
     view.shape = tensor.shape;
     TensorJob job = MakeJob(view);
-    PutDataName(job.name);
+    json_->Member("data_name", job.name);
     files_.push_back(std::move(job));
   }
 }
@@ -792,7 +778,7 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
     PutChecksum(values, *json_);
   }
   if (job || (wants_file && !step_->engine().budget.exists())) {
-    PutDataName(name);
+    json_->Member("data_name", name);
   }
   if (request.extended) {
     json_->Key("extended");
@@ -829,7 +815,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
     // Where nothing may wait, the memory is had at once, or there is no file.
     moving->job = step_->engine().budget.exists() ? PrepareFile(view) : MakeJob(view);
     if (moving->job) {
-      PutDataName(moving->job->name);
+      json_->Member("data_name", moving->job->name);
     }
   }
   if (request.extended) {
@@ -950,7 +936,7 @@ void Entry::PutOnlineTensor(const TensorDescription& tensor, const std::optional
   job.name = TensorFileName(path_, TensorFileKind::kPt);
   job.dtype = *tensor.dtype;
   job.shape = tensor.shape;
-  PutDataName(job.name);
+  json_->Member("data_name", job.name);
   json_->EndObject();
   const uint64_t held_bytes = online_bytes_;
   online_bytes_ += view ? view->size_bytes() : 0;

@@ -126,7 +126,6 @@ class Entry {
   void PutWithoutValues(const TensorDescription& tensor, const TensorPlan& plan, bool is_empty);
   void PutHoles(uint64_t ticket);
   void PutRequiresGrad(const TensorDescription& tensor);
-  void PutDataName(const std::string& name);
   bool WantsFile();
   bool FitsBudget(size_t file_bytes);  // counts the file as dropped where not
   // The file of a tensor at the present path, without its memory.
