@@ -646,8 +646,8 @@ Entry::TensorPlan Entry::PlanFor(const TensorDescription& tensor, bool may_defer
   if (is_nan_check) {
     request.rules.precision = Precision::kHigh;  // of what is there, not of a cast of it
   }
-  request.statistics =
-      !plan.is_deferred && (plan.shows_statistics || is_overflow_check || (is_nan_check && plan.is_judged));
+  request.statistics = !plan.is_deferred && (plan.shows_statistics || is_overflow_check ||
+                                             (is_nan_check && plan.is_judged));
   request.extended = settings.extended_statistics && request.statistics && !is_xor;
   request.crc32 = settings.summary_mode == SummaryMode::kMd5;
   request.xor64 = is_xor;

@@ -161,9 +161,8 @@ int msprobe_free_benchmark_settings(msprobe_text config_path, msprobe_text overr
     MSP_ASSIGN_OR_RETURN(const msprobe::capture::Framework known,
                          msprobe::capture::FrameworkOf(View(framework)));
     MSP_ASSIGN_OR_RETURN(const msprobe::capture::FreeBenchmarkSettings settings,
-                         msprobe::capture::LoadFreeBenchmarkSettings(
-                             std::string(View(config_path)),
-                             View(overrides_json), known));
+                         msprobe::capture::LoadFreeBenchmarkSettings(std::string(View(config_path)),
+                                                                     View(overrides_json), known));
     text = msprobe::capture::FreeBenchmarkJson(settings);
     *json = text.c_str();
     return OkStatus();
@@ -176,8 +175,7 @@ int msprobe_configured_task(msprobe_text config_path, const char** task) noexcep
     if (task == nullptr) {
       return UsageError("msprobe_configured_task needs a place for the result");
     }
-    MSP_ASSIGN_OR_RETURN(
-        text, msprobe::capture::ConfiguredTask(std::string(View(config_path))));
+    MSP_ASSIGN_OR_RETURN(text, msprobe::capture::ConfiguredTask(std::string(View(config_path))));
     *task = text.c_str();
     return OkStatus();
   });

@@ -177,7 +177,8 @@ Status TrendStore::ReadExtent() {
        {std::pair("min(step)", &extent_.min_step), std::pair("max(step)", &extent_.max_step),
         std::pair("max(rank)", &extent_.max_rank)}) {
     MSP_ASSIGN_OR_RETURN(
-        *place, Ask(fmt::format("SELECT {} FROM trend_data HAVING count(*) > 0", expression), *place));
+        *place,
+        Ask(fmt::format("SELECT {} FROM trend_data HAVING count(*) > 0", expression), *place));
   }
   return {};
 }

@@ -48,9 +48,8 @@ bool Round(std::span<std::byte> elements, uint64_t seed, uint64_t first) {
 
 bool RoundStochastically(DType dtype, std::span<std::byte> elements, uint64_t seed,
                          uint64_t first) {
-  return WithFormat(dtype, [&](auto format) {
-    return Round<decltype(format)>(elements, seed, first);
-  });
+  return WithFormat(dtype,
+                    [&](auto format) { return Round<decltype(format)>(elements, seed, first); });
 }
 
 namespace {
