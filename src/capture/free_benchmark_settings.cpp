@@ -1,5 +1,5 @@
-#include "src/capture/free_benchmark_settings.h"
-
+// The keys of free_benchmark, of its section and of the top level, as rows; and what must hold
+// between them.
 #include <array>
 #include <limits>
 #include <span>

@@ -18,7 +18,7 @@
 #include "src/analysis/recheck/exact_results.h"
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
-#include "src/capture/free_benchmark_settings.h"
+#include "src/capture/settings.h"
 #include "src/dump/json_source.h"
 #include "src/json/value_tree.h"
 #include "src/perturb/agreement.h"
