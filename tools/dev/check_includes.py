@@ -25,7 +25,7 @@ THIRD_PARTY_HOMES = {
     "spdlog/": ["src/base/log.cpp"],
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
-    "sqlite3.h": ["src/database/", "src/analysis/graph/database.cpp", "src/analysis/monitor/store/linked_sqlite.cpp"],
+    "sqlite3.h": ["src/database/", "src/analysis/graph/database.cpp", "src/analysis/monitor/store/store.cpp"],
     "openssl/": ["src/online/openssl_library.h"],
     "event2/": ["src/serve/http_server.cpp"],
     "zlib.h": ["src/io/", "src/profile/", "src/report/"],
