@@ -98,12 +98,12 @@ Status CheckFuzzKeysTogether(const SettingsReader& reader, Framework framework,
   return {};
 }
 
-using Row = json::SettingsRow<FreeBenchmarkSettings>;
+using FuzzRow = json::SettingsRow<FreeBenchmarkSettings>;
 
 // Keys of the configuration's top level; there are others, which belong to other tasks.
-const std::vector<Row>& TopRows() {
+const std::vector<FuzzRow>& TopRows() {
   using Settings = FreeBenchmarkSettings;
-  static const std::vector<Row> kRows = {
+  static const std::vector<FuzzRow> kRows = {
       {"dump_path", json::KindFor(&Settings::dump_path, ReadDumpPath)},
       {"rank", json::NumberSet(&Settings::ranks)},
       {"step", json::NumberSet(&Settings::steps)},
@@ -112,9 +112,9 @@ const std::vector<Row>& TopRows() {
 }
 
 // Keys of the section, in the order in which messages list them.
-const std::vector<Row>& SectionRows() {
+const std::vector<FuzzRow>& SectionRows() {
   using Settings = FreeBenchmarkSettings;
-  static const std::vector<Row> kRows = {
+  static const std::vector<FuzzRow> kRows = {
       {"scope", json::KindFor(&Settings::scope, TextOrList)},
       {"list", json::KindFor(&Settings::list, TextOrList)},
       {"fuzz_device", json::OneOf(&Settings::fuzz_device, kFuzzDevices)},

@@ -343,24 +343,24 @@ constexpr size_t SectionOf(Task task) { return 2 + static_cast<size_t>(task); }
 using Listed = std::array<uint8_t, 7>;
 static_assert(SectionOf(Task::kNanCheck) == std::tuple_size_v<Listed> - 1);
 
-struct Row : json::SettingsRow<Settings> {
-  Row(std::string_view key, Listed places, json::SettingsKind<Settings> value_kind,
-      bool (*written_if)(const Settings&) = nullptr, bool (*read_if)(const Settings&) = nullptr)
+struct KeyRow : json::SettingsRow<Settings> {
+  KeyRow(std::string_view key, Listed places, json::SettingsKind<Settings> value_kind,
+         bool (*written_if)(const Settings&) = nullptr, bool (*read_if)(const Settings&) = nullptr)
       : SettingsRow{key, std::move(value_kind), read_if, written_if}, listed(places) {}
   Listed listed;
 };
 
 // In the order of the JSON text.
-const std::vector<Row>& Rows() {
+const std::vector<KeyRow>& Rows() {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   using S = Settings;
   const auto of_endpoint = [](auto member) {
     return [member](auto& settings) -> auto& { return (*settings.online).*member; };
   };
   const auto online = [](std::string_view key, Listed places, json::SettingsKind<S> kind) {
-    return Row(key, places, std::move(kind), IsOnline, IsOnline);
+    return KeyRow(key, places, std::move(kind), IsOnline, IsOnline);
   };
-  static const std::vector<Row> kRows = {
+  static const std::vector<KeyRow> kRows = {
       // Read by itself, before all others: it decides which section counts.
       {"task", {1}, {nullptr, json::OneOf(&S::task, kTasks).write}},
       {"level", {5}, json::OneOf(&S::level, kLevels)},
@@ -421,17 +421,17 @@ const std::vector<Row>& Rows() {
 }
 
 std::vector<std::string> KeysAt(size_t place) {
-  std::vector<const Row*> rows;
-  for (const Row& row : Rows()) {
+  std::vector<const KeyRow*> rows;
+  for (const KeyRow& row : Rows()) {
     if (row.listed[place] != 0) {
       rows.push_back(&row);
     }
   }
-  std::sort(rows.begin(), rows.end(), [place](const Row* left, const Row* right) {
+  std::sort(rows.begin(), rows.end(), [place](const KeyRow* left, const KeyRow* right) {
     return left->listed[place] < right->listed[place];
   });
   std::vector<std::string> keys;
-  for (const Row* row : rows) {
+  for (const KeyRow* row : rows) {
     keys.emplace_back(row->name);
   }
   return keys;
@@ -439,7 +439,7 @@ std::vector<std::string> KeysAt(size_t place) {
 
 Status ReadAt(std::initializer_list<size_t> places, const SettingsReader& reader,
               Settings& settings) {
-  for (const Row& row : Rows()) {
+  for (const KeyRow& row : Rows()) {
     if (std::any_of(places.begin(), places.end(),
                     [&row](size_t place) { return row.listed[place] != 0; })) {
       MSP_RETURN_IF_ERROR(ReadRow(row, reader, settings));

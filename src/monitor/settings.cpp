@@ -33,9 +33,8 @@ using json::ConfigKind;
 using json::ConfigValue;
 using json::SettingsReader;
 using json::ShownValue;
-using json::Writer;
 
-using Row = json::SettingsRow<Settings>;
+using KeyRow = json::SettingsRow<Settings>;
 
 constexpr int64_t kMostDigits = 20;
 constexpr int64_t kMostStepsPerFile = 1'000'000;
@@ -162,7 +161,7 @@ Status ReadTargets(const SettingsReader& reader, std::string_view key, Settings&
   return {};
 }
 
-void WriteTargets(const Settings& settings, std::string_view key, Writer& json) {
+void WriteTargets(const Settings& settings, std::string_view key, json::Writer& json) {
   json.Key(key);
   json.BeginObject();
   for (const std::string& target : settings.targets) {
@@ -211,7 +210,7 @@ Status ReadCommunication(const SettingsReader& top, std::string_view key, Settin
                         settings.cc);
 }
 
-void WriteCommunication(const Settings& settings, std::string_view key, Writer& json) {
+void WriteCommunication(const Settings& settings, std::string_view key, json::Writer& json) {
   json.Key(key);
   json.BeginObject();
   json::WriteRows(CommunicationRows(), settings.cc, json);
@@ -282,6 +281,10 @@ Status ReadOps(const SettingsReader& reader, std::string_view key, Settings& set
   }
   settings.ops = ReadOpList(reader, *value, key, settings);
   return {};
+}
+
+void WriteOps(const Settings& settings, std::string_view key, json::Writer& json) {
+  PutOps(json, key, settings.ops);
 }
 
 Status ReadEps(const SettingsReader& reader, std::string_view key, double& eps) {
@@ -416,7 +419,7 @@ Status ReadRules(const SettingsReader& top, const SettingsReader& reader,
   return {};
 }
 
-void WriteRules(const AlertSettings& alert, std::string_view key, Writer& json) {
+void WriteRules(const AlertSettings& alert, std::string_view key, json::Writer& json) {
   json.Key(key);
   json.BeginArray();
   for (const AlertRule& rule : alert.rules) {
@@ -473,7 +476,7 @@ Status ReadAlert(const SettingsReader& top, std::string_view key, Settings& sett
   return {};
 }
 
-void WriteAlert(const Settings& settings, std::string_view key, Writer& json) {
+void WriteAlert(const Settings& settings, std::string_view key, json::Writer& json) {
   json.Key(key);
   json.BeginObject();
   json::WriteRows(AlertRows(), settings.alert, json);
@@ -524,7 +527,7 @@ Status ReadFeatureTargets(const SettingsReader& top, std::string_view key, Setti
   return {};
 }
 
-void WriteFeatureTargets(const Settings& settings, std::string_view key, Writer& json) {
+void WriteFeatureTargets(const Settings& settings, std::string_view key, json::Writer& json) {
   json.Key(key);
   json.BeginObject();
   for (size_t hook = 0; hook < kFeatureHookCount; ++hook) {
@@ -535,8 +538,8 @@ void WriteFeatureTargets(const Settings& settings, std::string_view key, Writer&
   json.EndObject();
 }
 
-const std::vector<Row>& Rows() {
-  static const std::vector<Row> kRows = {
+const std::vector<KeyRow>& Rows() {
+  static const std::vector<KeyRow> kRows = {
       {"targets", {ReadTargets, WriteTargets}},
       {"all_xy", json::Switch(&Settings::all_xy)},
       {"xy_distribution", json::Switch(&Settings::xy_distribution)},
@@ -552,9 +555,7 @@ const std::vector<Row>& Rows() {
       {"stack_info", json::Switch(&Settings::stack_info)},
       {"print_struct", json::Switch(&Settings::print_struct)},
       {"module_ranks", {ReadModuleRanks, json::WriteFrom<Settings>(&Settings::module_ranks)}},
-      {"ops",
-       {ReadOps, [](const Settings& settings, std::string_view key,
-                    Writer& json) { PutOps(json, key, settings.ops); }}},
+      {"ops", {ReadOps, WriteOps}},
       {"eps", json::KindFor(&Settings::eps, ReadEps)},
       {"ndigits",
        {ReadDigits, json::WriteFrom<Settings>(&Settings::digits)},
