@@ -65,6 +65,63 @@ NoFileSizeSignal::~NoFileSizeSignal() {
   ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
+bool Budget::TakeUntil(uint64_t units, std::chrono::steady_clock::time_point deadline) {
+  if (units > limit_) {
+    return false;
+  }
+  std::unique_lock lock(mutex_);
+  if (!moved_.wait_until(lock, deadline, [&] { return used_ <= limit_ - units; })) {
+    return false;
+  }
+  used_ += units;
+  return true;
+}
+
+bool Budget::Take(uint64_t units, const Patience& patience) {
+  if (units > limit_) {
+    return false;
+  }
+  std::unique_lock lock(mutex_);
+  while (used_ > limit_ - units) {
+    const uint64_t before = moves_;
+    if (!moved_.wait_for(lock, patience(used_), [&] { return moves_ != before; })) {
+      return false;
+    }
+  }
+  used_ += units;
+  return true;
+}
+
+void Budget::GiveBack(uint64_t units) {
+  const std::lock_guard lock(mutex_);
+  used_ -= units;
+  ++moves_;
+  moved_.notify_all();
+}
+
+bool Budget::WaitUntilUnused(const Patience& patience) {
+  std::unique_lock lock(mutex_);
+  while (used_ > 0) {
+    const uint64_t before = moves_;
+    if (!moved_.wait_for(lock, patience(used_), [&] { return moves_ != before; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void FirstError::Note(Status status) {
+  const std::lock_guard lock(mutex_);
+  if (error_.ok() && !status.ok()) {
+    error_ = std::move(status);
+  }
+}
+
+Status FirstError::Take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(error_, Status());
+}
+
 struct ThreadPool::Job {
   const std::function<void(size_t, size_t)>* body;
   size_t count;

@@ -1,12 +1,20 @@
-// Blocks of work that are made side by side and taken one after the other, in their order: texts
-// that are formatted by all threads and written into one file.
+// Threads: background threads inside another program, a queue of work with its threads, a budget
+// that threads share, parallel loops whose results do not depend on the number of threads, and
+// blocks that are made in parallel and taken in order.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -45,6 +53,250 @@ class NoFileSizeSignal {
  private:
   sigset_t previous_;
   bool was_pending_ = false;
+};
+
+// How long to wait while nothing moves, given the units (bytes, items) that are in use; empty: for
+// ever. A wait goes on as long as something moves.
+using Patience = std::function<std::chrono::milliseconds(uint64_t in_use)>;
+
+// Units of which no more than `limit` are in use at a time. Thread-safe.
+class Budget {
+ public:
+  explicit Budget(uint64_t limit) : limit_(limit) {}
+
+  uint64_t limit() const { return limit_; }
+  // All false: there is no room, or never will be.
+  bool TryTake(uint64_t units) { return TakeUntil(units, {}); }
+  bool TakeUntil(uint64_t units, std::chrono::steady_clock::time_point deadline);
+  bool Take(uint64_t units, const Patience& patience);
+  void GiveBack(uint64_t units);
+  // Until nothing is in use. False: nothing moved for longer than `patience`.
+  bool WaitUntilUnused(const Patience& patience);
+
+ private:
+  const uint64_t limit_;
+  std::mutex mutex_;
+  std::condition_variable moved_;
+  uint64_t used_ = 0;
+  uint64_t moves_ = 0;
+};
+
+// The first error of several threads. Thread-safe.
+class FirstError {
+ public:
+  void Note(Status status);
+  Status Take();  // and forgets it
+
+ private:
+  std::mutex mutex_;
+  Status error_;
+};
+
+// Work for background threads, taken in the order in which it was added: callers of a program that
+// must not wait for a disk, a device or a connection add items and go on.
+//
+// Memory is bounded by `most`: the weights of what waits and of what is worked on, together; an
+// item that is heavier passes alone. Threads start with the first items, no more than there is work
+// for. Whoever adds gets an item back that the queue cannot take (no thread or memory can be had,
+// or the queue was stopped), and does the work itself or drops it.
+//
+// After fork, threads and locks of the parent do not exist in the child: its owner must leak the
+// queue (release the pointer to it) there. Threads that hang in the system when StopWithin gives
+// up keep the state of the queue, not the queue itself.
+template <typename Item>
+class WorkQueue {
+ public:
+  struct Rules {
+    size_t threads = 1;
+    uint64_t most = UINT64_MAX;
+    // Called by the thread whenever there was nothing to do for `idle_interval`. With one thread.
+    std::function<void()> when_idle = nullptr;
+    std::chrono::milliseconds idle_interval{0};
+  };
+  enum class Added : uint8_t { kYes, kNoRoom, kRefused };
+
+  // `work` must not throw. The item is destroyed before it counts as finished.
+  WorkQueue(Rules rules, std::function<void(Item&)> work)
+      : state_(std::make_shared<State>(std::move(rules), std::move(work))) {}
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+  ~WorkQueue() { StopWithin({}); }
+
+  // Starts the first thread, for callers that need to know that there is one.
+  Status Start() {
+    const std::lock_guard lock(state_->mutex);
+    return state_->threads.empty() ? StartThread() : Status();
+  }
+
+  // The item is moved from only where the result is kYes.
+  Added TryAdd(Item& item, uint64_t weight = 1) {
+    const std::lock_guard lock(state_->mutex);
+    return state_->HasRoom(weight) ? Push(item, weight) : Added::kNoRoom;
+  }
+  // Waits for room.
+  Added Add(Item& item, uint64_t weight, const Patience& patience) {
+    std::unique_lock lock(state_->mutex);
+    const bool has_room = state_->WaitFor(lock, patience, [&] { return state_->HasRoom(weight); });
+    return has_room ? Push(item, weight) : Added::kNoRoom;
+  }
+  bool has_room(uint64_t weight = 1) const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->HasRoom(weight);
+  }
+
+  // False: nothing was finished for longer than `patience`.
+  bool WaitUntilIdle(const Patience& patience = {}) {
+    std::unique_lock lock(state_->mutex);
+    return state_->WaitFor(lock, patience, [this] { return state_->unfinished == 0; });
+  }
+  // Items finished so far, and a wait until there are more, or nothing is left.
+  uint64_t finished_count() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->finished;
+  }
+  void WaitForMoreThan(uint64_t finished) {
+    std::unique_lock lock(state_->mutex);
+    state_->WaitFor(lock, {},
+                    [&] { return state_->finished != finished || state_->unfinished == 0; });
+  }
+
+  // Ends the threads once everything is done; those that finish nothing for longer than `patience`
+  // are left to themselves. Afterwards nothing is taken any more.
+  void StopWithin(const Patience& patience) {
+    std::vector<std::thread> threads;
+    bool ended = false;
+    {
+      std::unique_lock lock(state_->mutex);
+      if (state_->stopping) {
+        return;  // perhaps by a thread of the queue, whose item was the last owner
+      }
+      state_->stopping = true;
+      state_->wake.notify_all();
+      ended = state_->WaitFor(lock, patience, [this] { return state_->running_threads == 0; });
+      threads.swap(state_->threads);
+    }
+    for (std::thread& thread : threads) {
+      ended ? thread.join() : thread.detach();
+    }
+  }
+
+ private:
+  struct Entry {
+    Item item;
+    uint64_t weight = 0;
+  };
+
+  struct State {
+    State(Rules given_rules, std::function<void(Item&)> given_work)
+        : rules(std::move(given_rules)), work(std::move(given_work)) {}
+
+    const Rules rules;
+    const std::function<void(Item&)> work;
+    mutable std::mutex mutex;
+    std::condition_variable wake;   // of the threads: there is work, or an end
+    std::condition_variable moved;  // an item is finished, or a thread ended
+    std::deque<Entry> waiting;
+    size_t unfinished = 0;  // items that wait or are worked on, and their weight
+    uint64_t weight = 0;
+    uint64_t finished = 0;
+    size_t running_threads = 0;
+    bool stopping = false;
+    std::vector<std::thread> threads;
+
+    bool HasRoom(uint64_t more) const {
+      return unfinished == 0 || (weight <= rules.most && more <= rules.most - weight);
+    }
+
+    template <typename Predicate>
+    bool WaitFor(std::unique_lock<std::mutex>& lock, const Patience& patience,
+                 const Predicate& predicate) {
+      while (!predicate()) {
+        const uint64_t before = finished;
+        const size_t threads_before = running_threads;
+        const auto has_moved = [&] {
+          return finished != before || running_threads != threads_before;
+        };
+        if (!patience) {
+          moved.wait(lock, has_moved);
+        } else if (!moved.wait_for(lock, patience(weight), has_moved)) {
+          return false;
+        }
+      }
+      return true;
+    }
+
+    void Loop() {
+      std::unique_lock lock(mutex);
+      while (true) {
+        const auto is_needed = [this] { return stopping || !waiting.empty(); };
+        if (!rules.when_idle) {
+          wake.wait(lock, is_needed);
+        } else if (!wake.wait_for(lock, rules.idle_interval, is_needed)) {
+          lock.unlock();
+          rules.when_idle();
+          lock.lock();
+          continue;
+        }
+        if (waiting.empty()) {
+          break;
+        }
+        uint64_t done = 0;
+        {
+          Entry entry = std::move(waiting.front());
+          waiting.pop_front();
+          done = entry.weight;
+          lock.unlock();
+          work(entry.item);
+        }
+        lock.lock();
+        weight -= done;
+        --unfinished;
+        ++finished;
+        moved.notify_all();
+      }
+      --running_threads;
+      moved.notify_all();
+    }
+  };
+
+  // Both: mutex held.
+  Status StartThread() {
+    State& state = *state_;
+    if (state.stopping) {
+      return InternalError("the queue is closed");
+    }
+    try {
+      state.threads.reserve(state.rules.threads);  // a thread that runs must find its place
+      Result<std::thread> thread = StartBackgroundThread([shared = state_] { shared->Loop(); });
+      MSP_RETURN_IF_ERROR(thread.status());
+      state.threads.push_back(*std::move(thread));
+      ++state.running_threads;
+      return {};
+    } catch (const std::bad_alloc&) {
+      return InternalError("no memory for a thread");
+    }
+  }
+
+  Added Push(Item& item, uint64_t weight) {
+    State& state = *state_;
+    const size_t wanted = std::min(state.rules.threads, state.unfinished + 1);
+    if (state.stopping ||
+        (state.threads.size() < wanted && !StartThread().ok() && state.threads.empty())) {
+      return Added::kRefused;
+    }
+    try {
+      state.waiting.emplace_back();
+    } catch (const std::bad_alloc&) {
+      return Added::kRefused;
+    }
+    state.waiting.back() = {std::move(item), weight};
+    ++state.unfinished;
+    state.weight += weight;
+    state.wake.notify_one();
+    return Added::kYes;
+  }
+
+  const std::shared_ptr<State> state_;
 };
 
 // Parallel loops whose results do not depend on the number of threads: work is cut into numbered

@@ -109,4 +109,21 @@ Status Describe(const msprobe_tensor& tensor, TensorDescription& result) {
   return {};
 }
 
+Result<TensorView> HostView(const msprobe_tensor* tensor) {
+  if (tensor == nullptr) {
+    return UsageError("no tensor is given");
+  }
+  TensorDescription described;
+  MSP_RETURN_IF_ERROR(Describe(*tensor, described));
+  if (!described.dtype || described.device != device::Kind::kHost) {
+    return UsageError("the tensor has no values on the host");
+  }
+  TensorView view;
+  MSP_RETURN_IF_ERROR(MakeView(described, view));
+  if (view.data == nullptr && view.element_count() != 0) {
+    return UsageError("the tensor has no values on the host");
+  }
+  return view;
+}
+
 }  // namespace msprobe::capture

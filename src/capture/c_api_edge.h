@@ -36,4 +36,7 @@ inline std::string_view View(msprobe_text text) {
 // memory.
 Status Describe(const msprobe_tensor& tensor, TensorDescription& result);
 
+// The elements of a host tensor; an error when there are none to see.
+Result<TensorView> HostView(const msprobe_tensor* tensor);
+
 }  // namespace msprobe::capture

@@ -1,14 +1,11 @@
 #include "src/capture/device_copies.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <new>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -57,6 +54,7 @@ class Ring {
     if (begin_ == end_) {
       begin_ = end_ = 0;
     }
+    end_before_ = end_;
     const auto place = static_cast<size_t>(end_ % capacity());
     // What does not fit behind the last one begins at the front; the rest is passed over.
     const bool fits = place + rounded <= capacity();
@@ -71,14 +69,14 @@ class Ring {
   // Gives back everything up to and with what ended here.
   uint64_t end() const { return end_; }
   void Release(uint64_t end) { begin_ = end; }
-  // Takes the last Take() back, when nothing was released since.
-  void Undo(uint64_t bytes_before) { end_ = begin_ + bytes_before; }
-  uint64_t bytes_taken() const { return end_ - begin_; }
+  // Takes the last Take() back.
+  void Undo() { end_ = end_before_; }
 
  private:
   device::HostBuffer buffer_;
   uint64_t begin_ = 0;  // positions count on; modulo capacity they are places
   uint64_t end_ = 0;
+  uint64_t end_before_ = 0;  // of the last Take()
 };
 
 }  // namespace
@@ -92,37 +90,24 @@ class DeviceCopies::Line {
         process_(::getpid()) {}
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
-  ~Line() {
-    if (worker_.joinable()) {
-      {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-        arrived_.notify_one();
-      }
-      worker_.join();
-    }
-  }
-
   bool InOwnProcess() const { return ::getpid() == process_; }
 
   Status Queue(const Source& source, Deliver deliver) {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard queueing(queueing_mutex_);
     MSP_ASSIGN_OR_RETURN(Ring * ring, RingOf(source.kind, source.device));
-    MSP_RETURN_IF_ERROR(StartWorker());
+    if (const Status started = queue_.Start(); !started.ok()) {
+      return InternalError(fmt::format("no copies from devices: {}", started.message()));
+    }
     Job job;
-    uint64_t taken_before = 0;
+    job.line = this;
     job.bytes = source.bytes;
     job.deliver = std::move(deliver);
     if (source.bytes <= ring->capacity()) {
       job.ring = ring;
-      delivered_.wait(lock, [&] {
-        taken_before = ring->bytes_taken();
-        job.target = jobs_ < kCopiesUnderWay ? ring->Take(source.bytes) : nullptr;
-        return job.target != nullptr;
-      });
-      job.ring_end = ring->end();
+      while (!TakePlace(job)) {
+      }
     } else {
-      delivered_.wait(lock, [this] { return jobs_ == 0; });
+      queue_.WaitUntilIdle();
       MSP_ASSIGN_OR_RETURN(job.own_memory,
                            devices_.Get(source.kind).AllocateHost(source.device, source.bytes));
       job.target = job.own_memory.data();
@@ -132,24 +117,23 @@ class DeviceCopies::Line {
             .CopyToHost({source.device, source.data, source.bytes, job.target, source.stream});
     if (!copy.ok()) {
       if (job.ring != nullptr) {
-        ring->Undo(taken_before);
+        const std::lock_guard lock(rings_mutex_);
+        ring->Undo();
       }
       return std::move(copy).status();
     }
     job.copy = *std::move(copy);
-    queue_.push_back(std::move(job));
-    ++jobs_;
-    arrived_.notify_one();
+    if (queue_.TryAdd(job) != base::WorkQueue<Job>::Added::kYes) {
+      Finish(job);  // no memory for its place in the queue
+    }
     return {};
   }
 
-  void Wait() {
-    std::unique_lock lock(mutex_);
-    delivered_.wait(lock, [this] { return jobs_ == 0; });
-  }
+  void Wait() { queue_.WaitUntilIdle(); }
 
  private:
   struct Job {
+    Line* line = nullptr;
     std::unique_ptr<device::Copy> copy;
     device::HostBuffer own_memory;
     std::byte* target = nullptr;
@@ -159,20 +143,18 @@ class DeviceCopies::Line {
     Deliver deliver;
   };
 
-  Status StartWorker() {
-    if (worker_.joinable()) {
-      return {};
+  // A place in its ring; false after a wait for copies to end, when it is to be tried again.
+  bool TakePlace(Job& job) {
+    const uint64_t finished = queue_.finished_count();
+    if (queue_.has_room()) {
+      const std::lock_guard lock(rings_mutex_);
+      job.target = job.ring->Take(job.bytes);
+      job.ring_end = job.ring->end();
     }
-    try {
-      Result<std::thread> worker = base::StartBackgroundThread([this] { WorkerLoop(); });
-      if (!worker.ok()) {
-        return InternalError(fmt::format("no copies from devices: {}", worker.status().message()));
-      }
-      worker_ = *std::move(worker);
-    } catch (const std::bad_alloc&) {
-      return InternalError("no copies from devices: no memory for a thread");
+    if (job.target == nullptr) {
+      queue_.WaitForMoreThan(finished);
     }
-    return {};
+    return job.target != nullptr;
   }
 
   Result<Ring*> RingOf(device::Kind kind, int32_t device) {
@@ -184,26 +166,6 @@ class DeviceCopies::Line {
     Ring ring;
     MSP_RETURN_IF_ERROR(ring.Make(devices_.Get(kind), device, memory_bytes_));
     return &rings_.emplace(key, std::move(ring)).first->second;
-  }
-
-  void WorkerLoop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      arrived_.wait(lock, [this] { return !queue_.empty() || stopping_; });
-      if (queue_.empty()) {
-        return;
-      }
-      Job job = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      Finish(job);
-      lock.lock();
-      if (job.ring != nullptr) {
-        job.ring->Release(job.ring_end);
-      }
-      --jobs_;
-      delivered_.notify_all();
-    }
   }
 
   static void Finish(Job& job) {
@@ -219,20 +181,19 @@ class DeviceCopies::Line {
     }
     job.copy.reset();
     job.deliver = nullptr;
-    job.own_memory = {};
+    if (job.ring != nullptr) {
+      const std::lock_guard lock(job.line->rings_mutex_);
+      job.ring->Release(job.ring_end);
+    }
   }
 
   device::Registry& devices_;
   const size_t memory_bytes_;
   const pid_t process_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::condition_variable delivered_;
+  std::mutex queueing_mutex_;  // copies begin in the order of their places
+  std::mutex rings_mutex_;     // of the insides of the rings
   std::map<std::pair<device::Kind, int32_t>, Ring> rings_;
-  std::deque<Job> queue_;
-  size_t jobs_ = 0;  // queued or being delivered
-  bool stopping_ = false;
-  std::thread worker_;
+  base::WorkQueue<Job> queue_{{.most = kCopiesUnderWay}, Finish};
 };
 
 DeviceCopies::DeviceCopies(device::Registry& devices, size_t memory_bytes)

@@ -226,8 +226,7 @@ void Entry::OpenTyped(std::string_view type) {
   const size_t before = frames_.size();
   Open(Kind::kTyped, false);
   if (frames_.size() > before) {
-    json_->Key("type");
-    json_->Text(type);
+    json_->Member("type", type);
   }
 }
 
@@ -611,16 +610,9 @@ Result<TensorView> ViewOf(const TensorDescription& tensor) {
 }
 
 void Entry::PutTensorHead(const TensorDescription& tensor) {
-  json_->Key("type");
-  json_->Text(tensor.type);
-  json_->Key("dtype");
-  json_->Text(tensor.dtype_text);
-  json_->Key("shape");
-  json_->BeginArray();
-  for (const int64_t size : tensor.shape) {
-    json_->Int(size);
-  }
-  json_->EndArray();
+  json_->Member("type", tensor.type);
+  json_->Member("dtype", tensor.dtype_text);
+  json_->Member("shape", tensor.shape);
 }
 
 bool Entry::WantsFile() {
@@ -636,25 +628,42 @@ uint64_t Entry::PutTensorDeferred(const TensorDescription& tensor) {
   return DescribeTensor(tensor, true);
 }
 
-uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
+Entry::TensorPlan Entry::PlanFor(const TensorDescription& tensor, bool may_defer) const {
+  const Settings& settings = step_->settings();
+  const bool is_xor = settings.summary_mode == SummaryMode::kXor;
+  const bool is_overflow_check = settings.task == Task::kOverflowCheck;
+  const bool is_nan_check = settings.task == Task::kNanCheck;
+  TensorPlan plan;
+  plan.is_judged = IsJudged();
+  // The commit of a check needs the values, and the framework reduces whole tensors only.
+  plan.is_deferred = may_defer && !is_overflow_check && !is_nan_check && !is_xor &&
+                     !step_->has_slices() && tensor.dtype.has_value();
+  plan.shows_statistics = !is_xor && !is_nan_check;
+  plan.is_held = is_overflow_check || is_nan_check || settings.searches_differences();
+  ValueRequest& request = plan.request;
+  request.rules = step_->statistic_rules();
+  request.rules.is_numpy = tensor.is_numpy;
+  if (is_nan_check) {
+    request.rules.precision = Precision::kHigh;  // of what is there, not of a cast of it
+  }
+  request.statistics = !plan.is_deferred && (plan.shows_statistics || is_overflow_check ||
+                                             (is_nan_check && plan.is_judged));
+  request.extended = settings.extended_statistics && request.statistics && !is_xor;
+  request.crc32 = settings.summary_mode == SummaryMode::kMd5;
+  request.xor64 = is_xor;
+  return plan;
+}
+
+uint64_t Entry::DescribeTensor(const TensorDescription& given, bool may_defer) {
   if (!BeginValue()) {
     return 0;
   }
-  const bool is_narrowed = step_->has_slices();
   std::optional<TensorDescription> part;
-  if (is_narrowed) {
+  if (step_->has_slices()) {
     step_->Narrow(part.emplace(given));
   }
   const TensorDescription& tensor = part ? *part : given;
   ++tensor_count_;
-  const Settings& settings = step_->settings();
-  const bool is_xor = settings.summary_mode == SummaryMode::kXor;
-  const bool is_overflow_check = settings.task == Task::kOverflowCheck;
-  // Whether it overflowed has to be known at the commit.
-  const bool is_nan_check = settings.task == Task::kNanCheck;
-  const bool is_judged = IsJudged();
-  deferred &=
-      !is_overflow_check && !is_nan_check && !is_xor && !is_narrowed && tensor.dtype.has_value();
 
   std::optional<TensorView> view;
   bool is_empty = false;
@@ -668,45 +677,32 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool deferred) {
       Fail(std::move(made).status().AddContext("a tensor at " + path_));
     }
   }
-
   if (step_->online() != nullptr) {
     PutOnlineTensor(tensor, view, is_empty);
     return 0;
   }
 
-  ValueRequest request;
-  request.rules = step_->statistic_rules();
-  request.rules.is_numpy = tensor.is_numpy;
-  request.statistics = !deferred && (!is_xor || is_overflow_check) && (!is_nan_check || is_judged);
-  request.extended = settings.extended_statistics && request.statistics && !is_xor;
-  request.crc32 = settings.summary_mode == SummaryMode::kMd5;
-  request.xor64 = is_xor;
-  if (is_nan_check) {
-    request.rules.precision = Precision::kHigh;  // of what is there, not of a cast of it
-    has_unseen_values_ |= is_judged && !view && !is_empty;
-  }
-
+  const TensorPlan plan = PlanFor(tensor, may_defer);
+  has_unseen_values_ |= plan.is_judged && !view && !is_empty;
   const uint64_t ticket =
-      deferred && !is_empty
+      plan.is_deferred && !is_empty
           ? step_->AddStatistics(*tensor.dtype, tensor.shape.empty(), tensor.is_numpy)
           : 0;
   json_->BeginObject();
   PutTensorHead(tensor);
-  if (view && (tensor.device != device::Kind::kHost || ticket != 0)) {
-    if (tensor.device == device::Kind::kHost) {
-      PutHoles(ticket);
-      PutHostValues(tensor, *view, request);
-    } else {
-      PutDeviceValues(tensor, *view, request, ticket);
-    }
+  if (view && tensor.device != device::Kind::kHost) {
+    PutDeviceValues(tensor, *view, plan, ticket);
   } else if (view) {
-    PutHostValues(tensor, *view, request);
+    if (ticket != 0) {
+      PutHoles(ticket);
+    }
+    PutHostValues(tensor, *view, plan);
   } else if (ticket != 0) {
     PutHoles(ticket);
     PutRequiresGrad(tensor);
     NoteChecked(tensor, std::nullopt);
   } else {
-    PutWithoutValues(tensor, is_empty);
+    PutWithoutValues(tensor, plan, is_empty);
   }
   json_->EndObject();
   return ticket;
@@ -721,19 +717,13 @@ void Entry::PutHoles(uint64_t ticket) {
 
 void Entry::PutRequiresGrad(const TensorDescription& tensor) {
   if (tensor.requires_grad) {
-    json_->Key("requires_grad");
-    json_->Bool(*tensor.requires_grad);
+    json_->Member("requires_grad", *tensor.requires_grad);
   }
 }
 
-void Entry::PutDataName(const std::string& name) {
-  json_->Key("data_name");
-  json_->Text(name);
-}
-
-void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
-  const SummaryMode mode = step_->settings().summary_mode;
-  if (mode != SummaryMode::kXor && step_->settings().task != Task::kNanCheck) {
+void Entry::PutWithoutValues(const TensorDescription& tensor, const TensorPlan& plan,
+                             bool is_empty) {
+  if (plan.shows_statistics) {
     for (const std::string_view key : dump::kStatisticKeys) {
       json_->Key(key);
       json_->Null();
@@ -744,9 +734,9 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
   if (!is_empty) {
     return;
   }
-  if (mode != SummaryMode::kStatistics) {
+  if (plan.request.crc32 || plan.request.xor64) {
     TensorValues nothing;
-    nothing.crc32 = mode == SummaryMode::kMd5 ? std::optional<uint32_t>(0) : std::nullopt;
+    nothing.crc32 = plan.request.crc32 ? std::optional<uint32_t>(0) : std::nullopt;
     json_->Key("md5");
     PutChecksum(nothing, *json_);
   }
@@ -755,29 +745,28 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, bool is_empty) {
     view.dtype = *tensor.dtype;
     view.shape = tensor.shape;
     TensorJob job = MakeJob(view);
-    PutDataName(job.name);
+    json_->Member("data_name", job.name);
     files_.push_back(std::move(job));
   }
 }
 
 void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& view,
-                          const ValueRequest& request) {
+                          const TensorPlan& plan) {
   const bool wants_file = WantsFile() && FitsBudget(view.size_bytes());
   std::string name = wants_file ? TensorFileName(path_, step_->tensor_files()->kind()) : "";
   std::optional<TensorJob> job = wants_file ? PrepareFile(view) : std::nullopt;
-  ValueRequest with_copy = request;
-  with_copy.copy_to = job ? job->memory.data() : nullptr;
+  ValueRequest request = plan.request;
+  request.copy_to = job ? job->memory.data() : nullptr;
   TensorValues values;
   if (request.statistics || request.crc32 || request.xor64 || job) {
-    values = ExamineTensor(view, with_copy);
+    values = ExamineTensor(view, request);
   }
-  const bool is_nan_check = step_->settings().task == Task::kNanCheck;
-  if (is_nan_check && request.statistics) {
+  if (plan.is_judged) {
     Judge(values);
   }
   overflowed_ |= values.overflowed();
   NoteChecked(tensor, values.crc32);
-  if (request.statistics && !request.xor64 && !is_nan_check) {
+  if (request.statistics && plan.shows_statistics) {
     for (size_t i = 0; i < dump::kStatisticCount; ++i) {
       json_->Key(dump::kStatisticKeys[i]);
       PutStatistic(values.statistics[i], *json_);
@@ -789,7 +778,7 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
     PutChecksum(values, *json_);
   }
   if (job || (wants_file && !step_->engine().budget.exists())) {
-    PutDataName(name);
+    json_->Member("data_name", name);
   }
   if (request.extended) {
     json_->Key("extended");
@@ -802,18 +791,17 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
 }
 
 void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& view,
-                            const ValueRequest& request, uint64_t deferred_ticket) {
+                            const TensorPlan& plan, uint64_t deferred_ticket) {
+  const ValueRequest& request = plan.request;
   auto moving = std::make_shared<DeviceTensor>();
   moving->step = step_;
   moving->entry_name = name_;
   moving->view = view;
   moving->request = request;
-  const Task task = step_->settings().task;
-  const bool searches = step_->settings().searches_differences();
-  moving->is_held = task == Task::kOverflowCheck || task == Task::kNanCheck || searches;
+  moving->is_held = plan.is_held;
   if (deferred_ticket != 0) {
     PutHoles(deferred_ticket);
-  } else if (!request.xor64 && task != Task::kNanCheck) {
+  } else if (plan.shows_statistics) {
     moving->statistics_ticket = step_->TakeTickets(dump::kStatisticCount);
     PutHoles(moving->statistics_ticket);
   }
@@ -827,7 +815,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
     // Where nothing may wait, the memory is had at once, or there is no file.
     moving->job = step_->engine().budget.exists() ? PrepareFile(view) : MakeJob(view);
     if (moving->job) {
-      PutDataName(moving->job->name);
+      json_->Member("data_name", moving->job->name);
     }
   }
   if (request.extended) {
@@ -844,9 +832,7 @@ void Entry::PutDeviceValues(const TensorDescription& tensor, const TensorView& v
       source, [moving](const Result<std::span<const std::byte>>& bytes) {
         DeliverDeviceTensor(*moving, bytes);
       });
-  if (searches) {
-    NoteChecked(tensor, std::nullopt);
-  }
+  NoteChecked(tensor, std::nullopt);
   if (queued.ok()) {
     checked_on_device_.push_back(LastChecked());
     device_tensors_.push_back(std::move(moving));
@@ -950,7 +936,7 @@ void Entry::PutOnlineTensor(const TensorDescription& tensor, const std::optional
   job.name = TensorFileName(path_, TensorFileKind::kPt);
   job.dtype = *tensor.dtype;
   job.shape = tensor.shape;
-  PutDataName(job.name);
+  json_->Member("data_name", job.name);
   json_->EndObject();
   const uint64_t held_bytes = online_bytes_;
   online_bytes_ += view ? view->size_bytes() : 0;

@@ -106,18 +106,26 @@ class Entry {
   void Complain(std::string_view what);
   void Fail(Status status);
   void Report(const Status& status);
-  uint64_t DescribeTensor(const TensorDescription& given, bool deferred);
+  // What is recorded of the tensor that comes next, decided once and carried out by Put...Values.
+  struct TensorPlan {
+    ValueRequest request;
+    bool is_deferred = false;       // its statistics come later, from the framework's side
+    bool shows_statistics = false;  // four numbers, or places for them
+    bool is_judged = false;         // task nan_check: NaN and infinities in it count
+    bool is_held = false;           // of a device: the commit waits for its values
+  };
+  TensorPlan PlanFor(const TensorDescription& tensor, bool may_defer) const;
+  uint64_t DescribeTensor(const TensorDescription& given, bool may_defer);
   void PutTensorHead(const TensorDescription& tensor);
   // The values are there.
   void PutHostValues(const TensorDescription& tensor, const TensorView& view,
-                     const ValueRequest& request);
+                     const TensorPlan& plan);
   // Places for them are there.
   void PutDeviceValues(const TensorDescription& tensor, const TensorView& view,
-                       const ValueRequest& request, uint64_t deferred_ticket);
-  void PutWithoutValues(const TensorDescription& tensor, bool is_empty);
+                       const TensorPlan& plan, uint64_t deferred_ticket);
+  void PutWithoutValues(const TensorDescription& tensor, const TensorPlan& plan, bool is_empty);
   void PutHoles(uint64_t ticket);
   void PutRequiresGrad(const TensorDescription& tensor);
-  void PutDataName(const std::string& name);
   bool WantsFile();
   bool FitsBudget(size_t file_bytes);  // counts the file as dropped where not
   // The file of a tensor at the present path, without its memory.

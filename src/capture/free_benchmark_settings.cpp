@@ -1,5 +1,5 @@
-#include "src/capture/free_benchmark_settings.h"
-
+// The keys of free_benchmark, of its section and of the top level, as rows; and what must hold
+// between them.
 #include <array>
 #include <limits>
 #include <span>
@@ -10,6 +10,7 @@
 #include "src/base/strings.h"
 #include "src/capture/settings.h"
 #include "src/json/config.h"
+#include "src/json/settings_table.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {
@@ -18,6 +19,7 @@ namespace {
 using json::Config;
 using json::ConfigKind;
 using json::ConfigValue;
+using json::SettingsReader;
 
 constexpr std::string_view kFreeBenchmark = "free_benchmark";
 constexpr std::array<std::string_view, 6> kPerturbModes = {
@@ -28,14 +30,10 @@ constexpr std::array<std::string_view, 2> kFuzzStages = {"forward", "backward"};
 constexpr std::array<std::string_view, 1> kFuzzLevels = {"L1"};
 constexpr int64_t kMostCount = std::numeric_limits<int32_t>::max();
 
-Status ChooseText(const SettingsReader& reader, std::string_view key,
-                  std::span<const std::string_view> names, std::string& out) {
-  std::string_view chosen;
-  MSP_RETURN_IF_ERROR(reader.OneOf(key, names, chosen));
-  if (!chosen.empty()) {
-    out = chosen;
-  }
-  return {};
+Status CheckFuzzLevel(const SettingsReader& reader, std::string_view key,
+                      FreeBenchmarkSettings& /*settings*/) {
+  std::string_view level;
+  return reader.OneOf(key, kFuzzLevels, level);
 }
 
 // A list, or a text that stands for a list of one.
@@ -50,24 +48,6 @@ Status TextOrList(const SettingsReader& reader, std::string_view key,
     return {};
   }
   return reader.TextList(key, out);
-}
-
-Status CheckFuzzKeys(const SettingsReader& reader, const ConfigValue& section) {
-  static const std::vector<std::string> valid = {
-      "scope",      "list",          "fuzz_device",       "pert_mode",    "handler_type",
-      "fuzz_level", "fuzz_stage",    "if_preheat",        "preheat_step", "max_sample",
-      "noise_ulps", "every_n_calls", "max_calls_per_api", "all_inputs",   "compat"};
-  for (const auto& [key, value] : section.members) {
-    if (base::IsOneOf(key, valid)) {
-      continue;
-    }
-    Status error = reader.Error(value, key, "no such key");
-    if (const auto nearest = base::NearestMatch(key, valid)) {
-      return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
-    }
-    return std::move(error).WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
-  }
-  return {};
 }
 
 // Keys that do not go together; the complaint stands at the one that can be changed most easily.
@@ -118,34 +98,44 @@ Status CheckFuzzKeysTogether(const SettingsReader& reader, Framework framework,
   return {};
 }
 
-Status ReadFuzzSection(const SettingsReader& reader, Framework framework,
-                       FreeBenchmarkSettings& settings) {
-  MSP_RETURN_IF_ERROR(TextOrList(reader, "scope", settings.scope));
-  MSP_RETURN_IF_ERROR(TextOrList(reader, "list", settings.list));
-  MSP_RETURN_IF_ERROR(ChooseText(reader, "pert_mode", kPerturbModes, settings.pert_mode));
-  MSP_RETURN_IF_ERROR(ChooseText(reader, "fuzz_device", kFuzzDevices, settings.fuzz_device));
-  MSP_RETURN_IF_ERROR(ChooseText(reader, "handler_type", kFuzzHandlers, settings.handler_type));
-  MSP_RETURN_IF_ERROR(ChooseText(reader, "fuzz_stage", kFuzzStages, settings.fuzz_stage));
-  std::string level;
-  MSP_RETURN_IF_ERROR(ChooseText(reader, "fuzz_level", kFuzzLevels, level));
-  MSP_RETURN_IF_ERROR(reader.Bool("if_preheat", settings.if_preheat));
-  MSP_RETURN_IF_ERROR(reader.Bool("all_inputs", settings.all_inputs));
-  MSP_RETURN_IF_ERROR(reader.Bool("compat", settings.compat));
-  const int64_t least = settings.if_preheat ? 1 : std::numeric_limits<int64_t>::min();
-  MSP_RETURN_IF_ERROR(reader.Int("preheat_step", least, kMostCount, settings.preheat_step));
-  MSP_RETURN_IF_ERROR(reader.Int("max_sample", 1, kMostCount, settings.max_sample));
-  MSP_RETURN_IF_ERROR(reader.Int("noise_ulps", 1, kMostCount, settings.noise_ulps));
-  MSP_RETURN_IF_ERROR(reader.Int("every_n_calls", 1, kMostCount, settings.every_n_calls));
-  MSP_RETURN_IF_ERROR(reader.Int("max_calls_per_api", 1, kMostCount, settings.max_calls_per_api));
-  return CheckFuzzKeysTogether(reader, framework, settings);
+using FuzzRow = json::SettingsRow<FreeBenchmarkSettings>;
+
+// Keys of the configuration's top level; there are others, which belong to other tasks.
+const std::vector<FuzzRow>& TopRows() {
+  using Settings = FreeBenchmarkSettings;
+  static const std::vector<FuzzRow> kRows = {
+      {"dump_path", json::KindFor(&Settings::dump_path, ReadDumpPath)},
+      {"rank", json::NumberSet(&Settings::ranks)},
+      {"step", json::NumberSet(&Settings::steps)},
+      {"level", {CheckFuzzLevel, nullptr}}};
+  return kRows;
 }
 
-Status ReadFuzzTop(const SettingsReader& reader, FreeBenchmarkSettings& settings) {
-  MSP_RETURN_IF_ERROR(ReadDumpPath(reader, settings.dump_path));
-  MSP_RETURN_IF_ERROR(reader.NumberSet("rank", settings.ranks));
-  MSP_RETURN_IF_ERROR(reader.NumberSet("step", settings.steps));
-  std::string level;
-  return ChooseText(reader, "level", kFuzzLevels, level);
+// Keys of the section, in the order in which messages list them.
+const std::vector<FuzzRow>& SectionRows() {
+  using Settings = FreeBenchmarkSettings;
+  static const std::vector<FuzzRow> kRows = {
+      {"scope", json::KindFor(&Settings::scope, TextOrList)},
+      {"list", json::KindFor(&Settings::list, TextOrList)},
+      {"fuzz_device", json::OneOf(&Settings::fuzz_device, kFuzzDevices)},
+      {"pert_mode", json::OneOf(&Settings::pert_mode, kPerturbModes)},
+      {"handler_type", json::OneOf(&Settings::handler_type, kFuzzHandlers)},
+      {"fuzz_level", {CheckFuzzLevel, nullptr}},
+      {"fuzz_stage", json::OneOf(&Settings::fuzz_stage, kFuzzStages)},
+      {"if_preheat", json::Switch(&Settings::if_preheat)},
+      {"preheat_step",
+       {[](const SettingsReader& reader, std::string_view key, Settings& settings) {
+          const int64_t least = settings.if_preheat ? 1 : std::numeric_limits<int64_t>::min();
+          return reader.Int(key, least, kMostCount, settings.preheat_step);
+        },
+        json::WriteFrom<Settings>(&Settings::preheat_step)}},
+      {"max_sample", json::Number(&Settings::max_sample, 1, kMostCount)},
+      {"noise_ulps", json::Number(&Settings::noise_ulps, 1, kMostCount)},
+      {"every_n_calls", json::Number(&Settings::every_n_calls, 1, kMostCount)},
+      {"max_calls_per_api", json::Number(&Settings::max_calls_per_api, 1, kMostCount)},
+      {"all_inputs", json::Switch(&Settings::all_inputs)},
+      {"compat", json::Switch(&Settings::compat)}};
+  return kRows;
 }
 
 }  // namespace
@@ -160,13 +150,19 @@ Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config
   const SettingsReader file_reader(file, file.root, "");
   const SettingsReader override_reader(given.overrides, given.overrides.root, "");
   FreeBenchmarkSettings settings;
-  MSP_RETURN_IF_ERROR(ReadFuzzTop(file_reader, settings));
+  MSP_RETURN_IF_ERROR(json::ReadRows(TopRows(), file_reader, settings));
   if (const ConfigValue* section = file_reader.Find(kFreeBenchmark)) {
     const SettingsReader reader(file, *section, kFreeBenchmark);
-    MSP_RETURN_IF_ERROR(CheckFuzzKeys(reader, *section));
-    MSP_RETURN_IF_ERROR(ReadFuzzSection(reader, framework, settings));
+    const std::vector<std::string> valid = json::KeyNames(SectionRows());
+    for (const auto& [key, value] : section->members) {
+      if (!base::IsOneOf(key, valid)) {
+        return json::UnknownKeyError(reader, value, key, valid);
+      }
+    }
+    MSP_RETURN_IF_ERROR(json::ReadRows(SectionRows(), reader, settings));
+    MSP_RETURN_IF_ERROR(CheckFuzzKeysTogether(reader, framework, settings));
   }
-  MSP_RETURN_IF_ERROR(ReadFuzzTop(override_reader, settings));
+  MSP_RETURN_IF_ERROR(json::ReadRows(TopRows(), override_reader, settings));
   if (settings.dump_path.empty()) {
     return file.ErrorAt(file.root, "dump_path",
                         "is missing or empty; allowed: the folder to write to");
@@ -178,23 +174,8 @@ std::string FreeBenchmarkJson(const FreeBenchmarkSettings& settings) {
   std::string text;
   json::Writer writer(text, -1);
   writer.BeginObject();
-  writer.Member("dump_path", settings.dump_path);
-  writer.Member("rank", settings.ranks);
-  writer.Member("step", settings.steps);
-  writer.Member("scope", settings.scope);
-  writer.Member("list", settings.list);
-  writer.Member("pert_mode", settings.pert_mode);
-  writer.Member("fuzz_device", settings.fuzz_device);
-  writer.Member("handler_type", settings.handler_type);
-  writer.Member("fuzz_stage", settings.fuzz_stage);
-  writer.Member("if_preheat", settings.if_preheat);
-  writer.Member("preheat_step", settings.preheat_step);
-  writer.Member("max_sample", settings.max_sample);
-  writer.Member("noise_ulps", settings.noise_ulps);
-  writer.Member("every_n_calls", settings.every_n_calls);
-  writer.Member("max_calls_per_api", settings.max_calls_per_api);
-  writer.Member("all_inputs", settings.all_inputs);
-  writer.Member("compat", settings.compat);
+  json::WriteRows(TopRows(), settings, writer);
+  json::WriteRows(SectionRows(), settings, writer);
   writer.EndObject();
   return text;
 }

@@ -4,7 +4,6 @@
 #include "msprobe/grad_probe.h"
 
 #include "src/capture/c_api_edge.h"
-#include "src/capture/monitor_tensor.h"
 #include "src/grad_probe/probe.h"
 
 using msprobe::OkStatus;

@@ -1,4 +1,5 @@
 // The C interface of the monitor over MonitorEngine: no exception and no C++ type passes it.
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,17 +11,20 @@
 #include "msprobe/status.h"
 
 #include "src/capture/c_api_edge.h"
-#include "src/capture/monitor_tensor.h"
+#include "src/capture/engine.h"
 #include "src/monitor/engine.h"
 
 using msprobe::DType;
 using msprobe::Result;
 using msprobe::Status;
+using msprobe::TensorView;
 using msprobe::UsageError;
+using msprobe::capture::Describe;
+using msprobe::capture::DeviceCopies;
 using msprobe::capture::Guarded;
+using msprobe::capture::HostView;
 using msprobe::capture::LazyDeviceCopies;
-using msprobe::capture::MeasuredTensor;
-using msprobe::capture::MeasureTensor;
+using msprobe::capture::TensorDescription;
 using msprobe::capture::View;
 using MonitorEngine = msprobe::monitor::Engine;
 using msprobe::monitor::RankTopology;
@@ -63,6 +67,70 @@ int WhenOn(msprobe_monitor* monitor, Body body) noexcept {
     return MSPROBE_OK;
   }
   return WithMonitor(monitor, body);
+}
+
+struct MeasuredTensor {
+  msprobe::monitor::TensorNumbers numbers;
+  std::span<const int64_t> shape;  // of the caller
+  std::string_view dtype_text;     // of the caller
+};
+
+// Waits for the bytes behind the work that produces them.
+Status MeasureOnDevice(const TensorDescription& tensor, TensorView view,
+                       const msprobe::monitor::MeasureRules& rules, LazyDeviceCopies& device_copies,
+                       msprobe::monitor::TensorNumbers& numbers) {
+  Status outcome;
+  std::exception_ptr thrown;  // on the thread of the copies
+  DeviceCopies& copies = device_copies.Get();
+  MSP_RETURN_IF_ERROR(copies.Queue(msprobe::capture::SourceOf(tensor, view.extent_bytes),
+                                   [&](const Result<std::span<const std::byte>>& bytes) {
+                                     try {
+                                       if (!bytes.ok()) {
+                                         outcome = bytes.status();
+                                         return;
+                                       }
+                                       view.data = bytes->data();
+                                       numbers = msprobe::monitor::Measure(view, rules);
+                                     } catch (...) {
+                                       thrown = std::current_exception();
+                                     }
+                                   }));
+  copies.Wait();
+  if (thrown != nullptr) {
+    std::rethrow_exception(thrown);
+  }
+  return outcome;
+}
+
+// Statistics of the tensor before this returns; of a device, behind a copy. `tensor` null: not a
+// tensor. What has no values (meta, sparse, foreign dtypes) keeps its dtype and shape.
+Status MeasureTensor(const msprobe_tensor* tensor, const msprobe::monitor::MeasureRules& rules,
+                     LazyDeviceCopies& device_copies, MeasuredTensor& out) {
+  out = {};
+  if (tensor == nullptr) {
+    return {};
+  }
+  // Keeps the memory of shape and strides from tensor to tensor.
+  thread_local TensorDescription described;
+  thread_local TensorView view;
+  MSP_RETURN_IF_ERROR(Describe(*tensor, described));
+  out.shape = {tensor->shape, described.shape.size()};
+  out.dtype_text = View(tensor->dtype);
+  out.numbers.kind = msprobe::monitor::TensorNumbers::Kind::kUnread;
+  if (!described.dtype) {
+    return {};
+  }
+  out.numbers.is_known_dtype = true;
+  out.numbers.dtype = *described.dtype;
+  MSP_RETURN_IF_ERROR(msprobe::capture::MakeView(described, view));
+  if (described.data == nullptr && view.element_count() != 0) {
+    return {};
+  }
+  if (described.device != msprobe::device::Kind::kHost && view.element_count() != 0) {
+    return MeasureOnDevice(described, view, rules, device_copies, out.numbers);
+  }
+  out.numbers = msprobe::monitor::Measure(view, rules);
+  return {};
 }
 
 std::vector<int64_t> Ranks(const int32_t* ranks, size_t count) {
@@ -312,8 +380,8 @@ int msprobe_monitor_put_sign_agreement(msprobe_monitor* monitor, uint32_t slot,
                                        const msprobe_tensor* gradient,
                                        const msprobe_tensor* moment) noexcept {
   return WhenOn(monitor, [&](msprobe_monitor& m) -> Status {
-    MSP_ASSIGN_OR_RETURN(const msprobe::TensorView a, msprobe::capture::HostView(gradient));
-    MSP_ASSIGN_OR_RETURN(const msprobe::TensorView b, msprobe::capture::HostView(moment));
+    MSP_ASSIGN_OR_RETURN(const TensorView a, HostView(gradient));
+    MSP_ASSIGN_OR_RETURN(const TensorView b, HostView(moment));
     return m.engine->PutNumber({slot, MSPROBE_MONITOR_NO_INDEX, MSPROBE_MONITOR_NO_MICRO_STEP},
                                msprobe::monitor::SignAgreement(a, b));
   });
@@ -327,8 +395,8 @@ uint64_t msprobe_monitor_measure_deferred(msprobe_monitor* monitor, uint32_t slo
     if (tensor == nullptr) {
       return m.engine->Put({slot, index, micro_step}, {}, {}, {});
     }
-    msprobe::capture::TensorDescription described;
-    MSP_RETURN_IF_ERROR(msprobe::capture::Describe(*tensor, described));
+    TensorDescription described;
+    MSP_RETURN_IF_ERROR(Describe(*tensor, described));
     MSP_ASSIGN_OR_RETURN(ticket, m.engine->PutDeferred({slot, index, micro_step}, described.dtype,
                                                        described.shape, described.dtype_text));
     return {};

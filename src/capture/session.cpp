@@ -1,14 +1,12 @@
 #include "src/capture/session.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <exception>
+#include <future>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,70 +70,6 @@ uint32_t Stacks::Register(const std::vector<dump::LogFrame>& frames) {
 const std::vector<dump::LogFrame>* Stacks::Find(uint32_t id) const {
   const std::lock_guard lock(mutex_);
   return id < stacks_.size() ? &stacks_[id].frames : nullptr;
-}
-
-struct TaskThread::State {
-  std::mutex mutex;
-  std::condition_variable wake;
-  std::deque<std::function<void()>> tasks;
-  bool busy = false;
-  bool stopping = false;
-  std::thread thread;
-
-  void Loop() {
-    std::unique_lock lock(mutex);
-    for (;;) {
-      wake.wait(lock, [this] { return stopping || !tasks.empty(); });
-      if (tasks.empty()) {
-        return;
-      }
-      std::function<void()> task = std::move(tasks.front());
-      tasks.pop_front();
-      busy = true;
-      lock.unlock();
-      task();
-      task = nullptr;  // what it holds is let go outside of the lock
-      lock.lock();
-      busy = false;
-    }
-  }
-};
-
-TaskThread::TaskThread(size_t most_waiting)
-    : most_waiting_(most_waiting), state_(std::make_unique<State>()) {}
-
-TaskThread::~TaskThread() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stopping = true;
-  }
-  state_->wake.notify_one();
-  if (state_->thread.joinable()) {
-    state_->thread.join();
-  }
-}
-
-bool TaskThread::has_room() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->tasks.size() + (state_->busy ? 1 : 0) <= most_waiting_;
-}
-
-bool TaskThread::Post(std::function<void()> task) {
-  const std::lock_guard lock(state_->mutex);
-  if (state_->tasks.size() + (state_->busy ? 1 : 0) > most_waiting_) {
-    return false;
-  }
-  if (!state_->thread.joinable()) {
-    Result<std::thread> thread =
-        base::StartBackgroundThread([state = state_.get()] { state->Loop(); });
-    if (!thread.ok()) {
-      return false;
-    }
-    state_->thread = *std::move(thread);
-  }
-  state_->tasks.push_back(std::move(task));
-  state_->wake.notify_one();
-  return true;
 }
 
 namespace {
@@ -222,12 +156,11 @@ void WriteInBackground(StepRecording& recording) {
 
 }  // namespace
 
+// Two sides decide who takes the step: the first to change `state`.
 struct Session::BeginningStep {
-  std::mutex mutex;
-  std::condition_variable done;
-  std::optional<Result<std::shared_ptr<StepRecording>>> result;
-  bool is_given_up = false;  // nobody waits for it any more
-  bool is_over = false;      // whether somebody does or not
+  enum class State : uint8_t { kBegins, kMade, kGivenUp, kOver };
+  std::promise<Result<std::shared_ptr<StepRecording>>> made;
+  std::atomic<State> state{State::kBegins};
 };
 
 Result<std::unique_ptr<Session>> Session::Open(Settings settings) {
@@ -247,8 +180,9 @@ Session::Session(std::shared_ptr<Engine> engine, std::string settings_json)
       process_id_(::getpid()),
       has_windows_(engine_->filters.has_windows()) {
   if (engine_->budget.exists()) {
-    begins_ = std::make_unique<TaskThread>(1);
-    ends_ = std::make_unique<TaskThread>(kMostUnfinishedSteps);
+    const auto run = [](std::function<void()>& task) { task(); };
+    begins_ = std::make_unique<Tasks>(Tasks::Rules{.most = 2}, run);
+    ends_ = std::make_unique<Tasks>(Tasks::Rules{.most = kMostUnfinishedSteps + 1}, run);
   }
 }
 
@@ -367,8 +301,9 @@ Result<std::shared_ptr<StepRecording>> Session::BeginRecording(int64_t step,
 
 Result<std::shared_ptr<StepRecording>> Session::BeginWithinBudget(int64_t step,
                                                                   std::optional<int64_t> rank) {
+  using State = BeginningStep::State;
   auto beginning = std::make_shared<BeginningStep>();
-  const auto begin = [engine = engine_, step, rank, beginning] {
+  std::function<void()> begin = [engine = engine_, step, rank, beginning] {
     Result<std::shared_ptr<StepRecording>> begun = [&]() -> Result<std::shared_ptr<StepRecording>> {
       try {
         return StepRecording::Begin(engine, step, rank);
@@ -376,39 +311,31 @@ Result<std::shared_ptr<StepRecording>> Session::BeginWithinBudget(int64_t step,
         return InternalError(error.what());
       }
     }();
-    std::unique_lock lock(beginning->mutex);
-    if (!beginning->is_given_up) {
-      beginning->result = std::move(begun);
-      beginning->is_over = true;
-      beginning->done.notify_one();
+    State expected = State::kBegins;
+    if (beginning->state.compare_exchange_strong(expected, State::kMade)) {
+      beginning->made.set_value(std::move(begun));
       return;
     }
-    lock.unlock();
     if (begun.ok()) {
       (*begun)->CountDroppedCall();  // an empty dump that says why
       WriteInBackground(**begun);
     }
-    lock.lock();
-    beginning->is_over = true;
+    beginning->state.store(State::kOver);
   };
-  const bool last_is_over = [&] {
-    if (last_beginning_ == nullptr) {
-      return true;
-    }
-    const std::lock_guard lock(last_beginning_->mutex);
-    return last_beginning_->is_over;
-  }();
-  if (!last_is_over || !ends_->has_room() || !begins_->Post(begin)) {
+  const bool last_is_over = last_beginning_ == nullptr ||
+                            last_beginning_->state.load() == State::kMade ||
+                            last_beginning_->state.load() == State::kOver;
+  std::future<Result<std::shared_ptr<StepRecording>>> made = beginning->made.get_future();
+  if (!last_is_over || !ends_->has_room() || begins_->TryAdd(begin) != Tasks::Added::kYes) {
     return std::shared_ptr<StepRecording>();
   }
   last_beginning_ = beginning;
-  std::unique_lock lock(beginning->mutex);
-  if (!beginning->done.wait_for(lock, engine_->budget.patience(),
-                                [&] { return beginning->result.has_value(); })) {
-    beginning->is_given_up = true;
+  State expected = State::kBegins;
+  if (made.wait_for(engine_->budget.patience()) != std::future_status::ready &&
+      beginning->state.compare_exchange_strong(expected, State::kGivenUp)) {
     return std::shared_ptr<StepRecording>();
   }
-  return *std::move(beginning->result);
+  return made.get();
 }
 
 Status Session::Stop() {
@@ -453,10 +380,9 @@ Status Session::FinishRecording() {
     open_calls_.clear();
   }
   running->NoteEnd();
-  if (!ends_->Post([running] { WriteInBackground(*running); })) {
-    return running->Finish();  // there is no thread
-  }
-  return {};
+  std::function<void()> end = [running] { WriteInBackground(*running); };
+  return ends_->TryAdd(end) == Tasks::Added::kYes ? Status()
+                                                  : running->Finish();  // there is no thread
 }
 
 Status Session::Step() {

@@ -20,6 +20,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/base/threads.h"
 #include "src/capture/engine.h"
 #include "src/capture/step_recording.h"
 #include "src/dump/record_log.h"
@@ -44,26 +45,6 @@ class Stacks {
   mutable std::mutex mutex_;
   std::deque<Stack> stacks_;  // elements stay where they are
   std::unordered_map<std::string_view, uint32_t> id_by_key_;
-};
-
-// A thread that does one piece of work after the other, for callers that must not wait for it.
-
-class TaskThread {
- public:
-  // `most_waiting`: tasks beside the one that runs.
-  explicit TaskThread(size_t most_waiting);
-  TaskThread(const TaskThread&) = delete;
-  TaskThread& operator=(const TaskThread&) = delete;
-  ~TaskThread();  // does all that was posted
-
-  // False when too much waits, or no thread can be had: the task is not done. Tasks do not throw.
-  bool Post(std::function<void()> task);
-  bool has_room() const;
-
- private:
-  struct State;
-  const size_t most_waiting_;
-  const std::unique_ptr<State> state_;
 };
 
 // Thread-safe, but for what says otherwise.
@@ -154,8 +135,9 @@ class Session {
   int64_t current_step_ = 0;
 
   // Only with a budget: work that touches the disk. Last, so that it ends first.
-  std::unique_ptr<TaskThread> begins_;
-  std::unique_ptr<TaskThread> ends_;
+  using Tasks = base::WorkQueue<std::function<void()>>;
+  std::unique_ptr<Tasks> begins_;
+  std::unique_ptr<Tasks> ends_;
 };
 
 }  // namespace msprobe::capture

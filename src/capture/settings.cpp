@@ -1,3 +1,7 @@
+// The settings of a capture: a row per key (Rows) says how it is read and written, in which
+// sections it may stand, and at which place messages list it there. LoadSettings reads the file's
+// top level, the section of its task and the overrides, in this order, and then checks what belongs
+// together.
 #include "src/capture/settings.h"
 
 #include <algorithm>
@@ -17,297 +21,38 @@
 #include "src/capture/filters.h"
 #include "src/capture/step_folder.h"
 #include "src/json/config.h"
+#include "src/json/settings_table.h"
 #include "src/json/writer.h"
 
 namespace msprobe::capture {
 namespace {
 
+using json::Choice;
+using json::Config;
 using json::ConfigKind;
 using json::ConfigValue;
+using json::NameOf;
+using json::SettingsReader;
+using json::ShownValue;
 
-struct ForeignKey {
-  std::string_view key;
-  std::string_view hint;
-};
-constexpr std::array<ForeignKey, 2> kForeignKeys = {
-    {{"seed", "call seed_all(seed=...) in the training script"},
-     {"is_deterministic", "call seed_all(mode=True) in the training script"}}};
+constexpr std::array<Choice<SummaryMode>, 3> kSummaryModes = {
+    {{"statistics", SummaryMode::kStatistics},
+     {"md5", SummaryMode::kMd5},
+     {"xor", SummaryMode::kXor}}};
+constexpr std::array<Choice<RiskLevel>, 3> kRiskLevels = {
+    {{"ALL", RiskLevel::kAll}, {"FOCUS", RiskLevel::kFocus}, {"CORE", RiskLevel::kCore}}};
+constexpr std::array<Choice<Precision>, 2> kPrecisions = {
+    {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
+constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
+    {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
+// Of keys that only older programs act upon.
+constexpr std::array<std::string_view, 2> kDevices = {"host", "device"};
+constexpr std::array<std::string_view, 2> kFormats = {"npy", "bin"};
+constexpr std::array<std::string_view, 3> kCheckModes = {"all", "aicore", "atomic"};
 
-using Keys = std::vector<std::string>;
-
-const Keys& CommonKeys() {
-  static const Keys keys = {"task",
-                            "dump_path",
-                            "rank",
-                            "step",
-                            "level",
-                            "enable_dataloader",
-                            "async_dump",
-                            "dump_enable",
-                            "risk_level",
-                            "custom_op_namespaces",
-                            "precision",
-                            "api_backward",
-                            "repeat",
-                            "extra_info",
-                            "extended_statistics",
-                            "strict_json",
-                            "deduplicate",
-                            "deduplicate_from_bytes",
-                            "writer_memory_bytes",
-                            "writer_threads",
-                            "max_overhead_ms",
-                            "max_bytes_per_s"};
-  return keys;
-}
-
-// Of any section; they may stand at top level too.
-const Keys& TaskKeys() {
-  static const Keys keys = {
-      "scope",          "list",          "tensor_list",   "data_mode",
-      "summary_mode",   "overflow_nums", "slice",         "request_id",
-      "bench_path",     "diff_nums",     "online_run_ut", "nfs_path",
-      "host",           "port",          "tls_path",      "online_run_ut_recompute",
-      "online_wait_ms", "plaintext",     "secret_path"};
-  return keys;
-}
-
-const Keys& SectionKeys(Task task) {
-  static const Keys statistics = {"scope",  "list",      "tensor_list", "data_mode", "summary_mode",
-                                  "device", "precision", "slice",       "request_id"};
-  static const Keys tensor = {
-      "scope",          "list",       "data_mode",  "summary_mode", "slice",
-      "request_id",     "bench_path", "diff_nums",  "file_format",  "online_run_ut",
-      "nfs_path",       "tls_path",   "host",       "port",         "online_run_ut_recompute",
-      "online_wait_ms", "plaintext",  "secret_path"};
-  static const Keys overflow = {"overflow_nums", "check_mode", "scope", "list", "data_mode"};
-  static const Keys structure = {"scope", "list", "data_mode"};
-  static const Keys nan_check = {"scope", "list", "tensor_list", "data_mode"};
-  switch (task) {
-    case Task::kStatistics:
-      return statistics;
-    case Task::kTensor:
-      return tensor;
-    case Task::kOverflowCheck:
-      return overflow;
-    case Task::kNanCheck:
-      return nan_check;
-    case Task::kStructure:
-      break;
-  }
-  return structure;
-}
-
-Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
-                  const Keys& valid) {
-  for (const ForeignKey& foreign : kForeignKeys) {
-    if (foreign.key == key) {
-      return reader.Error(value, key, "no such key").WithHint(foreign.hint);
-    }
-  }
-  Status error = reader.Error(value, key, "no such key");
-  if (const auto nearest = base::NearestMatch(key, valid)) {
-    return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
-  }
-  return std::move(error).WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
-}
-
-// Of the whole file, or of the arguments of a call, which hold no sections.
-Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
-                         bool sections_allowed) {
-  Keys valid = CommonKeys();
-  valid.insert(valid.end(), TaskKeys().begin(), TaskKeys().end());
-  Keys sections;
-  if (sections_allowed) {
-    for (const Choice<Task>& task : kTasks) {
-      sections.emplace_back(task.name);
-    }
-    sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
-  }
-  for (const auto& [key, value] : root.members) {
-    if (base::IsOneOf(key, sections)) {
-      if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
-        return reader.Error(value, key,
-                            fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
-      }
-    } else if (!base::IsOneOf(key, valid)) {
-      valid.insert(valid.end(), sections.begin(), sections.end());
-      return UnknownKey(reader, value, key, valid);
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
-                                      std::string_view overrides_json,
-                                      std::string_view overrides_name) {
-  GivenConfigs given{{std::move(nameless_file), ConfigValue()}, {}};
-  given.file.root.kind = ConfigKind::kObject;
-  if (!config_path.empty()) {
-    MSP_ASSIGN_OR_RETURN(given.file, json::LoadJsonConfig(config_path));
-  }
-  MSP_ASSIGN_OR_RETURN(given.overrides,
-                       json::ParseJsonConfig(overrides_json.empty() ? "{}" : overrides_json,
-                                             std::string(overrides_name)));
-  for (const json::Config* config : {&given.file, &given.overrides}) {
-    if (config->root.kind != ConfigKind::kObject) {
-      return config->ErrorAt(
-          config->root, "",
-          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
-    }
-  }
-  MSP_RETURN_IF_ERROR(
-      CheckTopLevelKeys(SettingsReader(given.file, given.file.root, ""), given.file.root, true));
-  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.overrides, given.overrides.root, ""),
-                                        given.overrides.root, false));
-  return given;
-}
-
-Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,
-                        const ConfigValue& root, Task task) {
-  const Keys& valid = SectionKeys(task);
-  for (const auto& [key, value] : section.members) {
-    if (!base::IsOneOf(key, valid)) {
-      if (base::IsOneOf(key, TaskKeys())) {
-        return reader.Error(value, key, fmt::format("has no effect for task {}", TaskName(task)))
-            .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
-      }
-      if (base::IsOneOf(key, CommonKeys())) {
-        return reader.Error(value, key, "no such key").WithHint("it belongs to the top level");
-      }
-      return UnknownKey(reader, value, key, valid);
-    }
-    if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
-      return reader.Error(value, key,
-                          fmt::format("is also given at the top level, in line {}", twin->line));
-    }
-  }
-  return {};
-}
-
-Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path) {
-  const ConfigValue* value = reader.Find("dump_path");
-  MSP_RETURN_IF_ERROR(reader.Text("dump_path", dump_path));
-  if (value == nullptr) {
-    return {};
-  }
-  if (dump_path.empty()) {
-    return {};  // told when all sources have been read
-  }
-  if (const Status place = CheckPlace({dump_path, 0, std::nullopt}); !place.ok()) {
-    return reader.Error(*value, "dump_path", place.message()).WithHint(place.hint());
-  }
-  std::error_code ignored;
-  if (std::filesystem::exists(dump_path, ignored) &&
-      !std::filesystem::is_directory(dump_path, ignored)) {
-    return reader.Error(*value, "dump_path",
-                        fmt::format("is {}, which is not a directory", ShownValue(*value)));
-  }
-  return {};
-}
-
-namespace {
-
-std::vector<std::string> DataModeWords(const DataMode& mode) {
-  std::vector<std::string> words;
-  if (mode.forward != mode.backward) {
-    words.emplace_back(mode.forward ? "forward" : "backward");
-  }
-  if (mode.input != mode.output) {
-    words.emplace_back(mode.input ? "input" : "output");
-  }
-  if (words.empty()) {
-    words.emplace_back("all");
-  }
-  return words;
-}
-
-}  // namespace
-
-void PutSlices(const std::vector<TensorSlice>& slices, json::Writer& writer) {
-  writer.BeginArray();
-  for (const TensorSlice& slice : slices) {
-    writer.BeginObject();
-    writer.Member("dim", slice.dimension);
-    if (slice.size) {
-      writer.Member("size", *slice.size);
-    }
-    writer.Member("begin", slice.begin);
-    if (slice.end) {
-      writer.Member("end", *slice.end);
-    }
-    writer.EndObject();
-  }
-  writer.EndArray();
-}
-
-std::string SettingsJson(const Settings& settings) {
-  std::string text;
-  json::Writer writer(text, -1);
-  writer.BeginObject();
-  writer.Member("task", TaskName(settings.task));
-  writer.Member("level", LevelName(settings.level));
-  writer.Member("dump_path", settings.dump_path);
-  writer.Member("rank", settings.ranks);
-  writer.Member("step", settings.steps);
-  writer.Member("async_dump", settings.async_dump);
-  writer.Member("enable_dataloader", settings.enable_dataloader);
-  if (settings.dump_enable) {
-    writer.Member("dump_enable", *settings.dump_enable);
-  }
-  writer.Member("risk_level", NameOf(kRiskLevels, settings.risk_level));
-  writer.Member("custom_op_namespaces", settings.custom_op_namespaces);
-  writer.Member("scope", settings.scope);
-  writer.Member("list", settings.list);
-  writer.Member("tensor_list", settings.tensor_list);
-  writer.Member("data_mode", DataModeWords(settings.data_mode));
-  writer.Member("summary_mode", NameOf(kSummaryModes, settings.summary_mode));
-  writer.Member("overflow_nums", settings.overflow_nums);
-  if (settings.searches_differences()) {
-    writer.Member("bench_path", settings.bench_path);
-    writer.Member("diff_nums", settings.diff_nums);
-  }
-  if (settings.online) {
-    writer.Member("online_run_ut", true);
-    writer.Member("nfs_path", settings.online->folder.string());
-    writer.Member("host", settings.online->host);
-    writer.Member("port", settings.online->port);
-    writer.Member("tls_path", settings.online->tls_folder.string());
-    writer.Member("plaintext", settings.online->plaintext);
-    writer.Member("secret_path", settings.online->secret_file.string());
-    writer.Member("online_run_ut_recompute", settings.online_recompute);
-    writer.Member("online_wait_ms", settings.online_wait_ms);
-  }
-  writer.Key("slice");
-  PutSlices(settings.slices, writer);
-  writer.Member("request_id", settings.request_id);
-  writer.Member("precision", NameOf(kPrecisions, settings.precision));
-  writer.Member("api_backward", NameOf(kApiBackwards, settings.api_backward));
-  if (settings.repeat != 0) {
-    writer.Member("repeat", settings.repeat);
-  }
-  writer.Member("extra_info", settings.extra_info);
-  writer.Member("extended_statistics", settings.extended_statistics);
-  writer.Member("strict_json", settings.strict_json);
-  writer.Member("deduplicate", settings.deduplicate);
-  writer.Member("deduplicate_from_bytes", settings.deduplicate_from_bytes);
-  writer.Member("writer_memory_bytes", settings.writer_memory_bytes);
-  writer.Member("writer_threads", settings.writer_threads);
-  if (settings.max_overhead_ms) {
-    writer.Member("max_overhead_ms", *settings.max_overhead_ms);
-  }
-  if (settings.max_bytes_per_s) {
-    writer.Member("max_bytes_per_s", *settings.max_bytes_per_s);
-  }
-  writer.EndObject();
-  return text;
-}
-
-namespace {
-
-using json::Config;
+// Sections that the capture leaves to those who read them; their task is none that it records.
+constexpr std::array<std::string_view, 6> kForeignTasks = {
+    "free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor"};
 
 constexpr int64_t kMostPort = 65535;
 constexpr int64_t kMostOnlineWaitMs = 86'400'000;  // a day
@@ -333,17 +78,70 @@ Status ReadTask(const SettingsReader& reader, Task& task) {
   return reader.Choose("task", kTasks, task);
 }
 
-Status ReadDataMode(const SettingsReader& reader, DataMode& mode) {
-  const ConfigValue* value = reader.Find("data_mode");
+}  // namespace
+
+Status ReadDumpPath(const SettingsReader& reader, std::string_view key, std::string& dump_path) {
+  const ConfigValue* value = reader.Find(key);
+  MSP_RETURN_IF_ERROR(reader.Text(key, dump_path));
+  if (value == nullptr || dump_path.empty()) {
+    return {};  // a missing one is an error once all sources have been read
+  }
+  if (const Status place = CheckPlace({dump_path, 0, std::nullopt}); !place.ok()) {
+    return reader.Error(*value, key, place.message()).WithHint(place.hint());
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(dump_path, ignored) &&
+      !std::filesystem::is_directory(dump_path, ignored)) {
+    return reader.Error(*value, key,
+                        fmt::format("is {}, which is not a directory", ShownValue(*value)));
+  }
+  return {};
+}
+
+void PutSlices(const std::vector<TensorSlice>& slices, json::Writer& writer) {
+  writer.BeginArray();
+  for (const TensorSlice& slice : slices) {
+    writer.BeginObject();
+    writer.Member("dim", slice.dimension);
+    if (slice.size) {
+      writer.Member("size", *slice.size);
+    }
+    writer.Member("begin", slice.begin);
+    if (slice.end) {
+      writer.Member("end", *slice.end);
+    }
+    writer.EndObject();
+  }
+  writer.EndArray();
+}
+
+namespace {
+
+std::vector<std::string> DataModeWords(const DataMode& mode) {
+  std::vector<std::string> words;
+  if (mode.forward != mode.backward) {
+    words.emplace_back(mode.forward ? "forward" : "backward");
+  }
+  if (mode.input != mode.output) {
+    words.emplace_back(mode.input ? "input" : "output");
+  }
+  if (words.empty()) {
+    words.emplace_back("all");
+  }
+  return words;
+}
+
+Status ReadDataMode(const SettingsReader& reader, std::string_view key, DataMode& mode) {
+  const ConfigValue* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
   constexpr std::string_view kRule =
       "allowed: a list out of \"forward\", \"backward\", \"input\", \"output\", or [\"all\"]";
   std::vector<std::string> words;
-  if (const Status status = reader.TextList("data_mode", words); !status.ok() || words.size() > 4) {
+  if (const Status status = reader.TextList(key, words); !status.ok() || words.size() > 4) {
     return reader.Error(
-        *value, "data_mode",
+        *value, key,
         fmt::format("is {}; {}", words.size() > 4 ? "a list of more than four" : ShownValue(*value),
                     kRule));
   }
@@ -354,7 +152,7 @@ Status ReadDataMode(const SettingsReader& reader, DataMode& mode) {
     const bool known = word == "forward" || word == "backward" || word == "input" ||
                        word == "output" || word == "all";
     if (!known || (word == "all" && words.size() > 1)) {
-      return reader.Error(*value, "data_mode",
+      return reader.Error(*value, key,
                           fmt::format("holds \"{}\"{}; {}", base::Printable(word),
                                       known ? " beside others" : "", kRule));
     }
@@ -369,11 +167,12 @@ Status ReadDataMode(const SettingsReader& reader, DataMode& mode) {
   return {};
 }
 
-Status ReadScope(const SettingsReader& reader, std::vector<std::string>& scope) {
-  MSP_RETURN_IF_ERROR(reader.TextList("scope", scope));
-  if (const ConfigValue* value = reader.Find("scope");
+Status ReadScope(const SettingsReader& reader, std::string_view key,
+                 std::vector<std::string>& scope) {
+  MSP_RETURN_IF_ERROR(reader.TextList(key, scope));
+  if (const ConfigValue* value = reader.Find(key);
       value != nullptr && !scope.empty() && scope.size() != 2) {
-    return reader.Error(*value, "scope",
+    return reader.Error(*value, key,
                         fmt::format("has {} {}; allowed: an empty list, or the first and the last "
                                     "full name",
                                     scope.size(), scope.size() == 1 ? "item" : "items"));
@@ -381,27 +180,27 @@ Status ReadScope(const SettingsReader& reader, std::vector<std::string>& scope) 
   return {};
 }
 
-Status ReadSummaryMode(const SettingsReader& reader, SummaryMode& mode) {
-  const ConfigValue* value = reader.Find("summary_mode");
+Status ReadSummaryMode(const SettingsReader& reader, std::string_view key, SummaryMode& mode) {
+  const ConfigValue* value = reader.Find(key);
   if (value != nullptr && value->kind == ConfigKind::kList) {
     return value->items.empty()
                ? Status()
                : reader.Error(
-                     *value, "summary_mode",
+                     *value, key,
                      "is a list, which is for MindSpore's static graphs, and those are not "
                      "captured; allowed: statistics, md5, xor");
   }
-  return reader.Choose("summary_mode", kSummaryModes, mode);
+  return reader.Choose(key, kSummaryModes, mode);
 }
 
-Status ReadOverflowLimit(const SettingsReader& reader, int64_t& limit) {
-  const ConfigValue* value = reader.Find("overflow_nums");
+Status ReadOverflowLimit(const SettingsReader& reader, std::string_view key, int64_t& limit) {
+  const ConfigValue* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
   if (value->kind != ConfigKind::kInt || value->integer < -1 || value->integer == 0) {
     return reader.Error(
-        *value, "overflow_nums",
+        *value, key,
         fmt::format("is {}; allowed: -1 (never stop) or a number of overflows from 1",
                     ShownValue(*value)));
   }
@@ -442,34 +241,34 @@ Status ReadSliceItem(const Config& config, const ConfigValue& item, size_t index
   return {};
 }
 
-Status ReadSlices(const SettingsReader& reader, const Config& config,
-                  std::vector<TensorSlice>& slices) {
-  const ConfigValue* value = reader.Find("slice");
+Status ReadSlices(const SettingsReader& reader, std::string_view key, Settings& settings) {
+  const ConfigValue* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
   if (value->kind != ConfigKind::kList) {
-    return reader.Error(*value, "slice",
+    return reader.Error(*value, key,
                         fmt::format("is {}; allowed: a list of objects such as "
                                     "{{\"dim\": 0, \"begin\": 0, \"end\": 4}}",
                                     ShownValue(*value)));
   }
-  slices.clear();
+  settings.slices.clear();
   for (size_t i = 0; i < value->items.size(); ++i) {
-    MSP_RETURN_IF_ERROR(ReadSliceItem(config, value->items[i], i, slices.emplace_back()));
+    MSP_RETURN_IF_ERROR(
+        ReadSliceItem(reader.config(), value->items[i], i, settings.slices.emplace_back()));
   }
   return {};
 }
 
 // How often calls are repeated: never, or often enough for a deviation.
-Status ReadRepeat(const SettingsReader& reader, int64_t& repeat) {
-  const ConfigValue* value = reader.Find("repeat");
+Status ReadRepeat(const SettingsReader& reader, std::string_view key, int64_t& repeat) {
+  const ConfigValue* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
   if (value->kind != ConfigKind::kInt ||
       (value->integer != 0 && (value->integer < 2 || value->integer > kMostRepeats))) {
-    return reader.Error(*value, "repeat",
+    return reader.Error(*value, key,
                         fmt::format("is {}; allowed: 0 (never), or a number of repetitions from 2 "
                                     "to {}",
                                     ShownValue(*value), kMostRepeats));
@@ -478,123 +277,235 @@ Status ReadRepeat(const SettingsReader& reader, int64_t& repeat) {
   return {};
 }
 
-// A program that must not wait.
-Status ReadBudget(const SettingsReader& reader, Settings& settings) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  if (const ConfigValue* value = reader.Find("max_overhead_ms")) {
-    const bool number = value->kind == ConfigKind::kInt || value->kind == ConfigKind::kFloat;
-    if (!number || !(value->number > 0)) {
-      return reader.Error(
-          *value, "max_overhead_ms",
-          fmt::format("is {}; allowed: milliseconds, more than 0", ShownValue(*value)));
-    }
-    settings.max_overhead_ms = value->number;
+Status ReadOverhead(const SettingsReader& reader, std::string_view key, double& milliseconds) {
+  const ConfigValue* value = reader.Find(key);
+  const bool number = value->kind == ConfigKind::kInt || value->kind == ConfigKind::kFloat;
+  if (!number || !(value->number > 0)) {
+    return reader.Error(
+        *value, key, fmt::format("is {}; allowed: milliseconds, more than 0", ShownValue(*value)));
   }
-  if (reader.Find("max_bytes_per_s") != nullptr) {
-    MSP_RETURN_IF_ERROR(
-        reader.Int("max_bytes_per_s", 1, kMost, settings.max_bytes_per_s.emplace()));
+  milliseconds = value->number;
+  return {};
+}
+
+// Whether calls go to a checker; the keys that describe it count only then.
+Status ReadOnline(const SettingsReader& reader, std::string_view key, Settings& settings) {
+  bool wanted = settings.online.has_value();
+  MSP_RETURN_IF_ERROR(reader.Bool(key, wanted));
+  if (!wanted) {
+    settings.online.reset();
+  } else if (!settings.online) {
+    settings.online.emplace().tls_folder = "./";
   }
   return {};
 }
 
-// The checker that calls are sent to. The keys count only where online_run_ut is true.
-Status ReadOnline(const SettingsReader& reader, Settings& settings) {
-  bool wanted = settings.online.has_value();
-  MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut", wanted));
-  if (!wanted) {
-    settings.online.reset();
-    return {};
-  }
-  online::Endpoint endpoint;
-  endpoint.tls_folder = "./";
-  endpoint = settings.online.value_or(endpoint);
-  std::string folder = endpoint.folder.string();
-  std::string tls_folder = endpoint.tls_folder.string();
-  std::string secret_file = endpoint.secret_file.string();
-  MSP_RETURN_IF_ERROR(reader.Text("nfs_path", folder));
-  MSP_RETURN_IF_ERROR(reader.Text("tls_path", tls_folder));
-  MSP_RETURN_IF_ERROR(reader.Bool("plaintext", endpoint.plaintext));
-  MSP_RETURN_IF_ERROR(reader.Text("secret_path", secret_file));
-  MSP_RETURN_IF_ERROR(reader.Text("host", endpoint.host));
-  MSP_RETURN_IF_ERROR(reader.Int("port", -1, kMostPort, endpoint.port));
-  endpoint.folder = folder;
-  endpoint.tls_folder = tls_folder;
-  endpoint.secret_file = secret_file;
-  settings.online = std::move(endpoint);
-  MSP_RETURN_IF_ERROR(reader.Bool("online_run_ut_recompute", settings.online_recompute));
-  return reader.Int("online_wait_ms", 0, kMostOnlineWaitMs, settings.online_wait_ms);
+// A key that only older programs act upon: checked, and named when it asks for something.
+json::SettingsKind<Settings> Idle(std::span<const std::string_view> names,
+                                  std::string_view harmless = {}) {
+  return {[names, harmless](const SettingsReader& reader, std::string_view key,
+                            Settings& settings) -> Status {
+            std::string_view chosen;
+            MSP_RETURN_IF_ERROR(reader.OneOf(key, names, chosen));
+            if (chosen != harmless && !chosen.empty()) {
+              settings.warnings.push_back(
+                  fmt::format("{}.{} is for MindSpore's static graphs, which are not captured: it "
+                              "has no effect",
+                              TaskName(settings.task), key));
+            }
+            return {};
+          },
+          nullptr};
 }
 
-// Keys that a section and the top level share.
-Status ReadTaskKeys(const SettingsReader& reader, const Config& config, Settings& settings) {
-  MSP_RETURN_IF_ERROR(ReadScope(reader, settings.scope));
-  MSP_RETURN_IF_ERROR(reader.TextList("list", settings.list));
-  MSP_RETURN_IF_ERROR(reader.TextList("tensor_list", settings.tensor_list));
-  MSP_RETURN_IF_ERROR(ReadDataMode(reader, settings.data_mode));
-  MSP_RETURN_IF_ERROR(ReadSummaryMode(reader, settings.summary_mode));
-  MSP_RETURN_IF_ERROR(reader.Choose("precision", kPrecisions, settings.precision));
-  MSP_RETURN_IF_ERROR(ReadSlices(reader, config, settings.slices));
-  MSP_RETURN_IF_ERROR(reader.Text("request_id", settings.request_id));
-  MSP_RETURN_IF_ERROR(reader.Text("bench_path", settings.bench_path));
-  MSP_RETURN_IF_ERROR(ReadOnline(reader, settings));
+bool IsOnline(const Settings& settings) { return settings.online.has_value(); }
+bool SearchesDifferences(const Settings& settings) { return settings.searches_differences(); }
+bool Repeats(const Settings& settings) { return settings.repeat != 0; }
+
+void WriteOnline(const Settings& settings, std::string_view key, json::Writer& writer) {
+  writer.Member(key, IsOnline(settings));
+}
+
+void WriteDataMode(const Settings& settings, std::string_view key, json::Writer& writer) {
+  writer.Member(key, DataModeWords(settings.data_mode));
+}
+
+void WriteSlices(const Settings& settings, std::string_view key, json::Writer& writer) {
+  writer.Key(key);
+  PutSlices(settings.slices, writer);
+}
+
+// The places where a key may stand, with its position in the list that messages give there; 0: not
+// there. The top level holds common keys and those of tasks; a section holds keys of its task.
+constexpr size_t kCommon = 0;
+constexpr size_t kOfTasks = 1;
+constexpr size_t SectionOf(Task task) { return 2 + static_cast<size_t>(task); }
+using Listed = std::array<uint8_t, 7>;
+static_assert(SectionOf(Task::kNanCheck) == std::tuple_size_v<Listed> - 1);
+
+struct KeyRow : json::SettingsRow<Settings> {
+  KeyRow(std::string_view key, Listed places, json::SettingsKind<Settings> value_kind,
+         bool (*written_if)(const Settings&) = nullptr, bool (*read_if)(const Settings&) = nullptr)
+      : SettingsRow{key, std::move(value_kind), read_if, written_if}, listed(places) {}
+  Listed listed;
+};
+
+// In the order of the JSON text.
+const std::vector<KeyRow>& Rows() {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  MSP_RETURN_IF_ERROR(reader.Int("diff_nums", -1, kMost, settings.diff_nums));
-  if (settings.diff_nums == 0) {
-    settings.diff_nums = 1;
-  }
-  return ReadOverflowLimit(reader, settings.overflow_nums);
+  using S = Settings;
+  const auto of_endpoint = [](auto member) {
+    return [member](auto& settings) -> auto& { return (*settings.online).*member; };
+  };
+  const auto online = [](std::string_view key, Listed places, json::SettingsKind<S> kind) {
+    return KeyRow(key, places, std::move(kind), IsOnline, IsOnline);
+  };
+  static const std::vector<KeyRow> kRows = {
+      // Read by itself, before all others: it decides which section counts.
+      {"task", {1}, {nullptr, json::OneOf(&S::task, kTasks).write}},
+      {"level", {5}, json::OneOf(&S::level, kLevels)},
+      {"dump_path", {2}, json::KindFor(&S::dump_path, ReadDumpPath)},
+      {"rank", {3}, json::NumberSet(&S::ranks)},
+      {"step", {4}, json::NumberSet(&S::steps)},
+      {"async_dump", {7}, json::Switch(&S::async_dump)},
+      {"enable_dataloader", {6}, json::Switch(&S::enable_dataloader)},
+      {"dump_enable", {8}, json::Switch(&S::dump_enable)},
+      {"risk_level", {9}, json::OneOf(&S::risk_level, kRiskLevels)},
+      {"custom_op_namespaces", {10}, json::TextList(&S::custom_op_namespaces)},
+      {"scope", {0, 1, 1, 1, 1, 3, 1}, json::KindFor(&S::scope, ReadScope)},
+      {"list", {0, 2, 2, 2, 2, 4, 2}, json::TextList(&S::list)},
+      {"tensor_list", {0, 3, 3, 0, 0, 0, 3}, json::TextList(&S::tensor_list)},
+      {"data_mode",
+       {0, 4, 4, 3, 3, 5, 4},
+       {json::ReadInto<S>(&S::data_mode, ReadDataMode), WriteDataMode}},
+      {"summary_mode",
+       {0, 5, 5, 4},
+       {json::ReadInto<S>(&S::summary_mode, ReadSummaryMode),
+        json::OneOf(&S::summary_mode, kSummaryModes).write}},
+      {"overflow_nums", {0, 6, 0, 0, 0, 1}, json::KindFor(&S::overflow_nums, ReadOverflowLimit)},
+      {"bench_path", {0, 9, 0, 7}, json::Text(&S::bench_path), SearchesDifferences},
+      {"diff_nums", {0, 10, 0, 8}, json::Number(&S::diff_nums, -1, kMost), SearchesDifferences},
+      {"online_run_ut", {0, 11, 0, 10}, {ReadOnline, WriteOnline}, IsOnline},
+      online("nfs_path", {0, 12, 0, 11}, json::Text<S>(of_endpoint(&online::Endpoint::folder))),
+      online("host", {0, 13, 0, 13}, json::Text<S>(of_endpoint(&online::Endpoint::host))),
+      online("port", {0, 14, 0, 14},
+             json::Number<S>(of_endpoint(&online::Endpoint::port), -1, kMostPort)),
+      online("tls_path", {0, 15, 0, 12}, json::Text<S>(of_endpoint(&online::Endpoint::tls_folder))),
+      online("plaintext", {0, 18, 0, 17},
+             json::Switch<S>(of_endpoint(&online::Endpoint::plaintext))),
+      online("secret_path", {0, 19, 0, 18},
+             json::Text<S>(of_endpoint(&online::Endpoint::secret_file))),
+      online("online_run_ut_recompute", {0, 16, 0, 15}, json::Switch(&S::online_recompute)),
+      online("online_wait_ms", {0, 17, 0, 16},
+             json::Number(&S::online_wait_ms, 0, kMostOnlineWaitMs)),
+      {"slice", {0, 7, 8, 5}, {ReadSlices, WriteSlices}},
+      {"request_id", {0, 8, 9, 6}, json::Text(&S::request_id)},
+      {"precision", {11, 0, 7}, json::OneOf(&S::precision, kPrecisions)},
+      {"api_backward", {12}, json::OneOf(&S::api_backward, kApiBackwards)},
+      {"repeat", {13}, json::KindFor(&S::repeat, ReadRepeat), Repeats},
+      {"extra_info", {14}, json::Switch(&S::extra_info)},
+      {"extended_statistics", {15}, json::Switch(&S::extended_statistics)},
+      {"strict_json", {16}, json::Switch(&S::strict_json)},
+      {"deduplicate", {17}, json::Switch(&S::deduplicate)},
+      {"deduplicate_from_bytes", {18}, json::Number(&S::deduplicate_from_bytes, 0, kMost)},
+      {"writer_memory_bytes",
+       {19},
+       json::Number(&S::writer_memory_bytes, kLeastWriterMemory, kMost)},
+      {"writer_threads", {20}, json::Number(&S::writer_threads, 1, kMostWriterThreads)},
+      {"max_overhead_ms", {21}, json::KindFor(&S::max_overhead_ms, ReadOverhead)},
+      {"max_bytes_per_s", {22}, json::Number(&S::max_bytes_per_s, 1, kMost)},
+      {"device", {0, 0, 6}, Idle(kDevices, "host")},
+      {"file_format", {0, 0, 0, 9}, Idle(kFormats)},
+      {"check_mode", {0, 0, 0, 0, 0, 2}, Idle(kCheckModes)}};
+  return kRows;
 }
 
-Status ReadTopLevel(const SettingsReader& reader, const Config& config, Settings& settings) {
-  MSP_RETURN_IF_ERROR(ReadDumpPath(reader, settings.dump_path));
-  MSP_RETURN_IF_ERROR(reader.NumberSet("rank", settings.ranks));
-  MSP_RETURN_IF_ERROR(reader.NumberSet("step", settings.steps));
-  MSP_RETURN_IF_ERROR(reader.Choose("level", kLevels, settings.level));
-  MSP_RETURN_IF_ERROR(reader.Bool("enable_dataloader", settings.enable_dataloader));
-  MSP_RETURN_IF_ERROR(reader.Bool("async_dump", settings.async_dump));
-  MSP_RETURN_IF_ERROR(reader.Choose("api_backward", kApiBackwards, settings.api_backward));
-  MSP_RETURN_IF_ERROR(ReadRepeat(reader, settings.repeat));
-  MSP_RETURN_IF_ERROR(reader.Bool("extra_info", settings.extra_info));
-  MSP_RETURN_IF_ERROR(reader.Bool("extended_statistics", settings.extended_statistics));
-  MSP_RETURN_IF_ERROR(reader.Bool("strict_json", settings.strict_json));
-  MSP_RETURN_IF_ERROR(reader.Bool("deduplicate", settings.deduplicate));
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  auto from_bytes = static_cast<int64_t>(settings.deduplicate_from_bytes);
-  auto memory_bytes = static_cast<int64_t>(settings.writer_memory_bytes);
-  MSP_RETURN_IF_ERROR(reader.Int("deduplicate_from_bytes", 0, kMost, from_bytes));
-  MSP_RETURN_IF_ERROR(reader.Int("writer_memory_bytes", kLeastWriterMemory, kMost, memory_bytes));
-  settings.deduplicate_from_bytes = static_cast<uint64_t>(from_bytes);
-  settings.writer_memory_bytes = static_cast<uint64_t>(memory_bytes);
-  MSP_RETURN_IF_ERROR(reader.Int("writer_threads", 1, kMostWriterThreads, settings.writer_threads));
-  if (reader.Find("dump_enable") != nullptr) {
-    MSP_RETURN_IF_ERROR(reader.Bool("dump_enable", settings.dump_enable.emplace()));
+std::vector<std::string> KeysAt(size_t place) {
+  std::vector<const KeyRow*> rows;
+  for (const KeyRow& row : Rows()) {
+    if (row.listed[place] != 0) {
+      rows.push_back(&row);
+    }
   }
-  MSP_RETURN_IF_ERROR(reader.Choose("risk_level", kRiskLevels, settings.risk_level));
-  MSP_RETURN_IF_ERROR(reader.TextList("custom_op_namespaces", settings.custom_op_namespaces));
-  MSP_RETURN_IF_ERROR(ReadBudget(reader, settings));
-  return ReadTaskKeys(reader, config, settings);
+  std::sort(rows.begin(), rows.end(), [place](const KeyRow* left, const KeyRow* right) {
+    return left->listed[place] < right->listed[place];
+  });
+  std::vector<std::string> keys;
+  for (const KeyRow* row : rows) {
+    keys.emplace_back(row->name);
+  }
+  return keys;
 }
 
-// Keys that only older programs act upon: checked, and named when they ask for something.
-Status ReadIdleKeys(const SettingsReader& reader, Settings& settings) {
-  constexpr std::array<std::string_view, 2> kDevices = {"host", "device"};
-  constexpr std::array<std::string_view, 2> kFormats = {"npy", "bin"};
-  constexpr std::array<std::string_view, 3> kCheckModes = {"all", "aicore", "atomic"};
-  std::string_view device;
-  std::string_view format;
-  std::string_view check_mode;
-  MSP_RETURN_IF_ERROR(reader.OneOf("device", kDevices, device));
-  MSP_RETURN_IF_ERROR(reader.OneOf("file_format", kFormats, format));
-  MSP_RETURN_IF_ERROR(reader.OneOf("check_mode", kCheckModes, check_mode));
-  const std::initializer_list<std::pair<std::string_view, bool>> given = {
-      {"device", device == "device"},
-      {"file_format", !format.empty()},
-      {"check_mode", !check_mode.empty()}};
-  for (const auto& [key, asks] : given) {
-    if (asks) {
-      settings.warnings.push_back(fmt::format(
-          "{}.{} is for MindSpore's static graphs, which are not captured: it has no effect",
-          TaskName(settings.task), key));
+Status ReadAt(std::initializer_list<size_t> places, const SettingsReader& reader,
+              Settings& settings) {
+  for (const KeyRow& row : Rows()) {
+    if (std::any_of(places.begin(), places.end(),
+                    [&row](size_t place) { return row.listed[place] != 0; })) {
+      MSP_RETURN_IF_ERROR(ReadRow(row, reader, settings));
+    }
+  }
+  return {};
+}
+
+Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+                  std::span<const std::string> valid) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kElsewhere = {
+      {{"seed", "call seed_all(seed=...) in the training script"},
+       {"is_deterministic", "call seed_all(mode=True) in the training script"}}};
+  for (const auto& [name, hint] : kElsewhere) {
+    if (name == key) {
+      return reader.Error(value, key, "no such key").WithHint(hint);
+    }
+  }
+  return json::UnknownKeyError(reader, value, key, valid);
+}
+
+// Of the whole file, or of the arguments of a call, which hold no sections.
+Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
+                         bool sections_allowed) {
+  std::vector<std::string> valid = KeysAt(kCommon);
+  const std::vector<std::string> of_tasks = KeysAt(kOfTasks);
+  valid.insert(valid.end(), of_tasks.begin(), of_tasks.end());
+  std::vector<std::string> sections;
+  if (sections_allowed) {
+    for (const Choice<Task>& task : kTasks) {
+      sections.emplace_back(task.name);
+    }
+    sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
+  }
+  for (const auto& [key, value] : root.members) {
+    if (base::IsOneOf(key, sections)) {
+      if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
+        return reader.Error(value, key,
+                            fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
+      }
+    } else if (!base::IsOneOf(key, valid)) {
+      valid.insert(valid.end(), sections.begin(), sections.end());
+      return UnknownKey(reader, value, key, valid);
+    }
+  }
+  return {};
+}
+
+// Of the section of `task`; none may stand in `root` as well.
+Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,
+                        const ConfigValue& root, Task task) {
+  const std::vector<std::string> valid = KeysAt(SectionOf(task));
+  for (const auto& [key, value] : section.members) {
+    if (!base::IsOneOf(key, valid)) {
+      if (base::IsOneOf(key, KeysAt(kOfTasks))) {
+        return reader.Error(value, key, fmt::format("has no effect for task {}", TaskName(task)))
+            .WithHint(fmt::format("valid here: {}", base::Join(valid, ", ")));
+      }
+      if (base::IsOneOf(key, KeysAt(kCommon))) {
+        return reader.Error(value, key, "no such key").WithHint("it belongs to the top level");
+      }
+      return UnknownKey(reader, value, key, valid);
+    }
+    if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
+      return reader.Error(value, key,
+                          fmt::format("is also given at the top level, in line {}", twin->line));
     }
   }
   return {};
@@ -608,9 +519,37 @@ Status ReadSection(const Config& file, Settings& settings) {
   }
   const SettingsReader reader(file, *section, name);
   MSP_RETURN_IF_ERROR(CheckSectionKeys(reader, *section, file.root, settings.task));
-  MSP_RETURN_IF_ERROR(ReadTaskKeys(reader, file, settings));
-  return ReadIdleKeys(reader, settings);
+  return ReadAt({SectionOf(settings.task)}, reader, settings);
 }
+
+}  // namespace
+
+Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
+                                      std::string_view overrides_json,
+                                      std::string_view overrides_name) {
+  GivenConfigs given{{std::move(nameless_file), ConfigValue()}, {}};
+  given.file.root.kind = ConfigKind::kObject;
+  if (!config_path.empty()) {
+    MSP_ASSIGN_OR_RETURN(given.file, json::LoadJsonConfig(config_path));
+  }
+  MSP_ASSIGN_OR_RETURN(given.overrides,
+                       json::ParseJsonConfig(overrides_json.empty() ? "{}" : overrides_json,
+                                             std::string(overrides_name)));
+  for (const json::Config* config : {&given.file, &given.overrides}) {
+    if (config->root.kind != ConfigKind::kObject) {
+      return config->ErrorAt(
+          config->root, "",
+          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
+    }
+  }
+  MSP_RETURN_IF_ERROR(
+      CheckTopLevelKeys(SettingsReader(given.file, given.file.root, ""), given.file.root, true));
+  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.overrides, given.overrides.root, ""),
+                                        given.overrides.root, false));
+  return given;
+}
+
+namespace {
 
 // L2 captures the kernels of one call. "X.backward" needs "X.forward" too, and is remembered with
 // it.
@@ -740,6 +679,7 @@ Status CheckRepeat(const Settings& settings) {
 }
 
 Status CheckTogether(Settings& settings) {
+  settings.diff_nums = settings.diff_nums == 0 ? 1 : settings.diff_nums;
   if (settings.dump_path.empty()) {
     return UsageError("key \"dump_path\": is missing or empty; allowed: the folder to write to");
   }
@@ -808,15 +748,18 @@ std::string_view LevelName(Level level) { return NameOf(kLevels, level); }
 std::string_view FrameworkName(Framework framework) { return NameOf(kFrameworks, framework); }
 
 Result<Framework> FrameworkOf(std::string_view name) {
-  for (const Framework framework :
-       {Framework::kPyTorch, Framework::kMindSpore, Framework::kMindTorch}) {
-    if (FrameworkName(framework) == name) return framework;
+  for (const Choice<Framework>& framework : kFrameworks) {
+    if (framework.name == name) {
+      return framework.value;
+    }
   }
   return UsageError(fmt::format("no framework is called \"{}\"", name))
       .WithHint("pytorch, mindspore, mindtorch");
 }
 
 std::string_view RiskLevelName(RiskLevel level) { return NameOf(kRiskLevels, level); }
+
+std::string SettingsJson(const Settings& settings) { return json::RowsJson(Rows(), settings); }
 
 Result<Settings> LoadSettings(const base::Path& config_path, std::string_view overrides_json,
                               Framework framework, std::string_view overrides_name) {
@@ -834,9 +777,9 @@ Result<Settings> LoadSettings(const base::Path& config_path, std::string_view ov
   // The section that counts is that of the task that wins.
   MSP_RETURN_IF_ERROR(ReadTask(file_reader, settings.task));
   MSP_RETURN_IF_ERROR(ReadTask(override_reader, settings.task));
-  MSP_RETURN_IF_ERROR(ReadTopLevel(file_reader, file, settings));
+  MSP_RETURN_IF_ERROR(ReadAt({kCommon, kOfTasks}, file_reader, settings));
   MSP_RETURN_IF_ERROR(ReadSection(file, settings));
-  MSP_RETURN_IF_ERROR(ReadTopLevel(override_reader, overrides, settings));
+  MSP_RETURN_IF_ERROR(ReadAt({kCommon, kOfTasks}, override_reader, settings));
   MSP_RETURN_IF_ERROR(CheckTogether(settings), file.file);
   return settings;
 }

@@ -144,27 +144,6 @@ inline constexpr std::array<Choice<Framework>, 3> kFrameworks = {
     {{"pytorch", Framework::kPyTorch},
      {"mindspore", Framework::kMindSpore},
      {"mindtorch", Framework::kMindTorch}}};
-inline constexpr std::array<Choice<SummaryMode>, 3> kSummaryModes = {
-    {{"statistics", SummaryMode::kStatistics},
-     {"md5", SummaryMode::kMd5},
-     {"xor", SummaryMode::kXor}}};
-inline constexpr std::array<Choice<RiskLevel>, 3> kRiskLevels = {
-    {{"ALL", RiskLevel::kAll}, {"FOCUS", RiskLevel::kFocus}, {"CORE", RiskLevel::kCore}}};
-inline constexpr std::array<Choice<Precision>, 2> kPrecisions = {
-    {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
-inline constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
-    {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
-
-// Which keys a configuration may hold, and where. Everything else is an error
-// that names the nearest one. And the key that the configurations of all tasks have.
-
-using json::SettingsReader;
-using json::ShownValue;
-
-// Sections that the capture leaves to those who read them; their task is none that it records.
-inline constexpr std::array<std::string_view, 6> kForeignTasks = {
-    "free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor"};
-
 // A configuration file, and what the flags or the arguments of a call set above it.
 struct GivenConfigs {
   json::Config file;
@@ -177,11 +156,48 @@ Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string
                                       std::string_view overrides_json,
                                       std::string_view overrides_name);
 
-// Of the section of `task`; none may stand in `root` as well.
-Status CheckSectionKeys(const SettingsReader& reader, const json::ConfigValue& section,
-                        const json::ConfigValue& root, Task task);
-
 // Where to write: a folder, or a place where one can be made. Empty where it is not given.
-Status ReadDumpPath(const SettingsReader& reader, std::string& dump_path);
+Status ReadDumpPath(const json::SettingsReader& reader, std::string_view key,
+                    std::string& dump_path);
+
+// What free_benchmark checks: the section of that name, with every default filled in and every rule
+// checked.
+
+struct FreeBenchmarkSettings {
+  std::string dump_path;       // as given; relative to the working directory
+  std::vector<int64_t> ranks;  // sorted, no doubles; empty: all
+  std::vector<int64_t> steps;  // the same
+
+  std::vector<std::string> scope;  // full names; not beside a list
+  std::vector<std::string> list;   // parts of names, any of which is enough
+  std::string pert_mode = "improve_precision";
+  std::string fuzz_device = "npu";  // the device of the tensors, whatever it is; "cpu" with to_cpu
+  std::string handler_type = "check";
+  std::string fuzz_stage = "forward";
+  bool if_preheat = false;
+  int64_t preheat_step = 15;
+  int64_t max_sample = 15;
+
+  // Ours.
+  int64_t noise_ulps = 0;         // 0: the noise of the dtype
+  int64_t every_n_calls = 1;      // per function and step
+  int64_t max_calls_per_api = 0;  // the same; 0: all
+  bool all_inputs = false;        // every floating tensor is changed in place of the first
+  bool compat = false;
+};
+
+// `config_path` empty: defaults. `overrides_json` empty, or one object of top-level keys that win
+// over the file. Errors name file, line, key path, value and what is allowed; of what no file says,
+// `overrides_name`. MindSpore has no to_cpu.
+Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(
+    const base::Path& config_path, std::string_view overrides_json,
+    Framework framework = Framework::kPyTorch,
+    std::string_view overrides_name = "the arguments of the call");
+
+// As one JSON object, every key at its top.
+std::string FreeBenchmarkJson(const FreeBenchmarkSettings& settings);
+
+// The task that a configuration names, which may be none of those that are captured; empty: none.
+Result<std::string> ConfiguredTask(const base::Path& config_path);
 
 }  // namespace msprobe::capture

@@ -1,15 +1,15 @@
 #include "src/capture/tensor_files.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
@@ -29,6 +29,13 @@ bool IsAccepted(char c) {
 const Status kNoMemoryForFile = InternalError("no memory to write it");
 
 }  // namespace
+
+base::Patience PatienceForBytes(std::chrono::seconds patience) {
+  constexpr uint64_t kSlowestBytesPerSecond = 4'000'000;
+  return [patience](uint64_t bytes) {
+    return patience + std::chrono::seconds(bytes / kSlowestBytesPerSecond);
+  };
+}
 
 std::string TensorFileName(std::string_view path, TensorFileKind kind) {
   const std::string_view suffix = kind == TensorFileKind::kPt ? ".pt" : ".npy";
@@ -54,6 +61,51 @@ std::string TensorFileName(std::string_view path, TensorFileKind kind) {
   return name;
 }
 
+ContentKey KeyOf(const TensorView& plain_view) {
+  const auto bytes = plain_view.bytes();
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {{hash.low64, hash.high64}, plain_view.dtype, plain_view.shape};
+}
+
+DuplicateTable::Answer DuplicateTable::Find(const ContentKey& key, const std::string& name,
+                                            uint64_t ticket, Original& original) {
+  Original own = {name, ticket};  // before the table: an entry without its name is of no use
+  const std::lock_guard lock(mutex_);
+  const auto [found, is_new] = states_.try_emplace(key);
+  State& state = found->second;
+  if (is_new) {
+    state.original = std::move(own);
+    return Answer::kFirst;
+  }
+  if (!state.is_written) {
+    state.waiting.push_back({name, ticket});
+    return Answer::kLeft;
+  }
+  original = state.original;
+  return Answer::kKnown;
+}
+
+std::vector<DuplicateTable::Waiting> DuplicateTable::Written(const ContentKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = states_.find(key);
+  if (found == states_.end()) {
+    return {};
+  }
+  found->second.is_written = true;
+  return std::exchange(found->second.waiting, {});
+}
+
+std::vector<DuplicateTable::Waiting> DuplicateTable::Forget(const ContentKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = states_.find(key);
+  if (found == states_.end()) {
+    return {};
+  }
+  std::vector<Waiting> waiting = std::move(found->second.waiting);
+  states_.erase(found);
+  return waiting;
+}
+
 TensorFiles::TensorFiles(Options options, std::shared_ptr<Totals> totals, OnLost on_lost)
     : options_(std::move(options)), totals_(std::move(totals)), on_lost_(std::move(on_lost)) {}
 
@@ -61,8 +113,7 @@ uint64_t TensorFiles::Announce(const std::string& name, size_t size_bytes) {
   const std::lock_guard lock(mutex_);
   NameState& state = names_[name];  // nothing has changed where this throws
   state.latest_ticket = ++last_ticket_;
-  ++outstanding_;
-  outstanding_bytes_ += size_bytes;
+  outstanding_.TryTake(size_bytes + 1);
   return last_ticket_;
 }
 
@@ -247,25 +298,15 @@ void TensorFiles::Finish(const std::string& name, size_t size_bytes,
     } catch (const std::bad_alloc&) {  // it is counted; there is no memory to tell it
     }
   }
-  const std::lock_guard lock(mutex_);
-  counts_.lost += status.ok() ? 0 : 1;
-  --outstanding_;
-  outstanding_bytes_ -= size_bytes;
-  ++finished_count_;
-  finished_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    counts_.lost += status.ok() ? 0 : 1;
+  }
+  outstanding_.GiveBack(size_bytes + 1);
 }
 
 bool TensorFiles::WaitIdle(std::chrono::seconds patience) {
-  std::unique_lock lock(mutex_);
-  while (outstanding_ > 0) {
-    const uint64_t finished_before = finished_count_;
-    const auto wait = patience + SlowestWrite(outstanding_bytes_);
-    if (!finished_.wait_for(
-            lock, wait, [&] { return outstanding_ == 0 || finished_count_ != finished_before; })) {
-      return false;
-    }
-  }
-  return true;
+  return outstanding_.WaitUntilUnused(PatienceForBytes(patience));
 }
 
 TensorFileCounts TensorFiles::counts() const {
@@ -293,52 +334,19 @@ TensorView ViewOfJob(TensorJob& job) {
   return view;
 }
 
+void WriteOrLose(TensorJob& job) noexcept {
+  const base::NoFileSizeSignal guard;
+  TensorView view;
+  try {
+    view = ViewOfJob(job);
+  } catch (const std::bad_alloc&) {
+    job.files->LoseForMemory(job.name, job.memory.bytes().size());
+    return;
+  }
+  job.files->Write(job.name, job.ticket, view, job.data_crc32);
+}
+
 }  // namespace
-
-// Shared with the threads, which may outlive the object when the disk hangs.
-struct TensorWriters::State {
-  std::mutex mutex;
-  std::condition_variable job_waits;
-  std::condition_variable moved;  // memory was given back, or a thread ended
-  std::deque<TensorJob> queue;
-  uint64_t used_bytes = 0;
-  uint64_t given_back_count = 0;
-  size_t running_threads = 0;
-  bool start_failed = false;
-  bool stopping = false;
-  std::vector<std::thread> threads;
-
-  void Loop() {
-    const base::NoFileSizeSignal guard;
-    std::unique_lock lock(mutex);
-    for (;;) {
-      job_waits.wait(lock, [this] { return stopping || !queue.empty(); });
-      if (queue.empty()) {
-        break;
-      }
-      {
-        TensorJob job = std::move(queue.front());
-        queue.pop_front();
-        lock.unlock();
-        WriteOrLose(job);
-      }
-      lock.lock();
-    }
-    --running_threads;
-    moved.notify_all();
-  }
-
-  static void WriteOrLose(TensorJob& job) noexcept {
-    TensorView view;
-    try {
-      view = ViewOfJob(job);
-    } catch (const std::bad_alloc&) {
-      job.files->LoseForMemory(job.name, job.memory.bytes().size());
-      return;
-    }
-    job.files->Write(job.name, job.ticket, view, job.data_crc32);
-  }
-};
 
 TensorMemory& TensorMemory::operator=(TensorMemory&& other) noexcept {
   if (this != &other) {
@@ -348,7 +356,6 @@ TensorMemory& TensorMemory::operator=(TensorMemory&& other) noexcept {
     large_ = std::move(other.large_);
     data_ = std::exchange(other.data_, nullptr);
     size_bytes_ = std::exchange(other.size_bytes_, 0);
-    counted_bytes_ = std::exchange(other.counted_bytes_, 0);
   }
   return *this;
 }
@@ -357,7 +364,7 @@ void TensorMemory::Release() {
   if (owner_ != nullptr) {
     small_.reset();
     large_ = {};
-    owner_->GiveBack(counted_bytes_);
+    owner_->memory_.GiveBack(size_bytes_);
     owner_.reset();
   }
   data_ = nullptr;
@@ -389,155 +396,47 @@ void WriteWithoutCopy(const TensorJob& job, const TensorView& view, bool may_wri
 }
 
 TensorWriters::TensorWriters(size_t threads, uint64_t memory_bytes)
-    : thread_limit_(threads),
-      memory_bytes_(memory_bytes),
-      pool_(std::make_unique<base::BufferPool>(static_cast<size_t>(memory_bytes / 2))),
-      state_(std::make_shared<State>()) {}
-
-TensorWriters::~TensorWriters() {
-  // The last owner may be a job in one of the threads, after a shutdown that did not wait for it.
-  if (!state_->stopping) {
-    Shutdown(kPatience);
-  }
-}
+    : memory_(memory_bytes),
+      pool_(static_cast<size_t>(memory_bytes / 2)),
+      queue_({.threads = threads}, WriteOrLose) {}
 
 TensorMemory TensorWriters::MakeMemory(size_t size_bytes) {
   TensorMemory memory;
   memory.size_bytes_ = size_bytes;
-  memory.counted_bytes_ = size_bytes;
   if (size_bytes < kLargeFromBytes) {
     memory.small_.reset(new (std::nothrow) std::byte[std::max<size_t>(size_bytes, 1)]);
     memory.data_ = memory.small_.get();
   } else {
-    memory.large_ = pool_->Take(size_bytes);
+    memory.large_ = pool_.Take(size_bytes);
     memory.data_ = memory.large_.data();
   }
   if (memory.data_ == nullptr) {
-    GiveBack(size_bytes);
+    memory_.GiveBack(size_bytes);
     return {};
   }
   memory.owner_ = shared_from_this();
   return memory;
 }
 
-TensorMemory TensorWriters::TryTake(size_t size_bytes) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (size_bytes > memory_bytes_ || state_->used_bytes > memory_bytes_ - size_bytes) {
-      return {};
-    }
-    state_->used_bytes += size_bytes;
-  }
-  return MakeMemory(size_bytes);
-}
-
 TensorMemory TensorWriters::Take(size_t size_bytes, std::chrono::seconds patience) {
-  if (size_bytes > memory_bytes_) {
-    return {};
-  }
-  {
-    std::unique_lock lock(state_->mutex);
-    while (state_->used_bytes > memory_bytes_ - size_bytes) {
-      const uint64_t before = state_->given_back_count;
-      if (!state_->moved.wait_for(lock, patience + SlowestWrite(state_->used_bytes),
-                                  [&] { return state_->given_back_count != before; })) {
-        return {};
-      }
-    }
-    state_->used_bytes += size_bytes;
-  }
-  return MakeMemory(size_bytes);
+  return memory_.Take(size_bytes, PatienceForBytes(patience)) ? MakeMemory(size_bytes)
+                                                              : TensorMemory();
 }
 
 TensorMemory TensorWriters::TakeWithin(size_t size_bytes, std::chrono::milliseconds patience) {
-  if (size_bytes > memory_bytes_) {
-    return {};
-  }
-  {
-    std::unique_lock lock(state_->mutex);
-    if (!state_->moved.wait_for(lock, patience,
-                                [&] { return state_->used_bytes <= memory_bytes_ - size_bytes; })) {
-      return {};
-    }
-    state_->used_bytes += size_bytes;
-  }
-  return MakeMemory(size_bytes);
-}
-
-void TensorWriters::GiveBack(size_t counted_bytes) {
-  const std::lock_guard lock(state_->mutex);
-  state_->used_bytes -= counted_bytes;
-  ++state_->given_back_count;
-  state_->moved.notify_all();
-}
-
-void TensorWriters::EnsureThreads() noexcept try {
-  State& state = *state_;
-  state.threads.reserve(thread_limit_);  // a thread that has begun must find its place
-  while (state.threads.size() < thread_limit_ && !state.start_failed &&
-         state.threads.size() < state.queue.size()) {
-    Result<std::thread> thread = base::StartBackgroundThread([shared = state_] { shared->Loop(); });
-    if (!thread.ok()) {
-      state.start_failed = true;
-      return;
-    }
-    ++state.running_threads;
-    state.threads.push_back(*std::move(thread));
-  }
-} catch (const std::bad_alloc&) {  // those that there are do the work, or the caller does
-}
-
-bool TensorWriters::Enqueue(TensorJob& job) noexcept {
-  try {
-    state_->queue.push_back(std::move(job));
-    return true;
-  } catch (const std::bad_alloc&) {  // the job is where it was
-    return false;
-  }
+  return memory_.TakeUntil(size_bytes, std::chrono::steady_clock::now() + patience)
+             ? MakeMemory(size_bytes)
+             : TensorMemory();
 }
 
 void TensorWriters::Submit(TensorJob job) noexcept {
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (!state_->stopping && Enqueue(job)) {
-      EnsureThreads();
-      if (!state_->threads.empty()) {
-        state_->job_waits.notify_one();
-        return;
-      }
-      job = std::move(state_->queue.back());
-      state_->queue.pop_back();
-    }
+  if (queue_.TryAdd(job, job.memory.bytes().size()) == decltype(queue_)::Added::kRefused) {
+    WriteOrLose(job);
   }
-  const base::NoFileSizeSignal guard;
-  State::WriteOrLose(job);
 }
 
 void TensorWriters::Shutdown(std::chrono::seconds patience) {
-  std::vector<std::thread> threads;
-  bool ended = false;
-  {
-    std::unique_lock lock(state_->mutex);
-    state_->stopping = true;
-    state_->job_waits.notify_all();
-    for (;;) {
-      const uint64_t before = state_->given_back_count;
-      ended = state_->running_threads == 0;
-      if (ended || !state_->moved.wait_for(lock, patience + SlowestWrite(state_->used_bytes), [&] {
-            return state_->running_threads == 0 || state_->given_back_count != before;
-          })) {
-        break;
-      }
-    }
-    threads.swap(state_->threads);
-  }
-  for (std::thread& thread : threads) {
-    if (ended) {
-      thread.join();
-    } else {
-      thread.detach();
-    }
-  }
+  queue_.StopWithin(PatienceForBytes(patience));
 }
 
 }  // namespace msprobe::capture

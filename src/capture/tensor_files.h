@@ -2,9 +2,9 @@
 // their bytes, and the last tensor given for a name is the one that stays.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,7 +24,7 @@
 
 #include "src/base/buffer_pool.h"
 #include "src/base/files.h"
-#include "src/capture/deduplication.h"
+#include "src/base/threads.h"
 
 namespace msprobe::capture {
 
@@ -48,13 +48,10 @@ struct Totals {
       0};  // calls that were made once more for their noise floors
 };
 
-// How long nothing may move before a disk counts as hanging, and what is added for the bytes on
-// their way: no disk in use is slower than that.
+// How long nothing may move before a disk counts as hanging.
 inline constexpr std::chrono::seconds kPatience{60};
-constexpr std::chrono::seconds SlowestWrite(uint64_t bytes) {
-  constexpr uint64_t kSlowestBytesPerSecond = 4'000'000;
-  return std::chrono::seconds(bytes / kSlowestBytesPerSecond);
-}
+// The same with what is added for the bytes on their way: no disk in use is slower than that.
+base::Patience PatienceForBytes(std::chrono::seconds patience);
 
 enum class TensorFileKind : uint8_t { kPt, kNpy };
 
@@ -69,6 +66,55 @@ struct TensorFileCounts {
   uint64_t written_bytes = 0;
   uint64_t deduplicated = 0;
   uint64_t lost = 0;
+};
+
+// Which tensors of a step have the same dtype, shape and bytes.
+
+// 128 bits of the bytes, and the rest spelled out. Two different tensors share a key with a
+// probability of about 1e-26 per billion tensors.
+struct ContentKey {
+  std::array<uint64_t, 2> hash{};
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  bool operator==(const ContentKey&) const = default;
+};
+ContentKey KeyOf(const TensorView& plain_view);
+
+// Thread-safe. Nobody waits in here: whoever meets content that another thread is writing leaves
+// the name with that thread.
+class DuplicateTable {
+ public:
+  struct Original {
+    std::string name;
+    uint64_t ticket = 0;
+  };
+  struct Waiting {
+    std::string name;
+    uint64_t ticket = 0;
+  };
+  enum class Answer : uint8_t {
+    kFirst,  // write it, then call Written or Forget
+    kKnown,  // `original` has it
+    kLeft    // the thread that writes it takes care of this name
+  };
+
+  Answer Find(const ContentKey& key, const std::string& name, uint64_t ticket, Original& original);
+  // Returns the names that were left meanwhile.
+  std::vector<Waiting> Written(const ContentKey& key);
+  // The file does not exist, or holds other bytes by now; the same.
+  std::vector<Waiting> Forget(const ContentKey& key);
+
+ private:
+  struct KeyHash {
+    size_t operator()(const ContentKey& key) const { return static_cast<size_t>(key.hash[0]); }
+  };
+  struct State {
+    Original original;
+    bool is_written = false;
+    std::vector<Waiting> waiting;
+  };
+  std::mutex mutex_;
+  std::unordered_map<ContentKey, State, KeyHash> states_;
 };
 
 // All functions are thread-safe.
@@ -100,7 +146,7 @@ class TensorFiles {
   void LoseUnannounced() noexcept;
 
   // Waits for everything announced. False when the disk seems to hang: nothing was finished for
-  // longer than `patience` and SlowestWrite of what is on the way.
+  // longer than `patience` and what the bytes on the way take.
   bool WaitIdle(std::chrono::seconds patience);
   TensorFileCounts counts() const;
 
@@ -141,12 +187,9 @@ class TensorFiles {
   DuplicateTable duplicates_;
 
   mutable std::mutex mutex_;
-  std::condition_variable finished_;
   std::unordered_map<std::string, NameState> names_;
   uint64_t last_ticket_ = 0;
-  uint64_t outstanding_ = 0;
-  uint64_t outstanding_bytes_ = 0;
-  uint64_t finished_count_ = 0;
+  base::Budget outstanding_{UINT64_MAX};  // a byte more than its size per announced file
   TensorFileCounts counts_;
 };
 
@@ -177,7 +220,6 @@ class TensorMemory {
   base::BufferPool::Buffer large_;
   std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
-  size_t counted_bytes_ = 0;
 };
 
 // A tensor on its way to a file.
@@ -206,16 +248,18 @@ class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
   TensorWriters(size_t threads, uint64_t memory_bytes);
   TensorWriters(const TensorWriters&) = delete;
   TensorWriters& operator=(const TensorWriters&) = delete;
-  ~TensorWriters();
+  ~TensorWriters() { Shutdown(kPatience); }
 
   // Empty when there is no room, or no memory, or size_bytes is beyond the limit.
-  TensorMemory TryTake(size_t size_bytes);
+  TensorMemory TryTake(size_t size_bytes) {
+    return memory_.TryTake(size_bytes) ? MakeMemory(size_bytes) : TensorMemory();
+  }
   // Waits for writers to make room; empty as above, and when nothing moved for `patience`.
   TensorMemory Take(size_t size_bytes, std::chrono::seconds patience);
   // Waits no longer than `patience`; empty as above, and when there is no room by then.
   TensorMemory TakeWithin(size_t size_bytes, std::chrono::milliseconds patience);
-  bool fits(size_t size_bytes) const { return size_bytes <= memory_bytes_; }
-  uint64_t memory_bytes() const { return memory_bytes_; }
+  bool fits(size_t size_bytes) const { return size_bytes <= memory_.limit(); }
+  uint64_t memory_bytes() const { return memory_.limit(); }
 
   void Submit(TensorJob job) noexcept;
 
@@ -225,18 +269,12 @@ class TensorWriters : public std::enable_shared_from_this<TensorWriters> {
 
  private:
   friend class TensorMemory;
-  struct State;
 
   TensorMemory MakeMemory(size_t size_bytes);
-  void GiveBack(size_t counted_bytes);
-  // Both: mutex held.
-  bool Enqueue(TensorJob& job) noexcept;  // false: no memory for its place
-  void EnsureThreads() noexcept;
 
-  const size_t thread_limit_;
-  const uint64_t memory_bytes_;
-  const std::unique_ptr<base::BufferPool> pool_;
-  const std::shared_ptr<State> state_;
+  base::Budget memory_;
+  base::BufferPool pool_;
+  base::WorkQueue<TensorJob> queue_;
 };
 
 }  // namespace msprobe::capture

@@ -21,7 +21,6 @@
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/capture/free_benchmark_settings.h"
 #include "src/capture/settings.h"
 #include "src/capture/step_folder.h"
 #include "src/commands/answer.h"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/capture/free_benchmark_settings.h"
+#include "src/capture/settings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"

@@ -1,7 +1,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/analysis/monitor/store/linked_sqlite.h"
+#include "src/analysis/monitor/store/store.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
 

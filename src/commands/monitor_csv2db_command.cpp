@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/monitor/store/linked_sqlite.h"
 #include "src/analysis/monitor/store/store.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <condition_variable>
-#include <deque>
 #include <limits>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,6 +23,7 @@
 #include "src/io/tensor_output.h"
 #include "src/io/zip.h"
 #include "src/json/config.h"
+#include "src/json/settings_table.h"
 #include "src/kernels/convert.h"
 #include "src/kernels/crc32.h"
 #include "src/kernels/signs.h"
@@ -68,53 +65,64 @@ Result<Source> Load(const base::Path& config_path, std::string_view overrides_js
   return source;
 }
 
-Status ReadBounds(const SettingsReader& reader, std::vector<Bound>& bounds) {
-  const ConfigValue* const value = reader.Find("bounds");
+Status ReadBounds(const SettingsReader& reader, std::string_view key, Settings& settings) {
+  const ConfigValue* const value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
   if (value->kind != ConfigKind::kList) {
-    return reader.Error(*value, "bounds",
+    return reader.Error(*value, key,
                         fmt::format("is {}; allowed: a list of rising numbers, such as [-1, 0, 1]",
                                     json::ShownValue(*value)));
   }
   if (value->items.size() > kMostBounds) {
     return reader.Error(
-        *value, "bounds",
+        *value, key,
         fmt::format("has {} numbers; at most {} are allowed", value->items.size(), kMostBounds));
   }
-  bounds.clear();
+  settings.bounds.clear();
   double before = -std::numeric_limits<double>::infinity();
   for (const ConfigValue& item : value->items) {
     const bool whole = item.kind == ConfigKind::kInt;
     if (!whole && item.kind != ConfigKind::kFloat) {
-      return reader.Error(item, "bounds",
+      return reader.Error(item, key,
                           fmt::format("holds {}; allowed: numbers", json::ShownValue(item)));
     }
     if (!(item.number >= -kLargestBound && item.number < kLargestBound)) {
       return reader.Error(
-          item, "bounds",
+          item, key,
           fmt::format("holds {}; allowed: numbers that fit into 64 bits", json::ShownValue(item)));
     }
     if (!(item.number > before)) {
-      return reader.Error(item, "bounds",
+      return reader.Error(item, key,
                           fmt::format("holds {} behind a number that is not smaller: bounds rise",
                                       json::ShownValue(item)));
     }
     before = item.number;
-    bounds.push_back({static_cast<double>(static_cast<float>(item.number)),
-                      whole ? std::to_string(item.integer) : base::PythonFloatRepr(item.number)});
+    settings.bounds.push_back(
+        {static_cast<double>(static_cast<float>(item.number)),
+         whole ? std::to_string(item.integer) : base::PythonFloatRepr(item.number)});
   }
   return {};
 }
 
-Status ReadSection(const Config& config, const ConfigValue& object, std::string_view name,
-                   Settings& settings) {
-  const SettingsReader reader(config, object, name);
-  MSP_RETURN_IF_ERROR(reader.Choose("grad_level", kLevels, settings.level));
-  MSP_RETURN_IF_ERROR(reader.TextList("param_list", settings.parameters));
-  MSP_RETURN_IF_ERROR(reader.Choose("sign_format", kSignFormats, settings.sign_format));
-  return ReadBounds(reader, settings.bounds);
+using Row = json::SettingsRow<Settings>;
+
+// Keys of the configuration's top level; there are others, which belong to other tasks.
+const std::vector<Row>& TopRows() {
+  static const std::vector<Row> kRows = {{"dump_path", json::Text(&Settings::dump_path)},
+                                         {"rank", json::NumberSet(&Settings::ranks)},
+                                         {"step", json::NumberSet(&Settings::steps)}};
+  return kRows;
+}
+
+const std::vector<Row>& SectionRows() {
+  static const std::vector<Row> kRows = {
+      {"grad_level", json::OneOf(&Settings::level, kLevels)},
+      {"param_list", json::TextList(&Settings::parameters)},
+      {"bounds", {ReadBounds, nullptr}},
+      {"sign_format", json::OneOf(&Settings::sign_format, kSignFormats)}};
+  return kRows;
 }
 
 Status ReadSource(const Config& config, Settings& settings) {
@@ -122,9 +130,7 @@ Status ReadSource(const Config& config, Settings& settings) {
     return config.ErrorAt(config.root, "", "a configuration is an object");
   }
   const SettingsReader reader(config, config.root, "");
-  MSP_RETURN_IF_ERROR(reader.Text("dump_path", settings.dump_path));
-  MSP_RETURN_IF_ERROR(reader.NumberSet("rank", settings.ranks));
-  MSP_RETURN_IF_ERROR(reader.NumberSet("step", settings.steps));
+  MSP_RETURN_IF_ERROR(json::ReadRows(TopRows(), reader, settings));
   const ConfigValue* const section = reader.Find(kTask);
   if (section == nullptr) {
     return {};
@@ -132,9 +138,8 @@ Status ReadSource(const Config& config, Settings& settings) {
   if (section->kind != ConfigKind::kObject) {
     return reader.Error(*section, kTask, "is " + json::ShownValue(*section) + ", not an object");
   }
-  const std::string keys[] = {"grad_level", "param_list", "bounds", "sign_format"};
-  MSP_RETURN_IF_ERROR(config.CheckKeys(*section, keys));
-  return ReadSection(config, *section, kTask, settings);
+  MSP_RETURN_IF_ERROR(config.CheckKeys(*section, json::KeyNames(SectionRows())));
+  return json::ReadRows(SectionRows(), SettingsReader(config, *section, kTask), settings);
 }
 
 }  // namespace
@@ -319,6 +324,17 @@ void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape
 
 namespace {
 
+struct NewFile {
+  base::Path path;
+  std::string head;  // bytes in front of `data`
+  std::vector<std::byte> data;
+  // Not empty: a .npz with `head` and `data` as its member bits.npy, and this as shape.npy.
+  std::string shape_member = {};
+
+  uint64_t bytes() const { return head.size() + data.size() + shape_member.size(); }
+};
+
+// The file appears when complete, in place of an earlier one.
 Status Write(const NewFile& file) {
   const base::NoFileSizeSignal no_signal;
   MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
@@ -345,105 +361,6 @@ Status TryWrite(const NewFile& file) {
   }
 }
 
-}  // namespace
-
-struct FileQueue::State {
-  explicit State(uint64_t most) : most_waiting_bytes(most) {}
-
-  const uint64_t most_waiting_bytes;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<NewFile> files;
-  uint64_t waiting_bytes = 0;  // with the file that is being written
-  bool ends = false;
-  bool writes = false;
-  Status error;
-  std::thread thread;
-
-  void Note(Status status) {
-    if (!status.ok() && error.ok()) {
-      error = std::move(status);
-    }
-  }
-
-  void Run() {
-    std::unique_lock lock(mutex);
-    while (true) {
-      changed.wait(lock, [this] { return ends || !files.empty(); });
-      if (files.empty()) {
-        return;
-      }
-      const NewFile file = std::move(files.front());
-      files.pop_front();
-      writes = true;
-      lock.unlock();
-      Status status = TryWrite(file);
-      lock.lock();
-      writes = false;
-      waiting_bytes -= file.bytes();
-      Note(std::move(status));
-      changed.notify_all();
-    }
-  }
-};
-
-FileQueue::FileQueue(uint64_t most_waiting_bytes)
-    : state_(std::make_unique<State>(most_waiting_bytes)) {}
-
-FileQueue::~FileQueue() {
-  if (state_ == nullptr) {
-    return;
-  }
-  {
-    const std::scoped_lock lock(state_->mutex);
-    state_->ends = true;
-    state_->changed.notify_all();
-  }
-  if (state_->thread.joinable()) {
-    state_->thread.join();
-  }
-}
-
-void FileQueue::Add(NewFile file) {
-  State& state = *state_;
-  std::unique_lock lock(state.mutex);
-  if (!state.thread.joinable()) {
-    Result<std::thread> started = base::StartBackgroundThread([&state] { state.Run(); });
-    if (!started.ok()) {
-      state.Note(TryWrite(file));
-      return;
-    }
-    state.thread = *std::move(started);
-  }
-  state.changed.wait(lock, [&] {
-    return state.waiting_bytes == 0 ||
-           state.waiting_bytes + file.bytes() <= state.most_waiting_bytes;
-  });
-  state.waiting_bytes += file.bytes();
-  state.files.push_back(std::move(file));
-  state.changed.notify_all();
-}
-
-Status FileQueue::Flush() {
-  {
-    std::unique_lock lock(state_->mutex);
-    state_->changed.wait(lock, [this] { return state_->files.empty() && !state_->writes; });
-  }
-  return TakeError();
-}
-
-Status FileQueue::TakeError() {
-  const std::scoped_lock lock(state_->mutex);
-  return std::exchange(state_->error, Status());
-}
-
-void FileQueue::Abandon() {
-  static_cast<void>(state_.release());  // its mutex and thread are not ours to touch
-  state_ = std::make_unique<State>(0);
-}
-
-namespace {
-
 constexpr uint64_t kMostWaitingBytes = uint64_t{1} << 28U;
 
 bool Holds(const std::vector<int64_t>& numbers, int64_t number) {
@@ -463,7 +380,33 @@ std::string ShapeMember(const Shape& shape) {
 
 }  // namespace
 
-Probe::Probe(Settings settings) : settings_(std::move(settings)), files_(kMostWaitingBytes) {}
+// Errors are kept until the next question. Where no thread can be had, files are written at once.
+struct Probe::Files {
+  void Add(NewFile file) {
+    if (queue.Add(file, file.bytes(), {}) != base::WorkQueue<NewFile>::Added::kYes) {
+      errors.Note(TryWrite(file));
+    }
+  }
+
+  base::FirstError errors;
+  base::WorkQueue<NewFile> queue{{.most = kMostWaitingBytes},
+                                 [this](const NewFile& file) { errors.Note(TryWrite(file)); }};
+};
+
+Probe::Probe(Settings settings)
+    : settings_(std::move(settings)), files_(std::make_unique<Files>()) {}
+
+Probe::~Probe() = default;
+
+Status Probe::Flush() {
+  files_->queue.WaitUntilIdle();
+  return files_->errors.Take();
+}
+
+void Probe::AfterFork() {
+  static_cast<void>(files_.release());
+  files_ = std::make_unique<Files>();
+}
 
 bool Probe::Selects(int64_t rank, int64_t step, bool& finished) const {
   finished = (!settings_.steps.empty() && step > settings_.steps.back()) ||
@@ -519,15 +462,15 @@ Status Probe::Put(std::string_view name, const TensorView& gradient) {
     file.head = HeaderOf(DType::kBool, gradient.shape);
     file.data = std::move(signs);
   }
-  files_.Add(std::move(file));
+  files_->Add(std::move(file));
   return {};
 }
 
 Status Probe::EndStep() {
   if (!table_.empty()) {
-    files_.Add({std::exchange(table_, {}), std::exchange(rows_, {}), {}});
+    files_->Add({std::exchange(table_, {}), std::exchange(rows_, {}), {}});
   }
-  return files_.TakeError();
+  return files_->errors.Take();
 }
 
 }  // namespace msprobe::grad_probe

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,47 +83,11 @@ std::string HeaderLine(Level level, std::span<const Bound> bounds);
 void AppendRow(std::string_view name, const Numbers& numbers, const Shape& shape, Level level,
                std::string& out);
 
-// Files that a thread writes beside the training, in the order in which they were given, within a
-// bound of memory.
-
-struct NewFile {
-  base::Path path;
-  std::string head;  // bytes in front of `data`
-  std::vector<std::byte> data;
-  // Not empty: a .npz with `head` and `data` as its member bits.npy, and this as shape.npy.
-  std::string shape_member = {};
-
-  uint64_t bytes() const { return head.size() + data.size() + shape_member.size(); }
-};
-
-class FileQueue {
- public:
-  // `most_waiting_bytes`: of what waits; whoever adds beyond it waits for the disk.
-  explicit FileQueue(uint64_t most_waiting_bytes);
-  FileQueue(const FileQueue&) = delete;
-  FileQueue& operator=(const FileQueue&) = delete;
-  ~FileQueue();  // writes all that was added
-
-  // The file appears when complete, in place of an earlier one. Where no thread can be had it is
-  // written at once.
-  void Add(NewFile file);
-
-  // Waits until everything is written; the first error since the last call.
-  Status Flush();
-  // The first error since the last call to either, without waiting.
-  Status TakeError();
-
-  // In a forked child: the thread is not there, and what waits is the parent's.
-  void Abandon();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
+// Writes its files on a thread, in the order in which they come and within a bound of memory.
 class Probe {
  public:
   explicit Probe(Settings settings);
+  ~Probe();  // writes all files
 
   const Settings& settings() const { return settings_; }
 
@@ -138,15 +101,17 @@ class Probe {
   // The table goes to the disk; an error tells of anything that could not be written so far.
   Status EndStep();
   // Waits until all files are there.
-  Status Flush() { return files_.Flush(); }
-  void AfterFork() { files_.Abandon(); }
+  Status Flush();
+  // In the child: the thread is not there, and what waits is the parent's.
+  void AfterFork();
 
  private:
   Settings settings_;
   base::Path table_;
   base::Path signs_folder_;
   std::string rows_;
-  FileQueue files_;
+  struct Files;
+  std::unique_ptr<Files> files_;
 };
 
 }  // namespace msprobe::grad_probe

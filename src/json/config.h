@@ -179,6 +179,7 @@ class SettingsReader {
   SettingsReader(const Config& config, const ConfigValue& object, std::string_view section)
       : config_(config), object_(object), section_(section) {}
 
+  const Config& config() const { return config_; }
   // nullptr: absent or null.
   const ConfigValue* Find(std::string_view key) const;
   // "config.json line 3: key "statistics.list": ..."

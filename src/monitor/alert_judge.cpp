@@ -32,12 +32,7 @@ void WriteAnomaly(const Anomaly& anomaly, json::Writer& json) {
   json.Member("call_id", anomaly.call_id);
   json.Member("tag_name", anomaly.tag_name);
   json.Member("message", anomaly.message);
-  json.Key("group_mates");
-  json.BeginArray();
-  for (const int64_t mate : anomaly.group_mates) {
-    json.Int(mate);
-  }
-  json.EndArray();
+  json.Member("group_mates", anomaly.group_mates);
   json.EndObject();
 }
 

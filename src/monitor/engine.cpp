@@ -26,14 +26,18 @@
 
 namespace msprobe::monitor {
 
-WriterThread::WriterThread(std::function<void(const Status&)> on_failure)
-    : on_failure_(std::move(on_failure)) {
-  if (Result<std::thread> thread = base::StartBackgroundThread([this] { Loop(); }); thread.ok()) {
-    thread_ = *std::move(thread);
-  }
-}
+namespace {
 
-WriterThread::~WriterThread() { Close(); }
+const base::Patience kWriterPatience = [](uint64_t /*steps*/) { return WriterThread::kPatience; };
+
+}  // namespace
+
+WriterThread::WriterThread(std::function<void(const Status&)> on_failure)
+    : on_failure_(std::move(on_failure)),
+      queue_({.most = kMostWaitingSteps + 1,
+              .when_idle = [this] { Retry(); },
+              .idle_interval = kRetryInterval},
+             [this](Job& job) { Write(job); }) {}
 
 std::unique_ptr<StepBuffer> WriterThread::TakeBuffer() {
   const std::lock_guard lock(mutex_);
@@ -55,43 +59,33 @@ void WriterThread::GiveBack(std::unique_ptr<StepBuffer> buffer) {
 }
 
 void WriterThread::Submit(std::unique_ptr<StepBuffer> step, std::shared_ptr<Sink> sink) {
+  using Added = base::WorkQueue<Job>::Added;
   Job job{std::move(step), std::move(sink)};
-  if (!thread_.joinable()) {
-    // No thread was to be had.
-    Write(job);
-    GiveBack(std::move(job.step));
-    return;
+  switch (is_stuck_ ? queue_.TryAdd(job) : queue_.Add(job, 1, kWriterPatience)) {
+    case Added::kYes:
+      break;
+    case Added::kRefused:  // no thread was to be had
+      Write(job);
+      break;
+    case Added::kNoRoom: {
+      is_stuck_ = true;  // until a step is written, no other one waits
+      const int64_t number = job.step->step;
+      GiveBack(std::move(job.step));
+      Note(IoError(fmt::format("nothing could be written for {} s: the rows of step {} are lost",
+                               kPatience.count(), number)));
+    }
   }
-  std::unique_lock lock(mutex_);
-  while (jobs_.size() >= kMostWaitingSteps && !is_stuck_) {
-    const uint64_t before = done_;
-    is_stuck_ = !moved_.wait_for(lock, kPatience, [&] { return done_ != before; });
-  }
-  if (jobs_.size() >= kMostWaitingSteps) {
-    const int64_t number = job.step->step;
-    lock.unlock();
-    GiveBack(std::move(job.step));
-    Note(IoError(fmt::format("nothing could be written for {} s: the rows of step {} are lost",
-                             kPatience.count(), number)));
-    return;
-  }
-  jobs_.push_back(std::move(job));
-  lock.unlock();
-  wake_.notify_one();
 }
 
 void WriterThread::Note(const Status& status) {
   if (status.ok()) {
     return;
   }
-  bool tell = false;
-  {
+  failure_.Note(status);
+  const bool tell = [this] {
     const std::lock_guard lock(mutex_);
-    tell = !std::exchange(told_, true);
-    if (failure_.ok()) {
-      failure_ = status;
-    }
-  }
+    return !std::exchange(told_, true);
+  }();
   if (tell) {
     on_failure_(status);
   }
@@ -114,62 +108,23 @@ void WriterThread::Write(Job& job) {
   last_ = first.ok() ? nullptr : job.sink;
   last_step_ = job.step->step;
   Note(first);
+  job.sink = nullptr;
+  GiveBack(std::move(job.step));
+  is_stuck_ = false;
 }
 
-void WriterThread::Loop() {
-  std::unique_lock lock(mutex_);
-  while (!closed_ || !jobs_.empty()) {
-    const bool woken =
-        wake_.wait_for(lock, kRetryInterval, [this] { return closed_ || !jobs_.empty(); });
-    if (!woken) {
-      if (last_ != nullptr) {
-        lock.unlock();
-        const base::NoFileSizeSignal guard;
-        if (last_->EndStep(last_step_).ok()) {
-          last_ = nullptr;
-        }
-        lock.lock();
-      }
-      continue;
-    }
-    if (jobs_.empty()) {
-      continue;
-    }
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    is_busy_ = true;
-    lock.unlock();
-    Write(job);
-    job.sink = nullptr;
-    GiveBack(std::move(job.step));
-    lock.lock();
-    is_busy_ = false;
-    is_stuck_ = false;
-    ++done_;
-    moved_.notify_all();
+void WriterThread::Retry() {
+  const base::NoFileSizeSignal guard;
+  if (last_ != nullptr && last_->EndStep(last_step_).ok()) {
+    last_ = nullptr;
   }
 }
 
 Status WriterThread::Flush() {
-  std::unique_lock lock(mutex_);
-  while (!jobs_.empty() || is_busy_) {
-    const uint64_t before = done_;
-    if (!moved_.wait_for(lock, kPatience, [&] { return done_ != before; })) {
-      return IoError(fmt::format("nothing could be written for {} s", kPatience.count()));
-    }
+  if (!queue_.WaitUntilIdle(kWriterPatience)) {
+    return IoError(fmt::format("nothing could be written for {} s", kPatience.count()));
   }
-  return std::exchange(failure_, Status());
-}
-
-void WriterThread::Close() {
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-  wake_.notify_one();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
+  return failure_.Take();
 }
 
 namespace {

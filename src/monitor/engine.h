@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -16,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -25,6 +23,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/bounded_expression.h"
+#include "src/base/threads.h"
 #include "src/monitor/measure.h"
 #include "src/monitor/output_folder.h"
 #include "src/monitor/row_builder.h"
@@ -53,14 +52,14 @@ class WriterThread {
   // its rows are lost then.
   static constexpr size_t kMostWaitingSteps = 64;
   static constexpr std::chrono::seconds kPatience{60};
-  // What a full disk refused is tried again so often.
+  // Retry interval after a full disk.
   static constexpr std::chrono::seconds kRetryInterval{1};
 
   // `on_failure` hears of the first failure and of the first step that is lost.
+  // What waits is written at the end.
   explicit WriterThread(std::function<void(const Status&)> on_failure);
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;
-  ~WriterThread();  // writes what waits
 
   // An empty buffer, one that was used before if possible.
   std::unique_ptr<StepBuffer> TakeBuffer();
@@ -68,7 +67,7 @@ class WriterThread {
   void Submit(std::unique_ptr<StepBuffer> step, std::shared_ptr<Sink> sink);
   // Returns when everything submitted before is written; the first failure since the last call.
   Status Flush();
-  void Close();
+  void Close() { queue_.StopWithin({}); }
 
  private:
   struct Job {
@@ -76,8 +75,8 @@ class WriterThread {
     std::shared_ptr<Sink> sink;
   };
 
-  void Loop();
   void Write(Job& job);
+  void Retry();
   void Note(const Status& status);
 
   const std::function<void(const Status&)> on_failure_;
@@ -86,17 +85,11 @@ class WriterThread {
   int64_t last_step_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable moved_;
-  std::deque<Job> jobs_;
   std::vector<std::unique_ptr<StepBuffer>> free_;
-  uint64_t done_ = 0;  // jobs written
-  bool is_busy_ = false;
-  bool closed_ = false;
-  bool is_stuck_ = false;
   bool told_ = false;
-  Status failure_;
-  std::thread thread_;
+  base::FirstError failure_;
+  std::atomic<bool> is_stuck_{false};
+  base::WorkQueue<Job> queue_;  // last: its thread uses the others
 };
 
 // Which value of a slot.

@@ -129,18 +129,6 @@ std::filesystem::path OutputRoot();
 // $DYNAMIC_MONITOR is "true", in any case.
 bool IsDynamic();
 
-// How the configuration spells the choices of settings.h.
-
-inline constexpr std::array<json::Choice<Format>, 4> kFormats = {
-    {{"csv", Format::kCsv},
-     {"tensorboard", Format::kTensorBoard},
-     {"sqlite", Format::kSqlite},
-     {"api", Format::kApi}}};
-inline constexpr std::array<json::Choice<SquashRules>, 2> kSquashRules = {
-    {{"first", SquashRules::kFirst}, {"anchored", SquashRules::kAnchored}}};
-inline constexpr std::array<json::Choice<AlertRule::Kind>, 2> kRuleNames = {
-    {{"AnomalyTurbulence", AlertRule::Kind::kTurbulence}, {"AnomalyNan", AlertRule::Kind::kNan}}};
-
 // The statistics that "ops" may name: those that belong to no tensor are left out.
 const std::vector<std::string>& WantedStatistics();
 std::optional<Statistic> FindWantedStatistic(std::string_view name);

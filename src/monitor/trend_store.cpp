@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include <fmt/format.h>
@@ -120,6 +121,15 @@ Status TrendStore::Run(sqlite3_stmt* statement, int64_t* id) {
   return status;
 }
 
+Result<int64_t> TrendStore::Ask(const std::string& sql, int64_t otherwise) {
+  sqlite3_stmt* statement = nullptr;
+  MSP_RETURN_IF_ERROR(Prepare(sql, statement));
+  Status status = Run(statement, &otherwise);
+  api_.finalize(statement);
+  MSP_RETURN_IF_ERROR(std::move(status));
+  return otherwise;
+}
+
 void TrendStore::BindText(sqlite3_stmt* statement, int index, std::string_view text) {
   // The text outlives the statement's run.
   api_.bind_text(statement, index, text.data(), static_cast<int>(text.size()), nullptr);
@@ -143,22 +153,22 @@ Status TrendStore::MakeTables(Use use) {
                                   : "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "
                                     "PRAGMA locking_mode=EXCLUSIVE; PRAGMA cache_size=-65536;"));
   MSP_RETURN_IF_ERROR(Execute(kSchema));
-  MSP_RETURN_IF_ERROR(
-      Prepare("INSERT OR IGNORE INTO monitoring_targets(target_name, vpp_stage, micro_step) "
-              "VALUES(?1, ?2, ?3)",
-              insert_target_));
-  MSP_RETURN_IF_ERROR(
-      Prepare("SELECT target_id FROM monitoring_targets WHERE target_name=?1 AND vpp_stage=?2 AND "
-              "micro_step=?3",
-              find_target_));
-  MSP_RETURN_IF_ERROR(Prepare(
-      "INSERT OR IGNORE INTO monitoring_tags(tag_name, category, metric_id) VALUES(?1, ?2, ?3)",
-      insert_tag_));
-  MSP_RETURN_IF_ERROR(Prepare(
-      "SELECT tag_id FROM monitoring_tags WHERE tag_name=?1 AND category=?2 AND metric_id=?3",
-      find_tag_));
-  MSP_RETURN_IF_ERROR(
-      Prepare("INSERT OR IGNORE INTO tag_target_mapping VALUES(?1, ?2)", insert_mapping_));
+  for (const auto& [statement, sql] : std::initializer_list<std::pair<sqlite3_stmt**, const char*>>{
+           {&insert_target_,
+            "INSERT OR IGNORE INTO monitoring_targets(target_name, vpp_stage, micro_step) "
+            "VALUES(?1, ?2, ?3)"},
+           {&find_target_,
+            "SELECT target_id FROM monitoring_targets WHERE target_name=?1 AND vpp_stage=?2 AND "
+            "micro_step=?3"},
+           {&insert_tag_,
+            "INSERT OR IGNORE INTO monitoring_tags(tag_name, category, metric_id) "
+            "VALUES(?1, ?2, ?3)"},
+           {&find_tag_,
+            "SELECT tag_id FROM monitoring_tags WHERE tag_name=?1 AND category=?2 AND "
+            "metric_id=?3"},
+           {&insert_mapping_, "INSERT OR IGNORE INTO tag_target_mapping VALUES(?1, ?2)"}}) {
+    MSP_RETURN_IF_ERROR(Prepare(sql, *statement));
+  }
   return use == Use::kLive ? ReadExtent() : Status();
 }
 
@@ -166,12 +176,9 @@ Status TrendStore::ReadExtent() {
   for (const auto& [expression, place] :
        {std::pair("min(step)", &extent_.min_step), std::pair("max(step)", &extent_.max_step),
         std::pair("max(rank)", &extent_.max_rank)}) {
-    sqlite3_stmt* statement = nullptr;
-    MSP_RETURN_IF_ERROR(Prepare(
-        fmt::format("SELECT {} FROM trend_data HAVING count(*) > 0", expression), statement));
-    const Status status = Run(statement, place);
-    api_.finalize(statement);
-    MSP_RETURN_IF_ERROR(status);
+    MSP_ASSIGN_OR_RETURN(
+        *place,
+        Ask(fmt::format("SELECT {} FROM trend_data HAVING count(*) > 0", expression), *place));
   }
   return {};
 }
@@ -257,27 +264,19 @@ Result<int64_t> TrendStore::Metric(std::string_view name, std::span<const std::s
                                       [](const std::string& text) { return IsStatistic(text); })) {
     return UsageError(fmt::format("a trend store has no table {} of these statistics", name));
   }
-  sqlite3_stmt* statement = nullptr;
-  int64_t id = 0;
   MSP_RETURN_IF_ERROR(Execute(
       fmt::format("INSERT OR IGNORE INTO monitoring_metrics(metric_name) VALUES('{}')", name)));
-  MSP_RETURN_IF_ERROR(
-      Prepare(fmt::format("SELECT metric_id FROM monitoring_metrics WHERE metric_name='{}'", name),
-              statement));
-  Status status = Run(statement, &id);
-  api_.finalize(statement);
-  MSP_RETURN_IF_ERROR(std::move(status));
+  MSP_ASSIGN_OR_RETURN(
+      const int64_t id,
+      Ask(fmt::format("SELECT metric_id FROM monitoring_metrics WHERE metric_name='{}'", name), 0));
   std::string names;
   std::string places;
   for (size_t i = 0; i < statistics.size(); ++i) {
-    MSP_RETURN_IF_ERROR(
-        Prepare(fmt::format("SELECT count(*) FROM pragma_table_info('trend_data') WHERE name='{}'",
-                            statistics[i]),
-                statement));
-    int64_t count = 0;
-    status = Run(statement, &count);
-    api_.finalize(statement);
-    MSP_RETURN_IF_ERROR(std::move(status));
+    MSP_ASSIGN_OR_RETURN(
+        const int64_t count,
+        Ask(fmt::format("SELECT count(*) FROM pragma_table_info('trend_data') WHERE name='{}'",
+                        statistics[i]),
+            0));
     if (count == 0) {
       MSP_RETURN_IF_ERROR(Execute(
           fmt::format("ALTER TABLE trend_data ADD COLUMN {} REAL DEFAULT NULL", statistics[i])));

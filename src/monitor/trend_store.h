@@ -84,6 +84,8 @@ class TrendStore {
   // Runs a statement whose values are bound and makes it ready for the next ones. `id`: of its
   // first row and column, when there is one.
   Status Run(sqlite3_stmt* statement, int64_t* id = nullptr);
+  // The one number of a query; `otherwise` where it has no row.
+  Result<int64_t> Ask(const std::string& sql, int64_t otherwise);
   void BindText(sqlite3_stmt* statement, int index, std::string_view text);
   Result<int64_t> TagId(const NameTag& tag, int64_t metric);
   Status AddTag(const NameTag& tag, int64_t target, int64_t metric);

@@ -11,6 +11,23 @@
 namespace msprobe::perturb {
 namespace {
 
+// work(Format()), or false of what is not floating.
+template <typename Work>
+bool WithFormat(DType dtype, const Work& work) {
+  switch (dtype) {
+    case DType::kFloat16:
+      return work(Float16());
+    case DType::kBFloat16:
+      return work(BFloat16());
+    case DType::kFloat32:
+      return work(Float32());
+    case DType::kFloat64:
+      return work(Float64());
+    default:
+      return false;
+  }
+}
+
 template <typename Format>
 bool Round(std::span<std::byte> elements, uint64_t seed, uint64_t first) {
   using Bits = typename Format::Bits;
@@ -31,18 +48,8 @@ bool Round(std::span<std::byte> elements, uint64_t seed, uint64_t first) {
 
 bool RoundStochastically(DType dtype, std::span<std::byte> elements, uint64_t seed,
                          uint64_t first) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return Round<Float16>(elements, seed, first);
-    case DType::kBFloat16:
-      return Round<BFloat16>(elements, seed, first);
-    case DType::kFloat32:
-      return Round<Float32>(elements, seed, first);
-    case DType::kFloat64:
-      return Round<Float64>(elements, seed, first);
-    default:
-      return false;
-  }
+  return WithFormat(dtype,
+                    [&](auto format) { return Round<decltype(format)>(elements, seed, first); });
 }
 
 namespace {
@@ -200,23 +207,6 @@ bool Change(const TensorView& input, Mode mode, std::span<std::byte> elements, u
       break;  // done while copying
   }
   return false;
-}
-
-// work(Format()), or false of what is not floating.
-template <typename Work>
-bool WithFormat(DType dtype, const Work& work) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return work(Float16());
-    case DType::kBFloat16:
-      return work(BFloat16());
-    case DType::kFloat32:
-      return work(Float32());
-    case DType::kFloat64:
-      return work(Float64());
-    default:
-      return false;
-  }
 }
 
 }  // namespace

@@ -76,6 +76,18 @@ struct Extremes {
   bool sign_changes = false;
   bool any_nan = false;
 
+  template <typename IndexOf>
+  void Include(double ratio, const IndexOf& index_of) {
+    if (ratio > largest) {
+      largest = ratio;
+      largest_index = index_of(ratio);
+    }
+    if (ratio < smallest) {
+      smallest = ratio;
+      smallest_index = index_of(ratio);
+    }
+  }
+
   // The ratio and whose it is.
   std::pair<double, uint64_t> Worst() const {
     if (largest == 0 && std::isinf(smallest)) return {1, 0};  // no elements
@@ -118,14 +130,7 @@ class RatioWalk {
   static constexpr size_t kRunElements = 256;
 
   void AddOnes(size_t count, size_t first, Extremes& extremes) {
-    if (1 > extremes.largest) {
-      extremes.largest = 1;
-      extremes.largest_index = first;
-    }
-    if (1 < extremes.smallest) {
-      extremes.smallest = 1;
-      extremes.smallest_index = first;
-    }
+    extremes.Include(1, [first](double) { return first; });
     counts_.exceeding_count += 1 > rules_.threshold ? count : 0;
     extremes.sum += static_cast<double>(count);
     extremes.summed += count;
@@ -158,14 +163,8 @@ class RatioWalk {
       const auto found = std::find(ratios.begin(), ratios.end(), static_cast<Value>(ratio));
       return first + static_cast<size_t>(found - ratios.begin());
     };
-    if (run->largest > extremes.largest) {
-      extremes.largest = run->largest;
-      extremes.largest_index = index_of(run->largest);
-    }
-    if (run->smallest < extremes.smallest) {
-      extremes.smallest = run->smallest;
-      extremes.smallest_index = index_of(run->smallest);
-    }
+    extremes.Include(run->largest, index_of);
+    extremes.Include(run->smallest, index_of);
     counts_.exceeding_count += run->exceeding;
     extremes.sum += run->sum;
     extremes.summed += original.size();
@@ -197,14 +196,7 @@ class RatioWalk {
       if (std::isnan(r)) r = 1;
       if (std::isinf(r)) r = Format::kLargest;
       const auto ratio = static_cast<double>(r);
-      if (ratio > extremes.largest) {
-        extremes.largest = ratio;
-        extremes.largest_index = first + i;
-      }
-      if (ratio < extremes.smallest) {
-        extremes.smallest = ratio;
-        extremes.smallest_index = first + i;
-      }
+      extremes.Include(ratio, [&](double) { return first + i; });
       const double apart = r >= 1 ? r : std::min(1 / r, Format::kLargest);
       counts_.exceeding_count += apart > rules_.threshold ? 1 : 0;
       const bool o_finite = std::isfinite(o);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "src/capture/filters.h"
-#include "src/capture/free_benchmark_settings.h"
 #include "src/capture/settings.h"
 #include "tests/fuzz/input_folder.h"
 

@@ -25,7 +25,7 @@ THIRD_PARTY_HOMES = {
     "spdlog/": ["src/base/log.cpp"],
     "hwy/": ["src/kernels/"],
     "libdeflate.h": ["src/kernels/", "src/io/"],
-    "sqlite3.h": ["src/database/", "src/analysis/graph/database.cpp", "src/analysis/monitor/store/linked_sqlite.cpp"],
+    "sqlite3.h": ["src/database/", "src/analysis/graph/database.cpp", "src/analysis/monitor/store/store.cpp"],
     "openssl/": ["src/online/openssl_library.h"],
     "event2/": ["src/serve/http_server.cpp"],
     "zlib.h": ["src/io/", "src/profile/", "src/report/"],
@@ -33,7 +33,7 @@ THIRD_PARTY_HOMES = {
     "rapidjson/": ["src/json/"],
     "yaml-cpp/": ["src/json/"],
     "pcre2.h": ["src/base/"],
-    "xxhash.h": ["src/capture/deduplication.cpp"],
+    "xxhash.h": ["src/capture/tensor_files.cpp"],
     # Seconds of compiling in each file: where small documents are made, and nowhere else.
     "nlohmann/json.hpp": ["src/json/config_json.cpp", "src/json/document.cpp", "src/report/cell_document.h",
                           "src/report/render_json.cpp", "src/capture/manifest.cpp",
@@ -65,7 +65,7 @@ NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
 # Headers that one file includes: two files that would be too long as one, or a library behind a header of its own.
 HEADERS_OF_ONE_FILE = {
     "src/analysis/config_check/result_json.h", "src/analysis/graph/database.h", "src/analysis/graph/shard_merge.h",
-    "src/analysis/recheck/result_table.h", "src/capture/deduplication.h", "src/capture/log_writer.h",
+    "src/analysis/recheck/result_table.h", "src/capture/log_writer.h",
     "src/commands/completion.h", "src/commands/launch_trace.h", "src/commands/line_editor.h", "src/commands/terminal.h",
     "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h", "src/online/openssl_library.h",
     "src/profile/ascend_text/trace.h", "src/report/render_json.h"}

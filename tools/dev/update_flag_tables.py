@@ -18,11 +18,16 @@ In docs/README.md, by one row per command:
 
 --check writes nothing: exit status 1 when a table is stale, a command has no page, a page has no command, or a table of flags stands on
 another command's page.
+
+Tables of configuration keys ("| key | ... | default | ...") are checked in both cases, against the rows of src/**/settings.cpp as the
+capture library beside the program writes and lists them: keys that are missing, keys that do not exist, and other defaults are findings.
 """
+import ctypes
 import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 FLAGS = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
@@ -50,6 +55,93 @@ def command_list(commands):
     rows = ["| [`%s`](commands/%s) | %s |" % (command["command"], page_of(command["command"]), command["summary"].split("\n")[0])
             for command in commands]
     return "\n".join(["| command | what it does |", "|---|---|"] + rows)
+
+
+class Text(ctypes.Structure):
+    """msprobe_text of include/msprobe/capture.h."""
+    _fields_ = [("data", ctypes.c_char_p), ("length", ctypes.c_size_t)]
+
+    def __init__(self, text):
+        super().__init__(text.encode("utf-8"), len(text.encode("utf-8")))
+
+
+def settings_of(library):
+    """What the library makes of an empty configuration: {page: {key: default}}, without the keys that have none."""
+    overrides, none, torch = Text('{"dump_path": "required"}'), Text(""), Text("pytorch")
+    pointer, text = ctypes.c_void_p(), ctypes.c_char_p()
+    library.msprobe_capture_settings.restype = library.msprobe_monitor_settings.restype = ctypes.c_char_p
+    found = {}
+    if library.msprobe_capture_open(none, overrides, torch, ctypes.byref(pointer)) == 0:
+        found["docs/commands/dump.md"] = json.loads(library.msprobe_capture_settings(pointer))
+        library.msprobe_capture_close(pointer)
+    if library.msprobe_free_benchmark_settings(none, overrides, torch, ctypes.byref(text)) == 0:
+        found["docs/commands/free_benchmark.md"] = json.loads(text.value)
+    if library.msprobe_monitor_open(none, none, torch, ctypes.byref(pointer)) == 0:
+        found["docs/formats/monitor_config.md"] = json.loads(library.msprobe_monitor_settings(pointer))
+        library.msprobe_monitor_close(pointer)
+    return found
+
+
+def keys_of(msprobe, section):
+    """The keys that the message about an unknown one lists: of the top level (""), or of a task's section."""
+    unknown = {"-" * 40: 1}
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.json"
+        config.write_text(json.dumps({"task": section, "dump_path": folder, section: unknown} if section else unknown), encoding="utf-8")
+        told = subprocess.run([msprobe, "dump", "--check", str(config)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    listed = re.search(r"valid here: (.*)", told.stdout.decode("utf-8"))
+    return set(listed.group(1).split(", ")) if listed else set()
+
+
+def documented_keys(text):
+    """(key, default as the page spells it) of every table with a column "default"."""
+    column = None
+    for line in text.split("\n"):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] if line.startswith("|") else []
+        if not cells:
+            column = None
+        elif cells[0].startswith("key"):
+            column = cells.index("default") if "default" in cells else None
+        elif column is not None and cells[0].startswith("`"):
+            keys = re.findall(r"`([\w.]+)`", cells[0])
+            defaults = cells[column].split(", ") if len(keys) > 1 else [cells[column]]
+            for place, key in enumerate(keys):
+                yield key, defaults[min(place, len(defaults) - 1)]
+
+
+def spells(default, value):
+    """Whether a page's default means this value. Words such as "all" and objects, whose keys have rows of their own, are not judged."""
+    said = default.split("`")[1] if default.startswith("`") else default
+    try:
+        said = json.loads(said)
+    except ValueError:
+        return said == value or not default.startswith("`")
+    # Statistics that are always there follow those that a list names.
+    return isinstance(said, dict) or said == value or (bool(said) and isinstance(said, list) and value[:len(said)] == said)
+
+
+def check_settings(msprobe, root):
+    """Findings in the tables of keys; none where there is no library that Python can load, as in builds with sanitizers."""
+    try:
+        defaults = settings_of(ctypes.CDLL(str(Path(msprobe).parent.parent / "lib/libmsprobe_capture.so")))
+    except (OSError, AttributeError):
+        return []
+    sections = ("statistics", "tensor", "structure", "overflow_check", "nan_check")
+    known = {"docs/commands/dump.md": set().union(*(keys_of(msprobe, section) for section in ("",) + sections)) - set(sections),
+             "docs/commands/free_benchmark.md": keys_of(msprobe, "free_benchmark")}
+    # Sections of other tasks, and keys for MindSpore's static graphs, are in the text; so is fuzz_level, which has one value.
+    elsewhere = {"free_benchmark", "run_ut", "grad_probe", "acc_check", "exception_dump", "monitor", "device", "file_format", "check_mode",
+                 "fuzz_level"}
+    findings = []
+    for page, values in defaults.items():
+        documented = dict(documented_keys((root / page).read_text(encoding="utf-8")))
+        keys = known.get(page) or set(values)
+        findings += ["%s: the key %s is missing" % (page, key) for key in sorted(keys - set(documented) - elsewhere)]
+        findings += ["%s: the default of %s is %s, not %s" % (page, key, json.dumps(values[key]), default)
+                     for key, default in documented.items() if key in values and not spells(default, values[key])]
+        if page in known and known[page]:
+            findings += ["%s: there is no key %s" % (page, key) for key in documented if key not in keys]
+    return findings
 
 
 def main():
@@ -96,6 +188,7 @@ def main():
     pages = {page.name for page in (root / "docs/commands").glob("*.md")}
     findings += ["docs/commands/%s: missing" % name for name in sorted(titles - pages - {page_of(t) for t in with_flags - shown})]
     findings += ["docs/commands/%s: there is no such command" % name for name in sorted(pages - titles)]
+    findings += check_settings(msprobe, root)
     print("\n".join(findings + ["docs: %d commands, %d tables of flags, %d findings" % (len(commands), len(shown), len(findings))]))
     return 1 if findings else 0
 

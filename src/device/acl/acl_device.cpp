@@ -125,24 +125,25 @@ ChunkAssembler::ChunkAssembler(const KernelDumpOptions& options)
     : options_(options), process_(::getpid()) {}
 
 Status ChunkAssembler::Start() {
-  try {
-    auto worker = std::make_unique<std::thread>();
-    Result<std::thread> thread = base::StartBackgroundThread([this] { WorkerLoop(); });
-    if (!thread.ok()) {
-      return InternalError(fmt::format("no kernel dump: {}", thread.status().message()));
-    }
-    *worker = *std::move(thread);
-    worker_ = std::move(worker);
-  } catch (const std::bad_alloc&) {
-    return InternalError("no kernel dump: no memory for a thread");
+  auto queue = std::make_unique<base::WorkQueue<Piece>>(
+      base::WorkQueue<Piece>::Rules{.most = options_.queue_bytes}, [this](const Piece& piece) {
+        try {
+          Assemble(piece);
+        } catch (const std::bad_alloc&) {
+          Lose(piece.path, "no memory");
+        }
+      });
+  if (const Status started = queue->Start(); !started.ok()) {
+    return InternalError(fmt::format("no kernel dump: {}", started.message()));
   }
+  queue_ = std::move(queue);
   return {};
 }
 
 ChunkAssembler::~ChunkAssembler() {
   if (::getpid() != process_) {
-    (void)worker_.release();  // its thread did not come along into this process
-  } else if (worker_ != nullptr) {
+    (void)queue_.release();  // its thread did not come along into this process
+  } else if (queue_ != nullptr) {
     (void)Finish();
   }
 }
@@ -176,37 +177,12 @@ void ChunkAssembler::Add(const AclDumpChunk* chunk) noexcept {
     piece.offset = chunk->offset;
     piece.last = chunk->is_last_chunk != 0;
 
-    std::unique_lock lock(mutex_);
-    // One piece larger than the queue passes when it is alone.
-    taken_.wait(lock, [&] {
-      return queue_.empty() || queued_bytes_ + piece.bytes.size() <= options_.queue_bytes;
-    });
-    queued_bytes_ += piece.bytes.size();
-    queue_.push_back(std::move(piece));
-    arrived_.notify_one();
+    const uint64_t size_bytes = piece.bytes.size();
+    if (queue_->Add(piece, size_bytes, {}) != base::WorkQueue<Piece>::Added::kYes) {
+      Lose(piece.path, "no memory for a piece");
+    }
   } catch (const std::bad_alloc&) {
     Lose(std::string_view(chunk->file_name, path_bytes), "no memory for a piece");
-  }
-}
-
-void ChunkAssembler::WorkerLoop() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    arrived_.wait(lock, [this] { return !queue_.empty() || finishing_; });
-    if (queue_.empty()) {
-      return;
-    }
-    Piece piece = std::move(queue_.front());
-    queue_.pop_front();
-    queued_bytes_ -= piece.bytes.size();
-    taken_.notify_all();
-    lock.unlock();
-    try {
-      Assemble(piece);
-    } catch (const std::bad_alloc&) {
-      Lose(piece.path, "no memory");
-    }
-    lock.lock();
   }
 }
 
@@ -254,15 +230,7 @@ void ChunkAssembler::Assemble(const Piece& piece) {
 }
 
 Status ChunkAssembler::Finish() {
-  {
-    const std::lock_guard lock(mutex_);
-    finishing_ = true;
-    arrived_.notify_one();
-  }
-  if (worker_ != nullptr) {
-    worker_->join();
-    worker_.reset();
-  }
+  queue_.reset();  // once all that waits is done
   for (const auto& [path, assembly] : open_) {
     if (!assembly.damaged) {
       Lose(path, "its last piece is missing");

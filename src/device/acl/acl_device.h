@@ -2,17 +2,14 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <type_traits>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +18,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/base/threads.h"
 #include "src/device/device.h"
 #include "src/device/streamed_runtime.h"
 
@@ -174,7 +172,6 @@ class ChunkAssembler {
     bool damaged = false;  // the rest of it is ignored
   };
 
-  void WorkerLoop();
   void Assemble(const Piece& piece);
   // Null, or why the piece cannot follow.
   const char* Append(const Piece& piece, std::vector<std::byte>& bytes);
@@ -183,11 +180,6 @@ class ChunkAssembler {
   const KernelDumpOptions options_;
   const pid_t process_;
   std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::condition_variable taken_;
-  std::deque<Piece> queue_;
-  uint64_t queued_bytes_ = 0;
-  bool finishing_ = false;
   uint64_t losses_ = 0;
   std::string first_loss_;
 
@@ -195,7 +187,7 @@ class ChunkAssembler {
   std::unordered_map<std::string, Assembly> open_;
   uint64_t assembled_bytes_ = 0;
 
-  std::unique_ptr<std::thread> worker_;
+  std::unique_ptr<base::WorkQueue<Piece>> queue_;  // null: not started, or ended
 };
 
 // The dump of kernels that CANN's runtime writes: switched on and off, and its files taken over in

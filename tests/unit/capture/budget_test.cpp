@@ -1,6 +1,8 @@
 // What a capture leaves out of a program that must not wait, and what it counts.
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -8,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/threads.h"
 #include "src/capture/engine.h"
 #include "src/capture/session.h"
 #include "tests/unit/capture/test_capture.h"
@@ -67,19 +70,23 @@ TEST(Budget, LetsARecordTakeMoreThanThereIsAndThenWaits) {
   EXPECT_TRUE(budget.TakeRecordBytes(1, start + std::chrono::milliseconds(1600)));
 }
 
-TEST(TaskThread, DoesWhatItTookAndNoMoreThanItHasRoomFor) {
+TEST(QueueOfTasks, DoesWhatItTookAndNoMoreThanItHasRoomFor) {
+  using Tasks = base::WorkQueue<std::function<void()>>;
   std::vector<int> done;
   std::mutex gate;
   gate.lock();
   {
-    TaskThread thread(1);
-    EXPECT_TRUE(thread.Post([&] {
+    Tasks tasks({.most = 2}, [](const std::function<void()>& task) { task(); });
+    const auto post = [&tasks](std::function<void()> task) {
+      return tasks.TryAdd(task) == Tasks::Added::kYes;
+    };
+    EXPECT_TRUE(post([&] {
       const std::lock_guard wait(gate);
       done.push_back(1);
     }));
-    EXPECT_TRUE(thread.Post([&] { done.push_back(2); }));
-    EXPECT_FALSE(thread.has_room());
-    EXPECT_FALSE(thread.Post([&] { done.push_back(3); }));
+    EXPECT_TRUE(post([&] { done.push_back(2); }));
+    EXPECT_FALSE(tasks.has_room());
+    EXPECT_FALSE(post([&] { done.push_back(3); }));
     gate.unlock();
   }
   EXPECT_THAT(done, ::testing::ElementsAre(1, 2));

@@ -1,11 +1,10 @@
-#include "src/capture/free_benchmark_settings.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "src/capture/settings.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::capture {

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/analysis/monitor/store/linked_sqlite.h"
+#include "src/analysis/monitor/store/store.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/analysis/monitor/store_query.h"
 #include "tests/unit/support/temporary_folder.h"

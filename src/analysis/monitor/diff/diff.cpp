@@ -541,12 +541,7 @@ std::string DiffJson(const DiffOptions& options, const DiffResult& result) {
     json.EndObject();
   }
   json.EndArray();
-  json.Key("notes");
-  json.BeginArray();
-  for (const std::string& note : result.notes) {
-    json.Text(note);
-  }
-  json.EndArray();
+  json.Member("notes", result.notes);
   json.EndObject();
   return text + "\n";
 }

@@ -12,6 +12,7 @@
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -468,6 +469,38 @@ void ReportModel::AppendChunk(const SeriesChunk& chunk, std::string_view op,
   AppendColumns(columns, out);
 }
 
+namespace {
+
+// Integers and texts, one after the other, into the array that is open.
+template <typename... Items>
+void WriteItems(json::Writer& writer, const Items&... items) {
+  const auto put = [&writer](const auto& item) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(item)>>) {
+      writer.Int(static_cast<int64_t>(item));
+    } else {
+      writer.Text(item);
+    }
+  };
+  (put(items), ...);
+}
+
+template <typename... Items>
+void WriteRow(json::Writer& writer, const Items&... items) {
+  writer.BeginArray();
+  WriteItems(writer, items...);
+  writer.EndArray();
+}
+
+template <typename Body>
+void WriteArray(json::Writer& writer, std::string_view key, const Body& body) {
+  writer.Key(key);
+  writer.BeginArray();
+  body();
+  writer.EndArray();
+}
+
+}  // namespace
+
 void ReportModel::WriteListing(json::Writer& writer) const {
   writer.BeginObject();
   const std::filesystem::path name =
@@ -476,48 +509,21 @@ void ReportModel::WriteListing(json::Writer& writer) const {
   writer.Member("rows", run_.rows);
   writer.Member("rounding", rounding_);
   writer.Member("unmeasured", run_.unmeasured);
-  writer.Key("warnings");
-  writer.BeginArray();
-  for (const std::string& warning : run_.warnings) {
-    writer.Text(warning);
-  }
-  writer.EndArray();
-  writer.Key("tables");
-  writer.BeginArray();
-  for (const std::string& table : tables_) {
-    writer.Text(table);
-  }
-  writer.EndArray();
-  writer.Key("ops");
-  writer.BeginArray();
-  for (const std::string& op : ops_) {
-    writer.Text(op);
-  }
-  writer.EndArray();
-  writer.Key("table_ops");
-  writer.BeginArray();
-  for (const std::vector<size_t>& ops : table_ops_) {
-    writer.BeginArray();
-    for (const size_t op : ops) {
-      writer.Int(static_cast<int64_t>(op));
+  writer.Member("warnings", run_.warnings);
+  writer.Member("tables", tables_);
+  writer.Member("ops", ops_);
+  writer.Member("table_ops", table_ops_);
+  WriteArray(writer, "grids", [&] {
+    for (const RowGrid& grid : grids_) {
+      WriteGrid(grid, writer);
     }
-    writer.EndArray();
-  }
-  writer.EndArray();
-  writer.Key("grids");
-  writer.BeginArray();
-  for (const RowGrid& grid : grids_) {
-    WriteGrid(grid, writer);
-  }
-  writer.EndArray();
+  });
   WriteSeries(writer);
-  writer.Key("chunks");
-  writer.BeginArray();
-  for (const SeriesChunk& chunk : chunks_) {
-    writer.Int(static_cast<int64_t>(chunk.first));
-    writer.Int(static_cast<int64_t>(chunk.count));
-  }
-  writer.EndArray();
+  WriteArray(writer, "chunks", [&] {
+    for (const SeriesChunk& chunk : chunks_) {
+      WriteItems(writer, chunk.first, chunk.count);
+    }
+  });
   WriteScores(writer);
   WriteAlerts(writer);
   writer.EndObject();
@@ -542,11 +548,9 @@ void ReportModel::WriteGrid(const RowGrid& grid, json::Writer& writer) const {
       even = distance(i) == distance(begin + 1);
     }
     writer.BeginArray();
-    writer.Int(grid.ranks[begin]);
-    writer.Int(static_cast<int64_t>(end - begin));
+    WriteItems(writer, grid.ranks[begin], end - begin);
     if (even) {
-      writer.Int(grid.steps[begin]);
-      writer.Int(static_cast<int64_t>(distance(begin + 1)));
+      WriteItems(writer, grid.steps[begin], distance(begin + 1));
     } else {
       writer.BeginArray();
       for (size_t i = begin; i < end; ++i) {
@@ -561,82 +565,57 @@ void ReportModel::WriteGrid(const RowGrid& grid, json::Writer& writer) const {
 }
 
 void ReportModel::WriteSeries(json::Writer& writer) const {
-  writer.Key("series");
-  writer.BeginArray();
-  for (size_t i = 0; i < run_.series.size(); ++i) {
-    const Series& series = run_.series[i];
-    writer.BeginArray();
-    writer.Int(static_cast<int64_t>(table_of_[i]));
-    writer.Int(series.stage);
-    writer.Text(series.name);
-    writer.Int(series.micro_step);
-    writer.Int(static_cast<int64_t>(grid_of_[i]));
-    writer.EndArray();
-  }
-  writer.EndArray();
+  WriteArray(writer, "series", [&] {
+    for (size_t i = 0; i < run_.series.size(); ++i) {
+      const Series& series = run_.series[i];
+      WriteRow(writer, table_of_[i], series.stage, series.name, series.micro_step, grid_of_[i]);
+    }
+  });
 }
 
 // "scores": per statistic one number per series, tenths. "peaks": series, statistic, step and rank
 // of those far from usual. "non_finite": series, statistic, how many, step and rank of the first.
 // "never_numbers": series of NaN only.
 void ReportModel::WriteScores(json::Writer& writer) const {
-  writer.Key("scores");
-  writer.BeginArray();
-  for (size_t op = 0; op < ops_.size(); ++op) {
-    writer.BeginArray();
-    for (const std::vector<SeriesScore>& of_series : scores_) {
-      const double score = std::min(of_series[op].score, kLargestScore);
-      writer.Int(static_cast<int64_t>(std::lround(score * 10)));
-    }
-    writer.EndArray();
-  }
-  writer.EndArray();
-  writer.Key("peaks");
-  writer.BeginArray();
-  for (size_t series = 0; series < scores_.size(); ++series) {
-    const RowGrid& grid = grids_[grid_of_[series]];
-    for (size_t op = 0; op < ops_.size(); ++op) {
-      const SeriesScore& score = scores_[series][op];
-      if (score.score >= kFarScore) {
-        writer.BeginArray();
-        writer.Int(static_cast<int64_t>(series));
-        writer.Int(static_cast<int64_t>(op));
-        writer.Int(grid.steps[score.at]);
-        writer.Int(grid.ranks[score.at]);
-        writer.EndArray();
+  const auto for_each_score = [this](const auto& use) {
+    for (size_t series = 0; series < scores_.size(); ++series) {
+      for (size_t op = 0; op < ops_.size(); ++op) {
+        use(series, op, grids_[grid_of_[series]], scores_[series][op]);
       }
     }
-  }
-  writer.EndArray();
-  writer.Key("non_finite");
-  writer.BeginArray();
-  std::vector<size_t> never_numbers;
-  for (size_t series = 0; series < scores_.size(); ++series) {
-    const RowGrid& grid = grids_[grid_of_[series]];
-    if (IsNeverANumber(series)) {
-      never_numbers.push_back(series);
-    }
+  };
+  WriteArray(writer, "scores", [&] {
     for (size_t op = 0; op < ops_.size(); ++op) {
-      const SeriesScore& score = scores_[series][op];
-      if (score.non_finite == 0) {
-        continue;
-      }
       writer.BeginArray();
-      writer.Int(static_cast<int64_t>(series));
-      writer.Int(static_cast<int64_t>(op));
-      writer.Int(static_cast<int64_t>(score.non_finite));
-      writer.Int(grid.steps[score.first_non_finite]);
-      writer.Int(grid.ranks[score.first_non_finite]);
+      for (const std::vector<SeriesScore>& of_series : scores_) {
+        const double score = std::min(of_series[op].score, kLargestScore);
+        writer.Int(static_cast<int64_t>(std::lround(score * 10)));
+      }
       writer.EndArray();
     }
-  }
-  writer.EndArray();
-  writer.Key("never_numbers");
-  writer.BeginArray();
-  for (const size_t series : never_numbers) {
-    writer.Int(static_cast<int64_t>(series));
-  }
-  writer.EndArray();
+  });
+  WriteArray(writer, "peaks", [&] {
+    for_each_score([&](size_t series, size_t op, const RowGrid& grid, const SeriesScore& score) {
+      if (score.score >= kFarScore) {
+        WriteRow(writer, series, op, grid.steps[score.at], grid.ranks[score.at]);
+      }
+    });
+  });
+  WriteArray(writer, "non_finite", [&] {
+    for_each_score([&](size_t series, size_t op, const RowGrid& grid, const SeriesScore& score) {
+      if (score.non_finite > 0) {
+        WriteRow(writer, series, op, score.non_finite, grid.steps[score.first_non_finite],
+                 grid.ranks[score.first_non_finite]);
+      }
+    });
+  });
+  WriteArray(writer, "never_numbers", [&] {
+    for (size_t series = 0; series < scores_.size(); ++series) {
+      if (IsNeverANumber(series)) {
+        WriteItems(writer, series);
+      }
+    }
+  });
 }
 
 // "alerts": step, rank, series (-1: none of this report), tag, message. "alert_steps": step, how
@@ -648,26 +627,17 @@ void ReportModel::WriteAlerts(json::Writer& writer) const {
     ++by_step[alert.step];
   }
   writer.Member("alert_count", static_cast<uint64_t>(run_.alerts.size()));
-  writer.Key("alert_steps");
-  writer.BeginArray();
-  for (const auto& [step, count] : by_step) {
-    writer.Int(step);
-    writer.Int(count);
-  }
-  writer.EndArray();
-  writer.Key("alerts");
-  writer.BeginArray();
-  for (size_t i = 0; i < std::min(run_.alerts.size(), kMostAlerts); ++i) {
-    const Alert& alert = run_.alerts[i];
-    writer.BeginArray();
-    writer.Int(alert.step);
-    writer.Int(alert.rank);
-    writer.Int(finder.Find(alert.tag));
-    writer.Text(alert.tag);
-    writer.Text(alert.message);
-    writer.EndArray();
-  }
-  writer.EndArray();
+  WriteArray(writer, "alert_steps", [&] {
+    for (const auto& [step, count] : by_step) {
+      WriteItems(writer, step, count);
+    }
+  });
+  WriteArray(writer, "alerts", [&] {
+    for (size_t i = 0; i < std::min(run_.alerts.size(), kMostAlerts); ++i) {
+      const Alert& alert = run_.alerts[i];
+      WriteRow(writer, alert.step, alert.rank, finder.Find(alert.tag), alert.tag, alert.message);
+    }
+  });
 }
 
 namespace {

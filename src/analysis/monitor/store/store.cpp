@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include "msprobe/status.h"
@@ -26,7 +27,6 @@
 #include "src/analysis/monitor/common/document_parts.h"
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/analysis/monitor/csv2tb/csv2tb.h"
-#include "src/analysis/monitor/store/linked_sqlite.h"
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/numbers.h"
@@ -48,6 +48,15 @@ constexpr const char* kMonitorStoreName = "monitor_data.trend.db";
 constexpr const char* kDumpStoreName = "dump_data.trend.db";
 
 }  // namespace
+
+const msprobe::monitor::SqliteApi& LinkedSqlite() {
+  static const msprobe::monitor::SqliteApi kApi = {
+      sqlite3_open_v2,     sqlite3_close,     sqlite3_exec,      sqlite3_prepare_v2,
+      sqlite3_finalize,    sqlite3_step,      sqlite3_reset,     sqlite3_bind_int64,
+      sqlite3_bind_double, sqlite3_bind_null, sqlite3_bind_text, sqlite3_column_int64,
+      sqlite3_errmsg};
+  return kApi;
+}
 
 Result<NameMapping> ReadMapping(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));

@@ -50,6 +50,9 @@ struct StoreResult {
   std::vector<std::string> warnings;
 };
 
+// The SQLite that the program itself is linked to.
+const msprobe::monitor::SqliteApi& LinkedSqlite();
+
 // Where the calls of a dump stand: what they are called without their number, and to which micro
 // step, one pass of the model forward and backward, they belong.
 

@@ -1,27 +1,153 @@
-// The C interface of msprobe/perturb.h over the component perturb.
+// The C interfaces of msprobe/perturb.h and msprobe/dispatch.h: tensors in, numbers or tensors out.
+// Over the components perturb, io and analysis/recheck, which computes operators again.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "msprobe/dispatch.h"
 #include "msprobe/perturb.h"
 #include "msprobe/tensor_file.h"
 
+#include "src/analysis/recheck/exact_results.h"
+#include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
-#include "src/capture/free_benchmark_settings.h"
-#include "src/capture/monitor_tensor.h"
+#include "src/capture/settings.h"
+#include "src/dump/json_source.h"
+#include "src/json/value_tree.h"
 #include "src/perturb/agreement.h"
 #include "src/perturb/noise_floor.h"
 #include "src/perturb/perturbation.h"
 #include "src/perturb/ratio.h"
 #include "src/tensor/tensor_buffer.h"
 
+namespace perturb = msprobe::perturb;
+namespace recheck = msprobe::analysis::recheck;
+
+using msprobe::DType;
 using msprobe::OkStatus;
+using msprobe::Result;
 using msprobe::Status;
+using msprobe::StatusCode;
 using msprobe::TensorView;
+using msprobe::UnsupportedError;
 using msprobe::UsageError;
 using msprobe::capture::Guarded;
 using msprobe::capture::HostView;
-namespace perturb = msprobe::perturb;
+using msprobe::capture::View;
+using perturb::AgreementReason;
+
+namespace {
+
+// Of fewer elements a thread costs more than it saves.
+constexpr uint64_t kElementsPerThread = uint64_t{1} << 16U;
+
+template <typename Element>
+Status WriteIntegers(std::span<const double> exact, std::byte* out) {
+  // Both limits are numbers of double; the upper one is excluded.
+  const double low = static_cast<double>(std::numeric_limits<Element>::min());
+  const double high = std::ldexp(1.0, std::numeric_limits<Element>::digits);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    if (!(exact[i] >= low && exact[i] < high)) {
+      return UnsupportedError("a number is beyond the integers of its type");
+    }
+    const auto element = static_cast<Element>(exact[i]);
+    std::memcpy(out + i * sizeof element, &element, sizeof element);
+  }
+  return {};
+}
+
+Status Write(DType dtype, std::span<const double> exact, std::byte* out) {
+  switch (dtype) {
+    case DType::kFloat64:
+      if (!exact.empty()) {
+        std::memcpy(out, exact.data(), exact.size_bytes());
+      }
+      return {};
+    case DType::kFloat32:
+      for (size_t i = 0; i < exact.size(); ++i) {
+        const auto element = static_cast<float>(exact[i]);
+        std::memcpy(out + i * sizeof element, &element, sizeof element);
+      }
+      return {};
+    case DType::kBool:
+      for (size_t i = 0; i < exact.size(); ++i) {
+        out[i] = std::byte{exact[i] != 0 ? uint8_t{1} : uint8_t{0}};
+      }
+      return {};
+    case DType::kInt64:
+      return WriteIntegers<int64_t>(exact, out);
+    case DType::kInt32:
+      return WriteIntegers<int32_t>(exact, out);
+    case DType::kInt16:
+      return WriteIntegers<int16_t>(exact, out);
+    case DType::kInt8:
+      return WriteIntegers<int8_t>(exact, out);
+    case DType::kUInt8:
+      return WriteIntegers<uint8_t>(exact, out);
+    default:
+      return UnsupportedError("results of this dtype are not written");
+  }
+}
+
+Status Recompute(std::string_view name, std::string_view call_json,
+                 std::span<const msprobe_tensor> tensors, size_t threads,
+                 std::span<const msprobe_tensor> goldens) {
+  MSP_ASSIGN_OR_RETURN(const msprobe::dump::EntryTree call,
+                       msprobe::json::ParseValueTree(call_json));
+  uint64_t elements = 0;
+  std::vector<TensorView> views;
+  for (const msprobe_tensor& tensor : tensors) {
+    MSP_ASSIGN_OR_RETURN(views.emplace_back(), HostView(&tensor));
+    elements += static_cast<uint64_t>(views.back().element_count());
+  }
+  const recheck::TensorSource source = [&](std::string_view place) -> Result<recheck::Value> {
+    size_t index = 0;
+    const char* const end = place.data() + place.size();
+    const auto [stop, error] = std::from_chars(place.data(), end, index);
+    if (error != std::errc() || stop != end || index >= views.size()) {
+      return UsageError("the call names a tensor that is not among those given");
+    }
+    return recheck::ValueOf(views[index]);
+  };
+  std::optional<msprobe::base::ThreadPool> pool;
+  {
+    const msprobe::base::NoSignals no_signals;  // nor do the threads of the pool take any
+    pool.emplace(
+        std::clamp<uint64_t>(elements / kElementsPerThread, 1, std::max(threads, size_t{1})));
+  }
+  MSP_ASSIGN_OR_RETURN(const std::vector<recheck::Value> exact,
+                       recheck::ExactResults(name, call, source, *pool));
+  if (exact.size() != goldens.size()) {
+    return UsageError("the call has another number of outputs than places are given");
+  }
+  for (size_t i = 0; i < exact.size(); ++i) {
+    MSP_ASSIGN_OR_RETURN(const TensorView place, HostView(&goldens[i]));
+    if (!place.is_plain() || place.shape != exact[i]->shape) {
+      return UsageError("the place of a result is no plain tensor of its shape");
+    }
+    // The caller's own memory, which a view is not meant to write to.
+    MSP_RETURN_IF_ERROR(Write(
+        place.dtype, exact[i]->value,
+        const_cast<std::byte*>(place.data)));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  }
+  return {};
+}
+
+static_assert(MSPROBE_AGREEMENT_MEASURED == static_cast<int>(AgreementReason::kMeasured));
+static_assert(MSPROBE_AGREEMENT_ZEROS == static_cast<int>(AgreementReason::kZeros));
+
+int64_t IndexOf(const std::optional<uint64_t>& index) {
+  return index ? static_cast<int64_t>(*index) : -1;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -33,11 +159,10 @@ int msprobe_free_benchmark_settings(msprobe_text config_path, msprobe_text overr
       return UsageError("msprobe_free_benchmark_settings needs a place for the result");
     }
     MSP_ASSIGN_OR_RETURN(const msprobe::capture::Framework known,
-                         msprobe::capture::FrameworkOf(msprobe::capture::View(framework)));
+                         msprobe::capture::FrameworkOf(View(framework)));
     MSP_ASSIGN_OR_RETURN(const msprobe::capture::FreeBenchmarkSettings settings,
-                         msprobe::capture::LoadFreeBenchmarkSettings(
-                             std::string(msprobe::capture::View(config_path)),
-                             msprobe::capture::View(overrides_json), known));
+                         msprobe::capture::LoadFreeBenchmarkSettings(std::string(View(config_path)),
+                                                                     View(overrides_json), known));
     text = msprobe::capture::FreeBenchmarkJson(settings);
     *json = text.c_str();
     return OkStatus();
@@ -50,8 +175,7 @@ int msprobe_configured_task(msprobe_text config_path, const char** task) noexcep
     if (task == nullptr) {
       return UsageError("msprobe_configured_task needs a place for the result");
     }
-    MSP_ASSIGN_OR_RETURN(
-        text, msprobe::capture::ConfiguredTask(std::string(msprobe::capture::View(config_path))));
+    MSP_ASSIGN_OR_RETURN(text, msprobe::capture::ConfiguredTask(std::string(View(config_path))));
     *task = text.c_str();
     return OkStatus();
   });
@@ -159,7 +283,7 @@ int msprobe_measure_noise_floor(const msprobe_tensor* results, size_t count, uin
 int msprobe_read_tensor(msprobe_text path, const msprobe_tensor* out) noexcept {
   return Guarded([&]() -> Status {
     MSP_ASSIGN_OR_RETURN(const TensorView place, HostView(out));
-    const std::string name(msprobe::capture::View(path));
+    const std::string name(View(path));
     MSP_ASSIGN_OR_RETURN(const msprobe::TensorFile file, msprobe::TensorFile::Open(name));
     MSP_ASSIGN_OR_RETURN(const msprobe::NamedTensor* stored, file.Single(), name);
     const TensorView& view = stored->view;
@@ -197,6 +321,65 @@ int msprobe_preheat_adapt(double* threshold, int* adapts, const double* consiste
     *threshold = state.value;
     *adapts = state.adapts ? 1 : 0;
     return OkStatus();
+  });
+}
+
+int msprobe_can_recompute(msprobe_text name) noexcept {
+  int known = 0;
+  Guarded([&]() -> Status {
+    known = recheck::IsKnownFunction(View(name)) ? 1 : 0;
+    return OkStatus();
+  });
+  return known;
+}
+
+int msprobe_recompute_operator(msprobe_text name, msprobe_text call, const msprobe_tensor* tensors,
+                               size_t tensor_count, const msprobe_tensor* goldens,
+                               size_t golden_count, uint32_t threads, int* recomputed) noexcept {
+  return Guarded([&]() -> Status {
+    if (recomputed == nullptr || (tensors == nullptr && tensor_count != 0) ||
+        (goldens == nullptr && golden_count != 0)) {
+      return UsageError("msprobe_recompute_operator needs tensors and a place for the answer");
+    }
+    *recomputed = 0;
+    const Status status = Recompute(View(name), View(call), std::span(tensors, tensor_count),
+                                    threads, std::span(goldens, golden_count));
+    if (!status.ok() && status.code() != StatusCode::kUnsupported) {
+      return status;
+    }
+    *recomputed = status.ok() ? 1 : 0;
+    return OkStatus();
+  });
+}
+
+int msprobe_compare_operator(const msprobe_tensor* device, const msprobe_tensor* cpu,
+                             int counts_zeros, msprobe_operator_agreement* result) noexcept {
+  return Guarded([&]() -> Status {
+    if (result == nullptr) {
+      return UsageError("msprobe_compare_operator needs a place for the result");
+    }
+    MSP_ASSIGN_OR_RETURN(const TensorView left, HostView(device));
+    MSP_ASSIGN_OR_RETURN(const TensorView right, HostView(cpu));
+    MSP_ASSIGN_OR_RETURN(const perturb::OperatorAgreement found,
+                         perturb::CompareOperator(left, right, counts_zeros != 0));
+    result->passed = found.passed ? 1 : 0;
+    result->reason = static_cast<int32_t>(found.reason);
+    result->error_balance = found.error_balance;
+    result->max_absolute_error = found.max_absolute_error;
+    result->max_relative_error = found.max_relative_error;
+    result->max_absolute_index = IndexOf(found.max_absolute_index);
+    result->max_relative_index = IndexOf(found.max_relative_index);
+    result->error_balance_limit = found.error_balance_limit;
+    result->error_limit = found.error_limit;
+    return OkStatus();
+  });
+}
+
+int msprobe_write_npy(msprobe_text path, const msprobe_tensor* tensor) noexcept {
+  return Guarded([&]() -> Status {
+    const msprobe::base::NoFileSizeSignal no_signal;
+    MSP_ASSIGN_OR_RETURN(const TensorView view, HostView(tensor));
+    return msprobe::WriteNpyFile(View(path), view);
   });
 }
 
