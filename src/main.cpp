@@ -1,3 +1,3 @@
-#include "src/commands/command_line.h"
+#include "src/commands/commands.h"
 
 int main(int argc, char** argv) { return msprobe::commands::RunCommandLine(argc, argv); }

@@ -37,7 +37,7 @@ int RemoveOnInterrupt(const std::string& path);
 void ForgetOnInterrupt(int slot);
 
 // Runs another program to its end and keeps what it says. For questions to tools of the user; a
-// script that is to be captured runs through commands/dump_launcher.h, which passes signals on.
+// script that is to be captured runs through commands/launcher.h, which passes signals on.
 
 struct ChildOptions {
   std::vector<std::string> program;  // looked up in PATH; with its arguments

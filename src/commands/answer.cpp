@@ -5,12 +5,12 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/commands/print.h"
 #include "src/report/render.h"
 #include "src/report/web_page.h"
 
@@ -60,6 +60,26 @@ Status WritePage(const std::filesystem::path& path, report::Document& document) 
 }
 
 }  // namespace
+
+void LogStatus(const Status& status) {
+  base::LogError(status.message());
+  if (!status.hint().empty()) {
+    base::LogHint(status.hint());
+  }
+}
+
+Status Print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    return IoError("cannot write to the standard output");
+  }
+  return {};
+}
+
+Status PrintUntrusted(std::string_view text) {
+  return ::isatty(STDOUT_FILENO) == 1
+             ? Print(base::Printable(base::ReplaceAll(text, "\r\n", "\n"), "\n\t"))
+             : Print(text);
+}
 
 std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLevel> levels,
                              std::string_view conditions) {
@@ -144,7 +164,7 @@ ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags) 
   return ExitCode::kFailed;
 }
 
-Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
+Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own) {
   const bool inputs_are_whole = InputsAreWhole();
   if (!inputs_are_whole) {

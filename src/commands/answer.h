@@ -18,6 +18,18 @@
 
 namespace msprobe::commands {
 
+// An error as log lines: the message and its hint.
+void LogStatus(const Status& status);
+
+// Onto the standard output. An error when the text cannot be written: a full disk behind a pipe,
+// say.
+Status Print(std::string_view text);
+
+// The same of lines that hold what stood in files, such as csv. On a terminal, which such text must
+// not steer, everything that is not printable becomes "?"; files and pipes get the bytes as they
+// are.
+Status PrintUntrusted(std::string_view text);
+
 struct AnswerFlags {
   bool json = false;                 // the answer as one JSON object, nothing else on stdout
   std::filesystem::path junit_file;  // empty: none
@@ -44,10 +56,10 @@ std::string FailOnHelp(std::span<const report::GateLevel> levels);
 // The screen that the flags and the terminal make.
 report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context);
 
-// What the process will end with; also for files that tell it.
+// The exit code of the process; also for files that hold it.
 ExitCode ExitCodeOf(const report::Document& document, const AnswerFlags& flags);
 
-// What is special about a command's answer.
+// Special forms of a command's answer.
 struct OwnForms {
   // Text that it has always printed, and that scripts count on:
   std::optional<std::string> instead;  // of the answer: what --format json or md asks for
@@ -67,7 +79,7 @@ Status CheckPage(const std::filesystem::path& page);
 
 // Writes the page and the JUnit report, shows the answer unless --quiet forbids it, and logs the
 // warnings; a form that was asked for, such as --json, is shown all the same.
-Result<ExitCode> GiveAnswer(report::Document document, const AnswerFlags& flags,
+Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own = {});
 
 }  // namespace msprobe::commands

@@ -1,11 +1,14 @@
-// The contract of a subcommand: tables that say what it understands, and what it does. A new one is
-// a source of its own beside this file, with a function in commands.h and a line in the list of
-// program.cpp; docs/commands/ describes it.
+// The contract of a subcommand: tables of what it understands, and what it does. A new one has a
+// source here, a function in commands.h and a line in the list of program.cpp; docs/commands/
+// describes it.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -14,7 +17,7 @@
 
 namespace msprobe::commands {
 
-// What the shell sees. Every failure ends in kUsage or kFailed, never in kDone.
+// For the shell. Every failure ends in kUsage or kFailed, never in kDone.
 enum class ExitCode : int {
   kDone = 0,      // the work is done (whatever it found, unless --fail-on asked for more)
   kFindings = 1,  // done, and --fail-on's condition holds
@@ -22,8 +25,7 @@ enum class ExitCode : int {
   kFailed = 3,    // an input could not be read, or the result not be written
 };
 
-// What stands before the subcommand, what is the same in all of them, and what the terminal is
-// like.
+// General flags, those that were given, and properties of the terminal.
 struct Context {
   std::string framework;  // -f/--framework: "pytorch", "mindspore" or empty
   bool quiet = false;     // --quiet: no progress, no summary, errors only
@@ -40,35 +42,70 @@ struct Context {
 
 class Command {
  public:
-  Command() = default;
+  // `alias`: a second name; empty: none. `summary`: a line in the list of commands.
+  Command(std::string_view name, std::string_view summary, std::string_view alias = {})
+      : name_(name), summary_(summary), alias_(alias) {}
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
   virtual ~Command() = default;
 
-  virtual std::string_view name() const = 0;
-  virtual std::string_view alias() const { return {}; }  // a second name; empty: none
-  virtual std::string_view summary() const = 0;          // a line in the list of commands
+  std::string_view name() const { return name_; }
+  std::string_view summary() const { return summary_; }
+  std::string_view alias() const { return alias_; }
 
   // The rows point to members of the command. -h, -q and --verbose are not among them: every
   // command has those.
-  virtual FlagTable flags() { return {}; }
   virtual std::vector<Positional> positionals() { return {}; }
+  virtual FlagTable flags() { return {}; }
   virtual std::vector<Example> examples() const { return {}; }
   virtual std::string notes() const { return {}; }  // paragraphs behind the examples
 
-  // Owned by the command. One that is nothing but a group of them shows its help when none is
-  // named, and is never run.
-  virtual std::vector<Command*> subcommands() const { return {}; }
+  void Add(std::unique_ptr<Command> subcommand) { below_.push_back(std::move(subcommand)); }
+  std::vector<Command*> subcommands() const;
   virtual bool is_group() const { return false; }
 
   virtual Result<ExitCode> Run(const Context& context) = 0;
+
+ private:
+  const std::string_view name_;
+  const std::string_view summary_;
+  const std::string_view alias_;
+  std::vector<std::unique_ptr<Command>> below_;
+};
+
+// Nothing but subcommands: shows its help when none is named, and is never run.
+class CommandGroup : public Command {
+ public:
+  using Command::Command;
+  bool is_group() const override { return true; }
+  Result<ExitCode> Run(const Context&) override { return ExitCode::kDone; }
 };
 
 // From the program down to one command, as it is typed.
 using CommandPath = std::vector<Command*>;
 // "msprobe monitor diff"
 std::string TitleOf(const CommandPath& path);
+// The same without the program, "monitor diff"
+std::string NameBelowProgram(const CommandPath& path);
+std::vector<std::string> SubcommandNames(const Command& command);
+// Calls `see` with the path of the last command and of all below it, each before those below it.
+void ForEachCommand(const CommandPath& path, const std::function<void(const CommandPath&)>& see);
 // From `program` along names or aliases of subcommands, as far as they are known.
 CommandPath FindCommand(Command& program, const std::vector<std::string>& names);
+
+// The variables of -h, -q and --verbose.
+struct GeneralValues {
+  bool help = false;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+// The rows of a command in the order of their groups, and the general ones.
+std::vector<Flag> AllFlags(Command& command, GeneralValues& general);
+// Without hidden ones, for help and completion.
+std::vector<Flag> ShownFlags(Command& command);
+
+// `msprobe COMMAND --help`, wrapped at `width` columns.
+std::string HelpText(const CommandPath& path, size_t width);
 
 }  // namespace msprobe::commands

@@ -1,5 +1,4 @@
-#include "src/commands/command_line.h"
-
+// From argv to an exit code: parses, finds the command, runs it, and reports what went wrong.
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -8,9 +7,9 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <new>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -28,11 +27,8 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"
-#include "src/commands/common_flags.h"
+#include "src/commands/commands.h"
 #include "src/commands/flag_parser.h"
-#include "src/commands/help_text.h"
-#include "src/commands/print.h"
-#include "src/commands/program.h"
 #include "src/commands/suggestions.h"
 
 namespace msprobe::commands {
@@ -43,7 +39,7 @@ constexpr const char* kOutOfMemory = "out of memory";
 constexpr const char* kOutOfMemoryHint =
     "use fewer --threads; check ulimit -v and the memory limit of the container";
 
-// First of all that runs: libraries allocate before main().
+// Runs before everything else: libraries allocate before main().
 [[gnu::constructor(101)]] void GuardStart() { base::InstallTerminateCleanup(); }
 
 ExitCode ToExitCode(StatusCode code) {
@@ -71,32 +67,21 @@ bool LocaleHasUtf8() {
 }
 
 ExitCode ReportUsageError(const ParsedLine& line) {
-  base::LogError(line.status.message());
-  if (!line.status.hint().empty()) {
-    base::LogHint(line.status.hint());
-  }
+  LogStatus(line.status);
   base::LogHint(fmt::format("{} --help explains all flags", TitleOf(line.path)));
   return ExitCode::kUsage;
 }
 
-// The same commands of a program whose variables nobody has filled.
+// The same commands of a program whose variables hold the defaults.
 CommandPath Untouched(const CommandPath& path, Program& fresh) {
   std::vector<std::string> names;
-  for (size_t i = 1; i < path.size(); ++i) {
-    names.emplace_back(path[i]->name());
-  }
+  std::transform(path.begin() + 1, path.end(), std::back_inserter(names),
+                 [](const Command* command) { return std::string(command->name()); });
   return FindCommand(fresh, names);
 }
 
 ExitCode PrintOrFail(const std::string& text) {
   return Print(text).ok() ? ExitCode::kDone : ExitCode::kFailed;
-}
-
-void Tell(const Status& status) {
-  base::LogError(status.message());
-  if (!status.hint().empty()) {
-    base::LogHint(status.hint());
-  }
 }
 
 // The value of --junit; empty: none, or the command has no such flag.
@@ -109,8 +94,8 @@ std::filesystem::path JunitFile(Command& command) {
   return {};
 }
 
-// What libraries throw, most of all that memory ran out: a failure like others. What the command
-// held is free again when this returns.
+// Makes an exception of a library, most often that memory ran out, a failure like others. Memory of
+// the command is free again when this returns.
 Result<ExitCode> Caught(const std::function<Result<ExitCode>()>& run) {
   try {
     return run();
@@ -126,18 +111,17 @@ ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& 
   Command& command = *path.back();
   const std::filesystem::path junit_file = JunitFile(command);
   const Status junit = junit_file.empty() ? OkStatus() : base::CheckOutputFile(junit_file);
-  std::string title = TitleOf(path);
-  title.erase(0, title.find(' ') + 1);
+  const std::string title = NameBelowProgram(path);
   const Result<ExitCode> outcome = Caught([&]() -> Result<ExitCode> {
     MSP_RETURN_IF_ERROR(paths);
     MSP_RETURN_IF_ERROR(junit);
     return command.Run(context);
   });
-  // What was wrong with the inputs beside what the command noticed: it may be the cause of it.
+  // Damage to the inputs that the command did not notice may be the cause of its failure.
   const std::array<Status, 2> inputs = {base::CheckMappedFiles(), base::CheckUnseenPaths()};
-  Status failure;  // the first thing told
+  Status failure;  // the first that is reported
   if (!outcome.ok()) {
-    Tell(outcome.status());
+    LogStatus(outcome.status());
     if (const std::string hint = SuggestForInput(path, outcome.status().message()); !hint.empty()) {
       base::LogHint(hint);
     }
@@ -147,7 +131,7 @@ ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& 
   for (const Status& input : inputs) {
     if (!input.ok()) {
       if (outcome.ok() || outcome.status().message() != input.message()) {
-        Tell(input);
+        LogStatus(input);
       }
       code = ExitCode::kFailed;
       failure = failure.ok() ? input : failure;
@@ -155,7 +139,7 @@ ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& 
   }
   if (code == ExitCode::kFailed && !failure.ok() && !junit_file.empty() && junit.ok()) {
     if (const Status written = WriteJunitOfFailure(junit_file, title, failure); !written.ok()) {
-      Tell(written);
+      LogStatus(written);
     }
   }
   return code;
@@ -173,7 +157,7 @@ int FinishOutput(ExitCode code) {
 
 // Where a log line, which is put together first, could fail in its turn.
 template <typename... Texts>
-void TellWithoutMemory(const Texts&... texts) {
+void PrintWithoutMemory(const Texts&... texts) {
   (std::fputs(texts, stderr), ...);
 }
 
@@ -219,7 +203,7 @@ int RunParsed(int argc, char** argv) {
 
 }  // namespace
 
-// What is thrown beside a command ends here, or where there is no memory to tell of it.
+// Exceptions from outside of a command end here.
 int RunCommandLine(int argc, char** argv) {
   base::InstallInterruptCleanup();
   base::GuardMappedFiles();
@@ -229,9 +213,9 @@ int RunCommandLine(int argc, char** argv) {
   try {
     code = RunParsed(argc, argv);
   } catch (const std::bad_alloc&) {
-    TellWithoutMemory("error: ", kOutOfMemory, "\n  hint: ", kOutOfMemoryHint, "\n");
+    PrintWithoutMemory("error: ", kOutOfMemory, "\n  hint: ", kOutOfMemoryHint, "\n");
   } catch (const std::exception& error) {
-    TellWithoutMemory("error: unexpected: ", error.what(), "\n");
+    PrintWithoutMemory("error: unexpected: ", error.what(), "\n");
   }
   base::RemoveEmptyNewFolders();
   return code;

@@ -1,8 +1,8 @@
-// Every command, made by the file that is named as it: CompareCommand by compare_command.cpp. Which
-// commands there are is said in program.cpp, and below `monitor` in monitor_command.cpp.
+// Every command, made in the file that defines it, and the program that holds all of them.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "src/commands/command.h"
@@ -25,19 +25,15 @@ std::unique_ptr<Command> MakeGraph(std::string_view name);
 std::unique_ptr<Command> MakeHelp(Command& program);
 std::unique_ptr<Command> MakeIsolate();
 std::unique_ptr<Command> MakeMergeResult();
-std::unique_ptr<Command> MakeMonitorAnalyse();
 std::unique_ptr<Command> MakeMonitor();
-std::unique_ptr<Command> MakeMonitorCsv2db();
-std::unique_ptr<Command> MakeMonitorCsv2tb();
-std::unique_ptr<Command> MakeMonitorDiff();
-std::unique_ptr<Command> MakeMonitorReplay();
-std::unique_ptr<Command> MakeMonitorReport();
 std::unique_ptr<Command> MakeMonitorRun();
 std::unique_ptr<Command> MakeMonitorTop();
 std::unique_ptr<Command> MakeMsaccucmp();
 std::unique_ptr<Command> MakeNanAnalyze(std::string_view name);
 std::unique_ptr<Command> MakeOpGenerate();
 std::unique_ptr<Command> MakeParse();
+// `title`: how it was called, for its answer. It is a subcommand of both parse and msaccucmp.
+std::unique_ptr<Command> MakeParseOverflow(std::string title);
 std::unique_ptr<Command> MakePerfCompare();
 std::unique_ptr<Command> MakeRecheck();
 std::unique_ptr<Command> MakeRepro();
@@ -47,5 +43,22 @@ std::unique_ptr<Command> MakeRunOverflowCheck();
 std::unique_ptr<Command> MakeRunUt(std::string_view name);
 std::unique_ptr<Command> MakeServe();
 std::unique_ptr<Command> MakeShow();
+
+// The program as the command that holds all others.
+class Program final : public CommandGroup {
+ public:
+  Program();
+
+  FlagTable flags() override;
+  const std::string& framework() const { return framework_; }
+  bool wants_version() const { return version_; }
+
+ private:
+  std::string framework_;  // -f
+  bool version_ = false;
+};
+
+// From argv to the exit code of the process.
+int RunCommandLine(int argc, char** argv);
 
 }  // namespace msprobe::commands

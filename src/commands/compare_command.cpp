@@ -1,4 +1,9 @@
-#include <algorithm>
+// msprobe compare: two dumps of the same model, and where they diverge; and msprobe merge_result,
+// one workbook over its results of many ranks.
+//
+// compare has the command lines of two Python tools: NPU_PATH BENCH_PATH or -i compare.json
+// (8.1.1), and -tp with -gp (26.x), whose flags are refused with the others. -m offline_data
+// compares kernel dumps.
 #include <array>
 #include <cstddef>
 #include <filesystem>
@@ -15,6 +20,7 @@
 
 #include "src/analysis/compare/compare.h"
 #include "src/analysis/compare/document.h"
+#include "src/analysis/compare/merge/merge_result.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/kernel_dump/fusion_rules.h"
@@ -27,58 +33,11 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/common_flags.h"
 #include "src/json/config.h"
 #include "src/report/document.h"
 
 namespace msprobe::commands {
 namespace {
-
-// msprobe compare: two dumps of the same model, and where they diverge.
-
-class CompareCommand final : public Command {
- public:
-  std::string_view name() const override { return "compare"; }
-  std::string_view summary() const override {
-    return "Compare two dumps and name the first call that diverges";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  Status FillOptions(const Context& context);
-  // The command line of the 26.x line: -tp and -gp.
-  Status FillLine26(const Context& context);
-  // Flags of that command line next to another way of naming the dumps.
-  Status RefuseLine26Flags(const Context& context) const;
-  Status CheckPaths() const;
-  // -m offline_data: kernel dumps by the vendor's measures.
-  Result<ExitCode> CompareOfflineData(const Context& context);
-
-  analysis::compare::Options options_;
-  std::filesystem::path config_file_;  // -i
-  std::filesystem::path npu_path_;
-  std::filesystem::path bench_path_;
-  std::filesystem::path target_path_;  // -tp
-  std::filesystem::path golden_path_;  // -gp
-  std::filesystem::path output_folder_ = "./output";
-  std::filesystem::path repro_folder_;
-  std::vector<std::string> formats_;
-  AnswerFlags answer_;
-  bool compare_only_ = false;
-  std::string mode_ = "auto";  // -m
-  analysis::compare::Line26Options line26_;
-  bool write_xlsx_ = false;  // --xlsx
-  bool consistent_check_ = false;
-  std::string backend_;
-  std::vector<std::string> valid_rows_;  // NAME=keyword
-  std::vector<int64_t> rank_ids_;
-  std::vector<int64_t> step_ids_;
-  analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
-};
 
 // compare.json, the Python tool's way to say what to compare.
 
@@ -194,23 +153,251 @@ constexpr std::array<std::string_view, 15> kAutoFlags = {
     "--backend",      "--module-mapping", "--strict",
     "--postprocess",  "--valid-rows",     "--fuzzy-match",
     "--data-mapping", "--cell-mapping",   "--api-mapping"};
-// Of those, the ones that the older command line does not have.
+// The first of them are unknown to the older command line.
 constexpr size_t kNewFlagCount = 11;
 
 constexpr const char* kCalibrationFile = "right_matmul.yaml";
 
-Status CompareCommand::RefuseLine26Flags(const Context& context) const {
-  if (mode_ != "auto") {
-    return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
+constexpr const char* kCompareNotes =
+    R"(The first line of the output is the first divergence: the first call, in execution order, whose inputs agree and
+whose outputs do not, or the weights or data that bring a difference in. "Agree" means equal up to the rounding
+noise of the dtype; --rtol and --atol allow more.
+
+)";
+
+class CompareCommand final : public Command {
+ public:
+  CompareCommand()
+      : Command("compare", "Compare two dumps and name the first call that diverges") {}
+
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Path("--input-path -i", "FILE", &config_file_,
+             "compare.json with npu_path and bench_path, instead of two paths", kPython811),
+        Switch("--allow-truncated", &options_.allow_truncated,
+               "Compare the complete entries of a truncated file"),
+        Group::kSelection,
+        Text("--filter", "GLOB", &options_.name_filter,
+             "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"),
+        Text("--call", "NAME", &options_.kernel_call,
+             "Kernel dumps against the dump of a call: the call, if several have such tensors"),
+        Group::kMethod,
+        Switch("--fuzzy-match -f -fm", &options_.fuzzy,
+               "Match rows regardless of their call numbers", kPython811),
+        Path("--data-mapping -dm", "FILE", &options_.data_mapping.file,
+             "YAML file with lines `NPU row name: bench row name`", kPython811),
+        Path("--cell-mapping -cm", "FILE", &options_.cell_mapping.file,
+             "Map MindSpore cells to PyTorch modules; the YAML file is optional", kOneOrNone,
+             kPython811),
+        Path("--api-mapping -am", "FILE", &options_.api_mapping.file,
+             "Map MindSpore APIs to PyTorch APIs; the YAML file is optional", kOneOrNone,
+             kPython811),
+        Path("--layer-mapping -lm", "FILE", &options_.layer_mapping.file,
+             "Map MindSpore layers to PyTorch layers; the YAML file is optional", kOneOrNone,
+             kPython811),
+        Switch("--layer-frames", &options_.layer_mapping_frames,
+               "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
+               "stack.json"),
+        Number("--rtol", "R", &options_.relative_tolerance,
+               "Relative difference up to which values agree", kNotNegative,
+               Default{"the rounding noise of each dtype"}),
+        Number("--atol", "A", &options_.absolute_tolerance,
+               "Absolute difference up to which values agree", kNotNegative),
+        OutputFolderFlag(options_.output_folder, "Folder for the result files", {"--output_path"}),
+        FormatsFlag({{"xlsx", &options_.write_xlsx},
+                     {"csv", &options_.write_csv},
+                     {"json", &options_.write_json},
+                     {"html", &options_.write_html}},
+                    "xlsx; csv with -tp and -gp"),
+        Group::kOutput,
+        Text("--output-name", "NAME", &options_.output_name,
+             "Start of the result file names, instead of compare_result"),
+        Switch("--only-diff", &options_.only_different,
+               "Omit rows that agree from the result files"),
+        Switch("--stack-mode -s", &options_.stack_mode,
+               "Show call stacks when compare.json names a stack_path", kPython811),
+        Switch("--compare-only -c", &compare_only_, "Do not write the advisor's text file",
+               kPython811),
+        Path("--repro", "DIR", &repro_folder_,
+             "Also write the first diverging call alone to this folder, as msprobe repro does"),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        AnswerRows(answer_, analysis::compare::kGateLevels),
+        Group::kLine26,
+        Path("--target-path -tp", "PATH", &target_path_, "The dump under test", kPython26),
+        Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
+        Choice("--mode -m", "MODE", &mode_,
+               {"auto", "atb", "torchair", "offline_data", "offline_model"},
+               "Kind of dumps; offline_model, which runs models, is not supported", kPython26),
+        Switch("--xlsx", &write_xlsx_, "Write a workbook instead of csv", kPython26),
+        Switch("--diff-analyze -da", &line26_.first_difference,
+               "Find the first differing call over all ranks; written as JSON", kPython26),
+        Switch("--is-print-compare-log -tensor_log", &line26_.log_rows,
+               "Write two log lines per row", kPython26),
+        Number("--rank", "N,N", &rank_ids_,
+               "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
+               kSeparatedByCommas, kPython26),
+        Number("--step", "N,N", &step_ids_, "MindSpore static-graph kernel dumps: these steps",
+               kSeparatedByCommas, kPython26),
+        Switch("--consistent-check", &consistent_check_,
+               "Compare training with inference: match fused projections and renamed modules",
+               kPython26),
+        Choice("--backend", "NAME", &backend_, {"fsdp", "megatron"},
+               "The trainer of --consistent-check", kPython26),
+        Path("--module-mapping", "FILE", &line26_.module_mapping,
+             "With --consistent-check: YAML file with further lines `training module: inference "
+             "module`"),
+        Switch("--strict", &line26_.strict,
+               "Match and judge more strictly than the Python tool: see docs/commands/compare.md"),
+        Path("--postprocess", "FILE", &line26_.postprocess,
+             "YAML file with calibration matrices that tensors are multiplied with before "
+             "comparing"),
+        Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,
+             "Only the first rows of the outputs of calls with this name are valid; KEYWORD is the "
+             "argument whose sum is their number"),
+        Path("--fusion-rule-file -fr", "FILE", &fusion_rules_.network,
+             "With -m offline_data: graph of the compiled model as JSON, which names what its "
+             "operators were fused from",
+             kPython26),
+        Path("--quant-fusion-rule-file -qfr", "FILE", &fusion_rules_.quantised,
+             "The same of the quantised model", kPython26),
+        Path("--close-fusion-rule-file -cfr", "FILE", &fusion_rules_.reference,
+             "The same of the golden model, if it is compiled", kPython26),
+    };
   }
-  for (const std::string_view flag : std::span(kAutoFlags).first(kNewFlagCount)) {
-    if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
-      return UsageError(fmt::format("{} needs the dumps as -tp and -gp", typed->second))
-          .WithHint("msprobe compare -tp TARGET -gp GOLDEN");
+
+  std::vector<Positional> positionals() override {
+    return {Argument("NPU_PATH", &npu_path_,
+                     "The dump under test: a dump.json, a rank, a step or a whole dump folder; or "
+                     "kernel dumps"),
+            Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind")};
+  }
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe compare npu/step0/rank0/dump.json gpu/step0/rank0/dump.json",
+         "one rank against one rank; the table goes to ./output"},
+        {"msprobe compare npu_dump gpu_dump -o result --format xlsx,csv",
+         "whole dumps: steps and ranks are paired by number"},
+        {"msprobe compare npu_dump gpu_dump --format xlsx,html",
+         "the table, and a page for any browser: first divergence, modules, error curve, all "
+         "tensors"},
+        {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
+         "in CI: exit code 1 if a row is red or fails its threshold"},
+        {"msprobe -f pytorch compare -i compare.json -o out -s -c",
+         "the Python tool's command line"},
+    };
+  }
+
+  std::string notes() const override {
+    return kCompareNotes + FailOnHelp(analysis::compare::kGateLevels) +
+           "\nEvery level also fails if less than half of a side could be compared, or a tensor "
+           "file could not be read.";
+  }
+
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(FillOptions(context));
+    if (mode_ == "offline_data") {
+      return CompareOfflineData(context);
     }
+    if (!repro_folder_.empty()) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFolder(repro_folder_));
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(repro_folder_ / "README.md"));
+    }
+    MSP_ASSIGN_OR_RETURN(const analysis::compare::Comparison run, analysis::compare::Run(options_));
+    for (const std::string& line : run.log_lines) {
+      base::LogInfo(line);
+    }
+    report::Document document = analysis::compare::MakeDocument(options_, run);
+    const ExitCode code = ExitCodeOf(document, answer_);
+    MSP_ASSIGN_OR_RETURN(std::filesystem::path summary,
+                         analysis::compare::WriteSummary(options_, run, static_cast<int>(code)));
+    document.files.push_back({std::move(summary), "summary"});
+    Status written;
+    if (!repro_folder_.empty()) {
+      written = WriteFirstDivergence(run.summary, repro_folder_, options_.threads, document);
+    }
+    // The comparison is reported in any case, and what could not be written behind it.
+    MSP_ASSIGN_OR_RETURN(const ExitCode given, EmitReport(std::move(document), answer_, context));
+    MSP_RETURN_IF_ERROR(written);
+    return given;
   }
-  return {};
-}
+
+ private:
+  Status FillOptions(const Context& context);
+  // The command line of the 26.x line: -tp and -gp.
+  Status FillLine26(const Context& context);
+  // Flags of that command line next to another way of naming the dumps.
+  Status RefuseLine26Flags(const Context& context) const {
+    if (mode_ != "auto") {
+      return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
+    }
+    for (const std::string_view flag : std::span(kAutoFlags).first(kNewFlagCount)) {
+      if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
+        return UsageError(fmt::format("{} needs the dumps as -tp and -gp", typed->second))
+            .WithHint("msprobe compare -tp TARGET -gp GOLDEN");
+      }
+    }
+    return {};
+  }
+
+  // Writing next to the inputs is fine; overwriting them is not.
+  Status CheckPaths() const {
+    for (const std::filesystem::path* path : {&options_.npu_path, &options_.bench_path}) {
+      if (!base::Exists(*path)) {
+        return NotFoundError(fmt::format("{} does not exist", path->string()));
+      }
+    }
+    if (base::Exists(options_.output_folder) && !base::IsFolder(options_.output_folder)) {
+      return UsageError(
+          fmt::format("the output folder {} is a file", options_.output_folder.string()));
+    }
+    return {};
+  }
+
+  // -m offline_data: kernel dumps by the vendor's measures.
+  Result<ExitCode> CompareOfflineData(const Context& context) {
+    namespace dumps = analysis::kernel_dump;
+    dumps::VectorOptions options;
+    options.mine = options_.npu_path;
+    options.golden = options_.bench_path;
+    options.output = options_.output_folder;
+    options.fusion_rules = fusion_rules_;
+    options.threads = options_.threads;
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options));
+    report::Document document = dumps::MakeDocument(findings);
+    document.command = "compare";
+    document.levels = {};
+    for (const std::string& word : answer_.fail_on) {
+      // Any of compare's levels asks for at least this.
+      document.levels.push_back(
+          {.word = word, .found = findings.FirstBad() != nullptr || findings.failed() > 0});
+    }
+    document.seconds = watch.seconds();
+    return EmitReport(std::move(document), answer_, context);
+  }
+
+  analysis::compare::Options options_;
+  std::filesystem::path config_file_;  // -i
+  std::filesystem::path npu_path_;
+  std::filesystem::path bench_path_;
+  std::filesystem::path target_path_;  // -tp
+  std::filesystem::path golden_path_;  // -gp
+  std::filesystem::path repro_folder_;
+  AnswerFlags answer_;
+  bool compare_only_ = false;
+  std::string mode_ = "auto";  // -m
+  analysis::compare::Line26Options line26_;
+  bool write_xlsx_ = false;  // --xlsx
+  bool consistent_check_ = false;
+  std::string backend_;
+  std::vector<std::string> valid_rows_;  // NAME=keyword
+  std::vector<int64_t> rank_ids_;
+  std::vector<int64_t> step_ids_;
+  analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
+};
 
 Status CompareCommand::FillLine26(const Context& context) {
   if (mode_ == "offline_model") {
@@ -269,158 +456,11 @@ Status CompareCommand::FillLine26(const Context& context) {
   line26_.atb = mode_ == "atb";
   line26_.torchair = mode_ == "torchair";
   options_.line26 = line26_;
-  options_.write_xlsx = write_xlsx_ || line26_.atb;
-  options_.write_csv = !options_.write_xlsx;
-  return {};
-}
-
-Result<ExitCode> CompareCommand::CompareOfflineData(const Context& context) {
-  namespace dumps = analysis::kernel_dump;
-  dumps::VectorOptions options;
-  options.mine = options_.npu_path;
-  options.golden = options_.bench_path;
-  options.output = options_.output_folder;
-  options.fusion_rules = fusion_rules_;
-  options.threads = options_.threads;
-  const base::Stopwatch watch;
-  MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options));
-  report::Document document = dumps::MakeDocument(findings);
-  document.command = "compare";
-  document.levels = {};
-  for (const std::string& word : answer_.fail_on) {
-    // Any of compare's levels asks for at least this.
-    document.levels.push_back(
-        {.word = word, .found = findings.FirstBad() != nullptr || findings.failed() > 0});
+  if (!context.Given("--format")) {
+    options_.write_xlsx = write_xlsx_ || line26_.atb;
+    options_.write_csv = !options_.write_xlsx;
   }
-  document.seconds = watch.seconds();
-  return GiveAnswer(std::move(document), answer_, context);
-}
-
-constexpr const char* kCompareNotes =
-    R"(The first line of the output is the first divergence: the first call, in execution order, whose inputs agree and
-whose outputs do not, or the weights or data that bring a difference in. "Agree" means equal up to the rounding
-noise of the dtype; --rtol and --atol allow more.
-
-)";
-
-std::vector<Positional> CompareCommand::positionals() {
-  return {
-      Argument("NPU_PATH", &npu_path_,
-               "The dump under test: a dump.json, a rank, a step or a whole dump folder; or kernel "
-               "dumps"),
-      Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind")};
-}
-
-FlagTable CompareCommand::flags() {
-  return {
-      Group::kInput,
-      Path("--input-path -i", "FILE", &config_file_,
-           "compare.json with npu_path and bench_path, instead of two paths", kPython811),
-      Switch("--allow-truncated", &options_.allow_truncated,
-             "Compare the complete entries of a truncated file"),
-      Group::kSelection,
-      Text("--filter", "GLOB", &options_.name_filter,
-           "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"),
-      Text("--call", "NAME", &options_.kernel_call,
-           "Kernel dumps against the dump of a call: the call, if several have such tensors"),
-      Group::kMethod,
-      Switch("--fuzzy-match -f -fm", &options_.fuzzy, "Match rows regardless of their call numbers",
-             kPython811),
-      Path("--data-mapping -dm", "FILE", &options_.data_mapping.file,
-           "YAML file with lines `NPU row name: bench row name`", kPython811),
-      Path("--cell-mapping -cm", "FILE", &options_.cell_mapping.file,
-           "Map MindSpore cells to PyTorch modules; the YAML file is optional", kOneOrNone,
-           kPython811),
-      Path("--api-mapping -am", "FILE", &options_.api_mapping.file,
-           "Map MindSpore APIs to PyTorch APIs; the YAML file is optional", kOneOrNone, kPython811),
-      Path("--layer-mapping -lm", "FILE", &options_.layer_mapping.file,
-           "Map MindSpore layers to PyTorch layers; the YAML file is optional", kOneOrNone,
-           kPython811),
-      Switch("--layer-frames", &options_.layer_mapping_frames,
-             "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
-             "stack.json"),
-      Number("--rtol", "R", &options_.relative_tolerance,
-             "Relative difference up to which values agree", kNotNegative,
-             Default{"the rounding noise of each dtype"}),
-      Number("--atol", "A", &options_.absolute_tolerance,
-             "Absolute difference up to which values agree", kNotNegative),
-      OutputFolderFlag(output_folder_, "Folder for the result files", {"--output_path"}),
-      FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx; csv with -tp and -gp"),
-      Group::kOutput,
-      Text("--output-name", "NAME", &options_.output_name,
-           "Start of the result file names, instead of compare_result"),
-      Switch("--only-diff", &options_.only_different, "Omit rows that agree from the result files"),
-      Switch("--stack-mode -s", &options_.stack_mode,
-             "Show call stacks when compare.json names a stack_path", kPython811),
-      Switch("--compare-only -c", &compare_only_, "Do not write the advisor's text file",
-             kPython811),
-      Path("--repro", "DIR", &repro_folder_,
-           "Also write the first diverging call alone to this folder, as msprobe repro does"),
-      ForceFlag(),
-      ThreadsFlag(options_.threads),
-      AnswerRows(answer_, analysis::compare::kGateLevels),
-      Group::kLine26,
-      Path("--target-path -tp", "PATH", &target_path_, "The dump under test", kPython26),
-      Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
-      Choice("--mode -m", "MODE", &mode_,
-             {"auto", "atb", "torchair", "offline_data", "offline_model"},
-             "Kind of dumps; offline_model, which runs models, is not supported", kPython26),
-      Switch("--xlsx", &write_xlsx_, "Write a workbook instead of csv", kPython26),
-      Switch("--diff-analyze -da", &line26_.first_difference,
-             "Find the first differing call over all ranks; written as JSON", kPython26),
-      Switch("--is-print-compare-log -tensor_log", &line26_.log_rows, "Write two log lines per row",
-             kPython26),
-      Number("--rank", "N,N", &rank_ids_,
-             "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
-             kSeparatedByCommas, kPython26),
-      Number("--step", "N,N", &step_ids_, "MindSpore static-graph kernel dumps: these steps",
-             kSeparatedByCommas, kPython26),
-      Switch("--consistent-check", &consistent_check_,
-             "Compare training with inference: match fused projections and renamed modules",
-             kPython26),
-      Choice("--backend", "NAME", &backend_, {"fsdp", "megatron"},
-             "The trainer of --consistent-check", kPython26),
-      Path("--module-mapping", "FILE", &line26_.module_mapping,
-           "With --consistent-check: YAML file with further lines `training module: inference "
-           "module`"),
-      Switch("--strict", &line26_.strict,
-             "Match and judge more strictly than the Python tool: see docs/commands/compare.md"),
-      Path("--postprocess", "FILE", &line26_.postprocess,
-           "YAML file with calibration matrices that tensors are multiplied with before comparing"),
-      Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,
-           "Only the first rows of the outputs of calls with this name are valid; KEYWORD is "
-           "the argument whose sum is their number"),
-      Path("--fusion-rule-file -fr", "FILE", &fusion_rules_.network,
-           "With -m offline_data: graph of the compiled model as JSON, which names what its "
-           "operators were fused from",
-           kPython26),
-      Path("--quant-fusion-rule-file -qfr", "FILE", &fusion_rules_.quantised,
-           "The same of the quantised model", kPython26),
-      Path("--close-fusion-rule-file -cfr", "FILE", &fusion_rules_.reference,
-           "The same of the golden model, if it is compiled", kPython26),
-  };
-}
-
-std::vector<Example> CompareCommand::examples() const {
-  return {
-      {"msprobe compare npu/step0/rank0/dump.json gpu/step0/rank0/dump.json",
-       "one rank against one rank; the table goes to ./output"},
-      {"msprobe compare npu_dump gpu_dump -o result --format xlsx,csv",
-       "whole dumps: steps and ranks are paired by number"},
-      {"msprobe compare npu_dump gpu_dump --format xlsx,html",
-       "the table, and a page for any browser: first divergence, modules, error curve, all "
-       "tensors"},
-      {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
-       "in CI: exit code 1 if a row is red or fails its threshold"},
-      {"msprobe -f pytorch compare -i compare.json -o out -s -c", "the Python tool's command line"},
-  };
-}
-
-std::string CompareCommand::notes() const {
-  return kCompareNotes + FailOnHelp(analysis::compare::kGateLevels) +
-         "\nEvery level also fails if less than half of a side could be compared, or a tensor file "
-         "could "
-         "not be read.";
+  return {};
 }
 
 Status CompareCommand::FillOptions(const Context& context) {
@@ -455,18 +495,6 @@ Status CompareCommand::FillOptions(const Context& context) {
     MSP_RETURN_IF_ERROR(RefuseLine26Flags(context));
   }
   options_.advisor = !compare_only_ && !options_.line26;
-  if (!output_folder_.empty()) {
-    options_.output_folder = output_folder_;
-  }
-  if (!formats_.empty()) {
-    const auto wants = [&](const char* format) {
-      return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
-    };
-    options_.write_xlsx = wants("xlsx");
-    options_.write_csv = wants("csv");
-    options_.write_json = wants("json");
-    options_.write_html = wants("html");
-  }
   options_.data_mapping.given = context.Given("--data-mapping");
   options_.cell_mapping.given = context.Given("--cell-mapping");
   options_.api_mapping.given = context.Given("--api-mapping");
@@ -482,50 +510,64 @@ Status CompareCommand::FillOptions(const Context& context) {
   return CheckPaths();
 }
 
-// Writing next to the inputs is fine; overwriting them is not.
-Status CompareCommand::CheckPaths() const {
-  for (const std::filesystem::path* path : {&options_.npu_path, &options_.bench_path}) {
-    if (!base::Exists(*path)) {
-      return NotFoundError(fmt::format("{} does not exist", path->string()));
-    }
-  }
-  if (base::Exists(options_.output_folder) && !base::IsFolder(options_.output_folder)) {
-    return UsageError(
-        fmt::format("the output folder {} is a file", options_.output_folder.string()));
-  }
-  return {};
-}
+constexpr const char* kMergeResultNotes = R"(merge.yaml:
+    api:                        # calls, by the start of their names
+      - Distributed.all_reduce
+    compare_index:              # metrics, one sheet each (default: all)
+      - Max diff
+      - L2norm diff)";
 
-Result<ExitCode> CompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(FillOptions(context));
-  if (mode_ == "offline_data") {
-    return CompareOfflineData(context);
+class MergeResultCommand final : public Command {
+ public:
+  MergeResultCommand()
+      : Command("merge_result", "Merge compare results of many ranks, for chosen calls") {}
+
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Path("--input -i --input_dir", "DIR", &options_.input_folder,
+             "The same, instead of RESULTS", kPython811),
+        Path("--config -config --config-path", "FILE", &options_.config_file,
+             "YAML file with calls and metrics", kPython811, kRequired),
+        Group::kOutput,
+        Path("--output -o --output_dir", "DIR", &options_.output_folder,
+             "Folder for the merged workbook", kPython811, kRequired),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        AnswerRows(answer_),
+    };
   }
-  if (!repro_folder_.empty()) {
-    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(repro_folder_));
-    MSP_RETURN_IF_ERROR(base::CheckOutputFile(repro_folder_ / "README.md"));
+
+  std::vector<Positional> positionals() override {
+    return {Argument(
+        "RESULTS", &options_.input_folder,
+        "Folder with the results of several ranks (compare_result_rank<N>_<time>.xlsx or .csv)",
+        OrFlag{"-i"})};
   }
-  MSP_ASSIGN_OR_RETURN(const analysis::compare::Comparison run, analysis::compare::Run(options_));
-  for (const std::string& line : run.log_lines) {
-    base::LogInfo(line);
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe merge_result output -o merged --config merge.yaml",
+         "one workbook with a sheet per metric and a column per rank"},
+    };
   }
-  report::Document document = analysis::compare::MakeDocument(options_, run);
-  const ExitCode code = ExitCodeOf(document, answer_);
-  MSP_ASSIGN_OR_RETURN(std::filesystem::path summary,
-                       analysis::compare::WriteSummary(options_, run, static_cast<int>(code)));
-  document.files.push_back({std::move(summary), "summary"});
-  Status written;
-  if (!repro_folder_.empty()) {
-    written = WriteFirstDivergence(run.summary, repro_folder_, options_.threads, document);
+
+  std::string notes() const override { return kMergeResultNotes; }
+
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_ASSIGN_OR_RETURN(const analysis::compare::merge::Summary run,
+                         analysis::compare::merge::Run(options_));
+    return EmitReport(analysis::compare::merge::MakeDocument(run), answer_, context);
   }
-  // The comparison is reported in any case, and what could not be written behind it.
-  MSP_ASSIGN_OR_RETURN(const ExitCode given, GiveAnswer(std::move(document), answer_, context));
-  MSP_RETURN_IF_ERROR(written);
-  return given;
-}
+
+ private:
+  analysis::compare::merge::Options options_;
+  AnswerFlags answer_;
+};
 
 }  // namespace
 
 std::unique_ptr<Command> MakeCompare() { return std::make_unique<CompareCommand>(); }
+std::unique_ptr<Command> MakeMergeResult() { return std::make_unique<MergeResultCommand>(); }
 
 }  // namespace msprobe::commands

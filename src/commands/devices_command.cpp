@@ -1,7 +1,7 @@
+// msprobe devices: which accelerators can be used here, and why others cannot.
 #include <array>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,24 +18,6 @@
 
 namespace msprobe::commands {
 namespace {
-
-// msprobe devices: which accelerators can be used here, and why others cannot.
-
-class DevicesCommand final : public Command {
- public:
-  std::string_view name() const override { return "devices"; }
-  std::string_view summary() const override {
-    return "List the accelerators, and say why others cannot be used";
-  }
-  FlagTable flags() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  std::string format_ = "table";  // "table", "csv", "json"
-  AnswerFlags answer_;
-};
 
 constexpr const char* kDevicesNotes = R"(Kinds of devices
   host   this machine's own memory
@@ -70,45 +52,31 @@ std::string NoteOf(const device::Inventory& inventory) {
   return base::Join(parts, "; ");
 }
 
-void AddRows(device::Runtime& runtime, Listing& listing) {
-  const device::Inventory inventory = runtime.Describe();
-  const std::string kind(device::KindName(runtime.kind()));
-  Row common;
-  common.runtime = inventory.version;
-  common.library = inventory.library;
-  common.limitations = base::Join(inventory.limitations, "; ");
-  const auto add = [&listing](Row row) {
-    if (!row.note.empty()) {
-      listing.remarks.push_back(fmt::format("{}: {}", row.device, row.note));
-    }
-    listing.rows.push_back(std::move(row));
-  };
-  if (!inventory.status.ok()) {
-    Row row = common;
-    row.device = kind;
-    row.state = "not available";
-    row.note = NoteOf(inventory);
-    add(std::move(row));
-    return;
-  }
-  for (const device::DeviceInfo& info : inventory.devices) {
-    Row row = common;
-    row.device = fmt::format("{}:{}", kind, info.index);
-    row.info = info;
-    row.state = info.trouble.empty() ? "ready" : "refused";
-    row.note = info.trouble;
-    add(std::move(row));
-  }
-  for (const std::string& limitation : inventory.limitations) {
-    listing.remarks.push_back(fmt::format("{}: {}", kind, limitation));
-  }
-}
-
 Listing ListDevices() {
   Listing listing;
   const device::Registry registry(device::Loading::kMayLoad);
   for (const std::unique_ptr<device::Runtime>& runtime : registry.all()) {
-    AddRows(*runtime, listing);
+    const device::Inventory inventory = runtime->Describe();
+    const std::string kind(device::KindName(runtime->kind()));
+    const auto add = [&](const std::string& name, const device::DeviceInfo& info, std::string state,
+                         const std::string& note) {
+      if (!note.empty()) {
+        listing.remarks.push_back(fmt::format("{}: {}", name, note));
+      }
+      listing.rows.push_back({name, info, inventory.version, inventory.library, std::move(state),
+                              note, base::Join(inventory.limitations, "; ")});
+    };
+    if (!inventory.status.ok()) {
+      add(kind, {}, "not available", NoteOf(inventory));
+      continue;
+    }
+    for (const device::DeviceInfo& info : inventory.devices) {
+      add(fmt::format("{}:{}", kind, info.index), info, info.trouble.empty() ? "ready" : "refused",
+          info.trouble);
+    }
+    for (const std::string& limitation : inventory.limitations) {
+      listing.remarks.push_back(fmt::format("{}: {}", kind, limitation));
+    }
   }
   return listing;
 }
@@ -186,35 +154,45 @@ report::Document DocumentOfDevices(const Listing& listing) {
   return document;
 }
 
-FlagTable DevicesCommand::flags() {
-  return {
-      Group::kOutput,
-      Choice("--format", "NAME", &format_, {"table", "csv", "json"},
-             "Output format; json: one object per line"),
-      AnswerRows(answer_),
-  };
-}
+class DevicesCommand final : public Command {
+ public:
+  DevicesCommand()
+      : Command("devices", "List the accelerators, and say why others cannot be used") {}
 
-std::vector<Example> DevicesCommand::examples() const {
-  return {
-      {"msprobe devices", "all devices, with memory and state"},
-      {"msprobe devices --format json | jq -r 'select(.State == \"ready\") | .Device'",
-       "names of the usable devices"},
-  };
-}
-
-std::string DevicesCommand::notes() const { return kDevicesNotes; }
-
-Result<ExitCode> DevicesCommand::Run(const Context& context) {
-  const Listing listing = ListDevices();
-  OwnForms own;
-  own.despite_quiet = true;
-  if (format_ != "table") {
-    const report::Table table = TableForPrograms(listing.rows);
-    own.instead = format_ == "csv" ? report::CsvText(table) : report::JsonLinesText(table);
+  FlagTable flags() override {
+    return {
+        Group::kOutput,
+        Choice("--format", "NAME", &format_, {"table", "csv", "json"},
+               "Output format; json: one object per line"),
+        AnswerRows(answer_),
+    };
   }
-  return GiveAnswer(DocumentOfDevices(listing), answer_, context, own);
-}
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe devices", "all devices, with memory and state"},
+        {"msprobe devices --format json | jq -r 'select(.State == \"ready\") | .Device'",
+         "names of the usable devices"},
+    };
+  }
+
+  std::string notes() const override { return kDevicesNotes; }
+
+  Result<ExitCode> Run(const Context& context) override {
+    const Listing listing = ListDevices();
+    OwnForms own;
+    own.despite_quiet = true;
+    if (format_ != "table") {
+      const report::Table table = TableForPrograms(listing.rows);
+      own.instead = format_ == "csv" ? report::CsvText(table) : report::JsonLinesText(table);
+    }
+    return EmitReport(DocumentOfDevices(listing), answer_, context, own);
+  }
+
+ private:
+  std::string format_ = "table";  // "table", "csv", "json"
+  AnswerFlags answer_;
+};
 
 }  // namespace
 

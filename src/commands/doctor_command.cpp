@@ -1,3 +1,10 @@
+// msprobe doctor: what works here, what does not, and which command mends it.
+//
+// In three parts, each of which returns what it found: the machine (this program, the python3 on
+// PATH and its frameworks, devices, the working folder, limits of the shell); with --ascend the
+// experiments of docs/hardware.md, which only hardware can confirm, with the runtime itself and
+// with a small network; with --bundle a zip for an error report: the answer, environment variables,
+// a command run again and logs of captures, secrets masked, no values of tensors.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -7,7 +14,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,8 +40,7 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/common_flags.h"
-#include "src/commands/python_package.h"
+#include "src/commands/launcher.h"
 #include "src/device/device.h"
 #include "src/io/zip.h"
 #include "src/kernels/stats.h"
@@ -48,15 +53,10 @@ extern char** environ;  // POSIX gives it no header
 namespace msprobe::commands {
 namespace {
 
-// What a report of an error should hold, in one zip: what works here, versions, variables, the
-// command that fails with all that it says, and logs of captures. No values of tensors.
-
 struct BundleMember {
   std::string name;  // in the zip
   std::string text;
 };
-
-// What works on this machine and what does not: looked at, not guessed.
 
 enum class Health : uint8_t {
   kWorks,
@@ -71,42 +71,10 @@ struct Check {
   std::string remedy;   // a command or a sentence; empty where nothing is to be done
 };
 
-// The variables of the environment that change what msprobe and the frameworks do.
-struct TellingVariable {
-  std::string name;
-  std::string value;  // secrets in it are replaced
-  size_t masked = 0;  // so many
-};
-
-// The experiments of docs/hardware.md on this machine's Ascend devices: what only hardware can
-// confirm, tried with the runtime itself and, where python3 has torch_npu, with a small network.
-
 struct AscendExamination {
   bool tried = false;                 // whether any device took part
   std::vector<Check> checks;          // in the order of docs/hardware.md
   std::vector<BundleMember> members;  // what the commands said, for a report
-};
-
-// msprobe doctor: what works here, what does not, and which command mends it.
-
-class DoctorCommand final : public Command {
- public:
-  std::string_view name() const override { return "doctor"; }
-  std::string_view summary() const override {
-    return "Check what works on this machine, and how to fix the rest";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  std::vector<std::string> command_;
-  bool ascend_ = false;
-  std::filesystem::path bundle_;
-  std::vector<std::filesystem::path> logs_;
-  AnswerFlags answer_;
 };
 
 namespace fs = std::filesystem;
@@ -116,17 +84,16 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 constexpr size_t kMostFiles = 1000;
 constexpr int kDeepest = 6;
 
-// They tell how a run went, not what it computed.
-bool IsLog(const std::string& name) {
-  constexpr std::array<std::string_view, 3> kNames = {"dump_error_info.log", "manifest.json",
-                                                      "msprobe.log"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+// Files of a dump that say how the run went, not what it computed.
+bool IsLog(std::string_view name) {
+  return name == "dump_error_info.log" || name == "manifest.json" || name == "msprobe.log";
 }
 
 struct Collection {
-  std::vector<BundleMember> members;
+  std::vector<BundleMember>& members;
   uint64_t bytes = 0;
-  std::vector<std::string> left_out;
+  size_t files = 0;
+  std::vector<std::string> left_out = {};
 };
 
 void Collect(const fs::path& folder, const std::string& prefix, int depth, Collection& collection) {
@@ -149,16 +116,35 @@ void Collect(const fs::path& folder, const std::string& prefix, int depth, Colle
       continue;
     }
     Result<std::string> text = base::ReadTextFile(path, kMostBytesOfFile);
-    if (text.ok() &&
-        (collection.bytes + text->size() > kMostBytes || collection.members.size() >= kMostFiles)) {
-      collection.left_out.push_back(fmt::format("{}: there are too many", path.string()));
-    } else if (!text.ok()) {
+    if (!text.ok()) {
       collection.left_out.push_back(text.status().message());
+    } else if (collection.bytes + text->size() > kMostBytes || collection.files >= kMostFiles) {
+      collection.left_out.push_back(fmt::format("{}: there are too many", path.string()));
     } else {
       collection.bytes += text->size();
+      ++collection.files;
       collection.members.push_back({fmt::format("{}/{}", prefix, name), *std::move(text)});
     }
   }
+}
+
+// Adds the logs and manifests of dump or monitor folders and of what is below them, by their known
+// names alone. At most 1 MiB of each and 16 MiB in all; what is left out is named in the last
+// member.
+Status AddLogs(const std::vector<fs::path>& folders, std::vector<BundleMember>& members) {
+  Collection collection{members};
+  for (size_t i = 0; i < folders.size(); ++i) {
+    std::error_code failure;
+    if (!fs::is_directory(folders[i], failure)) {
+      return NotFoundError(
+          fmt::format("{}: no such directory", base::Printable(folders[i].string())));
+    }
+    Collect(folders[i], fmt::format("logs/{}", i), 0, collection);
+  }
+  if (!collection.left_out.empty()) {
+    members.push_back({"logs/left_out.txt", base::Join(collection.left_out, "\n") + "\n"});
+  }
+  return {};
 }
 
 // Runs this program with `arguments`.
@@ -175,14 +161,8 @@ Result<base::ChildEnd> RunThisProgram(const std::vector<std::string>& arguments)
   return base::RunChild(options);
 }
 
-// The text with every secret replaced, and how many were.
-size_t MaskMember(BundleMember& member) {
-  base::Masked masked = base::MaskText(member.text);
-  member.text = std::move(masked.text);
-  return masked.count;
-}
-
-// The same as a member: output and exit code. `masked` grows by the secrets in the command line.
+// Runs this program as the user did. The member holds its output and exit code; `masked` grows by
+// the secrets in the command line.
 Result<BundleMember> RunAgain(const std::vector<std::string>& arguments, size_t& masked) {
   MSP_ASSIGN_OR_RETURN(const base::ChildEnd end, RunThisProgram(arguments));
   std::string text =
@@ -192,35 +172,6 @@ Result<BundleMember> RunAgain(const std::vector<std::string>& arguments, size_t&
   text += end.signal != 0 ? fmt::format("ended by signal {}\n", end.signal)
                           : fmt::format("exit code {}\n", end.exit_code);
   return BundleMember{"command.txt", std::move(text)};
-}
-
-// The logs and manifests of a dump or monitor folder and of what is below it, by their known names
-// alone. At most 1 MiB of each and 16 MiB in all; what is left out is named in the last member.
-Result<std::vector<BundleMember>> CollectLogs(const std::vector<fs::path>& folders) {
-  Collection collection;
-  for (size_t i = 0; i < folders.size(); ++i) {
-    std::error_code failure;
-    if (!fs::is_directory(folders[i], failure)) {
-      return NotFoundError(
-          fmt::format("{}: no such directory", base::Printable(folders[i].string())));
-    }
-    Collect(folders[i], fmt::format("logs/{}", i), 0, collection);
-  }
-  if (!collection.left_out.empty()) {
-    collection.members.push_back(
-        {"logs/left_out.txt", base::Join(collection.left_out, "\n") + "\n"});
-  }
-  return std::move(collection.members);
-}
-
-Status WriteBundle(const fs::path& path, const std::vector<BundleMember>& members) {
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  io::ZipWriter zip(file);
-  for (const BundleMember& member : members) {
-    MSP_RETURN_IF_ERROR(zip.AddDeflated(member.name, member.text));
-  }
-  MSP_RETURN_IF_ERROR(zip.Finish());
-  return file.Commit();
 }
 
 // One line per answer: a name, a tab, and "ok" or "no", a tab, what was seen. Errors are one line.
@@ -401,8 +352,7 @@ Check Capture(std::string_view framework, const Answers& answers,
     check.health = Health::kBroken;
     check.finding = fmt::format("import msprobe: {}", native.ok ? shim.text : native.text);
     check.remedy =
-        "install msprobe again: its Python package does not fit this Python or this "
-        "machine";
+        "install msprobe again: its Python package does not fit this Python or this machine";
   } else {
     check.finding = fmt::format("{} {}", framework, package.text);
   }
@@ -482,7 +432,7 @@ void AddDevices(std::vector<Check>& checks) {
   }
 }
 
-// Of the place where results go unless the user says otherwise.
+// The working folder, where results go by default.
 Check Folder() {
   std::error_code failure;
   const fs::path here = fs::current_path(failure);
@@ -540,13 +490,15 @@ std::vector<Check> ExamineMachine() {
   return checks;
 }
 
-std::vector<TellingVariable> TellingVariables() {
+// The environment variables that change what msprobe and the frameworks do, with secrets masked:
+// `masked` grows by their number. `unmasked`: names of the variables without a secret.
+BundleMember VariablesMember(size_t& masked, std::vector<std::string>& unmasked) {
   constexpr std::array<std::string_view, 14> kBeginnings = {
       "MSPROBE_",    "PYTHONPATH=", "PATH=", "LD_LIBRARY_PATH=",
       "LD_PRELOAD=", "OMP_",        "CUDA_", "ASCEND_",
       "NCCL_",       "HCCL_",       "TORCH", "RANK=",
       "WORLD_SIZE=", "LC_ALL="};
-  std::vector<TellingVariable> found;
+  std::vector<std::pair<std::string, base::Masked>> found;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t sign = text.find('=');
@@ -554,13 +506,20 @@ std::vector<TellingVariable> TellingVariables() {
         std::any_of(kBeginnings.begin(), kBeginnings.end(),
                     [text](std::string_view beginning) { return text.starts_with(beginning); })) {
       const std::string_view name = text.substr(0, sign);
-      const base::Masked value = base::MaskValue(name, text.substr(sign + 1));
-      found.push_back({base::Printable(name), base::Printable(value.text), value.count});
+      found.emplace_back(base::Printable(name), base::MaskValue(name, text.substr(sign + 1)));
     }
   }
   std::sort(found.begin(), found.end(),
-            [](const TellingVariable& a, const TellingVariable& b) { return a.name < b.name; });
-  return found;
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  BundleMember member{"variables.txt", ""};
+  for (const auto& [name, value] : found) {
+    member.text += fmt::format("{}={}\n", name, base::Printable(value.text));
+    masked += value.count;
+    if (value.count == 0) {
+      unmasked.push_back(name);
+    }
+  }
+  return member;
 }
 
 // Forward and backward of two linear layers, with sizes that no block of a device layout divides.
@@ -604,6 +563,7 @@ class ScratchFolder {
     path_ = name;
     slot_ = base::RemoveOnInterrupt(name);
   }
+
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
   ~ScratchFolder() {
@@ -613,6 +573,7 @@ class ScratchFolder {
       base::ForgetOnInterrupt(slot_);
     }
   }
+
   const Status& status() const { return status_; }
   const fs::path& path() const { return path_; }
 
@@ -834,7 +795,7 @@ size_t AddChecks(const std::vector<Check>& checks, std::string title, report::Do
     list.items.push_back(std::move(item));
     if (check.health == Health::kBroken) {
       ++broken;
-      // What two checks ask for is done once.
+      // Two checks may have the same remedy.
       if (!check.remedy.empty() && std::find(document.next.begin(), document.next.end(),
                                              check.remedy) == document.next.end()) {
         document.next.push_back(check.remedy);
@@ -874,43 +835,62 @@ report::Document MakeDoctorDocument(const std::vector<Check>& checks,
   return document;
 }
 
-std::vector<Positional> DoctorCommand::positionals() {
-  return {Argument(
-      "COMMAND", &command_,
-      "With --bundle: the msprobe command to run again, after --, without the word msprobe",
-      kRest)};
-}
+class DoctorCommand final : public Command {
+ public:
+  DoctorCommand()
+      : Command("doctor", "Check what works on this machine, and how to fix the rest") {}
 
-FlagTable DoctorCommand::flags() {
-  return {
-      Group::kInput,
-      Switch("--ascend", &ascend_,
-             "Also try on Ascend devices what only hardware can confirm, and write a report"),
-      Group::kOutput,
-      Path("--bundle", "FILE", &bundle_, "Write an error report to this zip file"),
-      Group::kInput,
-      Path("--logs", "DIR", &logs_,
-           "Include the error logs and manifests of these dump or monitor folders",
-           Needs{"--bundle"}),
-      ForceFlag(),
-      AnswerRows(answer_, kDoctorLevels),
-  };
-}
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Switch("--ascend", &ascend_,
+               "Also try on Ascend devices what only hardware can confirm, and write a report"),
+        Group::kOutput,
+        Path("--bundle", "FILE", &bundle_, "Write an error report to this zip file"),
+        Group::kInput,
+        Path("--logs", "DIR", &logs_,
+             "Include the error logs and manifests of these dump or monitor folders",
+             Needs{"--bundle"}),
+        ForceFlag(),
+        AnswerRows(answer_, kDoctorLevels),
+    };
+  }
 
-std::vector<Example> DoctorCommand::examples() const {
-  return {
-      {"msprobe doctor", "check this machine"},
-      {"msprobe doctor --bundle report.zip -- compare npu_dump gpu_dump -o result",
-       "an error report of a failing command"},
-      {"msprobe doctor --bundle report.zip --logs dump",
-       "an error report of a capture that went wrong"},
-      {"msprobe doctor --ascend", "try msprobe on this machine's Ascend devices"},
-  };
-}
+  std::vector<Positional> positionals() override {
+    return {Argument(
+        "COMMAND", &command_,
+        "With --bundle: the msprobe command to run again, after --, without the word msprobe",
+        kRest)};
+  }
 
-std::string DoctorCommand::notes() const {
-  return kDoctorNotes + std::string("\n\n") + FailOnHelp(kDoctorLevels);
-}
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe doctor", "check this machine"},
+        {"msprobe doctor --bundle report.zip -- compare npu_dump gpu_dump -o result",
+         "an error report of a failing command"},
+        {"msprobe doctor --bundle report.zip --logs dump",
+         "an error report of a capture that went wrong"},
+        {"msprobe doctor --ascend", "try msprobe on this machine's Ascend devices"},
+    };
+  }
+
+  std::string notes() const override {
+    return kDoctorNotes + std::string("\n\n") + FailOnHelp(kDoctorLevels);
+  }
+
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  // Adds the zip to the files of the document.
+  Status WriteBundle(const std::optional<AscendExamination>& ascend,
+                     report::Document& document) const;
+
+  std::vector<std::string> command_;
+  bool ascend_ = false;
+  std::filesystem::path bundle_;
+  std::vector<std::filesystem::path> logs_;
+  AnswerFlags answer_;
+};
 
 Result<ExitCode> DoctorCommand::Run(const Context& context) {
   if (bundle_.empty() && !command_.empty()) {
@@ -930,44 +910,46 @@ Result<ExitCode> DoctorCommand::Run(const Context& context) {
   }
   report::Document document = MakeDoctorDocument(checks, ascend);
   if (!bundle_.empty()) {
-    const std::vector<TellingVariable> variables = TellingVariables();
-    size_t masked = 0;
-    std::vector<std::string> as_they_are;
-    BundleMember variables_member{"variables.txt", ""};
-    for (const TellingVariable& variable : variables) {
-      variables_member.text += fmt::format("{}={}\n", variable.name, variable.value);
-      masked += variable.masked;
-      if (variable.masked == 0) {
-        as_they_are.push_back(variable.name);
-      }
-    }
-    std::vector<BundleMember> members = {{"doctor.json", report::RenderJson(document)},
-                                         std::move(variables_member)};
-    MSP_ASSIGN_OR_RETURN(std::vector<BundleMember> logs, CollectLogs(logs_));
-    members.insert(members.end(), std::make_move_iterator(logs.begin()),
-                   std::make_move_iterator(logs.end()));
-    if (ascend) {
-      members.insert(members.end(), std::make_move_iterator(ascend->members.begin()),
-                     std::make_move_iterator(ascend->members.end()));
-    }
-    if (!command_.empty()) {
-      MSP_ASSIGN_OR_RETURN(BundleMember said, RunAgain(command_, masked));
-      members.push_back(std::move(said));
-    }
-    for (BundleMember& member : members) {
-      masked += MaskMember(member);
-    }
-    // Before the file is there, so that a person may look first.
-    base::LogInfo(fmt::format("{}: {} masked; variables that are not: {}", bundle_.string(),
-                              base::Plural(masked, "value"),
-                              as_they_are.empty() ? "none" : base::Join(as_they_are, ", ")));
-    MSP_RETURN_IF_ERROR(WriteBundle(bundle_, members));
-    document.files.push_back({bundle_, fmt::format("{} files for a report, {} masked",
-                                                   members.size(), base::Plural(masked, "value"))});
+    MSP_RETURN_IF_ERROR(WriteBundle(ascend, document));
   }
   OwnForms own;
   own.despite_quiet = true;
-  return GiveAnswer(std::move(document), answer_, context, own);
+  return EmitReport(std::move(document), answer_, context, own);
+}
+
+Status DoctorCommand::WriteBundle(const std::optional<AscendExamination>& ascend,
+                                  report::Document& document) const {
+  size_t masked = 0;
+  std::vector<std::string> unmasked;
+  std::vector<BundleMember> members = {{"doctor.json", report::RenderJson(document)},
+                                       VariablesMember(masked, unmasked)};
+  MSP_RETURN_IF_ERROR(AddLogs(logs_, members));
+  if (ascend) {
+    members.insert(members.end(), ascend->members.begin(), ascend->members.end());
+  }
+  if (!command_.empty()) {
+    MSP_ASSIGN_OR_RETURN(BundleMember output, RunAgain(command_, masked));
+    members.push_back(std::move(output));
+  }
+  for (BundleMember& member : members) {
+    base::Masked text = base::MaskText(member.text);
+    member.text = std::move(text.text);
+    masked += text.count;
+  }
+  // Before the file is there, so that a person may look first.
+  base::LogInfo(fmt::format("{}: {} masked; variables that are not: {}", bundle_.string(),
+                            base::Plural(masked, "value"),
+                            unmasked.empty() ? "none" : base::Join(unmasked, ", ")));
+  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(bundle_));
+  io::ZipWriter zip(file);
+  for (const BundleMember& member : members) {
+    MSP_RETURN_IF_ERROR(zip.AddDeflated(member.name, member.text));
+  }
+  MSP_RETURN_IF_ERROR(zip.Finish());
+  MSP_RETURN_IF_ERROR(file.Commit());
+  document.files.push_back({bundle_, fmt::format("{} files for a report, {} masked", members.size(),
+                                                 base::Plural(masked, "value"))});
+  return {};
 }
 
 }  // namespace

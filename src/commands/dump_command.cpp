@@ -1,3 +1,4 @@
+// msprobe dump: captures from an unmodified script; checks, shows and repairs what belongs to it.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -26,7 +28,7 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/dump_launcher.h"
+#include "src/commands/launcher.h"
 #include "src/dump/layout.h"
 #include "src/dump/record_log.h"
 #include "src/dump/recovery.h"
@@ -43,112 +45,23 @@ extern const std::string_view
 namespace msprobe::commands {
 namespace {
 
-// What a run captured, told by the manifests it left.
-
-class DumpSummary {
- public:
-  // Remembers what is in the dump folder now, so that Answer tells of what came later only.
-  explicit DumpSummary(std::filesystem::path dump_path);
-
-  // What came since then.
-  report::Document Answer() const;
-
- private:
-  // Tells a file from its later replacement; 0: none.
-  struct Stamp {
-    uint64_t inode = 0;
-    int64_t modified_nanoseconds = 0;
-    bool operator==(const Stamp& other) const = default;
-  };
-  struct Folder {
-    Stamp manifest;
-    Stamp log;  // records.log: stays behind when a process is killed
-  };
-
-  static Stamp StampOf(const std::filesystem::path& file);
-  // By rank folder.
-  std::map<std::filesystem::path, Folder> Look() const;
-
-  std::filesystem::path dump_path_;
-  std::map<std::filesystem::path, Folder> before_;
-};
-
-// msprobe dump recover: the files of a dump out of the records of a run that was interrupted.
-
-class DumpRecoverCommand final : public Command {
- public:
-  std::string_view name() const override { return "recover"; }
-  std::string_view summary() const override {
-    return "Make the JSON files of a dump whose training was killed";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  std::filesystem::path folder_;
-  AnswerFlags answer_;
-};
-
-// msprobe dump ctl: turns a live capture on and off by the key dump_enable of its configuration.
-
-class DumpCtlCommand final : public Command {
- public:
-  std::string_view name() const override { return "ctl"; }
-  std::string_view summary() const override {
-    return "Turn a live capture on or off, or show its state";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  std::string action_;
-  std::filesystem::path config_file_;
-  AnswerFlags answer_;
-};
-
-// msprobe dump: captures from an unmodified script; checks, shows and repairs what belongs to it.
-
-class DumpCommand final : public Command {
- public:
-  std::string_view name() const override { return "dump"; }
-  std::string_view summary() const override {
-    return "Capture what a training or inference script computes";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  std::vector<Command*> subcommands() const override { return {&recover_, &ctl_}; }
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  Result<ExitCode> Check(const Context& context) const;
-  Result<ExitCode> Launch(const Context& context);
-  // Messages about the folder name the flag.
-  Status CheckOutput(const Context& context) const;
-  // The flags that win over the file, as one JSON object; empty when none is given.
-  std::string OverridesJson() const;
-
-  std::filesystem::path config_file_;
-  std::filesystem::path checked_file_;
-  std::string task_;
-  std::string level_;
-  std::string dump_path_;
-  int64_t repeat_ = 0;
-  bool replaces_ = false;
-  std::vector<std::string> program_;
-  bool example_ = false;
-  mutable DumpRecoverCommand recover_;
-  mutable DumpCtlCommand ctl_;
-  AnswerFlags answer_;
-};
-
 namespace fs = std::filesystem;
+
+// The summary of a run is made from the manifests of its rank folders: those that are new or
+// changed since a snapshot before it began.
+
+// Tells a file from its later replacement; 0: none.
+struct FileStamp {
+  uint64_t inode = 0;
+  int64_t modified_nanoseconds = 0;
+  bool operator==(const FileStamp& other) const = default;
+};
+
+struct RankFiles {
+  FileStamp manifest;
+  FileStamp log;  // records.log: stays when a process is killed
+};
+using DumpSnapshot = std::map<fs::path, RankFiles>;  // by rank folder
 
 constexpr size_t kNamedFolders = 5;
 
@@ -209,18 +122,12 @@ bool AddManifest(const fs::path& file, Counts& counts) {
 }
 
 std::string Named(const std::vector<std::string>& folders) {
-  const std::vector<std::string> shown(
-      folders.begin(),
-      folders.begin() + static_cast<std::ptrdiff_t>(std::min(folders.size(), kNamedFolders)));
-  return base::Join(shown, ", ") +
-         (shown.size() == folders.size()
-              ? ""
-              : fmt::format(" and {} more", folders.size() - shown.size()));
+  const size_t shown = std::min(folders.size(), kNamedFolders);
+  return base::Join(std::span(folders).first(shown), ", ") +
+         (shown == folders.size() ? "" : fmt::format(" and {} more", folders.size() - shown));
 }
 
-DumpSummary::DumpSummary(fs::path dump_path) : dump_path_(std::move(dump_path)), before_(Look()) {}
-
-DumpSummary::Stamp DumpSummary::StampOf(const fs::path& file) {
+FileStamp StampOf(const fs::path& file) {
   struct stat state = {};
   if (::stat(file.c_str(), &state) != 0) {
     return {};
@@ -228,33 +135,32 @@ DumpSummary::Stamp DumpSummary::StampOf(const fs::path& file) {
   return {state.st_ino, int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec};
 }
 
-std::map<fs::path, DumpSummary::Folder> DumpSummary::Look() const {
-  std::map<fs::path, Folder> folders;
-  const Result<dump::DumpLayout> layout = dump::FindDump(dump_path_);
-  if (!layout.ok()) {
-    return folders;  // no dump yet
+// Empty where there is no dump yet.
+DumpSnapshot SnapshotOf(const fs::path& dump_path) {
+  DumpSnapshot snapshot;
+  const Result<dump::DumpLayout> layout = dump::FindDump(dump_path);
+  for (const dump::RankFolder& rank :
+       layout.ok() ? layout->ranks : std::vector<dump::RankFolder>()) {
+    snapshot[rank.folder] = {StampOf(rank.folder / dump::kManifestFileName),
+                             StampOf(rank.folder / dump::kRecordLogName)};
   }
-  for (const dump::RankFolder& rank : layout->ranks) {
-    folders[rank.folder] = {StampOf(rank.folder / dump::kManifestFileName),
-                            StampOf(rank.folder / dump::kRecordLogName)};
-  }
-  return folders;
+  return snapshot;
 }
 
-report::Document DumpSummary::Answer() const {
+report::Document SummaryOf(const fs::path& dump_path, const DumpSnapshot& before_run) {
   Counts counts;
   std::set<std::string> steps;
   std::set<std::string> ranks;
   std::vector<std::string> interrupted;
   std::vector<std::string> incomplete;
-  for (const auto& [folder, now] : Look()) {
-    const auto found = before_.find(folder);
-    const Folder before = found == before_.end() ? Folder{} : found->second;
-    const bool new_log = now.log != Stamp{} && now.log != before.log;
+  for (const auto& [folder, now] : SnapshotOf(dump_path)) {
+    const auto found = before_run.find(folder);
+    const RankFiles before = found == before_run.end() ? RankFiles{} : found->second;
+    const bool new_log = now.log != FileStamp{} && now.log != before.log;
     if (now.manifest == before.manifest && !new_log) {
       continue;
     }
-    const std::string name = folder.lexically_relative(dump_path_).string();
+    const std::string name = folder.lexically_relative(dump_path).string();
     if (now.manifest == before.manifest) {
       interrupted.push_back(name);
     } else if (!AddManifest(folder / dump::kManifestFileName, counts)) {
@@ -270,14 +176,14 @@ report::Document DumpSummary::Answer() const {
   verdict.unit = "steps";
   if (steps.empty()) {
     verdict.word = "NOTHING CAPTURED";
-    verdict.text = fmt::format("nothing was captured in {}", dump_path_.string());
+    verdict.text = fmt::format("nothing was captured in {}", dump_path.string());
     verdict.standing = report::Standing::kFindings;
     return document;
   }
   const bool whole = incomplete.empty() && interrupted.empty() && counts.lost_files == 0;
   verdict.word = whole ? "CAPTURED" : "CAPTURED IN PART";
   verdict.text = fmt::format("captured {} of {} in {}", base::Plural(steps.size(), "step"),
-                             base::Plural(ranks.size(), "rank"), dump_path_.string());
+                             base::Plural(ranks.size(), "rank"), dump_path.string());
   verdict.standing = whole ? report::Standing::kClean : report::Standing::kFindings;
   report::List facts{report::ListKind::kFacts, {}};
   const auto add = [&facts](std::string_view what, std::string text, uint64_t number) {
@@ -299,8 +205,7 @@ report::Document DumpSummary::Answer() const {
         counts.deduplicated);
   }
   if (counts.wall_seconds > 0) {
-    // What the script alone would have taken is not known; a share of time that repeats fill says
-    // nothing.
+    // The time of the script alone is not known; a share of time that repeats fill means nothing.
     const std::string of_what = counts.repeat_seconds > 0
                                     ? fmt::format("; {} captured, of which repeats {}",
                                                   base::FormatSeconds(counts.wall_seconds),
@@ -341,12 +246,12 @@ report::Document DumpSummary::Answer() const {
   }
   if (!interrupted.empty()) {
     add("interrupted",
-        fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path_.string()),
+        fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path.string()),
         interrupted.size());
   }
   document.sections.emplace_back().blocks.emplace_back(std::move(facts));
   document.sections.back().blocks.emplace_back(
-      report::List{report::ListKind::kFacts, {{"folder", dump_path_.string()}}, {0}});
+      report::List{report::ListKind::kFacts, {{"folder", dump_path.string()}}, {0}});
   return document;
 }
 
@@ -396,15 +301,28 @@ std::string Sentence(const dump::Recovery& recovery) {
   return text;
 }
 
-std::vector<Positional> DumpRecoverCommand::positionals() {
-  return {Argument("DUMP", &folder_, "A dump, or one of its steps or ranks", kRequired)};
-}
+// msprobe dump recover: the files of a dump out of the records of a run that was interrupted.
+class DumpRecoverCommand final : public Command {
+ public:
+  DumpRecoverCommand()
+      : Command("recover", "Make the JSON files of a dump whose training was killed") {}
 
-FlagTable DumpRecoverCommand::flags() { return {AnswerRows(answer_)}; }
+  FlagTable flags() override { return {AnswerRows(answer_)}; }
 
-std::vector<Example> DumpRecoverCommand::examples() const {
-  return {{"msprobe dump recover dump", "all steps and ranks of a killed run"}};
-}
+  std::vector<Positional> positionals() override {
+    return {Argument("DUMP", &folder_, "A dump, or one of its steps or ranks", kRequired)};
+  }
+
+  std::vector<Example> examples() const override {
+    return {{"msprobe dump recover dump", "all steps and ranks of a killed run"}};
+  }
+
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  std::filesystem::path folder_;
+  AnswerFlags answer_;
+};
 
 Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   MSP_ASSIGN_OR_RETURN(const std::vector<base::Path> folders, FoldersWithLogs(folder_));
@@ -415,10 +333,7 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   for (const base::Path& folder : folders) {
     const Result<dump::Recovery> recovery = dump::RecoverRankFolder(folder);
     if (!recovery.ok()) {
-      base::LogError(fmt::format("{}: {}", folder.string(), recovery.status().message()));
-      if (!recovery.status().hint().empty()) {
-        base::LogHint(recovery.status().hint());
-      }
+      LogStatus(Status(recovery.status()).AddContext(folder.string()));
       list.items.push_back({folder.string(), recovery.status().message(), report::Tone::kBad});
       continue;
     }
@@ -447,7 +362,12 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   verdict.standing =
       recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
   document.sections.emplace_back().blocks.emplace_back(std::move(list));
-  return GiveAnswer(std::move(document), answer_, context);
+  return EmitReport(std::move(document), answer_, context);
+}
+
+capture::Framework FrameworkOf(const Context& context) {
+  return context.framework == "mindspore" ? capture::Framework::kMindSpore
+                                          : capture::Framework::kPyTorch;
 }
 
 constexpr std::string_view kSwitchKey = "dump_enable";
@@ -467,10 +387,7 @@ Result<LiveFile> ReadLiveFile(const base::Path& named, const Context& context) {
     file.path = named;
   }
   MSP_ASSIGN_OR_RETURN(file.text, base::ReadTextFile(file.path, kLargestConfig));
-  MSP_ASSIGN_OR_RETURN(file.settings, capture::LoadSettings(named, "",
-                                                            context.framework == "mindspore"
-                                                                ? capture::Framework::kMindSpore
-                                                                : capture::Framework::kPyTorch));
+  MSP_ASSIGN_OR_RETURN(file.settings, capture::LoadSettings(named, "", FrameworkOf(context)));
   return file;
 }
 
@@ -526,70 +443,74 @@ report::Document DocumentOf(const LiveFile& file, const base::Path& named, bool 
   }
   document.sections.emplace_back().blocks.emplace_back(std::move(facts));
   if (changed && !is_live) {
-    document.warnings.push_back(fmt::format(
-        "the file had no key {}: programs that run already do not look at it again, those that "
-        "begin from now on do",
-        kSwitchKey));
+    document.warnings.push_back(
+        fmt::format("the file had no key {}: programs that run already do not look at it again, "
+                    "those that begin from now on do",
+                    kSwitchKey));
   }
   return document;
 }
 
-std::vector<Positional> DumpCtlCommand::positionals() {
-  return {Argument("ACTION", &action_, "on, off, or status to change nothing",
-                   std::vector<std::string>{"on", "off", "status"}, kRequired),
-          Argument("CONFIG", &config_file_, "The configuration that the running program was given",
-                   kRequired)};
-}
+// msprobe dump ctl: turns a live capture on and off by the key dump_enable of its configuration.
+class DumpCtlCommand final : public Command {
+ public:
+  DumpCtlCommand() : Command("ctl", "Turn a live capture on or off, or show its state") {}
 
-FlagTable DumpCtlCommand::flags() { return {AnswerRows(answer_)}; }
+  FlagTable flags() override { return {AnswerRows(answer_)}; }
 
-std::vector<Example> DumpCtlCommand::examples() const {
-  return {
-      {"msprobe dump ctl on capture.json",
-       "the next step of every program with this configuration"
-       " is captured"},
-      {"msprobe dump ctl off capture.json",
-       "the step that runs is written to its end; then nothing "
-       "of msprobe is in the way"},
-      {"msprobe dump ctl status capture.json", "whether it is on, and which step was written last"},
-  };
-}
-
-std::string DumpCtlCommand::notes() const {
-  return "Programs look at the file between their steps, at most twice a second, if it had the key "
-         "dump_enable when they began. Only this key is changed; comments and all else stay as "
-         "they "
-         "are.";
-}
-
-Result<ExitCode> DumpCtlCommand::Run(const Context& context) {
-  MSP_ASSIGN_OR_RETURN(LiveFile file, ReadLiveFile(config_file_, context));
-  const bool is_live = file.settings.dump_enable.has_value();
-  const bool wanted = action_ == "on";
-  const bool changes = action_ != "status" && file.settings.dump_enable != wanted;
-  if (changes) {
-    MSP_ASSIGN_OR_RETURN(const std::string text,
-                         json::WithFlag(file.text, config_file_.string(), kSwitchKey, wanted));
-    MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
-                         base::AtomicFile::Create(file.path, base::Existing::kReplace));
-    MSP_RETURN_IF_ERROR(out.Write(text));
-    MSP_RETURN_IF_ERROR(out.TakeAccessOf(file.path));
-    MSP_RETURN_IF_ERROR(out.Commit());
-    file.settings.dump_enable = wanted;
+  std::vector<Positional> positionals() override {
+    return {Argument("ACTION", &action_, "on, off, or status to change nothing",
+                     std::vector<std::string>{"on", "off", "status"}, kRequired),
+            Argument("CONFIG", &config_file_,
+                     "The configuration that the running program was given", kRequired)};
   }
-  return GiveAnswer(DocumentOf(file, config_file_, is_live, changes), answer_, context);
-}
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe dump ctl on capture.json",
+         "the next step of every program with this configuration is captured"},
+        {"msprobe dump ctl off capture.json",
+         "the step that runs is written to its end; then nothing of msprobe is in the way"},
+        {"msprobe dump ctl status capture.json",
+         "whether it is on, and which step was written last"},
+    };
+  }
+
+  std::string notes() const override {
+    return "Programs look at the file between their steps, at most twice a second, if it had the "
+           "key dump_enable when they began. Only this key is changed; comments and all else stay "
+           "as they are.";
+  }
+
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_ASSIGN_OR_RETURN(LiveFile file, ReadLiveFile(config_file_, context));
+    const bool is_live = file.settings.dump_enable.has_value();
+    const bool wanted = action_ == "on";
+    const bool changes = action_ != "status" && file.settings.dump_enable != wanted;
+    if (changes) {
+      MSP_ASSIGN_OR_RETURN(const std::string text,
+                           json::WithFlag(file.text, config_file_.string(), kSwitchKey, wanted));
+      MSP_ASSIGN_OR_RETURN(base::AtomicFile out,
+                           base::AtomicFile::Create(file.path, base::Existing::kReplace));
+      MSP_RETURN_IF_ERROR(out.Write(text));
+      MSP_RETURN_IF_ERROR(out.TakeAccessOf(file.path));
+      MSP_RETURN_IF_ERROR(out.Commit());
+      file.settings.dump_enable = wanted;
+    }
+    return EmitReport(DocumentOf(file, config_file_, is_live, changes), answer_, context);
+  }
+
+ private:
+  std::string action_;
+  std::filesystem::path config_file_;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kDumpNotes =
     R"(The exit code is that of the script; messages of msprobe go to stderr. A script can also control the capture itself:
 from msprobe.pytorch import PrecisionDebugger.)";
 
 constexpr std::string_view kFlags = "the flags";  // in errors about settings
-
-capture::Framework FrameworkOf(const Context& context) {
-  return context.framework == "mindspore" ? capture::Framework::kMindSpore
-                                          : capture::Framework::kPyTorch;
-}
 
 // "all", or "0, 3 to 5".
 std::string NumbersText(const std::vector<int64_t>& numbers) {
@@ -609,79 +530,77 @@ std::string NumbersText(const std::vector<int64_t>& numbers) {
   return base::Join(ranges, ", ");
 }
 
-class Facts {
- public:
-  void Add(std::string_view what, const std::string& text) {
-    if (!text.empty()) {
-      list_.items.push_back({std::string(what), text});
-    }
+// Adds what is not empty.
+void AddFact(report::List& facts, std::string_view what, std::string text) {
+  if (!text.empty()) {
+    facts.items.push_back({std::string(what), std::move(text)});
   }
-  // What a configuration means, which is right.
-  report::Document Answer(const base::Path& file) && {
-    report::Document document;
-    document.command = "dump";
-    document.verdict.word = "RIGHT";
-    document.verdict.tone = report::Tone::kGood;
-    document.verdict.text = fmt::format("{} is right:", file.string());
-    document.sections.emplace_back().blocks.emplace_back(std::move(list_));
-    return document;
-  }
+}
 
- private:
-  report::List list_{report::ListKind::kFacts, {}};
-};
+// The meaning of a configuration without mistakes.
+report::Document ExplainedConfig(const base::Path& file, report::List facts) {
+  report::Document document;
+  document.command = "dump";
+  document.verdict.word = "RIGHT";
+  document.verdict.tone = report::Tone::kGood;
+  document.verdict.text = fmt::format("{} is right:", file.string());
+  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  return document;
+}
 
 report::Document DocumentOfSettings(const base::Path& file, const capture::Settings& settings) {
-  Facts facts;
-  facts.Add("task", std::string(capture::TaskName(settings.task)));
-  facts.Add("level", std::string(capture::LevelName(settings.level)));
-  facts.Add("steps", NumbersText(settings.steps));
-  facts.Add("ranks", NumbersText(settings.ranks));
-  facts.Add("scope", base::Join(settings.scope, " to "));
-  facts.Add("list", base::Join(settings.list, ", "));
-  facts.Add("repeats", settings.repeat == 0
-                           ? std::string()
-                           : fmt::format("every call {} times, for its noise", settings.repeat));
-  facts.Add("saved", base::Join(settings.tensor_list, ", "));
+  report::List facts{report::ListKind::kFacts, {}};
+  AddFact(facts, "task", std::string(capture::TaskName(settings.task)));
+  AddFact(facts, "level", std::string(capture::LevelName(settings.level)));
+  AddFact(facts, "steps", NumbersText(settings.steps));
+  AddFact(facts, "ranks", NumbersText(settings.ranks));
+  AddFact(facts, "scope", base::Join(settings.scope, " to "));
+  AddFact(facts, "list", base::Join(settings.list, ", "));
+  AddFact(facts, "repeats",
+          settings.repeat == 0
+              ? std::string()
+              : fmt::format("every call {} times, for its noise", settings.repeat));
+  AddFact(facts, "saved", base::Join(settings.tensor_list, ", "));
   if (settings.dump_enable.has_value()) {
-    facts.Add("dump_enable", *settings.dump_enable ? "true, msprobe dump ctl turns it off"
-                                                   : "false until msprobe dump ctl turns it on");
+    AddFact(facts, "dump_enable",
+            *settings.dump_enable ? "true, msprobe dump ctl turns it off"
+                                  : "false until msprobe dump ctl turns it on");
   }
   if (settings.max_overhead_ms.has_value()) {
-    facts.Add("overhead", fmt::format("max_overhead_ms: {} of a step", *settings.max_overhead_ms));
+    AddFact(facts, "overhead",
+            fmt::format("max_overhead_ms: {} of a step", *settings.max_overhead_ms));
   }
   if (settings.max_bytes_per_s.has_value()) {
-    facts.Add("bytes",
-              fmt::format("max_bytes_per_s: {} in a second",
-                          base::FormatBytes(static_cast<uint64_t>(*settings.max_bytes_per_s))));
+    AddFact(facts, "bytes",
+            fmt::format("max_bytes_per_s: {} in a second",
+                        base::FormatBytes(static_cast<uint64_t>(*settings.max_bytes_per_s))));
   }
   if (settings.online) {
-    facts.Add("sends to", settings.online->text());
+    AddFact(facts, "sends to", settings.online->text());
   } else {
-    facts.Add("writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
+    AddFact(facts, "writes to", (base::Path(settings.dump_path) / "step<N>" / "rank<M>").string());
   }
-  report::Document document = std::move(facts).Answer(file);
+  report::Document document = ExplainedConfig(file, std::move(facts));
   document.warnings = settings.warnings;
   return document;
 }
 
 report::Document DocumentOfFreeBenchmark(const base::Path& file,
                                          const capture::FreeBenchmarkSettings& settings) {
-  Facts facts;
-  facts.Add("task", "free_benchmark");
-  facts.Add("second run", settings.pert_mode);
-  facts.Add("stage", settings.fuzz_stage);
-  facts.Add("handler", settings.handler_type);
-  facts.Add("steps", NumbersText(settings.steps));
-  facts.Add("ranks", NumbersText(settings.ranks));
-  facts.Add("calls", !settings.scope.empty() ? base::Join(settings.scope, ", ")
-                     : !settings.list.empty()
-                         ? "with " + base::Join(settings.list, ", ") + " in their names"
-                         : "all");
-  facts.Add(
-      "writes to",
-      (base::Path(settings.dump_path) / "step<N>" / "rank<M>" / "free_benchmark.csv").string());
-  return std::move(facts).Answer(file);
+  report::List facts{report::ListKind::kFacts, {}};
+  AddFact(facts, "task", "free_benchmark");
+  AddFact(facts, "second run", settings.pert_mode);
+  AddFact(facts, "stage", settings.fuzz_stage);
+  AddFact(facts, "handler", settings.handler_type);
+  AddFact(facts, "steps", NumbersText(settings.steps));
+  AddFact(facts, "ranks", NumbersText(settings.ranks));
+  AddFact(facts, "calls",
+          !settings.scope.empty()  ? base::Join(settings.scope, ", ")
+          : !settings.list.empty() ? "with " + base::Join(settings.list, ", ") + " in their names"
+                                   : "all");
+  AddFact(facts, "writes to",
+          (base::Path(settings.dump_path) / "step<N>" / "rank<M>" / "free_benchmark.csv").string());
+  return ExplainedConfig(file, std::move(facts));
 }
 
 // Why there may be less than was asked for; empty where the script went well.
@@ -717,108 +636,6 @@ std::vector<std::string> NamesOf(const Choices& choices) {
   return names;
 }
 
-std::vector<Positional> DumpCommand::positionals() {
-  return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRest)};
-}
-
-FlagTable DumpCommand::flags() {
-  return {
-      Group::kInput,
-      Path("--config -c", "FILE", &config_file_,
-           "Configuration: what to capture, and where to write it"),
-      Path("--check", "FILE", &checked_file_,
-           "Check a configuration and explain it, without capturing"),
-      Switch("--example", &example_, "Print a configuration in which every key is explained"),
-      Group::kSelection,
-      Choice("--task", "NAME", &task_, NamesOf(capture::kTasks),
-             "Overrides task in the config file"),
-      Choice("--level", "NAME", &level_, NamesOf(capture::kLevels),
-             "Overrides level in the config file"),
-      Group::kMethod,
-      Number("--repeat", "N", &repeat_,
-             "Make every recorded call N times more, rounded by lot, and record how many of its "
-             "digits are significant",
-             Between(0, 64), Default{"that of the config file, or never"}),
-      Group::kOutput,
-      Path("--output -o --dump_path", "DIR", &dump_path_, "Overrides dump_path in the config file",
-           Default{"that of the config file, or ./msprobe_dump"}),
-      Switch("--force", &replaces_,
-             "Replace the dump of an earlier run; without it nothing is captured if there is one"),
-      AnswerRows(answer_),
-  };
-}
-
-std::vector<Example> DumpCommand::examples() const {
-  return {
-      {"msprobe dump --example > config.json",
-       "a configuration to start from, with every key explained"},
-      {"msprobe dump --check config.json",
-       "check a configuration, and show what would be captured"},
-      {"msprobe -f pytorch dump -c config.json -- python3 train.py --epochs 1",
-       "capture an unmodified script; steps are optimizer steps, or forward passes if there is no "
-       "optimizer"},
-      {"msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py",
-       "the same for every process of a distributed run"},
-      {"msprobe dump -- python3 train.py",
-       "without a configuration: the dump goes to ./msprobe_dump"},
-      {"msprobe dump --output dump --level mix -- python3 train.py",
-       "flags override the configuration"},
-      {"msprobe dump --repeat 5 -o dump -- python3 train.py",
-       "with the noise floor of every call, which compare then uses"},
-      {"msprobe dump recover dump", "make dump.json from the records of a killed run"},
-      {"msprobe dump ctl on config.json", "capture from the next step on, in a program that runs"},
-  };
-}
-
-std::string DumpCommand::notes() const { return kDumpNotes; }
-
-std::string DumpCommand::OverridesJson() const {
-  const std::initializer_list<std::pair<std::string_view, const std::string&>> flags = {
-      {"task", task_}, {"level", level_}, {"dump_path", dump_path_}};
-  std::string text;
-  json::Writer writer(text, -1);
-  writer.BeginObject();
-  bool any = false;
-  for (const auto& [key, value] : flags) {
-    if (!value.empty()) {
-      writer.Member(key, value);
-      any = true;
-    }
-  }
-  if (repeat_ != 0) {
-    writer.Member("repeat", repeat_);
-    any = true;
-  }
-  writer.EndObject();
-  return any ? text : std::string();
-}
-
-Result<ExitCode> DumpCommand::Check(const Context& context) const {
-  MSP_ASSIGN_OR_RETURN(const std::string task, capture::ConfiguredTask(checked_file_));
-  if (task == "free_benchmark" && task_.empty()) {
-    MSP_ASSIGN_OR_RETURN(const capture::FreeBenchmarkSettings settings,
-                         capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(),
-                                                            FrameworkOf(context), kFlags));
-    return GiveAnswer(DocumentOfFreeBenchmark(checked_file_, settings), answer_, context);
-  }
-  MSP_ASSIGN_OR_RETURN(
-      const capture::Settings settings,
-      capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context), kFlags));
-  return GiveAnswer(DocumentOfSettings(checked_file_, settings), answer_, context);
-}
-
-Status DumpCommand::CheckOutput(const Context& context) const {
-  const auto typed = context.typed.find("--output");
-  if (typed == context.typed.end()) {
-    return OkStatus();
-  }
-  if (dump_path_.empty()) {
-    return UsageError(fmt::format("{} needs a folder name", typed->second));
-  }
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(dump_path_).AddContext(typed->second));
-  return capture::CheckPlace({dump_path_, 0, std::nullopt}).AddContext(typed->second);
-}
-
 // A training must not run for hours to find at its first step that nothing can be captured.
 Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
   MSP_RETURN_IF_ERROR(capture::CheckPlace({settings.dump_path, 0, std::nullopt}));
@@ -852,8 +669,8 @@ Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
                                  rank == nullptr ? std::nullopt : base::ParseInt(rank));
 }
 
-// Of calls that were sent instead of written, the checker has the answer.
-void TellSent(const online::Endpoint& checker, report::Document& document) {
+// The checker reports calls that were sent instead of written.
+void SetSent(const online::Endpoint& checker, report::Document& document) {
   document.verdict.word = "SENT";
   document.verdict.text = fmt::format(
       "SENT: what was captured went to {} while the program ran; the checker has the answer",
@@ -865,6 +682,152 @@ void TellSent(const online::Endpoint& checker, report::Document& document) {
   document.next.clear();
 }
 
+class DumpCommand final : public Command {
+ public:
+  DumpCommand() : Command("dump", "Capture what a training or inference script computes") {
+    Add(std::make_unique<DumpRecoverCommand>());
+    Add(std::make_unique<DumpCtlCommand>());
+  }
+
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Path("--config -c", "FILE", &config_file_,
+             "Configuration: what to capture, and where to write it"),
+        Path("--check", "FILE", &checked_file_,
+             "Check a configuration and explain it, without capturing"),
+        Switch("--example", &example_, "Print a configuration in which every key is explained"),
+        Group::kSelection,
+        Choice("--task", "NAME", &task_, NamesOf(capture::kTasks),
+               "Overrides task in the config file"),
+        Choice("--level", "NAME", &level_, NamesOf(capture::kLevels),
+               "Overrides level in the config file"),
+        Group::kMethod,
+        Number("--repeat", "N", &repeat_,
+               "Make every recorded call N times more, rounded by lot, and record how many of its "
+               "digits are significant",
+               Between(0, 64), Default{"that of the config file, or never"}),
+        Group::kOutput,
+        Path("--output -o --dump_path", "DIR", &dump_path_,
+             "Overrides dump_path in the config file",
+             Default{"that of the config file, or ./msprobe_dump"}),
+        Switch(
+            "--force", &replaces_,
+            "Replace the dump of an earlier run; without it nothing is captured if there is one"),
+        AnswerRows(answer_),
+    };
+  }
+
+  std::vector<Positional> positionals() override {
+    return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRest)};
+  }
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe dump --example > config.json",
+         "a configuration to start from, with every key explained"},
+        {"msprobe dump --check config.json",
+         "check a configuration, and show what would be captured"},
+        {"msprobe -f pytorch dump -c config.json -- python3 train.py --epochs 1",
+         "capture an unmodified script; steps are optimizer steps, or forward passes if there is "
+         "no optimizer"},
+        {"msprobe dump -c config.json -- torchrun --nproc-per-node 8 train.py",
+         "the same for every process of a distributed run"},
+        {"msprobe dump -- python3 train.py",
+         "without a configuration: the dump goes to ./msprobe_dump"},
+        {"msprobe dump --output dump --level mix -- python3 train.py",
+         "flags override the configuration"},
+        {"msprobe dump --repeat 5 -o dump -- python3 train.py",
+         "with the noise floor of every call, which compare then uses"},
+        {"msprobe dump recover dump", "make dump.json from the records of a killed run"},
+        {"msprobe dump ctl on config.json",
+         "capture from the next step on, in a program that runs"},
+    };
+  }
+
+  std::string notes() const override { return kDumpNotes; }
+
+  Result<ExitCode> Run(const Context& context) override {
+    const int tasks =
+        (example_ ? 1 : 0) + (checked_file_.empty() ? 0 : 1) + (program_.empty() ? 0 : 1);
+    if (tasks == 0) {
+      return UsageError("nothing to run")
+          .WithHint(
+              "msprobe dump -c config.json -- python3 train.py; --example prints a configuration");
+    }
+    if (tasks > 1) {
+      return UsageError("give only one of --check, --example and a script");
+    }
+    if (example_) {
+      fmt::print("{}", resources::kDumpExample);
+      return ExitCode::kDone;
+    }
+    return program_.empty() ? Check(context) : Launch(context);
+  }
+
+ private:
+  Result<ExitCode> Check(const Context& context) const {
+    MSP_ASSIGN_OR_RETURN(const std::string task, capture::ConfiguredTask(checked_file_));
+    if (task == "free_benchmark" && task_.empty()) {
+      MSP_ASSIGN_OR_RETURN(const capture::FreeBenchmarkSettings settings,
+                           capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(),
+                                                              FrameworkOf(context), kFlags));
+      return EmitReport(DocumentOfFreeBenchmark(checked_file_, settings), answer_, context);
+    }
+    MSP_ASSIGN_OR_RETURN(
+        const capture::Settings settings,
+        capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context), kFlags));
+    return EmitReport(DocumentOfSettings(checked_file_, settings), answer_, context);
+  }
+
+  Result<ExitCode> Launch(const Context& context);
+  // Messages about the folder name the flag.
+  Status CheckOutput(const Context& context) const {
+    const auto typed = context.typed.find("--output");
+    if (typed == context.typed.end()) {
+      return OkStatus();
+    }
+    if (dump_path_.empty()) {
+      return UsageError(fmt::format("{} needs a folder name", typed->second));
+    }
+    MSP_RETURN_IF_ERROR(base::CheckOutputFolder(dump_path_).AddContext(typed->second));
+    return capture::CheckPlace({dump_path_, 0, std::nullopt}).AddContext(typed->second);
+  }
+
+  // The flags that win over the file, as one JSON object; empty when none is given.
+  std::string OverridesJson() const {
+    const std::initializer_list<std::pair<std::string_view, const std::string&>> flags = {
+        {"task", task_}, {"level", level_}, {"dump_path", dump_path_}};
+    std::string text;
+    json::Writer writer(text, -1);
+    writer.BeginObject();
+    bool any = false;
+    for (const auto& [key, value] : flags) {
+      if (!value.empty()) {
+        writer.Member(key, value);
+        any = true;
+      }
+    }
+    if (repeat_ != 0) {
+      writer.Member("repeat", repeat_);
+      any = true;
+    }
+    writer.EndObject();
+    return any ? text : std::string();
+  }
+
+  std::filesystem::path config_file_;
+  std::filesystem::path checked_file_;
+  std::string task_;
+  std::string level_;
+  std::string dump_path_;
+  int64_t repeat_ = 0;
+  bool replaces_ = false;
+  std::vector<std::string> program_;
+  bool example_ = false;
+  AnswerFlags answer_;
+};
+
 Result<ExitCode> DumpCommand::Launch(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckOutput(context));
   if (dump_path_.empty() && config_file_.empty()) {
@@ -872,37 +835,33 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   }
   const std::string overrides = OverridesJson();
   const capture::Framework framework = FrameworkOf(context);
-  // What is wrong with the configuration is said here, once, and not by every process of a run.
+  // Mistakes in the configuration are reported here, once, and not by every process of a run.
   MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
                        capture::LoadSettings(config_file_, overrides, framework, kFlags));
   if (!settings.online) {
     MSP_RETURN_IF_ERROR(CheckPlaceOf(settings, replaces_));
   }
-  LaunchOptions options;
-  options.program = program_;
+  LaunchOptions options = LaunchOf(program_, capture::FrameworkName(framework), answer_, context);
   options.config_file = config_file_;
   options.overrides_json = overrides;
   options.output_folder = settings.dump_path;
-  options.framework = capture::FrameworkName(framework);
-  options.quiet = context.quiet;
-  options.output_to_stderr = answer_.json;
   // Its processes are one run, whatever starts them.
   options.variables.emplace_back("MSPROBE_RUN_ID", capture::RunIdentity());
   if (replaces_) {
     options.variables.emplace_back("MSPROBE_REPLACE_DUMP", "1");
   }
-  const DumpSummary summary(settings.dump_path);
+  const DumpSnapshot before = SnapshotOf(settings.dump_path);
   MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
-  report::Document document = summary.Answer();
+  report::Document document = SummaryOf(settings.dump_path, before);
   if (settings.online && end.progress == LaunchProgress::kFramework) {
-    TellSent(*settings.online, document);
+    SetSent(*settings.online, document);
   }
   report::List reasons{report::ListKind::kSentences, {}};
   const std::string ending = HowItEnded(end);
   if (!ending.empty()) {
     reasons.items.push_back({"", ending, report::Tone::kBad});
   }
-  // Of a script that failed nobody knows how far it would have come.
+  // How far a script that failed would have come is not known.
   if (document.verdict.number == 0 &&
       (ending.empty() || end.progress == LaunchProgress::kNoPython || !end.reasons.empty())) {
     std::string reason = WhyNothing(end.progress, options.framework, end.reasons);
@@ -916,33 +875,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   if (!reasons.items.empty()) {
     document.sections.emplace_back().blocks.emplace_back(std::move(reasons));
   }
-  OwnForms own;
-  own.to_stderr = true;
-  own.exit_code = end.exit_code;
-  Result<ExitCode> code = GiveAnswer(std::move(document), answer_, context, own);
-  if (end.signal != 0) {
-    std::fflush(stdout);
-    EndBySignal(end.signal);
-  }
-  return code;
-}
-
-Result<ExitCode> DumpCommand::Run(const Context& context) {
-  const int tasks =
-      (example_ ? 1 : 0) + (checked_file_.empty() ? 0 : 1) + (program_.empty() ? 0 : 1);
-  if (tasks == 0) {
-    return UsageError("nothing to run")
-        .WithHint(
-            "msprobe dump -c config.json -- python3 train.py; --example prints a configuration");
-  }
-  if (tasks > 1) {
-    return UsageError("give only one of --check, --example and a script");
-  }
-  if (example_) {
-    fmt::print("{}", resources::kDumpExample);
-    return ExitCode::kDone;
-  }
-  return program_.empty() ? Check(context) : Launch(context);
+  return EmitAndEnd(std::move(document), answer_, context, end, end.exit_code);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace msprobe::commands {
 namespace {
 
-// What a value must satisfy, and how the message calls its place.
+// The conditions on a value, and the name of its place in messages.
 struct Rule {
   std::string_view name;
   const std::vector<std::string>& values;
@@ -49,19 +49,6 @@ Status ReadNumber(const Rule& rule, std::string_view text, Number& number) {
   return {};
 }
 
-Status ReadBool(const Rule& rule, std::string_view text, bool& value) {
-  constexpr std::array<std::string_view, 5> kYes = {"true", "1", "yes", "on", "y"};
-  constexpr std::array<std::string_view, 5> kNo = {"false", "0", "no", "off", "n"};
-  const std::string word = base::AsciiLower(text);
-  const bool yes = std::find(kYes.begin(), kYes.end(), word) != kYes.end();
-  if (!yes && std::find(kNo.begin(), kNo.end(), word) == kNo.end()) {
-    return UsageError(
-        fmt::format("{} takes true or false, not \"{}\"", rule.name, base::Printable(text)));
-  }
-  value = yes;
-  return {};
-}
-
 Status CheckValue(const Rule& rule, const std::string& text) {
   if (rule.values.empty() ||
       std::find(rule.values.begin(), rule.values.end(), text) != rule.values.end()) {
@@ -77,15 +64,20 @@ Status CheckValue(const Rule& rule, const std::string& text) {
 
 // One value into a variable that holds one.
 Status Read(const Rule& rule, const std::string& text, bool& value) {
-  return ReadBool(rule, text, value);
+  constexpr std::array<std::string_view, 5> kYes = {"true", "1", "yes", "on", "y"};
+  constexpr std::array<std::string_view, 5> kNo = {"false", "0", "no", "off", "n"};
+  const std::string word = base::AsciiLower(text);
+  const bool yes = std::find(kYes.begin(), kYes.end(), word) != kYes.end();
+  if (!yes && std::find(kNo.begin(), kNo.end(), word) == kNo.end()) {
+    return UsageError(
+        fmt::format("{} takes true or false, not \"{}\"", rule.name, base::Printable(text)));
+  }
+  value = yes;
+  return {};
 }
-Status Read(const Rule& rule, const std::string& text, int64_t& value) {
-  return ReadNumber(rule, text, value);
-}
-Status Read(const Rule& rule, const std::string& text, uint64_t& value) {
-  return ReadNumber(rule, text, value);
-}
-Status Read(const Rule& rule, const std::string& text, double& value) {
+template <typename Number>
+requires std::is_arithmetic_v<Number> Status Read(const Rule& rule, const std::string& text,
+                                                  Number& value) {
   return ReadNumber(rule, text, value);
 }
 template <typename Number>
@@ -101,7 +93,7 @@ Status Read(const Rule& rule, const std::string& text, std::filesystem::path& va
   MSP_RETURN_IF_ERROR(CheckValue(rule, text));
   value = text;
   // Names are put behind folders (base/output_files.h). Behind the name of a file a slash is a
-  // mistake, told by who opens it.
+  // mistake, which whoever opens it reports.
   std::error_code ignored;
   if (!value.has_filename() && (rule.is_folder || std::filesystem::is_directory(value, ignored))) {
     value = base::WithoutLastSlash(std::move(value));
@@ -140,7 +132,9 @@ Status FillTarget(const Rule& rule, const std::vector<std::string>& texts,
   std::vector<std::string> words;
   MSP_RETURN_IF_ERROR(Fill(rule, texts, words));
   for (size_t i = 0; i < variables.size(); ++i) {
-    *variables[i] = base::IsOneOf(rule.values[i], words);
+    if (variables[i] != nullptr) {
+      *variables[i] = base::IsOneOf(rule.values[i], words);
+    }
   }
   return {};
 }
@@ -175,48 +169,9 @@ struct ShowDefault {
   }
 };
 
-// Puts a property into the row that it belongs to.
-struct SetProperty {
-  Flag& flag;
-  Positional& argument;
-  void operator()(Group group) const { flag.group = group; }
-  void operator()(Since since) const { flag.since = since.version; }
-  void operator()(const Bounds& bounds) const { flag.bounds = bounds; }
-  void operator()(const Arguments& arguments) const { flag.arguments = arguments; }
-  void operator()(const Default& value) const { flag.default_text = value.text; }
-  void operator()(Needs needs) const { flag.needs = needs.flag; }
-  void operator()(Excludes excludes) const { flag.excludes = excludes.flag; }
-  void operator()(TurnedOffBy second) const { flag.turned_off_by = second.flag; }
-  void operator()(OrFlag instead) const { argument.or_flag = instead.flag; }
-  void operator()(const std::vector<std::string>& values) const {
-    flag.values = values;
-    argument.values = values;
-  }
-  void operator()(Trait trait) const {
-    switch (trait) {
-      case Trait::kRequired:
-        flag.required = argument.required = true;
-        break;
-      case Trait::kHidden:
-        flag.hidden = true;
-        break;
-      case Trait::kSeparatedByCommas:
-        flag.separator = ',';
-        break;
-      case Trait::kRest:
-        argument.takes_rest = true;
-        break;
-      case Trait::kOrNeither:
-        argument.or_neither = true;
-        break;
-    }
-  }
-};
-
 }  // namespace
 
-Flag Row(std::string_view names, std::string_view value, Target fills, std::string help,
-         const Properties& properties) {
+Flag NewRow(std::string_view names, std::string_view value, Target fills, std::string help) {
   Flag flag;
   for (const std::string_view name : base::Split(names, ' ')) {
     if (flag.name.empty()) {
@@ -230,21 +185,7 @@ Flag Row(std::string_view names, std::string_view value, Target fills, std::stri
   flag.type = value;
   flag.fills = std::move(fills);
   flag.help = std::move(help);
-  Positional none;
-  for (const Property& property : properties) {
-    std::visit(SetProperty{flag, none}, property);
-  }
   return flag;
-}
-
-Positional ArgumentRow(std::string_view name, Target fills, std::string help,
-                       const Properties& properties) {
-  Positional argument{.name = name, .fills = std::move(fills), .help = std::move(help)};
-  Flag none;
-  for (const Property& property : properties) {
-    std::visit(SetProperty{none, argument}, property);
-  }
-  return argument;
 }
 
 std::vector<Flag> RowsOf(const FlagTable& table) {
@@ -268,23 +209,10 @@ std::vector<Flag> RowsOf(const FlagTable& table) {
 }
 
 std::string_view GroupTitle(Group group) {
-  switch (group) {
-    case Group::kInput:
-      return "Input";
-    case Group::kSelection:
-      return "Selection";
-    case Group::kMethod:
-      return "Method";
-    case Group::kOutput:
-      return "Output";
-    case Group::kGate:
-      return "CI";
-    case Group::kLine26:
-      return "With -tp and -gp (the 26.x command line)";
-    case Group::kGeneral:
-      break;
-  }
-  return "General";
+  constexpr std::array<std::string_view, 7> kTitles = {
+      "Input",  "Selection", "Method", "Output", "CI", "With -tp and -gp (the 26.x command line)",
+      "General"};
+  return kTitles[static_cast<size_t>(group)];
 }
 
 Status FillFlag(const Flag& flag, std::string_view name, std::vector<std::string> texts) {
@@ -371,6 +299,55 @@ std::vector<std::string> Spellings(const Flag& flag) {
     add_both(alias);
   }
   return all;
+}
+
+Flag ThreadsFlag(uint64_t& threads) {
+  return Number("--threads", "N", &threads, "Number of threads; results do not depend on it",
+                Between(1, 4096), Default{"all cores"}, Group::kGeneral);
+}
+
+Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
+                      std::vector<std::string> aliases) {
+  Flag flag =
+      Path("--output -o", "DIR", &folder, std::move(help), kOneOrNone, kPython811, Group::kOutput);
+  flag.aliases = std::move(aliases);
+  return flag;
+}
+
+Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
+                 Since since) {
+  return Path("--output -o -out --output_path", "DIR", &folder, std::move(help),
+              Default{std::move(default_text)}, since, Group::kOutput);
+}
+
+Status PrepareResults(std::filesystem::path& folder, std::string_view otherwise) {
+  if (folder.empty()) {
+    folder = otherwise;
+  }
+  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
+  return base::CheckWritable(folder);
+}
+
+Flag ForceFlag() {
+  return Switch("--force", nullptr, "Replace existing result files; without it the command fails",
+                Group::kOutput);
+}
+
+namespace {
+
+constexpr const char* kFormatsHelp = "Comma-separated list of result files to write";
+
+}  // namespace
+
+Flag FormatsFlag(Meanings<bool*> formats, std::string default_text) {
+  return Choices("--format", "LIST", std::move(formats), kFormatsHelp,
+                 Default{std::move(default_text)}, Group::kOutput);
+}
+
+Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
+                 std::string default_text) {
+  return Choice("--format", "LIST", &formats, std::move(known), kFormatsHelp, kSeparatedByCommas,
+                Default{std::move(default_text)}, Group::kOutput);
 }
 
 }  // namespace msprobe::commands

@@ -27,13 +27,13 @@ struct Chosen {
 
 // The variable that a value goes to. When the flag is absent it keeps what it holds, the default. A
 // switch may have none: Context::Given knows about it. Of a list of bools each says whether the
-// word at its place among Flag::values is in the list that was given.
+// word at its place among Flag::values is in the list that was given; one may be null.
 using Target = std::variant<bool*, int64_t*, uint64_t*, double*, std::optional<int64_t>*,
                             std::optional<double>*, std::string*, std::filesystem::path*,
                             std::vector<int64_t>*, std::vector<std::string>*,
                             std::vector<std::filesystem::path>*, Chosen, std::vector<bool*>>;
 
-// What a flag is about. Help shows the groups in this order, in every command.
+// Subjects of flags. Help shows the groups in this order, in every command.
 enum class Group : uint8_t {
   kInput,      // what is read
   kSelection,  // which part of it
@@ -123,24 +123,43 @@ struct OrFlag {
   std::string_view flag;
 };
 enum class Trait : uint8_t { kRequired, kHidden, kSeparatedByCommas, kRest, kOrNeither };
-inline constexpr Trait kRequired = Trait::kRequired;
-inline constexpr Trait kHidden = Trait::kHidden;
-inline constexpr Trait kSeparatedByCommas = Trait::kSeparatedByCommas;
-inline constexpr Trait kRest = Trait::kRest;
-inline constexpr Trait kOrNeither = Trait::kOrNeither;
+using enum Trait;
 
-using Property = std::variant<Group, Since, Bounds, Arguments, Default, Needs, Excludes,
-                              TurnedOffBy, OrFlag, Trait, std::vector<std::string>>;
-using Properties = std::vector<Property>;
+inline void Set(Flag& flag, Group group) { flag.group = group; }
+inline void Set(Flag& flag, Since since) { flag.since = since.version; }
+inline void Set(Flag& flag, const Bounds& bounds) { flag.bounds = bounds; }
+inline void Set(Flag& flag, const Arguments& arguments) { flag.arguments = arguments; }
+inline void Set(Flag& flag, const Default& value) { flag.default_text = value.text; }
+inline void Set(Flag& flag, Needs other) { flag.needs = other.flag; }
+inline void Set(Flag& flag, Excludes other) { flag.excludes = other.flag; }
+inline void Set(Flag& flag, TurnedOffBy second) { flag.turned_off_by = second.flag; }
+inline void Set(Flag& flag, Trait trait) {
+  flag.required |= trait == kRequired;
+  flag.hidden |= trait == kHidden;
+  flag.separator = trait == kSeparatedByCommas ? ',' : flag.separator;
+}
+inline void Set(Positional& argument, OrFlag instead) { argument.or_flag = instead.flag; }
+inline void Set(Positional& argument, Trait trait) {
+  argument.required |= trait == kRequired;
+  argument.takes_rest |= trait == kRest;
+  argument.or_neither |= trait == kOrNeither;
+}
+inline void Set(Positional& argument, std::vector<std::string> values) {
+  argument.values = std::move(values);
+}
 
-// `names`: the long name, then the letter and further spellings, "--output -o --dump_path". `value`
-// stands for the value in help, "FILE"; empty: a switch.
+// A row of any kind. `names`: the long name, then the letter and further spellings, "--output -o
+// --dump_path". `value` stands for the value in help, "FILE"; empty: a switch.
+Flag NewRow(std::string_view names, std::string_view value, Target fills, std::string help);
+template <typename... More>
 Flag Row(std::string_view names, std::string_view value, Target fills, std::string help,
-         const Properties& properties);
-Positional ArgumentRow(std::string_view name, Target fills, std::string help,
-                       const Properties& properties);
+         const More&... more) {
+  Flag flag = NewRow(names, value, std::move(fills), std::move(help));
+  (Set(flag, more), ...);
+  return flag;
+}
 
-// What a row of a kind may fill.
+// Variables that a row of a kind may fill.
 using PathTarget = std::variant<std::filesystem::path*, std::vector<std::filesystem::path>*,
                                 std::string*, std::vector<std::string>*>;
 using NumberTarget = std::variant<int64_t*, uint64_t*, double*, std::optional<int64_t>*,
@@ -153,29 +172,30 @@ Target AnyTarget(const Narrow& fills) {
 
 // Tables of flags are written with these.
 template <typename... More>
-Flag Switch(std::string_view names, bool* fills, std::string help, More... more) {
-  return Row(names, "", fills, std::move(help), {std::move(more)...});
+Flag Switch(std::string_view names, bool* fills, std::string help, const More&... more) {
+  return Row(names, "", fills, std::move(help), more...);
 }
 template <typename... More>
 Flag Path(std::string_view names, std::string_view value, PathTarget fills, std::string help,
-          More... more) {
-  return Row(names, value, AnyTarget(fills), std::move(help), {std::move(more)...});
+          const More&... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help), more...);
 }
 template <typename... More>
 Flag Number(std::string_view names, std::string_view value, NumberTarget fills, std::string help,
-            More... more) {
-  return Row(names, value, AnyTarget(fills), std::move(help), {std::move(more)...});
+            const More&... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help), more...);
 }
 template <typename... More>
 Flag Text(std::string_view names, std::string_view value, TextTarget fills, std::string help,
-          More... more) {
-  return Row(names, value, AnyTarget(fills), std::move(help), {std::move(more)...});
+          const More&... more) {
+  return Row(names, value, AnyTarget(fills), std::move(help), more...);
 }
 template <typename... More>
 Flag Choice(std::string_view names, std::string_view value, TextTarget fills,
-            std::vector<std::string> words, std::string help, More... more) {
-  return Row(names, value, AnyTarget(fills), std::move(help),
-             {std::move(words), std::move(more)...});
+            std::vector<std::string> words, std::string help, const More&... more) {
+  Flag flag = Row(names, value, AnyTarget(fills), std::move(help), more...);
+  flag.values = std::move(words);
+  return flag;
 }
 // Each word with what it means to the variable.
 template <typename Value>
@@ -183,7 +203,7 @@ using Meanings = std::vector<std::pair<std::string, Value>>;
 template <typename Value, typename... More>
 requires std::is_enum_v<Value> || std::is_same_v<Value, bool> Flag
 Choice(std::string_view names, std::string_view value, Value* fills, Meanings<Value> meanings,
-       std::string help, More... more) {
+       std::string help, const More&... more) {
   std::vector<std::string> words;
   for (const auto& [word, meaning] : meanings) {
     words.push_back(word);
@@ -196,12 +216,30 @@ Choice(std::string_view names, std::string_view value, Value* fills, Meanings<Va
                   }
                   return word;
                 }};
-  return Row(names, value, std::move(target), std::move(help),
-             {std::move(words), std::move(more)...});
+  Flag flag = Row(names, value, std::move(target), std::move(help), more...);
+  flag.values = std::move(words);
+  return flag;
+}
+// A list with commas: each variable says whether its word is in the list. Null: nothing depends on
+// it.
+template <typename... More>
+Flag Choices(std::string_view names, std::string_view value, Meanings<bool*> meanings,
+             std::string help, const More&... more) {
+  std::vector<std::string> words;
+  std::vector<bool*> listed;
+  for (auto& [word, variable] : meanings) {
+    words.push_back(std::move(word));
+    listed.push_back(variable);
+  }
+  Flag flag = Row(names, value, std::move(listed), std::move(help), kSeparatedByCommas, more...);
+  flag.values = std::move(words);
+  return flag;
 }
 template <typename... More>
-Positional Argument(std::string_view name, Target fills, std::string help, More... more) {
-  return ArgumentRow(name, std::move(fills), std::move(help), {std::move(more)...});
+Positional Argument(std::string_view name, Target fills, std::string help, const More&... more) {
+  Positional argument{.name = name, .fills = std::move(fills), .help = std::move(help)};
+  (Set(argument, more), ...);
+  return argument;
 }
 
 // A table: rows under headings. A heading holds for the rows below it, up to the next one, that
@@ -209,6 +247,33 @@ Positional Argument(std::string_view name, Target fills, std::string help, More.
 using FlagTable = std::vector<std::variant<Group, Flag, std::vector<Flag>>>;
 // Its rows, in the order of their groups.
 std::vector<Flag> RowsOf(const FlagTable& table);
+
+// Rows that mean the same in every command that has them.
+
+// --threads N
+Flag ThreadsFlag(uint64_t& threads);
+
+// -o/--output DIR. `aliases` are what the Python tools call it.
+Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
+                      std::vector<std::string> aliases);
+
+// The same under every name that the tools for kernel dumps have for it. `since`: which of them
+// brought the flag.
+Flag ResultsFlag(std::filesystem::path& folder, std::string help, std::string default_text,
+                 Since since = kPython811);
+
+// `folder`, or `otherwise` where none was given, must be a folder that can be written to.
+Status PrepareResults(std::filesystem::path& folder, std::string_view otherwise);
+
+// --force: results take the place of files that exist. Without it nothing that exists is replaced
+// (base/output_files.h), by any command. The command line sees to it.
+Flag ForceFlag();
+
+// --format a,b,c: the variables say which are written.
+Flag FormatsFlag(Meanings<bool*> formats, std::string default_text);
+// The same as the words of the list.
+Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
+                 std::string default_text);
 
 // A command line worth showing, and what it does.
 struct Example {
@@ -224,8 +289,8 @@ Status FillPositional(const Positional& positional, const std::vector<std::strin
 // two, or none.
 Status FillEither(const Positional& positional, const std::vector<std::string>& texts);
 
-// What help says of the default: the text of the row, or what the variable holds now; empty where
-// there is nothing to say.
+// The default for help: the text of the row, or the value of the variable now; empty where there is
+// none.
 std::string DefaultText(const Flag& flag);
 
 // "xlsx, csv or json"

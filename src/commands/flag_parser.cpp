@@ -19,7 +19,7 @@ struct Node {
   Command* command = nullptr;
   CLI::App* app = nullptr;
   std::vector<Flag> flags;
-  std::vector<CLI::Option*> flag_options;  // beside `flags`
+  std::vector<CLI::Option*> flag_options;  // in the order of `flags`
   std::vector<Positional> positionals;
   std::vector<CLI::Option*> positional_options;
   std::vector<std::unique_ptr<Node>> below;
@@ -27,7 +27,7 @@ struct Node {
 
 bool IsLong(std::string_view spelling) { return spelling.starts_with("--"); }
 
-// Of the Python tools: several letters behind one dash. Ordinary parsers read a bundle of letters.
+// Several letters after one dash, as in the Python tools. Other parsers read a bundle of letters.
 bool IsLongWithOneDash(std::string_view spelling) {
   return spelling.size() > 2 && spelling[0] == '-' && spelling[1] != '-';
 }
@@ -62,7 +62,7 @@ CLI::Option* AddPositional(CLI::App& app, const Positional& positional) {
       ->allow_extra_args(positional.takes_rest);
 }
 
-// What no argument names takes no part: most of the program's flags are another command's.
+// Commands that no argument names take no part: most of the program's flags are another command's.
 bool IsNamed(const Command& command, const std::vector<std::string>& arguments) {
   return std::any_of(arguments.begin(), arguments.end(), [&](const std::string& argument) {
     return !argument.empty() && (argument == command.name() || argument == command.alias());
@@ -71,7 +71,7 @@ bool IsNamed(const Command& command, const std::vector<std::string>& arguments) 
 
 void FillNode(Node& node, GeneralValues& general, const std::vector<std::string>& arguments) {
   node.app->set_help_flag();  // a row of the table like the others
-  node.app->allow_extras();   // told by us, all of them and in their order
+  node.app->allow_extras();   // reported here, all of them and in their order
   node.flags = AllFlags(*node.command, general);
   for (const Flag& flag : node.flags) {
     node.flag_options.push_back(AddFlag(*node.app, flag));
@@ -176,7 +176,7 @@ std::string TypedName(const Flag& flag, const std::vector<std::string>& argument
   return std::string(flag.name);
 }
 
-// "rank, step and --rtol" of what nobody knows, in the order of typing.
+// The unknown arguments in the order of typing.
 std::vector<std::string> InOrderOfTyping(std::vector<std::string> unknown,
                                          const std::vector<std::string>& arguments) {
   std::vector<std::string> ordered;
@@ -207,10 +207,10 @@ Status UnknownArguments(const std::vector<std::string>& unknown, const CommandPa
     return UsageError(fmt::format("{} has no command \"{}\"", TitleOf(path), others[0]))
         .WithHint(SuggestCommand(others[0], path));
   }
-  const std::vector<std::string>& told = flags.empty() ? others : flags;
+  const std::vector<std::string>& named = flags.empty() ? others : flags;
   Status error = UsageError(fmt::format("{} {}{} {}", TitleOf(path),
                                         flags.empty() ? "takes no more argument" : "has no flag",
-                                        told.size() > 1 ? "s" : "", base::Join(told, ", ")));
+                                        named.size() > 1 ? "s" : "", base::Join(named, ", ")));
   return flags.empty() ? error : error.WithHint(SuggestFlag(flags[0], node.flags));
 }
 

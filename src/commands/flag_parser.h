@@ -9,7 +9,6 @@
 #include "msprobe/status.h"
 
 #include "src/commands/command.h"
-#include "src/commands/common_flags.h"
 
 namespace msprobe::commands {
 
@@ -18,9 +17,10 @@ struct ParsedLine {
   // The flags that were given: name of the row to what was typed.
   std::map<std::string, std::string, std::less<>> typed;
   GeneralValues general;
-  // What is wrong with the line. Nothing but `path` and `general.help` counts then.
+  // The mistake in the line. Nothing but `path` and `general.help` counts then.
   Status status;
-  // Of a line that is understood: a path is missing, or given twice, as an argument and by a flag.
+  // Set for a line that is understood otherwise: a path is missing, or given twice, as an argument
+  // and by a flag.
   Status paths;
 };
 

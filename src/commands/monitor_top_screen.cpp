@@ -24,8 +24,8 @@ using analysis::monitor::RunFollower;
 constexpr size_t kSparkWidth = 24;
 constexpr size_t kMostRanks = 8;
 constexpr size_t kMostAlerts = 5;
-constexpr double kOdd = 6;       // usual spreads: worth a colour
-constexpr double kVeryOdd = 20;  // worth a stronger one
+constexpr double kUnusualScore = 6;   // usual spreads: worth a colour
+constexpr double kOutlierScore = 20;  // worth a stronger one
 constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array<std::string_view, 8> kPlain = {"_", ".", "-", ":", "=", "+", "*", "#"};
 
@@ -61,8 +61,8 @@ bool Matches(const FollowedSeries& series, const TopView& view) {
   });
 }
 
-// What the tables that are shown are judged by, each statistic with its tables; those of the first
-// table in front.
+// The statistics that the tables shown are scored by, each with its tables; that of the first table
+// comes first.
 std::vector<std::pair<std::string_view, std::vector<std::string>>> JudgedOps(const RunFollower& run,
                                                                              const TopView& view) {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> ops;
@@ -187,11 +187,7 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
                     state.last_step < 0 ? "-" : fmt::format("{}", state.last_step),
                     Rate(state.steps_per_second), Age(state, view), base::FormatCount(state.alerts),
                     base::FormatCount(state.non_finite));
-    if (state.non_finite > 0) {
-      screen.CutLine(report::Ink::kRed, line);
-    } else {
-      screen.CutLine(report::Ink::kNone, line);
-    }
+    screen.CutLine(state.non_finite > 0 ? report::Ink::kRed : report::Ink::kNone, line);
   }
   if (ranks.size() > kMostRanks) {
     screen.CutLine(report::Ink::kNone,
@@ -226,13 +222,10 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
                     broken ? fmt::format("@{}", series.first_non_finite_step)
                            : fmt::format("{:.1f}", std::min(rows[i].score, 99999.0)),
                     Spark(series.history, view.utf8));
-    if (broken || rows[i].score >= kVeryOdd) {
-      screen.CutLine(report::Ink::kRed, line);
-    } else if (rows[i].score >= kOdd) {
-      screen.CutLine(report::Ink::kYellow, line);
-    } else {
-      screen.CutLine(report::Ink::kNone, line);
-    }
+    screen.CutLine(broken || rows[i].score >= kOutlierScore ? report::Ink::kRed
+                   : rows[i].score >= kUnusualScore         ? report::Ink::kYellow
+                                                            : report::Ink::kNone,
+                   line);
   }
   if (rows.empty()) {
     screen.CutLine(report::Ink::kNone, "  no rows yet, or no matching rows");

@@ -1,4 +1,4 @@
-// What `top` shows of a run that is followed.
+// The screen of `monitor top`: a run that is followed.
 #pragma once
 
 #include <cstddef>

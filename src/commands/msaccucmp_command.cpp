@@ -1,3 +1,5 @@
+// msprobe msaccucmp: the command lines of the vendor's comparison tool, msaccucmp.py, for scripts
+// that call it.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -19,14 +21,9 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/common_flags.h"
-#include "src/commands/parse_tools.h"
 
 namespace msprobe::commands {
 namespace {
-
-// msprobe msaccucmp: the command lines of the vendor's comparison tool, msaccucmp.py, for scripts
-// that call it.
 
 // Exit codes of the vendor's tool for work that was done in part. What ends a command at once has
 // the codes of this program, of which 2 (command line) and 3 (path) are the same there.
@@ -42,92 +39,10 @@ enum class VendorCode : int {
 VendorCode VendorCodeOf(const Status& status);
 
 // convert: dumps to arrays.
-class MsaccucmpConvertCommand final : public Command {
- public:
-  std::string_view name() const override { return "convert"; }
-  std::string_view summary() const override {
-    return "Convert kernel dumps and overflow records to .npy, .pt or .bin";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  Status FillOptions(const Context& context);
-
-  std::vector<std::string> dumps_;
-  std::filesystem::path argument_;
-  std::string kind_ = "npy";
-  std::vector<int64_t> shape_;
-  std::string script_;
-  std::string version_ = "2";
-  analysis::kernel_dump::Options options_;
-  AnswerFlags answer_;
-};
 
 // compare: two folders of dumps, or one operator of them.
-class MsaccucmpCompareCommand final : public Command {
- public:
-  std::string_view name() const override { return "compare"; }
-  std::string_view summary() const override {
-    return "Compare kernel dumps operator by operator with ten measures, or one operator element "
-           "by "
-           "element";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  Status CheckFlags(const Context& context) const;
-  Result<ExitCode> CompareOperator(const Context& context);
-
-  analysis::kernel_dump::VectorOptions options_;
-  analysis::kernel_dump::ElementReportOptions elements_;
-  std::string measures_ = "all";
-  std::optional<int64_t> input_;
-  std::optional<int64_t> output_number_;
-  std::string ignored_;
-  AnswerFlags answer_;
-};
 
 // file_compare: two arrays.
-class MsaccucmpFileCompareCommand final : public Command {
- public:
-  std::string_view name() const override { return "file_compare"; }
-  std::string_view summary() const override { return "Compare two .npy files with eight measures"; }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  std::filesystem::path mine_;
-  std::filesystem::path golden_;
-  std::filesystem::path output_;
-  AnswerFlags answer_;
-};
-
-class MsaccucmpCommand final : public Command {
- public:
-  MsaccucmpCommand();
-  std::string_view name() const override { return "msaccucmp"; }
-  std::string_view summary() const override {
-    return "Convert and compare kernel dumps with the command lines of msaccucmp.py";
-  }
-  std::vector<Example> examples() const override;
-  std::vector<Command*> subcommands() const override;
-  bool is_group() const override { return true; }
-  Result<ExitCode> Run(const Context&) override { return ExitCode::kDone; }
-
- private:
-  std::vector<std::unique_ptr<Command>> commands_;
-};
 
 namespace dumps = analysis::kernel_dump;
 
@@ -145,7 +60,7 @@ Exit codes beyond 0 to 3 are those of msaccucmp.py, that of the last operator th
 // A flag of the vendor's tool that is accepted or refused; `alias` alone is its short spelling.
 Flag NotOurs(std::string_view name, std::string alias, std::string_view value, Target fills,
              std::string help) {
-  Flag flag = Row(name, value, std::move(fills), std::move(help), {kPython26, kHidden});
+  Flag flag = Row(name, value, std::move(fills), std::move(help), kPython26, kHidden);
   flag.aliases = {std::move(alias)};
   return flag;
 }
@@ -190,126 +105,140 @@ VendorCode LastFailure(const dumps::VectorFindings& findings) {
   return code;
 }
 
-std::vector<Positional> MsaccucmpCompareCommand::positionals() {
-  return {Argument("DUMPS", &options_.mine, "Kernel dumps under test", OrFlag{"--my-dump-path"}),
-          Argument("REFERENCE", &options_.golden, "Dumps to compare them with",
-                   OrFlag{"--golden-dump-path"})};
-}
+class MsaccucmpCompareCommand final : public Command {
+ public:
+  MsaccucmpCompareCommand()
+      : Command("compare",
+                "Compare kernel dumps operator by operator with ten measures, or one operator "
+                "element by element") {}
 
-FlagTable MsaccucmpCompareCommand::flags() {
-  return {
-      Group::kInput,
-      Path("--my-dump-path -m", "PATH", &options_.mine, "Kernel dumps under test", kPython26),
-      Path("--golden-dump-path -g", "PATH", &options_.golden,
-           "Reference: kernel dumps, or arrays {op_name}.{output}.{time}.npy", kPython26),
-      Path("--fusion-rule-file -f", "FILE", &options_.fusion_rules.network,
-           "Graph of the compiled model as JSON: which operators of the reference its own ones "
-           "were fused from",
-           kPython26),
-      Path("--quant-fusion-rule-file", "FILE", &options_.fusion_rules.quantised,
-           "The same of the quantised model, behind the other", kPython26),
-      Path("--close-fusion-rule-file -cf", "FILE", &options_.fusion_rules.reference,
-           "The same of the reference, where it is a compiled model, too", kPython26),
-      Group::kSelection,
-      Text("--op-name -op", "NAME", &elements_.op_name, "Only this operator, element by element",
-           kPython26),
-      Number("--input-tensor -i", "N", &input_, "With -op: the input with this number",
-             kNotNegative, kPython26, Needs{"--op-name"}, Excludes{"--output-tensor"}),
-      Number("--output-tensor -o", "N", &output_number_, "With -op: the output with this number",
-             kNotNegative, Default{"0"}, kPython26, Needs{"--op-name"}),
-      Group::kMethod,
-      Text("--algorithm -alg", "NAME,NAME", &measures_, "Measures by name or number", kPython26),
-      Switch("--overflow-detection -overflow_detection", &options_.overflow,
-             "Also a column OverFlow: float16 tensors that reach 65504", kPython26),
-      Group::kOutput,
-      Number("--topn -n", "N", &elements_.most_shown,
-             "With -op: elements of either list of the farthest ones", Between(1, 10000), kPython26,
-             Needs{"--op-name"}),
-      Number("--max-line -ml", "N", &elements_.lines_per_file, "With -op: elements of one file",
-             Between(10000, 1000000), kPython26, Needs{"--op-name"}),
-      Switch("--ignore-single-op-result", &elements_.only_farthest,
-             "With -op: no table of all elements", kPython26, Needs{"--op-name"}),
-      Path("--output -out", "DIR", &options_.output, "Folder of result_<time>.csv", Default{"."},
-           kPython26),
-      ForceFlag(),
-      ThreadsFlag(options_.threads),
-      NotOurs("--custom-script-path", "-c", "DIR", &ignored_, "Refused: no code is run from files"),
-      NotOurs("--algorithm-options", "-a", "TEXT", &ignored_, "Refused: the measures have none"),
-      NotOurs("--mapping", "-map", "", static_cast<bool*>(nullptr), "Needs rules of fusion"),
-      NotOurs("--range", "-r", "TEXT", &ignored_, "Needs rules of fusion"),
-      NotOurs("--select", "-s", "TEXT", &ignored_, "Needs rules of fusion"),
-      NotOurs("--post-process", "-p", "N", &ignored_, "Accepted: nothing is left out"),
-      NotOurs("--max-cmp-size", "-max", "N", &ignored_, "Accepted: every element is compared"),
-      NotOurs("--advisor", "-advisor", "", static_cast<bool*>(nullptr),
-              "Accepted: the answer tells it"),
-      NotOurs("--version", "-v", "N", &ignored_, "Accepted: files tell their own version"),
-      Group::kSelection,
-      Switch("--ffts -ffts", &options_.thread_by_thread,
-             "Compare the threads that FFTS+ ran one by one, and not put together", kPython26),
-      AnswerRows(answer_, dumps::kVectorGateLevels),
-  };
-}
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Path("--my-dump-path -m", "PATH", &options_.mine, "Kernel dumps under test", kPython26),
+        Path("--golden-dump-path -g", "PATH", &options_.golden,
+             "Reference: kernel dumps, or arrays {op_name}.{output}.{time}.npy", kPython26),
+        Path("--fusion-rule-file -f", "FILE", &options_.fusion_rules.network,
+             "Graph of the compiled model as JSON: which operators of the reference its own ones "
+             "were fused from",
+             kPython26),
+        Path("--quant-fusion-rule-file", "FILE", &options_.fusion_rules.quantised,
+             "The same of the quantised model, behind the other", kPython26),
+        Path("--close-fusion-rule-file -cf", "FILE", &options_.fusion_rules.reference,
+             "The same of the reference, where it is a compiled model, too", kPython26),
+        Group::kSelection,
+        Text("--op-name -op", "NAME", &elements_.op_name, "Only this operator, element by element",
+             kPython26),
+        Number("--input-tensor -i", "N", &input_, "With -op: the input with this number",
+               kNotNegative, kPython26, Needs{"--op-name"}, Excludes{"--output-tensor"}),
+        Number("--output-tensor -o", "N", &output_number_, "With -op: the output with this number",
+               kNotNegative, Default{"0"}, kPython26, Needs{"--op-name"}),
+        Group::kMethod,
+        Text("--algorithm -alg", "NAME,NAME", &measures_, "Measures by name or number", kPython26),
+        Switch("--overflow-detection -overflow_detection", &options_.overflow,
+               "Also a column OverFlow: float16 tensors that reach 65504", kPython26),
+        Group::kOutput,
+        Number("--topn -n", "N", &elements_.most_shown,
+               "With -op: elements of either list of the farthest ones", Between(1, 10000),
+               kPython26, Needs{"--op-name"}),
+        Number("--max-line -ml", "N", &elements_.lines_per_file, "With -op: elements of one file",
+               Between(10000, 1000000), kPython26, Needs{"--op-name"}),
+        Switch("--ignore-single-op-result", &elements_.only_farthest,
+               "With -op: no table of all elements", kPython26, Needs{"--op-name"}),
+        Path("--output -out", "DIR", &options_.output, "Folder of result_<time>.csv", Default{"."},
+             kPython26),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        NotOurs("--custom-script-path", "-c", "DIR", &ignored_,
+                "Refused: no code is run from files"),
+        NotOurs("--algorithm-options", "-a", "TEXT", &ignored_, "Refused: the measures have none"),
+        NotOurs("--mapping", "-map", "", static_cast<bool*>(nullptr), "Needs rules of fusion"),
+        NotOurs("--range", "-r", "TEXT", &ignored_, "Needs rules of fusion"),
+        NotOurs("--select", "-s", "TEXT", &ignored_, "Needs rules of fusion"),
+        NotOurs("--post-process", "-p", "N", &ignored_, "Accepted: nothing is left out"),
+        NotOurs("--max-cmp-size", "-max", "N", &ignored_, "Accepted: every element is compared"),
+        NotOurs("--advisor", "-advisor", "", static_cast<bool*>(nullptr),
+                "Accepted: the answer tells it"),
+        NotOurs("--version", "-v", "N", &ignored_, "Accepted: files tell their own version"),
+        Group::kSelection,
+        Switch("--ffts -ffts", &options_.thread_by_thread,
+               "Compare the threads that FFTS+ ran one by one, and not put together", kPython26),
+        AnswerRows(answer_, dumps::kVectorGateLevels),
+    };
+  }
 
-std::vector<Example> MsaccucmpCompareCommand::examples() const {
-  return {{"msprobe msaccucmp compare -m npu_dump -g gpu_dump -out result", "all operators"},
-          {"msprobe msaccucmp compare -m npu_dump -g gpu_dump -op conv1 -o 0 -n 50 -out result",
-           "the 50 elements of an output that differ most"}};
-}
+  std::vector<Positional> positionals() override {
+    return {Argument("DUMPS", &options_.mine, "Kernel dumps under test", OrFlag{"--my-dump-path"}),
+            Argument("REFERENCE", &options_.golden, "Dumps to compare them with",
+                     OrFlag{"--golden-dump-path"})};
+  }
 
-std::string MsaccucmpCompareCommand::notes() const {
-  return kCompareNotes + FailOnHelp(dumps::kVectorGateLevels);
-}
+  std::vector<Example> examples() const override {
+    return {{"msprobe msaccucmp compare -m npu_dump -g gpu_dump -out result", "all operators"},
+            {"msprobe msaccucmp compare -m npu_dump -g gpu_dump -op conv1 -o 0 -n 50 -out result",
+             "the 50 elements of an output that differ most"}};
+  }
 
-Status MsaccucmpCompareCommand::CheckFlags(const Context& context) const {
-  for (const char* flag :
-       {"--custom-script-path", "--algorithm-options", "--mapping", "--range", "--select"}) {
-    if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
-      return UnsupportedError(fmt::format("{} is not built in", typed->second))
-          .WithHint(
-              "measures and conversions written in Python are not run, and nothing is counted in "
-              "rules of fusion; every operator is compared with all measures without the flag");
+  std::string notes() const override {
+    return kCompareNotes + FailOnHelp(dumps::kVectorGateLevels);
+  }
+
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(CheckFlags(context));
+    MSP_ASSIGN_OR_RETURN(options_.measures, MeasuresOf(measures_));
+    MSP_RETURN_IF_ERROR(PrepareResults(options_.output, "."));
+    if (!elements_.op_name.empty()) {
+      if (options_.fusion_rules.any()) {
+        base::LogWarning("--op-name pairs by name; rules of fusion are for whole comparisons");
+      }
+      return CompareOperator(context);
     }
-  }
-  return {};
-}
-
-Result<ExitCode> MsaccucmpCompareCommand::CompareOperator(const Context& context) {
-  elements_.sides = options_;
-  elements_.is_input = input_.has_value();
-  elements_.number = static_cast<size_t>(input_.value_or(output_number_.value_or(0)));
-  const base::Stopwatch watch;
-  MSP_ASSIGN_OR_RETURN(const dumps::ElementReport report, dumps::ReportElements(elements_));
-  report::Document document = dumps::MakeDocument(elements_, report);
-  document.seconds = watch.seconds();
-  return GiveAnswer(std::move(document), answer_, context);
-}
-
-Result<ExitCode> MsaccucmpCompareCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(CheckFlags(context));
-  MSP_ASSIGN_OR_RETURN(options_.measures, MeasuresOf(measures_));
-  if (options_.output.empty()) {
-    options_.output = ".";
-  }
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
-  MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
-  if (!elements_.op_name.empty()) {
-    if (options_.fusion_rules.any()) {
-      base::LogWarning("--op-name pairs by name; rules of fusion are for whole comparisons");
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options_));
+    OwnForms own;
+    // Where a gate is asked for, it judges.
+    const VendorCode code = LastFailure(findings);
+    if (code != VendorCode::kDone && answer_.fail_on.empty()) {
+      own.exit_code = static_cast<int>(code);
     }
-    return CompareOperator(context);
+    report::Document document = dumps::MakeDocument(findings);
+    document.seconds = watch.seconds();
+    return EmitReport(std::move(document), answer_, context, own);
   }
-  const base::Stopwatch watch;
-  MSP_ASSIGN_OR_RETURN(const dumps::VectorFindings findings, dumps::CompareVectors(options_));
-  OwnForms own;
-  // Where a gate is asked for, it judges.
-  const VendorCode code = LastFailure(findings);
-  if (code != VendorCode::kDone && answer_.fail_on.empty()) {
-    own.exit_code = static_cast<int>(code);
+
+ private:
+  Status CheckFlags(const Context& context) const {
+    for (const char* flag :
+         {"--custom-script-path", "--algorithm-options", "--mapping", "--range", "--select"}) {
+      if (const auto typed = context.typed.find(flag); typed != context.typed.end()) {
+        return UnsupportedError(fmt::format("{} is not built in", typed->second))
+            .WithHint(
+                "measures and conversions written in Python are not run, and nothing is counted in "
+                "rules of fusion; every operator is compared with all measures without the flag");
+      }
+    }
+    return {};
   }
-  report::Document document = dumps::MakeDocument(findings);
-  document.seconds = watch.seconds();
-  return GiveAnswer(std::move(document), answer_, context, own);
-}
+
+  Result<ExitCode> CompareOperator(const Context& context) {
+    elements_.sides = options_;
+    elements_.is_input = input_.has_value();
+    elements_.number = static_cast<size_t>(input_.value_or(output_number_.value_or(0)));
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(const dumps::ElementReport report, dumps::ReportElements(elements_));
+    report::Document document = dumps::MakeDocument(elements_, report);
+    document.seconds = watch.seconds();
+    return EmitReport(std::move(document), answer_, context);
+  }
+
+  analysis::kernel_dump::VectorOptions options_;
+  analysis::kernel_dump::ElementReportOptions elements_;
+  std::string measures_ = "all";
+  std::optional<int64_t> input_;
+  std::optional<int64_t> output_number_;
+  std::string ignored_;
+  AnswerFlags answer_;
+};
 
 constexpr const char* kConvertNotes =
     R"(Exit codes beyond 0, 2 and 3 are those of msaccucmp.py, that of the last failure: 11 damaged dump,
@@ -347,52 +276,89 @@ VendorCode VendorCodeOf(const Status& status) {
   }
 }
 
-std::vector<Positional> MsaccucmpConvertCommand::positionals() {
-  return {Argument("DUMP", &argument_, "Kernel dump, or a folder of them")};
-}
+class MsaccucmpConvertCommand final : public Command {
+ public:
+  MsaccucmpConvertCommand()
+      : Command("convert", "Convert kernel dumps and overflow records to .npy, .pt or .bin") {}
 
-FlagTable MsaccucmpConvertCommand::flags() {
-  return {
-      Group::kInput,
-      Path("--dump-file -d --dump_path", "PATH,PATH", &dumps_, "Kernel dumps, or a folder of them",
-           kSeparatedByCommas, kPython26),
-      Group::kSelection,
-      Number("--input-tensor -i", "N", &options_.input,
-             "The input with this number alone; of files, with -f", kNotNegative, kPython26,
-             Excludes{"--output-tensor"}),
-      Number("--output-tensor -o", "N", &options_.output_number,
-             "The output with this number alone; of files, with -f", kNotNegative, kPython26),
-      Group::kMethod,
-      Text("--format -f", "NAME", &options_.format,
-           "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
-           Default{"that of the device"}, kPython26),
-      Number("--shape -s", "N,N,...", &shape_,
-             "Shape to cut the padding down to; of files, with -f", kNotNegative,
-             kSeparatedByCommas, Default{"what the file tells"}, kPython26),
-      Group::kOutput,
-      Choice("--type -t", "NAME", &kind_, {"npy", "bin", "msnpy", "pt"},
-             "What to write; msnpy: .npy with the names that MindSpore gives", kPython26),
-      Path("--output -out", "DIR", &options_.output, "Folder for the arrays", Default{"."},
-           kPython26),
-      ForceFlag(),
-      ThreadsFlag(options_.threads),
-      Group::kMethod,
-      Path("--custom-script-path -c", "DIR", &script_, "Refused: no code is run from files",
-           kPython26, kHidden),
-      Choice("--version -v", "N", &version_, {"1", "2"}, "Accepted: files tell their own version",
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Path("--dump-file -d --dump_path", "PATH,PATH", &dumps_,
+             "Kernel dumps, or a folder of them", kSeparatedByCommas, kPython26),
+        Group::kSelection,
+        Number("--input-tensor -i", "N", &options_.input,
+               "The input with this number alone; of files, with -f", kNotNegative, kPython26,
+               Excludes{"--output-tensor"}),
+        Number("--output-tensor -o", "N", &options_.output_number,
+               "The output with this number alone; of files, with -f", kNotNegative, kPython26),
+        Group::kMethod,
+        Text("--format -f", "NAME", &options_.format,
+             "Layout of the arrays: ND, NCHW, NHWC, HWCN, NCDHW and others",
+             Default{"that of the device"}, kPython26),
+        Number("--shape -s", "N,N,...", &shape_,
+               "Shape to cut the padding down to; of files, with -f", kNotNegative,
+               kSeparatedByCommas, Default{"what the file tells"}, kPython26),
+        Group::kOutput,
+        Choice("--type -t", "NAME", &kind_, {"npy", "bin", "msnpy", "pt"},
+               "What to write; msnpy: .npy with the names that MindSpore gives", kPython26),
+        Path("--output -out", "DIR", &options_.output, "Folder for the arrays", Default{"."},
+             kPython26),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        Group::kMethod,
+        Path("--custom-script-path -c", "DIR", &script_, "Refused: no code is run from files",
              kPython26, kHidden),
-      AnswerRows(answer_),
-  };
-}
+        Choice("--version -v", "N", &version_, {"1", "2"}, "Accepted: files tell their own version",
+               kPython26, kHidden),
+        AnswerRows(answer_),
+    };
+  }
 
-std::vector<Example> MsaccucmpConvertCommand::examples() const {
-  return {
-      {"msprobe msaccucmp convert -d dump/step0/0 -out arrays", "in the layouts of the device"},
-      {"msprobe msaccucmp convert -d MatMul.x.4.1.1700000000001004 -f ND -s 20,37 -o 0 -out arrays",
-       "one matrix as rows and columns"}};
-}
+  std::vector<Positional> positionals() override {
+    return {Argument("DUMP", &argument_, "Kernel dump, or a folder of them")};
+  }
 
-std::string MsaccucmpConvertCommand::notes() const { return kConvertNotes; }
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe msaccucmp convert -d dump/step0/0 -out arrays", "in the layouts of the device"},
+        {"msprobe msaccucmp convert -d MatMul.x.4.1.1700000000001004 -f ND -s 20,37 -o 0 -out "
+         "arrays",
+         "one matrix as rows and columns"}};
+  }
+
+  std::string notes() const override { return kConvertNotes; }
+
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(FillOptions(context));
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(dumps::Findings findings, dumps::Run(options_));
+    OwnForms own;
+    if (findings.failed_files() > 0) {
+      base::LogError(base::Printable(findings.FirstFailure()));
+      MSP_ASSIGN_OR_RETURN(std::filesystem::path list,
+                           dumps::WriteFailedList(options_.output, findings));
+      findings.written_beside.push_back(std::move(list));
+      own.exit_code = static_cast<int>(LastFailure(findings));
+    }
+    report::Document document = dumps::MakeDocument(findings, options_.output);
+    document.command = "msaccucmp convert";
+    document.seconds = watch.seconds();
+    return EmitReport(std::move(document), answer_, context, own);
+  }
+
+ private:
+  Status FillOptions(const Context& context);
+
+  std::vector<std::string> dumps_;
+  std::filesystem::path argument_;
+  std::string kind_ = "npy";
+  std::vector<int64_t> shape_;
+  std::string script_;
+  std::string version_ = "2";
+  analysis::kernel_dump::Options options_;
+  AnswerFlags answer_;
+};
 
 Status MsaccucmpConvertCommand::FillOptions(const Context& context) {
   if (!script_.empty()) {
@@ -439,91 +405,74 @@ Status MsaccucmpConvertCommand::FillOptions(const Context& context) {
   return {};
 }
 
-Result<ExitCode> MsaccucmpConvertCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(FillOptions(context));
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
-  MSP_RETURN_IF_ERROR(base::CheckWritable(options_.output));
-  const base::Stopwatch watch;
-  MSP_ASSIGN_OR_RETURN(dumps::Findings findings, dumps::Run(options_));
-  OwnForms own;
-  if (findings.failed_files() > 0) {
-    base::LogError(base::Printable(findings.FirstFailure()));
-    MSP_ASSIGN_OR_RETURN(std::filesystem::path list,
-                         dumps::WriteFailedList(options_.output, findings));
-    findings.written_beside.push_back(std::move(list));
-    own.exit_code = static_cast<int>(LastFailure(findings));
+class MsaccucmpFileCompareCommand final : public Command {
+ public:
+  MsaccucmpFileCompareCommand()
+      : Command("file_compare", "Compare two .npy files with eight measures") {}
+
+  FlagTable flags() override {
+    return {
+        Group::kInput,
+        Path("--my-dump-path -m", "FILE", &mine_, "The .npy file under test", kPython26),
+        Path("--golden-dump-path -g", "FILE", &golden_, "The reference", kPython26),
+        ResultsFlag(output_, "Folder of file_result_<time>.txt", ".", kPython26),
+        ForceFlag(),
+        AnswerRows(answer_, dumps::kVectorGateLevels),
+    };
   }
-  report::Document document = dumps::MakeDocument(findings, options_.output);
-  document.command = "msaccucmp convert";
-  document.seconds = watch.seconds();
-  return GiveAnswer(std::move(document), answer_, context, own);
-}
 
-std::vector<Positional> MsaccucmpFileCompareCommand::positionals() {
-  return {
-      Argument("FILE", &mine_, "The .npy file under test", OrFlag{"--my-dump-path"}),
-      Argument("REFERENCE", &golden_, "The file to compare it with", OrFlag{"--golden-dump-path"})};
-}
-
-FlagTable MsaccucmpFileCompareCommand::flags() {
-  return {
-      Group::kInput,
-      Path("--my-dump-path -m", "FILE", &mine_, "The .npy file under test", kPython26),
-      Path("--golden-dump-path -g", "FILE", &golden_, "The reference", kPython26),
-      ResultsFlag(output_, "Folder of file_result_<time>.txt", ".", kPython26),
-      ForceFlag(),
-      AnswerRows(answer_, dumps::kVectorGateLevels),
-  };
-}
-
-std::vector<Example> MsaccucmpFileCompareCommand::examples() const {
-  return {{"msprobe msaccucmp file_compare -m npu.npy -g gpu.npy -out result",
-           "also as result/file_result_<time>.txt"}};
-}
-
-std::string MsaccucmpFileCompareCommand::notes() const {
-  return FailOnHelp(dumps::kVectorGateLevels);
-}
-
-Result<ExitCode> MsaccucmpFileCompareCommand::Run(const Context& context) {
-  if (output_.empty()) {
-    output_ = ".";
+  std::vector<Positional> positionals() override {
+    return {Argument("FILE", &mine_, "The .npy file under test", OrFlag{"--my-dump-path"}),
+            Argument("REFERENCE", &golden_, "The file to compare it with",
+                     OrFlag{"--golden-dump-path"})};
   }
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(output_));
-  MSP_RETURN_IF_ERROR(base::CheckWritable(output_));
-  const base::Stopwatch watch;
-  MSP_ASSIGN_OR_RETURN(const dumps::FileComparison comparison,
-                       dumps::CompareArrayFiles(mine_, golden_, output_));
-  report::Document document = dumps::MakeDocument(comparison);
-  document.seconds = watch.seconds();
-  OwnForms own;
-  if (!comparison.status.ok()) {
-    base::LogError(
-        base::Printable(fmt::format("{}: {}", mine_.string(), comparison.status.message())));
-    own.exit_code = static_cast<int>(VendorCodeOf(comparison.status));
+
+  std::vector<Example> examples() const override {
+    return {{"msprobe msaccucmp file_compare -m npu.npy -g gpu.npy -out result",
+             "also as result/file_result_<time>.txt"}};
   }
-  return GiveAnswer(std::move(document), answer_, context, own);
-}
 
-MsaccucmpCommand::MsaccucmpCommand() {
-  commands_.push_back(std::make_unique<MsaccucmpCompareCommand>());
-  commands_.push_back(std::make_unique<MsaccucmpConvertCommand>());
-  commands_.push_back(std::make_unique<MsaccucmpFileCompareCommand>());
-  commands_.push_back(std::make_unique<ParseOverflowCommand>("msaccucmp overflow"));
-}
+  std::string notes() const override { return FailOnHelp(dumps::kVectorGateLevels); }
 
-std::vector<Example> MsaccucmpCommand::examples() const {
-  return {{"msprobe msaccucmp compare -m npu_dump -g gpu_dump -out result",
-           "result/result_<time>.csv: ten measures per tensor"}};
-}
-
-std::vector<Command*> MsaccucmpCommand::subcommands() const {
-  std::vector<Command*> commands;
-  for (const std::unique_ptr<Command>& command : commands_) {
-    commands.push_back(command.get());
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(PrepareResults(output_, "."));
+    const base::Stopwatch watch;
+    MSP_ASSIGN_OR_RETURN(const dumps::FileComparison comparison,
+                         dumps::CompareArrayFiles(mine_, golden_, output_));
+    report::Document document = dumps::MakeDocument(comparison);
+    document.seconds = watch.seconds();
+    OwnForms own;
+    if (!comparison.status.ok()) {
+      base::LogError(
+          base::Printable(fmt::format("{}: {}", mine_.string(), comparison.status.message())));
+      own.exit_code = static_cast<int>(VendorCodeOf(comparison.status));
+    }
+    return EmitReport(std::move(document), answer_, context, own);
   }
-  return commands;
-}
+
+ private:
+  std::filesystem::path mine_;
+  std::filesystem::path golden_;
+  std::filesystem::path output_;
+  AnswerFlags answer_;
+};
+
+class MsaccucmpCommand final : public CommandGroup {
+ public:
+  MsaccucmpCommand()
+      : CommandGroup("msaccucmp",
+                     "Convert and compare kernel dumps with the command lines of msaccucmp.py") {
+    Add(std::make_unique<MsaccucmpCompareCommand>());
+    Add(std::make_unique<MsaccucmpConvertCommand>());
+    Add(std::make_unique<MsaccucmpFileCompareCommand>());
+    Add(MakeParseOverflow("msaccucmp overflow"));
+  }
+
+  std::vector<Example> examples() const override {
+    return {{"msprobe msaccucmp compare -m npu_dump -g gpu_dump -out result",
+             "result/result_<time>.csv: ten measures per tensor"}};
+  }
+};
 
 }  // namespace
 

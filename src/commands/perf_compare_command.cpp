@@ -1,4 +1,7 @@
+// msprobe perf_compare: two profiles of the same training, and why one is slower or uses more
+// memory.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -15,69 +18,14 @@
 #include "src/analysis/perf/perf.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
-#include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/common_flags.h"
 #include "src/report/web_page.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
 namespace {
-
-// msprobe perf_compare: two profiles of the same training, and why one is slower or uses more
-// memory.
-
-class PerfCompareCommand final : public Command {
- public:
-  std::string_view name() const override { return "perf_compare"; }
-  std::string_view summary() const override {
-    return "Compare two profiles and name what got slower or uses more memory";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  Status TakeSides();
-  Status CheckFlags();
-  Status CheckSteps();
-  Status CheckGates();
-  void ChooseComparisons();
-
-  analysis::perf::Options options_;
-  std::string profile_;
-  std::string reference_;
-  // As typed; the Python tool lets values begin with '='.
-  std::string comparison_path_;
-  std::string base_path_;
-  std::filesystem::path output_path_ = "./";
-  bool enable_profiling_ = false;
-  bool enable_operators_ = false;
-  bool enable_memory_ = false;
-  bool enable_communication_ = false;
-  bool enable_api_ = false;
-  bool enable_kernels_ = false;
-  bool disable_details_ = false;
-  bool disable_modules_ = false;
-  std::string name_map_;
-  std::string step_;
-  std::string base_step_;
-  std::string comparison_step_;
-  std::string algorithm_ = "legacy";
-  std::string collectives_ = "kind";
-  std::optional<int64_t> rank_;
-  std::vector<std::string> formats_;
-  int64_t patience_s_ = 0;
-  AnswerFlags answer_;
-  size_t top_ = 10;
-  double min_difference_us_ = 0;
-  bool wants_page_ = false;
-  bool debug_ = false;
-};
 
 namespace fs = std::filesystem;
 using analysis::perf::Gate;
@@ -124,220 +72,268 @@ Status CheckInput(const fs::path& path, std::string_view flag) {
   return {};
 }
 
-std::vector<Positional> PerfCompareCommand::positionals() {
-  return {
-      Argument("PROFILE", &profile_,
-               "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
-               "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"),
-      Argument("REFERENCE", &reference_, "The reference profile")};
-}
-
-FlagTable PerfCompareCommand::flags() {
-  analysis::perf::PairOptions& pair = options_.pair;
-  return {
-      Group::kInput,
-      Path("--profiling-path -d", "PATH", &comparison_path_,
-           "The profile under test, instead of PROFILE", kPython811),
-      Path("--benchmark-profiling-path -bp", "PATH", &base_path_,
-           "The reference profile, instead of REFERENCE", kPython811),
-      Switch("--strict", &options_.pair.strict,
-             "Treat a damaged file as an error instead of a warning"),
-      Number("--wait", "SECONDS", &patience_s_,
-             "Under srun or mpirun: how long to wait for the other processes", kNotNegative,
-             Default{"1800"}),
-
-      Group::kSelection,
-      Switch("--enable-profiling-compare", &enable_profiling_,
-             "Compare the shares of the time: computing, communication, free", kPython811),
-      Switch("--enable-operator-compare", &enable_operators_,
-             "Compare device time per operator, or per module if both sides recorded modules",
-             kPython811),
-      Switch("--enable-memory-compare", &enable_memory_,
-             "Compare the memory that operators allocate", kPython811),
-      Switch("--enable-communication-compare", &enable_communication_, "Compare collectives",
-             kPython811),
-      Switch("--enable-api-compare", &enable_api_, "Compare host time per call", kPython811),
-      Switch("--enable-kernel-compare", &enable_kernels_,
-             "Compare kernels by name and family; for two NPUs also by type and shapes",
-             kPython811),
-      Switch("--disable-details", &disable_details_,
-             "Write statistics only, no sheets of single calls", kPython811),
-      Switch("--disable-module", &disable_modules_,
-             "Compare operators even if modules were recorded", kPython811),
-      Text("--step", "STEP", &step_, "Only this step of both sides"),
-      Text("--base-step", "STEP", &base_step_,
-           "Only this step of REFERENCE; with --comparison-step", kPython811),
-      Text("--comparison-step", "STEP", &comparison_step_,
-           "Only this step of PROFILE; with --base-step", kPython811),
-      Number("--rank", "N", &rank_, "Only this rank of both sides", kNotNegative),
-      Number("--base-rank", "N", &options_.pair.base_rank, "Rank of REFERENCE, if it differs",
-             kNotNegative),
-      Number("--comparison-rank", "N", &options_.pair.comparison_rank,
-             "Rank of PROFILE, if it differs", kNotNegative),
-      Group::kMethod,
-      Number("--max-kernel-num", "N", &pair.max_kernels,
-             "Replace operators with more kernels than this by the operators they call; above 3",
-             kPython811),
-      Text("--op-name-map", "DICT", &name_map_,
-           "Operators to match under different names: \"{'name1':'name2'}\"", kPython811),
-      Switch("--use-input-shape", &pair.use_input_shape,
-             "Match operators only if their input shapes are equal", kPython811),
-      Text("--gpu-flow-cat", "NAME", &pair.gpu_flow_category,
-           "Category of the events that link operators to kernels in a GPU trace", kPython811),
-      Switch("--use-kernel-type", &pair.use_kernel_type,
-             "Compare kernels by type and core, from op_statistic.csv", kPython811),
-      Choice("--match-algo", "NAME", &algorithm_, {"legacy", "longest"},
-             "How to align operators; legacy: as the Python tool does, longest: by longest "
-             "common subsequence"),
-      Choice("--match-collectives", "HOW", &collectives_, {"kind", "name"},
-             "How the answer and summary.json match collectives; kind: NCCL with HCCL, name: as "
-             "in the sheet"),
-      Switch("--exact-time", &pair.exact_time,
-             "GPU times in nanoseconds instead of whole microseconds"),
-
-      OutputFolderFlag(output_path_, "Folder for the results", {"--output_path"}),
-      FormatsFlag(formats_, {"xlsx", "csv", "json", "html"}, "xlsx"),
-      Group::kOutput,
-      Number("--top", "N", &top_, "Number of differences to show"),
-      Number("--min-diff-us", "US", &min_difference_us_,
-             "Hide smaller differences, in microseconds", kNotNegative),
-      ForceFlag(),
-      ThreadsFlag(options_.threads),
-      Group::kGeneral,
-      Switch("--debug", &debug_, "The same as --verbose", kPython811, kHidden),
-
-      AnswerRows(answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'"),
-  };
-}
-
-Status PerfCompareCommand::TakeSides() {
-  if (profile_.empty()) {
-    return comparison_path_.empty() || base_path_.empty()
-               ? UsageError(comparison_path_.empty() && base_path_.empty()
-                                ? "nothing to compare"
-                                : "only one profile is given")
-                     .WithHint(
-                         "msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE")
-               : OkStatus();
+class PerfCompareCommand final : public Command {
+ public:
+  PerfCompareCommand()
+      : Command("perf_compare",
+                "Compare two profiles and name what got slower or uses more memory") {
+    for (bool* const comparison : Comparisons()) {
+      *comparison = false;
+    }
   }
-  if (!comparison_path_.empty() || !base_path_.empty()) {
-    return UsageError("the profiles are given in more than one way")
-        .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
-  }
-  if (reference_.empty()) {
-    return UsageError("only one profile is given: " + profile_)
-        .WithHint("msprobe perf_compare PROFILE REFERENCE");
-  }
-  comparison_path_ = profile_;
-  base_path_ = reference_;
-  return {};
-}
 
-std::vector<Example> PerfCompareCommand::examples() const {
-  return {
-      {"msprobe perf_compare npu_ascend_pt gpu.pt.trace.json -o result",
-       "an NPU profile against a GPU profile: everything that both contain"},
-      {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz "
-       "--enable_operator_compare",
-       "operators and modules only"},
-      {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz --format xlsx,html",
-       "the workbook, and a page for any browser: what grew, as a tree down to kernels"},
-      {"mpirun -n 8 msprobe perf_compare after before -o result",
-       "folders with one profile per rank, distributed over eight processes"},
-      {"msprobe perf_compare after before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit "
-       "perf.xml",
-       "in CI: exit code 1 if the step or its matrix products got that much slower"},
-  };
-}
+  FlagTable flags() override {
+    analysis::perf::PairOptions& pair = options_.pair;
+    return {
+        Group::kInput,
+        Path("--profiling-path -d", "PATH", &comparison_path_,
+             "The profile under test, instead of PROFILE", kPython811),
+        Path("--benchmark-profiling-path -bp", "PATH", &base_path_,
+             "The reference profile, instead of REFERENCE", kPython811),
+        Switch("--strict", &options_.pair.strict,
+               "Treat a damaged file as an error instead of a warning"),
+        Number("--wait", "SECONDS", &patience_s_,
+               "Under srun or mpirun: how long to wait for the other processes", kNotNegative,
+               Default{"1800"}),
 
-std::string PerfCompareCommand::notes() const {
-  return kPerfCompareNotes + FailOnHelp(analysis::perf::kGateLevels);
-}
+        Group::kSelection,
+        Switch("--enable-profiling-compare", &pair.overall,
+               "Compare the shares of the time: computing, communication, free", kPython811),
+        Switch("--enable-operator-compare", &pair.operators,
+               "Compare device time per operator, or per module if both sides recorded modules",
+               kPython811),
+        Switch("--enable-memory-compare", &pair.memory,
+               "Compare the memory that operators allocate", kPython811),
+        Switch("--enable-communication-compare", &pair.communication, "Compare collectives",
+               kPython811),
+        Switch("--enable-api-compare", &pair.api, "Compare host time per call", kPython811),
+        Switch("--enable-kernel-compare", &pair.kernels,
+               "Compare kernels by name and family; for two NPUs also by type and shapes",
+               kPython811),
+        Switch("--disable-details", &disable_details_,
+               "Write statistics only, no sheets of single calls", kPython811),
+        Switch("--disable-module", &disable_modules_,
+               "Compare operators even if modules were recorded", kPython811),
+        Text("--step", "STEP", &step_, "Only this step of both sides"),
+        Text("--base-step", "STEP", &base_step_,
+             "Only this step of REFERENCE; with --comparison-step", kPython811),
+        Text("--comparison-step", "STEP", &comparison_step_,
+             "Only this step of PROFILE; with --base-step", kPython811),
+        Number("--rank", "N", &rank_, "Only this rank of both sides", kNotNegative),
+        Number("--base-rank", "N", &options_.pair.base_rank, "Rank of REFERENCE, if it differs",
+               kNotNegative),
+        Number("--comparison-rank", "N", &options_.pair.comparison_rank,
+               "Rank of PROFILE, if it differs", kNotNegative),
+        Group::kMethod,
+        Number("--max-kernel-num", "N", &pair.max_kernels,
+               "Replace operators with more kernels than this by the operators they call; above 3",
+               kPython811),
+        Text("--op-name-map", "DICT", &name_map_,
+             "Operators to match under different names: \"{'name1':'name2'}\"", kPython811),
+        Switch("--use-input-shape", &pair.use_input_shape,
+               "Match operators only if their input shapes are equal", kPython811),
+        Text("--gpu-flow-cat", "NAME", &pair.gpu_flow_category,
+             "Category of the events that link operators to kernels in a GPU trace", kPython811),
+        Switch("--use-kernel-type", &pair.use_kernel_type,
+               "Compare kernels by type and core, from op_statistic.csv", kPython811),
+        Choice("--match-algo", "NAME", &pair.alignment,
+               {{"legacy", analysis::perf::Alignment::kLegacy},
+                {"longest", analysis::perf::Alignment::kLongest}},
+               "How to align operators; legacy: as the Python tool does, longest: by longest "
+               "common subsequence"),
+        Choice("--match-collectives", "HOW", &pair.match_collectives_by_kind,
+               {{"kind", true}, {"name", false}},
+               "How the answer and summary.json match collectives; kind: NCCL with HCCL, name: as "
+               "in the sheet"),
+        Switch("--exact-time", &pair.exact_time,
+               "GPU times in nanoseconds instead of whole microseconds"),
 
-void PerfCompareCommand::ChooseComparisons() {
-  analysis::perf::PairOptions& pair = options_.pair;
-  const bool all = !enable_profiling_ && !enable_operators_ && !enable_memory_ &&
-                   !enable_communication_ && !enable_api_ && !enable_kernels_;
-  pair.overall = all || enable_profiling_;
-  pair.operators = all || enable_operators_;
-  pair.memory = all || enable_memory_;
-  pair.communication = all || enable_communication_;
-  pair.api = all || enable_api_;
-  pair.kernels = all || enable_kernels_;
-  pair.details = !disable_details_;
-  pair.modules = !disable_modules_;
-  if (pair.use_kernel_type && !pair.kernels) {
-    base::LogWarning("--use_kernel_type has no effect without --enable_kernel_compare");
+        OutputFolderFlag(output_path_, "Folder for the results", {"--output_path"}),
+        FormatsFlag({{"xlsx", &options_.formats.xlsx},
+                     {"csv", &options_.formats.csv},
+                     {"json", &options_.formats.json},
+                     {"html", &wants_page_}},
+                    "xlsx"),
+        Group::kOutput,
+        Number("--top", "N", &top_, "Number of differences to show"),
+        Number("--min-diff-us", "US", &min_difference_us_,
+               "Hide smaller differences, in microseconds", kNotNegative),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        Group::kGeneral,
+        Switch("--debug", &debug_, "The same as --verbose", kPython811, kHidden),
+
+        AnswerRows(answer_, analysis::perf::kGateLevels, "METRIC>GROWTH, e.g. 'e2e>5%'"),
+    };
   }
-}
 
-Status PerfCompareCommand::CheckSteps() {
-  if (!step_.empty()) {
-    base_step_ = base_step_.empty() ? step_ : base_step_;
-    comparison_step_ = comparison_step_.empty() ? step_ : comparison_step_;
+  std::vector<Positional> positionals() override {
+    return {
+        Argument("PROFILE", &profile_,
+                 "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
+                 "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"),
+        Argument("REFERENCE", &reference_, "The reference profile")};
   }
-  base_step_ = WithoutEquals(base_step_);
-  comparison_step_ = WithoutEquals(comparison_step_);
-  if (base_step_.empty() && comparison_step_.empty()) {
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe perf_compare npu_ascend_pt gpu.pt.trace.json -o result",
+         "an NPU profile against a GPU profile: everything that both contain"},
+        {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz "
+         "--enable_operator_compare",
+         "operators and modules only"},
+        {"msprobe perf_compare after.pt.trace.json.gz before.pt.trace.json.gz --format xlsx,html",
+         "the workbook, and a page for any browser: what grew, as a tree down to kernels"},
+        {"mpirun -n 8 msprobe perf_compare after before -o result",
+         "folders with one profile per rank, distributed over eight processes"},
+        {"msprobe perf_compare after before --fail-on 'e2e>5%' --fail-on 'op:*matmul*>10%' --junit "
+         "perf.xml",
+         "in CI: exit code 1 if the step or its matrix products got that much slower"},
+    };
+  }
+
+  std::string notes() const override {
+    return kPerfCompareNotes + FailOnHelp(analysis::perf::kGateLevels);
+  }
+
+  Result<ExitCode> Run(const Context& context) override;
+
+ private:
+  Status TakeSides() {
+    if (profile_.empty()) {
+      return comparison_path_.empty() || base_path_.empty()
+                 ? UsageError(comparison_path_.empty() && base_path_.empty()
+                                  ? "nothing to compare"
+                                  : "only one profile is given")
+                       .WithHint(
+                           "msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE")
+                 : OkStatus();
+    }
+    if (!comparison_path_.empty() || !base_path_.empty()) {
+      return UsageError("the profiles are given in more than one way")
+          .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
+    }
+    if (reference_.empty()) {
+      return UsageError("only one profile is given: " + profile_)
+          .WithHint("msprobe perf_compare PROFILE REFERENCE");
+    }
+    comparison_path_ = profile_;
+    base_path_ = reference_;
     return {};
   }
-  if (base_step_.empty() || comparison_step_.empty()) {
-    return UsageError("--base_step and --comparison_step must be given at the same time");
-  }
-  if (!IsDigits(base_step_) || !IsDigits(comparison_step_)) {
-    return UsageError(fmt::format("a step must be a number: --base_step {}, --comparison_step {}",
-                                  base_step_, comparison_step_));
-  }
-  options_.pair.base_step = base_step_;
-  options_.pair.comparison_step = comparison_step_;
-  return {};
-}
 
-Status PerfCompareCommand::CheckGates() {
-  for (std::string& text : answer_.fail_on) {
-    if (text == analysis::perf::kGateLevels[0].word) {
-      continue;
+  // In the Python tool's order, so that of several mistakes the same one is reported.
+  Status CheckFlags() {
+    analysis::perf::PairOptions& pair = options_.pair;
+    if (pair.max_kernels.has_value() && *pair.max_kernels <= kMaxKernelFloor) {
+      return UsageError(fmt::format("--max_kernel_num must be greater than {}, not {}",
+                                    kMaxKernelFloor, *pair.max_kernels));
     }
-    MSP_ASSIGN_OR_RETURN(Gate gate, analysis::perf::ParseGate(text));
-    if (gate.metric == GateMetric::kOperator) {
-      options_.pair.watched_operators.push_back(gate.pattern);
-    } else if (!options_.pair.overall) {
-      return UsageError(fmt::format("--fail-on {} needs --enable_profiling_compare", gate.text));
+    if (!name_map_.empty()) {
+      MSP_ASSIGN_OR_RETURN(pair.operator_names,
+                           analysis::perf::ParseNameMap(WithoutEquals(name_map_)));
     }
-    text = gate.text;  // as the answer names it
-    options_.gates.push_back(std::move(gate));
+    pair.gpu_flow_category = WithoutEquals(pair.gpu_flow_category);
+    if (pair.gpu_flow_category.size() > kMaxFlowCategory) {
+      return UsageError(
+          fmt::format("--gpu_flow_cat may have at most {} characters", kMaxFlowCategory));
+    }
+    MSP_RETURN_IF_ERROR(CheckSteps());
+    MSP_RETURN_IF_ERROR(CheckGates());
+    pair.base = PathOf(base_path_);
+    pair.comparison = PathOf(comparison_path_);
+    options_.output = PathOf(output_path_.string());
+    MSP_RETURN_IF_ERROR(CheckInput(pair.base, "-bp"));
+    MSP_RETURN_IF_ERROR(CheckInput(pair.comparison, "-d"));
+    if (base::Exists(options_.output) && !base::IsFolder(options_.output)) {
+      return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
+    }
+    return {};
   }
-  return {};
-}
 
-// In the Python tool's order, so that of several mistakes the same one is reported.
-Status PerfCompareCommand::CheckFlags() {
-  analysis::perf::PairOptions& pair = options_.pair;
-  if (pair.max_kernels.has_value() && *pair.max_kernels <= kMaxKernelFloor) {
-    return UsageError(fmt::format("--max_kernel_num must be greater than {}, not {}",
-                                  kMaxKernelFloor, *pair.max_kernels));
+  Status CheckSteps() {
+    if (!step_.empty()) {
+      base_step_ = base_step_.empty() ? step_ : base_step_;
+      comparison_step_ = comparison_step_.empty() ? step_ : comparison_step_;
+    }
+    base_step_ = WithoutEquals(base_step_);
+    comparison_step_ = WithoutEquals(comparison_step_);
+    if (base_step_.empty() && comparison_step_.empty()) {
+      return {};
+    }
+    if (base_step_.empty() || comparison_step_.empty()) {
+      return UsageError("--base_step and --comparison_step must be given at the same time");
+    }
+    if (!IsDigits(base_step_) || !IsDigits(comparison_step_)) {
+      return UsageError(fmt::format("a step must be a number: --base_step {}, --comparison_step {}",
+                                    base_step_, comparison_step_));
+    }
+    options_.pair.base_step = base_step_;
+    options_.pair.comparison_step = comparison_step_;
+    return {};
   }
-  if (!name_map_.empty()) {
-    MSP_ASSIGN_OR_RETURN(pair.operator_names,
-                         analysis::perf::ParseNameMap(WithoutEquals(name_map_)));
+
+  Status CheckGates() {
+    for (std::string& text : answer_.fail_on) {
+      if (text == analysis::perf::kGateLevels[0].word) {
+        continue;
+      }
+      MSP_ASSIGN_OR_RETURN(Gate gate, analysis::perf::ParseGate(text));
+      if (gate.metric == GateMetric::kOperator) {
+        options_.pair.watched_operators.push_back(gate.pattern);
+      } else if (!options_.pair.overall) {
+        return UsageError(fmt::format("--fail-on {} needs --enable_profiling_compare", gate.text));
+      }
+      text = gate.text;  // as the answer names it
+      options_.gates.push_back(std::move(gate));
+    }
+    return {};
   }
-  pair.gpu_flow_category = WithoutEquals(pair.gpu_flow_category);
-  if (pair.gpu_flow_category.size() > kMaxFlowCategory) {
-    return UsageError(
-        fmt::format("--gpu_flow_cat may have at most {} characters", kMaxFlowCategory));
+
+  std::array<bool*, 6> Comparisons() {
+    analysis::perf::PairOptions& pair = options_.pair;
+    return {&pair.overall,       &pair.operators, &pair.memory,
+            &pair.communication, &pair.api,       &pair.kernels};
   }
-  MSP_RETURN_IF_ERROR(CheckSteps());
-  MSP_RETURN_IF_ERROR(CheckGates());
-  pair.base = PathOf(base_path_);
-  pair.comparison = PathOf(comparison_path_);
-  options_.output = PathOf(output_path_.string());
-  MSP_RETURN_IF_ERROR(CheckInput(pair.base, "-bp"));
-  MSP_RETURN_IF_ERROR(CheckInput(pair.comparison, "-d"));
-  if (base::Exists(options_.output) && !base::IsFolder(options_.output)) {
-    return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
+
+  // All that were asked for, or else all.
+  void ChooseComparisons() {
+    analysis::perf::PairOptions& pair = options_.pair;
+    const std::array<bool*, 6> chosen = Comparisons();
+    if (std::none_of(chosen.begin(), chosen.end(),
+                     [](const bool* comparison) { return *comparison; })) {
+      for (bool* const comparison : chosen) {
+        *comparison = true;
+      }
+    }
+    pair.details = !disable_details_;
+    pair.modules = !disable_modules_;
+    if (pair.use_kernel_type && !pair.kernels) {
+      base::LogWarning("--use_kernel_type has no effect without --enable_kernel_compare");
+    }
   }
-  return {};
-}
+
+  analysis::perf::Options options_;
+  std::string profile_;
+  std::string reference_;
+  // As typed; the Python tool lets values begin with '='.
+  std::string comparison_path_;
+  std::string base_path_;
+  std::filesystem::path output_path_ = "./";
+  bool disable_details_ = false;
+  bool disable_modules_ = false;
+  std::string name_map_;
+  std::string step_;
+  std::string base_step_;
+  std::string comparison_step_;
+  std::optional<int64_t> rank_;
+  int64_t patience_s_ = 0;
+  AnswerFlags answer_;
+  size_t top_ = 10;
+  double min_difference_us_ = 0;
+  bool wants_page_ = false;
+  bool debug_ = false;
+};
 
 Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   if (debug_ && !context.quiet) {
@@ -347,19 +343,9 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   ChooseComparisons();
   MSP_RETURN_IF_ERROR(CheckFlags());
   analysis::perf::PairOptions& pair = options_.pair;
-  pair.match_collectives_by_kind = collectives_ == "kind";
-  pair.alignment = algorithm_ == "longest" ? analysis::perf::Alignment::kLongest
-                                           : analysis::perf::Alignment::kLegacy;
   if (rank_.has_value()) {
     pair.base_rank = pair.base_rank.has_value() ? pair.base_rank : rank_;
     pair.comparison_rank = pair.comparison_rank.has_value() ? pair.comparison_rank : rank_;
-  }
-  if (!formats_.empty()) {
-    const auto wants = [&](const char* format) {
-      return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
-    };
-    options_.formats = {wants("xlsx"), wants("csv"), wants("json")};
-    wants_page_ = wants("html");
   }
   if (wants_page_) {
     MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
@@ -388,7 +374,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   // Python tool puts it.
   OwnForms own;
   own.behind = run.overall ? "\n" + report::RuledTable(*run.overall) : "";
-  return GiveAnswer(std::move(document), answer_, context, own);
+  return EmitReport(std::move(document), answer_, context, own);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// msprobe serve: graphs and pages of a folder for browsers, over HTTP.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -10,34 +11,14 @@
 #include <unistd.h>
 
 #include "src/base/log.h"
+#include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/print.h"
 #include "src/serve/http_server.h"
 #include "src/serve/site.h"
 
 namespace msprobe::commands {
 namespace {
-
-// msprobe serve: graphs and pages of a folder for browsers, over HTTP.
-
-class ServeCommand final : public Command {
- public:
-  std::string_view name() const override { return "serve"; }
-  std::string_view summary() const override {
-    return "Show the graphs and pages of a folder in a browser, without copying them";
-  }
-  std::vector<Positional> positionals() override;
-  FlagTable flags() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  std::filesystem::path folder_;
-  uint64_t port_ = 0;
-  std::string host_ = "127.0.0.1";
-};
 
 constexpr double kMostPort = 65535;
 
@@ -52,7 +33,7 @@ bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
-// What stands for the host in an address that people open.
+// The host in an address that people open.
 std::string NameInAddress(const std::string& host) {
   std::array<char, 256> own{};
   if ((host == "0.0.0.0" || host == "::") && ::gethostname(own.data(), own.size() - 1) == 0) {
@@ -61,52 +42,66 @@ std::string NameInAddress(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 
-std::vector<Positional> ServeCommand::positionals() {
-  return {Argument("DIR", &folder_,
-                   "The folder with results of msprobe graph and compare; folders below it count",
-                   kRequired)};
-}
+class ServeCommand final : public Command {
+ public:
+  ServeCommand()
+      : Command("serve",
+                "Show the graphs and pages of a folder in a browser, without copying them") {}
 
-FlagTable ServeCommand::flags() {
-  return {
-      Number("--port", "N", &port_, "Port to listen on; 0: any free one", Between(0, kMostPort)),
-      Text("--host", "ADDRESS", &host_,
-           "Address to listen on; another one than this computer's own lets others in, "
-           "unencrypted"),
-  };
-}
-
-std::vector<Example> ServeCommand::examples() const {
-  return {
-      {"msprobe serve results", "print an address for the browser of this computer"},
-      {"msprobe serve results --port 8080", "the same on a port that is known, for a tunnel"},
-  };
-}
-
-std::string ServeCommand::notes() const { return kServeNotes; }
-
-Result<ExitCode> ServeCommand::Run(const Context& /*context*/) {
-  MSP_ASSIGN_OR_RETURN(serve::Folder folder, serve::Folder::Open(folder_));
-  MSP_ASSIGN_OR_RETURN(serve::HttpServer server,
-                       serve::HttpServer::Listen(host_, static_cast<uint16_t>(port_)));
-  if (!IsLoopback(host_)) {
-    base::LogWarning(
-        fmt::format("--host {}: other computers can connect, and what they read is not encrypted; "
-                    "whoever sees the address can read the results. A tunnel (ssh -L) is safer",
-                    host_));
+  std::vector<Positional> positionals() override {
+    return {Argument("DIR", &folder_,
+                     "The folder with results of msprobe graph and compare; folders below it count",
+                     kRequired)};
   }
-  const std::string token = serve::NewToken();
-  MSP_RETURN_IF_ERROR(
-      Print(fmt::format("http://{}:{}/{}/\n", NameInAddress(host_), server.port(), token)));
-  // Whoever started this in the background waits for the address, and nobody else knows it.
-  if (std::fflush(stdout) != 0) {
-    return IoError("cannot write the address to the standard output");
+
+  FlagTable flags() override {
+    return {
+        Number("--port", "N", &port_, "Port to listen on; 0: any free one", Between(0, kMostPort)),
+        Text("--host", "ADDRESS", &host_,
+             "Address to listen on; another one than this computer's own lets others in, "
+             "unencrypted"),
+    };
   }
-  serve::Site site(std::move(folder), token, host_);
-  MSP_RETURN_IF_ERROR(
-      server.Serve([&site](const serve::Request& request) { return site.Answer(request); }));
-  return ExitCode::kDone;
-}
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe serve results", "print an address for the browser of this computer"},
+        {"msprobe serve results --port 8080", "the same on a port that is known, for a tunnel"},
+    };
+  }
+
+  std::string notes() const override { return kServeNotes; }
+
+  Result<ExitCode> Run(const Context& /*context*/) override {
+    MSP_ASSIGN_OR_RETURN(serve::Folder folder, serve::Folder::Open(folder_));
+    const std::string token = serve::NewToken();
+    serve::Site site(std::move(folder), token, host_);
+    MSP_RETURN_IF_ERROR(serve::Serve(
+        host_, static_cast<uint16_t>(port_),
+        [&](uint16_t port) { return PrintAddress(token, port); },
+        [&](const serve::Request& request) { return site.Answer(request); }));
+    return ExitCode::kDone;
+  }
+
+ private:
+  Status PrintAddress(const std::string& token, uint16_t port) const {
+    if (!IsLoopback(host_)) {
+      base::LogWarning(fmt::format(
+          "--host {}: other computers can connect, and what they read is not encrypted; whoever "
+          "sees the address can read the results. A tunnel (ssh -L) is safer",
+          host_));
+    }
+    MSP_RETURN_IF_ERROR(
+        Print(fmt::format("http://{}:{}/{}/\n", NameInAddress(host_), port, token)));
+    // A process that started this in the background waits for the address.
+    return std::fflush(stdout) == 0 ? OkStatus()
+                                    : IoError("cannot write the address to the standard output");
+  }
+
+  std::filesystem::path folder_;
+  uint64_t port_ = 0;
+  std::string host_ = "127.0.0.1";
+};
 
 }  // namespace
 

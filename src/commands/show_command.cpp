@@ -1,3 +1,4 @@
+// msprobe show: what is in a dump or a file of tensors.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -10,37 +11,10 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
-#include "src/commands/common_flags.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
 namespace {
-
-// msprobe show: what is in a dump or a file of tensors.
-
-class ShowCommand final : public Command {
- public:
-  std::string_view name() const override { return "show"; }
-  std::string_view summary() const override {
-    return "Show what is in a dump, a checkpoint or a tensor file";
-  }
-  FlagTable flags() override;
-  std::vector<Positional> positionals() override;
-  std::vector<Example> examples() const override;
-  std::string notes() const override;
-  Result<ExitCode> Run(const Context& context) override;
-
- private:
-  // Rows a screen shows unless --limit says otherwise; files get all rows.
-  static constexpr uint64_t kScreenRows = 200;
-
-  Status ChooseFormat(const Context& context);
-
-  analysis::inspect::Options options_;
-  std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
-  std::filesystem::path output_file_;  // empty: stdout
-  AnswerFlags answer_;
-};
 
 constexpr const char* kShowNotes = R"(PATH is one of
   a dump folder, step or rank      one row per rank: entries, tensors, bytes, whether it is complete
@@ -56,105 +30,123 @@ constexpr const char* kShowNotes = R"(PATH is one of
 Nothing in a file is ever executed, and neither PyTorch nor MindSpore is needed. If a tensor cannot be read, its row is
 marked and shows the reason. Exit code 3 means that nothing could be read.)";
 
-std::vector<Positional> ShowCommand::positionals() {
-  return {
-      Argument("PATH", &options_.path,
-               "A dump folder, a dump.json, a tensor file, a folder of tensor files, or a table of "
-               "free_benchmark",
-               kRequired)};
-}
+class ShowCommand final : public Command {
+ public:
+  ShowCommand() : Command("show", "Show what is in a dump, a checkpoint or a tensor file") {}
 
-FlagTable ShowCommand::flags() {
-  return {
-      Group::kSelection,
-      Text("--filter", "GLOB", &options_.name_filter,
-           "Only rows whose first column matches, e.g. '*.weight' or 'step0/*'"),
-      Number("--limit", "N", &options_.row_limit, "Show at most N rows; 0: all",
-             Default{fmt::format("{} on the screen, all in csv and json", kScreenRows)}),
-      Group::kMethod,
-      Switch("--stats", &options_.statistics,
-             "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor"),
-      Group::kOutput,
-      Path("--output -o", "FILE", &output_file_,
-           "Write to FILE; the extension .csv, .json or .jsonl selects the format",
-           Default{"-, the standard output"}),
-      Choice("--format", "NAME", &format_, {"table", "csv", "json"},
-             "Output format; json: one object per line", Default{"table"}),
-      ForceFlag(),
-      ThreadsFlag(options_.threads),
-      AnswerRows(answer_),
-  };
-}
+  FlagTable flags() override {
+    return {
+        Group::kSelection,
+        Text("--filter", "GLOB", &options_.name_filter,
+             "Only rows whose first column matches, e.g. '*.weight' or 'step0/*'"),
+        Number("--limit", "N", &options_.row_limit, "Show at most N rows; 0: all",
+               Default{fmt::format("{} on the screen, all in csv and json", kScreenRows)}),
+        Group::kMethod,
+        Switch("--stats", &options_.statistics,
+               "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor"),
+        Group::kOutput,
+        Path("--output -o", "FILE", &output_file_,
+             "Write to FILE; the extension .csv, .json or .jsonl selects the format",
+             Default{"-, the standard output"}),
+        Choice("--format", "NAME", &format_, {"table", "csv", "json"},
+               "Output format; json: one object per line", Default{"table"}),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        AnswerRows(answer_),
+    };
+  }
 
-std::vector<Example> ShowCommand::examples() const {
-  return {
-      {"msprobe show dump", "whether the dump is complete, and what was captured"},
-      {"msprobe show dump/step0/rank0/dump.json --filter '*.attn.*.output.*'",
-       "the outputs of all attention layers"},
-      {"msprobe show model.safetensors --stats",
-       "maximum, minimum, mean, norm and the number of NaN, infinities and zeros of every tensor"},
-      {"msprobe show dump/step0/rank0/dump_tensor_data --stats --format csv -o tensors.csv",
-       "the same for every tensor file of a dump, for a spreadsheet"},
-      {"msprobe show unstable", "the tables of free_benchmark as a ranking of functions"},
-      {"msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)'",
-       "JSON lines for other programs"},
-  };
-}
+  std::vector<Positional> positionals() override {
+    return {Argument("PATH", &options_.path,
+                     "A dump folder, a dump.json, a tensor file, a folder of tensor files, or a "
+                     "table of free_benchmark",
+                     kRequired)};
+  }
 
-std::string ShowCommand::notes() const { return kShowNotes; }
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe show dump", "whether the dump is complete, and what was captured"},
+        {"msprobe show dump/step0/rank0/dump.json --filter '*.attn.*.output.*'",
+         "the outputs of all attention layers"},
+        {"msprobe show model.safetensors --stats",
+         "maximum, minimum, mean, norm and the number of NaN, infinities and zeros of every "
+         "tensor"},
+        {"msprobe show dump/step0/rank0/dump_tensor_data --stats --format csv -o tensors.csv",
+         "the same for every tensor file of a dump, for a spreadsheet"},
+        {"msprobe show unstable", "the tables of free_benchmark as a ranking of functions"},
+        {"msprobe show checkpoint.pt --format json | jq 'select(.NaN > 0)'",
+         "JSON lines for other programs"},
+    };
+  }
 
-Status ShowCommand::ChooseFormat(const Context& context) {
-  if (format_.empty()) {
-    const std::string ending = output_file_.extension().string();
-    format_ = ending == ".csv" ? "csv" : ending == ".json" || ending == ".jsonl" ? "json" : "table";
-  }
-  std::error_code ignored;
-  if (base::IsStandardOutput(output_file_)) {
-    output_file_.clear();
-  }
-  if (!output_file_.empty() && std::filesystem::equivalent(output_file_, options_.path, ignored)) {
-    return UsageError(fmt::format("the output {} is the input file", output_file_.string()));
-  }
-  if (!output_file_.empty()) {
-    MSP_RETURN_IF_ERROR(base::CheckOutputFile(output_file_));
-  }
-  if (answer_.json && format_ == "table" && !output_file_.empty()) {
-    return UsageError("--json prints the answer, -o writes rows")
-        .WithHint("give a file that ends in .csv, .json or .jsonl, or omit -o");
-  }
-  if (!context.Given("--limit") && format_ == "table" && !answer_.json && output_file_.empty()) {
-    options_.row_limit = kScreenRows;
-  }
-  return {};
-}
+  std::string notes() const override { return kShowNotes; }
 
-Result<ExitCode> ShowCommand::Run(const Context& context) {
-  MSP_RETURN_IF_ERROR(ChooseFormat(context));
-  options_.quiet = context.quiet;
-  MSP_ASSIGN_OR_RETURN(analysis::inspect::Contents result, analysis::inspect::Run(options_));
-  OwnForms own;
-  std::vector<report::OutputFile> files;
-  bool shows = true;
-  if (format_ == "table") {
-    own.despite_quiet = true;
-    own.file = output_file_;
-  } else if (output_file_.empty()) {
-    own.instead =
-        format_ == "csv" ? report::CsvText(result.table) : report::JsonLinesText(result.table);
-  } else {
-    MSP_RETURN_IF_ERROR(format_ == "csv" ? report::WriteCsv(output_file_, result.table)
-                                         : report::WriteJsonLines(output_file_, result.table));
-    files.push_back({output_file_});
-    shows = false;
+  Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(ChooseFormat(context));
+    options_.quiet = context.quiet;
+    MSP_ASSIGN_OR_RETURN(analysis::inspect::Contents result, analysis::inspect::Run(options_));
+    OwnForms own;
+    std::vector<report::OutputFile> files;
+    bool shows = true;
+    if (format_ == "table") {
+      own.despite_quiet = true;
+      own.file = output_file_;
+    } else if (output_file_.empty()) {
+      own.instead =
+          format_ == "csv" ? report::CsvText(result.table) : report::JsonLinesText(result.table);
+    } else {
+      MSP_RETURN_IF_ERROR(format_ == "csv" ? report::WriteCsv(output_file_, result.table)
+                                           : report::WriteJsonLines(output_file_, result.table));
+      files.push_back({output_file_});
+      shows = false;
+    }
+    const bool filtered = !options_.name_filter.empty();
+    const bool summary = !context.quiet || answer_.json;
+    report::Document document =
+        analysis::inspect::MakeDocument(std::move(result), filtered, summary);
+    document.files = std::move(files);
+    Context shown = context;
+    shown.quiet = context.quiet || !shows;
+    return EmitReport(std::move(document), answer_, shown, own);
   }
-  const bool filtered = !options_.name_filter.empty();
-  const bool summary = !context.quiet || answer_.json;
-  report::Document document = analysis::inspect::MakeDocument(std::move(result), filtered, summary);
-  document.files = std::move(files);
-  Context shown = context;
-  shown.quiet = context.quiet || !shows;
-  return GiveAnswer(std::move(document), answer_, shown, own);
-}
+
+ private:
+  // Rows a screen shows unless --limit says otherwise; files get all rows.
+  static constexpr uint64_t kScreenRows = 200;
+
+  Status ChooseFormat(const Context& context) {
+    if (format_.empty()) {
+      const std::string ending = output_file_.extension().string();
+      format_ = ending == ".csv"                          ? "csv"
+                : ending == ".json" || ending == ".jsonl" ? "json"
+                                                          : "table";
+    }
+    std::error_code ignored;
+    if (base::IsStandardOutput(output_file_)) {
+      output_file_.clear();
+    }
+    if (!output_file_.empty() &&
+        std::filesystem::equivalent(output_file_, options_.path, ignored)) {
+      return UsageError(fmt::format("the output {} is the input file", output_file_.string()));
+    }
+    if (!output_file_.empty()) {
+      MSP_RETURN_IF_ERROR(base::CheckOutputFile(output_file_));
+    }
+    if (answer_.json && format_ == "table" && !output_file_.empty()) {
+      return UsageError("--json prints the answer, -o writes rows")
+          .WithHint("give a file that ends in .csv, .json or .jsonl, or omit -o");
+    }
+    if (!context.Given("--limit") && format_ == "table" && !answer_.json && output_file_.empty()) {
+      options_.row_limit = kScreenRows;
+    }
+    return {};
+  }
+
+  analysis::inspect::Options options_;
+  std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
+  std::filesystem::path output_file_;  // empty: stdout
+  AnswerFlags answer_;
+};
 
 }  // namespace
 

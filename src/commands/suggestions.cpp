@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,109 +24,69 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Synonym {
-  std::string_view word;
+struct Synonyms {
   std::string_view meant;  // names that are typed behind the program's, several with " or "
+  std::string_view words;
 };
 
 // Words of other tools, of the Python tools' modules and of everyday speech. Names of subcommands
 // of another group are found without a line here.
-constexpr std::array kCommandSynonyms = std::to_array<Synonym>({
-    {"cmp", "compare or monitor diff"},
-    {"compare", "compare or monitor diff"},
-    {"diff", "compare or monitor diff"},
-    {"comparison", "compare"},
-    {"acc_compare", "compare"},
-    {"analyze", "nan_analyze or monitor analyse"},
-    {"analyse", "nan_analyze or monitor analyse"},
-    {"analysis", "nan_analyze or monitor analyse"},
-    {"nan", "nan_analyze"},
-    {"nan_check", "nan_analyze"},
-    {"overflow", "nan_analyze"},
-    {"anomaly", "monitor analyse"},
-    {"alerts", "monitor analyse"},
-    {"ckpt", "ckpt_compare"},
-    {"checkpoint", "ckpt_compare"},
-    {"env", "config_check"},
-    {"check", "config_check"},
-    {"merge", "merge_result"},
-    {"perf", "perf_compare"},
-    {"profile", "perf_compare"},
-    {"prof", "perf_compare"},
-    {"performance_compare", "perf_compare"},
-    {"rl", "rl_compare"},
-    {"gpu", "devices"},
-    {"npu", "devices"},
-    {"device", "devices"},
-    {"info", "show"},
-    {"inspect", "show"},
-    {"cat", "show"},
-    {"ls", "show"},
-    {"list", "show"},
-    {"parse", "show"},
-    {"capture", "dump"},
-    {"record", "dump"},
-    {"recover", "dump recover"},
-    {"on", "dump ctl"},
-    {"off", "dump ctl"},
-    {"enable", "dump ctl"},
-    {"disable", "dump ctl"},
-    {"switch", "dump ctl"},
-    {"control", "dump ctl"},
-    {"watch", "monitor top"},
-    {"train", "monitor run"},
-    {"launch", "monitor run"},
-    {"report", "monitor report"},
-    {"html", "monitor report"},
-    {"dashboard", "monitor report"},
-    {"tensorboard", "monitor csv2tb"},
-    {"sqlite", "monitor csv2db"},
-    {"man", "help"},
-    {"complete", "completion"},
+constexpr std::array kCommandSynonyms = std::to_array<Synonyms>({
+    {"compare or monitor diff", "cmp compare diff"},
+    {"compare", "comparison acc_compare"},
+    {"nan_analyze or monitor analyse", "analyze analyse analysis"},
+    {"nan_analyze", "nan nan_check overflow"},
+    {"monitor analyse", "anomaly alerts"},
+    {"ckpt_compare", "ckpt checkpoint"},
+    {"config_check", "env check"},
+    {"merge_result", "merge"},
+    {"perf_compare", "perf profile prof performance_compare"},
+    {"rl_compare", "rl"},
+    {"devices", "gpu npu device"},
+    {"show", "info inspect cat ls list parse"},
+    {"dump", "capture record"},
+    {"dump recover", "recover"},
+    {"dump ctl", "on off enable disable switch control"},
+    {"monitor top", "watch"},
+    {"monitor run", "train launch"},
+    {"monitor report", "report html dashboard"},
+    {"monitor csv2tb", "tensorboard"},
+    {"monitor csv2db", "sqlite"},
+    {"help", "man"},
+    {"completion", "complete"},
 });
 
-constexpr std::array kFlagSynonyms = std::to_array<Synonym>({
-    {"--out", "--output"},      {"--dir", "--output"},        {"--output-folder", "--output"},
-    {"--outdir", "--output"},   {"--save", "--output"},       {"--overwrite", "--force"},
-    {"--replace", "--force"},   {"--yes", "--force"},         {"--silent", "--quiet"},
-    {"--debug", "--verbose"},   {"--log-level", "--verbose"}, {"--jobs", "--threads"},
-    {"--workers", "--threads"}, {"--parallel", "--threads"},  {"--process-num", "--threads"},
-    {"--tolerance", "--rtol"},  {"--eps", "--rtol"},          {"--relative", "--rtol"},
-    {"--absolute", "--atol"},   {"--type", "--format"},       {"--csv", "--format"},
-    {"--html", "--format"},     {"--excel", "--format"},      {"--exit-code", "--fail-on"},
-    {"--gate", "--fail-on"},    {"--error-on", "--fail-on"},  {"--colour", "--color"},
-    {"--columns", "--width"},   {"--include", "--filter"},    {"--grep", "--filter"},
-    {"--max", "--top"},         {"--count", "--top"},         {"--input", "--input-path"},
-    {"--ranks", "--rank"},      {"--steps", "--step"},
+constexpr std::array kFlagSynonyms = std::to_array<Synonyms>({
+    {"--output", "--out --dir --output-folder --outdir --save"},
+    {"--force", "--overwrite --replace --yes"},
+    {"--quiet", "--silent"},
+    {"--verbose", "--debug --log-level"},
+    {"--threads", "--jobs --workers --parallel --process-num"},
+    {"--rtol", "--tolerance --eps --relative"},
+    {"--atol", "--absolute"},
+    {"--format", "--type --csv --html --excel"},
+    {"--fail-on", "--exit-code --gate --error-on"},
+    {"--color", "--colour"},
+    {"--width", "--columns"},
+    {"--filter", "--include --grep"},
+    {"--top", "--max --count"},
+    {"--input-path", "--input"},
+    {"--rank", "--ranks"},
+    {"--step", "--steps"},
 });
-
-// All that can be typed behind the program's name, as words.
-void AddCommands(const Command& command, const std::string& before,
-                 std::vector<std::string>& commands) {
-  for (const Command* const below : command.subcommands()) {
-    commands.push_back(before + std::string(below->name()));
-    AddCommands(*below, commands.back() + " ", commands);
-  }
-}
 
 std::string LastWord(const std::string& words) { return words.substr(words.rfind(' ') + 1); }
 
-std::vector<std::string> NamesBelow(const Command& command) {
-  std::vector<std::string> names;
-  for (const Command* const below : command.subcommands()) {
-    names.emplace_back(below->name());
-  }
-  return names;
-}
-
 std::string DidYouMean(const std::string& meant) { return fmt::format("did you mean {}?", meant); }
 
-template <size_t kCount>
-std::optional<std::string_view> Meant(const std::array<Synonym, kCount>& synonyms,
-                                      std::string_view word) {
-  const auto found = std::find_if(synonyms.begin(), synonyms.end(),
-                                  [&](const Synonym& synonym) { return synonym.word == word; });
-  return found == synonyms.end() ? std::nullopt : std::optional(found->meant);
+// Empty: nothing is known.
+std::string_view Meant(std::span<const Synonyms> table, std::string_view word) {
+  for (const Synonyms& synonyms : table) {
+    if (base::IsOneOf(word, base::Split(synonyms.words, ' '))) {
+      return synonyms.meant;
+    }
+  }
+  return {};
 }
 
 constexpr size_t kHeadBytes = 4096;
@@ -204,8 +163,8 @@ struct InputKind {
   std::string_view takers;    // all of them; a word with a "*" is the beginning of several
 };
 
-// The first that fits counts. What is in a path is told by its names and its first bytes: this is
-// asked when a command has failed, and a wrong answer is a hint too many.
+// The first that fits counts. A path is recognised by its names and its first bytes: this is asked
+// when a command has failed, and a wrong answer is a hint too many.
 constexpr std::array kInputKinds = std::to_array<InputKind>({
     {"a dump", IsDump,
      "msprobe compare DUMP REFERENCE compares two; msprobe graph, nan_analyze, recheck and show "
@@ -268,8 +227,7 @@ std::string SuggestForInput(const CommandPath& path, std::string_view message) {
       AddPaths(flag.fills, given);
     }
   }
-  std::string title = TitleOf(path);
-  title.erase(0, title.find(' ') + 1);
+  const std::string title = NameBelowProgram(path);
   for (const fs::path& input : given) {
     if (input.empty() || message.find(input.string()) == std::string_view::npos ||
         !base::Exists(input)) {
@@ -289,15 +247,19 @@ std::string SuggestForInput(const CommandPath& path, std::string_view message) {
 std::string SuggestCommand(std::string_view word, const CommandPath& path) {
   std::string typed = base::AsciiLower(word);
   std::replace(typed.begin(), typed.end(), '-', '_');
-  const std::vector<std::string> here = NamesBelow(*path.back());
+  const std::vector<std::string> here = SubcommandNames(*path.back());
   const auto exact = std::find(here.begin(), here.end(), typed);
   std::vector<std::string> everywhere;
-  AddCommands(*path.front(), "", everywhere);
+  ForEachCommand({path.front()}, [&](const CommandPath& known) {
+    if (known.size() > 1) {
+      everywhere.push_back(NameBelowProgram(known));
+    }
+  });
   if (exact != here.end()) {  // "Compare", "nan-analyze"
     return DidYouMean(*exact);
   }
   // Meant among the commands of this group, when a synonym names one of them.
-  const std::string_view synonyms = Meant(kCommandSynonyms, typed).value_or("");
+  const std::string_view synonyms = Meant(kCommandSynonyms, typed);
   const std::string group =
       path.size() > 1 ? std::string(path.back()->name()) + " " : std::string();
   for (const std::string& name : here) {
@@ -343,7 +305,7 @@ std::string SuggestFlag(std::string_view word, std::span<const Flag> flags) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   std::string meant;
-  const std::string_view synonym = Meant(kFlagSynonyms, typed).value_or("");
+  const std::string_view synonym = Meant(kFlagSynonyms, typed);
   if (has(typed)) {  // "--Threads"
     meant = typed;
   } else if (has(synonym)) {

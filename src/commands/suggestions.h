@@ -1,4 +1,4 @@
-// What somebody meant who typed a word that nobody knows.
+// Suggestions for words that are not known.
 #pragma once
 
 #include <span>

@@ -86,15 +86,13 @@ std::string_view WhyRefused(const RequestHeaders& headers, std::string_view list
   if (!IsOwnHost(headers.host, listened_host)) {
     return "asked by a name that is not this host's";
   }
-  if (!headers.origin.empty() && headers.origin != "http://" + headers.host) {
-    return "asked by a page of another origin";
-  }
+  const bool same_origin = headers.origin.empty() || headers.origin == "http://" + headers.host;
   const bool is_own = headers.fetch_site.empty() || headers.fetch_site == "none" ||
                       headers.fetch_site == "same-origin";
   // A link that somebody follows is not a page that reads the answer.
   const bool is_followed =
       headers.fetch_mode == "navigate" && headers.fetch_destination == "document";
-  return is_own || is_followed ? std::string_view() : "asked by a page of another origin";
+  return same_origin && (is_own || is_followed) ? "" : "asked by a page of another origin";
 }
 
 namespace {
@@ -119,11 +117,14 @@ Status Absent() {
   return NotFoundError("no graph (.vis.db) or page (.html) of the served folder has this name");
 }
 
-Status Refused(std::string_view path, int error) {
-  return IoError(fmt::format("{}: {}", path, std::strerror(error))).WithHint(std::string(kAgain));
+// Why `path` was not opened.
+Status Unopened(std::string_view path, int error) {
+  return IsAbsence(error) ? Absent()
+                          : IoError(fmt::format("{}: {}", path, std::strerror(error)))
+                                .WithHint(std::string(kAgain));
 }
 
-void TellUnread(const std::string& path, int error, Folder::Listing& listing) {
+void NoteUnread(const std::string& path, int error, Folder::Listing& listing) {
   if (!IsAbsence(error)) {
     listing.unread.push_back(fmt::format("{}: {}", path, std::strerror(error)));
   }
@@ -134,7 +135,7 @@ void ListBelow(int descriptor, const std::string& prefix, int level, Folder::Lis
   const std::string own_name = prefix.empty() ? "." : prefix;
   DIR* folder = ::fdopendir(descriptor);
   if (folder == nullptr) {
-    TellUnread(own_name, errno, listing);
+    NoteUnread(own_name, errno, listing);
     ::close(descriptor);
     return;
   }
@@ -144,7 +145,7 @@ void ListBelow(int descriptor, const std::string& prefix, int level, Folder::Lis
     const dirent* item = ::readdir(folder);
     if (item == nullptr) {
       if (errno != 0) {
-        TellUnread(own_name, errno, listing);
+        NoteUnread(own_name, errno, listing);
       }
       return;
     }
@@ -154,14 +155,14 @@ void ListBelow(int descriptor, const std::string& prefix, int level, Folder::Lis
     }
     struct stat about {};
     if (::fstatat(descriptor, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
-      TellUnread(prefix + name, errno, listing);
+      NoteUnread(prefix + name, errno, listing);
       continue;
     }
     if (S_ISDIR(about.st_mode) && level < Folder::kMostLevels && !name.starts_with('.')) {
       if (const int below = ::openat(descriptor, name.c_str(), kFolderFlags); below >= 0) {
         ListBelow(below, prefix + name + "/", level + 1, listing);
       } else {
-        TellUnread(prefix + name + "/", errno, listing);
+        NoteUnread(prefix + name + "/", errno, listing);
       }
       continue;
     }
@@ -188,14 +189,12 @@ std::optional<FileKind> KindOf(std::string_view name) {
 Result<Folder> Folder::Open(const std::filesystem::path& path) {
   std::error_code failed;
   const std::filesystem::path real = std::filesystem::canonical(path, failed);
-  if (failed) {
-    return NotFoundError(fmt::format("{}: {}", path.string(), failed.message()))
-        .WithHint("give the folder that holds results of msprobe graph or msprobe compare");
-  }
-  base::Descriptor descriptor(::open(real.c_str(), kFolderFlags));
+  base::Descriptor descriptor(failed ? -1 : ::open(real.c_str(), kFolderFlags));
   if (!descriptor.is_open()) {
-    return NotFoundError(fmt::format("{}: {}", path.string(),
-                                     errno == ENOTDIR ? "not a folder" : std::strerror(errno)))
+    const std::string why = failed             ? failed.message()
+                            : errno == ENOTDIR ? "not a folder"
+                                               : std::strerror(errno);
+    return NotFoundError(fmt::format("{}: {}", path.string(), why))
         .WithHint("give the folder that holds results of msprobe graph or msprobe compare");
   }
   return Folder(real, std::move(descriptor));
@@ -204,7 +203,7 @@ Result<Folder> Folder::Open(const std::filesystem::path& path) {
 Result<base::Descriptor> Folder::OpenFolderOf(std::string_view path) const {
   base::Descriptor folder(::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
   if (!folder.is_open()) {
-    return Refused(path, errno);
+    return Unopened(path, errno);
   }
   std::string_view rest = path;
   for (size_t slash = rest.find('/'); slash != std::string_view::npos; slash = rest.find('/')) {
@@ -214,7 +213,7 @@ Result<base::Descriptor> Folder::OpenFolderOf(std::string_view path) const {
     }
     base::Descriptor next(::openat(folder.get(), name.c_str(), kFolderFlags));
     if (!next.is_open()) {
-      return IsAbsence(errno) ? Absent() : Refused(path, errno);
+      return Unopened(path, errno);
     }
     folder = std::move(next);
     rest.remove_prefix(slash + 1);
@@ -230,7 +229,7 @@ Result<base::InputFile> Folder::OpenRegular(std::string_view path) const {
     return Absent();
   }
   if (::fstatat(folder.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
-    return IsAbsence(errno) ? Absent() : Refused(path, errno);
+    return Unopened(path, errno);
   }
   if (!S_ISREG(about.st_mode)) {
     return Absent();
@@ -249,7 +248,7 @@ Folder::Listing Folder::List() const {
   if (const int top = ::openat(descriptor_.get(), ".", kFolderFlags); top >= 0) {
     ListBelow(top, "", 0, listing);
   } else {
-    TellUnread(".", errno, listing);
+    NoteUnread(".", errno, listing);
   }
   std::sort(listing.entries.begin(), listing.entries.end(),
             [](const Entry& a, const Entry& b) { return a.path < b.path; });
@@ -274,28 +273,21 @@ std::string HeaderOf(evhttp_request* request, const char* name) {
 // here, with its message, where there is no memory for one. Large ones are looked at.
 constexpr size_t kSmallBytes = size_t{64} << 10U;
 
-void* Allocate(size_t bytes) {
-  void* memory = std::malloc(bytes);
+void* WholeOrEnd(void* memory, size_t bytes) {
   if (memory == nullptr && bytes > 0 && bytes <= kSmallBytes) {
     std::terminate();
   }
   return memory;
 }
-
-void* Reallocate(void* old, size_t bytes) {
-  void* memory = std::realloc(old, bytes);
-  if (memory == nullptr && bytes > 0 && bytes <= kSmallBytes) {
-    std::terminate();
-  }
-  return memory;
-}
+void* Allocate(size_t bytes) { return WholeOrEnd(std::malloc(bytes), bytes); }
+void* Reallocate(void* old, size_t bytes) { return WholeOrEnd(std::realloc(old, bytes), bytes); }
 
 struct FreeBuffer {
   void operator()(evbuffer* buffer) const { evbuffer_free(buffer); }
 };
 using Buffer = std::unique_ptr<evbuffer, FreeBuffer>;
 
-// Nothing is kept by browsers, guessed, embedded or told to others. False: there is no memory.
+// Browsers cache, guess, embed and refer nothing. False: there is no memory.
 bool AddHeaders(evhttp_request* request, const Response& response) {
   evkeyvalq* headers = evhttp_request_get_output_headers(request);
   const auto add = [headers](const char* name, const std::string& value) {
@@ -346,36 +338,26 @@ bool AddBody(evbuffer* buffer, Response& response) {
 }
 
 const char* ReasonOf(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 302:
-      return "Found";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 422:
-      return "Unprocessable Content";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Error";
-  }
+  constexpr std::array<std::pair<int, const char*>, 6> kReasons = {{{200, "OK"},
+                                                                    {302, "Found"},
+                                                                    {403, "Forbidden"},
+                                                                    {404, "Not Found"},
+                                                                    {422, "Unprocessable Content"},
+                                                                    {503, "Service Unavailable"}}};
+  const auto* const known = std::find_if(kReasons.begin(), kReasons.end(),
+                                         [&](const auto& row) { return row.first == status; });
+  return known == kReasons.end() ? "Error" : known->second;
 }
 
-}  // namespace
-
-struct HttpServer::State {
+struct Server {
   event_base* base = nullptr;
   evhttp* http = nullptr;
-  uint16_t port = 0;
   std::function<Response(const Request&)> answer;
   evconnlistener* listener = nullptr;  // of `http`
   // One that is freed stays, without callbacks, until it is dropped here.
   std::map<bufferevent*, Connection> connections;
 
-  ~State() {
+  ~Server() {
     for (const auto& [events, connection] : connections) {
       bufferevent_decref(events);
     }
@@ -389,7 +371,7 @@ struct HttpServer::State {
 
   // Somebody connects.
   static bufferevent* OnConnection(event_base* base, void* self_pointer) {
-    auto* self = static_cast<State*>(self_pointer);
+    auto* self = static_cast<Server*>(self_pointer);
     self->DropClosed();
     bufferevent* events = bufferevent_socket_new(base, -1, 0);
     if (events != nullptr) {
@@ -408,9 +390,9 @@ struct HttpServer::State {
 
   void DropClosed() {
     for (auto it = connections.begin(); it != connections.end();) {
-      bufferevent_event_cb told = nullptr;
-      bufferevent_getcb(it->first, nullptr, nullptr, &told, nullptr);
-      if (told == nullptr) {
+      bufferevent_event_cb on_event = nullptr;
+      bufferevent_getcb(it->first, nullptr, nullptr, &on_event, nullptr);
+      if (on_event == nullptr) {
         bufferevent_decref(it->first);
         it = connections.erase(it);
       } else {
@@ -439,7 +421,7 @@ struct HttpServer::State {
   }
 
   static void OnRequest(evhttp_request* request, void* self_pointer) {
-    auto* self = static_cast<State*>(self_pointer);
+    auto* self = static_cast<Server*>(self_pointer);
     if (const auto found = self->connections.find(
             evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)));
         found != self->connections.end()) {
@@ -453,7 +435,7 @@ struct HttpServer::State {
 
   // False: there is no memory for an answer. Nothing may be thrown through the library, which is of
   // C.
-  static bool Reply(const State& self, evhttp_request* request) {
+  static bool Reply(const Server& self, evhttp_request* request) {
     try {
       Response response = self.answer(Asked(request));
       const Buffer body(evbuffer_new());
@@ -471,7 +453,7 @@ struct HttpServer::State {
 
   // Ends connections whose requests take too long: a byte now and then keeps none open.
   static void OnTick(evutil_socket_t /*socket*/, short /*what*/, void* self_pointer) {
-    auto* self = static_cast<State*>(self_pointer);
+    auto* self = static_cast<Server*>(self_pointer);
     self->DropClosed();
     const Clock::time_point latest = Clock::now() - std::chrono::seconds(kRequestSeconds);
     for (const auto& [events, connection] : self->connections) {
@@ -485,42 +467,33 @@ struct HttpServer::State {
   }
 
   static void OnSignal(evutil_socket_t /*signals*/, short /*what*/, void* self_pointer) {
-    event_base_loopbreak(static_cast<State*>(self_pointer)->base);
+    event_base_loopbreak(static_cast<Server*>(self_pointer)->base);
   }
 };
 
-HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
-
-HttpServer::HttpServer(HttpServer&&) noexcept = default;
-
-HttpServer::~HttpServer() = default;
-
-uint16_t HttpServer::port() const { return state_->port; }
-
-Result<HttpServer> HttpServer::Listen(const std::string& host, uint16_t port) {
-  event_set_mem_functions(&Allocate, &Reallocate, &std::free);
-  auto state = std::make_unique<State>();
-  state->base = event_base_new();
-  state->http = state->base == nullptr ? nullptr : evhttp_new(state->base);
-  if (state->http == nullptr) {
+// Binds and gives the port.
+Result<uint16_t> Listen(const std::string& host, uint16_t port, Server& server) {
+  server.base = event_base_new();
+  server.http = server.base == nullptr ? nullptr : evhttp_new(server.base);
+  if (server.http == nullptr) {
     return IoError("cannot wait for connections: the system gives no event queue")
         .WithHint("check ulimit -n");
   }
-  evhttp_set_allowed_methods(state->http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
-  evhttp_set_max_headers_size(state->http, static_cast<ev_ssize_t>(kMostHeaderBytes));
-  evhttp_set_max_body_size(state->http, 0);
-  evhttp_set_timeout(state->http, kIdleSeconds);
-  evhttp_set_default_content_type(state->http, nullptr);
-  evhttp_set_bevcb(state->http, &State::OnConnection, state.get());
-  evhttp_set_gencb(state->http, &State::OnRequest, state.get());
-  evhttp_bound_socket* bound = evhttp_bind_socket_with_handle(state->http, host.c_str(), port);
+  evhttp_set_allowed_methods(server.http, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+  evhttp_set_max_headers_size(server.http, static_cast<ev_ssize_t>(kMostHeaderBytes));
+  evhttp_set_max_body_size(server.http, 0);
+  evhttp_set_timeout(server.http, kIdleSeconds);
+  evhttp_set_default_content_type(server.http, nullptr);
+  evhttp_set_bevcb(server.http, &Server::OnConnection, &server);
+  evhttp_set_gencb(server.http, &Server::OnRequest, &server);
+  evhttp_bound_socket* bound = evhttp_bind_socket_with_handle(server.http, host.c_str(), port);
   if (bound == nullptr) {
     return IoError(fmt::format("cannot listen on {} port {}: {}", host, port,
                                evutil_socket_error_to_string(EVUTIL_SOCKET_ERROR())))
         .WithHint("another --port, or 0 for any free one; --host must be an address of this host");
   }
-  state->listener = evhttp_bound_socket_get_listener(bound);
-  if (evconnlistener_enable(state->listener) != 0) {  // which binding does not tell
+  server.listener = evhttp_bound_socket_get_listener(bound);
+  if (evconnlistener_enable(server.listener) != 0) {  // which binding does not tell
     return IoError("cannot wait for connections: the event queue takes no socket")
         .WithHint("check fs.epoll.max_user_watches");
   }
@@ -531,16 +504,21 @@ Result<HttpServer> HttpServer::Listen(const std::string& host, uint16_t port) {
     return IoError(fmt::format("cannot tell the port that was taken: {}", std::strerror(errno)))
         .WithHint("start it again, or give a --port");
   }
-  state->port =
-      ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                          : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
-  return HttpServer(std::move(state));
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-Status HttpServer::Serve(std::function<Response(const Request&)> answer) {
-  State& state = *state_;
+}  // namespace
+
+Status Serve(const std::string& host, uint16_t port,
+             const std::function<Status(uint16_t port)>& listening,
+             std::function<Response(const Request&)> answer) {
+  event_set_mem_functions(&Allocate, &Reallocate, &std::free);
+  Server server;
+  MSP_ASSIGN_OR_RETURN(const uint16_t bound_port, Listen(host, port, server));
+  MSP_RETURN_IF_ERROR(listening(bound_port));
   std::signal(SIGPIPE, SIG_IGN);  // of clients that went away
-  state.answer = std::move(answer);
+  server.answer = std::move(answer);
   // From the kernel: the library's own way, a pipe that its handler writes to, ends the process
   // where that pipe breaks.
   sigset_t ending{};
@@ -551,13 +529,13 @@ Status HttpServer::Serve(std::function<Response(const Request&)> answer) {
   ::pthread_sigmask(SIG_BLOCK, &ending, &before);
   const base::Descriptor signals(::signalfd(-1, &ending, SFD_NONBLOCK | SFD_CLOEXEC));
   const timeval second{1, 0};
-  event* tick = event_new(state.base, -1, EV_PERSIST, &State::OnTick, &state);
+  event* tick = event_new(server.base, -1, EV_PERSIST, &Server::OnTick, &server);
   event* end = signals.is_open()
-                   ? event_new(state.base, signals.get(), EV_READ, &State::OnSignal, &state)
+                   ? event_new(server.base, signals.get(), EV_READ, &Server::OnSignal, &server)
                    : nullptr;
   const bool ready = tick != nullptr && end != nullptr && event_add(tick, &second) == 0 &&
                      event_add(end, nullptr) == 0;
-  const bool served = ready && event_base_dispatch(state.base) >= 0;
+  const bool served = ready && event_base_dispatch(server.base) >= 0;
   for (event* made : {tick, end}) {
     if (made != nullptr) {
       event_free(made);

@@ -18,13 +18,13 @@
 
 namespace msprobe::serve {
 
-// Who may ask. A page of another origin that a browser shows beside ours, a name that leads to this
-// host (DNS rebinding), and whoever does not know the token are refused.
+// Access control. Refused are pages of another origin that a browser shows beside ours, names that
+// lead to this host (DNS rebinding), and requests without the token.
 
 // 32 hexadecimal digits from the system's source of random bytes.
 std::string NewToken();
 
-// Takes as long for any two texts of the length of `expected`.
+// Compares in constant time.
 bool IsSameToken(std::string_view given, std::string_view expected);
 
 struct RequestHeaders {
@@ -63,7 +63,7 @@ class Folder {
   struct Listing {
     std::vector<Entry> entries;  // by path
     bool is_whole = true;        // false: there are more than kMostFiles
-    // What could not be looked at, and why: "sub/: Permission denied".
+    // Places that could not be read, and why: "sub/: Permission denied".
     std::vector<std::string> unread;
   };
 
@@ -87,7 +87,7 @@ class Folder {
 
 struct Request {
   std::string path;   // decoded, with the slash in front; may hold any byte but NUL
-  std::string query;  // what stands behind '?', as it came
+  std::string query;  // after the '?', not decoded
   RequestHeaders headers;
 };
 
@@ -95,32 +95,20 @@ struct Response {
   int status = 200;
   std::string type = "text/html; charset=utf-8";
   std::string policy = "default-src 'none'";  // Content-Security-Policy
-  std::string location;                       // of a redirection
+  std::string location = {};                  // of a redirection
   // Text that is kept elsewhere is not copied.
-  std::variant<std::string, std::shared_ptr<const std::string>, base::InputFile> body;
+  std::variant<std::string, std::shared_ptr<const std::string>, base::InputFile> body = {};
 };
 
-class HttpServer {
- public:
-  static constexpr size_t kMostHeaderBytes = size_t{16} * 1024;  // with the request's line
-  static constexpr size_t kMostConnections = 64;
-  static constexpr int kRequestSeconds = 15;  // in which a request must have arrived
-  static constexpr int kIdleSeconds = 20;     // without a byte taken
+constexpr size_t kMostHeaderBytes = size_t{16} * 1024;  // with the request's line
+constexpr size_t kMostConnections = 64;
+constexpr int kRequestSeconds = 15;  // in which a request must have arrived
+constexpr int kIdleSeconds = 20;     // without a byte taken
 
-  // `port` 0: any free one.
-  static Result<HttpServer> Listen(const std::string& host, uint16_t port);
-  HttpServer(HttpServer&&) noexcept;
-  HttpServer& operator=(HttpServer&&) = delete;
-  ~HttpServer();
-
-  uint16_t port() const;
-  // Answers until SIGINT or SIGTERM.
-  Status Serve(std::function<Response(const Request&)> answer);
-
- private:
-  struct State;
-  explicit HttpServer(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
+// Listens, calls `listening` with the port, and answers until SIGINT or SIGTERM. `port` 0: any free
+// one. An error of `listening` ends it.
+Status Serve(const std::string& host, uint16_t port,
+             const std::function<Status(uint16_t port)>& listening,
+             std::function<Response(const Request&)> answer);
 
 }  // namespace msprobe::serve

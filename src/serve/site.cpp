@@ -62,41 +62,26 @@ std::string Frame(std::string_view title, std::string_view body, std::string_vie
 std::string EscapeHtml(std::string_view text) {
   std::string escaped;
   for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        // Control characters mean nothing in a page.
-        escaped += static_cast<unsigned char>(letter) < 0x20 ? '?' : letter;
-    }
+    const bool is_control = static_cast<unsigned char>(letter) < 0x20;  // means nothing in a page
+    escaped += letter == '&'    ? "&amp;"
+               : letter == '<'  ? "&lt;"
+               : letter == '>'  ? "&gt;"
+               : letter == '"'  ? "&quot;"
+               : letter == '\'' ? "&#39;"
+               : is_control     ? "?"
+                                : std::string(1, letter);
   }
   return escaped;
 }
 
 std::string EscapePath(std::string_view path) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
   std::string escaped;
   for (const char letter : path) {
-    const bool is_plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-                          (letter >= '0' && letter <= '9') || letter == '/' || letter == '.' ||
-                          letter == '_' || letter == '-';
-    if (is_plain) {
-      escaped += letter;
-    } else {
-      escaped += fmt::format("%{:02X}", static_cast<unsigned char>(letter));
-    }
+    escaped += kPlain.find(letter) != std::string_view::npos
+                   ? std::string(1, letter)
+                   : fmt::format("%{:02X}", static_cast<unsigned char>(letter));
   }
   return escaped;
 }
@@ -296,11 +281,9 @@ Site::Site(Folder folder, std::string token, std::string listened_host)
 
 Response Site::Error(int status, std::string_view title, const Status& why) {
   const std::string nonce = NewToken();
-  Response response;
-  response.status = status;
-  response.policy = PolicyOf(nonce);
-  response.body = ErrorPage(title, why.message(), why.hint(), nonce);
-  return response;
+  return {.status = status,
+          .policy = PolicyOf(nonce),
+          .body = ErrorPage(title, why.message(), why.hint(), nonce)};
 }
 
 Response Site::Answer(const Request& request) {
@@ -319,10 +302,7 @@ Response Site::Answer(const Request& request) {
                      .WithHint("use the address that msprobe serve printed when it started"));
   }
   if (slash == std::string_view::npos) {
-    Response response;
-    response.status = 302;
-    response.location = "/" + token_ + "/";
-    return response;
+    return {.status = 302, .location = "/" + token_ + "/"};
   }
   rest.remove_prefix(slash + 1);
   if (rest.empty()) {
@@ -334,8 +314,10 @@ Response Site::Answer(const Request& request) {
       const std::string path(rest);
       Result<base::InputFile> file = folder_.OpenRegular(path);
       if (file.ok()) {
-        return *kind == FileKind::kGraph ? Graph(path, *std::move(file), request.query)
-                                         : Page(*std::move(file));
+        if (*kind == FileKind::kGraph) {
+          return Graph(path, *std::move(file), request.query);
+        }
+        return {.policy = kForeignPagePolicy, .body = *std::move(file)};
       }
       if (file.status().code() != StatusCode::kNotFound) {
         return Error(503, "This file cannot be opened now", file.status());
@@ -378,21 +360,12 @@ Response Site::List() {
     }
   }
   const std::string nonce = NewToken();
-  Response response;
-  response.policy = PolicyOf(nonce);
-  response.body = IndexPage(folder_.path().string(), lines, listing, nonce);
-  return response;
-}
-
-Response Site::Page(base::InputFile file) {
-  Response response;
-  response.policy = kForeignPagePolicy;
-  response.body = std::move(file);
-  return response;
+  return {.policy = PolicyOf(nonce),
+          .body = IndexPage(folder_.path().string(), lines, listing, nonce)};
 }
 
 Response Site::Shell(const std::string& path, base::InputFile file) {
-  // What is not a graph is reported in words, before a script asks for its parts.
+  // A file that is not a graph is reported in words, before a script asks for its parts.
   if (Status available = GraphPage::Available(); !available.ok()) {
     return Error(422, "No page", available);
   }
@@ -407,15 +380,13 @@ Response Site::Shell(const std::string& path, base::InputFile file) {
     return Error(422, "No page",
                  InternalError("the page's shell has no policy or no place for data"));
   }
-  Response response;
-  response.policy =
-      fmt::format("{}; connect-src 'self'; frame-ancestors 'none'",
-                  shell.substr(begin + kPolicyBegin.size(), end - begin - kPolicyBegin.size()));
   // The policy of the page itself allows no connection; the one of the answer is in its place.
-  response.body = fmt::format("{}{}<meta name=\"msprobe-parts\" content=\"?\">{}",
+  return {.policy = fmt::format(
+              "{}; connect-src 'self'; frame-ancestors 'none'",
+              shell.substr(begin + kPolicyBegin.size(), end - begin - kPolicyBegin.size())),
+          .body = fmt::format("{}{}<meta name=\"msprobe-parts\" content=\"?\">{}",
                               shell.substr(0, begin), shell.substr(end + 2, mark - end - 2),
-                              shell.substr(mark + report::kPageDataMark.size()));
-  return response;
+                              shell.substr(mark + report::kPageDataMark.size()))};
 }
 
 Response Site::Graph(const std::string& path, base::InputFile file, std::string_view part) {
@@ -423,19 +394,15 @@ Response Site::Graph(const std::string& path, base::InputFile file, std::string_
     return Shell(path, std::move(file));
   }
   Result<Bytes> bytes = Part(path, std::move(file), part);
-  Response response;
   if (!bytes.ok()) {
-    response.status = 422;
-    response.type = "text/plain; charset=utf-8";
-    response.body = bytes.status().message();
-    return response;
+    return {.status = 422,
+            .type = "text/plain; charset=utf-8",
+            .body = std::string(bytes.status().message())};
   }
   if (*bytes == nullptr) {
     return Error(404, "Not found", NotFoundError(fmt::format("{} has no part of this name", path)));
   }
-  response.type = "application/octet-stream";
-  response.body = *std::move(bytes);
-  return response;
+  return {.type = "application/octet-stream", .body = *std::move(bytes)};
 }
 
 Result<Site::Bytes> Site::Part(const std::string& path, base::InputFile file,

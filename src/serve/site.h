@@ -1,4 +1,4 @@
-// What is at which address of a served folder:
+// The addresses of a served folder:
 //   /<token>/                          the list
 //   /<token>/files/<path>.vis.db       the page of a graph, whose script asks for
 //   /<token>/files/<path>.vis.db?g0    its parts (docs/formats/graph_page.md), made when asked for
@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "src/analysis/graph/stored_graph.h"
@@ -63,7 +62,6 @@ class Site {
   Response List();
   Response Graph(const std::string& path, base::InputFile file, std::string_view part);
   Response Shell(const std::string& path, base::InputFile file);
-  Response Page(base::InputFile file);
   Response Error(int status, std::string_view title, const Status& why);
   IndexLine LineOf(const Folder::Entry& entry, base::InputFile file);
   // Null: it has no part of this name.

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "src/base/strings.h"
+#include "src/commands/commands.h"
 #include "src/commands/flag_parser.h"
-#include "src/commands/program.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

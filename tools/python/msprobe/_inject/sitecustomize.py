@@ -23,7 +23,7 @@ _MODULES = {
 
 
 def _leave_trace(letter):
-    """Tells the launchers how far this process came; src/commands/launch_trace.h reads it."""
+    """Tells the launchers how far this process came; src/commands/launcher.cpp reads it."""
     for variable in _MODULES:
         path = os.environ.get(variable.replace("FRAMEWORK", "TRACE"))
         if path and os.environ.get(variable):

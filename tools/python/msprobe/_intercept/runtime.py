@@ -76,7 +76,7 @@ def report(name, error):
 
 
 def tell_launcher(reason):
-    """msprobe dump, which started this program, says at its end why nothing was captured: src/commands/launch_trace.h."""
+    """msprobe dump, which started this program, says at its end why nothing was captured: src/commands/launcher.cpp."""
     path = os.environ.get("MSPROBE_DUMP_TRACE")
     if not path:
         return
