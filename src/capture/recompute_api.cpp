@@ -1,5 +1,5 @@
 // Operators recomputed for online_dispatch: the C interface of msprobe/dispatch.h over the
-// component analysis/recheck.
+// component reference.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,14 +12,14 @@
 
 #include "msprobe/dispatch.h"
 
-#include "src/analysis/recheck/exact_results.h"
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/monitor_tensor.h"
 #include "src/dump/json_source.h"
 #include "src/json/value_tree.h"
+#include "src/reference/exact_results.h"
 
-namespace recheck = msprobe::analysis::recheck;
+namespace reference = msprobe::reference;
 
 using msprobe::DType;
 using msprobe::OkStatus;
@@ -97,14 +97,14 @@ Status Recompute(std::string_view name, std::string_view call_json,
     MSP_ASSIGN_OR_RETURN(views.emplace_back(), HostView(&tensor));
     elements += static_cast<uint64_t>(views.back().element_count());
   }
-  const recheck::TensorSource source = [&](std::string_view place) -> Result<recheck::Value> {
+  const reference::TensorSource source = [&](std::string_view place) -> Result<reference::Value> {
     size_t index = 0;
     const char* const end = place.data() + place.size();
     const auto [stop, error] = std::from_chars(place.data(), end, index);
     if (error != std::errc() || stop != end || index >= views.size()) {
       return UsageError("the call names a tensor that is not among those given");
     }
-    return recheck::ValueOf(views[index]);
+    return reference::ValueOf(views[index]);
   };
   std::optional<msprobe::base::ThreadPool> pool;
   {
@@ -112,8 +112,8 @@ Status Recompute(std::string_view name, std::string_view call_json,
     pool.emplace(
         std::clamp<uint64_t>(elements / kElementsPerThread, 1, std::max(threads, size_t{1})));
   }
-  MSP_ASSIGN_OR_RETURN(const std::vector<recheck::Value> exact,
-                       recheck::ExactResults(name, call, source, *pool));
+  MSP_ASSIGN_OR_RETURN(const std::vector<reference::Value> exact,
+                       reference::ExactResults(name, call, source, *pool));
   if (exact.size() != goldens.size()) {
     return UsageError("the call has another number of outputs than places are given");
   }
@@ -137,7 +137,7 @@ extern "C" {
 int msprobe_can_recompute(msprobe_text name) noexcept {
   int known = 0;
   Guarded([&]() -> Status {
-    known = recheck::IsKnownFunction(View(name)) ? 1 : 0;
+    known = reference::IsKnownFunction(View(name)) ? 1 : 0;
     return OkStatus();
   });
   return known;

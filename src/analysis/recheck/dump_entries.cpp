@@ -14,7 +14,7 @@ std::string ModuleOf(const dump::EntryName& name) {
 
 Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path, size_t readers) {
   DumpEntries entries;
-  entries.loads_ = std::make_shared<TensorLoads>(readers);
+  entries.loads_ = std::make_shared<reference::TensorLoads>(readers);
   entries.json_path_ = json_path;
   MSP_ASSIGN_OR_RETURN(
       const dump::EntryScanOutcome outcome,
@@ -60,8 +60,8 @@ void DumpEntries::ReadRemarks() {
   }
 }
 
-Remarks DumpEntries::RemarksOf(std::string_view call) const {
-  Remarks remarks;
+reference::Remarks DumpEntries::RemarksOf(std::string_view call) const {
+  reference::Remarks remarks;
   const std::string module = ModuleOf(dump::ParseEntryName(call));
   if (module.empty()) {
     return remarks;

@@ -14,9 +14,9 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/recheck/call.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/names.h"
+#include "src/reference/call.h"
 
 namespace msprobe::analysis::recheck {
 
@@ -35,10 +35,10 @@ class DumpEntries {
   bool truncated() const { return truncated_; }
   std::filesystem::path tensor_folder() const;
   // Its files; how often each was read is counted for all calls together.
-  TensorSource tensors() const { return TensorsOf(tensor_folder(), loads_); }
+  reference::TensorSource tensors() const { return reference::TensorsOf(tensor_folder(), loads_); }
   uint64_t size_bytes() const { return size_bytes_; }
   // Of the module of a call; empty for other calls, and where no capture of msprobe made the dump.
-  Remarks RemarksOf(std::string_view call) const;
+  reference::Remarks RemarksOf(std::string_view call) const;
 
   bool Has(std::string_view name) const { return places_.find(name) != places_.end(); }
   // kNotFound where there is no entry of this name.
@@ -60,7 +60,7 @@ class DumpEntries {
   std::string framework_;
   bool truncated_ = false;
   uint64_t size_bytes_ = 0;
-  std::shared_ptr<TensorLoads> loads_;
+  std::shared_ptr<reference::TensorLoads> loads_;
   std::optional<dump::EntryAccess> access_;
 };
 

@@ -12,6 +12,16 @@
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::recheck {
+
+using reference::CapturedTensor;
+using reference::FloatFormat;
+using reference::FormatOf;
+using reference::IsFloat;
+using reference::kRunElements;
+using reference::Rounding;
+using reference::Tensor;
+using reference::Value;
+
 namespace {
 
 // The reference is computed in double, whose own rounding is far below that of other types.

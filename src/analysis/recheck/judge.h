@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "src/analysis/recheck/arithmetic/rounding.h"
-#include "src/analysis/recheck/call.h"
 #include "src/base/threads.h"
+#include "src/reference/arithmetic/rounding.h"
+#include "src/reference/call.h"
 
 namespace msprobe::analysis::recheck {
 
@@ -38,7 +38,7 @@ struct Judgement {
 // An element may be off by the error of its value, and by what storing it in `captured.dtype`
 // costs. A value that may round beyond the largest number of the dtype, or of the arithmetic, may
 // be infinite. Integers wrap around.
-Judgement Judge(const CapturedTensor& captured, const Value& exact, const Rounding& rounding,
-                base::ThreadPool& pool);
+Judgement Judge(const reference::CapturedTensor& captured, const reference::Value& exact,
+                const reference::Rounding& rounding, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::recheck

@@ -7,11 +7,31 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/recheck/arithmetic/gradients.h"
-#include "src/analysis/recheck/operators/operators.h"
 #include "src/dump/names.h"
+#include "src/reference/arithmetic/gradients.h"
+#include "src/reference/operators/operators.h"
 
 namespace msprobe::analysis::recheck {
+
+using reference::Arithmetic;
+using reference::Call;
+using reference::CapturedTensor;
+using reference::FindOperator;
+using reference::FollowGradients;
+using reference::Gradients;
+using reference::FormatOf;
+using reference::IsFloat;
+using reference::kTf32;
+using reference::Operator;
+using reference::PlainOperatorName;
+using reference::Remarks;
+using reference::Rounding;
+using reference::Tensor;
+using reference::Rounds;
+using reference::StorageOf;
+using reference::Value;
+using reference::Values;
+
 namespace {
 
 CallVerdict NotCheckable(std::string operation, std::string reason) {

@@ -35,9 +35,9 @@ struct RecordedCall {
   const dump::EntryTree* forward = nullptr;
   const dump::EntryTree* backward = nullptr;
   const dump::EntryTree* parameters_grad = nullptr;
-  TensorSource tensors;
-  OtherCalls others = {};
-  Remarks remarks = {};
+  reference::TensorSource tensors;
+  reference::OtherCalls others = {};
+  reference::Remarks remarks = {};
 };
 
 // Outputs of the forward call.

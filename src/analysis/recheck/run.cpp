@@ -190,7 +190,7 @@ Verdict CheckedCall::verdict() const {
 
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
                                 const Precision& precision, base::ThreadPool& pool,
-                                const OtherCalls& others) {
+                                const reference::OtherCalls& others) {
   const dump::EntryName parsed = dump::ParseEntryName(name);
   RecordedCall call;
   call.name = name;

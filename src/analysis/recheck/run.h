@@ -19,6 +19,6 @@ Result<Answer> Run(const Options& options);
 // only the next step tells is not checkable without them.
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
                                 const Precision& precision, base::ThreadPool& pool,
-                                const OtherCalls& others = {});
+                                const reference::OtherCalls& others = {});
 
 }  // namespace msprobe::analysis::recheck

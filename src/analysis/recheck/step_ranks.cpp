@@ -66,7 +66,7 @@ Result<const StepRanks::Calls*> StepRanks::CallsOf(int64_t rank, std::string_vie
   return &opened->calls.emplace(std::string(count), std::move(calls)).first->second;
 }
 
-Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
+Result<reference::PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   const std::string_view api = dump::ParseEntryName(name).subject;
   MSP_ASSIGN_OR_RETURN(const Calls* calls, CallsOf(rank, api));
   const auto call = calls->places.find(name);
@@ -81,7 +81,7 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   }
   const dump::CommunicationIndex::Identity identity =
       calls->index->IdentityOf(calls->communications.FirstEndpoint(call->second), nullptr);
-  PeerCalls peers;
+  reference::PeerCalls peers;
   peers.group_is_told = !group.empty();
   peers.ranks = group.empty() ? all_ranks_ : group;
   const auto own_place = std::find(peers.ranks.begin(), peers.ranks.end(), rank);
@@ -126,9 +126,9 @@ Result<StepRanks::End> StepRanks::PartnerOf(const End& own, int64_t& peer) {
   return End{there, *there->index->Find(*identity.channel, !end.sends, identity.number)};
 }
 
-Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
+Result<std::vector<reference::SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
   MSP_ASSIGN_OR_RETURN(const Calls* own, CallsOf(rank, ""));
-  std::vector<SentTensor> sent;
+  std::vector<reference::SentTensor> sent;
   const auto call = own->places.find(name);
   if (call == own->places.end()) {
     return sent;
@@ -161,7 +161,7 @@ Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view
 Result<std::vector<RankCall>> StepRanks::CallsTogether(int64_t rank, std::string_view name) {
   std::vector<RankCall> together;
   if (!CountOf(dump::ParseEntryName(name).subject).empty()) {
-    MSP_ASSIGN_OR_RETURN(const PeerCalls peers, PeersOf(rank, name));
+    MSP_ASSIGN_OR_RETURN(const reference::PeerCalls peers, PeersOf(rank, name));
     for (size_t i = 0; i < peers.ranks.size(); ++i) {
       together.push_back({peers.ranks[i], peers.names[i]});
     }
@@ -208,7 +208,8 @@ StepRanks& DumpSteps::RanksOf(const std::optional<int64_t>& step) {
   return *ranks_;
 }
 
-Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::string& name) {
+Result<reference::LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place,
+                                                const std::string& name) {
   const dump::RankFolder* later = nullptr;
   for (const dump::RankFolder& rank : layout_.ranks) {
     if (place.step && rank.step && *rank.step > *place.step && rank.rank == place.rank &&
@@ -228,11 +229,11 @@ Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::s
     later_folder_ = later->folder;
   }
   MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, later_->Read(name), name);
-  return LaterCall{std::move(tree), later_->tensors()};
+  return reference::LaterCall{std::move(tree), later_->tensors()};
 }
 
-OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {
-  OtherCalls others;
+reference::OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {
+  reference::OtherCalls others;
   if (place.rank) {
     others.group = [this, &place, name] { return RanksOf(place.step).PeersOf(*place.rank, name); };
     others.sent = [this, &place, name] { return RanksOf(place.step).SentTo(*place.rank, name); };

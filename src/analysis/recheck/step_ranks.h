@@ -13,10 +13,10 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/recheck/call.h"
 #include "src/analysis/recheck/dump_entries.h"
 #include "src/dump/communication.h"
 #include "src/dump/layout.h"
+#include "src/reference/call.h"
 
 namespace msprobe::analysis::recheck {
 
@@ -34,11 +34,11 @@ class StepRanks {
   // The calls that belong to entry `name` of rank `rank`: of the same API and the same group, as
   // many calls after the first one, on every rank of the group and in its order. kNotFound: a rank
   // of the group was not captured, or made fewer calls.
-  Result<PeerCalls> PeersOf(int64_t rank, std::string_view name);
+  Result<reference::PeerCalls> PeersOf(int64_t rank, std::string_view name);
   // What call `name` of rank `rank` received from other ranks, in the order of its receives: the
   // n-th message from a rank, with a tag, is the n-th that it sent with it. kNotFound: the sender
   // was not captured, or not as many messages.
-  Result<std::vector<SentTensor>> SentTo(int64_t rank, std::string_view name);
+  Result<std::vector<reference::SentTensor>> SentTo(int64_t rank, std::string_view name);
   // The calls of all ranks that a communication needs, its own included: those of its group, in the
   // group's order, or, of messages, those that they were exchanged with, and so on, by rank.
   // kUnsupported: two calls of one rank would have to be made at once.
@@ -87,11 +87,11 @@ class DumpSteps {
 
   // What other calls tell of call `name` of one rank of one step; `place` and this must outlive
   // what is returned. Files are read when it is asked.
-  OtherCalls OthersOf(const dump::RankFolder& place, const std::string& name);
+  reference::OtherCalls OthersOf(const dump::RankFolder& place, const std::string& name);
   StepRanks& RanksOf(const std::optional<int64_t>& step);
 
  private:
-  Result<LaterCall> LaterOf(const dump::RankFolder& place, const std::string& name);
+  Result<reference::LaterCall> LaterOf(const dump::RankFolder& place, const std::string& name);
 
   const dump::DumpLayout& layout_;
   std::optional<StepRanks> ranks_;  // of the step that was asked for last

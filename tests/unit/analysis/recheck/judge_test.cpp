@@ -6,9 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/analysis/recheck/test_pool.h"
+#include "tests/unit/reference/test_pool.h"
 
 namespace msprobe::analysis::recheck {
+
+using reference::CapturedTensor;
+using reference::MakeValue;
+using reference::Pool;
+using reference::Rounding;
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

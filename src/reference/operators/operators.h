@@ -1,0 +1,69 @@
+// The operators that can be recomputed: one list, one function each. A function reads the arguments
+// of the call, computes what exact arithmetic gives, with bounds, and returns the results in the
+// order of the call's outputs (null: nothing to say about this one). Formulas are those of the
+// frameworks' documentation.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/dump/names.h"
+#include "src/reference/arithmetic/arithmetic.h"
+#include "src/reference/call.h"
+
+namespace msprobe::reference {
+
+using Values = std::vector<Value>;
+using Recompute = Values (*)(Call& call, const Arithmetic& arithmetic);
+
+enum class Rounds : uint8_t {
+  kOnce,   // 16-bit types: computed in float32, rounded at the end
+  kSteps,  // may be made of several calls, each of which rounds to the storage type
+};
+
+struct Operator {
+  // Every name that means this operator, separated by blanks: of functions (torch, Tensor,
+  // functional, aten, mint), without underscores around them; classes of primitives in lower case.
+  std::string_view names;
+  Recompute recompute = nullptr;
+  Rounds rounds = Rounds::kOnce;
+  // Finds what such a call changed without returning it, and makes it the call's outputs, or fails
+  // it with a reason. Null: its entry has them.
+  void (*find_outputs)(Call& call) = nullptr;
+};
+
+// The list of functions, sorted by family; communication is not among them.
+const std::vector<Operator>& AllOperators();
+// Null: not known. Of modules the class decides, and only where the dump tells all that is needed.
+const Operator* FindOperator(const dump::EntryName& call);
+// "__iadd__" and "add_" are "add"; "matmul.MatMul" is "matmul".
+std::string PlainOperatorName(const dump::EntryName& call);
+
+// The lists of the families.
+using OperatorList = std::vector<Operator>;
+OperatorList ElementwiseOperators();
+OperatorList ComparisonOperators();
+OperatorList ActivationOperators();
+OperatorList ContractionOperators();
+OperatorList NormalizationOperators();
+OperatorList ReductionOperators();
+OperatorList LossOperators();
+OperatorList MoveOperators();
+OperatorList CopyOperators();
+OperatorList CreationOperators();
+OperatorList ConvolutionOperators();
+OperatorList PoolingOperators();
+OperatorList CollectiveOperators();    // of the kind Distributed
+OperatorList PointToPointOperators();  // of the kind Distributed
+OperatorList InterpolationOperators();
+OperatorList SelectionOperators();
+OperatorList AttentionOperators();
+OperatorList MomentOperators();
+OperatorList ListOperators();       // of lists of tensors, element by element
+OperatorList OptimizerOperators();  // whole steps
+OperatorList EliminationOperators();
+OperatorList TriangularOperators();
+OperatorList ModuleOperators();  // names are classes
+
+}  // namespace msprobe::reference
