@@ -3,9 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/recheck/document.h"
-#include "src/analysis/recheck/options.h"
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
+#include "src/analysis/recheck/recompute.h"
 #include "src/base/output_files.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"

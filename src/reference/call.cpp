@@ -225,7 +225,7 @@ Value Call::TensorAt(uint32_t index, std::string_view name) {
     Fail(tensor.problem);
   } else {
     if (wants_gradients_ && GetDTypeInfo(tensor.dtype).kind == DTypeKind::kFloat) {
-      auto wanted = std::make_shared<recheck::Tensor>(*tensor.value);
+      auto wanted = std::make_shared<reference::Tensor>(*tensor.value);
       wanted->wants_gradient = true;
       tensor.value = std::move(wanted);
     }

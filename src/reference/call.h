@@ -17,7 +17,7 @@
 #include "msprobe/tensor_view.h"
 
 #include "src/dump/json_source.h"
-#include "src/reference/arithmetic/value.h"
+#include "src/reference/arithmetic/arithmetic.h"
 
 namespace msprobe::reference {
 

@@ -11,8 +11,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/recheck/dump_entries.h"
 #include "src/analysis/recheck/recompute.h"
+#include "src/analysis/recheck/step_ranks.h"
 #include "src/analysis/repro/entry_json.h"
 #include "src/base/threads.h"
 #include "src/tensor/tensor_buffer.h"

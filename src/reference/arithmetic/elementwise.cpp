@@ -9,6 +9,7 @@
 #include "src/tensor/float_bits.h"
 
 namespace msprobe::reference {
+
 namespace {
 
 constexpr size_t kBlockElements = size_t{1} << 15U;
@@ -474,6 +475,19 @@ Value Arithmetic::Zip(const Value& a, const Value& b, const Function2& f, const 
         by_a && a->wants_gradient ? Multiply(gradient, slope(by_a)) : nullptr,
         by_b && b->wants_gradient ? Multiply(gradient, slope(by_b)) : nullptr};
   });
+}
+
+bool IsFloat(DType dtype) { return GetDTypeInfo(dtype).kind == DTypeKind::kFloat; }
+
+Rounding Rounding::Of(DType storage, bool steps) {
+  Rounding rounding;
+  rounding.storage = storage;
+  rounding.stored = FormatOf(storage);
+  const bool is_narrow = IsFloat(storage) && DTypeSize(storage) < DTypeSize(DType::kFloat32);
+  rounding.working =
+      !IsFloat(storage) || (is_narrow && !steps) ? FormatOf(DType::kFloat32) : rounding.stored;
+  rounding.unit = storage == DType::kFloat64 ? 2 * rounding.working.unit : rounding.working.unit;
+  return rounding;
 }
 
 }  // namespace msprobe::reference

@@ -1,6 +1,6 @@
-#include "src/reference/arithmetic/gradients.h"
-
 #include <utility>
+
+#include "src/reference/arithmetic/arithmetic.h"
 
 namespace msprobe::reference {
 namespace {

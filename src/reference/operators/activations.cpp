@@ -5,7 +5,6 @@
 #include <limits>
 #include <numbers>
 
-#include "src/reference/operators/arguments.h"
 #include "src/reference/operators/operators.h"
 
 namespace msprobe::reference {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "src/reference/operators/arguments.h"
 #include "src/reference/operators/operators.h"
 #include "src/reference/operators/windows.h"
 

@@ -1,7 +1,6 @@
 // Loss functions, with their reductions.
 #include <cmath>
 
-#include "src/reference/operators/arguments.h"
 #include "src/reference/operators/operators.h"
 
 namespace msprobe::reference {

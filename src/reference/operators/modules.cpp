@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 
-#include "src/reference/operators/arguments.h"
 #include "src/reference/operators/operators.h"
 
 namespace msprobe::reference {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "src/reference/operators/arguments.h"
 #include "src/reference/operators/operators.h"
 
 namespace msprobe::reference {

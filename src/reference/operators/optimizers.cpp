@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/reference/operators/arguments.h"
 #include "src/reference/operators/operators.h"
 
 namespace msprobe::reference {

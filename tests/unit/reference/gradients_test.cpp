@@ -1,11 +1,11 @@
 // Gradients of taped results against differences.
-#include "src/reference/arithmetic/gradients.h"
-
 #include <cmath>
 #include <functional>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "src/reference/arithmetic/arithmetic.h"
 
 namespace msprobe::reference {
 namespace {

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "src/reference/arithmetic/arithmetic.h"
-#include "src/reference/arithmetic/gradients.h"
 #include "tests/unit/reference/test_pool.h"
 
 namespace msprobe::reference {

@@ -1,11 +1,10 @@
-#include "src/analysis/recheck/judge.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "src/analysis/recheck/recompute.h"
 #include "tests/unit/reference/test_pool.h"
 
 namespace msprobe::analysis::recheck {

@@ -1,4 +1,4 @@
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/recheck/result_table.h"
 #include "src/analysis/recheck/step_ranks.h"
 #include "src/base/buffer_pool.h"
 #include "src/base/progress.h"
@@ -17,6 +16,7 @@
 #include "src/dump/names.h"
 
 namespace msprobe::analysis::recheck {
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

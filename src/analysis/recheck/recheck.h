@@ -1,4 +1,4 @@
-// The result of a recheck.
+// A whole recheck: from the folders of one or two dumps to the answer, its table and its document.
 #pragma once
 
 #include <array>
@@ -9,9 +9,17 @@
 #include <string_view>
 #include <vector>
 
+#include "msprobe/status.h"
+
 #include "src/analysis/recheck/recompute.h"
+#include "src/analysis/recheck/step_ranks.h"
+#include "src/base/threads.h"
+#include "src/report/document.h"
+#include "src/report/table.h"
 
 namespace msprobe::analysis::recheck {
+
+// The result of a recheck.
 
 // Of two dumps, which of them computed a call wrong.
 enum class WrongSide : uint8_t { kNone, kDump, kBench, kBoth, kUnknown };
@@ -46,5 +54,32 @@ struct Answer {
   uint64_t size_bytes = 0;
   double seconds = 0;
 };
+
+// A whole recheck: from the folders of one or two dumps to the answer and its table.
+
+// Steps and ranks of two dumps are paired by their numbers. A rank that cannot be read is a warning
+// as long as another one can be. Memory: the tensors of one call, and what is computed from them.
+Result<Answer> Run(const Options& options);
+
+// One call of one rank; the name's direction tells which half. `others`: communication and what
+// only the next step tells is not checkable without them.
+Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
+                                const Precision& precision, base::ThreadPool& pool,
+                                const reference::OtherCalls& others = {});
+
+// The result as a table, one row per call, or per call and side where there are two dumps.
+
+report::Table MakeTable(const Answer& answer);
+// recheck_result_<time>.csv and its like in options.output, when that is not empty; adds them to
+// answer.files.
+Status WriteTables(const Options& options, base::ThreadPool& pool, Answer& answer);
+
+// What a recheck answers.
+
+inline constexpr std::array<report::GateLevel, 2> kGateLevels = {
+    {{"beyond", "a call beyond its bound", false},
+     {"unchecked", "a call that cannot be checked", false}}};
+
+report::Document MakeDocument(const Answer& answer);
 
 }  // namespace msprobe::analysis::recheck
