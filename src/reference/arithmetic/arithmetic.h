@@ -247,6 +247,9 @@ class Arithmetic {
                PassGradient pass_gradient) const;
 
  private:
+  using RowFunction = std::function<void(size_t first, size_t length, Tensor& out)>;
+  using RowGradient = std::function<RowFunction(const Value& result, const Value& gradient)>;
+  Value ByRows(const Value& x, const RowFunction& forward, const RowGradient& backward) const;
   // What a function that is good to so many units may be off by.
   double Units(double units, const Term& term) const;
   // None is null, and they broadcast.

@@ -33,15 +33,15 @@ std::shared_ptr<Tensor> WithError(const Shape& shape, size_t size) {
   return out;
 }
 
-// Body over rows, several at a time.
+// Body over rows, several at a time; `first`: the row's first element.
 void ForRows(const Arithmetic& arithmetic, const RowsOf& rows,
-             const std::function<void(size_t row)>& body) {
+             const std::function<void(size_t first)>& body) {
   constexpr size_t kElements = size_t{1} << 14U;
   const size_t step = std::max<size_t>(1, kElements / std::max<size_t>(1, rows.length));
   const size_t blocks = (rows.count + step - 1) / step;
   const auto run = [&](size_t block, size_t) {
     for (size_t row = block * step; row < std::min(rows.count, (block + 1) * step); ++row) {
-      body(row);
+      body(row * rows.length);
     }
   };
   if (blocks < 2) {
@@ -95,114 +95,112 @@ Exponentials SumOfRow(const Rounding& rounding, const Value& x, size_t first, si
 
 }  // namespace
 
-Value Arithmetic::Softmax(const Value& x) const {
+// A result of the shape of x, made row by row: `forward` fills a row of it from its first element
+// on. `backward` makes a function of the result and a gradient, which fills a row of the gradient
+// that is passed to x.
+Value Arithmetic::ByRows(const Value& x, const RowFunction& forward,
+                         const RowGradient& backward) const {
   if (x == nullptr) {
     return nullptr;
   }
   const RowsOf rows = RowsIn(x);
   std::shared_ptr<Tensor> out = WithError(x->shape, x->size());
-  ForRows(*this, rows, [&](size_t number) {
-    const size_t first = number * rows.length;
-    const Exponentials row = SumOfRow(rounding_, x, first, rows.length);
-    for (size_t i = first; i < first + rows.length; ++i) {
-      const double part = std::exp(x->value[i] - row.largest) / row.sum;
-      out->value[i] = part;
-      // exp may flush to zero what is below the normal numbers.
-      out->error[i] = std::isnan(part) || x->value[i] == -kUnknown
-                          ? 0
-                          : part * (ExponentRelative(rounding_, row, x->value[i], x->error_at(i)) +
-                                    row.relative + 2 * rounding_.unit) +
-                                rounding_.working.normal;
-    }
-  });
+  ForRows(*this, rows, [&](size_t first) { forward(first, rows.length, *out); });
   if (!taping_) {
     return out;
   }
   const Value y = MakeValue(out->shape, out->value, out->error);
-  return Finish(out, {x}, [this, y, rows](const Value& gradient) {
-    // (g - sum(g y)) y of the stored result y.
-    const Value stored = Arithmetic(rounding_, pool_, false).Stored(y);
+  return Finish(out, {x}, [this, y, rows, backward](const Value& gradient) {
     std::shared_ptr<Tensor> passed = WithError(y->shape, y->size());
-    ForRows(*this, rows, [&](size_t number) {
-      const size_t first = number * rows.length;
+    const RowFunction fill = backward(y, gradient);
+    ForRows(*this, rows, [&](size_t first) { fill(first, rows.length, *passed); });
+    return std::vector<Value>{passed};
+  });
+}
+
+Value Arithmetic::Softmax(const Value& x) const {
+  const auto forward = [&](size_t first, size_t length, Tensor& out) {
+    const Exponentials row = SumOfRow(rounding_, x, first, length);
+    for (size_t i = first; i < first + length; ++i) {
+      const double part = std::exp(x->value[i] - row.largest) / row.sum;
+      out.value[i] = part;
+      // exp may flush to zero what is below the normal numbers.
+      out.error[i] = std::isnan(part) || x->value[i] == -kUnknown
+                         ? 0
+                         : part * (ExponentRelative(rounding_, row, x->value[i], x->error_at(i)) +
+                                   row.relative + 2 * rounding_.unit) +
+                               rounding_.working.normal;
+    }
+  };
+  // (g - sum(g y)) y of the stored result y.
+  const auto backward = [this](const Value& y, const Value& gradient) -> RowFunction {
+    const Value stored = Arithmetic(rounding_, pool_, false).Stored(y);
+    return [this, y, gradient, stored](size_t first, size_t length, Tensor& passed) {
       double dot = 0;
       double dot_error = 0;
       double magnitude = 0;
-      for (size_t i = first; i < first + rows.length; ++i) {
+      for (size_t i = first; i < first + length; ++i) {
         const double g = gradient->value[i];
         dot += g * y->value[i];
         magnitude += std::fabs(g * y->value[i]);
         dot_error += std::fabs(g) * stored->error[i] +
                      gradient->error_at(i) * (y->value[i] + stored->error[i]);
       }
-      dot_error += rounding_.Gamma(rows.length + 1) * magnitude;
-      for (size_t i = first; i < first + rows.length; ++i) {
+      dot_error += rounding_.Gamma(length + 1) * magnitude;
+      for (size_t i = first; i < first + length; ++i) {
         const double g = gradient->value[i];
         const double part = y->value[i];
-        passed->value[i] = (g - dot) * part;
+        passed.value[i] = (g - dot) * part;
         // Also computed as g y - y sum(g y).
-        passed->error[i] = (gradient->error_at(i) + dot_error) * (part + stored->error[i]) +
-                           std::fabs(g - dot) * stored->error[i] +
-                           3 * rounding_.Step((std::fabs(g) + std::fabs(dot)) * part);
+        passed.error[i] = (gradient->error_at(i) + dot_error) * (part + stored->error[i]) +
+                          std::fabs(g - dot) * stored->error[i] +
+                          3 * rounding_.Step((std::fabs(g) + std::fabs(dot)) * part);
       }
-    });
-    return std::vector<Value>{passed};
-  });
+    };
+  };
+  return ByRows(x, forward, backward);
 }
 
 Value Arithmetic::LogSoftmax(const Value& x) const {
-  if (x == nullptr) {
-    return nullptr;
-  }
-  const RowsOf rows = RowsIn(x);
-  std::shared_ptr<Tensor> out = WithError(x->shape, x->size());
-  ForRows(*this, rows, [&](size_t number) {
-    const size_t first = number * rows.length;
-    const Exponentials row = SumOfRow(rounding_, x, first, rows.length);
+  const auto forward = [&](size_t first, size_t length, Tensor& out) {
+    const Exponentials row = SumOfRow(rounding_, x, first, length);
     const double log_sum = std::log(row.sum);
-    for (size_t i = first; i < first + rows.length; ++i) {
-      out->value[i] = x->value[i] - row.largest - log_sum;
+    for (size_t i = first; i < first + length; ++i) {
+      out.value[i] = x->value[i] - row.largest - log_sum;
       // As (x - largest) - log or x - (largest + log).
-      out->error[i] =
-          std::isfinite(out->value[i])
+      out.error[i] =
+          std::isfinite(out.value[i])
               ? x->error_at(i) + row.largest_error + row.relative +
                     rounding_.function_units * rounding_.Step(log_sum) +
                     2 * rounding_.Step(std::fabs(x->value[i]) + std::fabs(row.largest) + log_sum)
               : 0;
     }
-  });
-  if (!taping_) {
-    return out;
-  }
-  const Value y = MakeValue(out->shape, out->value, out->error);
-  return Finish(out, {x}, [this, y, rows](const Value& gradient) {
-    // g - exp(y) sum(g) of the stored result y.
+  };
+  // g - exp(y) sum(g) of the stored result y.
+  const auto backward = [this](const Value& y, const Value& gradient) -> RowFunction {
     const Value stored = Arithmetic(rounding_, pool_, false).Stored(y);
-    std::shared_ptr<Tensor> passed = WithError(y->shape, y->size());
-    ForRows(*this, rows, [&](size_t number) {
-      const size_t first = number * rows.length;
+    return [this, y, gradient, stored](size_t first, size_t length, Tensor& passed) {
       double sum = 0;
       double magnitude = 0;
       double error = 0;
-      for (size_t i = first; i < first + rows.length; ++i) {
+      for (size_t i = first; i < first + length; ++i) {
         sum += gradient->value[i];
         magnitude += std::fabs(gradient->value[i]);
         error += gradient->error_at(i);
       }
-      error += rounding_.Gamma(rows.length) * magnitude;
-      for (size_t i = first; i < first + rows.length; ++i) {
+      error += rounding_.Gamma(length) * magnitude;
+      for (size_t i = first; i < first + length; ++i) {
         const double part = std::exp(y->value[i]);
         const double off = part * (std::expm1(std::min(stored->error[i], 700.0)) +
                                    rounding_.function_units * rounding_.unit) +
                            rounding_.working.normal;
-        passed->value[i] = gradient->value[i] - part * sum;
-        passed->error[i] =
-            gradient->error_at(i) + (part + off) * error + off * std::fabs(sum) +
-            2 * rounding_.Step(std::fabs(gradient->value[i]) + part * std::fabs(sum));
+        passed.value[i] = gradient->value[i] - part * sum;
+        passed.error[i] = gradient->error_at(i) + (part + off) * error + off * std::fabs(sum) +
+                          2 * rounding_.Step(std::fabs(gradient->value[i]) + part * std::fabs(sum));
       }
-    });
-    return std::vector<Value>{passed};
-  });
+    };
+  };
+  return ByRows(x, forward, backward);
 }
 
 namespace {
@@ -260,43 +258,35 @@ RowMoments AsStored(const Rounding& rounding, RowMoments row) {
 }  // namespace
 
 Value Arithmetic::Normalize(const Value& x, double epsilon, bool root_mean_square) const {
-  if (x == nullptr) {
-    return nullptr;
-  }
-  const RowsOf rows = RowsIn(x);
-  std::shared_ptr<Tensor> out = WithError(x->shape, x->size());
-  ForRows(*this, rows, [&](size_t number) {
-    const size_t first = number * rows.length;
-    const RowMoments row =
-        AsStored(rounding_, MomentsOf(rounding_, x, first, rows.length, epsilon, root_mean_square));
-    for (size_t i = first; i < first + rows.length; ++i) {
+  // Of saved statistics that may have been stored in the type of the tensor.
+  const auto moments = [this, x, epsilon, root_mean_square](size_t first, size_t length) {
+    return AsStored(rounding_, MomentsOf(rounding_, x, first, length, epsilon, root_mean_square));
+  };
+  const auto forward = [&](size_t first, size_t length, Tensor& out) {
+    const RowMoments row = moments(first, length);
+    for (size_t i = first; i < first + length; ++i) {
       const double distance = x->value[i] - row.mean;
-      out->value[i] = distance * row.inverse;
+      out.value[i] = distance * row.inverse;
       // Also computed as x * inverse - mean * inverse.
-      out->error[i] = row.inverse * (1 + row.relative) *
-                          (row.mean_error + x->error_at(i) +
-                           3 * rounding_.Step(std::fabs(x->value[i]) + std::fabs(row.mean))) +
-                      std::fabs(out->value[i]) * row.relative;
+      out.error[i] = row.inverse * (1 + row.relative) *
+                         (row.mean_error + x->error_at(i) +
+                          3 * rounding_.Step(std::fabs(x->value[i]) + std::fabs(row.mean))) +
+                     std::fabs(out.value[i]) * row.relative;
     }
-  });
-  if (!taping_) {
-    return out;
-  }
-  const Value y = MakeValue(out->shape, out->value, out->error);
-  return Finish(out, {x}, [this, x, y, rows, epsilon, root_mean_square](const Value& gradient) {
-    // inverse (g - mean(g) - y mean(g y)), of saved statistics that may have been stored in the
-    // type of the tensor. Also computed as a g + b x + c, whose parts are larger than their sum.
-    std::shared_ptr<Tensor> passed = WithError(x->shape, x->size());
-    ForRows(*this, rows, [&](size_t number) {
-      const size_t first = number * rows.length;
-      const auto n = static_cast<double>(rows.length);
-      const RowMoments row = AsStored(
-          rounding_, MomentsOf(rounding_, x, first, rows.length, epsilon, root_mean_square));
+  };
+  // inverse (g - mean(g) - y mean(g y)). Also computed as a g + b x + c, whose parts are larger
+  // than their sum.
+  const auto backward = [this, x, moments, root_mean_square](const Value& y,
+                                                             const Value& gradient) -> RowFunction {
+    return [this, x, y, gradient, moments, root_mean_square](size_t first, size_t length,
+                                                             Tensor& passed) {
+      const auto n = static_cast<double>(length);
+      const RowMoments row = moments(first, length);
       const double mean_error = row.mean_error;
       const double relative = row.relative;
-      const double gamma = rounding_.Gamma(rows.length + 2);
+      const double gamma = rounding_.Gamma(length + 2);
       double sum = 0, sum_error = 0, dot = 0, dot_error = 0;
-      for (size_t i = first; i < first + rows.length; ++i) {
+      for (size_t i = first; i < first + length; ++i) {
         const double g = gradient->value[i];
         const double size = (std::fabs(x->value[i]) + std::fabs(row.mean)) * row.inverse;
         const double off =
@@ -309,26 +299,26 @@ Value Arithmetic::Normalize(const Value& x, double epsilon, bool root_mean_squar
         dot_error += std::fabs(g) * (size * gamma + off) +
                      gradient->error_at(i) * (std::fabs(y->value[i]) + off);
       }
-      for (size_t i = first; i < first + rows.length; ++i) {
+      for (size_t i = first; i < first + length; ++i) {
         const double g = gradient->value[i];
         const double size = (std::fabs(x->value[i]) + std::fabs(row.mean)) * row.inverse;
         const double off =
             y->error_at(i) + row.inverse * mean_error + std::fabs(y->value[i]) * relative;
         const double inner = g - sum / n - y->value[i] * dot / n;
         const double magnitude = std::fabs(g) + std::fabs(sum) / n + size * std::fabs(dot) / n;
-        passed->value[i] = row.inverse * inner;
-        passed->error[i] =
+        passed.value[i] = row.inverse * inner;
+        passed.error[i] =
             row.inverse * (1 + relative) *
                 (gradient->error_at(i) + sum_error / n +
                  (std::fabs(y->value[i]) + off) * dot_error / n + off * std::fabs(dot) / n +
                  6 * rounding_.Step(magnitude)) +
-            (std::fabs(passed->value[i]) +
+            (std::fabs(passed.value[i]) +
              row.inverse * (std::fabs(g) + (std::fabs(sum) + std::fabs(y->value[i] * dot)) / n)) *
                 relative;
       }
-    });
-    return std::vector<Value>{passed};
-  });
+    };
+  };
+  return ByRows(x, forward, backward);
 }
 
 }  // namespace msprobe::reference

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/strings.h"
 #include "src/reference/operators/operators.h"
 
 namespace msprobe::reference {
@@ -15,27 +16,20 @@ namespace {
 
 using Names = std::map<std::string, const Operator*, std::less<>>;
 
-void AddNames(const std::vector<Operator>& operators, Names& names) {
+// Borrows the operators.
+Names NamesOf(const OperatorList& operators) {
+  Names names;
   for (const Operator& operation : operators) {
-    std::string_view rest = operation.names;
-    while (!rest.empty()) {
-      const size_t end = rest.find(' ');
-      names.emplace(std::string(rest.substr(0, end)), &operation);
-      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+    for (const std::string_view name : base::Split(operation.names, ' ')) {
+      names.emplace(std::string(name), &operation);
     }
   }
+  return names;
 }
 
-std::vector<Operator> Functions() {
-  std::vector<Operator> all;
-  for (const OperatorList& family :
-       {ElementwiseOperators(),   ComparisonOperators(),    ActivationOperators(),
-        ContractionOperators(),   NormalizationOperators(), ReductionOperators(),
-        LossOperators(),          MoveOperators(),          CopyOperators(),
-        CreationOperators(),      ConvolutionOperators(),   PoolingOperators(),
-        InterpolationOperators(), SelectionOperators(),     AttentionOperators(),
-        MomentOperators(),        ListOperators(),          OptimizerOperators(),
-        EliminationOperators(),   TriangularOperators()}) {
+OperatorList Concatenated(const std::vector<OperatorList>& families) {
+  OperatorList all;
+  for (const OperatorList& family : families) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;
@@ -44,7 +38,14 @@ std::vector<Operator> Functions() {
 }  // namespace
 
 const std::vector<Operator>& AllOperators() {
-  static const std::vector<Operator> all = Functions();
+  static const OperatorList all =
+      Concatenated({ElementwiseOperators(),   ComparisonOperators(),    ActivationOperators(),
+                    ContractionOperators(),   NormalizationOperators(), ReductionOperators(),
+                    LossOperators(),          MoveOperators(),          CopyOperators(),
+                    CreationOperators(),      ConvolutionOperators(),   PoolingOperators(),
+                    InterpolationOperators(), SelectionOperators(),     AttentionOperators(),
+                    MomentOperators(),        ListOperators(),          OptimizerOperators(),
+                    EliminationOperators(),   TriangularOperators()});
   return all;
 }
 
@@ -67,25 +68,12 @@ std::string PlainOperatorName(const dump::EntryName& call) {
 }
 
 const Operator* FindOperator(const dump::EntryName& call) {
-  static const std::vector<Operator> modules = ModuleOperators();
-  static const std::vector<Operator> collectives = CollectiveOperators();
-  static const std::vector<Operator> messages = PointToPointOperators();
-  static const Names module_names = [] {
-    Names names;
-    AddNames(modules, names);
-    return names;
-  }();
-  static const Names collective_names = [] {
-    Names names;
-    AddNames(collectives, names);
-    AddNames(messages, names);
-    return names;
-  }();
-  static const Names function_names = [] {
-    Names names;
-    AddNames(AllOperators(), names);
-    return names;
-  }();
+  static const OperatorList modules = ModuleOperators();
+  static const OperatorList collectives =
+      Concatenated({CollectiveOperators(), PointToPointOperators()});
+  static const Names module_names = NamesOf(modules);
+  static const Names collective_names = NamesOf(collectives);
+  static const Names function_names = NamesOf(AllOperators());
   if (call.is_module) {
     const auto found = module_names.find(call.class_name);
     return found == module_names.end() ? nullptr : found->second;
