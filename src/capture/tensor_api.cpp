@@ -1,5 +1,5 @@
 // The C interfaces of msprobe/perturb.h and msprobe/dispatch.h: tensors in, numbers or tensors out.
-// Over the components perturb, io and analysis/recheck, which computes operators again.
+// Over the components perturb, io and reference, which computes operators again.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -15,7 +15,6 @@
 #include "msprobe/perturb.h"
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/recheck/exact_results.h"
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/settings.h"
@@ -25,10 +24,11 @@
 #include "src/perturb/noise_floor.h"
 #include "src/perturb/perturbation.h"
 #include "src/perturb/ratio.h"
+#include "src/reference/exact_results.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace perturb = msprobe::perturb;
-namespace recheck = msprobe::analysis::recheck;
+namespace reference = msprobe::reference;
 
 using msprobe::DType;
 using msprobe::OkStatus;
@@ -107,14 +107,14 @@ Status Recompute(std::string_view name, std::string_view call_json,
     MSP_ASSIGN_OR_RETURN(views.emplace_back(), HostView(&tensor));
     elements += static_cast<uint64_t>(views.back().element_count());
   }
-  const recheck::TensorSource source = [&](std::string_view place) -> Result<recheck::Value> {
+  const reference::TensorSource source = [&](std::string_view place) -> Result<reference::Value> {
     size_t index = 0;
     const char* const end = place.data() + place.size();
     const auto [stop, error] = std::from_chars(place.data(), end, index);
     if (error != std::errc() || stop != end || index >= views.size()) {
       return UsageError("the call names a tensor that is not among those given");
     }
-    return recheck::ValueOf(views[index]);
+    return reference::ValueOf(views[index]);
   };
   std::optional<msprobe::base::ThreadPool> pool;
   {
@@ -122,8 +122,8 @@ Status Recompute(std::string_view name, std::string_view call_json,
     pool.emplace(
         std::clamp<uint64_t>(elements / kElementsPerThread, 1, std::max(threads, size_t{1})));
   }
-  MSP_ASSIGN_OR_RETURN(const std::vector<recheck::Value> exact,
-                       recheck::ExactResults(name, call, source, *pool));
+  MSP_ASSIGN_OR_RETURN(const std::vector<reference::Value> exact,
+                       reference::ExactResults(name, call, source, *pool));
   if (exact.size() != goldens.size()) {
     return UsageError("the call has another number of outputs than places are given");
   }
@@ -327,7 +327,7 @@ int msprobe_preheat_adapt(double* threshold, int* adapts, const double* consiste
 int msprobe_can_recompute(msprobe_text name) noexcept {
   int known = 0;
   Guarded([&]() -> Status {
-    known = recheck::IsKnownFunction(View(name)) ? 1 : 0;
+    known = reference::IsKnownFunction(View(name)) ? 1 : 0;
     return OkStatus();
   });
   return known;

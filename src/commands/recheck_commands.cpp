@@ -6,9 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/recheck/document.h"
-#include "src/analysis/recheck/options.h"
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
+#include "src/analysis/recheck/recompute.h"
 #include "src/analysis/repro/op_generate.h"
 #include "src/analysis/repro/repro.h"
 #include "src/base/output_files.h"

@@ -1,2 +1,2 @@
 msprobe_fuzzer(recheck analysis/recheck recheck_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/recheck"
-               READER "analysis/recheck/*.cpp" "analysis/recheck/operators/*.cpp" "analysis/recheck/arithmetic/*.cpp")
+               READER "analysis/recheck/*.cpp" "reference/*.cpp" "reference/operators/*.cpp" "reference/arithmetic/*.cpp")

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
 #include "tests/fuzz/corpus_tensors.h"
 #include "tests/fuzz/input_folder.h"
 

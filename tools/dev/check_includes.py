@@ -65,7 +65,7 @@ NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
 # Headers that one file includes: two files that would be too long as one, or a library behind a header of its own.
 HEADERS_OF_ONE_FILE = {
     "src/analysis/config_check/result_json.h", "src/analysis/graph/database.h", "src/analysis/graph/shard_merge.h",
-    "src/analysis/recheck/result_table.h", "src/capture/log_writer.h",
+    "src/capture/log_writer.h",
     "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h", "src/online/openssl_library.h",
     "src/profile/ascend_text/trace.h", "src/report/render_json.h"}
 # Components with another namespace.

@@ -94,9 +94,9 @@ LIMITS = [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
         ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
     ("dumps that recheck reads", [
-        ("product of the dims beside one of size 0", "src/analysis/recheck/call.cpp", "kMostBesideEmpty", ""),
-        ("how often one tensor file is read", "src/analysis/recheck/call.h", "kMostLoads", ""),
-        ("the same in addition, for each rank", "src/analysis/recheck/call.h", "kLoadsPerReader", "")]),
+        ("product of the dims beside one of size 0", "src/reference/call.cpp", "kMostBesideEmpty", ""),
+        ("how often one tensor file is read", "src/reference/call.h", "kMostLoads", ""),
+        ("the same in addition, for each rank", "src/reference/call.h", "kLoadsPerReader", "")]),
     ("dumps that are compared", [
         ("names of the rows of a side, as a multiple of its text", "src/analysis/compare/side.h", "kRowNameBytesPerByte", "x"),
         ("the same in addition", "src/analysis/compare/side.h", "kMostRowNameBytes", "B"),

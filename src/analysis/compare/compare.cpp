@@ -22,7 +22,7 @@
 #include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/result_files.h"
 #include "src/analysis/compare/summary.h"
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"

@@ -49,14 +49,35 @@ using Outcome = Finding::Kind;
 struct Rule {
   std::string_view name;
   bool (*applies)(const Case& c);
-  Outcome outcome = Outcome::kOrigin;
+  Outcome outcome = Outcome::kNothing;
   OriginKind kind = OriginKind::kInput;
-  Confidence confidence = Confidence::kCertain;
+  Confidence confidence = Confidence::kLow;
   std::string_view reason = {};
   std::string_view note = {};
   void (*describe)(const Case& c, DivergencePoint& point) = nullptr;  // adds details of the case
-  bool flips_choice = false;                                          // as of Finding
 };
+
+// Rows of the tables. Nothing to report; noise; an origin.
+constexpr Rule Nothing(std::string_view name, bool (*applies)(const Case& c)) {
+  return {name, applies};
+}
+constexpr Rule Drift(std::string_view name, bool (*applies)(const Case& c), OriginKind kind) {
+  return {name,
+          applies,
+          Outcome::kDrift,
+          kind,
+          Confidence::kLow,
+          "errors before it explain it",
+          "rounding noise that accumulated call by call"};
+}
+constexpr Rule UnequalBits(bool (*applies)(const Case& c)) {
+  return {"unequal bits", applies, Outcome::kUnequalBits};
+}
+constexpr Rule Origin(std::string_view name, bool (*applies)(const Case& c), OriginKind kind,
+                      Confidence confidence, std::string_view reason, std::string_view note = {},
+                      void (*describe)(const Case& c, DivergencePoint& point) = nullptr) {
+  return {name, applies, Outcome::kOrigin, kind, confidence, reason, note, describe};
+}
 
 double FewerDigits(const SideRow& npu, const SideRow& bench) {
   return npu.digits < 0     ? std::max(0.0F, bench.digits)
@@ -83,24 +104,14 @@ DivergencePoint PointAt(const WalkContext& context, const CallView& call, const 
 }
 
 Finding Apply(const Rule& rule, const Case& c, DivergencePoint point) {
-  Finding finding;
-  finding.kind = rule.outcome;
-  finding.flips_choice = rule.flips_choice;
   point.kind = rule.kind;
-  if (rule.outcome == Outcome::kDrift) {
-    point.confidence = Confidence::kLow;
-    point.reason = "errors before it explain it";
-    point.note = "rounding noise that accumulated call by call";
-  } else {
-    point.confidence = rule.confidence;
-    point.reason = rule.reason;
-    point.note = rule.note;
-  }
+  point.confidence = rule.confidence;
+  point.reason = rule.reason;
+  point.note = rule.note;
   if (rule.describe != nullptr) {
     rule.describe(c, point);
   }
-  finding.point = std::move(point);
-  return finding;
+  return {rule.outcome, std::move(point)};
 }
 
 // ---- Arguments ----
@@ -341,118 +352,100 @@ bool ExplainedByNoise(const Case& c) {
          error <= std::max(known_error, jump);
 }
 
-int64_t PreviousStep(const Case& c) { return c.context.previous->step.value_or(0); }
+bool IsAny(const Case&) { return true; }
+
+bool HasUnusualDType(const Case& c) { return c.context.HasUnusualDType(c.row); }
+
+bool IsArgument(const Case& c) { return !c.row.npu->is_tensor && c.has_pair(); }
 
 bool IsStored(const Case& c) { return c.row.stored; }
 
 bool IsStoredAfterStep(const Case& c) { return c.row.stored && c.context.previous != nullptr; }
 
-bool IsArgument(const Case& c) { return !c.row.npu->is_tensor && c.has_pair(); }
+bool IsStoredAfterEqualStep(const Case& c) {
+  return IsStoredAfterStep(c) && c.context.previous->identical;
+}
+
+bool IsEchoOfStep(const Case& c) {
+  return IsStoredAfterStep(c) &&
+         (c.row.update == UpdateJudgement::kEcho ||
+          (c.row.update == UpdateJudgement::kUnknown && !c.context.previous->identical));
+}
+
+bool IsStoredInLaterStep(const Case& c) {
+  return IsStored(c) && c.context.input.step.value_or(0) > 0;
+}
+
+bool IsStoredAndRounded(const Case& c) {
+  return IsStored(c) && c.has_pair() &&
+         c.context.agreement.RoundsDifferently(*c.row.npu, *c.row.bench);
+}
+
+// Gradients summed over several passes, states of an optimizer.
+bool IsStateOfOptimizer(const Case& c) {
+  return c.history.any_unequal && c.is_floating() && !c.history.HasOrigin() &&
+         c.history.IsUpdateCall(c.call.name) && !MadeByUnmatchedCall(c);
+}
+
+bool StartsAtUnequalBits(const Case& c) { return c.history.StartsAtUnequalBits(c.call); }
+
+// Unequal bits before it have not changed an argument.
+bool FollowsUnequalBits(const Case& c) { return StartsAtUnequalBits(c) && !IsArgument(c); }
+
+bool FollowsUnmatchedCall(const Case& c) { return c.unmatched && !c.history.HasOrigin(); }
+
+void DescribeOptimizer(const Case& c, DivergencePoint& point) {
+  const int64_t step = c.context.previous->step.value_or(0);
+  point.reason =
+      c.context.previous->identical
+          ? fmt::format("everything in step {} was equal, this parameter is not afterwards", step)
+          : fmt::format("it differs by more than its gradient's error in step {} explains", step);
+}
+
+void DescribeInputArgument(const Case& c, DivergencePoint& point) {
+  DescribeArgument({std::string(dump::ArgumentOf(c.call.entry_name, c.row.npu->name)),
+                    ValueText(*c.row.npu), ValueText(*c.row.bench)},
+                   point);
+}
+
+void DescribeBeyondNoise(const Case& c, DivergencePoint& point) {
+  point.reason = fmt::format(
+      "no recorded call produced this value, and its error is {:.1e} where calls before it have "
+      "{:.1e}",
+      c.row.distance.relative, c.history.recent.largest());
+}
+
+void DescribeFromOutside(const Case& c, DivergencePoint& point) {
+  point.confidence = c.is_floating() ? Confidence::kHigh : Confidence::kCertain;
+}
 
 constexpr Rule kInputRules[] = {
-    {.name = "unusual dtype",
-     .applies = [](const Case& c) { return c.context.HasUnusualDType(c.row); },
-     .outcome = Outcome::kNothing},  // JudgeDType reports it
-    {.name = "echo of the step before",
-     .applies =
-         [](const Case& c) {
-           return IsStoredAfterStep(c) &&
-                  (c.row.update == UpdateJudgement::kEcho ||
-                   (c.row.update == UpdateJudgement::kUnknown && !c.context.previous->identical));
-         },
-     .outcome = Outcome::kDrift,
-     .kind = OriginKind::kParameter},
-    {.name = "optimizer, equal step",
-     .applies = [](const Case& c) { return IsStoredAfterStep(c) && c.context.previous->identical; },
-     .kind = OriginKind::kOptimizer,
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           point.reason =
-               fmt::format("everything in step {} was equal, this parameter is not afterwards",
-                           PreviousStep(c));
-         }},
-    {.name = "optimizer",
-     .applies = IsStoredAfterStep,
-     .kind = OriginKind::kOptimizer,
-     .confidence = Confidence::kMedium,
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           point.reason = fmt::format(
-               "it differs by more than its gradient's error in step {} explains", PreviousStep(c));
-         }},
-    {.name = "parameter of a later step",
-     .applies = [](const Case& c) { return IsStored(c) && c.context.input.step.value_or(0) > 0; },
-     .kind = OriginKind::kParameter,
-     .confidence = Confidence::kMedium,
-     .reason = "it differs by more than rounding, and no earlier step was compared"},
-    {.name = "parameter, other dtype",
-     .applies =
-         [](const Case& c) {
-           return IsStored(c) && c.has_pair() &&
-                  c.context.agreement.RoundsDifferently(*c.row.npu, *c.row.bench);
-         },
-     .kind = OriginKind::kParameter,
-     .confidence = Confidence::kHigh,
-     .reason = "weights of the first step must be equal up to one rounding to the coarser dtype"},
-    {.name = "parameter",
-     .applies = IsStored,
-     .kind = OriginKind::kParameter,
-     .reason = "weights of the first step must be exactly equal"},
-    // Gradients summed over several passes, states of an optimizer.
-    {.name = "state of an optimizer",
-     .applies =
-         [](const Case& c) {
-           return c.history.any_unequal && c.is_floating() && !c.history.HasOrigin() &&
-                  c.history.IsUpdateCall(c.call.name) && !MadeByUnmatchedCall(c);
-         },
-     .outcome = Outcome::kDrift},
-    // Another number of elements: something was chosen otherwise.
-    {.name = "noise, other shape",
-     .applies = [](const Case& c) { return !c.has_pair() && ExplainedByNoise(c); },
-     .outcome = Outcome::kDrift,
-     .flips_choice = true},
-    {.name = "noise",
-     .applies = [](const Case& c) { return c.has_pair() && ExplainedByNoise(c); },
-     .outcome = Outcome::kDrift},
-    // Unequal bits before it have not changed an argument.
-    {.name = "unequal bits",
-     .applies =
-         [](const Case& c) { return c.history.StartsAtUnequalBits(c.call) && !IsArgument(c); },
-     .outcome = Outcome::kUnequalBits},
-    {.name = "unmatched call",
-     .applies = [](const Case& c) { return c.unmatched && !c.history.HasOrigin(); },
-     .kind = OriginKind::kUnmatchedCall,
-     .confidence = Confidence::kHigh,
-     .reason = kSameCallsReason,
-     .describe = DescribeUnmatchedCall},
-    {.name = "argument",
-     .applies = IsArgument,
-     .note = kArgumentNote,
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           DescribeArgument({std::string(dump::ArgumentOf(c.call.entry_name, c.row.npu->name)),
-                             ValueText(*c.row.npu), ValueText(*c.row.bench)},
-                            point);
-         }},
-    {.name = "beyond noise",
-     .applies = MayBeNoise,
-     .confidence = Confidence::kLow,
-     .note = "larger than the differences before it, but it may have come through an unrecorded "
-             "call",
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           point.reason = fmt::format(
-               "no recorded call produced this value, and its error is {:.1e} where calls before "
-               "it have {:.1e}",
-               c.row.distance.relative, c.history.recent.largest());
-         }},
-    {.name = "from outside",
-     .applies = [](const Case&) { return true; },
-     .reason = "no recorded call produced this value, and nothing before it differs",
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           point.confidence = c.is_floating() ? Confidence::kHigh : Confidence::kCertain;
-         }},
+    Nothing("unusual dtype", HasUnusualDType),  // JudgeDType reports it
+    Drift("echo of the step before", IsEchoOfStep, OriginKind::kParameter),
+    Origin("optimizer, equal step", IsStoredAfterEqualStep, OriginKind::kOptimizer,
+           Confidence::kCertain, {}, {}, DescribeOptimizer),
+    Origin("optimizer", IsStoredAfterStep, OriginKind::kOptimizer, Confidence::kMedium, {}, {},
+           DescribeOptimizer),
+    Origin("parameter of a later step", IsStoredInLaterStep, OriginKind::kParameter,
+           Confidence::kMedium,
+           "it differs by more than rounding, and no earlier step was compared"),
+    Origin("parameter, other dtype", IsStoredAndRounded, OriginKind::kParameter, Confidence::kHigh,
+           "weights of the first step must be equal up to one rounding to the coarser dtype"),
+    Origin("parameter", IsStored, OriginKind::kParameter, Confidence::kCertain,
+           "weights of the first step must be exactly equal"),
+    Drift("state of an optimizer", IsStateOfOptimizer, OriginKind::kInput),
+    Drift("noise", ExplainedByNoise, OriginKind::kInput),
+    UnequalBits(FollowsUnequalBits),
+    Origin("unmatched call", FollowsUnmatchedCall, OriginKind::kUnmatchedCall, Confidence::kHigh,
+           kSameCallsReason, {}, DescribeUnmatchedCall),
+    Origin("argument", IsArgument, OriginKind::kInput, Confidence::kCertain, {}, kArgumentNote,
+           DescribeInputArgument),
+    Origin("beyond noise", MayBeNoise, OriginKind::kInput, Confidence::kLow, {},
+           "larger than the differences before it, but it may have come through an unrecorded call",
+           DescribeBeyondNoise),
+    Origin("from outside", IsAny, OriginKind::kInput, Confidence::kHigh,
+           "no recorded call produced this value, and nothing before it differs", {},
+           DescribeFromOutside),
 };
 
 // ---- Rules of outputs ----
@@ -466,9 +459,6 @@ bool FollowsFromOrigin(const Case& c) {
 std::optional<double> OutputFactor(const Case& c) {
   return c.has_pair() ? CommonFactor(*c.row.npu, *c.row.bench) : std::nullopt;
 }
-
-// The same random choices, scaled in another way, are a computation.
-bool IsUnscaledRandomCall(const Case& c) { return IsRandomCall(c.call.name) && !OutputFactor(c); }
 
 void DescribeComputation(const Case& c, DivergencePoint& point) {
   const double distance = c.row.distance.relative;
@@ -493,124 +483,107 @@ void DescribeComputation(const Case& c, DivergencePoint& point) {
   }
 }
 
+bool IsSavedValue(const Case& c) { return c.call.name.is_debug; }
+
+bool IsLaterSavedValue(const Case& c) {
+  return IsSavedValue(c) && (c.history.any_divergence || c.call.InputsDiffer());
+}
+
+bool IsWithinBound(const Case& c) {
+  return !IsSavedValue(c) && c.row.distance.relative <= c.explained;
+}
+
+bool HasOtherShape(const Case& c) { return !c.has_pair(); }
+
+bool IsCommunication(const Case& c) { return IsCommunicationCall(c.call.name); }
+
+// The same random choices, scaled in another way, are a computation.
+bool IsUnscaledRandomCall(const Case& c) { return IsRandomCall(c.call.name) && !OutputFactor(c); }
+
+bool HasOtherArgument(const Case& c) {
+  return !IsSavedValue(c) && !IsCommunication(c) && !IsUnscaledRandomCall(c) && c.has_pair() &&
+         DifferingArgument(c);
+}
+
+bool IsAroundUnmatchedCall(const Case& c) {
+  return !c.history.HasOrigin() && ContainsUnmatchedCall(c);
+}
+
+void DescribeOtherArgument(const Case& c, DivergencePoint& point) {
+  DescribeArgument(DifferingArgument(c).value(), point);
+}
+
+void DescribeSavedValue(const Case& c, DivergencePoint& point) {
+  DescribeComputation(c, point);
+  point.is_saved_value = true;
+}
+
+void DescribeOtherRank(const Case& c, DivergencePoint& point) {
+  DescribeComputation(c, point);
+  point.from_other_rank = true;
+}
+
+// DescribeComputation sets confidence and reason.
 constexpr Rule kOutputRules[] = {
-    {.name = "behind an origin", .applies = FollowsFromOrigin, .outcome = Outcome::kNothing},
-    {.name = "unusual dtype",
-     .applies = [](const Case& c) { return c.context.HasUnusualDType(c.row); },
-     .outcome = Outcome::kNothing},  // JudgeDType reports it
-    {.name = "saved value behind a difference",
-     .applies =
-         [](const Case& c) {
-           return c.call.name.is_debug && (c.history.any_divergence || c.call.InputsDiffer());
-         },
-     .outcome = Outcome::kNothing},
-    {.name = "within its bound",
-     .applies =
-         [](const Case& c) {
-           return !c.call.name.is_debug && c.row.distance.relative <= c.explained;
-         },
-     .outcome = Outcome::kDrift,
-     .kind = OriginKind::kComputation},
-    {.name = "argument",
-     .applies =
-         [](const Case& c) {
-           return !c.call.name.is_debug && !IsCommunicationCall(c.call.name) &&
-                  !IsUnscaledRandomCall(c) && c.has_pair() && DifferingArgument(c);
-         },
-     .note = kArgumentNote,
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           DescribeArgument(DifferingArgument(c).value(), point);
-         }},
+    Nothing("behind an origin", FollowsFromOrigin),
+    Nothing("unusual dtype", HasUnusualDType),  // JudgeDType reports it
+    Nothing("saved value behind a difference", IsLaterSavedValue),
+    Drift("within its bound", IsWithinBound, OriginKind::kComputation),
+    Origin("argument", HasOtherArgument, OriginKind::kInput, Confidence::kCertain, {},
+           kArgumentNote, DescribeOtherArgument),
     // Statistics do not show every difference (elements that changed places); checksums do.
-    {.name = "unequal bits",
-     .applies = [](const Case& c) { return c.history.StartsAtUnequalBits(c.call); },
-     .outcome = Outcome::kUnequalBits},
-    {.name = "saved value",
-     .applies = [](const Case& c) { return c.call.name.is_debug; },
-     .kind = OriginKind::kComputation,
-     .note = "what computed it is not recorded",
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           DescribeComputation(c, point);
-           point.is_saved_value = true;
-         }},
-    {.name = "other rank",
-     .applies = [](const Case& c) { return IsCommunicationCall(c.call.name); },
-     .note = "data from another rank",
-     .describe =
-         [](const Case& c, DivergencePoint& point) {
-           DescribeComputation(c, point);
-           point.from_other_rank = true;
-         }},
-    {.name = "random call",
-     .applies = IsUnscaledRandomCall,
-     .note = "a random call: the random states differ",
-     .describe = DescribeComputation},
-    {.name = "module around an unmatched call",
-     .applies = [](const Case& c) { return !c.history.HasOrigin() && ContainsUnmatchedCall(c); },
-     .kind = OriginKind::kUnmatchedCall,
-     .confidence = Confidence::kHigh,
-     .reason = kSameCallsReason,
-     .describe = DescribeUnmatchedCall},
-    {.name = "shapes differ",
-     .applies = [](const Case& c) { return !c.has_pair(); },
-     .kind = OriginKind::kComputation,
-     .note = "the shapes differ",
-     .describe = DescribeComputation},
-    {.name = "computation",
-     .applies = [](const Case&) { return true; },
-     .kind = OriginKind::kComputation,
-     .describe = DescribeComputation},
+    UnequalBits(StartsAtUnequalBits),
+    Origin("saved value", IsSavedValue, OriginKind::kComputation, {}, {},
+           "what computed it is not recorded", DescribeSavedValue),
+    Origin("other rank", IsCommunication, OriginKind::kInput, {}, {}, "data from another rank",
+           DescribeOtherRank),
+    Origin("random call", IsUnscaledRandomCall, OriginKind::kInput, {}, {},
+           "a random call: the random states differ", DescribeComputation),
+    Origin("module around an unmatched call", IsAroundUnmatchedCall, OriginKind::kUnmatchedCall,
+           Confidence::kHigh, kSameCallsReason, {}, DescribeUnmatchedCall),
+    Origin("shapes differ", HasOtherShape, OriginKind::kComputation, {}, {}, "the shapes differ",
+           DescribeComputation),
+    Origin("computation", IsAny, OriginKind::kComputation, {}, {}, {}, DescribeComputation),
 };
 
 // ---- Rules of whole calls ----
 
-constexpr Rule kDTypeRule = {
-    .name = "dtype",
-    .applies = [](const Case& c) { return c.context.HasUnusualDType(c.row); },
-    .kind = OriginKind::kDType,
-    .describe =
-        [](const Case& c, DivergencePoint& point) {
-          point.reason =
-              fmt::format("{} here and {} on the reference side, {} and {} in most of the run",
-                          c.row.npu->dtype, c.row.bench->dtype, c.context.usual_dtypes->first,
-                          c.context.usual_dtypes->second);
-        }};
+// Checksums: an output differs in its statistics, everything before the call is bit-equal, and this
+// input is not.
+bool IsFirstUnequalInput(const Case& c) {
+  return c.context.has_checksums && !c.history.HasOrigin() && !c.history.any_unequal &&
+         !c.row.distance.identical;
+}
 
-// Checksums, of a call whose output differs in its statistics: the input that is not bit-equal.
-constexpr Rule kUnequalInputRule = {
-    .name = "unequal input",
-    .applies =
-        [](const Case& c) {
-          return c.context.has_checksums && !c.history.HasOrigin() && !c.history.any_unequal &&
-                 !c.row.distance.identical;
-        },
-    .reason = "everything before it is bit-equal, this value is not: statistics do not show how"};
+// Checksums: the output of the first call whose inputs are bit-equal and whose outputs are not.
+bool IsFirstUnequalOutput(const Case& c) {
+  return IsFirstUnequalInput(c) && !c.history.unequal_bits && c.call.InputsAreEqual();
+}
 
-constexpr Rule kUnequalBitsRule = {
-    .name = "first unequal bits",
-    .applies =
-        [](const Case& c) {
-          return c.context.has_checksums && !c.history.HasOrigin() && !c.history.unequal_bits &&
-                 !c.history.any_unequal && c.call.InputsAreEqual() && !c.row.distance.identical;
-        },
-    .kind = OriginKind::kComputation,
-    .reason = "its inputs and parameters are bit-equal, its output is not"};
+void DescribeDType(const Case& c, DivergencePoint& point) {
+  point.reason = fmt::format("{} here and {} on the reference side, {} and {} in most of the run",
+                             c.row.npu->dtype, c.row.bench->dtype, c.context.usual_dtypes->first,
+                             c.context.usual_dtypes->second);
+}
 
-constexpr Rule kUnmatchedCallRule = {
-    .name = "unmatched call without a difference",
-    .applies = [](const Case& c) { return c.unmatched.has_value(); },
-    .kind = OriginKind::kUnmatchedCall,
-    .confidence = Confidence::kHigh,
-    .describe =
-        [](const Case& c, DivergencePoint& point) {
-          DescribeUnmatchedCall(c, point);
-          point.reason = c.history.drift ? "both sides made the same calls in the same order up to "
-                                           "here; later differences are within rounding noise"
-                                         : "both sides made the same calls in the same order up to "
-                                           "here; later values agree";
-        }};
+void DescribeHarmlessUnmatchedCall(const Case& c, DivergencePoint& point) {
+  DescribeUnmatchedCall(c, point);
+  point.reason =
+      fmt::format("both sides made the same calls in the same order up to here; later {}",
+                  c.history.drift ? "differences are within rounding noise" : "values agree");
+}
+
+constexpr Rule kDTypeRule = Origin("dtype", HasUnusualDType, OriginKind::kDType,
+                                   Confidence::kCertain, {}, {}, DescribeDType);
+constexpr Rule kUnequalInputRule =
+    Origin("unequal input", IsFirstUnequalInput, OriginKind::kInput, Confidence::kCertain,
+           "everything before it is bit-equal, this value is not: statistics do not show how");
+constexpr Rule kUnequalBitsRule =
+    Origin("first unequal bits", IsFirstUnequalOutput, OriginKind::kComputation,
+           Confidence::kCertain, "its inputs and parameters are bit-equal, its output is not");
+constexpr Rule kUnmatchedCallRule =
+    Origin("unmatched call without a difference", IsAny, OriginKind::kUnmatchedCall,
+           Confidence::kHigh, {}, {}, DescribeHarmlessUnmatchedCall);
 
 // The finding of the first rule that applies; the last one applies to every case.
 template <size_t kCount>
@@ -642,7 +615,11 @@ Finding JudgeDType(const WalkContext& context, const WalkHistory& history, const
 Finding JudgeInput(const WalkContext& context, const WalkHistory& history, const CallView& call,
                    const RowView& input) {
   const Case c{context, history, call, input, 0, history.passed_unmatched};
-  return FirstOf(kInputRules, c);
+  Finding finding = FirstOf(kInputRules, c);
+  // Another number of elements behind noise: something was chosen otherwise.
+  finding.flips_choice =
+      finding.kind == Outcome::kDrift && !c.has_pair() && !IsStored(c) && !IsStateOfOptimizer(c);
+  return finding;
 }
 
 Finding JudgeOutput(const WalkContext& context, const WalkHistory& history, const CallView& call,

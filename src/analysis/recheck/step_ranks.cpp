@@ -6,9 +6,93 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/dump/layout.h"
 #include "src/dump/names.h"
+#include "src/json/config.h"
 
 namespace msprobe::analysis::recheck {
+
+std::string ModuleOf(const dump::EntryName& name) {
+  return name.is_module ? fmt::format("{}.{}.{}", name.kind, name.subject, name.class_name)
+                        : std::string();
+}
+
+Result<DumpEntries> DumpEntries::Open(const std::filesystem::path& json_path, size_t readers) {
+  DumpEntries entries;
+  entries.loads_ = std::make_shared<reference::TensorLoads>(readers);
+  entries.json_path_ = json_path;
+  MSP_ASSIGN_OR_RETURN(
+      const dump::EntryScanOutcome outcome,
+      dump::ScanEntries(
+          json_path, [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
+            const auto [place, is_new] = entries.places_.emplace(std::string(entry.name), Place());
+            place->second = {entry.offset, entry.text.size()};
+            const dump::EntryName name = dump::ParseEntryName(entry.name);
+            if (is_new && name.direction != dump::Direction::kNone) {
+              entries.calls_.emplace_back(entry.name);
+            }
+            return true;
+          }));
+  if (!outcome.has_data) {
+    return BadFormatError(
+        fmt::format("{} holds no calls: it has no object \"data\"", json_path.string()));
+  }
+  entries.task_ = outcome.task.value_or("");
+  entries.framework_ = outcome.framework.value_or("");
+  entries.truncated_ = outcome.truncated;
+  entries.size_bytes_ = outcome.size_bytes;
+  MSP_ASSIGN_OR_RETURN(entries.access_, dump::EntryAccess::Open(json_path));
+  entries.ReadRemarks();
+  return entries;
+}
+
+// Without a manifest, as in dumps of the Python tool, nothing was remarked.
+void DumpEntries::ReadRemarks() {
+  const Result<json::Config> manifest =
+      json::LoadJsonConfig(json_path_.parent_path() / dump::kManifestFileName);
+  if (!manifest.ok()) {
+    return;
+  }
+  if (const json::ConfigValue* altered = manifest->root.Find("altered_modules")) {
+    for (const auto& [module, why] : altered->members) {
+      altered_modules_.emplace(module, why.text);
+    }
+  }
+  if (const json::ConfigValue* own = manifest->root.Find("own_gradients")) {
+    for (const json::ConfigValue& parameter : own->items) {
+      own_gradients_.insert(parameter.text);
+    }
+  }
+}
+
+reference::Remarks DumpEntries::RemarksOf(std::string_view call) const {
+  reference::Remarks remarks;
+  const std::string module = ModuleOf(dump::ParseEntryName(call));
+  if (module.empty()) {
+    return remarks;
+  }
+  if (const auto altered = altered_modules_.find(module); altered != altered_modules_.end()) {
+    remarks.alteration = altered->second;
+  }
+  for (auto own = own_gradients_.lower_bound(module + ".");
+       own != own_gradients_.end() && own->starts_with(module + "."); ++own) {
+    remarks.own_gradients.insert(own->substr(module.size() + 1));
+  }
+  return remarks;
+}
+
+std::filesystem::path DumpEntries::tensor_folder() const {
+  return json_path_.parent_path() / dump::kTensorFolderName;
+}
+
+Result<dump::EntryTree> DumpEntries::Read(std::string_view name) const {
+  const auto found = places_.find(name);
+  if (found == places_.end()) {
+    return NotFoundError(fmt::format("{} has no entry {}", json_path_.string(), name));
+  }
+  return access_->Read(found->second.offset, found->second.bytes);
+}
+
 namespace {
 
 // A rank has all its messages in one count, whatever the API.
@@ -66,7 +150,7 @@ Result<const StepRanks::Calls*> StepRanks::CallsOf(int64_t rank, std::string_vie
   return &opened->calls.emplace(std::string(count), std::move(calls)).first->second;
 }
 
-Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
+Result<reference::PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   const std::string_view api = dump::ParseEntryName(name).subject;
   MSP_ASSIGN_OR_RETURN(const Calls* calls, CallsOf(rank, api));
   const auto call = calls->places.find(name);
@@ -81,7 +165,7 @@ Result<PeerCalls> StepRanks::PeersOf(int64_t rank, std::string_view name) {
   }
   const dump::CommunicationIndex::Identity identity =
       calls->index->IdentityOf(calls->communications.FirstEndpoint(call->second), nullptr);
-  PeerCalls peers;
+  reference::PeerCalls peers;
   peers.group_is_told = !group.empty();
   peers.ranks = group.empty() ? all_ranks_ : group;
   const auto own_place = std::find(peers.ranks.begin(), peers.ranks.end(), rank);
@@ -126,9 +210,9 @@ Result<StepRanks::End> StepRanks::PartnerOf(const End& own, int64_t& peer) {
   return End{there, *there->index->Find(*identity.channel, !end.sends, identity.number)};
 }
 
-Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
+Result<std::vector<reference::SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view name) {
   MSP_ASSIGN_OR_RETURN(const Calls* own, CallsOf(rank, ""));
-  std::vector<SentTensor> sent;
+  std::vector<reference::SentTensor> sent;
   const auto call = own->places.find(name);
   if (call == own->places.end()) {
     return sent;
@@ -161,7 +245,7 @@ Result<std::vector<SentTensor>> StepRanks::SentTo(int64_t rank, std::string_view
 Result<std::vector<RankCall>> StepRanks::CallsTogether(int64_t rank, std::string_view name) {
   std::vector<RankCall> together;
   if (!CountOf(dump::ParseEntryName(name).subject).empty()) {
-    MSP_ASSIGN_OR_RETURN(const PeerCalls peers, PeersOf(rank, name));
+    MSP_ASSIGN_OR_RETURN(const reference::PeerCalls peers, PeersOf(rank, name));
     for (size_t i = 0; i < peers.ranks.size(); ++i) {
       together.push_back({peers.ranks[i], peers.names[i]});
     }
@@ -208,7 +292,8 @@ StepRanks& DumpSteps::RanksOf(const std::optional<int64_t>& step) {
   return *ranks_;
 }
 
-Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::string& name) {
+Result<reference::LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place,
+                                                const std::string& name) {
   const dump::RankFolder* later = nullptr;
   for (const dump::RankFolder& rank : layout_.ranks) {
     if (place.step && rank.step && *rank.step > *place.step && rank.rank == place.rank &&
@@ -228,11 +313,11 @@ Result<LaterCall> DumpSteps::LaterOf(const dump::RankFolder& place, const std::s
     later_folder_ = later->folder;
   }
   MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, later_->Read(name), name);
-  return LaterCall{std::move(tree), later_->tensors()};
+  return reference::LaterCall{std::move(tree), later_->tensors()};
 }
 
-OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {
-  OtherCalls others;
+reference::OtherCalls DumpSteps::OthersOf(const dump::RankFolder& place, const std::string& name) {
+  reference::OtherCalls others;
   if (place.rank) {
     others.group = [this, &place, name] { return RanksOf(place.step).PeersOf(*place.rank, name); };
     others.sent = [this, &place, name] { return RanksOf(place.step).SentTo(*place.rank, name); };

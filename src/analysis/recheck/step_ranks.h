@@ -1,11 +1,13 @@
-// The ranks of one step, for calls whose results are made of the inputs of several ranks, and the
-// steps of a dump, for calls whose results only the next step tells.
+// The calls of one rank of a dump, each with its place in the file: an entry is read when it is
+// looked at, so that memory does not grow with the dump.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,12 +15,60 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/recheck/call.h"
-#include "src/analysis/recheck/dump_entries.h"
 #include "src/dump/communication.h"
+#include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
+#include "src/dump/names.h"
+#include "src/reference/call.h"
 
 namespace msprobe::analysis::recheck {
+
+// "Module.net.fc.Linear" for every call of that module; empty if the entry is not a module call.
+std::string ModuleOf(const dump::EntryName& name);
+
+class DumpEntries {
+ public:
+  // `json_path` is the dump.json, whose calls so many ranks read. Entries that are not calls
+  // (debug, parameters_grad) are known by their names, but not listed.
+  static Result<DumpEntries> Open(const std::filesystem::path& json_path, size_t readers = 1);
+
+  const std::vector<std::string>& calls() const { return calls_; }  // in file order
+  const std::string& task() const { return task_; }
+  const std::string& framework() const { return framework_; }  // may be empty
+  bool truncated() const { return truncated_; }
+  std::filesystem::path tensor_folder() const;
+  // Its files; how often each was read is counted for all calls together.
+  reference::TensorSource tensors() const { return reference::TensorsOf(tensor_folder(), loads_); }
+  uint64_t size_bytes() const { return size_bytes_; }
+  // Of the module of a call; empty for other calls, and where no capture of msprobe made the dump.
+  reference::Remarks RemarksOf(std::string_view call) const;
+
+  bool Has(std::string_view name) const { return places_.find(name) != places_.end(); }
+  // kNotFound where there is no entry of this name.
+  Result<dump::EntryTree> Read(std::string_view name) const;
+
+ private:
+  struct Place {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  void ReadRemarks();
+
+  std::filesystem::path json_path_;
+  std::vector<std::string> calls_;
+  std::map<std::string, Place, std::less<>> places_;
+  std::map<std::string, std::string, std::less<>> altered_modules_;
+  std::set<std::string, std::less<>> own_gradients_;
+  std::string task_;
+  std::string framework_;
+  bool truncated_ = false;
+  uint64_t size_bytes_ = 0;
+  std::shared_ptr<reference::TensorLoads> loads_;
+  std::optional<dump::EntryAccess> access_;
+};
+
+// The ranks of one step, for calls whose results are made of the inputs of several ranks, and the
+// steps of a dump, for calls whose results only the next step tells.
 
 // A call of one rank.
 struct RankCall {
@@ -34,11 +84,11 @@ class StepRanks {
   // The calls that belong to entry `name` of rank `rank`: of the same API and the same group, as
   // many calls after the first one, on every rank of the group and in its order. kNotFound: a rank
   // of the group was not captured, or made fewer calls.
-  Result<PeerCalls> PeersOf(int64_t rank, std::string_view name);
+  Result<reference::PeerCalls> PeersOf(int64_t rank, std::string_view name);
   // What call `name` of rank `rank` received from other ranks, in the order of its receives: the
   // n-th message from a rank, with a tag, is the n-th that it sent with it. kNotFound: the sender
   // was not captured, or not as many messages.
-  Result<std::vector<SentTensor>> SentTo(int64_t rank, std::string_view name);
+  Result<std::vector<reference::SentTensor>> SentTo(int64_t rank, std::string_view name);
   // The calls of all ranks that a communication needs, its own included: those of its group, in the
   // group's order, or, of messages, those that they were exchanged with, and so on, by rank.
   // kUnsupported: two calls of one rank would have to be made at once.
@@ -87,11 +137,11 @@ class DumpSteps {
 
   // What other calls tell of call `name` of one rank of one step; `place` and this must outlive
   // what is returned. Files are read when it is asked.
-  OtherCalls OthersOf(const dump::RankFolder& place, const std::string& name);
+  reference::OtherCalls OthersOf(const dump::RankFolder& place, const std::string& name);
   StepRanks& RanksOf(const std::optional<int64_t>& step);
 
  private:
-  Result<LaterCall> LaterOf(const dump::RankFolder& place, const std::string& name);
+  Result<reference::LaterCall> LaterOf(const dump::RankFolder& place, const std::string& name);
 
   const dump::DumpLayout& layout_;
   std::optional<StepRanks> ranks_;  // of the step that was asked for last

@@ -181,10 +181,10 @@ Result<CapturedCall> ReadCall(const recheck::DumpEntries& dump, const std::strin
 Result<recheck::CallVerdict> Recheck(const CapturedCall& call, base::ThreadPool& pool) {
   recheck::RecordedCall recorded;
   recorded.name = call.name;
-  recorded.tensors = [&](std::string_view data_name) -> Result<recheck::Value> {
+  recorded.tensors = [&](std::string_view data_name) -> Result<reference::Value> {
     const auto tensor = call.tensors.find(std::string(data_name));
-    return tensor == call.tensors.end() ? Result<recheck::Value>(NotFoundError("no such tensor"))
-                                        : recheck::ValueOf(tensor->second->view());
+    return tensor == call.tensors.end() ? Result<reference::Value>(NotFoundError("no such tensor"))
+                                        : reference::ValueOf(tensor->second->view());
   };
   std::vector<json::ValueTree> trees;
   for (const auto& [entry, value] : call.entries.items()) {

@@ -11,8 +11,8 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/recheck/dump_entries.h"
 #include "src/analysis/recheck/recompute.h"
+#include "src/analysis/recheck/step_ranks.h"
 #include "src/analysis/repro/entry_json.h"
 #include "src/base/threads.h"
 #include "src/tensor/tensor_buffer.h"
@@ -27,7 +27,7 @@ struct CapturedCall {
   std::string framework;  // as the dump says it; may be empty
   Json entries;           // as in "data" of a dump.json: the forward call in front
   std::map<std::string, HeldTensor> tensors;  // by data_name
-  recheck::Remarks remarks;
+  reference::Remarks remarks;
 
   std::string forward_name() const;
   const Json& forward() const { return entries.at(forward_name()); }

@@ -9,7 +9,7 @@
 
 #include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/common/standards.h"
-#include "src/analysis/recheck/dump_entries.h"
+#include "src/analysis/recheck/step_ranks.h"
 #include "src/analysis/repro/entry_json.h"
 #include "src/analysis/repro/script.h"
 #include "src/base/files.h"

@@ -8,8 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/recheck/dump_entries.h"
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
 #include "src/analysis/recheck/step_ranks.h"
 #include "src/analysis/repro/captured_call.h"
 #include "src/analysis/repro/script.h"

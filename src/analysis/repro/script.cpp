@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "src/analysis/accuracy/check/api_lists.h"
-#include "src/analysis/recheck/operators/operators.h"
 #include "src/analysis/repro/minimise.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/dump/names.h"
+#include "src/reference/operators/operators.h"
 
 namespace msprobe::resources {
 extern const std::string_view kReproScript;        // run_call.py.in
@@ -320,8 +320,8 @@ Result<std::string> MakeScriptOfRanks(const std::vector<std::pair<int64_t, Captu
     // The script calls what stands behind the kind: that must be the operator's name, and all of
     // it.
     if (!base::IsOneOf(name.subject, accuracy::Collectives()) ||
-        recheck::FindOperator(name) == nullptr ||
-        recheck::PlainOperatorName(name) != name.subject) {
+        reference::FindOperator(name) == nullptr ||
+        reference::PlainOperatorName(name) != name.subject) {
       return UnsupportedError(fmt::format("{} is none of the communications that are known",
                                           base::Printable(name.subject)));
     }

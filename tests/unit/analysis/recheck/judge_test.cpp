@@ -1,14 +1,19 @@
-#include "src/analysis/recheck/judge.h"
-
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/analysis/recheck/test_pool.h"
+#include "src/analysis/recheck/recompute.h"
+#include "tests/unit/reference/test_pool.h"
 
 namespace msprobe::analysis::recheck {
+
+using reference::CapturedTensor;
+using reference::MakeValue;
+using reference::Pool;
+using reference::Rounding;
+
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -13,7 +13,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/recheck/run.h"
+#include "src/analysis/recheck/recheck.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::recheck {

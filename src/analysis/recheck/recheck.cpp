@@ -1,0 +1,282 @@
+#include "src/analysis/recheck/recheck.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/recheck/step_ranks.h"
+#include "src/base/buffer_pool.h"
+#include "src/base/progress.h"
+#include "src/dump/layout.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::recheck {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Calls whose files cannot be read are reported one by one up to here; all of them stand in the
+// table.
+constexpr uint64_t kToldOneByOne = 5;
+
+bool IsWanted(const Options& options, const std::string& name) {
+  const dump::Direction direction = dump::ParseEntryName(name).direction;
+  if (direction == dump::Direction::kForward ? !options.forward : !options.backward) {
+    return false;
+  }
+  return options.calls.empty() ||
+         std::any_of(options.calls.begin(), options.calls.end(),
+                     [&](const std::string& part) { return name.find(part) != std::string::npos; });
+}
+
+std::string RankText(const dump::RankFolder& rank) { return rank.folder.string(); }
+
+Result<std::optional<DumpEntries>> OpenRank(const dump::RankFolder* rank,
+                                            const std::filesystem::path& file, Answer& answer) {
+  if (rank == nullptr) {
+    return std::optional<DumpEntries>();
+  }
+  Result<DumpEntries> entries =
+      DumpEntries::Open(file.empty() ? rank->folder / dump::kDumpFileName : file);
+  if (!entries.ok()) {
+    answer.warnings.push_back(
+        fmt::format("{} is left out: {}", RankText(*rank), entries.status().message()));
+    return std::optional<DumpEntries>();
+  }
+  if (entries->truncated()) {
+    answer.warnings.push_back(
+        fmt::format("{}: the dump ends early; its complete calls are checked", RankText(*rank)));
+  }
+  std::error_code ignored;
+  answer.has_tensors =
+      answer.has_tensors || (std::filesystem::is_directory(entries->tensor_folder(), ignored) &&
+                             !std::filesystem::is_empty(entries->tensor_folder(), ignored));
+  answer.size_bytes += entries->size_bytes();
+  return std::optional<DumpEntries>(*std::move(entries));
+}
+
+class RankCheck {
+ public:
+  RankCheck(const Options& options, base::ThreadPool& pool, Answer& answer)
+      : options_(options), pool_(pool), answer_(answer) {}
+
+  struct Side {
+    const std::optional<DumpEntries>& entries;
+    const dump::RankFolder* folder = nullptr;  // null: without entries
+    DumpSteps& steps;
+  };
+
+  void Check(const dump::RankFolder& place, const std::array<Side, 2>& sides) {
+    std::vector<std::string> names;
+    std::set<std::string_view> seen;
+    for (const Side& side : sides) {
+      if (side.entries) {
+        for (const std::string& name : side.entries->calls()) {
+          if (IsWanted(options_, name) && seen.insert(name).second) {
+            names.push_back(name);
+          }
+        }
+      }
+    }
+    base::Progress progress("rechecking", names.size(), "calls", options_.quiet);
+    for (const std::string& name : names) {
+      CheckedCall call;
+      call.name = name;
+      call.step = place.step;
+      call.rank = place.rank;
+      for (size_t at = 0; at < sides.size(); ++at) {
+        const Side& side = sides[at];
+        if (side.entries && side.entries->Has(name)) {
+          Result<CallVerdict> verdict = RecheckCall(*side.entries, name, options_.precision, pool_,
+                                                    side.steps.OthersOf(*side.folder, name));
+          if (verdict.ok()) {
+            call.sides[at] = *std::move(verdict);
+          } else {
+            CallVerdict unread;
+            unread.reason = verdict.status().message();
+            unread.unreadable = unread.reason;
+            call.sides[at] = std::move(unread);
+          }
+          TellUnreadable(name, call.sides[at]->unreadable);
+        }
+      }
+      switch (call.verdict()) {
+        case Verdict::kWithin:
+          ++answer_.within;
+          answer_.less_exact += call.is_less_exact() ? 1 : 0;
+          break;
+        case Verdict::kBeyond:
+          ++answer_.beyond;
+          break;
+        case Verdict::kNotCheckable:
+          ++answer_.not_checkable;
+          break;
+      }
+      answer_.calls.push_back(std::move(call));
+      progress.Add();
+    }
+  }
+
+ private:
+  void TellUnreadable(const std::string& call, const std::string& why) {
+    if (!why.empty() && ++answer_.unreadable <= kToldOneByOne) {
+      answer_.warnings.push_back(fmt::format("{}: {}", call, why));
+    }
+  }
+
+  const Options& options_;
+  base::ThreadPool& pool_;
+  Answer& answer_;
+};
+
+std::filesystem::path FileOf(const dump::DumpLayout& layout) {
+  return layout.is_single_file ? layout.ranks.front().folder / layout.single_file_name
+                               : std::filesystem::path();
+}
+
+}  // namespace
+
+std::string_view WrongSideName(WrongSide side) {
+  constexpr std::array<std::string_view, 5> kNames = {"none", "dump", "bench", "both", "unknown"};
+  return kNames[static_cast<size_t>(side)];
+}
+
+WrongSide CheckedCall::wrong_side() const {
+  const auto is = [&](size_t side, Verdict verdict) {
+    return sides[side] && sides[side]->verdict == verdict;
+  };
+  const bool dump = is(0, Verdict::kBeyond);
+  const bool bench = is(1, Verdict::kBeyond);
+  if (dump && bench) {
+    return WrongSide::kBoth;
+  }
+  if (dump && (is(1, Verdict::kWithin) || !sides[1])) {
+    return WrongSide::kDump;
+  }
+  if (bench && (is(0, Verdict::kWithin) || !sides[0])) {
+    return WrongSide::kBench;
+  }
+  return is(0, Verdict::kWithin) && is(1, Verdict::kWithin) ? WrongSide::kNone
+                                                            : WrongSide::kUnknown;
+}
+
+bool CheckedCall::is_less_exact() const {
+  return std::any_of(sides.begin(), sides.end(), [](const std::optional<CallVerdict>& side) {
+    return side && side->is_less_exact;
+  });
+}
+
+Verdict CheckedCall::verdict() const {
+  Verdict worst = Verdict::kNotCheckable;
+  for (const std::optional<CallVerdict>& side : sides) {
+    if (!side) {
+      continue;
+    }
+    if (side->verdict == Verdict::kBeyond) {
+      return Verdict::kBeyond;
+    }
+    if (side->verdict == Verdict::kWithin) {
+      worst = Verdict::kWithin;
+    }
+  }
+  return worst;
+}
+
+Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
+                                const Precision& precision, base::ThreadPool& pool,
+                                const reference::OtherCalls& others) {
+  const dump::EntryName parsed = dump::ParseEntryName(name);
+  RecordedCall call;
+  call.name = name;
+  call.tensors = entries.tensors();
+  call.others = others;
+  call.remarks = entries.RemarksOf(name);
+  dump::EntryTree forward;
+  dump::EntryTree backward;
+  dump::EntryTree parameters_grad;
+  const std::string forward_name = dump::WithDirection(name, dump::Direction::kForward);
+  if (entries.Has(forward_name)) {
+    MSP_ASSIGN_OR_RETURN(forward, entries.Read(forward_name), forward_name);
+    call.forward = &forward;
+  }
+  if (parsed.direction == dump::Direction::kForward) {
+    return RecheckForward(call, precision, pool);
+  }
+  MSP_ASSIGN_OR_RETURN(backward, entries.Read(name), std::string(name));
+  call.backward = &backward;
+  if (parsed.is_module) {
+    // Of a module that is called once, the gradients of its parameters are those of this call.
+    const std::string base = ModuleOf(parsed);
+    const std::string gradients = base + ".parameters_grad";
+    if (entries.Has(gradients) && !entries.Has(base + ".forward.1")) {
+      MSP_ASSIGN_OR_RETURN(parameters_grad, entries.Read(gradients), gradients);
+      call.parameters_grad = &parameters_grad;
+    }
+  }
+  return RecheckBackward(call, precision, pool);
+}
+
+Result<Answer> Run(const Options& options) {
+  const Clock::time_point start = Clock::now();
+  Answer answer;
+  answer.has_bench = !options.bench.empty();
+  base::KeepFreedMemory();  // what one call leaves is used by the next
+  base::ThreadPool pool(options.threads);
+  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout dump, dump::FindDump(options.dump));
+  dump::DumpLayout bench;
+  if (answer.has_bench) {
+    MSP_ASSIGN_OR_RETURN(bench, dump::FindDump(options.bench));
+  }
+  const bool single = dump.ranks.size() == 1 && bench.ranks.size() == 1;
+  RankCheck check(options, pool, answer);
+  DumpSteps dump_steps(dump);
+  DumpSteps bench_steps(bench);
+  bool any = false;
+  for (const dump::RankFolder& rank : dump.ranks) {
+    if (!rank.has_dump && !dump.is_single_file) {
+      continue;
+    }
+    const auto partner =
+        std::find_if(bench.ranks.begin(), bench.ranks.end(), [&](const dump::RankFolder& other) {
+          return single || (other.step == rank.step && other.rank == rank.rank);
+        });
+    if (answer.has_bench && partner == bench.ranks.end()) {
+      answer.warnings.push_back(fmt::format("{} has no partner in the bench", RankText(rank)));
+    }
+    MSP_ASSIGN_OR_RETURN(const std::optional<DumpEntries> left,
+                         OpenRank(&rank, FileOf(dump), answer));
+    MSP_ASSIGN_OR_RETURN(
+        const std::optional<DumpEntries> right,
+        OpenRank(partner == bench.ranks.end() ? nullptr : &*partner,
+                 bench.ranks.empty() ? std::filesystem::path() : FileOf(bench), answer));
+    any = any || left || right;
+    check.Check(rank,
+                {{{left, &rank, dump_steps}, {right, right ? &*partner : nullptr, bench_steps}}});
+  }
+  if (!any) {
+    return NotFoundError(
+               fmt::format("{} holds no dump.json that can be read", options.dump.string()))
+        .WithHint("msprobe show lists what is in a folder");
+  }
+  if (!answer.has_tensors) {
+    return NotFoundError(
+               fmt::format("{} holds no tensors: calls cannot be recomputed from statistics",
+                           options.dump.string()))
+        .WithHint("capture the step again with \"task\": \"tensor\"");
+  }
+  if (answer.unreadable > kToldOneByOne) {
+    answer.warnings.push_back(fmt::format("of {} more calls a tensor file could not be read",
+                                          answer.unreadable - kToldOneByOne));
+  }
+  answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  MSP_RETURN_IF_ERROR(WriteTables(options, pool, answer));
+  return answer;
+}
+
+}  // namespace msprobe::analysis::recheck
