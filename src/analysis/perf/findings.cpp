@@ -80,12 +80,10 @@ class Causes {
   // Whatever runs inside of a data loader is the data loader's.
   void FindLoaders() {
     const auto nodes = tree_.nodes();
-    std::vector<uint8_t> is_loader(work_.profile().texts.size());
-    for (TextId name = 0; name < is_loader.size(); ++name) {
-      is_loader[name] =
-          work_.profile().texts[name].find("DataLoader") != std::string_view::npos ? 1 : 0;
-    }
-    if (std::find(is_loader.begin(), is_loader.end(), 1) == is_loader.end()) {
+    const std::vector<bool> is_loader = NamesThat(work_.profile().texts, [](std::string_view name) {
+      return name.find("DataLoader") != std::string_view::npos;
+    });
+    if (std::find(is_loader.begin(), is_loader.end(), true) == is_loader.end()) {
       return;
     }
     loaders_.assign(nodes.size(), HostTree::kNone);
@@ -93,8 +91,8 @@ class Causes {
       const uint32_t parent = nodes[node].parent;
       loaders_[node] = parent != HostTree::kNone && loaders_[parent] != HostTree::kNone
                            ? loaders_[parent]
-                       : is_loader[nodes[node].name] != 0 ? node
-                                                          : HostTree::kNone;
+                       : is_loader[nodes[node].name] ? node
+                                                     : HostTree::kNone;
     }
   }
 
@@ -356,17 +354,11 @@ struct Sum {
   int64_t calls = 0;
 };
 
-// Names repeat: each is held against the pattern once.
-std::vector<bool> MatchTexts(const profile::Profile& side, std::string_view pattern) {
-  std::vector<bool> matches(side.texts.size());
-  for (profile::TextId id = 0; id < matches.size(); ++id) {
-    matches[id] = base::GlobMatch(pattern, side.texts[id]);
-  }
-  return matches;
-}
-
 Sum Measure(const OperatorSide& side, std::string_view pattern) {
-  const std::vector<bool> matching_texts = MatchTexts(side.profile(), pattern);
+  const auto matches_pattern = [&](std::string_view name) {
+    return base::GlobMatch(pattern, name);
+  };
+  const std::vector<bool> matching_texts = NamesThat(side.profile().texts, matches_pattern);
   Sum sum;
   std::vector<uint32_t> queue;
   // Whether the operator, or one that it lies in, matches; those are numbered before it.
@@ -392,7 +384,10 @@ Sum Measure(const OperatorSide& side, std::string_view pattern) {
 Sum Measure(const DeviceWork& work, const std::optional<std::string>& step,
             std::string_view pattern) {
   const profile::Profile& profile = work.profile();
-  const std::vector<bool> matching_texts = MatchTexts(profile, pattern);
+  const auto matches_pattern = [&](std::string_view name) {
+    return base::GlobMatch(pattern, name);
+  };
+  const std::vector<bool> matching_texts = NamesThat(profile.texts, matches_pattern);
   const auto in_step = [&](profile::Nanoseconds at) {
     return !step.has_value() ||
            std::any_of(profile.steps.begin(), profile.steps.end(), [&](const auto& known) {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,16 +24,6 @@ using profile::Profile;
 using profile::TextId;
 
 using NestedIntervalList = std::vector<NestedIntervals::Interval>;
-
-// The answer of a test for every name of a profile, asked once each.
-template <typename Test>
-std::vector<bool> NamesThat(const profile::Texts& texts, const Test& test) {
-  std::vector<bool> answers(texts.size());
-  for (size_t i = 0; i < answers.size(); ++i) {
-    answers[i] = test(texts[static_cast<TextId>(i)]);
-  }
-  return answers;
-}
 
 std::vector<uint32_t> ByStart(const std::vector<Operator>& operators) {
   return OrderBy(operators.size(), [&](uint32_t i) { return operators[i].start; });
@@ -358,16 +349,17 @@ namespace {
 using report::Cell;
 using enum report::NumberFormat;
 
-// A module, or an operator in it.
+// A module, or an operator in it, of either sheet: the details are in us, the statistic is in ms.
 struct ModuleRow {
   struct Side {
     Cell name, details;
-    double self_us = 0;
-    Cell total_us;
+    double self = 0;
+    int64_t count = 0;
+    Cell total;
   };
   Cell module_class;
   int64_t level = 0;
-  Cell module_name;
+  Cell module_name, operator_name;
   std::array<Side, 2> sides;
   Cell total_difference;
   double self_difference = 0;
@@ -375,18 +367,20 @@ struct ModuleRow {
   Cell base_stack, comparison_stack;
 };
 
-SheetColumns<ModuleRow> ModuleColumns() {
+// The columns that both sheets have.
+SheetColumns<ModuleRow> ModuleColumns(bool in_ms) {
   using Side = ModuleRow::Side;
   return {{{"Order Id", 10, kInteger, kRowNumber},
            {"Module Class", 20, kInteger, &ModuleRow::module_class},
            {"Module Level", 15, kInteger, &ModuleRow::level},
            {"Module Name", 35, kInteger, &ModuleRow::module_name}},
-          {{"Operator Name", 25, kInteger, &Side::name},
-           {"Kernel Details", 20, kInteger, &Side::details},
-           {"Device Self Time(us)", 20, kFixed2, &Side::self_us},
-           {"Device Total Time(us)", 20, kFixed2, &Side::total_us}},
-          {{"Device Total Time Diff(us)", 20, kFixed2, &ModuleRow::total_difference},
-           {"Device Self Time Diff(us)", 20, kFixed2, &ModuleRow::self_difference},
+          {{"Kernel Details", 20, kInteger, &Side::details},
+           {in_ms ? "Device Self Time(ms)" : "Device Self Time(us)", 20, kFixed2, &Side::self},
+           {in_ms ? "Device Total Time(ms)" : "Device Total Time(us)", 20, kFixed2, &Side::total}},
+          {{in_ms ? "Device Total Time Diff(ms)" : "Device Total Time Diff(us)", 20, kFixed2,
+            &ModuleRow::total_difference},
+           {in_ms ? "Device Self Time Diff(ms)" : "Device Self Time Diff(us)", 20, kFixed2,
+            &ModuleRow::self_difference},
            {"Diff Total Ratio", 15, kPercent, &ModuleRow::ratio},
            {"Base Call Stack", 30, kInteger, &ModuleRow::base_stack},
            {"Comparison Call Stack", 30, kInteger, &ModuleRow::comparison_stack}}};
@@ -409,9 +403,9 @@ class SideCells {
   double FillModule(uint32_t module, ModuleRow::Side& cells, Cell& call_stack) {
     cells.name = Cell::Text("TOTAL");
     const double total_us = module == kUnmatched ? 0 : side_[module].total_us;
-    cells.total_us = Cell::Number(total_us);
+    cells.total = Cell::Number(total_us);
     if (module != kUnmatched) {
-      cells.self_us = side_[module].self_us;
+      cells.self = side_[module].self_us;
       call_stack = kept_(side_.CallStack(module));
     }
     return total_us;
@@ -426,7 +420,7 @@ class SideCells {
     details_.Clear();
     for (const uint32_t index : side_.kernels(*module_operator)) {
       const profile::Kernel& kernel = side_.profile().kernels[index];
-      cells.self_us += kernel.duration_us;
+      cells.self += kernel.duration_us;
       details_.Add([&](std::string& out) { AppendKernelText(side_.profile(), kernel, out); });
     }
     cells.name = texts_(operation.name);
@@ -479,7 +473,10 @@ void AlignOperators(const ModuleSide& base, const ModuleSide& comparison,
 report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& comparison,
                                      std::span<const AlignedPair> pairs, const PairOptions& options,
                                      std::vector<std::string>& warnings) {
-  Sheet<ModuleRow> sheet("ModuleCompare", ModuleColumns(), options);
+  SheetColumns<ModuleRow> columns = ModuleColumns(/*in_ms=*/false);
+  columns.side.insert(columns.side.begin(),
+                      {"Operator Name", 25, kInteger, &ModuleRow::Side::name});
+  Sheet<ModuleRow> sheet("ModuleCompare", std::move(columns), options);
   KeptTexts kept(sheet.table());
   SideCells base_cells(base, sheet.table(), kept, options.whole_texts);
   SideCells comparison_cells(comparison, sheet.table(), kept, options.whole_texts);
@@ -498,7 +495,7 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
     const Difference total = Differ(
         base_us, comparison_cells.FillModule(pair.comparison, row.sides[1], row.comparison_stack));
     row.total_difference = Cell::Number(total.difference);
-    row.self_difference = Differ(row.sides[0].self_us, row.sides[1].self_us).difference;
+    row.self_difference = Differ(row.sides[0].self, row.sides[1].self).difference;
     row.ratio = total.ratio;
     sheet.Add(row);
 
@@ -510,7 +507,7 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
       row = shared;
       base_cells.FillOperator(left, row.sides[0]);
       comparison_cells.FillOperator(right, row.sides[1]);
-      const Difference self = Differ(row.sides[0].self_us, row.sides[1].self_us);
+      const Difference self = Differ(row.sides[0].self, row.sides[1].self);
       row.self_difference = self.difference;
       row.ratio = self.ratio;
       if (self.difference > 0) {
@@ -546,42 +543,6 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
 }
 
 namespace {
-
-// The modules of a path, or operators of one name in them.
-struct ModuleStatisticRow {
-  struct Side {
-    Cell details;
-    double self_ms = 0;
-    int64_t count = 0;
-    Cell total_ms;
-  };
-  Cell module_class;
-  int64_t level = 0;
-  Cell module_name, operator_name;
-  std::array<Side, 2> sides;
-  Cell total_difference;
-  double self_difference = 0;
-  double ratio = 1;
-  Cell base_stack, comparison_stack;
-};
-
-SheetColumns<ModuleStatisticRow> ModuleStatisticColumns() {
-  using Row = ModuleStatisticRow;
-  return {{{"Order Id", 10, kInteger, kRowNumber},
-           {"Module Class", 20, kInteger, &Row::module_class},
-           {"Module Level", 15, kInteger, &Row::level},
-           {"Module Name", 35, kInteger, &Row::module_name},
-           {"Operator Name", 25, kInteger, &Row::operator_name}},
-          {{"Kernel Details", 20, kInteger, &Row::Side::details},
-           {"Device Self Time(ms)", 20, kFixed2, &Row::Side::self_ms},
-           {"Number", 10, kInteger, &Row::Side::count},
-           {"Device Total Time(ms)", 20, kFixed2, &Row::Side::total_ms}},
-          {{"Device Total Time Diff(ms)", 20, kFixed2, &Row::total_difference},
-           {"Device Self Time Diff(ms)", 20, kFixed2, &Row::self_difference},
-           {"Diff Total Ratio", 15, kPercent, &Row::ratio},
-           {"Base Call Stack", 30, kInteger, &Row::base_stack},
-           {"Comparison Call Stack", 30, kInteger, &Row::comparison_stack}}};
-}
 
 // Modules of both sides with one path.
 struct ModuleGroup {
@@ -647,16 +608,16 @@ std::vector<OperatorSums> SumOperators(const std::array<const ModuleSide*, 2>& s
 }
 
 void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGroup& group,
-                 ModuleStatisticRow row, KeptTexts& kept, Sheet<ModuleStatisticRow>& sheet) {
+                 ModuleRow row, KeptTexts& kept, Sheet<ModuleRow>& sheet) {
   std::array<double, 2> total{};
   for (size_t i = 0; i < sides.size(); ++i) {
     const ModuleSide& side = *sides[i];
     for (const uint32_t module : group.modules[i]) {
-      row.sides[i].self_ms += side[module].self_us / kUsPerMs;
+      row.sides[i].self += side[module].self_us / kUsPerMs;
       total[i] += side[module].total_us / kUsPerMs;
     }
     row.sides[i].count = static_cast<int64_t>(group.modules[i].size());
-    row.sides[i].total_ms = Cell::Number(total[i]);
+    row.sides[i].total = Cell::Number(total[i]);
     if (!group.modules[i].empty()) {
       (i == 0 ? row.base_stack : row.comparison_stack) =
           kept(side.CallStack(group.modules[i].front()));
@@ -665,13 +626,13 @@ void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGrou
   const Difference difference = Differ(total[0], total[1]);
   row.operator_name = Cell::Text("[ TOTAL ]");
   row.total_difference = Cell::Number(difference.difference);
-  row.self_difference = Differ(row.sides[0].self_ms, row.sides[1].self_ms).difference;
+  row.self_difference = Differ(row.sides[0].self, row.sides[1].self).difference;
   row.ratio = difference.ratio;
   sheet.Add(row);
 }
 
-void AddOperatorRow(const OperatorSums& sums, ModuleStatisticRow row, DetailText& details,
-                    Sheet<ModuleStatisticRow>& sheet) {
+void AddOperatorRow(const OperatorSums& sums, ModuleRow row, DetailText& details,
+                    Sheet<ModuleRow>& sheet) {
   row.operator_name = sheet.table().KeepText(sums.name);
   for (size_t i = 0; i < sums.sides.size(); ++i) {
     details.Clear();
@@ -681,8 +642,9 @@ void AddOperatorRow(const OperatorSums& sums, ModuleStatisticRow row, DetailText
                        kernel.name, kernel.count, kernel.ms);
       });
     }
-    row.sides[i] = {sheet.table().KeepText(details.text()), sums.sides[i].ms, sums.sides[i].count,
-                    Cell()};
+    row.sides[i].details = sheet.table().KeepText(details.text());
+    row.sides[i].self = sums.sides[i].ms;
+    row.sides[i].count = sums.sides[i].count;
   }
   const Difference difference = Differ(sums.sides[0].ms, sums.sides[1].ms);
   row.self_difference = difference.difference;
@@ -695,12 +657,15 @@ void AddOperatorRow(const OperatorSums& sums, ModuleStatisticRow row, DetailText
 report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide& comparison,
                                        std::span<const AlignedPair> pairs,
                                        const PairOptions& options) {
-  Sheet<ModuleStatisticRow> sheet("ModuleCompareStatistic", ModuleStatisticColumns(), options);
+  SheetColumns<ModuleRow> columns = ModuleColumns(/*in_ms=*/true);
+  columns.front.push_back({"Operator Name", 25, kInteger, &ModuleRow::operator_name});
+  columns.side.insert(columns.side.begin() + 2, {"Number", 10, kInteger, &ModuleRow::Side::count});
+  Sheet<ModuleRow> sheet("ModuleCompareStatistic", std::move(columns), options);
   const std::array<const ModuleSide*, 2> sides = {&base, &comparison};
   KeptTexts kept(sheet.table());
   DetailText details(options.whole_texts);
   for (const ModuleGroup& group : GroupByPath(sides, pairs)) {
-    ModuleStatisticRow row;
+    ModuleRow row;
     row.module_class = kept(ModuleClass(group.path));
     row.level = std::count(group.path.begin(), group.path.end(), '/');
     row.module_name = sheet.table().KeepText(ModuleName(group.path));

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
 #include "src/profile/common/host_events.h"
 
@@ -113,10 +114,7 @@ OperatorTree::OperatorTree(const Profile& side, const KernelLinks& links) {
 
 OperatorSide::OperatorSide(const Profile& profile, const std::optional<std::string>& step)
     : profile_(&profile), links_(profile), tree_(profile, links_) {
-  std::vector<bool> step_names(profile.texts.size());
-  for (profile::TextId name = 0; name < step_names.size(); ++name) {
-    step_names[name] = profile::IsStepMarker(profile.texts[name]);
-  }
+  const std::vector<bool> step_names = NamesThat(profile.texts, profile::IsStepMarker);
   std::vector<uint32_t> all(tree_.size());
   std::iota(all.begin(), all.end(), 0U);
   const auto is_step = [&](uint32_t node) { return step_names[operation(node).name]; };

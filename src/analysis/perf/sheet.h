@@ -130,6 +130,16 @@ class Ordered {
   std::unordered_map<Key, size_t, Hash> places_;
 };
 
+// The answer of a test for every name of a profile, asked once each.
+template <typename Test>
+std::vector<bool> NamesThat(const profile::Texts& texts, const Test& test) {
+  std::vector<bool> answers(texts.size());
+  for (profile::TextId name = 0; name < answers.size(); ++name) {
+    answers[name] = test(texts[name]);
+  }
+  return answers;
+}
+
 // Numbers of the names of two profiles that are equal for equal names: of the base those that it
 // has itself, of the comparison the base's where that has the name, else one beyond all of these.
 class SharedNames {
