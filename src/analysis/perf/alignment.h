@@ -1,9 +1,9 @@
-// Two sequences laid beside each other so that equal elements stand in pairs. A profile holds as
-// many operators as make a table of numbers too large for memory; one bit per cell is enough to
-// walk back through it (alignment.h), and what does not fit even so is made again instead of
-// kept.
+// Aligns two sequences: pairs of equal elements, in order. A profile holds so many operators that a
+// table of numbers would be too large for memory; one bit per cell is enough to walk back through
+// it, and tiles that do not fit even so are made again instead of kept.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,6 +39,27 @@ inline constexpr uint64_t kMaxExactCells = 40'000'000'000U;
 // side, and what lies between is aligned exactly; time and memory stay linear.
 Aligned Align(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
               Alignment method, uint64_t max_cells = kMaxExactCells);
+
+// Appends nodes without a partner, the base's first.
+void AppendUnmatched(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+                     std::vector<AlignedPair>& pairs);
+
+// Aligns two lists of nodes by keys of each, and appends the pairs of nodes. False: not exactly.
+template <typename BaseKey, typename ComparisonKey>
+bool AlignNodes(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+                const BaseKey& base_key, const ComparisonKey& comparison_key, Alignment method,
+                std::vector<AlignedPair>& pairs) {
+  std::vector<uint32_t> base_keys(base.size());
+  std::vector<uint32_t> comparison_keys(comparison.size());
+  std::transform(base.begin(), base.end(), base_keys.begin(), base_key);
+  std::transform(comparison.begin(), comparison.end(), comparison_keys.begin(), comparison_key);
+  const Aligned aligned = Align(base_keys, comparison_keys, method);
+  for (const AlignedPair& pair : aligned.pairs) {
+    pairs.push_back({pair.base == kUnmatched ? kUnmatched : base[pair.base],
+                     pair.comparison == kUnmatched ? kUnmatched : comparison[pair.comparison]});
+  }
+  return aligned.is_exact;
+}
 
 // Inside of the alignment: the table of both algorithms, a bit per cell, 64 cells at a time.
 //

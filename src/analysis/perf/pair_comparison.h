@@ -1,5 +1,5 @@
-// Why is this run slower or fatter than that one? One pair of profiles of the same training,
-// compared. Every difference is comparison minus base; every ratio comparison over base; above 1 is
+// Compares two profiles of the same training: why one run is slower, or takes more memory, than the
+// other. Every difference is comparison minus base; every ratio comparison over base; above 1 is
 // worse.
 #pragma once
 
@@ -18,12 +18,6 @@
 
 namespace msprobe::analysis::perf {
 
-// The sheet OverallMetrics: what each side's time consists of, side by side.
-
-// Empty unless both end-to-end times are known.
-report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
-                                    const PairOptions& options);
-
 // Shares of the time from the first to the last work, in ms. They are parts of a whole: end_to_end
 // is the sum of the four below it, none is negative.
 struct TimeSplit {
@@ -37,24 +31,24 @@ struct TimeSplit {
 };
 
 // Device time (ms, overlap counted twice) that no operator of the profile can be charged with.
-struct UnownedTime {
+struct UnattributedTime {
   double device = 0;  // all device time, for comparison
   double graphs = 0;  // kernels of graphs that were launched outside of operators
   double copies = 0;
   double earlier = 0;  // launched before the profile began
   double outside = 0;  // launched outside of operators
-  double unknown = 0;  // nothing tells what launched it
+  double unknown = 0;  // their launch is not known
   double total() const { return graphs + copies + earlier + outside + unknown; }
 };
 
 // The answer in one line: "SLOWER by 12.4 % (99.2 -> 111.5 ms), mostly aten::mm: +11.0 ms".
 struct Verdict {
-  std::string word;    // SLOWER, SAME, FASTER; empty where nothing tells
+  std::string word;    // SLOWER, SAME, FASTER; empty: unknown
   double percent = 0;  // of the end-to-end time, per step where the sides hold unequal numbers
   std::string text;
 };
 
-// One regression or gain worth telling, largest first.
+// A regression or gain.
 struct Finding {
   std::string where;       // "aten::mm in MmBackward0 under nn.Module: MLP (backward)"
   std::string metric;      // see findings.h
@@ -78,7 +72,7 @@ struct KernelChange {
   int64_t removed = 0;
 };
 
-// Collectives of one kind, whoever's library ran them.
+// Collectives of one kind, of any library.
 struct Collective {
   std::string kind;  // "all_reduce"
   double base_ms = 0;
@@ -87,8 +81,8 @@ struct Collective {
   int64_t comparison_calls = 0;
 };
 
-// What the operators that match one pattern took on the device, with everything below them; one
-// inside of another counts once.
+// Device time of the operators that match a pattern, with everything below them; one inside of
+// another counts once.
 struct Watched {
   std::string pattern;
   double base_ms = 0;
@@ -103,11 +97,11 @@ struct PairComparison {
   profile::Device comparison_device = profile::Device::kGpu;
   std::optional<OverallTimes> base_times;  // when overall was asked for
   std::optional<OverallTimes> comparison_times;
-  // When overall was asked for and the side tells it: to the nanosecond, all streams.
+  // When overall was asked for and the times are known: to the nanosecond, all streams.
   std::optional<TimeSplit> base_split;
   std::optional<TimeSplit> comparison_split;
-  std::optional<UnownedTime> base_unowned;  // of sides with device work
-  std::optional<UnownedTime> comparison_unowned;
+  std::optional<UnattributedTime> base_unowned;  // of sides with device work
+  std::optional<UnattributedTime> comparison_unowned;
   bool base_communicates = false;  // holds collectives
   bool comparison_communicates = false;
   Verdict verdict;

@@ -124,7 +124,7 @@ Status Lacks(bool base, bool comparison, std::string_view verb, std::string_view
              : MismatchError(SidesWithout(base, comparison, !base && !comparison ? verbs : verb));
 }
 
-// What a gate compares, or why it cannot.
+// The values that a gate compares, or why it cannot.
 Result<BothSides> ValuesOf(const Gate& gate, const PairComparison& comparison) {
   if (gate.metric == GateMetric::kOperator) {
     const auto watched =
@@ -221,7 +221,7 @@ GateOutcome Judge(const Gate& gate, const PairComparison& comparison) {
 
 namespace {
 
-// What the time of both sides consists of, a row per side: the table that the Python tool prints.
+// The parts of the time, a row per side: the table that the Python tool prints.
 
 constexpr std::string_view kTitle = "Model Profiling Time Distribution";
 
@@ -460,7 +460,7 @@ void VisitMembers(SideTimes& times, Visit&& visit) {
 }
 
 template <typename Visit>
-void VisitMembers(UnownedTime& unowned, Visit&& visit) {
+void VisitMembers(UnattributedTime& unowned, Visit&& visit) {
   visit("device_ms", unowned.device);
   visit("graphs_ms", unowned.graphs);
   visit("copies_ms", unowned.copies);
@@ -644,7 +644,7 @@ std::string SummaryJson(const RunSummary& run, int exit_code) {
   return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
-// By the reader of dumps: a path that is not UTF-8 stands there as half surrogate pairs.
+// By the reader of dumps: a path that is not UTF-8 is written as half surrogate pairs.
 Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
   MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text));
   if (tree.size() == 0 || tree[0].kind != ValueKind::kObject) {
@@ -683,7 +683,7 @@ fs::path With(const fs::path& stem, std::string_view ending) {
   return path;
 }
 
-// In a workbook the row of titles tells the sides apart; here the names must, where they repeat.
+// In a workbook a row of titles names the sides; here the columns do, where they repeat.
 std::vector<std::string> PlainColumns(const report::FormattedTable& sheet) {
   constexpr std::array<std::string_view, 2> kSides = {"Base ", "Comparison "};
   std::vector<std::string> columns = sheet.table.columns();
@@ -851,7 +851,7 @@ Result<Plan> PlanPairs(const PairOptions& options) {
                        FindSide(options.comparison, options.comparison_rank));
   Plan plan;
   if (base.size() == 1 && comparison.size() == 1) {
-    // The paths as they were typed stand in the results, unless a folder's one trace is meant.
+    // Results name the paths as typed, unless it is a folder with one trace.
     plan.pairs.push_back({std::nullopt, base[0].path, comparison[0].path});
     return plan;
   }
@@ -892,118 +892,110 @@ bool ConcernsThisPairOnly(StatusCode code) {
          code == StatusCode::kUsage;
 }
 
-class Runner {
- public:
-  explicit Runner(const Options& options)
-      : options_(options), pool_(options.threads), start_(Clock::now()) {}
-
-  Result<RunResult> Go() {
-    MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options_.pair));
-    run_.share = base::ShareFromEnvironment();
-    MSP_ASSIGN_OR_RETURN(run_.stamp, TakeStamp(options_.output, run_.share));
-    run_.reports = run_.share.index == 0;
-    run_.summary.base_only = std::move(plan.base_only);
-    run_.summary.comparison_only = std::move(plan.comparison_only);
-    if (plan.pairs.size() == 1) {
-      if (run_.reports) {
-        MSP_RETURN_IF_ERROR(RunPair(plan.pairs[0], /*is_single=*/true));
-      }
-    } else {
-      MSP_RETURN_IF_ERROR(RunShare(plan.pairs));
-    }
-    run_.summary.seconds = SecondsSince(start_);
-    return std::move(run_);
+// The rank's summary, and, of a single pair, the table of its times in `overall`.
+Result<RankSummary> RunPair(const Options& options, const PlannedPair& pair, bool is_single,
+                            const base::RunStamp& stamp, base::ThreadPool& pool,
+                            std::optional<report::Table>& overall) {
+  const Clock::time_point start = Clock::now();
+  PairOptions compare = options.pair;
+  compare.base = pair.base;
+  compare.comparison = pair.comparison;
+  compare.base_rank.reset();
+  compare.comparison_rank.reset();
+  compare.whole_texts = options.formats.csv || options.formats.json;
+  MSP_ASSIGN_OR_RETURN(const PairComparison comparison, ComparePair(compare, pool));
+  RankSummary summary = Summarize(comparison);
+  summary.rank = is_single ? std::nullopt : pair.rank;
+  summary.base_path = pair.base.string();
+  summary.comparison_path = pair.comparison.string();
+  for (const Gate& gate : options.gates) {
+    summary.gates.push_back(Judge(gate, comparison));
   }
-
- private:
-  Status RunShare(const std::vector<PlannedPair>& pairs) {
-    const base::ProcessShare& share = run_.share;
-    {
-      base::Progress progress("comparing", share.CountOf(pairs.size()), "ranks", options_.quiet);
-      for (size_t index = 0; index < pairs.size(); ++index) {
-        if (!share.Takes(index)) {
-          continue;
-        }
-        Status status = RunPair(pairs[index], /*is_single=*/false);
-        if (!status.ok()) {
-          if (!ConcernsThisPairOnly(status.code())) {
-            return status;
-          }
-          RankSummary& failed = run_.summary.ranks.emplace_back();
-          failed.rank = pairs[index].rank;
-          failed.base_path = pairs[index].base.string();
-          failed.comparison_path = pairs[index].comparison.string();
-          failed.error = status.message();
-        }
-        progress.Add();
-      }
-    }
-    if (share.count == 1) {
-      return {};
-    }
-    MSP_RETURN_IF_ERROR(DeliverRanks(options_.output, share, run_.summary));
-    return share.index == 0 ? Collect(pairs) : Status();
+  MSP_ASSIGN_OR_RETURN(
+      const std::vector<fs::path> files,
+      WriteResultFiles(comparison, ResultStem(options.output, stamp.text(), summary.rank),
+                       options.formats, pool));
+  for (const fs::path& file : files) {
+    summary.files.push_back(file.string());
   }
+  if (is_single && comparison.base_times && comparison.comparison_times &&
+      (comparison.base_times->end_to_end_s > 0 || comparison.comparison_times->end_to_end_s > 0)) {
+    overall = OverallColumns(comparison);
+  }
+  summary.seconds = SecondsSince(start);
+  return summary;
+}
 
-  Status Collect(const std::vector<PlannedPair>& pairs) {
-    std::vector<size_t> late;
-    MSP_ASSIGN_OR_RETURN(run_.summary.ranks,
-                         CollectRanks(options_.output, run_.share, options_.patience, late));
-    for (const size_t process : late) {
-      const base::ProcessShare share = {process, run_.share.count, run_.share.launch};
-      for (size_t index = 0; index < pairs.size(); ++index) {
-        if (share.Takes(index)) {
-          run_.summary.missing.push_back(*pairs[index].rank);
-        }
+// The summaries of all processes, and the ranks of those that did not deliver.
+Status Collect(const Options& options, const std::vector<PlannedPair>& pairs, RunResult& run) {
+  std::vector<size_t> late;
+  MSP_ASSIGN_OR_RETURN(run.summary.ranks,
+                       CollectRanks(options.output, run.share, options.patience, late));
+  for (const size_t process : late) {
+    const base::ProcessShare share = {process, run.share.count, run.share.launch};
+    for (size_t index = 0; index < pairs.size(); ++index) {
+      if (share.Takes(index)) {
+        run.summary.missing.push_back(*pairs[index].rank);
       }
     }
-    std::sort(run_.summary.missing.begin(), run_.summary.missing.end());
+  }
+  std::sort(run.summary.missing.begin(), run.summary.missing.end());
+  return {};
+}
+
+// The pairs that this process takes; the first process collects those of all.
+Status RunShare(const Options& options, const std::vector<PlannedPair>& pairs,
+                base::ThreadPool& pool, RunResult& run) {
+  {
+    base::Progress progress("comparing", run.share.CountOf(pairs.size()), "ranks", options.quiet);
+    for (size_t index = 0; index < pairs.size(); ++index) {
+      if (!run.share.Takes(index)) {
+        continue;
+      }
+      Result<RankSummary> summary =
+          RunPair(options, pairs[index], /*is_single=*/false, run.stamp, pool, run.overall);
+      if (summary.ok()) {
+        run.summary.ranks.push_back(*std::move(summary));
+      } else if (!ConcernsThisPairOnly(summary.status().code())) {
+        return std::move(summary).status();
+      } else {
+        RankSummary& failed = run.summary.ranks.emplace_back();
+        failed.rank = pairs[index].rank;
+        failed.base_path = pairs[index].base.string();
+        failed.comparison_path = pairs[index].comparison.string();
+        failed.error = summary.status().message();
+      }
+      progress.Add();
+    }
+  }
+  if (run.share.count == 1) {
     return {};
   }
-
-  Status RunPair(const PlannedPair& pair, bool is_single) {
-    const Clock::time_point start = Clock::now();
-    PairOptions compare = options_.pair;
-    compare.base = pair.base;
-    compare.comparison = pair.comparison;
-    compare.base_rank.reset();
-    compare.comparison_rank.reset();
-    compare.whole_texts = options_.formats.csv || options_.formats.json;
-    MSP_ASSIGN_OR_RETURN(const PairComparison comparison, ComparePair(compare, pool_));
-    RankSummary summary = Summarize(comparison);
-    summary.rank = is_single ? std::nullopt : pair.rank;
-    summary.base_path = pair.base.string();
-    summary.comparison_path = pair.comparison.string();
-    for (const Gate& gate : options_.gates) {
-      summary.gates.push_back(Judge(gate, comparison));
-    }
-    MSP_ASSIGN_OR_RETURN(
-        const std::vector<fs::path> files,
-        WriteResultFiles(comparison, ResultStem(options_.output, run_.stamp.text(), summary.rank),
-                         options_.formats, pool_));
-    for (const fs::path& file : files) {
-      summary.files.push_back(file.string());
-    }
-    const auto knows = [](const std::optional<OverallTimes>& times) {
-      return times.has_value() && times->end_to_end_s > 0;
-    };
-    if (is_single && comparison.base_times && comparison.comparison_times &&
-        (knows(comparison.base_times) || knows(comparison.comparison_times))) {
-      run_.overall = OverallColumns(comparison);
-    }
-    summary.seconds = SecondsSince(start);
-    run_.summary.ranks.push_back(std::move(summary));
-    return {};
-  }
-
-  const Options& options_;
-  base::ThreadPool pool_;
-  const Clock::time_point start_;
-  RunResult run_;
-};
+  MSP_RETURN_IF_ERROR(DeliverRanks(options.output, run.share, run.summary));
+  return run.share.index == 0 ? Collect(options, pairs, run) : Status();
+}
 
 }  // namespace
 
-Result<RunResult> Run(const Options& options) { return Runner(options).Go(); }
+Result<RunResult> Run(const Options& options) {
+  const Clock::time_point start = Clock::now();
+  base::ThreadPool pool(options.threads);
+  MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options.pair));
+  RunResult run;
+  run.share = base::ShareFromEnvironment();
+  MSP_ASSIGN_OR_RETURN(run.stamp, TakeStamp(options.output, run.share));
+  run.reports = run.share.index == 0;
+  run.summary.base_only = std::move(plan.base_only);
+  run.summary.comparison_only = std::move(plan.comparison_only);
+  if (plan.pairs.size() > 1) {
+    MSP_RETURN_IF_ERROR(RunShare(options, plan.pairs, pool, run));
+  } else if (run.reports) {
+    MSP_ASSIGN_OR_RETURN(RankSummary summary, RunPair(options, plan.pairs[0], /*is_single=*/true,
+                                                      run.stamp, pool, run.overall));
+    run.summary.ranks.push_back(std::move(summary));
+  }
+  run.summary.seconds = SecondsSince(start);
+  return run;
+}
 
 }  // namespace msprobe::analysis::perf
