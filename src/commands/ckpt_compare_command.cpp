@@ -123,7 +123,9 @@ Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
   options_.quiet = context.quiet;
   options_.float32_figures = options_.open.compatible_merge;
   MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options_));
-  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), answer_, context);
+  OwnForms own;
+  own.page = comparison.page;
+  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), answer_, context, own);
 }
 
 }  // namespace

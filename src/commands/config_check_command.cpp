@@ -263,7 +263,9 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   std::replace(flags.fail_on.begin(), flags.fail_on.end(), std::string("warning"),
                std::string("different"));
   MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options));
-  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context);
+  OwnForms own;
+  own.page = comparison.page;
+  return GiveAnswer(analysis::ckpt::MakeDocument(comparison), flags, context, own);
 }
 
 Result<ExitCode> ConfigCheckCommand::RunCollect(const Context& context) {

@@ -112,11 +112,7 @@ report::Document TellTables(const std::filesystem::path& root,
   document.sections.emplace_back().blocks.emplace_back(std::move(folders));
   const std::string shown = base::Printable(root.string());
   if (tables > 0) {
-    document.next.push_back(
-        fmt::format("msprobe monitor report {0} -o report.html shows the run as a page, msprobe "
-                    "monitor top {0} "
-                    "in the terminal; msprobe monitor diff {0} OTHER compares it with another run",
-                    shown));
+    document.Advise(report::Advice("monitor.show", {shown}));
   }
   return document;
 }

@@ -153,7 +153,7 @@ Result<ExitCode> NanAnalyzeCommand::Run(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckFlags());
   options_.quiet = context.quiet || format_ == "json" || format_ == "md" || answer_.json;
   if (format_ == "html") {
-    MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+    MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
   }
   MSP_ASSIGN_OR_RETURN(const nan::Answer answer, nan::Run(options_));
   report::Document document = nan::MakeDocument(answer, options_.levels);

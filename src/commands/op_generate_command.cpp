@@ -54,10 +54,7 @@ report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
   if (answer.was_extracted) {
     document.files.push_back({answer.extracted, "its entries"});
   }
-  document.next.push_back(fmt::format(
-      "python3 {} on the machine with the device; its exit code is 1 if a result is not "
-      "accurate.",
-      answer.script.string()));
+  document.Advise(report::Advice("op_generate.run", {answer.script.string()}));
   return document;
 }
 

@@ -190,22 +190,20 @@ std::string RenderJson(const Document& document) {
   for (const Section& section : document.sections) {
     sections.push_back(ToJson(section));
   }
+  Json next = Json::array();
+  for (const Advice& advice : document.next) {
+    next.push_back(AdviceText(advice));
+  }
   Json files = Json::array();
   for (const OutputFile& file : document.files) {
     files.push_back(file.path.string());
   }
-  const Json json = {{"schema_version", kSchemaVersion},
-                     {"tool", "msprobe"},
-                     {"version", MSPROBE_VERSION},
-                     {"command", document.command},
-                     {"exit_code", document.exit_code},
-                     {"verdict", ToJson(document.verdict)},
-                     {"levels", std::move(levels)},
-                     {"sections", std::move(sections)},
-                     {"next", document.next},
-                     {"warnings", document.warnings},
-                     {"files", std::move(files)},
-                     {"seconds", document.seconds}};
+  const Json json = {{"schema_version", kSchemaVersion}, {"tool", "msprobe"},
+                     {"version", MSPROBE_VERSION},       {"command", document.command},
+                     {"exit_code", document.exit_code},  {"verdict", ToJson(document.verdict)},
+                     {"levels", std::move(levels)},      {"sections", std::move(sections)},
+                     {"next", std::move(next)},          {"warnings", document.warnings},
+                     {"files", std::move(files)},        {"seconds", document.seconds}};
   return json::DocumentText(json, 1, json::Writer::NonFinite::kText) + '\n';
 }
 

@@ -610,8 +610,8 @@ class TerminalRenderer {
     }
     if (!document_.next.empty()) {
       screen_.Heading("Next");
-      for (const std::string& step : document_.next) {
-        screen_.Paragraph(Ink::kNone, Printable(step));
+      for (const Advice& advice : document_.next) {
+        screen_.Paragraph(Ink::kNone, Printable(AdviceText(advice)));
       }
     }
     PutFiles();

@@ -704,9 +704,7 @@ report::Document MakeDocument(const Answer& answer) {
     is_page = is_page || file.extension() == ".html";
   }
   if (answer.comparison) {
-    if (std::string next = compare::NextStep(*answer.comparison); !next.empty()) {
-      document.next.push_back(std::move(next));
-    }
+    document.Advise(compare::NextStep(*answer.comparison));
   }
   if (!answer.files.empty() && !is_page) {
     report::List hint{report::ListKind::kSentences, {}};

@@ -474,7 +474,7 @@ report::Document MakeDocument(const CodeMapping& mapping) {
     document.verdict.word = "NOTHING MAPPED";
     document.verdict.tone = Tone::kBad;
     document.verdict.standing = Standing::kNothingCompared;
-    document.next.emplace_back("Is the text of the graph of the same run as the dump?");
+    document.next.emplace_back("code_mapping.other_run");
   } else {
     document.verdict.word = "MAPPED";
     document.verdict.tone = Tone::kGood;

@@ -226,44 +226,18 @@ std::string_view KindSentence(OriginKind kind) {
 }
 
 // What to do now.
-std::string_view NextStep(const StepAnswer& answer) {
-  if (answer.outcome == Outcome::kGood) {
-    return "";
+report::Advice NextStep(const StepAnswer& answer) {
+  switch (answer.outcome) {
+    case Outcome::kGood:
+      return {};
+    case Outcome::kPartial:
+      return report::Advice("nan_analyze.partial");
+    case Outcome::kNothing:
+      return report::Advice("nan_analyze.nothing");
+    default:
+      return report::Advice(
+          fmt::format("nan_analyze.{}", OriginKindName(answer.findings.front().kind)));
   }
-  if (answer.outcome == Outcome::kPartial) {
-    return "The warnings name the dump that is truncated, damaged or not readable: capture that "
-           "step "
-           "again; bad values may be in what is missing.";
-  }
-  if (answer.outcome == Outcome::kNothing) {
-    return "Dump with \"task\": \"statistics\" or \"tensor\"; checksums say nothing about values.";
-  }
-  switch (answer.findings.front().kind) {
-    case OriginKind::kComputed:
-      return "Look at the range of its inputs: a logarithm, root or division of zero, an exponent "
-             "too large for the dtype. Inputs far from 1 come from operators before it.";
-    case OriginKind::kMaskedRow:
-      return "Look for rows that are masked completely: empty samples, or padding only.";
-    case OriginKind::kCommunication:
-      return "Sums may overflow in a narrow dtype. Otherwise suspect the link or the library: run "
-             "it again, and compare the buffers of all ranks.";
-    case OriginKind::kMissingPartner:
-      return "Collect the dumps of all ranks of its group and search again.";
-    case OriginKind::kUnrecorded:
-      return "Check that module for operations that are not recorded: custom kernels, indexing, "
-             "weights and buffers that it does not own.";
-    case OriginKind::kExternalInput:
-      return "Check the data, the weights and the state of the optimizer before this step, and "
-             "calls that are not recorded, such as indexing and custom kernels. "
-             "--all-steps finds the first bad step.";
-    case OriginKind::kConstant:
-      return "Check whether the constant is intended; -inf of masks is not reported.";
-    case OriginKind::kUninitialised:
-      return "Initialise the tensor, or find the kernel that should have filled it.";
-    case OriginKind::kRecomputed:
-      return "Switch activation checkpointing off for this layer and search again.";
-  }
-  return "";
 }
 
 // A stack frame in one line: "train.py, line 13, in forward: y = a / b".
@@ -582,9 +556,7 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
     document.sections.push_back(LevelsSection(answer));
   }
   document.sections.push_back(CountsSection(answer));
-  if (const std::string_view next = internal::NextStep(answer); !next.empty()) {
-    document.next.emplace_back(next);
-  }
+  document.Advise(internal::NextStep(answer));
   for (const std::filesystem::path& file : answer.files) {
     document.files.push_back({file});
   }

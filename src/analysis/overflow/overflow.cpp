@@ -768,26 +768,19 @@ report::Verdict MakeVerdict(const Findings& findings) {
   return verdict;
 }
 
-std::string NextStep(const Findings& findings) {
+report::Advice NextStep(const Findings& findings) {
   const Overflow* leading = Leading(findings);
   if (leading == nullptr) {
-    return "";
+    return {};
   }
   if (leading->dump.empty()) {
-    return "Dump the kernels as well (level L2, or dump_mode all) to see which one it was and what "
-           "it was given.";
+    return report::Advice("overflow.no_dump");
   }
   if (leading->origin == Origin::kPassedOn) {
-    return "Its inputs were bad already: look at what ran before it, with nan_analyze on a dump of "
-           "the calls, or at earlier records with -n 0.";
+    return report::Advice("overflow.passed_on");
   }
-  if (findings.calls.empty() && leading->graph_code.empty()) {
-    return "To get the call and the line of code, dump the calls of the same step (level L1 or "
-           "mix) "
-           "and name that dump: --calls DUMP; of a MindSpore graph its text: --ir FILE.";
-  }
-  return "Look at the range of its inputs: scale them down before this call, or compute it in a "
-         "wider dtype.";
+  return report::Advice(findings.calls.empty() && leading->graph_code.empty() ? "overflow.no_calls"
+                                                                              : "overflow.range");
 }
 
 }  // namespace
@@ -821,9 +814,7 @@ report::Document MakeDocument(const Findings& findings) {
         report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});
   }
   document.cases = CasesOf(findings);
-  if (std::string next = NextStep(findings); !next.empty()) {
-    document.next.push_back(std::move(next));
-  }
+  document.Advise(NextStep(findings));
   if (!findings.summary.empty()) {
     document.files.push_back({findings.summary});
   }

@@ -211,19 +211,12 @@ report::Document MakeDocument(const Answer& answer) {
   report::SetFound(document.levels, "unchecked", answer.not_checkable > 0 || answer.unreadable > 0);
   if (answer.beyond > 0) {
     document.sections.push_back(BeyondSection(answer));
-    document.next.emplace_back(
-        answer.has_bench
-            ? "The side that is called wrong computed that call wrong, given its own inputs: "
-              "look at its kernel, its dtype and its flags."
-            : "That call is wrong given its own inputs: look at its kernel, its dtype and "
-              "its flags.");
+    document.next.emplace_back(answer.has_bench ? "recheck.wrong_side" : "recheck.wrong");
   }
   if (answer.less_exact > 0) {
     document.sections.push_back(LessExactSection(answer));
     if (std::any_of(answer.calls.begin(), answer.calls.end(), RoundsFactors)) {
-      document.next.emplace_back(
-          "Calls that need TF32 or HF32 are wrong if these are off on the device: "
-          "--factors float32 calls them so.");
+      document.next.emplace_back("recheck.rounds_factors");
     }
   }
   if (answer.not_checkable > 0) {

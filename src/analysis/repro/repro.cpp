@@ -363,10 +363,7 @@ report::Document MakeDocument(const Answer& answer) {
     document.warnings.push_back("not made smaller: " + base::Printable(answer.no_minimum));
   }
   if (answer.no_script.empty()) {
-    document.next.push_back(
-        fmt::format("python3 {} --device cpu makes the call again; copy the folder "
-                    "to the machine that computed it and run it there.",
-                    (answer.folder / "run.py").string()));
+    document.Advise(report::Advice("repro.run", {(answer.folder / "run.py").string()}));
   } else {
     document.warnings.push_back("no script for PyTorch: " + base::Printable(answer.no_script));
   }

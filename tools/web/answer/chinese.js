@@ -1,5 +1,7 @@
 // What msprobe says in English in the data of a page, in Chinese. {0}, {1}: what differs there; the plural of an English word is "(s)".
 // What is not here stays English: names, code, messages of other programs. Held by tests/cli/answer_page_test.py.
+import { ADVICE, chineseOf } from '../common/chinese.js';
+
 const WORDS = {
   // verdicts
   IDENTICAL: '完全一致', AGREE: '一致', 'AGREE IN PART': '部分一致', DIFFERENT: '不同', 'NOTHING COMPARED': '未能比对', 'NOT COMPARED': '未比对', FAILED: '失败', SAME: '相同', SLOWER: '变慢', FASTER: '变快', COMPARED: '已比对',
@@ -24,13 +26,7 @@ const WORDS = {
   'Left out of checkpoint 1': '检查点 1 中略过', 'Left out of checkpoint 2': '检查点 2 中略过', 'Equal under another name': '值相等但名称不同', 'Settings of the optimizer that differ': '不同的优化器设置', 'Settings of the optimizer that differ (1 / 2)': '不同的优化器设置（1 / 2）', 'checkpoint 1': '检查点 1', 'checkpoint 2': '检查点 2', 'Checkpoint 1': '检查点 1', 'Checkpoint 2': '检查点 2', common: '共有', unmatched: '无对应',
   Name: '名称', 'Name 1': '名称 1', 'Name 2': '名称 2', Outcome: '结论', 'Dtype 1': '类型 1', 'Dtype 2': '类型 2', 'Shape 1': '形状 1', 'Shape 2': '形状 2', Elements: '元素数', 'Equal bits': '相等比特', 'Relative l2': '相对 l2', 'Max abs': '最大绝对误差', 'Max abs error': '最大绝对误差', 'Max relative error': '最大相对误差',
   'RMS error': '均方根误差', 'Norm 1': '范数 1', 'Norm 2': '范数 2', 'Norm ratio': '范数比', 'Mean 1': '均值 1', 'Mean 2': '均值 2', 'Different elements': '不同元素数', 'At index': '所在下标',
-  // nan_analyze: what to do
-  'Look at the range of its inputs: a logarithm, root or division of zero, an exponent too large for the dtype. Inputs far from 1 come from operators before it.': '查看其输入的范围：对零取对数、开方或除以零，或指数超出数据类型的范围。远离 1 的输入来自更早的算子。',
-  'Sums may overflow in a narrow dtype. Otherwise suspect the link or the library: run it again, and compare the buffers of all ranks.': '窄数据类型的求和可能溢出；否则应怀疑链路或通信库：重新运行，并比对所有 rank 的缓冲区。',
-  'Check the data, the weights and the state of the optimizer before this step, and calls that are not recorded, such as indexing and custom kernels. --all-steps finds the first bad step.': '检查这一步之前的数据、权重和优化器状态，以及未被记录的调用（如索引和自定义 kernel）。--all-steps 可找到首个异常步。',
-  'Check whether the constant is intended; -inf of masks is not reported.': '确认该常数是否有意为之；掩码的 -inf 不会报告。', 'Collect the dumps of all ranks of its group and search again.': '采集其通信组内所有 rank 的数据后重新查找。',
-  'Initialise the tensor, or find the kernel that should have filled it.': '初始化该张量，或找出本应填充它的 kernel。', 'Look for rows that are masked completely: empty samples, or padding only.': '查找被完全掩盖的行：空样本或仅含填充。', 'Switch activation checkpointing off for this layer and search again.': '对该层关闭激活重计算后重新查找。',
-  'Check that module for operations that are not recorded: custom kernels, indexing, weights and buffers that it does not own.': '检查该模块中未被记录的操作：自定义 kernel、索引，以及不属于它的权重和缓冲区。',
+  // nan_analyze
   'good inputs, bad outputs': '输入正常，输出异常', 'the value is among its arguments': '该值就在其参数中', 'its inputs were good on all ranks, its output is not': '其输入在所有 rank 上正常，输出异常', 'its input is an uninitialised tensor': '其输入是未初始化的张量', 'its inputs were bad, and no recorded operator produced them': '其输入异常，但没有任何已记录的算子产生它们',
   'its inputs were bad, while those of the module around it were good': '其输入异常，而外层模块的输入正常', 'activation checkpointing recomputed it, and its first run cannot be found': '激活重计算重新执行了它，但找不到其首次执行',
   'received from a rank whose dump is missing or truncated: look for the cause there': '来自数据缺失或被截断的 rank：请在那里查找原因', 'its inputs hold nothing worse than the -inf of a mask; a row that is masked as a whole gives NaN': '其输入除掩码的 -inf 外无异常；整行被掩盖会得到 NaN',
@@ -60,29 +56,11 @@ const SENTENCES = [
   ['{0} (dropout draws random numbers: set it to 0 while comparing)', '{0}（dropout 会取随机数：比对时设为 0）'], ['by {0}, mostly {1} (E2E {2} -> {3} ms)', '{0}，主要在{1}（端到端 {2} → {3} ms）'], ['by {0} (E2E {1} -> {2} ms)', '{0}（端到端 {1} → {2} ms）'], ['{0} (E2E {1} -> {2} ms)', '{0}（端到端 {1} → {2} ms）'], ['computing: {0}', '计算：{0}'], ['computing +{0}', '计算 +{0}'], ['computing -{0}', '计算 -{0}'], ['communication: {0}', '通信：{0}'], ['communication +{0}', '通信 +{0}'],
   ['idle: {0}', '空闲：{0}'], ['idle +{0}', '空闲 +{0}'], ['time in operators: {0}', '算子内的时间：{0}'], ['time outside of operators: {0}', '算子之外的时间：{0}'], ['{0} ms ({1} %) belong to no operator', '{0} ms（{1} %）不属于任何算子'], ['{0} -> {1} kernel(s)', '{0} → {1} 个 kernel'], ['{0} -> {1} call(s)', '{0} → {1} 次调用'], ['{0} and {1} more', '{0} 等 {1} 项'],
   ['{0} of {1} common parameter(s), most of all {2}', '{1} 个共有参数中 {0} 个，差异最大的是 {2}'], ['{0} of {1} parameter(s) different, most of all {2}', '{1} 个参数中 {0} 个不同，差异最大的是 {2}'], ['all {0} parameter(s) are equal bit by bit', '{0} 个参数逐比特相等'], ['all {0} parameter(s) have the same values', '{0} 个参数的值全部相同'], ['all {0} parameter(s) agree within the tolerance', '{0} 个参数在容差内全部一致'], ['the checkpoints have no parameter in common', '两个检查点没有共有参数'], ['no common parameter has any element', '共有参数均无元素'],
-  ['{0} parameter(s) equal another one under another name: --suggest-mapping FILE writes a mapping of them, and --mapping FILE uses it.', '{0} 个参数与另一名称的参数相等：--suggest-mapping FILE 写出它们的映射，--mapping FILE 使用该映射。'], ['Check the mapping of {0} that was written, and pass it with --mapping.', '检查已写出的 {0} 的映射，并用 --mapping 传入。'], ['{0} could not be compared', '{0} 未能比对'], ['largest relative l2; {0} layers share a row', '最大相对 l2；每行 {0} 层'], ['only in checkpoint {0}', '仅检查点 {0} 有'], ['shapes {0} and {1}', '形状 {0} 与 {1}'],
-].map(([english, chinese]) => {
-  const order = [];
-  const pattern = english.replace(/[.*+?^$|[\]\\()]/g, '\\$&').replaceAll('\\(s\\)', 's?').replace(/{(\d)}/g, (_, i) => { order.push(Number(i)); return '(.+?)'; });
-  return { pattern: new RegExp(`^${pattern}$`, 's'), order, chinese };
-});
-
-const DEEPEST = 3;  // sentences in sentences
+  ['{0} could not be compared', '{0} 未能比对'], ['largest relative l2; {0} layers share a row', '最大相对 l2；每行 {0} 层'], ['only in checkpoint {0}', '仅检查点 {0} 有'], ['shapes {0} and {1}', '形状 {0} 与 {1}'],
+];
 
 // A text of the data; English where there is no Chinese for it.
-export function inChinese(text, depth = 0) {
-  if (typeof text !== 'string' || text === '') return text;
-  if (Object.hasOwn(WORDS, text)) return WORDS[text];
-  if (depth >= DEEPEST) return text;
-  for (const { pattern, order, chinese } of SENTENCES) {
-    const found = pattern.exec(text);
-    if (!found) continue;
-    const parts = [];
-    order.forEach((place, i) => { parts[place] = inChinese(found[i + 1], depth + 1); });
-    return chinese.replace(/{(\d)}/g, (_, i) => parts[i]);
-  }
-  return text;
-}
+export const inChinese = chineseOf(WORDS, [...ADVICE, ...SENTENCES]);
 
 // A cell of a table: whole words only.
 export const wordInChinese = (text) => (typeof text === 'string' && Object.hasOwn(WORDS, text) ? WORDS[text] : text);

@@ -44,17 +44,15 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   const points = pair ? pointsOf(pair) : [];
   const first = pair?.found.first_divergence;
   const hint = run.pairs.map((item) => item.hint).find(Boolean);
-  const next = first?.argument ? t('next_argument', first.argument.name, first.call, first.argument.npu, first.argument.bench, first.code ? first.code.split(' ', 1)[0] : t('its_code'))
-    : first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank'
-    : first.wrong_side && first.wrong_side !== 'unknown' ? `next_wrong_${first.wrong_side}` : `next_${first.kind}`);
+  const next = run.pairs[index]?.next;
   return html`<section class="card answer" aria-label=${t('where')}>
     <p class="verdict"><span class="pill ${toneOf(run.verdict)}">${t(`verdict_${run.verdict}`)}</span> <span class="headline">${text}</span></p>
-    ${hint && html`<p>${hint}</p>`}
+    ${hint && html`<p>${t.advice(hint)}</p>`}
     ${run.pairs.filter((item) => item.error).slice(0, 5).map((item) => html`<p class="bad-text">${item.name}: ${item.error}</p>`)}
     <${Counts} t=${t} counts=${run.totals} />
     ${points.length > 0 && html`<h2>${run.pairs.length > 1 ? t('where_of', run.pairs[index].name) : t('where')}</h2>
       <ul class="points">${points.map((item, i) => html`<${Point} t=${t} item=${item} first=${i === 0 && first} onShow=${onShow} />`)}</ul>`}
-    ${next && html`<p class="next"><b>${t('next')}</b> ${next}</p>`}
+    ${next && html`<p class="next"><b>${t('next')}</b> ${t.advice(next)}</p>`}
     ${pair?.found.amplifiers.length > 0 && html`<details><summary>${t('amplifiers')} (${pair.found.amplifiers.length})</summary>
       <div class="wide"><table><thead><tr>${['factor', 'in', 'out', 'name', 'layer'].map((key) => html`<th>${t(key)}</th>`)}</tr></thead>
       <tbody>${pair.found.amplifiers.map((point) => html`<tr><td>${Number(point.amplification.toPrecision?.(3) ?? NaN)}</td><td>${showError(point.input_error)}</td><td>${showError(point.output_error)}</td>

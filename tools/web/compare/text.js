@@ -1,8 +1,9 @@
 // Every word of the page, in both languages. {0}, {1}: what stands there differs.
+import { ADVICE, chineseOf } from '../common/chinese.js';
 import { translatorOf } from '../common/text.js';
 import { VERDICT_WORDS } from '../common/verdicts.js';
 
-export const translator = translatorOf({
+const words = translatorOf({
   en: {
     ...VERDICT_WORDS.en,
     title: 'Comparison', against: 'against', calls: 'calls', rows: 'tensors', pairs: 'pairs', one_pair: 'pair',
@@ -19,18 +20,6 @@ export const translator = translatorOf({
     wrong: 'wrong', wrong_npu: 'the NPU side', wrong_bench: 'the bench', wrong_both: 'both sides', wrong_neither: 'neither side', wrong_unknown: 'not known',
     low: 'low', medium: 'medium', high: 'high', certain: 'certain', layer: 'module', show: 'show the call',
     next: 'Next',
-    next_parameter: 'The two sides did not start from the same weights: check the checkpoint, the seed of the initialisation and earlier steps. Differences behind this call may all come from it.',
-    next_input: 'The calls were fed different values: check the data order, the seeds and random calls such as dropout. Differences behind this call may all come from it.',
-    next_argument: 'The argument {0} of {1} is {2} under test and {3} in the reference: compare {4} on both sides. Differences behind this call may all come from it.', its_code: 'the code that makes this call',
-    next_input_rank: 'This rank computed the same, but received something else: look at the other ranks of its group.',
-    next_optimizer: 'Weights and gradients of the step before agree, the weights after it do not: compare the optimizer’s settings and its implementation on both sides.',
-    next_dtype: 'One side computes this in another precision: check autocast, casts and the layer’s dtype, and compare again once they are the same.',
-    'next_unmatched call': 'The two sides do not run the same code from here on: look at this call in the script, then compare again (-f pairs calls regardless of their numbers).',
-    next_computation: 'Same inputs, other outputs: run this call alone on both machines with the dumped tensors, and check its kernel, its precision mode and its determinism.',
-    next_wrong_npu: 'The NPU side computed this call wrong from its own inputs: look at its kernel, its precision mode and its flags there. msprobe recheck lists all calls that are wrong.',
-    next_wrong_bench: 'The bench computed this call wrong from its own inputs: it is no reference for what follows. Look at its kernel, its precision mode and its flags. msprobe recheck lists all calls that are wrong.',
-    next_wrong_both: 'Both sides computed this call wrong from their own inputs: look at what they have in common, such as a library or a setting. msprobe recheck lists all calls that are wrong.',
-    next_wrong_neither: 'Both sides computed this call right from what they were given: compare its arguments on both sides, and the precision that was asked for.',
     amplifiers: 'Strongest amplifiers', factor: 'factor',
     pair_map: 'Steps and ranks', pair_map_hint: 'colour: the verdict; darker where more tensors differ. Click to see a pair.', step: 'step', rank: 'rank', whole: 'all',
     not_in_page: 'Its tensors are not in this page; see {0}.', other_pairs: 'Pairs',
@@ -62,18 +51,6 @@ export const translator = translatorOf({
     wrong: '出错方', wrong_npu: 'NPU 侧', wrong_bench: '标杆侧', wrong_both: '两侧均错', wrong_neither: '两侧均对', wrong_unknown: '无法判定',
     low: '低', medium: '中', high: '高', certain: '确定', layer: '模块', show: '查看该调用',
     next: '下一步',
-    next_parameter: '两侧的初始权重不同：请检查权重文件、初始化种子以及之前的步。其后的差异可能都由此而来。',
-    next_input: '调用得到的输入不同：请检查数据顺序、随机种子以及 dropout 等随机调用。其后的差异可能都由此而来。',
-    next_argument: '{1} 的参数 {0} 在待测侧为 {2}，在标杆侧为 {3}：请对照两侧的 {4}。其后的差异可能都由此而来。', its_code: '发起该调用的代码',
-    next_input_rank: '本 rank 的计算相同，但收到的数据不同：请查看同组的其他 rank。',
-    next_optimizer: '上一步的权重与梯度一致，更新后的权重不一致：请比较两侧优化器的设置与实现。',
-    next_dtype: '一侧以另一种精度计算：请检查 autocast、类型转换与该层的数据类型，统一后重新比对。',
-    'next_unmatched call': '从这里开始两侧执行的代码不同：请查看脚本中的这次调用后重新比对（-f 忽略调用序号配对）。',
-    next_computation: '输入相同、输出不同：请用落盘的张量在两台机器上单独运行该调用，检查其算子、精度模式与确定性。',
-    next_wrong_npu: '用该侧自身的输入重算后，NPU 侧的这次调用是错的：请检查 NPU 侧的算子、精度模式与开关。msprobe recheck 列出所有出错的调用。',
-    next_wrong_bench: '用该侧自身的输入重算后，标杆侧的这次调用是错的：其后的结果不能作为参照。请检查它的算子、精度模式与开关。msprobe recheck 列出所有出错的调用。',
-    next_wrong_both: '用各自的输入重算后，两侧的这次调用都是错的：请检查两侧的共同之处，例如同一个库或同一项设置。msprobe recheck 列出所有出错的调用。',
-    next_wrong_neither: '两侧都按各自得到的输入算对了：请比较两侧的调用参数与所要求的精度。',
     amplifiers: '误差放大最多的调用', factor: '倍数',
     pair_map: '步与 rank', pair_map_hint: '颜色表示结论，差异越多越深。点击查看。', step: '步', rank: 'rank', whole: '全部',
     not_in_page: '其张量不在本页中，见 {0}。', other_pairs: '各对',
@@ -90,3 +67,8 @@ export const translator = translatorOf({
     digits: '统计量为 float32（7 位有效数字），误差保留 3 位；同次运行的表格包含全部数字。', notes: '本页未包含的内容', tables: '与本页同目录的表格：',
   },
 });
+
+const adviceInChinese = chineseOf({}, ADVICE);
+
+// What msprobe advises stands in the data.
+export const translator = (language) => Object.assign(words(language), { advice: language === 'zh' ? adviceInChinese : (text) => text });

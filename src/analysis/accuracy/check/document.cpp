@@ -152,7 +152,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
     document.files.push_back({file});
   }
   if (CountOf(check, Outcome::kError) > 0 && !check.device.starts_with("cpu")) {
-    document.next.emplace_back("compare with a GPU: msprobe api_precision_compare NPU GPU");
+    document.next.emplace_back("run_ut.compare_with_gpu");
   }
   document.deed = "checked";
   document.seconds = check.seconds;

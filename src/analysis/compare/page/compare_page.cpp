@@ -15,6 +15,7 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/call_alignment.h"
+#include "src/analysis/compare/document.h"
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
 #include "src/dump/stack_file.h"
@@ -490,7 +491,8 @@ std::string ComparePage::Listing(const RunSummary& summary, const std::string& g
     writer.Member("name", PairName(pair));
     writer.Member("verdict", PairVerdictName(VerdictOf(pair)));
     writer.Member("error", pair.error);
-    writer.Member("hint", NothingComparedHint(pair));
+    writer.Member("hint", report::AdviceText(NothingComparedHint(pair)));
+    writer.Member("next", report::AdviceText(NextStep(pair)));
     writer.Member("npu_path", pair.npu_path);
     writer.Member("bench_path", pair.bench_path);
     PutNumber(writer, "step", pair.step);
