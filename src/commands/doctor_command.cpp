@@ -836,8 +836,7 @@ size_t AddChecks(const std::vector<Check>& checks, std::string title, report::Do
       }
     }
   }
-  document.sections.push_back({std::move(title), {}});
-  document.sections.back().blocks.emplace_back(std::move(list));
+  document.Add(std::move(title), std::move(list));
   return broken;
 }
 
@@ -861,10 +860,8 @@ report::Document MakeDoctorDocument(const std::vector<Check>& checks,
   document.verdict.number = static_cast<double>(broken);
   document.verdict.unit = "checks";
   if (ascend && !ascend->tried && broken == 0) {
-    document.verdict.word = "NOT TRIED";
-    document.verdict.text = "NOT TRIED: no Ascend device answers here; everything else works";
-    document.verdict.tone = report::Tone::kCaution;
-    document.verdict.standing = report::Standing::kNothingCompared;
+    document.verdict.Say("NOT TRIED", "no Ascend device answers here; everything else works",
+                         report::Tone::kCaution, report::Standing::kNothingCompared);
   }
   return document;
 }

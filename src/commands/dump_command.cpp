@@ -447,7 +447,7 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
   verdict.standing =
       recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
-  document.sections.emplace_back().blocks.emplace_back(std::move(list));
+  document.Add("", std::move(list));
   return GiveAnswer(std::move(document), answer_, context);
 }
 
@@ -525,7 +525,7 @@ report::Document DocumentOf(const LiveFile& file, const base::Path& named, bool 
   if (const std::string newest = NewestStep(settings.dump_path); !newest.empty()) {
     facts.items.push_back({"newest step", newest});
   }
-  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.Add("", std::move(facts));
   if (changed && !is_live) {
     document.warnings.push_back(fmt::format(
         "the file had no key {}: programs that run already do not look at it again, those that "
@@ -624,7 +624,7 @@ class Facts {
     document.verdict.word = "RIGHT";
     document.verdict.tone = report::Tone::kGood;
     document.verdict.text = fmt::format("{} is right:", file.string());
-    document.sections.emplace_back().blocks.emplace_back(std::move(list_));
+    document.Add("", std::move(list_));
     return document;
   }
 
@@ -855,12 +855,11 @@ Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
 
 // Of calls that were sent instead of written, the checker has the answer.
 void TellSent(const online::Endpoint& checker, report::Document& document) {
-  document.verdict.word = "SENT";
-  document.verdict.text = fmt::format(
-      "SENT: what was captured went to {} while the program ran; the checker has the answer",
-      checker.text());
-  document.verdict.tone = report::Tone::kGood;
-  document.verdict.standing = report::Standing::kClean;
+  document.verdict.Say(
+      "SENT",
+      fmt::format("what was captured went to {} while the program ran; the checker has the answer",
+                  checker.text()),
+      report::Tone::kGood, report::Standing::kClean);
   document.verdict.number = 1;
   document.sections.clear();
   document.next.clear();
@@ -915,7 +914,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
     }
   }
   if (!reasons.items.empty()) {
-    document.sections.emplace_back().blocks.emplace_back(std::move(reasons));
+    document.Add("", std::move(reasons));
   }
   OwnForms own;
   own.to_stderr = true;

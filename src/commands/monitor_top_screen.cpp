@@ -351,15 +351,13 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
                   base::FormatCount(broken), base::Plural(run.alerts().size(), "alert"));
   document.verdict.standing =
       broken > 0 || !run.alerts().empty() ? report::Standing::kFindings : report::Standing::kClean;
-  document.sections.push_back({"Modules, worst first", {}});
-  document.sections.back().blocks.emplace_back(report::DataTable{std::move(table)});
+  document.Add("Modules, worst first", report::DataTable{std::move(table)});
   report::List alerts{report::ListKind::kSentences, {}};
   for (const analysis::monitor::Alert& alert : run.alerts()) {
     alerts.items.push_back(
         {"", fmt::format("step {} rank {}: {}", alert.step, alert.rank, alert.message)});
   }
-  document.sections.push_back({"Alerts", {}});
-  document.sections.back().blocks.emplace_back(std::move(alerts));
+  document.Add("Alerts", std::move(alerts));
   return document;
 }
 

@@ -24,6 +24,26 @@ std::string_view ToneName(Tone tone) {
   return "";
 }
 
+void Verdict::Say(std::string_view new_word, std::string_view rest, Tone new_tone,
+                  Standing new_standing) {
+  word = new_word;
+  text = fmt::format("{}: {}", new_word, rest);
+  tone = new_tone;
+  standing = new_standing;
+}
+
+void Document::AddFiles(std::span<const std::filesystem::path> paths) {
+  for (const std::filesystem::path& path : paths) {
+    files.push_back({path});
+  }
+}
+
+void Document::Advise(Advice advice) {
+  if (!advice.id.empty()) {
+    next.push_back(std::move(advice));
+  }
+}
+
 std::vector<LevelOutcome> OutcomesOf(std::span<const GateLevel> levels) {
   std::vector<LevelOutcome> outcomes;
   for (const GateLevel& level : levels) {

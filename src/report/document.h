@@ -102,6 +102,10 @@ struct Verdict {
   std::string unit;              // of the number: "rows", "%"
   Tone tone = Tone::kPlain;
   Standing standing = Standing::kClean;
+
+  // The line is "WORD: rest".
+  void Say(std::string_view new_word, std::string_view rest, Tone new_tone,
+           Standing new_standing = Standing::kClean);
 };
 
 // A place in a file of the user: a line of code, a line of a log.
@@ -186,6 +190,14 @@ struct Section {
   std::string title;  // may be empty for the one behind the verdict
   std::vector<Block> blocks;
 };
+
+// A section of one block.
+template <typename Content>
+Section MakeSection(std::string title, Content content) {
+  Section section{std::move(title), {}};
+  section.blocks.emplace_back(std::move(content));
+  return section;
+}
 
 // Pictures that only a page draws.
 
@@ -284,11 +296,12 @@ struct Document {
   std::string deed = "compared";  // what was done with the data in that time
   int exit_code = 0;              // known once a gate has judged
 
-  void Advise(Advice advice) {
-    if (!advice.id.empty()) {
-      next.push_back(std::move(advice));
-    }
+  template <typename Content>
+  void Add(std::string title, Content content) {
+    sections.push_back(MakeSection(std::move(title), std::move(content)));
   }
+  void AddFiles(std::span<const std::filesystem::path> paths);
+  void Advise(Advice advice);  // unless it is none
 };
 
 }  // namespace msprobe::report

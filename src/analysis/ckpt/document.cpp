@@ -466,10 +466,7 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   verdict.unit = "parameters";
   const auto say = [&](std::string_view word, Tone tone, Standing standing, size_t number,
                        const std::string& rest) {
-    verdict.word = word;
-    verdict.text = fmt::format("{}: {}", word, rest);
-    verdict.tone = tone;
-    verdict.standing = standing;
+    verdict.Say(word, rest, tone, standing);
     verdict.number = static_cast<double>(number);
   };
   if (total == 0) {
@@ -548,9 +545,8 @@ Section LargestSection(const std::vector<const PairResult*>& largest) {
         table.KeepText(pair->name + Remark(*pair))};
     table.AddRow(cells);
   }
-  Section section{"Largest differences", {}};
-  section.blocks.emplace_back(report::DataTable{std::move(table), {kBriefDifferences}});
-  return section;
+  return report::MakeSection("Largest differences",
+                             report::DataTable{std::move(table), {kBriefDifferences}});
 }
 
 Section LayersSection(const Comparison& comparison) {
@@ -585,9 +581,7 @@ Section BrokenSection(const Comparison& comparison) {
     }
   }
   list.brief = BriefNames(list.items.size(), "more parameter");
-  Section section{"Not comparable", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not comparable", std::move(list));
 }
 
 Section UnmatchedSection(std::string_view heading, const std::vector<Unmatched>& names) {
@@ -595,9 +589,8 @@ Section UnmatchedSection(std::string_view heading, const std::vector<Unmatched>&
   for (const Unmatched& name : names) {
     list.items.push_back({name.name, name.reason});
   }
-  Section section{fmt::format("{}: {}", heading, Plural(names.size(), "parameter")), {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection(fmt::format("{}: {}", heading, Plural(names.size(), "parameter")),
+                             std::move(list));
 }
 
 Section SettingsSection(const Comparison& comparison) {
@@ -605,9 +598,7 @@ Section SettingsSection(const Comparison& comparison) {
   for (const SettingDifference& setting : comparison.settings) {
     list.items.push_back({setting.name, fmt::format("{} / {}", setting.text_a, setting.text_b)});
   }
-  Section section{"Settings of the optimizer that differ (1 / 2)", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Settings of the optimizer that differ (1 / 2)", std::move(list));
 }
 
 Section CountsSection(const Comparison& comparison) {
@@ -626,9 +617,7 @@ Section CountsSection(const Comparison& comparison) {
                                                    FormatCount(comparison.only_in_a.size()),
                                                    FormatCount(comparison.only_in_b.size()))});
   }
-  Section section{"Counts", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Counts", std::move(list));
 }
 
 // The level of a pair that is not as it should be; empty for one that is.
@@ -699,9 +688,7 @@ Section SameContentSection(const Comparison& comparison) {
     list.items.push_back({same.name_a, fmt::format("equals {} of checkpoint 2{}", same.name_b,
                                                    same.transposed ? " transposed" : "")});
   }
-  Section section{"Equal under another name", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Equal under another name", std::move(list));
 }
 
 report::Advice NextStep(const Comparison& comparison) {
@@ -839,9 +826,7 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.sections.push_back(UnmatchedSection("Left out of checkpoint 1", comparison.left_out_a));
   document.sections.push_back(UnmatchedSection("Left out of checkpoint 2", comparison.left_out_b));
   document.sections.push_back(CountsSection(comparison));
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(comparison.files);
   document.Advise(NextStep(comparison));
   document.warnings = comparison.warnings;
   document.bytes = comparison.bytes;

@@ -228,12 +228,9 @@ Standing StandingOf(const RunSummary& summary) {
 // The first line: what a tired reader needs.
 report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<size_t>& leading) {
   report::Verdict verdict;
-  verdict.standing = StandingOf(summary);
   verdict.unit = "rows";
   const auto say = [&](std::string_view word, Tone tone, uint64_t number, const std::string& rest) {
-    verdict.word = word;
-    verdict.text = fmt::format("{}: {}", word, rest);
-    verdict.tone = tone;
+    verdict.Say(word, rest, tone, StandingOf(summary));
     verdict.number = static_cast<double>(number);
   };
   const RowCounts& totals = summary.totals;
@@ -392,9 +389,8 @@ Section MakeAmplifiers(const DivergenceReport& report) {
                                   table.KeepText(point.entry_name), table.KeepText(point.layer)};
     table.AddRow(cells);
   }
-  Section section{"Strongest amplifiers (error out over error in, noise as the floor)", {}};
-  section.blocks.emplace_back(report::DataTable{std::move(table)});
-  return section;
+  return report::MakeSection("Strongest amplifiers (error out over error in, noise as the floor)",
+                             report::DataTable{std::move(table)});
 }
 
 // The pairs, worst first.
@@ -536,9 +532,7 @@ Section MakeCounts(const RunSummary& summary) {
   }
   AddUnpaired("NPU only", summary.npu_only, list);
   AddUnpaired("bench only", summary.bench_only, list);
-  Section section{"Counts", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Counts", std::move(list));
 }
 
 const PairSummary* DetailedPair(const RunSummary& summary) {
@@ -557,8 +551,7 @@ void AddSentences(const char* title, const std::vector<std::string>& sentences,
   for (const std::string& sentence : sentences) {
     list.items.push_back({"", sentence});
   }
-  document.sections.push_back({title, {}});
-  document.sections.back().blocks.emplace_back(std::move(list));
+  document.Add(title, std::move(list));
 }
 
 }  // namespace
@@ -625,9 +618,7 @@ report::Document MakeDocument(const RunSummary& summary) {
     document.files.push_back({summary.page, "page"});
   }
   for (const PairSummary& pair : summary.pairs) {
-    for (const std::filesystem::path& file : pair.files) {
-      document.files.push_back({file});
-    }
+    document.AddFiles(pair.files);
   }
   document.seconds = summary.seconds;
   return document;

@@ -380,16 +380,13 @@ report::Verdict MakeVerdict(const Findings& findings) {
   const std::string done = fmt::format("{} of {}", Plural(findings.converted(), "array"),
                                        Plural(findings.files.size(), "file"));
   if (findings.failed_files() == 0) {
-    verdict.word = "CONVERTED";
-    verdict.text = fmt::format("CONVERTED: {}", done);
-    verdict.tone = Tone::kGood;
+    verdict.Say("CONVERTED", done, Tone::kGood);
     return verdict;
   }
-  verdict.word = "INCOMPLETE";
-  verdict.text = fmt::format("INCOMPLETE: {}; {} could not be converted whole", done,
-                             Plural(findings.failed_files(), "file"));
-  verdict.tone = Tone::kBad;
-  verdict.standing = Standing::kIncomplete;
+  verdict.Say("INCOMPLETE",
+              fmt::format("{}; {} could not be converted whole", done,
+                          Plural(findings.failed_files(), "file")),
+              Tone::kBad, Standing::kIncomplete);
   return verdict;
 }
 
@@ -448,9 +445,7 @@ report::Document MakeDocument(const Findings& findings, const std::filesystem::p
     document.sections.push_back(Failures(findings));
   }
   document.files.push_back({output / ""});  // a folder
-  for (const std::filesystem::path& file : findings.written_beside) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(findings.written_beside);
   for (const FileResult& file : findings.files) {
     for (const std::string& warning : file.warnings) {
       document.warnings.push_back(
@@ -480,9 +475,7 @@ report::Document MakeDocument(const CodeMapping& mapping) {
     document.verdict.tone = Tone::kGood;
   }
   document.verdict.text = fmt::format("{}: {}", document.verdict.word, counts);
-  for (const std::filesystem::path& file : mapping.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(mapping.files);
   document.warnings = mapping.warnings;
   document.deed = "mapped";
   return document;

@@ -488,9 +488,7 @@ Section LevelsSection(const StepAnswer& answer) {
     list.items.push_back({std::string(LevelName(level)), std::move(text)});
     list.items.back().number = static_cast<double>(count);
   }
-  Section section{"Levels, each operator by itself", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Levels, each operator by itself", std::move(list));
 }
 
 Section CountsSection(const StepAnswer& answer) {
@@ -557,9 +555,7 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
   }
   document.sections.push_back(CountsSection(answer));
   document.Advise(internal::NextStep(answer));
-  for (const std::filesystem::path& file : answer.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(answer.files);
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;
   document.seconds = answer.seconds;

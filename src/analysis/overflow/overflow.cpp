@@ -748,19 +748,13 @@ report::Verdict MakeVerdict(const Findings& findings) {
   const std::string seen = fmt::format("{} of {}", FormatCount(findings.overflows.size()),
                                        Plural(findings.records, "record"));
   if (const Overflow* leading = Leading(findings)) {
-    verdict.word = "OVERFLOW";
-    verdict.text = fmt::format("OVERFLOW: {}", Sentence(*leading));
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("OVERFLOW", Sentence(*leading), Tone::kBad, Standing::kFindings);
   } else if (findings.overflows.empty()) {
-    verdict.word = "UNREADABLE";
-    verdict.text = fmt::format("UNREADABLE: none of {} can be read",
-                               Plural(findings.unreadable.size(), "record"));
-    verdict.tone = Tone::kBad;
+    verdict.Say("UNREADABLE",
+                fmt::format("none of {} can be read", Plural(findings.unreadable.size(), "record")),
+                Tone::kBad);
   } else {
-    verdict.word = "NO OVERFLOW";
-    verdict.text = fmt::format("NO OVERFLOW: {} read, none has a status", seen);
-    verdict.tone = Tone::kGood;
+    verdict.Say("NO OVERFLOW", fmt::format("{} read, none has a status", seen), Tone::kGood);
   }
   if (!findings.unreadable.empty()) {
     verdict.standing = Standing::kIncomplete;
@@ -809,9 +803,8 @@ report::Document MakeDocument(const Findings& findings) {
   }
   if (findings.records > findings.overflows.size() + findings.unreadable.size()) {
     const uint64_t more = findings.records - findings.overflows.size() - findings.unreadable.size();
-    document.sections.push_back({"Also", {}});
-    document.sections.back().blocks.emplace_back(
-        report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});
+    document.Add("Also",
+                 report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});
   }
   document.cases = CasesOf(findings);
   document.Advise(NextStep(findings));

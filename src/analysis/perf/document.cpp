@@ -189,9 +189,7 @@ PageView MakePage(const RunSummary& run) {
   report::Verdict& verdict = page.verdict.emplace();
   const RankSummary* const leading = Leading(run);
   if (leading == nullptr) {
-    verdict.word = "FAILED";
-    verdict.text = "FAILED: no rank could be compared";
-    verdict.tone = Tone::kBad;
+    verdict.Say("FAILED", "no rank could be compared", Tone::kBad);
   } else {
     verdict.word = leading->verdict.word;
     verdict.text =
@@ -308,9 +306,7 @@ Section CollectivesSection(const RankSummary& rank, const AnswerOptions& options
                                        collective.base_calls, collective.comparison_calls)});
     list.items.back().number = change;
   }
-  Section section{"Collectives by kind", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Collectives by kind", std::move(list));
 }
 
 Section GatesSection(const RunSummary& run) {
@@ -382,9 +378,7 @@ report::Verdict MakeVerdict(const RunSummary& run) {
   verdict.word = found.word;
   verdict.text = found.text;
   if (found.text.empty()) {
-    verdict.word = "COMPARED";
-    verdict.text = "COMPARED: the time of a step is unknown";
-    verdict.tone = Tone::kStrong;
+    verdict.Say("COMPARED", "the time of a step is unknown", Tone::kStrong);
   } else {
     verdict.number = found.percent;
     verdict.unit = "%";
@@ -574,9 +568,7 @@ Section FamiliesSection(const RankSummary& rank, const AnswerOptions& options) {
   }
   list.brief.items = told;
   list.brief.counts_rest = false;
-  Section section{"Kernels by family", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Kernels by family", std::move(list));
 }
 
 // A case per gate and rank; a rank without gates, or without a result, is a case of its own.

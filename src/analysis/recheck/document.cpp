@@ -57,11 +57,10 @@ report::Verdict MakeVerdict(const Answer& answer) {
     verdict.tone = Tone::kBad;
     verdict.standing = Standing::kNothingCompared;
   } else if (answer.beyond == 0) {
-    verdict.word = "WITHIN BOUNDS";
-    verdict.text =
-        fmt::format("WITHIN BOUNDS: {} recomputed, all as exact as their arithmetic allows",
-                    Plural(checked, "call"));
-    verdict.tone = Tone::kGood;
+    verdict.Say("WITHIN BOUNDS",
+                fmt::format("{} recomputed, all as exact as their arithmetic allows",
+                            Plural(checked, "call")),
+                Tone::kGood);
   } else {
     const auto first =
         std::find_if(answer.calls.begin(), answer.calls.end(),
@@ -125,10 +124,9 @@ Section BeyondSection(const Answer& answer) {
       table.AddRow(cells);
     }
   }
-  Section section{"Beyond their bounds, in order of execution", {}};
-  section.blocks.emplace_back(
+  return report::MakeSection(
+      "Beyond their bounds, in order of execution",
       report::DataTable{.table = std::move(table), .brief = {kBriefCalls}, .names_rows = true});
-  return section;
 }
 
 bool RoundsFactors(const CheckedCall& call) {
@@ -222,9 +220,7 @@ report::Document MakeDocument(const Answer& answer) {
   if (answer.not_checkable > 0) {
     document.sections.push_back(UncheckedSection(answer));
   }
-  for (const std::filesystem::path& file : answer.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(answer.files);
   document.warnings = answer.warnings;
   document.cases = CasesOf(answer);
   document.bytes = answer.size_bytes;

@@ -315,9 +315,7 @@ Section CallSection(const Answer& answer) {
     tensors.details.push_back({"", tensor});
   }
   list.items.push_back(std::move(tensors));
-  Section section{"The call", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("The call", std::move(list));
 }
 
 Section MinimisedSection(const Minimised& minimised) {
@@ -348,10 +346,10 @@ Section MinimisedSection(const Minimised& minimised) {
 report::Document MakeDocument(const Answer& answer) {
   report::Document document;
   document.command = "repro";
-  document.verdict.word = "WRITTEN";
-  document.verdict.text =
-      fmt::format("WRITTEN: {} alone, to {}", base::Printable(answer.call), answer.folder.string());
-  document.verdict.tone = report::Tone::kStrong;
+  document.verdict.Say(
+      "WRITTEN",
+      fmt::format("{} alone, to {}", base::Printable(answer.call), answer.folder.string()),
+      report::Tone::kStrong);
   document.verdict.unit = "elements";
   document.verdict.number = static_cast<double>(answer.elements);
   document.sections.push_back(CallSection(answer));
@@ -367,9 +365,7 @@ report::Document MakeDocument(const Answer& answer) {
   } else {
     document.warnings.push_back("no script for PyTorch: " + base::Printable(answer.no_script));
   }
-  for (const std::filesystem::path& file : answer.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(answer.files);
   document.seconds = answer.seconds;
   document.deed = "written";
   return document;

@@ -437,20 +437,15 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
   report::Verdict verdict;
   verdict.unit = "keys";
   if (ComparedNothing(comparison)) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text = "NOTHING COMPARED: no array has a partner";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED", "no array has a partner", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (HasDifferences(comparison)) {
-    verdict.word = "DIFFERENT";
-    verdict.text = fmt::format("DIFFERENT: see the {} below",
-                               HasDifferentKeys(comparison) ? "keys" : "tokens");
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("DIFFERENT",
+                fmt::format("see the {} below", HasDifferentKeys(comparison) ? "keys" : "tokens"),
+                Tone::kBad, Standing::kFindings);
   } else {
-    verdict.word = "IDENTICAL";
-    verdict.text = fmt::format("IDENTICAL: all {}", Plural(comparison.keys.size(), "key"));
-    verdict.tone = Tone::kGood;
+    verdict.Say("IDENTICAL", fmt::format("all {}", Plural(comparison.keys.size(), "key")),
+                Tone::kGood);
   }
   verdict.number =
       static_cast<double>(std::count_if(comparison.keys.begin(), comparison.keys.end(), Differs));
@@ -509,9 +504,7 @@ Section TokensSection(const TokenSummary& summary) {
     list.items.push_back({"largest mean", fmt::format("{}; smallest: {}", summary.largest_mean,
                                                       summary.smallest_mean)});
   }
-  Section section{std::move(text), {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection(std::move(text), std::move(list));
 }
 
 // A case per key, and one per key whose tokens were compared.
@@ -555,9 +548,7 @@ report::Document MakeDocument(const Comparison& comparison) {
   for (const TokenSummary& tokens : comparison.tokens) {
     document.sections.push_back(TokensSection(tokens));
   }
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(comparison.files);
   document.warnings = comparison.warnings;
   return document;
 }

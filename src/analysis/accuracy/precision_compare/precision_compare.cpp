@@ -711,20 +711,15 @@ report::Verdict PrecisionVerdict(const PrecisionComparison& comparison) {
   verdict.number = static_cast<double>(operators.Of(Outcome::kError));
   const std::string judged = Plural(operators.judged(), "operator");
   if (operators.judged() == 0) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text = "NOTHING COMPARED: no operator could be judged";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED", "no operator could be judged", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (operators.Of(Outcome::kError) > 0) {
-    verdict.word = "LESS ACCURATE";
-    verdict.text = fmt::format("LESS ACCURATE: {} of {} that were judged miss their standard",
-                               operators.Of(Outcome::kError), judged);
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("LESS ACCURATE",
+                fmt::format("{} of {} that were judged miss their standard",
+                            operators.Of(Outcome::kError), judged),
+                Tone::kBad, Standing::kFindings);
   } else {
-    verdict.word = "AS ACCURATE";
-    verdict.text = fmt::format("AS ACCURATE: {} meet their standards", judged);
-    verdict.tone = Tone::kGood;
+    verdict.Say("AS ACCURATE", fmt::format("{} meet their standards", judged), Tone::kGood);
   }
   return verdict;
 }
@@ -773,9 +768,7 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
   facts.items.push_back({"operators", CountsText(comparison.operators)});
   facts.items.push_back({"outputs", CountsText(comparison.outputs)});
   facts.items.push_back({"limits", comparison.limits});
-  Section totals{"Totals", {}};
-  totals.blocks.emplace_back(std::move(facts));
-  document.sections.push_back(std::move(totals));
+  document.Add("Totals", std::move(facts));
 
   for (const JudgedOperator& judged : comparison.judged) {
     report::TestCase& test = document.cases.emplace_back();
@@ -807,9 +800,7 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
                         : Plural(comparison.duplicated.size(), "output") + " stand in a file",
                     Names(comparison.duplicated)));
   }
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(comparison.files);
   return document;
 }
 

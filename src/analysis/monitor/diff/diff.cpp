@@ -618,10 +618,8 @@ report::Verdict MakeVerdict(const DiffResult& result) {
     return verdict;
   }
   if (totals.compared == 0) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text = "NOTHING COMPARED: no value of one run has a partner in the other";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED", "no value of one run has a partner in the other", Tone::kBad,
+                Standing::kNothingCompared);
     return verdict;
   }
   verdict.word = totals.unequal > 0 ? "CLOSE" : whole ? "IDENTICAL" : "EQUAL IN PART";
@@ -676,9 +674,7 @@ Section NotesSection(const DiffResult& result) {
   for (const std::string& note : result.notes) {
     list.items.push_back({"", note});
   }
-  Section section{"Notes", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Notes", std::move(list));
 }
 
 // A case per statistic of a table.
