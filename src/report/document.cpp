@@ -1,6 +1,7 @@
 #include "src/report/document.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,19 +10,8 @@
 namespace msprobe::report {
 
 std::string_view ToneName(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kStrong:
-      return "strong";
-    case Tone::kGood:
-      return "good";
-    case Tone::kCaution:
-      return "caution";
-    case Tone::kBad:
-      return "bad";
-  }
-  return "";
+  constexpr std::array<std::string_view, 5> kNames = {"", "strong", "good", "caution", "bad"};
+  return kNames[static_cast<size_t>(tone)];
 }
 
 void Verdict::Say(std::string_view new_word, std::string_view rest, Tone new_tone,

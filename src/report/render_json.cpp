@@ -1,5 +1,6 @@
 #include "src/report/render_json.h"
 
+#include <array>
 #include <string>
 #include <utility>
 #include <variant>
@@ -43,36 +44,15 @@ using Json = nlohmann::ordered_json;
 constexpr int kSchemaVersion = 1;
 
 std::string_view StandingName(Standing standing) {
-  switch (standing) {
-    case Standing::kClean:
-      return "clean";
-    case Standing::kFindings:
-      return "findings";
-    case Standing::kNothingCompared:
-      return "nothing_compared";
-    case Standing::kIncomplete:
-      return "incomplete";
-  }
-  return "";
+  constexpr std::array<std::string_view, 4> kNames = {"clean", "findings", "nothing_compared",
+                                                      "incomplete"};
+  return kNames[static_cast<size_t>(standing)];
 }
 
 std::string_view JsonKindName(ListKind kind) {
-  switch (kind) {
-    case ListKind::kFacts:
-    case ListKind::kAligned:
-    case ListKind::kNamed:
-      return "facts";
-    case ListKind::kAmounts:
-      return "amounts";
-    case ListKind::kNumbered:
-      return "findings";
-    case ListKind::kBullets:
-    case ListKind::kSentences:
-      return "sentences";
-    case ListKind::kChecks:
-      return "checks";
-  }
-  return "";
+  constexpr std::array<std::string_view, 8> kNames = {
+      "facts", "facts", "amounts", "facts", "findings", "sentences", "sentences", "checks"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // Emphasis is for eyes.

@@ -581,19 +581,9 @@ constexpr size_t kFilesOnTerminal = 16;
 constexpr size_t kNotesShown = 20;
 
 Ink InkOf(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return Ink::kNone;
-    case Tone::kStrong:
-      return Ink::kBold;
-    case Tone::kGood:
-      return Ink::kGreen;
-    case Tone::kCaution:
-      return Ink::kYellow;
-    case Tone::kBad:
-      return Ink::kRed;
-  }
-  return Ink::kNone;
+  constexpr std::array<Ink, 5> kInks = {Ink::kNone, Ink::kBold, Ink::kGreen, Ink::kYellow,
+                                        Ink::kRed};
+  return kInks[static_cast<size_t>(tone)];
 }
 
 class TerminalRenderer {

@@ -14,8 +14,7 @@ namespace msprobe::report::internal {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 20U;
-constexpr size_t kCellBytes = 128;  // upper bound of a cell's markup and of a number
-constexpr size_t kTextUnits = 32767;
+constexpr size_t kCellBytes = 128;   // upper bound of a cell's markup and of a number
 constexpr size_t kHeadBytes = 4096;  // more than the fixed parts of a sheet need
 
 // Bytes of text that are copied as they are.
@@ -72,18 +71,6 @@ bool NeedsPreserve(std::string_view text) {
   return !text.empty() && (text.front() == ' ' || text.back() == ' ' ||
                            std::any_of(text.begin(), text.end(),
                                        [](char c) { return c == '\t' || c == '\n' || c == '\r'; }));
-}
-
-Style StyleOf(Fill fill) {
-  switch (fill) {
-    case Fill::kNone:
-      return Style::kPlain;
-    case Fill::kYellow:
-      return Style::kYellow;
-    case Fill::kRed:
-      return Style::kRed;
-  }
-  return Style::kPlain;
 }
 
 char* PutNumber(double value, char* out) {
@@ -247,6 +234,7 @@ void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& opti
                  XmlBuffer& out) {
   const size_t columns = sheet.table->columns().size();
   const RowFormatter formatter(columns, Controls::kReplaced);
+  // By Fill.
   const std::array<std::vector<std::string_view>, 3> styles = {Uniform(Style::kPlain, columns),
                                                                Uniform(Style::kYellow, columns),
                                                                Uniform(Style::kRed, columns)};
@@ -256,7 +244,7 @@ void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& opti
   }
   for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
     formatter.Row(sheet.table->row(row), row - sheet.first_row + 2,
-                  styles[static_cast<size_t>(StyleOf(sheet.table->fill(row)))], out);
+                  styles[static_cast<size_t>(sheet.table->fill(row))], out);
   }
   if (block.last) {
     PutTail(sheet, options, out);
@@ -292,18 +280,18 @@ std::string EscapedXml(std::string_view text) {
   return out;
 }
 
-std::string_view CutToCell(std::string_view text) {
-  if (text.size() <= kTextUnits) {
+std::string_view FirstUnits(std::string_view text, size_t units) {
+  if (text.size() <= units) {
     return text;  // no character takes fewer bytes than units
   }
-  size_t units = 0;
   size_t at = 0;
   while (at < text.size()) {
     const base::Utf8Char character = base::DecodeUtf8(text.substr(at));
-    units += character.bytes == 4 ? 2 : 1;
-    if (units > kTextUnits) {
+    const size_t needed = character.bytes == 4 ? 2 : 1;
+    if (needed > units) {
       break;
     }
+    units -= needed;
     at += character.bytes;
   }
   return text.substr(0, at);

@@ -110,7 +110,9 @@ inline constexpr size_t kEscapeFactor = 7;
 char* EscapeXml(std::string_view text, char* out, Controls controls = Controls::kReplaced);
 std::string EscapedXml(std::string_view text);
 
+// The longest front of `text` with at most `units` UTF-16 units.
+std::string_view FirstUnits(std::string_view text, size_t units);
 // The text that a cell can hold: at most 32,767 UTF-16 units.
-std::string_view CutToCell(std::string_view text);
+inline std::string_view CutToCell(std::string_view text) { return FirstUnits(text, 32767); }
 
 }  // namespace msprobe::report::internal

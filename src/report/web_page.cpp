@@ -21,6 +21,7 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
+#include "src/report/render_json.h"
 
 namespace msprobe::resources {
 extern const std::string_view kAnswerPage;  // empty: not built
@@ -293,23 +294,9 @@ using json::Writer;
 constexpr int64_t kPageFormat = 1;  // what tools/web/answer expects
 
 std::string_view PageKindName(ListKind kind) {
-  switch (kind) {
-    case ListKind::kNumbered:
-      return "numbered";
-    case ListKind::kBullets:
-      return "bullets";
-    case ListKind::kSentences:
-      return "sentences";
-    case ListKind::kChecks:
-      return "checks";
-    case ListKind::kAmounts:
-      return "amounts";
-    case ListKind::kFacts:
-    case ListKind::kAligned:
-    case ListKind::kNamed:
-      break;
-  }
-  return "facts";
+  constexpr std::array<std::string_view, 8> kNames = {"facts",    "facts",   "amounts",   "facts",
+                                                      "numbered", "bullets", "sentences", "checks"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // Up to 7 digits: a page is for reading, the other files hold all.
@@ -322,20 +309,12 @@ void PutFigure(double value, Writer& writer) {
 }
 
 void PutPageCell(const Cell& cell, Writer& writer) {
-  switch (cell.kind()) {
-    case CellKind::kEmpty:
-      writer.Null();
-      break;
-    case CellKind::kInteger:
-      writer.Int(cell.integer());
-      break;
-    case CellKind::kNumber:
-      PutFigure(cell.number(), writer);
-      break;
-    case CellKind::kText:
-    case CellKind::kBoolean:
-      writer.Text(CellText(cell));
-      break;
+  if (cell.kind() == CellKind::kNumber) {
+    PutFigure(cell.number(), writer);
+  } else if (cell.kind() == CellKind::kBoolean) {
+    writer.Text(cell.boolean_text());
+  } else {
+    PutCell(writer, cell);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "src/report/xlsx_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,22 +24,71 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
-#include "src/base/utf8.h"
 #include "src/io/zip.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
-struct z_stream_s;
-
 namespace msprobe::report::internal {
 namespace {
 
-// The cell formats of a workbook, kept once each, and the styles.xml they make.
+constexpr size_t kSheetNameUnits = 31;
+constexpr std::string_view kXmlHead =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
+constexpr std::string_view kRelationTypes =
+    "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+
+// styles.xml of a plain and a bold font and of one frame; `fills` are numbered from 2, `formats`
+// from 1, because fills 0 and 1 and format 0 are fixed.
+std::string StylesXml(std::string_view font, std::span<const std::string> fills,
+                      std::span<const std::string> formats) {
+  std::string xml = fmt::format(
+      "{0}<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
+      "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"{1}\"/><family val=\"2\"/></font>"
+      "<font><b/><sz val=\"11\"/><name val=\"{1}\"/><family val=\"2\"/></font></fonts>"
+      "<fills count=\"{2}\"><fill><patternFill patternType=\"none\"/></fill>"
+      "<fill><patternFill patternType=\"gray125\"/></fill>",
+      kXmlHead, font, fills.size() + 2);
+  for (const std::string& fill : fills) {
+    xml += fmt::format("<fill><patternFill patternType=\"solid\">{}</patternFill></fill>", fill);
+  }
+  xml +=
+      "</fills><borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
+      "<border>";
+  for (const std::string_view side : {"left", "right", "top", "bottom"}) {
+    xml += fmt::format("<{0} style=\"thin\"><color auto=\"1\"/></{0}>", side);
+  }
+  xml += fmt::format(
+      "<diagonal/></border></borders>"
+      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\"/>"
+      "</cellStyleXfs><cellXfs count=\"{}\">"
+      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" xfId=\"0\"/>",
+      formats.size() + 1);
+  for (const std::string& format : formats) {
+    xml += format;
+  }
+  return xml +
+         "</cellXfs><cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" "
+         "builtinId=\"0\"/></cellStyles></styleSheet>";
+}
+
+// Of plain workbooks: the cell formats stand in the order of Style.
+std::string PlainStylesXml() {
+  constexpr std::string_view kFill = "<fgColor rgb=\"{0}\"/><bgColor rgb=\"{0}\"/>";
+  const std::string fills[] = {fmt::format(kFill, "00FFFF00"), fmt::format(kFill, "FFFF0000")};
+  const std::string formats[] = {
+      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"2\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>",
+      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"3\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>",
+      "<xf numFmtId=\"0\" fontId=\"1\" fillId=\"0\" borderId=\"1\" xfId=\"0\" applyFont=\"1\" "
+      "applyBorder=\"1\" applyAlignment=\"1\"><alignment horizontal=\"center\" "
+      "vertical=\"top\"/></xf>"};
+  return StylesXml("Calibri", fills, formats);
+}
 
 constexpr uint32_t kNoFill = UINT32_MAX;
 
-// How one cell looks beside the font, the frame and the position that all share.
+// How one cell of a formatted workbook looks, apart from the font, the frame and the position that
+// all share.
 struct CellFormat {
   NumberFormat number = NumberFormat::kGeneral;
   bool bold = false;
@@ -48,216 +98,105 @@ struct CellFormat {
   bool operator==(const CellFormat&) const = default;
 };
 
+// The cell formats of a workbook, kept once each, and the styles.xml they make.
 class CellFormats {
  public:
   // The number by which cells refer to the format. 0 is the format of cells that refer to none.
-  size_t Add(const CellFormat& format);
-  std::string StylesXml() const;
+  size_t Add(const CellFormat& format) {
+    const auto found = std::find(formats_.begin(), formats_.end(), format);
+    const auto index = static_cast<size_t>(found - formats_.begin());
+    if (found == formats_.end()) {
+      formats_.push_back(format);
+    }
+    return index + 1;
+  }
+
+  std::string Xml() const {
+    // By NumberFormat: numbers that the file format gives to common formats.
+    constexpr std::array<int, 4> kNumberIds = {0, 3, 4, 10};
+    std::vector<std::string> fills;
+    std::vector<std::string> formats;
+    for (const CellFormat& format : formats_) {
+      size_t fill = 0;
+      if (format.fill_rgb != kNoFill) {
+        const std::string xml =
+            fmt::format("<fgColor rgb=\"FF{:06X}\"/><bgColor indexed=\"64\"/>", format.fill_rgb);
+        const auto found = std::find(fills.begin(), fills.end(), xml);
+        fill = static_cast<size_t>(found - fills.begin()) + 2;
+        if (found == fills.end()) {
+          fills.push_back(xml);
+        }
+      }
+      formats.push_back(fmt::format(
+          "<xf numFmtId=\"{}\" fontId=\"{}\" fillId=\"{}\" borderId=\"1\" xfId=\"0\" "
+          "applyNumberFormat=\"1\" applyFont=\"1\" applyFill=\"1\" applyBorder=\"1\" "
+          "applyAlignment=\"1\"><alignment horizontal=\"left\" vertical=\"center\"{}/></xf>",
+          kNumberIds[static_cast<size_t>(format.number)], format.bold ? 1 : 0, fill,
+          format.indent > 0 ? fmt::format(" indent=\"{}\"", format.indent) : ""));
+    }
+    return StylesXml("Arial", fills, formats);
+  }
 
  private:
   std::vector<CellFormat> formats_;
 };
 
-// Compresses pieces of one deflate stream independently of each other, so that
-// threads can share the work and the pieces can simply be joined.
-
-// One per thread; keeps its tables between blocks.
+// Compresses pieces of one deflate stream independently of each other, so that threads can share
+// the work and the pieces can simply be joined. One per thread; keeps its tables between blocks.
 class BlockCompressor {
  public:
-  BlockCompressor();
+  BlockCompressor() : stream_(std::make_unique<z_stream>()) {
+    ready_ = deflateInit2(stream_.get(), kSheetLevel, Z_DEFLATED, kRawDeflate, kSheetMemoryLevel,
+                          Z_DEFAULT_STRATEGY) == Z_OK;
+  }
   BlockCompressor(const BlockCompressor&) = delete;
   BlockCompressor& operator=(const BlockCompressor&) = delete;
-  ~BlockCompressor();
+  ~BlockCompressor() {
+    if (ready_) {
+      deflateEnd(stream_.get());
+    }
+  }
 
   // Replaces `out` by the raw deflate form of `text`: whole bytes, not the end of a stream. False
   // when memory ran out.
-  bool Compress(std::string_view text, std::string& out);
+  bool Compress(std::string_view text, std::string& out) {
+    if (!ready_ || text.size() > std::numeric_limits<uInt>::max() / 2 ||
+        deflateReset(stream_.get()) != Z_OK ||
+        deflateTune(stream_.get(), kGoodLength, kMaxLazy, kNiceLength, kMaxChain) != Z_OK) {
+      return false;
+    }
+    out.resize(deflateBound(stream_.get(), static_cast<uLong>(text.size())) + kMarkerBytes);
+    stream_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream_->avail_in = static_cast<uInt>(text.size());
+    stream_->next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_->avail_out = static_cast<uInt>(out.size());
+    const int result = deflate(stream_.get(), Z_SYNC_FLUSH);
+    if (result != Z_OK || stream_->avail_in != 0 || stream_->avail_out == 0) {
+      return false;
+    }
+    out.erase(out.size() - stream_->avail_out);
+    return true;
+  }
 
  private:
-  std::unique_ptr<z_stream_s> stream_;
+  static constexpr int kSheetLevel = 1;  // three times as fast as level 6 for 15 % more bytes
+  static constexpr int kRawDeflate = -15;
+  // Larger hash tables leave the cache (measured: 20 % slower).
+  static constexpr int kSheetMemoryLevel = 8;
+  // Level 1 with half its search depth: 10 % faster on sheets for 1 % more bytes.
+  static constexpr int kGoodLength = 4;
+  static constexpr int kMaxLazy = 4;
+  static constexpr int kNiceLength = 32;
+  static constexpr int kMaxChain = 2;
+  // Room for the flush marker beyond zlib's own bound.
+  static constexpr size_t kMarkerBytes = 64;
+
+  std::unique_ptr<z_stream> stream_;
   bool ready_ = false;
 };
 
 // What ends a stream of such blocks: an empty last block.
 constexpr std::string_view kStreamEnd("\x03\x00", 2);
-
-// The small parts of a workbook, and which sheets it has.
-
-std::string StylesXml();
-
-// Sheets to the file of a workbook, formatted and compressed in blocks on all
-// threads.
-
-// Replaces `out` by the XML of one block of a sheet; called on any thread.
-using BlockFormatter = std::function<void(const Sheet&, const Block&, XmlBuffer& out)>;
-
-// Numbers that the file format gives to common number formats.
-int NumberFormatId(NumberFormat format) {
-  switch (format) {
-    case NumberFormat::kGeneral:
-      return 0;
-    case NumberFormat::kInteger:
-      return 3;
-    case NumberFormat::kFixed2:
-      return 4;
-    case NumberFormat::kPercent:
-      return 10;
-  }
-  return 0;
-}
-
-std::string FontXml(bool bold) {
-  return fmt::format("<font>{}<sz val=\"11\"/><name val=\"Arial\"/><family val=\"2\"/></font>",
-                     bold ? "<b/>" : "");
-}
-
-size_t CellFormats::Add(const CellFormat& format) {
-  const auto found = std::find(formats_.begin(), formats_.end(), format);
-  const auto index = static_cast<size_t>(found - formats_.begin());
-  if (found == formats_.end()) {
-    formats_.push_back(format);
-  }
-  return index + 1;
-}
-
-std::string CellFormats::StylesXml() const {
-  std::vector<uint32_t> fills;
-  for (const CellFormat& format : formats_) {
-    if (format.fill_rgb != kNoFill &&
-        std::find(fills.begin(), fills.end(), format.fill_rgb) == fills.end()) {
-      fills.push_back(format.fill_rgb);
-    }
-  }
-  // Fills 0 and 1 are fixed by the file format.
-  std::string xml = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n"
-      "<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
-      "<fonts count=\"2\">{}{}</fonts><fills count=\"{}\">"
-      "<fill><patternFill patternType=\"none\"/></fill>"
-      "<fill><patternFill patternType=\"gray125\"/></fill>",
-      FontXml(false), FontXml(true), fills.size() + 2);
-  for (const uint32_t rgb : fills) {
-    xml += fmt::format(
-        "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"FF{:06X}\"/>"
-        "<bgColor indexed=\"64\"/></patternFill></fill>",
-        rgb);
-  }
-  xml +=
-      "</fills><borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
-      "<border>";
-  for (const char* side : {"left", "right", "top", "bottom"}) {
-    xml += fmt::format("<{0} style=\"thin\"><color auto=\"1\"/></{0}>", side);
-  }
-  xml += fmt::format(
-      "<diagonal/></border></borders>"
-      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\"/>"
-      "</cellStyleXfs><cellXfs count=\"{}\">"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" xfId=\"0\"/>",
-      formats_.size() + 1);
-  for (const CellFormat& format : formats_) {
-    const size_t fill =
-        format.fill_rgb == kNoFill
-            ? 0
-            : static_cast<size_t>(std::find(fills.begin(), fills.end(), format.fill_rgb) -
-                                  fills.begin()) +
-                  2;
-    xml += fmt::format(
-        "<xf numFmtId=\"{}\" fontId=\"{}\" fillId=\"{}\" borderId=\"1\" xfId=\"0\" "
-        "applyNumberFormat=\"1\" applyFont=\"1\" applyFill=\"1\" applyBorder=\"1\" "
-        "applyAlignment=\"1\"><alignment horizontal=\"left\" vertical=\"center\"{}/></xf>",
-        NumberFormatId(format.number), format.bold ? 1 : 0, fill,
-        format.indent > 0 ? fmt::format(" indent=\"{}\"", format.indent) : "");
-  }
-  xml +=
-      "</cellXfs><cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" builtinId=\"0\"/>"
-      "</cellStyles></styleSheet>";
-  return xml;
-}
-
-}  // namespace
-
-}  // namespace msprobe::report::internal
-
-namespace msprobe::report {
-namespace {
-
-constexpr size_t kSheetNameCharacters = 31;
-
-}  // namespace
-
-std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit) {
-  const size_t part_count = row_count == 0 ? 1 : (row_count + limit - 1) / limit;
-  std::vector<std::pair<size_t, size_t>> parts;
-  size_t first = 0;
-  for (size_t part = 0; part < part_count; ++part) {
-    const size_t count = row_count / part_count + (part < row_count % part_count ? 1 : 0);
-    parts.emplace_back(first, count);
-    first += count;
-  }
-  return parts;
-}
-
-std::string PartSheetName(const std::string& name, size_t part) {
-  const std::string ending = "_part_" + std::to_string(part);
-  return name.substr(0, kSheetNameCharacters - ending.size()) + ending;
-}
-
-std::vector<Table> SplitIntoParts(const Table& table, size_t limit) {
-  std::vector<Table> parts;
-  for (const auto& [first, count] : SplitEvenly(table.row_count(), limit)) {
-    Table& part = parts.emplace_back(PartSheetName(table.name(), parts.size()), table.columns());
-    part.Reserve(count);
-    for (size_t row = first; row < first + count; ++row) {
-      part.AddRow(table.row(row), table.fill(row));
-    }
-  }
-  return parts;
-}
-
-}  // namespace msprobe::report
-
-namespace msprobe::report::internal {
-namespace {
-
-constexpr int kSheetLevel = 1;  // three times as fast as level 6 for 15 % more bytes
-constexpr int kRawDeflate = -15;
-constexpr int kSheetMemoryLevel = 8;  // larger hash tables leave the cache (measured: 20 % slower)
-// Level 1 with half its search depth: 10 % faster on sheets for 1 % more bytes.
-constexpr int kGoodLength = 4;
-constexpr int kMaxLazy = 4;
-constexpr int kNiceLength = 32;
-constexpr int kMaxChain = 2;
-constexpr size_t kMarkerBytes = 64;  // room for the flush marker beyond zlib's own bound
-
-BlockCompressor::BlockCompressor() : stream_(std::make_unique<z_stream_s>()) {
-  ready_ = deflateInit2(stream_.get(), kSheetLevel, Z_DEFLATED, kRawDeflate, kSheetMemoryLevel,
-                        Z_DEFAULT_STRATEGY) == Z_OK;
-}
-
-BlockCompressor::~BlockCompressor() {
-  if (ready_) {
-    deflateEnd(stream_.get());
-  }
-}
-
-bool BlockCompressor::Compress(std::string_view text, std::string& out) {
-  if (!ready_ || text.size() > std::numeric_limits<uInt>::max() / 2 ||
-      deflateReset(stream_.get()) != Z_OK ||
-      deflateTune(stream_.get(), kGoodLength, kMaxLazy, kNiceLength, kMaxChain) != Z_OK) {
-    return false;
-  }
-  out.resize(deflateBound(stream_.get(), static_cast<uLong>(text.size())) + kMarkerBytes);
-  stream_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream_->avail_in = static_cast<uInt>(text.size());
-  stream_->next_out = reinterpret_cast<Bytef*>(out.data());
-  stream_->avail_out = static_cast<uInt>(out.size());
-  const int result = deflate(stream_.get(), Z_SYNC_FLUSH);
-  if (result != Z_OK || stream_->avail_in != 0 || stream_->avail_out == 0) {
-    return false;
-  }
-  out.erase(out.size() - stream_->avail_out);
-  return true;
-}
 
 uint32_t Crc32(std::string_view text) {
   return static_cast<uint32_t>(
@@ -267,27 +206,6 @@ uint32_t Crc32(std::string_view text) {
 // The CRC-32 of two texts one behind the other, of which the second has `second_bytes`.
 uint32_t JoinCrc32(uint32_t first, uint32_t second, uint64_t second_bytes) {
   return static_cast<uint32_t>(crc32_combine(first, second, static_cast<z_off_t>(second_bytes)));
-}
-
-constexpr size_t kSheetNameUnits = 31;
-constexpr std::string_view kXmlHead =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
-constexpr std::string_view kRelationTypes =
-    "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
-
-// The longest front of `text` with at most `units` UTF-16 units.
-std::string_view FirstUnits(std::string_view text, size_t units) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const base::Utf8Char character = base::DecodeUtf8(text.substr(at));
-    const size_t needed = character.bytes == 4 ? 2 : 1;
-    if (needed > units) {
-      break;
-    }
-    units -= needed;
-    at += character.bytes;
-  }
-  return text.substr(0, at);
 }
 
 class SheetNames {
@@ -404,41 +322,8 @@ std::string WorkbookRelationsXml(size_t sheets) {
   return xml + "</Relationships>";
 }
 
-std::string StylesXml() {
-  // The cell formats stand in the order of Style; fills 0 and 1 are fixed by the format.
-  std::string xml(kXmlHead);
-  xml +=
-      "<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
-      "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"Calibri\"/><family val=\"2\"/></font>"
-      "<font><b/><sz val=\"11\"/><name val=\"Calibri\"/><family val=\"2\"/></font></fonts>"
-      "<fills count=\"4\"><fill><patternFill patternType=\"none\"/></fill>"
-      "<fill><patternFill patternType=\"gray125\"/></fill>";
-  for (const std::string_view color : {"00FFFF00", "FFFF0000"}) {
-    xml += fmt::format(
-        "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"{0}\"/><bgColor rgb=\"{0}\"/>"
-        "</patternFill></fill>",
-        color);
-  }
-  xml +=
-      "</fills><borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
-      "<border>";
-  for (const std::string_view side : {"left", "right", "top", "bottom"}) {
-    xml += fmt::format("<{0} style=\"thin\"><color auto=\"1\"/></{0}>", side);
-  }
-  xml +=
-      "<diagonal/></border></borders>"
-      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\"/>"
-      "</cellStyleXfs><cellXfs count=\"4\">"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" xfId=\"0\"/>"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"2\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"3\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>"
-      "<xf numFmtId=\"0\" fontId=\"1\" fillId=\"0\" borderId=\"1\" xfId=\"0\" applyFont=\"1\" "
-      "applyBorder=\"1\" applyAlignment=\"1\"><alignment horizontal=\"center\" "
-      "vertical=\"top\"/></xf></cellXfs>"
-      "<cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" builtinId=\"0\"/>"
-      "</cellStyles></styleSheet>";
-  return xml;
-}
+// Replaces `out` by the XML of one block of a sheet; called on any thread.
+using BlockFormatter = std::function<void(const Sheet&, const Block&, XmlBuffer& out)>;
 
 constexpr uint64_t kLargeBytes = uint64_t{4} << 30U;
 // Blocks in flight per thread: enough that threads seldom wait for the slowest one of a wave.
@@ -539,6 +424,36 @@ Status WriteWorkbook(const std::filesystem::path& path, std::span<const Sheet> s
 }  // namespace msprobe::report::internal
 
 namespace msprobe::report {
+
+std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit) {
+  const size_t part_count = row_count == 0 ? 1 : (row_count + limit - 1) / limit;
+  std::vector<std::pair<size_t, size_t>> parts;
+  size_t first = 0;
+  for (size_t part = 0; part < part_count; ++part) {
+    const size_t count = row_count / part_count + (part < row_count % part_count ? 1 : 0);
+    parts.emplace_back(first, count);
+    first += count;
+  }
+  return parts;
+}
+
+std::string PartSheetName(const std::string& name, size_t part) {
+  const std::string ending = "_part_" + std::to_string(part);
+  return name.substr(0, internal::kSheetNameUnits - ending.size()) + ending;
+}
+
+std::vector<Table> SplitIntoParts(const Table& table, size_t limit) {
+  std::vector<Table> parts;
+  for (const auto& [first, count] : SplitEvenly(table.row_count(), limit)) {
+    Table& part = parts.emplace_back(PartSheetName(table.name(), parts.size()), table.columns());
+    part.Reserve(count);
+    for (size_t row = first; row < first + count; ++row) {
+      part.AddRow(table.row(row), table.fill(row));
+    }
+  }
+  return parts;
+}
+
 namespace {
 
 using internal::CellFormat;
@@ -550,19 +465,8 @@ constexpr uint32_t kRedRgb = 0xFF0000;
 constexpr double kWidthPadding = 0.7109375;
 
 uint32_t Rgb(Shade shade) {
-  switch (shade) {
-    case Shade::kNone:
-      return kNoFill;
-    case Shade::kGreen:
-      return 0x00FF00;
-    case Shade::kYellow:
-      return 0xFFFF00;
-    case Shade::kDeepSky:
-      return 0x00BFFF;
-    case Shade::kLightSky:
-      return 0x87CEFA;
-  }
-  return kNoFill;
+  constexpr std::array<uint32_t, 5> kColours = {kNoFill, 0x00FF00, 0xFFFF00, 0x00BFFF, 0x87CEFA};
+  return kColours[static_cast<size_t>(shade)];
 }
 
 // The marks of every format that one table's cells can have, made before its blocks are formatted
@@ -744,8 +648,8 @@ Status WriteFormattedXlsx(const std::filesystem::path& path,
                           XmlBuffer& out) {
     FormatRows(*formatted_of.at(sheet.table), marks_of.at(sheet.table), sheet, block, out);
   };
-  return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options),
-                                 formats.StylesXml(), format, pool);
+  return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options), formats.Xml(),
+                                 format, pool);
 }
 
 Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const> sheets,
@@ -760,7 +664,7 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
     internal::FormatBlock(sheet, block, options, out);
   };
   return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options),
-                                 internal::StylesXml(), format, pool);
+                                 internal::PlainStylesXml(), format, pool);
 }
 
 }  // namespace msprobe::report
