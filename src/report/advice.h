@@ -25,6 +25,7 @@ struct Advice {
 
 // The text with its values. "(s)" in it is an "s" unless the value before it is "1".
 std::string AdviceText(const Advice& advice, Language language = Language::kEnglish);
+inline std::string AdviceText(std::string_view id) { return AdviceText(Advice(id)); }
 
 // All rows, in order of their ids.
 std::vector<std::string> AdviceIds();

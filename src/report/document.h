@@ -224,7 +224,7 @@ struct Tree {
     int64_t second_count = -1;
     std::string note = {};
   };
-  std::vector<Node> nodes;
+  std::vector<Node> items;
 };
 
 // A grid of coloured cells, some of which may be empty.
@@ -238,8 +238,16 @@ struct Map {
     std::string tip;     // explains the value
     std::string search;  // what a click looks for in the table below; may be empty
   };
-  std::vector<Cell> cells;
+  std::vector<Cell> items;
 };
+
+// Whether there is nothing to see in a block.
+inline bool IsEmpty(const Text& sentences) { return sentences.text.empty(); }
+inline bool IsEmpty(const DataTable& data) { return data.table.row_count() == 0; }
+inline bool IsEmpty(const Curves& curves) {
+  return curves.items.empty() || curves.positions.empty();
+}
+inline bool IsEmpty(const auto& content) { return content.items.empty(); }
 
 struct PageSection {
   std::string title;

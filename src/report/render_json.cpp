@@ -62,12 +62,11 @@ void AddTone(Json& json, Tone tone) {
   }
 }
 
-Json ToJson(const Item& item);
-
-Json ToJson(const std::vector<Item>& items) {
+template <typename Parts, typename Function>
+Json ListOf(const Parts& parts, Function&& of) {
   Json list = Json::array();
-  for (const Item& item : items) {
-    list.push_back(ToJson(item));
+  for (const auto& part : parts) {
+    list.push_back(of(part));
   }
   return list;
 }
@@ -87,13 +86,14 @@ Json ToJson(const Item& item) {
     json["line"] = item.source->line;
   }
   if (!item.details.empty()) {
-    json["details"] = ToJson(item.details);
+    json["details"] = ListOf(item.details, [](const Item& detail) { return ToJson(detail); });
   }
   return json;
 }
 
 Json ToJson(const List& list) {
-  return {{"kind", JsonKindName(list.kind)}, {"items", ToJson(list.items)}};
+  return {{"kind", JsonKindName(list.kind)},
+          {"items", ListOf(list.items, [](const Item& item) { return ToJson(item); })}};
 }
 
 Json ToJson(const Text& text) {
@@ -152,38 +152,30 @@ Json ToJson(const LevelOutcome& level) {
 }
 
 Json ToJson(const Section& section) {
-  Json blocks = Json::array();
-  for (const Block& block : section.blocks) {
-    blocks.push_back(std::visit([](const auto& value) { return ToJson(value); }, block));
-  }
-  return {{"title", section.title}, {"blocks", std::move(blocks)}};
+  const auto of_block = [](const Block& block) {
+    return std::visit([](const auto& value) { return ToJson(value); }, block);
+  };
+  return {{"title", section.title}, {"blocks", ListOf(section.blocks, of_block)}};
 }
 
 }  // namespace
 
 std::string RenderJson(const Document& document) {
-  Json levels = Json::array();
-  for (const LevelOutcome& level : document.levels) {
-    levels.push_back(ToJson(level));
-  }
-  Json sections = Json::array();
-  for (const Section& section : document.sections) {
-    sections.push_back(ToJson(section));
-  }
-  Json next = Json::array();
-  for (const Advice& advice : document.next) {
-    next.push_back(AdviceText(advice));
-  }
-  Json files = Json::array();
-  for (const OutputFile& file : document.files) {
-    files.push_back(file.path.string());
-  }
-  const Json json = {{"schema_version", kSchemaVersion}, {"tool", "msprobe"},
-                     {"version", MSPROBE_VERSION},       {"command", document.command},
-                     {"exit_code", document.exit_code},  {"verdict", ToJson(document.verdict)},
-                     {"levels", std::move(levels)},      {"sections", std::move(sections)},
-                     {"next", std::move(next)},          {"warnings", document.warnings},
-                     {"files", std::move(files)},        {"seconds", document.seconds}};
+  const auto of = [](const auto& part) { return ToJson(part); };
+  const auto text_of = [](const Advice& advice) { return AdviceText(advice); };
+  const auto path_of = [](const OutputFile& file) { return file.path.string(); };
+  const Json json = {{"schema_version", kSchemaVersion},
+                     {"tool", "msprobe"},
+                     {"version", MSPROBE_VERSION},
+                     {"command", document.command},
+                     {"exit_code", document.exit_code},
+                     {"verdict", ToJson(document.verdict)},
+                     {"levels", ListOf(document.levels, of)},
+                     {"sections", ListOf(document.sections, of)},
+                     {"next", ListOf(document.next, text_of)},
+                     {"warnings", document.warnings},
+                     {"files", ListOf(document.files, path_of)},
+                     {"seconds", document.seconds}};
   return json::DocumentText(json, 1, json::Writer::NonFinite::kText) + '\n';
 }
 

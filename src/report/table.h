@@ -28,11 +28,15 @@ class Cell {
  public:
   Cell() : integer_(0) {}
   static Cell Text(std::string_view text);  // must outlive the cell
-  static Cell Integer(int64_t value);
-  static Cell Number(
-      double value);  // non-finite numbers are written as text by every writer: decide before
-
-  static Cell Boolean(bool value);  // TRUE or FALSE, as spreadsheets spell it
+  static Cell Integer(int64_t value) { return Cell(CellKind::kInteger, value); }
+  // Non-finite numbers are written as text by every writer: decide before.
+  static Cell Number(double value) {
+    Cell cell(CellKind::kNumber, 0);
+    cell.number_ = value;
+    return cell;
+  }
+  // TRUE or FALSE, as spreadsheets spell it.
+  static Cell Boolean(bool value) { return Cell(CellKind::kBoolean, value ? 1 : 0); }
 
   CellKind kind() const { return kind_; }
   std::string_view text() const { return {text_, length_}; }
@@ -42,6 +46,8 @@ class Cell {
   std::string_view boolean_text() const { return boolean() ? "TRUE" : "FALSE"; }
 
  private:
+  Cell(CellKind kind, int64_t integer) : integer_(integer), kind_(kind) {}
+
   union {
     const char* text_;
     int64_t integer_;

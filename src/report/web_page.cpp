@@ -397,7 +397,9 @@ class PageSections {
   // Sections and blocks with nothing in them are left out.
   template <typename AnySection>
   void Add(const AnySection& section, std::string_view hint) {
-    const auto empty = [](const auto& block) { return std::visit(IsEmpty(), block); };
+    const auto empty = [](const auto& block) {
+      return std::visit([](const auto& content) { return IsEmpty(content); }, block);
+    };
     if (std::all_of(section.blocks.begin(), section.blocks.end(), empty)) {
       return;
     }
@@ -444,17 +446,6 @@ class PageSections {
   std::vector<std::string> notes;
 
  private:
-  struct IsEmpty {
-    bool operator()(const Text& sentences) const { return sentences.text.empty(); }
-    bool operator()(const DataTable& data) const { return data.table.row_count() == 0; }
-    bool operator()(const Curves& curves) const {
-      return curves.items.empty() || curves.positions.empty();
-    }
-    bool operator()(const Tree& tree) const { return tree.nodes.empty(); }
-    bool operator()(const Map& map) const { return map.cells.empty(); }
-    bool operator()(const auto& block) const { return block.items.empty(); }
-  };
-
   void Begin(std::string_view title, std::string_view hint) {
     title_ = title;
     writer_.BeginObject();
@@ -560,7 +551,7 @@ class PageSections {
     Kind("tree");
     writer_.Member("unit", tree.unit);
     writer_.Key("nodes");
-    PutTuples(tree.nodes, writer_, [&](const Tree::Node& node) {
+    PutTuples(tree.items, writer_, [&](const Tree::Node& node) {
       writer_.Int(node.parent);
       writer_.Text(node.label);
       PutFigure(node.first, writer_);
@@ -576,7 +567,7 @@ class PageSections {
     writer_.Member("rows", map.rows);
     writer_.Member("columns", map.columns);
     writer_.Key("cells");
-    PutTuples(map.cells, writer_, [&](const Map::Cell& cell) {
+    PutTuples(map.items, writer_, [&](const Map::Cell& cell) {
       writer_.Int(cell.row);
       writer_.Int(cell.column);
       PutFigure(cell.value, writer_);

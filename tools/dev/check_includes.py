@@ -68,7 +68,7 @@ HEADERS_OF_ONE_FILE = {
     "src/analysis/recheck/result_table.h", "src/capture/deduplication.h", "src/capture/log_writer.h",
     "src/commands/completion.h", "src/commands/launch_trace.h", "src/commands/line_editor.h", "src/commands/terminal.h",
     "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h", "src/online/openssl_library.h",
-    "src/profile/ascend_text/trace.h", "src/report/render_json.h"}
+    "src/profile/ascend_text/trace.h"}
 # Components with another namespace.
 OTHER_NAMESPACES = set()
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')

@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 
 const PAGES = {
   monitor_report: { title: 'msprobe monitor report', uses: ['uplot', 'preact', 'htm'] },
-  answer: { title: 'msprobe', uses: ['preact', 'htm'], advice: ['nan_analyze', 'ckpt_compare'] },
+  answer: { title: 'msprobe', uses: ['preact', 'htm'], advice: ['nan_analyze', 'ckpt_compare', 'config_check'] },
   graph: { title: 'msprobe graph', uses: ['preact', 'htm'] },
   compare: { title: 'msprobe compare', uses: ['uplot', 'preact', 'htm'], advice: ['compare'] },
 };

@@ -776,7 +776,7 @@ void AddMap(const Comparison& comparison, report::PageView& page) {
                                          : fmt::format("{} .. {}", layers[first], layers[last]));
   }
   for (const auto& [where, cell] : map) {
-    picture.cells.push_back({where.first, where.second, cell.value,
+    picture.items.push_back({where.first, where.second, cell.value,
                              fmt::format("{} of {} different, most of all {}", cell.different,
                                          base::Plural(cell.count, "parameter"), cell.worst),
                              cell.count == 1 ? cell.worst : layers[cell.layer] + "."});

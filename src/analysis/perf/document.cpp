@@ -102,9 +102,9 @@ Tree ChangesDownToKernels(const RankSummary& rank) {
   Tree tree{"ms", {}};
   const auto add = [&](int64_t parent, std::string label, double base, double comparison,
                        int64_t base_count = -1, int64_t comparison_count = -1) {
-    tree.nodes.push_back(
+    tree.items.push_back(
         {parent, std::move(label), base, comparison, base_count, comparison_count});
-    return static_cast<int64_t>(tree.nodes.size()) - 1;
+    return static_cast<int64_t>(tree.items.size()) - 1;
   };
   const auto add_calls = [&](int64_t parent, const std::string& label, const auto& change) {
     return add(parent, label, change.base_ms, change.comparison_ms, change.base_calls,
