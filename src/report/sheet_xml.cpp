@@ -19,7 +19,7 @@ constexpr std::array<bool, 256> MakePlainTable() {
   plain['\n'] = true;
   return plain;
 }
-constexpr std::array<bool, 256> kPlain = MakePlainTable();
+constexpr std::array<bool, 256> kPlainBytes = MakePlainTable();
 
 // One character that is not plain; advances `at`.
 char* PutSpecial(std::string_view text, size_t& at, char* out, Controls controls) {
@@ -68,7 +68,7 @@ char* EscapeXml(std::string_view text, char* out, Controls controls) {
   size_t copied = 0;
   size_t at = 0;
   while (at < text.size()) {
-    if (kPlain[static_cast<unsigned char>(text[at])]) {
+    if (kPlainBytes[static_cast<unsigned char>(text[at])]) {
       ++at;
       continue;
     }

@@ -28,13 +28,13 @@ const common = {
 const bundle = async (entry, options) =>
   (await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] })).outputFiles[0].text.trim();
 
-// The table of advice, without the rows of other commands.
+// The table of advice as rows [English, Chinese], without those of other commands.
 const adviceFor = (commands) => ({
   name: 'advice',
-  setup: (build) => build.onLoad({ filter: /config\/advice\.json$/ }, ({ path }) => ({
-    loader: 'json',
-    contents: JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(readFileSync(path, 'utf8'))).filter(([id]) => commands.includes(id.split('.')[0])))),
-  })),
+  setup: (build) => build.onLoad({ filter: /config\/advice\.json$/ }, ({ path }) => {
+    const rows = Object.entries(JSON.parse(readFileSync(path, 'utf8'))).filter(([id]) => commands.includes(id.split('.')[0]));
+    return { loader: 'json', contents: JSON.stringify(rows.map(([, { en, zh }]) => [en, zh])) };
+  }),
 });
 
 // As a policy names a script or a style sheet that it allows.

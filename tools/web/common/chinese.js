@@ -1,8 +1,8 @@
 // The Chinese of English texts that stand in the data of a page.
-import TABLE from '../../../config/advice.json';
+import ADVICE from '../../../config/advice.json';
 
-// What msprobe advises, as rows [English, Chinese]. A row of nothing but a value would fit every text.
-export const ADVICE = Object.values(TABLE).filter(({ en }) => en !== '{0}').map(({ en, zh }) => [en, zh]);
+// What msprobe advises in the commands of the page, as rows [English, Chinese]: build.mjs makes them of the table.
+export { ADVICE };
 
 const DEEPEST = 3;  // sentences in sentences
 
