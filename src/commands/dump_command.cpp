@@ -282,8 +282,8 @@ report::Document DumpSummary::Answer() const {
   verdict.standing = whole ? report::Standing::kClean : report::Standing::kFindings;
   report::List facts{report::ListKind::kFacts, {}};
   const auto add = [&facts](std::string_view what, std::string text, uint64_t number) {
-    facts.items.push_back({std::string(what), std::move(text)});
-    facts.items.back().number = static_cast<double>(number);
+    facts.items.push_back(
+        {std::string(what), std::move(text), report::Tone::kPlain, static_cast<double>(number)});
   };
   add("calls", base::FormatCount(counts.entries), counts.entries);
   add("tensors", base::FormatCount(counts.tensors), counts.tensors);
@@ -309,10 +309,10 @@ report::Document DumpSummary::Answer() const {
                                     : fmt::format(", {:.1f} % of the {} captured",
                                                   100 * counts.engine_seconds / counts.wall_seconds,
                                                   base::FormatSeconds(counts.wall_seconds));
-    facts.items.push_back(
-        {"overhead", fmt::format("{} in the capture engine{}",
-                                 base::FormatSeconds(counts.engine_seconds), of_what)});
-    facts.items.back().number = counts.engine_seconds + counts.repeat_seconds;
+    facts.items.push_back({"overhead",
+                           fmt::format("{} in the capture engine{}",
+                                       base::FormatSeconds(counts.engine_seconds), of_what),
+                           report::Tone::kPlain, counts.engine_seconds + counts.repeat_seconds});
   }
   if (counts.errors > 0) {
     add("errors", fmt::format("{}: see dump_error_info.log", base::FormatCount(counts.errors)),
@@ -426,8 +426,8 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
     ++recovered;
     list.items.push_back(
         {folder.string(), Sentence(*recovery),
-         recovery->missing_files > 0 ? report::Tone::kCaution : report::Tone::kPlain});
-    list.items.back().number = static_cast<double>(recovery->conversion.entries);
+         recovery->missing_files > 0 ? report::Tone::kCaution : report::Tone::kPlain,
+         static_cast<double>(recovery->conversion.entries)});
     if (recovery->missing_files > 0) {
       document.warnings.push_back(fmt::format(
           "{}: {} of {} that dump.json names had not been written; the first: {}",

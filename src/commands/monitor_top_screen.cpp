@@ -329,19 +329,16 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
     const FollowedSeries& series = *row.series;
     const bool is_broken = std::isinf(row.score);
     broken += is_broken ? 1 : 0;
-    const report::Cell cells[] = {
-        table.KeepText(series.name),
-        report::Cell::Integer(series.stage),
-        series.micro_step < 0 ? report::Cell() : report::Cell::Integer(series.micro_step),
-        table.KeepText(series.table),
-        report::Cell::Integer(series.rank),
-        report::Cell::Integer(series.last_step),
-        series.history.empty() || analysis::monitor::IsNoNumber(series.history.back())
-            ? report::Cell()
-            : report::Cell::Number(series.history.back()),
-        report::Cell::Number(row.score),
-        is_broken ? report::Cell::Integer(series.first_non_finite_step) : report::Cell()};
-    table.AddRow(cells);
+    table.AddRow(
+        {table.KeepText(series.name), report::Cell::Integer(series.stage),
+         series.micro_step < 0 ? report::Cell() : report::Cell::Integer(series.micro_step),
+         table.KeepText(series.table), report::Cell::Integer(series.rank),
+         report::Cell::Integer(series.last_step),
+         series.history.empty() || analysis::monitor::IsNoNumber(series.history.back())
+             ? report::Cell()
+             : report::Cell::Number(series.history.back()),
+         report::Cell::Number(row.score),
+         is_broken ? report::Cell::Integer(series.first_non_finite_step) : report::Cell()});
   }
   report::Document document;
   document.command = "monitor top";

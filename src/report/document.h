@@ -287,6 +287,13 @@ struct TestCase {
   std::string message = {};  // one line
   std::string details = {};  // any number of lines
   std::vector<std::string> further_levels = {};  // that it fails as well
+
+  void Fail(std::string_view at_level, std::string_view of_type, std::string_view why) {
+    outcome = CaseOutcome::kFailed;
+    level = at_level;
+    type = of_type;
+    message = why;
+  }
 };
 
 struct Document {

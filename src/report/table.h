@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,6 +76,9 @@ class Table {
   void Reserve(size_t rows);
   // `cells` must have one cell per column. Texts are not copied: pass kept or static ones.
   void AddRow(std::span<const Cell> cells, Fill fill = Fill::kNone);
+  void AddRow(std::initializer_list<Cell> cells, Fill fill = Fill::kNone) {
+    AddRow(std::span(cells.begin(), cells.size()), fill);
+  }
   std::string_view Keep(std::string_view text) { return arena_->Keep(text); }
   Cell KeepText(std::string_view text) { return Cell::Text(Keep(text)); }
   // Cells may borrow from `texts` from now on.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <type_traits>
@@ -167,6 +168,16 @@ Result<std::string> UnpackBlock(std::string_view page, std::string_view id, size
   return plain;
 }
 
+Status CheckShell(std::string_view shell) {
+  if (shell.empty()) {
+    return UnsupportedError("this msprobe was built without the page for --format html")
+        .WithHint(
+            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
+            "need it");
+  }
+  return {};
+}
+
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed) {
   const size_t mark = shell.find(kPageDataMark);
@@ -244,6 +255,14 @@ void AppendPlanes(std::span<const uint32_t> values, std::string& out) {
     for (const uint32_t value : values) {
       out += static_cast<char>(value >> (8 * plane));
     }
+  }
+}
+
+void AddColumnBlocks(const std::string& id, PageColumns columns, std::vector<PageBlock>& blocks) {
+  for (auto& [name, values] : columns) {
+    blocks.push_back({fmt::format("{}_{}", id, name),
+                      [kept = std::make_shared<std::vector<uint32_t>>(std::move(values))](
+                          std::string& out) { AppendPlanes(*kept, out); }});
   }
 }
 
@@ -623,15 +642,7 @@ std::string Listing(const Document& document, const PageView& view, const PageSe
 
 }  // namespace
 
-Status CheckAnswerPage() {
-  if (resources::kAnswerPage.empty()) {
-    return UnsupportedError("this msprobe was built without the page for --format html")
-        .WithHint(
-            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
-            "need it");
-  }
-  return {};
-}
+Status CheckAnswerPage() { return CheckShell(resources::kAnswerPage); }
 
 Status WriteAnswerPage(const std::filesystem::path& path, Document& document) {
   const PageView none;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -39,6 +40,9 @@ inline constexpr std::string_view kPageDataMark = "<!--msprobe:data-->";
 // block, or it is not whole; kBadFormat: damaged, or more than `most_bytes`.
 Result<std::string> UnpackBlock(std::string_view page, std::string_view id, size_t most_bytes);
 
+// kUnsupported where this build was made without that page.
+Status CheckShell(std::string_view shell);
+
 // Returns the size of the file.
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed);
@@ -56,6 +60,10 @@ std::string PageBeside(int beneath, const std::filesystem::path& folder, std::st
 // Appends one byte with the number of planes, 0 to 4, and per plane one byte of every value, the
 // lowest plane first. Planes that would be zero throughout are left out.
 void AppendPlanes(std::span<const uint32_t> values, std::string& out);
+
+// Columns of a table by name, and the blocks "<id>_<name>" of them.
+using PageColumns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
+void AddColumnBlocks(const std::string& id, PageColumns columns, std::vector<PageBlock>& blocks);
 
 // Texts that repeat, each kept once; numbered in the order in which they come.
 class TextList {
@@ -100,8 +108,7 @@ inline constexpr size_t kMostPageRows = 100'000;       // of a table
 inline constexpr size_t kMostPageItems = 5'000;        // of a list
 inline constexpr size_t kMostCurveValues = 500'000;    // of all curves of a block
 
-// kUnsupported when this build was made without the page.
-Status CheckAnswerPage();
+Status CheckAnswerPage();  // CheckShell of it
 
 // What is left out, because a limit above is reached, becomes a warning of the document and a note
 // in the page: items and curves at the end, of tables rows without a fill first.

@@ -537,13 +537,11 @@ Section SidesSection(const Comparison& comparison) {
 Section LargestSection(const std::vector<const PairResult*>& largest) {
   report::Table table("largest", {"Relative l2", "cos", "Max abs", "Parameter"});
   for (const PairResult* const pair : largest) {
-    const report::Cell cells[] = {
-        table.KeepText(Short(pair->metrics.relative_l2)),
-        table.KeepText(pair->metrics.cosine ? report::NumberText(*pair->metrics.cosine, 8)
-                                            : "null"),
-        table.KeepText(Short(pair->sums.finite.max_abs_error)),
-        table.KeepText(pair->name + Remark(*pair))};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(Short(pair->metrics.relative_l2)),
+                  table.KeepText(pair->metrics.cosine ? report::NumberText(*pair->metrics.cosine, 8)
+                                                      : "null"),
+                  table.KeepText(Short(pair->sums.finite.max_abs_error)),
+                  table.KeepText(pair->name + Remark(*pair))});
   }
   return report::MakeSection("Largest differences",
                              report::DataTable{std::move(table), {kBriefDifferences}});
@@ -797,9 +795,8 @@ report::PageView MakePage(const Comparison& comparison) {
   AddMap(comparison, page);
   report::Table settings("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});
   for (const SettingDifference& setting : comparison.settings) {
-    const Cell cells[] = {settings.KeepText(setting.name), settings.KeepText(setting.text_a),
-                          settings.KeepText(setting.text_b)};
-    settings.AddRow(cells);
+    settings.AddRow({settings.KeepText(setting.name), settings.KeepText(setting.text_a),
+                     settings.KeepText(setting.text_b)});
   }
   page.Add("Settings of the optimizer that differ", "", report::DataTable{std::move(settings)});
   page.Add("Parameters", "", report::DataTable{DetailsTable(comparison)});

@@ -383,11 +383,10 @@ Section MakeOriginsOf(const PairSummary& pair, bool name_pair) {
 Section MakeAmplifiers(const DivergenceReport& report) {
   report::Table table("amplifiers", {"Factor", "In", "Out", "Call", "Layer"});
   for (const DivergencePoint& point : report.amplifiers) {
-    const report::Cell cells[] = {table.KeepText(fmt::format("{:.3g}", point.amplification)),
-                                  table.KeepText(ErrorText(point.input_error)),
-                                  table.KeepText(ErrorText(point.output_error)),
-                                  table.KeepText(point.entry_name), table.KeepText(point.layer)};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(fmt::format("{:.3g}", point.amplification)),
+                  table.KeepText(ErrorText(point.input_error)),
+                  table.KeepText(ErrorText(point.output_error)), table.KeepText(point.entry_name),
+                  table.KeepText(point.layer)});
   }
   return report::MakeSection("Strongest amplifiers (error out over error in, noise as the floor)",
                              report::DataTable{std::move(table)});
@@ -443,8 +442,8 @@ Section MakePairs(const RunSummary& summary) {
     if (pair->divergence.first_origin) {
       text += "  " + PointTitle(*pair->divergence.first_origin);
     }
-    list.items.push_back({PairName(*pair), text});
-    list.items.back().number = static_cast<double>(pair->counts.differing);
+    list.items.push_back(
+        {PairName(*pair), text, Tone::kPlain, static_cast<double>(pair->counts.differing)});
   }
   section.blocks.emplace_back(std::move(list));
   return section;
@@ -452,8 +451,8 @@ Section MakePairs(const RunSummary& summary) {
 
 void AddUnpaired(std::string_view label, const std::vector<std::string>& names, List& list) {
   if (!names.empty()) {
-    list.items.push_back({std::string(label), base::Join(names, ", ")});
-    list.items.back().number = static_cast<double>(names.size());
+    list.items.push_back({std::string(label), base::Join(names, ", "), Tone::kPlain,
+                          static_cast<double>(names.size())});
   }
 }
 
@@ -461,8 +460,8 @@ Section MakeCounts(const RunSummary& summary) {
   const RowCounts& totals = summary.totals;
   List list{ListKind::kFacts, {}};
   const auto add = [&](std::string_view label, std::string text, uint64_t number) {
-    list.items.push_back({std::string(label), std::move(text)});
-    list.items.back().number = static_cast<double>(number);
+    list.items.push_back(
+        {std::string(label), std::move(text), Tone::kPlain, static_cast<double>(number)});
   };
   add("rows",
       fmt::format("{}: {} identical, {} within noise, {} drift, {} differ, {} without values",

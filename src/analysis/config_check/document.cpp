@@ -123,13 +123,11 @@ Section ChecksSection(const CompareRun& run) {
     const auto count = [](size_t value) {
       return report::Cell::Integer(static_cast<int64_t>(value));
     };
-    const report::Cell cells[] = {report::Cell::Text(PartName(check.part)),
-                                  report::Cell::Text(!check.passed    ? "FAIL"
-                                                     : check.compared ? "pass"
-                                                                      : "not compared"),
-                                  count(check.errors), count(check.warnings),
-                                  count(check.table.row_count())};
-    table.AddRow(cells);
+    table.AddRow({report::Cell::Text(PartName(check.part)),
+                  report::Cell::Text(!check.passed    ? "FAIL"
+                                     : check.compared ? "pass"
+                                                      : "not compared"),
+                  count(check.errors), count(check.warnings), count(check.table.row_count())});
   }
   return report::MakeSection("Checks", report::DataTable{std::move(table)});
 }
@@ -267,10 +265,8 @@ Section DifferencesSection(const LogSettingsRun& run) {
     for (const LogSetting& setting : run.settings) {
       const bool in_both = setting.present[0] && setting.present[1];
       if (!setting.equal && in_both == both) {
-        const report::Cell cells[] = {table.KeepText(setting.name),
-                                      table.KeepText(SettingText(setting, 0)),
-                                      table.KeepText(SettingText(setting, 1))};
-        table.AddRow(cells);
+        table.AddRow({table.KeepText(setting.name), table.KeepText(SettingText(setting, 0)),
+                      table.KeepText(SettingText(setting, 1))});
       }
     }
   }
@@ -289,10 +285,8 @@ report::Document MakeDocument(const LogSettingsRun& run) {
     report::TestCase& test = document.cases.emplace_back();
     test.name = setting.name;
     if (!setting.equal) {
-      test.outcome = CaseOutcome::kFailed;
-      test.level = "error";
-      test.type = "different";
-      test.message = fmt::format("{} / {}", SettingText(setting, 0), SettingText(setting, 1));
+      test.Fail("error", "different",
+                fmt::format("{} / {}", SettingText(setting, 0), SettingText(setting, 1)));
     }
   }
   document.sections.emplace_back();

@@ -712,15 +712,11 @@ Section RankSection(const RankComparison& rank) {
     const auto number = [&](const std::optional<size_t>& step) {
       return step ? Cell::Integer(rank.steps[*step]) : Cell();
     };
-    const Cell cells[] = {
-        table.KeepText(base::Printable(row->name)),
-        first ? Cell::Integer(static_cast<int64_t>(row->steps[*first]->elements)) : Cell(),
-        share(first),
-        share(lowest),
-        number(lowest),
-        share(last),
-        number(row->marked)};
-    table.AddRow(cells, row->marked ? report::Fill::kYellow : report::Fill::kNone);
+    table.AddRow(
+        {table.KeepText(base::Printable(row->name)),
+         first ? Cell::Integer(static_cast<int64_t>(row->steps[*first]->elements)) : Cell(),
+         share(first), share(lowest), number(lowest), share(last), number(row->marked)},
+        row->marked ? report::Fill::kYellow : report::Fill::kNone);
   }
   curves.brief.items = 1;
   curves.brief.counts_rest = false;  // the table tells of them

@@ -17,6 +17,7 @@
 
 #include "msprobe/version.h"
 
+#include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/step_views.h"
@@ -30,29 +31,9 @@ extern const std::string_view kGraphPage;  // empty: not built
 
 namespace msprobe::analysis::graph {
 
-void AddColumnBlocks(const std::string& id, Columns columns,
-                     std::vector<report::PageBlock>& blocks) {
-  for (auto& [name, values] : columns) {
-    blocks.push_back({fmt::format("{}_{}", id, name),
-                      [kept = std::make_shared<std::vector<uint32_t>>(std::move(values))](
-                          std::string& out) { report::AppendPlanes(*kept, out); }});
-  }
-}
-
 uint32_t StandingCode(compare::RowStatus standing) {
-  switch (standing) {
-    case compare::RowStatus::kNotCompared:
-      return 0;
-    case compare::RowStatus::kIdentical:
-      return 1;
-    case compare::RowStatus::kAgrees:
-      return 2;
-    case compare::RowStatus::kDrifts:
-      return 4;
-    case compare::RowStatus::kDiffers:
-      return 5;
-  }
-  return 0;
+  constexpr std::array<uint32_t, 5> kCodes = {0, 1, 2, 4, 5};  // 3: without a partner
+  return kCodes[static_cast<size_t>(standing)];
 }
 
 uint32_t FigureCode(const std::optional<double>& precision) {
@@ -232,7 +213,7 @@ std::vector<report::PageBlock> TreeBlocks(const RankView& view, const std::strin
                       stacks->Write(writer);
                       writer.EndObject();
                     }});
-  AddColumnBlocks(id, std::move(columns), blocks);
+  report::AddColumnBlocks(id, std::move(columns), blocks);
   return blocks;
 }
 
@@ -296,23 +277,8 @@ class TensorCollector {
     columns.shapes.push_back(words_.Add(row.shape));
     columns.sums.push_back(view_.mode == compare::CompareMode::kMd5 ? words_.Add(row.md5) : 0);
     for (size_t i = 0; i < compare::kStatCount; ++i) {
-      columns.stats[i].push_back(CodeOf(row.stats[i]));
+      columns.stats[i].push_back(compare::StatCode(row.stats[i], cells_));
     }
-  }
-
-  uint32_t CodeOf(const compare::StatValue& value) {
-    switch (value.kind) {
-      case compare::StatKind::kNumber:
-      case compare::StatKind::kInteger:
-        return cells_.Number(value.number);
-      case compare::StatKind::kBool:
-        return cells_.Text(value.boolean ? "True" : "False");
-      case compare::StatKind::kText:
-        return cells_.Text(value.text);
-      case compare::StatKind::kNone:
-        break;
-    }
-    return report::CellCodes::kNothing;
   }
 
   const RankView& view_;
@@ -361,7 +327,7 @@ std::vector<report::PageBlock> TensorBlocks(const RankView& view, const std::str
   std::vector<report::PageBlock> blocks;
   blocks.push_back(
       {id + "_tensors", [text = std::move(listing)](std::string& out) { out += text; }});
-  AddColumnBlocks(id, std::move(columns), blocks);
+  report::AddColumnBlocks(id, std::move(columns), blocks);
   return blocks;
 }
 
@@ -377,15 +343,7 @@ uint64_t BytesOf(const std::vector<std::string>& elements) {
 
 }  // namespace
 
-Status GraphPage::Available() {
-  if (resources::kGraphPage.empty()) {
-    return UnsupportedError("this msprobe was built without the page for --format html")
-        .WithHint(
-            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
-            "need it");
-  }
-  return {};
-}
+Status GraphPage::Available() { return report::CheckShell(resources::kGraphPage); }
 
 std::string_view GraphPage::Shell() { return resources::kGraphPage; }
 

@@ -32,11 +32,7 @@ inline constexpr uint32_t kFigureShift = 4;
 inline constexpr uint32_t kLevelShift = 8;
 inline constexpr int kErrorBits = 12;  // of the fraction of errors, which are looked at by size
 
-using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
-
-// As the blocks "<id>_<name>".
-void AddColumnBlocks(const std::string& id, Columns columns,
-                     std::vector<report::PageBlock>& blocks);
+using Columns = report::PageColumns;
 
 uint32_t StandingCode(compare::RowStatus standing);
 // 1 pass, 2 warning, 3 error by the rules of 26.x; 0: none.

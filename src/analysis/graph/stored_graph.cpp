@@ -547,7 +547,7 @@ Result<PageParts> StoredGraph::Tree(size_t rank) const {
   writer.EndObject();
 
   std::vector<report::PageBlock> blocks;
-  AddColumnBlocks(id, std::move(columns), blocks);
+  report::AddColumnBlocks(id, std::move(columns), blocks);
   PageParts parts = PartsOf(blocks);
   parts[id] = std::move(text);
   return parts;
@@ -680,7 +680,7 @@ Result<PageParts> StoredGraph::Tensors(size_t rank) const {
   reader.Write(writer);
   writer.EndObject();
   std::vector<report::PageBlock> blocks;
-  AddColumnBlocks(id, std::move(columns), blocks);
+  report::AddColumnBlocks(id, std::move(columns), blocks);
   PageParts parts = PartsOf(blocks);
   parts[id + "_tensors"] = std::move(text);
   return parts;

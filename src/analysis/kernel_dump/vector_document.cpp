@@ -265,10 +265,7 @@ void Judge(const std::string& name, bool differs, report::Document& document) {
   report::TestCase test;
   test.name = name;
   if (document.verdict.standing != Standing::kClean) {
-    test.outcome = report::CaseOutcome::kFailed;
-    test.level = kVectorGateLevels[0].word;
-    test.type = document.verdict.word;
-    test.message = document.verdict.text;
+    test.Fail(kVectorGateLevels[0].word, document.verdict.word, document.verdict.text);
   }
   document.cases.push_back(std::move(test));
   document.levels = report::OutcomesOf(kVectorGateLevels);

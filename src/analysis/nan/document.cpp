@@ -485,8 +485,8 @@ Section LevelsSection(const StepAnswer& answer) {
       text += fmt::format(", first: rank {} {} ({})", first->rank, base::Printable(first->name),
                           SceneName(first->scene));
     }
-    list.items.push_back({std::string(LevelName(level)), std::move(text)});
-    list.items.back().number = static_cast<double>(count);
+    list.items.push_back(
+        {std::string(LevelName(level)), std::move(text), Tone::kPlain, static_cast<double>(count)});
   }
   return report::MakeSection("Levels, each operator by itself", std::move(list));
 }
@@ -513,10 +513,8 @@ std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
     test.name = fmt::format("rank {}", rank.rank);
     for (const Finding& finding : answer.findings) {
       if (finding.rank == rank.rank && test.outcome == report::CaseOutcome::kPassed) {
-        test.outcome = report::CaseOutcome::kFailed;
-        test.level = IsWeak(finding.kind) ? "any" : "origin";
-        test.type = BadValuesText(finding.made);
-        test.message = fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind));
+        test.Fail(IsWeak(finding.kind) ? "any" : "origin", BadValuesText(finding.made),
+                  fmt::format("{}: {}", finding.name, internal::KindSentence(finding.kind)));
         for (const std::string& frame :
              dump::UserFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
           test.details += internal::FrameLine(frame) + "\n";

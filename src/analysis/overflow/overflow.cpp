@@ -722,10 +722,7 @@ std::vector<report::TestCase> CasesOf(const Findings& findings) {
     report::TestCase& test = cases.emplace_back();
     test.name = Printable(overflow.record.filename().string());
     if (overflow.overflowed()) {
-      test.outcome = report::CaseOutcome::kFailed;
-      test.level = "overflow";
-      test.type = overflow.unit;
-      test.message = Sentence(overflow);
+      test.Fail("overflow", overflow.unit, Sentence(overflow));
       test.details = OriginText(overflow);
     }
   }

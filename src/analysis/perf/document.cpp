@@ -142,16 +142,12 @@ void PutFindings(const RankSummary& rank, PageView& page) {
   report::Table table("findings", {"Where", "Metric", "Base", "Comparison", "Change", "Base calls",
                                    "Comparison calls", "Note", "Call stack"});
   for (const Finding& finding : rank.findings) {
-    const report::Cell cells[] = {table.KeepText(finding.where),
-                                  table.KeepText(finding.metric),
-                                  report::Cell::Number(finding.base),
-                                  report::Cell::Number(finding.comparison),
-                                  report::Cell::Number(finding.comparison - finding.base),
-                                  report::Cell::Integer(finding.base_calls),
-                                  report::Cell::Integer(finding.comparison_calls),
-                                  table.KeepText(finding.note),
-                                  table.KeepText(finding.call_stack)};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(finding.where), table.KeepText(finding.metric),
+                  report::Cell::Number(finding.base), report::Cell::Number(finding.comparison),
+                  report::Cell::Number(finding.comparison - finding.base),
+                  report::Cell::Integer(finding.base_calls),
+                  report::Cell::Integer(finding.comparison_calls), table.KeepText(finding.note),
+                  table.KeepText(finding.call_stack)});
   }
   page.Add("Operators and modules that changed", "ms, or MB of memory",
            report::DataTable{std::move(table)});
@@ -171,15 +167,11 @@ void PutRanks(const RunSummary& run, PageView& page) {
     const auto figure = [&](double value) {
       return rank.has_times ? report::Cell::Number(value) : report::Cell();
     };
-    const report::Cell cells[] = {report::Cell::Integer(rank.rank.value_or(-1)),
-                                  table.KeepText(rank.verdict.word),
-                                  figure(rank.base.end_to_end_ms),
-                                  figure(rank.comparison.end_to_end_ms),
-                                  change(&SideTimes::computing_ms),
-                                  change(&SideTimes::uncovered_communication_ms),
-                                  change(&SideTimes::free_ms),
-                                  table.KeepText(rank.error)};
-    table.AddRow(cells, rank.error.empty() ? report::Fill::kNone : report::Fill::kRed);
+    table.AddRow({report::Cell::Integer(rank.rank.value_or(-1)), table.KeepText(rank.verdict.word),
+                  figure(rank.base.end_to_end_ms), figure(rank.comparison.end_to_end_ms),
+                  change(&SideTimes::computing_ms), change(&SideTimes::uncovered_communication_ms),
+                  change(&SideTimes::free_ms), table.KeepText(rank.error)},
+                 rank.error.empty() ? report::Fill::kNone : report::Fill::kRed);
   }
   page.Add("All ranks", "", report::DataTable{std::move(table)});
 }
@@ -300,11 +292,11 @@ Section CollectivesSection(const RankSummary& rank, const AnswerOptions& options
   List list{ListKind::kAmounts, {}, {options.top > 0 ? SIZE_MAX : 0}};
   for (const Collective& collective : rank.collectives) {
     const double change = collective.comparison_ms - collective.base_ms;
-    list.items.push_back(
-        {SignedMs(change), fmt::format("{} ({:.3f} -> {:.3f} ms, {} -> {} calls)", collective.kind,
-                                       collective.base_ms, collective.comparison_ms,
-                                       collective.base_calls, collective.comparison_calls)});
-    list.items.back().number = change;
+    list.items.push_back({SignedMs(change),
+                          fmt::format("{} ({:.3f} -> {:.3f} ms, {} -> {} calls)", collective.kind,
+                                      collective.base_ms, collective.comparison_ms,
+                                      collective.base_calls, collective.comparison_calls),
+                          Tone::kPlain, change});
   }
   return report::MakeSection("Collectives by kind", std::move(list));
 }
@@ -468,8 +460,8 @@ Section RanksSection(const RunSummary& run, const AnswerOptions& options) {
                    });
   List headlines{ListKind::kNamed, {}, {std::min(kBriefRanks, std::max<size_t>(options.top, 1))}};
   for (const RankSummary* const rank : by_growth) {
-    headlines.items.push_back({RankName(rank->rank), Headline(*rank)});
-    headlines.items.back().number = rank->verdict.percent;
+    headlines.items.push_back(
+        {RankName(rank->rank), Headline(*rank), Tone::kPlain, rank->verdict.percent});
   }
   section.blocks.emplace_back(std::move(headlines));
   return section;
@@ -479,11 +471,10 @@ void AddTime(std::string_view label, double base, double comparison, report::Tab
   if (base == 0 && comparison == 0) {
     return;
   }
-  const report::Cell cells[] = {report::Cell::Text(label), report::Cell::Number(base),
-                                report::Cell::Number(comparison),
-                                table.KeepText(fmt::format("{:+.3f}", comparison - base)),
-                                table.KeepText(Percent(base, comparison))};
-  table.AddRow(cells);
+  table.AddRow({report::Cell::Text(label), report::Cell::Number(base),
+                report::Cell::Number(comparison),
+                table.KeepText(fmt::format("{:+.3f}", comparison - base)),
+                table.KeepText(Percent(base, comparison))});
 }
 
 // What the time consists of: the shares add up to the whole.
@@ -563,8 +554,8 @@ Section FamiliesSection(const RankSummary& rank, const AnswerOptions& options) {
                  : fmt::format("{} -> {} kernels", family.base_calls, family.comparison_calls),
              family.added + family.removed > 0
                  ? fmt::format("; names added {}, removed {}", family.added, family.removed)
-                 : "")});
-    list.items.back().number = change;
+                 : ""),
+         Tone::kPlain, change});
   }
   list.brief.items = told;
   list.brief.counts_rest = false;

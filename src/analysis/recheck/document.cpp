@@ -186,10 +186,8 @@ std::vector<report::TestCase> CasesOf(const Answer& answer) {
     }
     report::TestCase& test = cases.emplace_back();
     test.name = call.name;
-    test.outcome = report::CaseOutcome::kFailed;
-    test.level = "beyond";
-    test.type = "beyond its bound";
-    test.message = fmt::format("{} times what rounding explains", RatioText(call.checked().ratio));
+    test.Fail("beyond", "beyond its bound",
+              fmt::format("{} times what rounding explains", RatioText(call.checked().ratio)));
   }
   if (cases.empty() && answer.within > 0) {
     cases.push_back({fmt::format("all {}", Plural(answer.within, "call"))});

@@ -321,15 +321,15 @@ Section CallSection(const Answer& answer) {
 Section MinimisedSection(const Minimised& minimised) {
   Section section{"Made smaller", {}};
   List facts{ListKind::kFacts, {}};
-  facts.items.push_back(
-      {"elements", fmt::format("{} to {}", base::FormatCount(minimised.elements_before),
-                               base::FormatCount(minimised.elements_after))});
-  facts.items.back().number = static_cast<double>(minimised.elements_after);
+  facts.items.push_back({"elements",
+                         fmt::format("{} to {}", base::FormatCount(minimised.elements_before),
+                                     base::FormatCount(minimised.elements_after)),
+                         report::Tone::kPlain, static_cast<double>(minimised.elements_after)});
   facts.items.push_back(
       {"attempts",
        fmt::format("{}{}", base::FormatCount(minimised.attempts),
-                   minimised.ran_out ? ": all that were allowed, more may be possible" : "")});
-  facts.items.back().number = static_cast<double>(minimised.attempts);
+                   minimised.ran_out ? ": all that were allowed, more may be possible" : ""),
+       report::Tone::kPlain, static_cast<double>(minimised.attempts)});
   facts.items.push_back({"stays", minimised.kept.empty() ? "one element of each tensor"
                                                          : base::Join(minimised.kept, ", ")});
   section.blocks.emplace_back(std::move(facts));

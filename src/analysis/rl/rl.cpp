@@ -458,17 +458,10 @@ Section KeysSection(const Comparison& comparison) {
                                "Max error", "Where"});
   const auto count = [](uint64_t value) { return Cell::Integer(static_cast<int64_t>(value)); };
   for (const KeySummary& key : comparison.keys) {
-    const Cell cells[] = {table.KeepText(base::Printable(key.key)),
-                          count(key.compared),
-                          count(key.identical),
-                          count(key.only_first),
-                          count(key.only_second),
-                          count(key.other_shape),
-                          count(key.failed),
-                          count(key.nan_mismatches),
-                          Cell::Number(key.max_abs),
-                          table.KeepText(key.worst)};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(base::Printable(key.key)), count(key.compared),
+                  count(key.identical), count(key.only_first), count(key.only_second),
+                  count(key.other_shape), count(key.failed), count(key.nan_mismatches),
+                  Cell::Number(key.max_abs), table.KeepText(key.worst)});
   }
   Section section;
   section.blocks.emplace_back(report::DataTable{std::move(table)});
@@ -494,8 +487,8 @@ Section TokensSection(const TokenSummary& summary) {
     if (numbers.log_difference.count() > 0) {
       difference += fmt::format("; mean of a - b: {:.6g}", numbers.log_difference.mean());
     }
-    list.items.push_back({"probability difference", std::move(difference)});
-    list.items.back().number = numbers.max_difference;
+    list.items.push_back(
+        {"probability difference", std::move(difference), Tone::kPlain, numbers.max_difference});
   }
   if (!summary.worst_token.empty()) {
     list.items.push_back({"worst token", summary.worst_token});
@@ -514,10 +507,7 @@ std::vector<report::TestCase> CasesOf(const Comparison& comparison) {
     report::TestCase& test = cases.emplace_back();
     test.name = std::move(name);
     if (differs) {
-      test.outcome = report::CaseOutcome::kFailed;
-      test.level = "different";
-      test.type = "different";
-      test.message = std::move(message);
+      test.Fail("different", "different", std::move(message));
     }
   };
   for (const KeySummary& key : comparison.keys) {

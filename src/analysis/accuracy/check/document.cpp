@@ -100,12 +100,11 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
       !worst.empty()) {
     report::Table table("worst", {"Operator", "Forward", "Backward", "Max error", "Why"});
     for (const CheckedOperator* checked : worst) {
-      const Cell cells[] = {table.KeepText(base::Printable(checked->name)),
-                            Cell::Text(OutcomeText(checked->forward)),
-                            Cell::Text(checked->has_backward ? OutcomeText(checked->backward) : ""),
-                            table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
-                            table.KeepText(base::Printable(checked->message))};
-      table.AddRow(cells);
+      table.AddRow({table.KeepText(base::Printable(checked->name)),
+                    Cell::Text(OutcomeText(checked->forward)),
+                    Cell::Text(checked->has_backward ? OutcomeText(checked->backward) : ""),
+                    table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
+                    table.KeepText(base::Printable(checked->message))});
     }
     Section section{"Operators that differ most", {}};
     report::DataTable data{std::move(table)};

@@ -637,11 +637,10 @@ void AddWorst(const OnlineCheck& check, report::Document& document) {
   }
   report::Table table("worst", {"Call", "Outcome", "Max error", "Why"});
   for (const OnlineOperator* checked : worst) {
-    const Cell cells[] = {table.KeepText(base::Printable(checked->name)),
-                          Cell::Text(OutcomeText(checked->outcome)),
-                          table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
-                          table.KeepText(base::Printable(checked->message))};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(base::Printable(checked->name)),
+                  Cell::Text(OutcomeText(checked->outcome)),
+                  table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
+                  table.KeepText(base::Printable(checked->message))});
   }
   Section section{"Calls that differ most", {}};
   report::DataTable data{std::move(table)};

@@ -750,12 +750,10 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
   if (!comparison.worst.empty()) {
     report::Table table("worst", {"Output", "Algorithm", "Beyond", "Why"});
     for (const WorstOutput& worst : comparison.worst) {
-      const Cell cells[] = {
-          table.KeepText(base::Printable(worst.name)), table.KeepText(worst.algorithm),
-          table.KeepText(std::isinf(worst.excess) ? std::string("inf or NaN")
-                                                  : fmt::format("{:.3g}x", worst.excess)),
-          table.KeepText(base::Printable(worst.reason))};
-      table.AddRow(cells);
+      table.AddRow({table.KeepText(base::Printable(worst.name)), table.KeepText(worst.algorithm),
+                    table.KeepText(std::isinf(worst.excess) ? std::string("inf or NaN")
+                                                            : fmt::format("{:.3g}x", worst.excess)),
+                    table.KeepText(base::Printable(worst.reason))});
     }
     Section section{"Furthest beyond their limits", {}};
     report::DataTable data{std::move(table)};

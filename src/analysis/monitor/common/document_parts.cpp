@@ -11,8 +11,8 @@ namespace msprobe::analysis::monitor::internal {
 report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures) {
   report::List list{report::ListKind::kFacts, {}, {0}};
   for (const auto& [label, number] : figures) {
-    list.items.push_back({std::string(label), fmt::format("{:.0f}", number)});
-    list.items.back().number = number;
+    list.items.push_back(
+        {std::string(label), fmt::format("{:.0f}", number), report::Tone::kPlain, number});
   }
   report::Section section;
   section.blocks.emplace_back(std::move(list));

@@ -642,15 +642,13 @@ Section LinesSection(const DiffResult& result) {
   report::Table table("statistics", {"table", "statistic", "compared", "differ", "step",
                                      "first difference, largest difference"});
   for (const DiffLine& line : result.lines) {
-    const Cell cells[] = {table.KeepText(line.table),
-                          table.KeepText(line.op),
-                          Cell::Integer(static_cast<int64_t>(line.compared)),
-                          Cell::Integer(static_cast<int64_t>(line.divergent)),
-                          line.first ? Cell::Integer(line.first->step) : Cell(),
-                          line.first ? table.KeepText(fmt::format("{}, {}", Where(*line.first),
-                                                                  Percent(line.worst->relative)))
-                                     : Cell()};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(line.table), table.KeepText(line.op),
+                  Cell::Integer(static_cast<int64_t>(line.compared)),
+                  Cell::Integer(static_cast<int64_t>(line.divergent)),
+                  line.first ? Cell::Integer(line.first->step) : Cell(),
+                  line.first ? table.KeepText(fmt::format("{}, {}", Where(*line.first),
+                                                          Percent(line.worst->relative)))
+                             : Cell()});
   }
   Section section;
   report::DataTable data{std::move(table)};
@@ -684,12 +682,10 @@ std::vector<report::TestCase> CasesOf(const DiffResult& result) {
     report::TestCase& test = cases.emplace_back();
     test.name = fmt::format("{} {}", line.table, line.op);
     if (line.first) {
-      test.outcome = report::CaseOutcome::kFailed;
-      test.level = "different";
-      test.type = "different";
-      test.message = fmt::format("{} of {} differ, first at step {}: {}, {} at most",
-                                 line.divergent, Plural(line.compared, "value"), line.first->step,
-                                 Where(*line.first), Percent(line.worst->relative));
+      test.Fail("different", "different",
+                fmt::format("{} of {} differ, first at step {}: {}, {} at most", line.divergent,
+                            Plural(line.compared, "value"), line.first->step, Where(*line.first),
+                            Percent(line.worst->relative)));
     }
   }
   return cases;
