@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "src/analysis/ckpt/ckpt.h"
 #include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/result.h"
+#include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -113,13 +113,10 @@ std::string CkptCompareCommand::notes() const {
 }
 
 Result<ExitCode> CkptCompareCommand::Run(const Context& context) {
-  const auto wants = [&](const char* format) {
-    return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
-  };
-  options_.write_json = wants("json");
-  options_.write_xlsx = wants("xlsx");
-  options_.write_csv = wants("csv");
-  options_.write_html = wants("html");
+  options_.write_json = base::IsOneOf("json", formats_);
+  options_.write_xlsx = base::IsOneOf("xlsx", formats_);
+  options_.write_csv = base::IsOneOf("csv", formats_);
+  options_.write_html = base::IsOneOf("html", formats_);
   options_.quiet = context.quiet;
   options_.float32_figures = options_.open.compatible_merge;
   MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options_));

@@ -24,6 +24,7 @@
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -462,13 +463,10 @@ Status CompareCommand::FillOptions(const Context& context) {
     options_.output_folder = output_folder_;
   }
   if (!formats_.empty()) {
-    const auto wants = [&](const char* format) {
-      return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
-    };
-    options_.write_xlsx = wants("xlsx");
-    options_.write_csv = wants("csv");
-    options_.write_json = wants("json");
-    options_.write_html = wants("html");
+    options_.write_xlsx = base::IsOneOf("xlsx", formats_);
+    options_.write_csv = base::IsOneOf("csv", formats_);
+    options_.write_json = base::IsOneOf("json", formats_);
+    options_.write_html = base::IsOneOf("html", formats_);
   }
   options_.data_mapping.given = context.Given("--data-mapping");
   options_.cell_mapping.given = context.Given("--cell-mapping");

@@ -35,7 +35,6 @@ class ConfigCheckCommand final : public Command {
 
  private:
   Status TakeSides();
-  bool Wants(std::string_view format) const;
   Result<ExitCode> RunCollect(const Context& context);
   Result<ExitCode> RunComparePacks(const Context& context);
   Result<ExitCode> RunCompareCheckpoints(const Context& context);
@@ -202,14 +201,14 @@ Result<ExitCode> ConfigCheckCommand::RunComparePacks(const Context& context) {
     compare_.output_folder = output_;
   }
   if (!formats_.empty()) {
-    compare_.write_xlsx = Wants("xlsx");
-    compare_.write_json = Wants("json");
+    compare_.write_xlsx = base::IsOneOf("xlsx", formats_);
+    compare_.write_json = base::IsOneOf("json", formats_);
   }
   compare_.check.framework = context.framework;
   compare_.check.compat = compat_;
   compare_.python = collect_.python;
   OwnForms own;
-  if (Wants("html")) {
+  if (base::IsOneOf("html", formats_)) {
     own.page = compare_.output_folder / "result.html";
     MSP_RETURN_IF_ERROR(CheckPage(own.page));
   }
@@ -231,17 +230,13 @@ Result<ExitCode> ConfigCheckCommand::RunLogSettings(const Context& context) {
                           : compares       ? "./verl_param_compare_result"
                                            : "./verl_param_verify_result";
   OwnForms own;
-  if (Wants("html")) {
+  if (base::IsOneOf("html", formats_)) {
     own.page = options.output_folder /
                (compares ? "hyper_params_compare.html" : "hyper_params_verify.html");
     MSP_RETURN_IF_ERROR(CheckPage(own.page));
   }
   MSP_ASSIGN_OR_RETURN(const config_check::LogSettingsRun run, config_check::Run(options));
   return GiveAnswer(config_check::MakeDocument(run), answer_, context, own);
-}
-
-bool ConfigCheckCommand::Wants(std::string_view format) const {
-  return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
 }
 
 Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& context) {
@@ -254,9 +249,9 @@ Result<ExitCode> ConfigCheckCommand::RunCompareCheckpoints(const Context& contex
   options.open.compatible_merge = compat_;
   options.float32_figures = true;
   options.open.allow_missing_ranks = true;  // scripts written for the Python tool count on it
-  options.write_xlsx = Wants("xlsx");
-  options.write_json = Wants("json");
-  options.write_html = Wants("html");
+  options.write_xlsx = base::IsOneOf("xlsx", formats_);
+  options.write_json = base::IsOneOf("json", formats_);
+  options.write_html = base::IsOneOf("html", formats_);
   options.quiet = context.quiet;
   // The words of this command, in the words of that one.
   AnswerFlags flags = answer_;

@@ -355,11 +355,9 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
     pair.comparison_rank = pair.comparison_rank.has_value() ? pair.comparison_rank : rank_;
   }
   if (!formats_.empty()) {
-    const auto wants = [&](const char* format) {
-      return std::find(formats_.begin(), formats_.end(), format) != formats_.end();
-    };
-    options_.formats = {wants("xlsx"), wants("csv"), wants("json")};
-    wants_page_ = wants("html");
+    options_.formats = {base::IsOneOf("xlsx", formats_), base::IsOneOf("csv", formats_),
+                        base::IsOneOf("json", formats_)};
+    wants_page_ = base::IsOneOf("html", formats_);
   }
   if (wants_page_) {
     MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
