@@ -527,11 +527,9 @@ report::Item SideItem(std::string label, const SideFacts& side) {
 }
 
 Section SidesSection(const Comparison& comparison) {
-  Section section;
-  section.blocks.emplace_back(
-      List{ListKind::kFacts,
-           {SideItem("checkpoint 1", comparison.a), SideItem("checkpoint 2", comparison.b)}});
-  return section;
+  return report::MakeSection(
+      "", List{ListKind::kFacts,
+               {SideItem("checkpoint 1", comparison.a), SideItem("checkpoint 2", comparison.b)}});
 }
 
 Section LargestSection(const std::vector<const PairResult*>& largest) {

@@ -391,7 +391,6 @@ report::Verdict MakeVerdict(const Findings& findings) {
 }
 
 Section Failures(const Findings& findings) {
-  Section section{"Not converted", {}};
   List list{ListKind::kNamed, {}, {kBriefFailures}};
   for (const FileResult& file : findings.files) {
     const std::string name = base::Printable(file.path.string());
@@ -405,8 +404,7 @@ Section Failures(const Findings& findings) {
       }
     }
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not converted", std::move(list));
 }
 
 // Which layouts there were, and what became of them.

@@ -356,13 +356,11 @@ report::Document MakeDocument(const FileComparison& comparison) {
                               : good    ? Standing::kClean
                                         : Standing::kFindings;
   if (compared) {
-    Section section;
     List list{ListKind::kAligned, {}};
     for (const Measure measure : kFileMeasures) {
       list.items.push_back({std::string(MeasureName(measure)), MeasureText(measures, measure)});
     }
-    section.blocks.emplace_back(std::move(list));
-    document.sections.push_back(std::move(section));
+    document.Add("", std::move(list));
   }
   Judge(names, compared && !good, document);
   if (!comparison.file.empty()) {

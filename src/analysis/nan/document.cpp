@@ -134,42 +134,41 @@ class ValueLister {
   std::vector<ValueLine> lines_;
 };
 
+struct KindText {
+  std::string_view verdict;   // of {0} a rank, {1} the values, {2} the operator
+  std::string_view sentence;  // how it became bad
+};
+
+const KindText& TextOf(OriginKind kind) {
+  // By OriginKind.
+  static constexpr std::array<KindText, 9> kTexts = {
+      {{"FOUND: rank {0} made the first {1}, in {2}", "good inputs, bad outputs"},
+       {"FOUND: rank {0} made the first {1}, in {2}",
+        "its inputs hold nothing worse than the -inf of a mask; a row that is masked as a whole "
+        "gives NaN"},
+       {"FOUND: the first {1} came out of a communication, {2} (rank {0})",
+        "its inputs were good on all ranks, its output is not"},
+       {"FOUND: the first {1} reached rank {0} from a rank that is not in the dump, by {2}",
+        "received from a rank whose dump is missing or truncated: look for the cause there"},
+       {"FOUND: the first {1} was made on rank {0} by a call that is not recorded, first seen by "
+        "{2}",
+        "its inputs were bad, while those of the module around it were good"},
+       {"ENTERED: {1} entered rank {0} from outside the recorded calls, first seen by {2}",
+        "its inputs were bad, and no recorded operator produced them"},
+       {"ENTERED: rank {0} was asked for {1}, as a constant of {2}",
+        "the value is among its arguments"},
+       {"ENTERED: {2} on rank {0} read {1} from uninitialised memory",
+        "its input is an uninitialised tensor"},
+       {"ENTERED: {2} on rank {0} produced {1} only when recomputed",
+        "activation checkpointing recomputed it, and its first run cannot be found"}}};
+  return kTexts[static_cast<size_t>(kind)];
+}
+
 std::string FirstLine(const StepAnswer& answer) {
   const Finding& first = answer.findings.front();
   const std::string name = base::Printable(first.name);
   const std::string made = BadValuesText(first.made);
-  switch (first.kind) {
-    case OriginKind::kComputed:
-    case OriginKind::kMaskedRow:
-      return fmt::format("FOUND: rank {} made the first {}, in {}", first.rank, made, name);
-    case OriginKind::kCommunication:
-      return fmt::format("FOUND: the first {} came out of a communication, {} (rank {})", made,
-                         name, first.rank);
-    case OriginKind::kMissingPartner:
-      return fmt::format(
-          "FOUND: the first {} reached rank {} from a rank that is not in the dump, "
-          "by {}",
-          made, first.rank, name);
-    case OriginKind::kUnrecorded:
-      return fmt::format(
-          "FOUND: the first {} was made on rank {} by a call that is not recorded, first seen by "
-          "{}",
-          made, first.rank, name);
-    case OriginKind::kExternalInput:
-      return fmt::format(
-          "ENTERED: {} entered rank {} from outside the recorded calls, first seen by {}", made,
-          first.rank, name);
-    case OriginKind::kConstant:
-      return fmt::format("ENTERED: rank {} was asked for {}, as a constant of {}", first.rank, made,
-                         name);
-    case OriginKind::kUninitialised:
-      return fmt::format("ENTERED: {} on rank {} read {} from uninitialised memory", name,
-                         first.rank, made);
-    case OriginKind::kRecomputed:
-      return fmt::format("ENTERED: {} on rank {} produced {} only when recomputed", name,
-                         first.rank, made);
-  }
-  return {};
+  return fmt::format(fmt::runtime(TextOf(first.kind).verdict), first.rank, made, name);
 }
 
 // The first line: "FOUND: rank 2 made the first NaN, in Torch.div.0.forward".
@@ -200,30 +199,7 @@ std::string Headline(const Answer& answer) {
 }
 
 // What is known about how it became bad: one sentence per kind of origin.
-std::string_view KindSentence(OriginKind kind) {
-  switch (kind) {
-    case OriginKind::kComputed:
-      return "good inputs, bad outputs";
-    case OriginKind::kMaskedRow:
-      return "its inputs hold nothing worse than the -inf of a mask; a row that is masked as a "
-             "whole gives NaN";
-    case OriginKind::kCommunication:
-      return "its inputs were good on all ranks, its output is not";
-    case OriginKind::kMissingPartner:
-      return "received from a rank whose dump is missing or truncated: look for the cause there";
-    case OriginKind::kUnrecorded:
-      return "its inputs were bad, while those of the module around it were good";
-    case OriginKind::kExternalInput:
-      return "its inputs were bad, and no recorded operator produced them";
-    case OriginKind::kConstant:
-      return "the value is among its arguments";
-    case OriginKind::kUninitialised:
-      return "its input is an uninitialised tensor";
-    case OriginKind::kRecomputed:
-      return "activation checkpointing recomputed it, and its first run cannot be found";
-  }
-  return {};
-}
+std::string_view KindSentence(OriginKind kind) { return TextOf(kind).sentence; }
 
 // What to do now.
 report::Advice NextStep(const StepAnswer& answer) {
@@ -329,40 +305,29 @@ bool DeviceOverflowed(const StepAnswer& answer) {
 
 report::Verdict MakeVerdict(const Answer& whole) {
   const StepAnswer& answer = whole.step;
-  report::Verdict verdict;
-  verdict.text = internal::Headline(whole);
-  verdict.number = static_cast<double>(answer.search.origins.size());
-  verdict.unit = "origins";
-  switch (answer.outcome) {
-    case Outcome::kGood:
-      verdict.word = "GOOD";
-      verdict.tone = Tone::kGood;
-      if (DeviceOverflowed(answer)) {
-        verdict.text += "; but a device noted an overflow";
-        verdict.tone = Tone::kCaution;
-        verdict.standing = Standing::kFindings;
-      }
-      break;
-    case Outcome::kFound:
-      verdict.word = "FOUND";
-      verdict.tone = Tone::kBad;
-      verdict.standing = Standing::kFindings;
-      break;
-    case Outcome::kEntered:
-      verdict.word = "ENTERED";
-      verdict.tone = Tone::kCaution;
-      verdict.standing = Standing::kFindings;
-      break;
-    case Outcome::kPartial:
-      verdict.word = "PARTIAL";
-      verdict.tone = Tone::kCaution;
-      verdict.standing = Standing::kNothingCompared;
-      break;
-    case Outcome::kNothing:
-      verdict.word = "NOTHING SEARCHED";
-      verdict.tone = Tone::kBad;
-      verdict.standing = Standing::kNothingCompared;
-      break;
+  struct Word {
+    std::string_view word;
+    Tone tone;
+    Standing standing;
+  };
+  // By Outcome.
+  constexpr std::array<Word, 5> kWords = {
+      {{"GOOD", Tone::kGood, Standing::kClean},
+       {"FOUND", Tone::kBad, Standing::kFindings},
+       {"ENTERED", Tone::kCaution, Standing::kFindings},
+       {"PARTIAL", Tone::kCaution, Standing::kNothingCompared},
+       {"NOTHING SEARCHED", Tone::kBad, Standing::kNothingCompared}}};
+  const auto& [word, tone, standing] = kWords[static_cast<size_t>(answer.outcome)];
+  report::Verdict verdict{std::string(word),
+                          internal::Headline(whole),
+                          static_cast<double>(answer.search.origins.size()),
+                          "origins",
+                          tone,
+                          standing};
+  if (answer.outcome == Outcome::kGood && DeviceOverflowed(answer)) {
+    verdict.text += "; but a device noted an overflow";
+    verdict.tone = Tone::kCaution;
+    verdict.standing = Standing::kFindings;
   }
   return verdict;
 }
@@ -411,10 +376,6 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
 
 Section ChainSection(const StepAnswer& answer) {
   const std::vector<internal::ChainLine> chain = internal::ChainLines(answer);
-  Section section{
-      fmt::format("How it spread: {} of {}", Plural(answer.propagation.reached_ranks, "rank"),
-                  FormatCount(answer.ranks.size())),
-      {}};
   List list{ListKind::kAligned, {}, {kBriefChain}};
   for (const internal::ChainLine& line : chain) {
     list.items.push_back(
@@ -425,8 +386,10 @@ Section ChainSection(const StepAnswer& answer) {
   if (chain.size() > kBriefChain) {
     list.brief.rest = fmt::format("and {}", Plural(chain.size() - kBriefChain, "more step"));
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection(
+      fmt::format("How it spread: {} of {}", Plural(answer.propagation.reached_ranks, "rank"),
+                  FormatCount(answer.ranks.size())),
+      std::move(list));
 }
 
 Section ConsequencesSection(const StepAnswer& answer) {
@@ -462,15 +425,13 @@ Section AlsoSection(const StepAnswer& answer) {
 
 // What the devices noted themselves, the first ones.
 Section DeviceSection(const StepAnswer& answer) {
-  Section section{"Overflows that the device noted", {}};
   List list{ListKind::kBullets, {}, {kBriefOverflows}};
   for (const overflow::Overflow& noted : answer.device.overflows) {
     if (noted.overflowed()) {
       list.items.push_back({"", overflow::Sentence(noted)});
     }
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Overflows that the device noted", std::move(list));
 }
 
 Section LevelsSection(const StepAnswer& answer) {

@@ -310,9 +310,7 @@ Section GatesSection(const RunSummary& run) {
                             gate.failed ? Tone::kBad : Tone::kGood});
     }
   }
-  Section section;
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("", std::move(list));
 }
 
 std::string RankName(const std::optional<int64_t>& rank) {

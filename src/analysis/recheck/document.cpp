@@ -149,13 +149,11 @@ Section LessExactSection(const Answer& answer) {
       }
     }
   }
-  Section section{"Less exact than sums in float32", {}};
   List list{ListKind::kAligned, {}, {kBriefReasons}};
   for (const auto& [what, count] : counts) {
     list.items.push_back({Plural(count, "call"), base::Printable(what)});
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Less exact than sums in float32", std::move(list));
 }
 
 // Why calls cannot be checked, the most frequent reason first.
@@ -169,13 +167,11 @@ Section UncheckedSection(const Answer& answer) {
   std::vector<std::pair<std::string, uint64_t>> reasons(counts.begin(), counts.end());
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  Section section{"Not checkable", {}};
   List list{ListKind::kAligned, {}, {kBriefReasons}};
   for (const auto& [reason, count] : reasons) {
     list.items.push_back({Plural(count, "call"), base::Printable(reason)});
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not checkable", std::move(list));
 }
 
 std::vector<report::TestCase> CasesOf(const Answer& answer) {

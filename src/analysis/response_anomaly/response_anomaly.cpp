@@ -549,13 +549,11 @@ Section IllSection(const Findings& findings) {
 }
 
 Section UnreadSection(const Findings& findings) {
-  Section section{"Lines that cannot be read", {}};
   List list{ListKind::kNamed, {}, {kBriefLines}};
   for (const Row& row : findings.unread) {
     list.items.push_back({fmt::format("line {}", row.line), base::Printable(row.error)});
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Lines that cannot be read", std::move(list));
 }
 
 Section NotesSection(const Findings& findings) {

@@ -463,9 +463,7 @@ Section KeysSection(const Comparison& comparison) {
                   count(key.other_shape), count(key.failed), count(key.nan_mismatches),
                   Cell::Number(key.max_abs), table.KeepText(key.worst)});
   }
-  Section section;
-  section.blocks.emplace_back(report::DataTable{std::move(table)});
-  return section;
+  return report::MakeSection("", report::DataTable{std::move(table)});
 }
 
 Section TokensSection(const TokenSummary& summary) {

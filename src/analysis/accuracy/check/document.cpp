@@ -106,12 +106,8 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
                     table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
                     table.KeepText(base::Printable(checked->message))});
     }
-    Section section{"Operators that differ most", {}};
-    report::DataTable data{std::move(table)};
-    data.amounts = {3};
-    data.names_rows = true;
-    section.blocks.emplace_back(std::move(data));
-    document.sections.push_back(std::move(section));
+    document.Add("Operators that differ most",
+                 report::DataTable{.table = std::move(table), .amounts = {3}, .names_rows = true});
   }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"forward", CountsText(check.forward)});

@@ -642,12 +642,8 @@ void AddWorst(const OnlineCheck& check, report::Document& document) {
                   table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
                   table.KeepText(base::Printable(checked->message))});
   }
-  Section section{"Calls that differ most", {}};
-  report::DataTable data{std::move(table)};
-  data.amounts = {2};
-  data.names_rows = true;
-  section.blocks.emplace_back(std::move(data));
-  document.sections.push_back(std::move(section));
+  document.Add("Calls that differ most",
+               report::DataTable{.table = std::move(table), .amounts = {2}, .names_rows = true});
 }
 
 }  // namespace

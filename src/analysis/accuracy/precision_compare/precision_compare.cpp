@@ -755,12 +755,8 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
                                                             : fmt::format("{:.3g}x", worst.excess)),
                     table.KeepText(base::Printable(worst.reason))});
     }
-    Section section{"Furthest beyond their limits", {}};
-    report::DataTable data{std::move(table)};
-    data.amounts = {2};
-    data.names_rows = true;
-    section.blocks.emplace_back(std::move(data));
-    document.sections.push_back(std::move(section));
+    document.Add("Furthest beyond their limits",
+                 report::DataTable{.table = std::move(table), .amounts = {2}, .names_rows = true});
   }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"operators", CountsText(comparison.operators)});

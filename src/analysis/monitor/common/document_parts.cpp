@@ -14,9 +14,7 @@ report::Section FiguresSection(std::initializer_list<std::pair<std::string_view,
     list.items.push_back(
         {std::string(label), fmt::format("{:.0f}", number), report::Tone::kPlain, number});
   }
-  report::Section section;
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("", std::move(list));
 }
 
 report::Verdict Written(std::string text, uint64_t number, std::string_view unit) {

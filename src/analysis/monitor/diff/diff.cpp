@@ -650,12 +650,10 @@ Section LinesSection(const DiffResult& result) {
                                                           Percent(line.worst->relative)))
                              : Cell()});
   }
-  Section section;
   report::DataTable data{std::move(table)};
   // Where nothing parts the verdict says it all.
   data.brief.items = result.first() == nullptr ? 0 : SIZE_MAX;
-  section.blocks.emplace_back(std::move(data));
-  return section;
+  return report::MakeSection("", std::move(data));
 }
 
 Section NotesSection(const DiffResult& result) {
