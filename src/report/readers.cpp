@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -489,37 +490,19 @@ Result<Table> ParseSheet(std::string_view xml, std::string name, const SharedStr
   return table;
 }
 
-class RelationsHandler final : public XmlHandler {
+// Calls a function at the beginning of every element.
+class BeginHandler final : public XmlHandler {
  public:
-  RelationsHandler(std::string_view folder, Relations& out) : folder_(folder), out_(out) {}
+  using Function = std::function<void(std::string_view name, const XmlAttributes& attributes)>;
+  explicit BeginHandler(Function on_begin) : on_begin_(std::move(on_begin)) {}
 
   Status OnBegin(std::string_view name, const XmlAttributes& attributes) override {
-    if (name == "Relationship" && attributes.Find("TargetMode") != "External") {
-      const std::string_view type = attributes.Find("Type");
-      out_[std::string(attributes.Find("Id"))] = {std::string(type.substr(FolderOf(type).size())),
-                                                  Resolve(folder_, attributes.Find("Target"))};
-    }
+    on_begin_(name, attributes);
     return {};
   }
 
  private:
-  std::string_view folder_;
-  Relations& out_;
-};
-
-class WorkbookHandler final : public XmlHandler {
- public:
-  explicit WorkbookHandler(std::vector<SheetEntry>& out) : out_(out) {}
-
-  Status OnBegin(std::string_view name, const XmlAttributes& attributes) override {
-    if (name == "sheet") {
-      out_.push_back({std::string(attributes.Find("name")), std::string(attributes.Find("id"))});
-    }
-    return {};
-  }
-
- private:
-  std::vector<SheetEntry>& out_;
+  Function on_begin_;
 };
 
 class WorkbookReader {
@@ -535,7 +518,12 @@ class WorkbookReader {
     MSP_ASSIGN_OR_RETURN(const Relations relations, ReadRelations(workbook_path));
     MSP_ASSIGN_OR_RETURN(const io::ZipBytes workbook, Member(workbook_path));
     std::vector<SheetEntry> entries;
-    WorkbookHandler handler(entries);
+    BeginHandler handler([&](std::string_view name, const XmlAttributes& attributes) {
+      if (name == "sheet") {
+        entries.push_back(
+            {std::string(attributes.Find("name")), std::string(attributes.Find("id"))});
+      }
+    });
     MSP_RETURN_IF_ERROR(ParseXml(workbook.text(), handler), workbook_path);
     MSP_ASSIGN_OR_RETURN(const SharedStrings shared, ReadSharedStrings(relations));
 
@@ -588,7 +576,14 @@ class WorkbookReader {
       return relations;
     }
     MSP_ASSIGN_OR_RETURN(const io::ZipBytes xml, Member(name));
-    RelationsHandler handler(folder, relations);
+    BeginHandler handler([&](std::string_view element, const XmlAttributes& attributes) {
+      if (element == "Relationship" && attributes.Find("TargetMode") != "External") {
+        const std::string_view type = attributes.Find("Type");
+        relations[std::string(attributes.Find("Id"))] = {
+            std::string(type.substr(FolderOf(type).size())),
+            Resolve(folder, attributes.Find("Target"))};
+      }
+    });
     MSP_RETURN_IF_ERROR(ParseXml(xml.text(), handler), name);
     return relations;
   }
