@@ -24,4 +24,13 @@ for row in rows:
     used = '"%s"' % row in "".join(texts) or any(row.startswith(beginning) for beginning in made)
     assert used, "nothing gives the advice %s" % row
 assert len(named) > 40, named
+
+# Pages know English texts by the first row that fits.
+fits = []
+for row, text in rows.items():
+    parts = re.split(r"\{\d\}|\(s\)", text["en"])
+    said = "value".join(parts)
+    found = next((earlier for earlier, pattern in fits if row != "text" and pattern.fullmatch(said)), None)
+    assert found is None, "%s comes before %s and fits its text" % (found, row)
+    fits.append((row, re.compile("(.+?)".join(map(re.escape, parts)), re.S)))
 print("advice: %d rows, %d ids named" % (len(rows), len(named)))

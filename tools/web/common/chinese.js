@@ -7,7 +7,7 @@ export { ADVICE };
 const DEEPEST = 3;  // sentences in sentences
 
 // `words`: whole texts, {English: Chinese}; `sentences`: rows with {0}, {1} for what differs, where "(s)" is a plural. The function gives a
-// text back as it is where there is no Chinese for it.
+// text back as it is where there is no Chinese for it; of several rows that fit the first counts.
 export function chineseOf(words, sentences) {
   const patterns = sentences.map(([english, chinese]) => {
     const order = [];
