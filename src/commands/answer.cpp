@@ -52,11 +52,11 @@ Status ShowText(const report::Document& document, const AnswerFlags& flags, cons
 
 Status WritePage(const std::filesystem::path& path, report::Document& document) {
   MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
-  document.files.push_back({path, "page for browsers"});
-  report::AnswerPage page = report::PageOf(document, path);
-  MSP_RETURN_IF_ERROR(page.Write(path));
-  document.warnings.insert(document.warnings.end(), page.notes().begin(), page.notes().end());
-  return {};
+  if (std::none_of(document.files.begin(), document.files.end(),
+                   [&](const report::OutputFile& file) { return file.path == path; })) {
+    document.files.push_back({path, "page for browsers"});
+  }
+  return report::WriteAnswerPage(path, document);
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view c
 }
 
 Status CheckPage(const std::filesystem::path& page) {
-  MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+  MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
   return base::CheckOutputFile(page);
 }
 

@@ -30,6 +30,7 @@
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -132,12 +133,15 @@ Status WriteFirstDivergence(const compare::RunSummary& summary, const std::files
   options.quiet = true;
   MSP_ASSIGN_OR_RETURN(const repro::Answer answer, repro::Run(options));
   const report::Document written = repro::MakeDocument(answer);
-  document.next.push_back(fmt::format(
-      "{} shows this call alone, as the {} captured it{}.", folder.string(),
-      of_bench ? "bench" : "NPU side",
-      answer.minimised ? fmt::format(", with {} of {} elements", answer.minimised->elements_after,
-                                     answer.minimised->elements_before)
-                       : ""));
+  std::vector<std::string> values = {folder.string()};
+  if (answer.minimised) {
+    values.push_back(fmt::format("{}", answer.minimised->elements_after));
+    values.push_back(fmt::format("{}", answer.minimised->elements_before));
+  }
+  document.Advise(
+      report::Advice(fmt::format("compare.{}_{}", answer.minimised ? "small_repro" : "repro",
+                                 of_bench ? "bench" : "npu"),
+                     std::move(values)));
   for (const report::OutputFile& file : written.files) {
     document.files.push_back({file.path, "repro"});
   }

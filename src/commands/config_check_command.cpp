@@ -218,7 +218,9 @@ class ConfigCheckCommand final : public Command {
     std::replace(flags.fail_on.begin(), flags.fail_on.end(), std::string("warning"),
                  std::string("different"));
     MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison, analysis::ckpt::Run(options));
-    return EmitReport(analysis::ckpt::MakeDocument(comparison), flags, context);
+    OwnForms own;
+    own.page = comparison.page;
+    return EmitReport(analysis::ckpt::MakeDocument(comparison), flags, context, own);
   }
 
   Result<ExitCode> RunLogSettings(const Context& context) {
@@ -349,7 +351,9 @@ class CkptCompareCommand final : public Command {
     options_.float32_figures = options_.open.compatible_merge;
     MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison,
                          analysis::ckpt::Run(options_));
-    return EmitReport(analysis::ckpt::MakeDocument(comparison), answer_, context);
+    OwnForms own;
+    own.page = comparison.page;
+    return EmitReport(analysis::ckpt::MakeDocument(comparison), answer_, context, own);
   }
 
  private:

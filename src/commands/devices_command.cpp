@@ -149,8 +149,7 @@ report::Document DocumentOfDevices(const Listing& listing) {
   for (const std::string& remark : listing.remarks) {
     remarks.items.push_back({"", remark});
   }
-  document.sections.push_back({"Notes", {}});
-  document.sections.back().blocks.emplace_back(std::move(remarks));
+  document.Add("Notes", std::move(remarks));
   return document;
 }
 

@@ -58,6 +58,8 @@ struct BundleMember {
   std::string text;
 };
 
+using report::Advice;
+
 enum class Health : uint8_t {
   kWorks,
   kAbsent,  // not here, and not needed by everybody: a framework, an accelerator
@@ -68,8 +70,13 @@ struct Check {
   std::string what;  // "capture from PyTorch"
   Health health = Health::kWorks;
   std::string finding;  // what was seen: versions, places, the error
-  std::string remedy;   // a command or a sentence; empty where nothing is to be done
+  Advice remedy = {};   // a command or a sentence; none where nothing is to be done
 };
+
+// What somebody else's message advises.
+Advice HintOf(const Status& status) {
+  return status.hint().empty() ? Advice() : Advice("text", {status.hint()});
+}
 
 struct AscendExamination {
   bool tried = false;                 // whether any device took part
@@ -310,17 +317,16 @@ std::map<std::string, std::vector<std::string>, std::less<>> OthersThatHave() {
 Check ThisProgram() {
   return {"compare and the other commands that read files", Health::kWorks,
           fmt::format("msprobe {} ({}), {} kernels, {} cores", MSPROBE_VERSION, MSPROBE_BUILD,
-                      kernels::InstructionSet(), std::thread::hardware_concurrency()),
-          ""};
+                      kernels::InstructionSet(), std::thread::hardware_concurrency())};
 }
 
 Check Pages() {
-  const Status available = report::AnswerPage::Available();
+  const Status available = report::CheckAnswerPage();
   if (available.ok()) {
-    return {"pages for browsers (--format html)", Health::kWorks, "built in", ""};
+    return {"pages for browsers (--format html)", Health::kWorks, "built in"};
   }
   return {"pages for browsers (--format html)", Health::kAbsent, available.message(),
-          available.hint()};
+          HintOf(available)};
 }
 
 // `others`: interpreters on PATH that have it.
@@ -329,7 +335,7 @@ Check Capture(std::string_view framework, const Answers& answers,
   const bool is_torch = framework == "torch";
   Check check{fmt::format("capture from {}: dump -- python3 {}", is_torch ? "PyTorch" : "MindSpore",
                           "train.py"),
-              Health::kWorks, "", ""};
+              Health::kWorks, ""};
   const Answer& package = Of(answers, framework);
   const Answer& shim = Of(answers, is_torch ? "msprobe.pytorch" : "msprobe.mindspore");
   const Answer& native = Of(answers, "msprobe._native");
@@ -338,21 +344,14 @@ Check Capture(std::string_view framework, const Answers& answers,
     check.finding = package.text == "absent"
                         ? fmt::format("python3 has no {}", framework)
                         : fmt::format("import {}: {}", framework, package.text);
-    check.remedy = fmt::format(
-        "activate the environment of your training, or install {} here, and run msprobe doctor "
-        "again",
-        framework);
+    check.remedy = Advice("doctor.environment", {std::string(framework)});
     if (package.text == "absent" && !others.empty()) {
-      check.remedy = fmt::format(
-          "{}: name that one behind msprobe dump --, or put its folder first on PATH, and run "
-          "msprobe doctor again",
-          base::Join(others, ", "));
+      check.remedy = Advice("doctor.interpreter", {base::Join(others, ", ")});
     }
   } else if (!native.ok || !shim.ok) {
     check.health = Health::kBroken;
     check.finding = fmt::format("import msprobe: {}", native.ok ? shim.text : native.text);
-    check.remedy =
-        "install msprobe again: its Python package does not fit this Python or this machine";
+    check.remedy = Advice("doctor.install");
   } else {
     check.finding = fmt::format("{} {}", framework, package.text);
   }
@@ -361,7 +360,7 @@ Check Capture(std::string_view framework, const Answers& answers,
 
 // Inside a script, without the launcher.
 Check Import(const Answers& answers, const fs::path& folder) {
-  Check check{"import msprobe in your own scripts", Health::kWorks, "", ""};
+  Check check{"import msprobe in your own scripts", Health::kWorks, ""};
   const Answer& package = Of(answers, "msprobe");
   const Answer& native = Of(answers, "msprobe._native");
   if (package.ok && native.ok) {
@@ -372,7 +371,7 @@ Check Import(const Answers& answers, const fs::path& folder) {
   check.finding = package.ok                 ? native.text
                   : package.text == "absent" ? "python3 does not find the package"
                                              : package.text;
-  check.remedy = fmt::format("export PYTHONPATH={}${{PYTHONPATH:+:$PYTHONPATH}}", folder.string());
+  check.remedy = Advice("doctor.python_path", {folder.string()});
   return check;
 }
 
@@ -382,18 +381,18 @@ void AddPython(std::vector<Check>& checks) {
       folder.ok() ? PathThatFinds(*folder) : Result<std::string>(folder.status());
   if (!launchers_path.ok()) {
     checks.push_back({"capture from a script", Health::kBroken, launchers_path.status().message(),
-                      launchers_path.status().hint()});
+                      HintOf(launchers_path.status())});
     return;
   }
   const Result<Answers> asked = AskPython("");
   if (!asked.ok()) {
     checks.push_back({"capture from a script", Health::kBroken, asked.status().message(),
-                      "put the python3 of your training first on PATH"});
+                      Advice("doctor.first_on_path")});
     return;
   }
   const Answer& python = Of(*asked, "python");
   checks.push_back({"python3 on PATH", python.ok ? Health::kWorks : Health::kBroken, python.text,
-                    python.ok ? "" : "capture needs Python 3.8 or newer"});
+                    python.ok ? Advice() : Advice("doctor.python_version")});
   // As the launcher of dump gives it.
   const Result<Answers> launched = AskPython(*launchers_path);
   const Answers& answers = launched.ok() ? *launched : *asked;
@@ -407,8 +406,8 @@ void AddPython(std::vector<Check>& checks) {
   }
   checks.push_back(Import(*asked, *folder));
   if (const auto end = answers.find("end"); end != answers.end()) {
-    checks.push_back({"python3 on PATH", Health::kBroken, end->second.text,
-                      "import the frameworks one by one in python3 to find the one that fails"});
+    checks.push_back(
+        {"python3 on PATH", Health::kBroken, end->second.text, Advice("doctor.one_by_one")});
   }
 }
 
@@ -419,14 +418,13 @@ void AddDevices(std::vector<Check>& checks) {
     if (runtime->kind() == device::Kind::kHost) {
       continue;
     }
-    Check check{fmt::format("{} devices", device::KindName(runtime->kind())), Health::kWorks, "",
-                ""};
+    Check check{fmt::format("{} devices", device::KindName(runtime->kind())), Health::kWorks, ""};
     if (inventory.status.ok()) {
       check.finding = fmt::format("{}, {}", inventory.devices.size(), inventory.version);
     } else {
       check.health = Health::kAbsent;
       check.finding = inventory.status.message();
-      check.remedy = inventory.status.hint();
+      check.remedy = HintOf(inventory.status);
     }
     checks.push_back(std::move(check));
   }
@@ -436,12 +434,12 @@ void AddDevices(std::vector<Check>& checks) {
 Check Folder() {
   std::error_code failure;
   const fs::path here = fs::current_path(failure);
-  Check check{"results in this folder", Health::kWorks, here.string(), ""};
+  Check check{"results in this folder", Health::kWorks, here.string()};
   if (failure || ::access(here.c_str(), W_OK | X_OK) != 0) {
     check.health = Health::kBroken;
     check.finding = fmt::format("{} cannot be written to: {}", here.string(),
                                 failure ? failure.message() : std::strerror(errno));
-    check.remedy = "choose another folder with -o";
+    check.remedy = Advice("doctor.folder");
     return check;
   }
   const fs::space_info space = fs::space(here, failure);
@@ -450,7 +448,7 @@ Check Folder() {
     constexpr uint64_t kLittle = uint64_t{1} << 30;
     if (space.available < kLittle) {
       check.health = Health::kBroken;
-      check.remedy = "tensor dumps take gigabytes: choose another folder with -o";
+      check.remedy = Advice("doctor.space");
     }
   }
   return check;
@@ -472,10 +470,9 @@ void AddLimits(std::vector<Check>& checks) {
     struct rlimit values = {};
     if (::getrlimit(limit.resource, &values) == 0 && values.rlim_cur != RLIM_INFINITY &&
         values.rlim_cur < limit.least) {
-      checks.push_back(
-          {"limits of this shell", Health::kBroken,
-           fmt::format("{}: {}", limit.name, static_cast<uint64_t>(values.rlim_cur)),
-           fmt::format("ulimit {} unlimited, or the highest value you may set", limit.flag)});
+      checks.push_back({"limits of this shell", Health::kBroken,
+                        fmt::format("{}: {}", limit.name, static_cast<uint64_t>(values.rlim_cur)),
+                        Advice("doctor.limit", {limit.flag})});
     }
   }
 }
@@ -585,7 +582,7 @@ class ScratchFolder {
 
 Check CheckOf(const device::Finding& finding) {
   Check check{fmt::format("acl:{} {}", finding.device, finding.subject), Health::kWorks,
-              finding.seen, ""};
+              finding.seen};
   switch (finding.outcome) {
     case device::Outcome::kAsExpected:
       break;
@@ -595,7 +592,7 @@ Check CheckOf(const device::Finding& finding) {
     case device::Outcome::kDiffers:
     case device::Outcome::kFailed:
       check.health = Health::kBroken;
-      check.remedy = "send the report: docs/hardware.md says what this experiment stands for";
+      check.remedy = Advice("doctor.report");
       break;
   }
   return check;
@@ -674,7 +671,7 @@ class NetworkProbe {
     }
     Add("torch_npu", Health::kAbsent,
         "python3 does not import it: no experiment with kernels of a network was made",
-        "activate the environment of your training, and run msprobe doctor --ascend again");
+        Advice("doctor.ascend"));
     return false;
   }
 
@@ -684,7 +681,7 @@ class NetworkProbe {
     return base::WriteFileAtomically(folder_ / "call.json", kCallConfig);
   }
 
-  void Add(std::string what, Health health, std::string finding, std::string remedy = "") {
+  void Add(std::string what, Health health, std::string finding, Advice remedy = {}) {
     examination_.checks.push_back({std::move(what), health, std::move(finding), std::move(remedy)});
   }
 
@@ -697,7 +694,7 @@ class NetworkProbe {
     std::string_view line = base::Trim(text);
     line = line.substr(0, line.find('\n'));
     Add(std::string(what), good ? Health::kWorks : Health::kBroken, base::Printable(line),
-        good ? "" : fmt::format("ascend/{} in the report holds all that was said", member));
+        good ? Advice() : Advice("doctor.all_output", {std::string(member)}));
     examination_.members.push_back(
         {fmt::format("ascend/{}", member),
          fmt::format("$ msprobe {}\n{}", base::Join(arguments, " "), text)});
@@ -715,7 +712,7 @@ AscendExamination ExamineAscend() {
   const ScratchFolder scratch;
   if (!scratch.status().ok()) {
     examination.checks.push_back(
-        {"experiments with Ascend devices", Health::kBroken, scratch.status().message(), ""});
+        {"experiments with Ascend devices", Health::kBroken, scratch.status().message()});
     return examination;
   }
   {
@@ -724,7 +721,7 @@ AscendExamination ExamineAscend() {
     const device::Inventory inventory = acl.Describe();
     if (!inventory.status.ok()) {
       examination.checks.push_back({"experiments with Ascend devices", Health::kAbsent,
-                                    inventory.status.message(), inventory.status.hint()});
+                                    inventory.status.message(), HintOf(inventory.status)});
       return examination;
     }
     examination.tried = true;
@@ -734,14 +731,13 @@ AscendExamination ExamineAscend() {
          fmt::format("{} ({}): {}", inventory.library,
                      inventory.version.empty() ? "of unknown version" : inventory.version,
                      inventory.limitations.empty() ? "all are there"
-                                                   : base::Join(inventory.limitations, "; ")),
-         ""});
+                                                   : base::Join(inventory.limitations, "; "))});
     device::ExaminationOptions options;
     options.scratch_folder = scratch.path();
     for (const device::DeviceInfo& info : inventory.devices) {
       if (!info.trouble.empty()) {
         examination.checks.push_back(
-            {fmt::format("acl:{}", info.index), Health::kBroken, info.trouble, ""});
+            {fmt::format("acl:{}", info.index), Health::kBroken, info.trouble});
         continue;
       }
       for (const device::Finding& finding : device::Examine(acl, info.index, options)) {
@@ -789,21 +785,20 @@ size_t AddChecks(const std::vector<Check>& checks, std::string title, report::Do
     item.text =
         check.finding.empty() ? check.what : fmt::format("{}: {}", check.what, check.finding);
     item.tone = ToneOf(check.health);
-    if (!check.remedy.empty()) {
-      item.details.push_back({"fix", "fix: " + check.remedy});
+    if (!check.remedy.id.empty()) {
+      item.details.push_back({"fix", "fix: " + report::AdviceText(check.remedy)});
     }
     list.items.push_back(std::move(item));
     if (check.health == Health::kBroken) {
       ++broken;
-      // Two checks may have the same remedy.
-      if (!check.remedy.empty() && std::find(document.next.begin(), document.next.end(),
-                                             check.remedy) == document.next.end()) {
-        document.next.push_back(check.remedy);
+      // What two checks ask for is done once.
+      if (std::find(document.next.begin(), document.next.end(), check.remedy) ==
+          document.next.end()) {
+        document.Advise(check.remedy);
       }
     }
   }
-  document.sections.push_back({std::move(title), {}});
-  document.sections.back().blocks.emplace_back(std::move(list));
+  document.Add(std::move(title), std::move(list));
   return broken;
 }
 
@@ -827,10 +822,8 @@ report::Document MakeDoctorDocument(const std::vector<Check>& checks,
   document.verdict.number = static_cast<double>(broken);
   document.verdict.unit = "checks";
   if (ascend && !ascend->tried && broken == 0) {
-    document.verdict.word = "NOT TRIED";
-    document.verdict.text = "NOT TRIED: no Ascend device answers here; everything else works";
-    document.verdict.tone = report::Tone::kCaution;
-    document.verdict.standing = report::Standing::kNothingCompared;
+    document.verdict.Say("NOT TRIED", "no Ascend device answers here; everything else works",
+                         report::Tone::kCaution, report::Standing::kNothingCompared);
   }
   return document;
 }

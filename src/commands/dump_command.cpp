@@ -187,8 +187,8 @@ report::Document SummaryOf(const fs::path& dump_path, const DumpSnapshot& before
   verdict.standing = whole ? report::Standing::kClean : report::Standing::kFindings;
   report::List facts{report::ListKind::kFacts, {}};
   const auto add = [&facts](std::string_view what, std::string text, uint64_t number) {
-    facts.items.push_back({std::string(what), std::move(text)});
-    facts.items.back().number = static_cast<double>(number);
+    facts.items.push_back(
+        {std::string(what), std::move(text), report::Tone::kPlain, static_cast<double>(number)});
   };
   add("calls", base::FormatCount(counts.entries), counts.entries);
   add("tensors", base::FormatCount(counts.tensors), counts.tensors);
@@ -213,10 +213,10 @@ report::Document SummaryOf(const fs::path& dump_path, const DumpSnapshot& before
                                     : fmt::format(", {:.1f} % of the {} captured",
                                                   100 * counts.engine_seconds / counts.wall_seconds,
                                                   base::FormatSeconds(counts.wall_seconds));
-    facts.items.push_back(
-        {"overhead", fmt::format("{} in the capture engine{}",
-                                 base::FormatSeconds(counts.engine_seconds), of_what)});
-    facts.items.back().number = counts.engine_seconds + counts.repeat_seconds;
+    facts.items.push_back({"overhead",
+                           fmt::format("{} in the capture engine{}",
+                                       base::FormatSeconds(counts.engine_seconds), of_what),
+                           report::Tone::kPlain, counts.engine_seconds + counts.repeat_seconds});
   }
   if (counts.errors > 0) {
     add("errors", fmt::format("{}: see dump_error_info.log", base::FormatCount(counts.errors)),
@@ -249,7 +249,7 @@ report::Document SummaryOf(const fs::path& dump_path, const DumpSnapshot& before
         fmt::format("{}; msprobe dump recover {}", Named(interrupted), dump_path.string()),
         interrupted.size());
   }
-  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.Add("", std::move(facts));
   document.sections.back().blocks.emplace_back(
       report::List{report::ListKind::kFacts, {{"folder", dump_path.string()}}, {0}});
   return document;
@@ -340,8 +340,8 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
     ++recovered;
     list.items.push_back(
         {folder.string(), Sentence(*recovery),
-         recovery->missing_files > 0 ? report::Tone::kCaution : report::Tone::kPlain});
-    list.items.back().number = static_cast<double>(recovery->conversion.entries);
+         recovery->missing_files > 0 ? report::Tone::kCaution : report::Tone::kPlain,
+         static_cast<double>(recovery->conversion.entries)});
     if (recovery->missing_files > 0) {
       document.warnings.push_back(fmt::format(
           "{}: {} of {} that dump.json names had not been written; the first: {}",
@@ -361,7 +361,7 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
   verdict.standing =
       recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
-  document.sections.emplace_back().blocks.emplace_back(std::move(list));
+  document.Add("", std::move(list));
   return EmitReport(std::move(document), answer_, context);
 }
 
@@ -441,7 +441,7 @@ report::Document DocumentOf(const LiveFile& file, const base::Path& named, bool 
   if (const std::string newest = NewestStep(settings.dump_path); !newest.empty()) {
     facts.items.push_back({"newest step", newest});
   }
-  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.Add("", std::move(facts));
   if (changed && !is_live) {
     document.warnings.push_back(
         fmt::format("the file had no key {}: programs that run already do not look at it again, "
@@ -544,7 +544,7 @@ report::Document ExplainedConfig(const base::Path& file, report::List facts) {
   document.verdict.word = "RIGHT";
   document.verdict.tone = report::Tone::kGood;
   document.verdict.text = fmt::format("{} is right:", file.string());
-  document.sections.emplace_back().blocks.emplace_back(std::move(facts));
+  document.Add("", std::move(facts));
   return document;
 }
 
@@ -671,12 +671,11 @@ Status CheckPlaceOf(const capture::Settings& settings, bool replaces) {
 
 // The checker reports calls that were sent instead of written.
 void SetSent(const online::Endpoint& checker, report::Document& document) {
-  document.verdict.word = "SENT";
-  document.verdict.text = fmt::format(
-      "SENT: what was captured went to {} while the program ran; the checker has the answer",
-      checker.text());
-  document.verdict.tone = report::Tone::kGood;
-  document.verdict.standing = report::Standing::kClean;
+  document.verdict.Say(
+      "SENT",
+      fmt::format("what was captured went to {} while the program ran; the checker has the answer",
+                  checker.text()),
+      report::Tone::kGood, report::Standing::kClean);
   document.verdict.number = 1;
   document.sections.clear();
   document.next.clear();
@@ -873,7 +872,7 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
     }
   }
   if (!reasons.items.empty()) {
-    document.sections.emplace_back().blocks.emplace_back(std::move(reasons));
+    document.Add("", std::move(reasons));
   }
   return EmitAndEnd(std::move(document), answer_, context, end, end.exit_code);
 }

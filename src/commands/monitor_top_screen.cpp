@@ -322,19 +322,16 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
     const FollowedSeries& series = *row.series;
     const bool is_broken = std::isinf(row.score);
     broken += is_broken ? 1 : 0;
-    const report::Cell cells[] = {
-        table.KeepText(series.name),
-        report::Cell::Integer(series.stage),
-        series.micro_step < 0 ? report::Cell() : report::Cell::Integer(series.micro_step),
-        table.KeepText(series.table),
-        report::Cell::Integer(series.rank),
-        report::Cell::Integer(series.last_step),
-        series.history.empty() || analysis::monitor::IsNoNumber(series.history.back())
-            ? report::Cell()
-            : report::Cell::Number(series.history.back()),
-        report::Cell::Number(row.score),
-        is_broken ? report::Cell::Integer(series.first_non_finite_step) : report::Cell()};
-    table.AddRow(cells);
+    table.AddRow(
+        {table.KeepText(series.name), report::Cell::Integer(series.stage),
+         series.micro_step < 0 ? report::Cell() : report::Cell::Integer(series.micro_step),
+         table.KeepText(series.table), report::Cell::Integer(series.rank),
+         report::Cell::Integer(series.last_step),
+         series.history.empty() || analysis::monitor::IsNoNumber(series.history.back())
+             ? report::Cell()
+             : report::Cell::Number(series.history.back()),
+         report::Cell::Number(row.score),
+         is_broken ? report::Cell::Integer(series.first_non_finite_step) : report::Cell()});
   }
   report::Document document;
   document.command = "monitor top";
@@ -344,15 +341,13 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
                   base::FormatCount(broken), base::Plural(run.alerts().size(), "alert"));
   document.verdict.standing =
       broken > 0 || !run.alerts().empty() ? report::Standing::kFindings : report::Standing::kClean;
-  document.sections.push_back({"Modules, worst first", {}});
-  document.sections.back().blocks.emplace_back(report::DataTable{std::move(table)});
+  document.Add("Modules, worst first", report::DataTable{std::move(table)});
   report::List alerts{report::ListKind::kSentences, {}};
   for (const analysis::monitor::Alert& alert : run.alerts()) {
     alerts.items.push_back(
         {"", fmt::format("step {} rank {}: {}", alert.step, alert.rank, alert.message)});
   }
-  document.sections.push_back({"Alerts", {}});
-  document.sections.back().blocks.emplace_back(std::move(alerts));
+  document.Add("Alerts", std::move(alerts));
   return document;
 }
 

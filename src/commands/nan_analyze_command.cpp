@@ -92,7 +92,7 @@ class NanAnalyzeCommand final : public Command {
     MSP_RETURN_IF_ERROR(CheckFlags());
     options_.quiet = context.quiet || format_ == "json" || format_ == "md" || answer_.json;
     if (format_ == "html") {
-      MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+      MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
     }
     MSP_ASSIGN_OR_RETURN(const nonfinite::Answer answer, nonfinite::Run(options_));
     report::Document document = nonfinite::MakeDocument(answer, options_.levels);

@@ -348,7 +348,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
     pair.comparison_rank = pair.comparison_rank.has_value() ? pair.comparison_rank : rank_;
   }
   if (wants_page_) {
-    MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+    MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
   }
   if (patience_s_ > 0) {
     options_.patience = std::chrono::seconds(patience_s_);
@@ -356,16 +356,16 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   options_.quiet = context.quiet;
 
   MSP_ASSIGN_OR_RETURN(const analysis::perf::RunResult run, analysis::perf::Run(options_));
-  report::Document document = analysis::perf::MakeDocument(run.summary, {top_, min_difference_us_});
+  report::Document document = analysis::perf::MakeDocument(
+      run.summary, {top_, min_difference_us_, /*page=*/wants_page_ && run.reports});
   const ExitCode code = ExitCodeOf(document, answer_);
   if (!run.reports) {
     return code;
   }
   if (wants_page_) {
-    MSP_ASSIGN_OR_RETURN(analysis::perf::PerfPage page,
-                         analysis::perf::WritePage(options_.output, run.stamp.text(), run.summary));
-    document.warnings.insert(document.warnings.end(), page.notes.begin(), page.notes.end());
-    document.files.insert(document.files.begin(), {std::move(page.path), "page"});
+    const fs::path page = analysis::perf::PagePath(options_.output, run.stamp.text(), run.summary);
+    MSP_RETURN_IF_ERROR(report::WriteAnswerPage(page, document));
+    document.files.insert(document.files.begin(), {page, "page"});
   }
   MSP_ASSIGN_OR_RETURN(fs::path summary,
                        analysis::perf::WriteSummary(options_, run, static_cast<int>(code)));

@@ -175,17 +175,15 @@ with the tensors that were captured.
 report::Document DocumentOf(const repro::OpGenerateAnswer& answer) {
   report::Document document;
   document.command = "op_generate";
-  document.verdict.word = "WRITTEN";
-  document.verdict.text =
-      fmt::format("WRITTEN: {} {}, to {}", answer.api, answer.propagation, answer.script.string());
-  document.verdict.tone = report::Tone::kStrong;
+  document.verdict.Say(
+      "WRITTEN",
+      fmt::format("{} {}, to {}", answer.api, answer.propagation, answer.script.string()),
+      report::Tone::kStrong);
   document.files.push_back({answer.script});
   if (answer.was_extracted) {
     document.files.push_back({answer.extracted, "its entries"});
   }
-  document.next.push_back(fmt::format(
-      "python3 {} on the machine with the device; its exit code is 1 if a result is not accurate.",
-      answer.script.string()));
+  document.Advise(report::Advice("op_generate.run", {answer.script.string()}));
   return document;
 }
 

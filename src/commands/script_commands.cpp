@@ -284,13 +284,12 @@ report::Document TellTables(const std::filesystem::path& root,
   if (ranks.empty()) {
     return document;
   }
-  document.verdict.word = "MONITORED";
-  document.verdict.text = fmt::format(
-      "MONITORED: {}{}", base::Plural(ranks.size(), "rank"),
-      tables == 0
-          ? std::string()
-          : fmt::format(", steps {} to {}, {} each", first, last, base::Plural(tables, "table")));
-  document.verdict.tone = report::Tone::kGood;
+  document.verdict.Say("MONITORED",
+                       fmt::format("{}{}", base::Plural(ranks.size(), "rank"),
+                                   tables == 0 ? std::string()
+                                               : fmt::format(", steps {} to {}, {} each", first,
+                                                             last, base::Plural(tables, "table"))),
+                       report::Tone::kGood);
   document.verdict.number = static_cast<double>(ranks.size());
   document.verdict.unit = "ranks";
   if (folders.items.size() > kMostNamed) {
@@ -298,13 +297,10 @@ report::Document TellTables(const std::filesystem::path& root,
     folders.items.resize(kMostNamed);
     folders.items.push_back({"and", base::Plural(more, "further folder")});
   }
-  document.sections.emplace_back().blocks.emplace_back(std::move(folders));
+  document.Add("", std::move(folders));
   const std::string shown = base::Printable(root.string());
   if (tables > 0) {
-    document.next.push_back(fmt::format(
-        "msprobe monitor report {0} -o report.html shows the run as a page, msprobe monitor top "
-        "{0} in the terminal; msprobe monitor diff {0} OTHER compares it with another run",
-        shown));
+    document.Advise(report::Advice("monitor.show", {shown}));
   }
   return document;
 }

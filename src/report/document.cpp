@@ -1,6 +1,7 @@
 #include "src/report/document.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,19 +10,28 @@
 namespace msprobe::report {
 
 std::string_view ToneName(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return "";
-    case Tone::kStrong:
-      return "strong";
-    case Tone::kGood:
-      return "good";
-    case Tone::kCaution:
-      return "caution";
-    case Tone::kBad:
-      return "bad";
+  constexpr std::array<std::string_view, 5> kNames = {"", "strong", "good", "caution", "bad"};
+  return kNames[static_cast<size_t>(tone)];
+}
+
+void Verdict::Say(std::string_view new_word, std::string_view rest, Tone new_tone,
+                  Standing new_standing) {
+  word = new_word;
+  text = fmt::format("{}: {}", new_word, rest);
+  tone = new_tone;
+  standing = new_standing;
+}
+
+void Document::AddFiles(std::span<const std::filesystem::path> paths) {
+  for (const std::filesystem::path& path : paths) {
+    files.push_back({path});
   }
-  return "";
+}
+
+void Document::Advise(Advice advice) {
+  if (!advice.id.empty()) {
+    next.push_back(std::move(advice));
+  }
 }
 
 std::vector<LevelOutcome> OutcomesOf(std::span<const GateLevel> levels) {

@@ -5,6 +5,7 @@
 // its tone and in the order of its list, how much of a list is enough for a first look in `brief`.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/report/advice.h"
 #include "src/report/table.h"
 
 namespace msprobe::report {
@@ -100,6 +102,10 @@ struct Verdict {
   std::string unit;              // of the number: "rows", "%"
   Tone tone = Tone::kPlain;
   Standing standing = Standing::kClean;
+
+  // The line is "WORD: rest".
+  void Say(std::string_view new_word, std::string_view rest, Tone new_tone,
+           Standing new_standing = Standing::kClean);
 };
 
 // A place in a file of the user: a line of code, a line of a log.
@@ -185,6 +191,85 @@ struct Section {
   std::vector<Block> blocks;
 };
 
+// A section of one block.
+template <typename Content>
+Section MakeSection(std::string title, Content content) {
+  Section section{std::move(title), {}};
+  section.blocks.emplace_back(std::move(content));
+  return section;
+}
+
+// Pictures that only a page draws.
+
+// Bars of one scale, each in parts.
+struct StackedBars {
+  std::string unit;
+  std::vector<std::string> names;  // of the parts
+  struct Bar {
+    std::string label;
+    std::vector<double> parts;
+  };
+  std::vector<Bar> items;
+};
+
+// Figures of both sides as a tree; a page shows the largest changes first below each node.
+struct Tree {
+  std::string unit;
+  struct Node {
+    int64_t parent = -1;  // a node before it
+    std::string label;
+    double first = 0;
+    double second = 0;
+    int64_t first_count = -1;  // -1: not known
+    int64_t second_count = -1;
+    std::string note = {};
+  };
+  std::vector<Node> items;
+};
+
+// A grid of coloured cells, some of which may be empty.
+struct Map {
+  std::vector<std::string> rows;
+  std::vector<std::string> columns;
+  struct Cell {
+    uint32_t row = 0;
+    uint32_t column = 0;
+    double value = 0;    // its colour, on a logarithmic scale; 0 is the calm end
+    std::string tip;     // explains the value
+    std::string search;  // what a click looks for in the table below; may be empty
+  };
+  std::vector<Cell> items;
+};
+
+// Whether there is nothing to see in a block.
+inline bool IsEmpty(const Text& sentences) { return sentences.text.empty(); }
+inline bool IsEmpty(const DataTable& data) { return data.table.row_count() == 0; }
+inline bool IsEmpty(const Curves& curves) {
+  return curves.items.empty() || curves.positions.empty();
+}
+inline bool IsEmpty(const auto& content) { return content.items.empty(); }
+
+struct PageSection {
+  std::string title;
+  std::string hint;  // beside the title
+  std::vector<std::variant<List, Text, DataTable, Bars, Curves, StackedBars, Tree, Map>> blocks;
+};
+
+// What a page shows in place of the sections, where a browser has room for more than a screen.
+struct PageView {
+  std::optional<Verdict> verdict;    // none: that of the document
+  std::array<std::string, 2> sides;  // what was compared
+  std::vector<Item> facts;           // figures (labels) and what they count (texts)
+  std::vector<PageSection> sections;
+  std::vector<std::string> notes;  // what is not in it
+
+  template <typename Content>
+  void Add(std::string title, std::string hint, Content content) {
+    sections.push_back({std::move(title), std::move(hint), {}});
+    sections.back().blocks.emplace_back(std::move(content));
+  }
+};
+
 struct OutputFile {
   std::filesystem::path path;
   std::string what = {};  // "JUnit report"; empty for the main results
@@ -202,6 +287,13 @@ struct TestCase {
   std::string message = {};  // one line
   std::string details = {};  // any number of lines
   std::vector<std::string> further_levels = {};  // that it fails as well
+
+  void Fail(std::string_view at_level, std::string_view of_type, std::string_view why) {
+    outcome = CaseOutcome::kFailed;
+    level = at_level;
+    type = of_type;
+    message = why;
+  }
 };
 
 struct Document {
@@ -209,7 +301,8 @@ struct Document {
   Verdict verdict;
   std::vector<LevelOutcome> levels;  // what --fail-on may ask about, and whether it is there
   std::vector<Section> sections;     // in order of importance
-  std::vector<std::string> next;     // what to do now
+  std::optional<PageView> page;      // none: a page shows the sections
+  std::vector<Advice> next;          // what to do now
   std::vector<OutputFile> files;     // everything that was written, the main result first
   std::vector<std::string> warnings;
   std::vector<TestCase> cases;
@@ -217,6 +310,13 @@ struct Document {
   double seconds = 0;             // of the whole run; 0: not told
   std::string deed = "compared";  // what was done with the data in that time
   int exit_code = 0;              // known once a gate has judged
+
+  template <typename Content>
+  void Add(std::string title, Content content) {
+    sections.push_back(MakeSection(std::move(title), std::move(content)));
+  }
+  void AddFiles(std::span<const std::filesystem::path> paths);
+  void Advise(Advice advice);  // unless it is none
 };
 
 }  // namespace msprobe::report

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -29,28 +30,85 @@
 #include "src/report/writers.h"
 #include "src/report/xlsx_writer.h"
 
-namespace msprobe::report::internal {
+namespace msprobe::report {
 namespace {
 
-// A table from cells that arrive row by row, when its width is known only at
-// the end.
+using internal::ColumnName;
 
+// JSON repeats the names of columns in every row: so long may they be on average, and beyond that
+// come to so much in all rows.
+constexpr size_t kNameBytesPerCell = 64;
+constexpr size_t kMostNameBytes = size_t{64} << 20U;
+
+// A table from cells that arrive row by row, when its width is known only at the end.
 class TableBuilder {
  public:
   // `left`: what all tables of the file may still hold.
   explicit TableBuilder(ReadLimits& left) : left_(left) {}
 
   // A cell of the current row; the last one at a column counts. Texts must be kept ones.
-  void Add(size_t column, const Cell& cell);
-  void EndRow();
+  void Add(size_t column, const Cell& cell) {
+    cells_.push_back({cell, static_cast<uint32_t>(column)});
+    width_ = std::max(width_, column + 1);
+  }
+  void EndRow() { row_ends_.push_back(cells_.size()); }
   std::string_view Keep(std::string_view text) { return texts_->Keep(text); }
 
   size_t row_count() const { return row_ends_.size(); }
   // No more cells should be added: Finish will fail.
   bool full() const { return cells_.size() > left_.cells; }
+
   // The first row becomes the columns. Refuses a table whose cells would not fit the limit, or that
   // is nearly all gaps: one cell far to the right makes every row wide.
-  Result<Table> Finish(std::string name);
+  Result<Table> Finish(std::string name) {
+    if (row_ends_.empty()) {
+      return Table(std::move(name), {});
+    }
+    if (full() || (width_ > 0 && row_ends_.size() > left_.cells / width_)) {
+      return UnsupportedError(fmt::format("{} rows of {} columns are more than {} cells",
+                                          row_ends_.size(), width_, left_.cells));
+    }
+    const size_t all = row_ends_.size() * width_;
+    const size_t free = cells_.size() * (1 + ReadLimits::kGapsPerCell);
+    const size_t gaps = all - std::min(all, free);
+    if (gaps > left_.gaps) {
+      return UnsupportedError(fmt::format("{} rows of {} columns with only {} cells in them",
+                                          row_ends_.size(), width_, cells_.size()))
+          .WithHint("a row is much longer than the others: correct it, or leave it out");
+    }
+    size_t name_bytes = 0;
+    for (size_t at = 0; at < row_ends_[0]; ++at) {
+      name_bytes += cells_[at].cell.text().size();
+    }
+    const size_t usual = kNameBytesPerCell * width_;
+    if (name_bytes > usual && row_ends_.size() > kMostNameBytes / (name_bytes - usual)) {
+      return UnsupportedError(fmt::format("{} rows below names of columns that have {} bytes",
+                                          row_ends_.size(), name_bytes))
+          .WithHint("results repeat the names in every row: shorten them");
+    }
+    left_.cells -= all;
+    left_.gaps -= gaps;
+    std::vector<std::string> columns(width_);
+    for (size_t column = 0; column < width_; ++column) {
+      columns[column] = fmt::format("Column {}", ColumnName(column));
+    }
+    size_t at = 0;
+    for (; at < row_ends_[0]; ++at) {
+      columns[cells_[at].column] = CellText(cells_[at].cell);
+    }
+    Table table(std::move(name), std::move(columns));
+    table.KeepAlive(texts_);
+    table.Reserve(row_ends_.size() - 1);
+    std::vector<Cell> row(width_);
+    for (size_t index = 1; index < row_ends_.size(); ++index) {
+      std::fill(row.begin(), row.end(), Cell());
+      for (; at < row_ends_[index]; ++at) {
+        row[cells_[at].column] = cells_[at].cell;
+      }
+      table.AddRow(row);
+    }
+    return table;
+  }
 
  private:
   struct PlacedCell {
@@ -64,107 +122,7 @@ class TableBuilder {
   std::shared_ptr<TextArena> texts_ = std::make_shared<TextArena>();
 };
 
-// XML as events. Nothing is ever fetched or expanded: a document type
-// declaration, where entities would be defined, is an error.
-
-// The attributes of one element; names as written, with prefix.
-class XmlAttributes {
- public:
-  explicit XmlAttributes(const char* const* pairs) : pairs_(pairs) {}
-  // The value of the attribute with this name, without regard to a prefix; empty when absent.
-  std::string_view Find(std::string_view local_name) const;
-
- private:
-  const char* const* pairs_;
-};
-
-// Names come without prefix. After a failure nothing more is delivered.
-class XmlHandler {
- public:
-  virtual ~XmlHandler() = default;
-  virtual Status OnBegin(std::string_view name, const XmlAttributes& attributes) = 0;
-  virtual Status OnEnd(std::string_view name) = 0;
-  virtual void OnText(std::string_view text) = 0;
-};
-
-// The XML members of a workbook that hold its content.
-
-// The texts that cells name by number.
-struct SharedStrings {
-  std::shared_ptr<TextArena> texts = std::make_shared<TextArena>();
-  std::vector<std::string_view> items;
-};
-
-// JSON repeats the names of columns in every row: so long may they be on average, and beyond that
-// come to so much in all rows.
-constexpr size_t kNameBytesPerCell = 64;
-constexpr size_t kMostNameBytes = size_t{64} << 20U;
-
-void TableBuilder::Add(size_t column, const Cell& cell) {
-  cells_.push_back({cell, static_cast<uint32_t>(column)});
-  width_ = std::max(width_, column + 1);
-}
-
-void TableBuilder::EndRow() { row_ends_.push_back(cells_.size()); }
-
-Result<Table> TableBuilder::Finish(std::string name) {
-  if (row_ends_.empty()) {
-    return Table(std::move(name), {});
-  }
-  if (full() || (width_ > 0 && row_ends_.size() > left_.cells / width_)) {
-    return UnsupportedError(fmt::format("{} rows of {} columns are more than {} cells",
-                                        row_ends_.size(), width_, left_.cells));
-  }
-  const size_t all = row_ends_.size() * width_;
-  const size_t free = cells_.size() * (1 + ReadLimits::kGapsPerCell);
-  const size_t gaps = all - std::min(all, free);
-  if (gaps > left_.gaps) {
-    return UnsupportedError(fmt::format("{} rows of {} columns with only {} cells in them",
-                                        row_ends_.size(), width_, cells_.size()))
-        .WithHint("a row is much longer than the others: correct it, or leave it out");
-  }
-  size_t name_bytes = 0;
-  for (size_t at = 0; at < row_ends_[0]; ++at) {
-    name_bytes += cells_[at].cell.text().size();
-  }
-  const size_t usual = kNameBytesPerCell * width_;
-  if (name_bytes > usual && row_ends_.size() > kMostNameBytes / (name_bytes - usual)) {
-    return UnsupportedError(fmt::format("{} rows below names of columns that have {} bytes",
-                                        row_ends_.size(), name_bytes))
-        .WithHint("results repeat the names in every row: shorten them");
-  }
-  left_.cells -= all;
-  left_.gaps -= gaps;
-  std::vector<std::string> columns(width_);
-  for (size_t column = 0; column < width_; ++column) {
-    columns[column] = fmt::format("Column {}", ColumnName(column));
-  }
-  size_t at = 0;
-  for (; at < row_ends_[0]; ++at) {
-    columns[cells_[at].column] = CellText(cells_[at].cell);
-  }
-  Table table(std::move(name), std::move(columns));
-  table.KeepAlive(texts_);
-  table.Reserve(row_ends_.size() - 1);
-  std::vector<Cell> row(width_);
-  for (size_t index = 1; index < row_ends_.size(); ++index) {
-    std::fill(row.begin(), row.end(), Cell());
-    for (; at < row_ends_[index]; ++at) {
-      row[cells_[at].column] = cells_[at].cell;
-    }
-    table.AddRow(row);
-  }
-  return table;
-}
-
-}  // namespace
-
-}  // namespace msprobe::report::internal
-
-namespace msprobe::report {
-namespace {
-
-Status ReadRows(std::string_view text, size_t max_cells, internal::TableBuilder& builder) {
+Status ReadRows(std::string_view text, size_t max_cells, TableBuilder& builder) {
   using Row = base::CsvTokenizer::Row;
   // One more than fits: the builder then refuses the table, whatever the row would still hold.
   base::CsvTokenizer rows(text, {.most_fields = max_cells < SIZE_MAX ? max_cells + 1 : SIZE_MAX});
@@ -187,40 +145,43 @@ Status ReadRows(std::string_view text, size_t max_cells, internal::TableBuilder&
   return {};
 }
 
-}  // namespace
-
-Result<Table> ReadCsvText(std::string_view text, std::string name, const ReadLimits& limits) {
-  ReadLimits left = limits;
-  internal::TableBuilder builder(left);
-  MSP_RETURN_IF_ERROR(ReadRows(base::WithoutByteOrderMark(text), limits.cells, builder),
-                      fmt::format("row {}", builder.row_count() + 1));
-  return builder.Finish(std::move(name));
-}
-
-Result<Table> ReadCsv(const std::filesystem::path& path, const ReadLimits& limits) {
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
-  if (file.bytes().size() > limits.member_bytes) {
-    return UnsupportedError(fmt::format("{} has {} bytes, more than the limit of {} for csv files",
-                                        path.string(), file.bytes().size(), limits.member_bytes));
-  }
-  Result<Table> table = ReadCsvText(file.text(), path.stem().string(), limits);
-  if (!table.ok()) {
-    return std::move(table).status().AddContext(fmt::format("cannot read {}", path.string()));
-  }
-  return table;
-}
-
-}  // namespace msprobe::report
-
-namespace msprobe::report::internal {
-namespace {
-
 constexpr size_t kMaxDepth = 256;
+
+// XML as events. Nothing is ever fetched or expanded: a document type declaration, where entities
+// would be defined, is an error.
 
 std::string_view LocalName(std::string_view name) {
   const size_t colon = name.rfind(':');
   return colon == std::string_view::npos ? name : name.substr(colon + 1);
 }
+
+// The attributes of one element; names as written, with prefix.
+class XmlAttributes {
+ public:
+  explicit XmlAttributes(const char* const* pairs) : pairs_(pairs) {}
+
+  // The value of the attribute with this name, without regard to a prefix; empty when absent.
+  std::string_view Find(std::string_view local_name) const {
+    for (const char* const* pair = pairs_; pair != nullptr && *pair != nullptr; pair += 2) {
+      if (LocalName(pair[0]) == local_name) {
+        return pair[1];
+      }
+    }
+    return {};
+  }
+
+ private:
+  const char* const* pairs_;
+};
+
+// Names come without prefix. After a failure nothing more is delivered.
+class XmlHandler {
+ public:
+  virtual ~XmlHandler() = default;
+  virtual Status OnBegin(std::string_view name, const XmlAttributes& attributes) = 0;
+  virtual Status OnEnd(std::string_view /*name*/) { return {}; }
+  virtual void OnText(std::string_view /*text*/) {}
+};
 
 struct FreeParser {
   void operator()(XML_Parser parser) const { XML_ParserFree(parser); }
@@ -271,15 +232,6 @@ void OnDoctype(void* data, const char* /*name*/, const char* /*system_id*/,
   static_cast<Session*>(data)->Check(BadFormatError("document type declarations are not allowed"));
 }
 
-std::string_view XmlAttributes::Find(std::string_view local_name) const {
-  for (const char* const* pair = pairs_; pair != nullptr && *pair != nullptr; pair += 2) {
-    if (LocalName(pair[0]) == local_name) {
-      return pair[1];
-    }
-  }
-  return {};
-}
-
 // `text` has at most 2^31 - 1 bytes. Errors name the line.
 Status ParseXml(std::string_view text, XmlHandler& handler) {
   if (text.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
@@ -309,6 +261,12 @@ Status ParseXml(std::string_view text, XmlHandler& handler) {
 }
 
 constexpr size_t kMaxRows = kMaxSheetRows + 1;  // with the header
+
+// The texts that cells name by number.
+struct SharedStrings {
+  std::shared_ptr<TextArena> texts = std::make_shared<TextArena>();
+  std::vector<std::string_view> items;
+};
 
 // <si><t>text</t></si> or <si><r><t>rich</t></r>...</si>; <rPh> holds pronunciation, not text.
 class SharedStringsHandler final : public XmlHandler {
@@ -484,30 +442,6 @@ class SheetHandler final : public XmlHandler {
   bool has_content_ = false;
 };
 
-Result<SharedStrings> ParseSharedStrings(std::string_view xml) {
-  SharedStrings shared;
-  SharedStringsHandler handler(shared);
-  MSP_RETURN_IF_ERROR(ParseXml(xml, handler));
-  return shared;
-}
-
-Result<Table> ParseSheet(std::string_view xml, std::string name, const SharedStrings& shared,
-                         ReadLimits& left) {
-  TableBuilder builder(left);
-  SheetHandler handler(shared, builder);
-  MSP_RETURN_IF_ERROR(ParseXml(xml, handler));
-  MSP_ASSIGN_OR_RETURN(Table table, builder.Finish(std::move(name)));
-  table.KeepAlive(shared.texts);
-  return table;
-}
-
-}  // namespace
-
-}  // namespace msprobe::report::internal
-
-namespace msprobe::report {
-namespace {
-
 constexpr size_t kMaxSheets = 10'000;
 constexpr std::string_view kPackageRelations = "_rels/.rels";
 constexpr std::string_view kUsualWorkbook = "xl/workbook.xml";
@@ -546,41 +480,29 @@ std::string Resolve(std::string_view folder, std::string_view target) {
   return base::Join(parts, "/");
 }
 
-class RelationsHandler final : public internal::XmlHandler {
- public:
-  RelationsHandler(std::string_view folder, Relations& out) : folder_(folder), out_(out) {}
+Result<Table> ParseSheet(std::string_view xml, std::string name, const SharedStrings& shared,
+                         ReadLimits& left) {
+  TableBuilder builder(left);
+  SheetHandler handler(shared, builder);
+  MSP_RETURN_IF_ERROR(ParseXml(xml, handler));
+  MSP_ASSIGN_OR_RETURN(Table table, builder.Finish(std::move(name)));
+  table.KeepAlive(shared.texts);
+  return table;
+}
 
-  Status OnBegin(std::string_view name, const internal::XmlAttributes& attributes) override {
-    if (name == "Relationship" && attributes.Find("TargetMode") != "External") {
-      const std::string_view type = attributes.Find("Type");
-      out_[std::string(attributes.Find("Id"))] = {std::string(type.substr(FolderOf(type).size())),
-                                                  Resolve(folder_, attributes.Find("Target"))};
-    }
+// Calls a function at the beginning of every element.
+class BeginHandler final : public XmlHandler {
+ public:
+  using Function = std::function<void(std::string_view name, const XmlAttributes& attributes)>;
+  explicit BeginHandler(Function on_begin) : on_begin_(std::move(on_begin)) {}
+
+  Status OnBegin(std::string_view name, const XmlAttributes& attributes) override {
+    on_begin_(name, attributes);
     return {};
   }
-  Status OnEnd(std::string_view /*name*/) override { return {}; }
-  void OnText(std::string_view /*text*/) override {}
 
  private:
-  std::string_view folder_;
-  Relations& out_;
-};
-
-class WorkbookHandler final : public internal::XmlHandler {
- public:
-  explicit WorkbookHandler(std::vector<SheetEntry>& out) : out_(out) {}
-
-  Status OnBegin(std::string_view name, const internal::XmlAttributes& attributes) override {
-    if (name == "sheet") {
-      out_.push_back({std::string(attributes.Find("name")), std::string(attributes.Find("id"))});
-    }
-    return {};
-  }
-  Status OnEnd(std::string_view /*name*/) override { return {}; }
-  void OnText(std::string_view /*text*/) override {}
-
- private:
-  std::vector<SheetEntry>& out_;
+  Function on_begin_;
 };
 
 class WorkbookReader {
@@ -596,9 +518,14 @@ class WorkbookReader {
     MSP_ASSIGN_OR_RETURN(const Relations relations, ReadRelations(workbook_path));
     MSP_ASSIGN_OR_RETURN(const io::ZipBytes workbook, Member(workbook_path));
     std::vector<SheetEntry> entries;
-    WorkbookHandler handler(entries);
-    MSP_RETURN_IF_ERROR(internal::ParseXml(workbook.text(), handler), workbook_path);
-    MSP_ASSIGN_OR_RETURN(const internal::SharedStrings shared, ReadSharedStrings(relations));
+    BeginHandler handler([&](std::string_view name, const XmlAttributes& attributes) {
+      if (name == "sheet") {
+        entries.push_back(
+            {std::string(attributes.Find("name")), std::string(attributes.Find("id"))});
+      }
+    });
+    MSP_RETURN_IF_ERROR(ParseXml(workbook.text(), handler), workbook_path);
+    MSP_ASSIGN_OR_RETURN(const SharedStrings shared, ReadSharedStrings(relations));
 
     if (entries.size() > kMaxSheets) {
       return UnsupportedError(fmt::format("more than {} sheets", kMaxSheets));
@@ -614,7 +541,7 @@ class WorkbookReader {
         continue;  // a chart or a macro sheet holds no rows
       }
       MSP_ASSIGN_OR_RETURN(const io::ZipBytes xml, Member(relation->second.target));
-      MSP_ASSIGN_OR_RETURN(Table table, internal::ParseSheet(xml.text(), entry.name, shared, left),
+      MSP_ASSIGN_OR_RETURN(Table table, ParseSheet(xml.text(), entry.name, shared, left),
                            "sheet \"", entry.name, "\"");
       tables.push_back(std::move(table));
     }
@@ -649,8 +576,15 @@ class WorkbookReader {
       return relations;
     }
     MSP_ASSIGN_OR_RETURN(const io::ZipBytes xml, Member(name));
-    RelationsHandler handler(folder, relations);
-    MSP_RETURN_IF_ERROR(internal::ParseXml(xml.text(), handler), name);
+    BeginHandler handler([&](std::string_view element, const XmlAttributes& attributes) {
+      if (element == "Relationship" && attributes.Find("TargetMode") != "External") {
+        const std::string_view type = attributes.Find("Type");
+        relations[std::string(attributes.Find("Id"))] = {
+            std::string(type.substr(FolderOf(type).size())),
+            Resolve(folder, attributes.Find("Target"))};
+      }
+    });
+    MSP_RETURN_IF_ERROR(ParseXml(xml.text(), handler), name);
     return relations;
   }
 
@@ -664,15 +598,17 @@ class WorkbookReader {
     return std::string(kUsualWorkbook);
   }
 
-  Result<internal::SharedStrings> ReadSharedStrings(const Relations& relations) {
+  Result<SharedStrings> ReadSharedStrings(const Relations& relations) {
+    SharedStrings shared;
     for (const auto& [id, relation] : relations) {
       if (relation.type == "sharedStrings") {
         MSP_ASSIGN_OR_RETURN(const io::ZipBytes xml, Member(relation.target));
-        Result<internal::SharedStrings> shared = internal::ParseSharedStrings(xml.text());
-        return shared;
+        SharedStringsHandler handler(shared);
+        MSP_RETURN_IF_ERROR(ParseXml(xml.text(), handler));
+        break;
       }
     }
-    return internal::SharedStrings();
+    return shared;
   }
 
   const io::ZipArchive& archive_;
@@ -682,6 +618,27 @@ class WorkbookReader {
 };
 
 }  // namespace
+
+Result<Table> ReadCsvText(std::string_view text, std::string name, const ReadLimits& limits) {
+  ReadLimits left = limits;
+  TableBuilder builder(left);
+  MSP_RETURN_IF_ERROR(ReadRows(base::WithoutByteOrderMark(text), limits.cells, builder),
+                      fmt::format("row {}", builder.row_count() + 1));
+  return builder.Finish(std::move(name));
+}
+
+Result<Table> ReadCsv(const std::filesystem::path& path, const ReadLimits& limits) {
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  if (file.bytes().size() > limits.member_bytes) {
+    return UnsupportedError(fmt::format("{} has {} bytes, more than the limit of {} for csv files",
+                                        path.string(), file.bytes().size(), limits.member_bytes));
+  }
+  Result<Table> table = ReadCsvText(file.text(), path.stem().string(), limits);
+  if (!table.ok()) {
+    return std::move(table).status().AddContext(fmt::format("cannot read {}", path.string()));
+  }
+  return table;
+}
 
 Result<std::vector<Table>> ReadXlsxBytes(std::span<const std::byte> file,
                                          const ReadLimits& limits) {

@@ -1,5 +1,6 @@
 #include "src/report/render_json.h"
 
+#include <array>
 #include <string>
 #include <utility>
 #include <variant>
@@ -43,36 +44,15 @@ using Json = nlohmann::ordered_json;
 constexpr int kSchemaVersion = 1;
 
 std::string_view StandingName(Standing standing) {
-  switch (standing) {
-    case Standing::kClean:
-      return "clean";
-    case Standing::kFindings:
-      return "findings";
-    case Standing::kNothingCompared:
-      return "nothing_compared";
-    case Standing::kIncomplete:
-      return "incomplete";
-  }
-  return "";
+  constexpr std::array<std::string_view, 4> kNames = {"clean", "findings", "nothing_compared",
+                                                      "incomplete"};
+  return kNames[static_cast<size_t>(standing)];
 }
 
 std::string_view JsonKindName(ListKind kind) {
-  switch (kind) {
-    case ListKind::kFacts:
-    case ListKind::kAligned:
-    case ListKind::kNamed:
-      return "facts";
-    case ListKind::kAmounts:
-      return "amounts";
-    case ListKind::kNumbered:
-      return "findings";
-    case ListKind::kBullets:
-    case ListKind::kSentences:
-      return "sentences";
-    case ListKind::kChecks:
-      return "checks";
-  }
-  return "";
+  constexpr std::array<std::string_view, 8> kNames = {
+      "facts", "facts", "amounts", "facts", "findings", "sentences", "sentences", "checks"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // Emphasis is for eyes.
@@ -82,12 +62,11 @@ void AddTone(Json& json, Tone tone) {
   }
 }
 
-Json ToJson(const Item& item);
-
-Json ToJson(const std::vector<Item>& items) {
+template <typename Parts, typename Function>
+Json ListOf(const Parts& parts, Function&& of) {
   Json list = Json::array();
-  for (const Item& item : items) {
-    list.push_back(ToJson(item));
+  for (const auto& part : parts) {
+    list.push_back(of(part));
   }
   return list;
 }
@@ -107,13 +86,14 @@ Json ToJson(const Item& item) {
     json["line"] = item.source->line;
   }
   if (!item.details.empty()) {
-    json["details"] = ToJson(item.details);
+    json["details"] = ListOf(item.details, [](const Item& detail) { return ToJson(detail); });
   }
   return json;
 }
 
 Json ToJson(const List& list) {
-  return {{"kind", JsonKindName(list.kind)}, {"items", ToJson(list.items)}};
+  return {{"kind", JsonKindName(list.kind)},
+          {"items", ListOf(list.items, [](const Item& item) { return ToJson(item); })}};
 }
 
 Json ToJson(const Text& text) {
@@ -172,39 +152,29 @@ Json ToJson(const LevelOutcome& level) {
 }
 
 Json ToJson(const Section& section) {
-  Json blocks = Json::array();
-  for (const Block& block : section.blocks) {
-    blocks.push_back(std::visit([](const auto& value) { return ToJson(value); }, block));
-  }
-  return {{"title", section.title}, {"blocks", std::move(blocks)}};
+  const auto of_block = [](const Block& block) {
+    return std::visit([](const auto& value) { return ToJson(value); }, block);
+  };
+  return {{"title", section.title}, {"blocks", ListOf(section.blocks, of_block)}};
 }
 
 }  // namespace
 
 std::string RenderJson(const Document& document) {
-  Json levels = Json::array();
-  for (const LevelOutcome& level : document.levels) {
-    levels.push_back(ToJson(level));
-  }
-  Json sections = Json::array();
-  for (const Section& section : document.sections) {
-    sections.push_back(ToJson(section));
-  }
-  Json files = Json::array();
-  for (const OutputFile& file : document.files) {
-    files.push_back(file.path.string());
-  }
+  const auto of = [](const auto& part) { return ToJson(part); };
+  const auto text_of = [](const Advice& advice) { return AdviceText(advice); };
+  const auto path_of = [](const OutputFile& file) { return file.path.string(); };
   const Json json = {{"schema_version", kSchemaVersion},
                      {"tool", "msprobe"},
                      {"version", MSPROBE_VERSION},
                      {"command", document.command},
                      {"exit_code", document.exit_code},
                      {"verdict", ToJson(document.verdict)},
-                     {"levels", std::move(levels)},
-                     {"sections", std::move(sections)},
-                     {"next", document.next},
+                     {"levels", ListOf(document.levels, of)},
+                     {"sections", ListOf(document.sections, of)},
+                     {"next", ListOf(document.next, text_of)},
                      {"warnings", document.warnings},
-                     {"files", std::move(files)},
+                     {"files", ListOf(document.files, path_of)},
                      {"seconds", document.seconds}};
   return json::DocumentText(json, 1, json::Writer::NonFinite::kText) + '\n';
 }

@@ -581,19 +581,9 @@ constexpr size_t kFilesOnTerminal = 16;
 constexpr size_t kNotesShown = 20;
 
 Ink InkOf(Tone tone) {
-  switch (tone) {
-    case Tone::kPlain:
-      return Ink::kNone;
-    case Tone::kStrong:
-      return Ink::kBold;
-    case Tone::kGood:
-      return Ink::kGreen;
-    case Tone::kCaution:
-      return Ink::kYellow;
-    case Tone::kBad:
-      return Ink::kRed;
-  }
-  return Ink::kNone;
+  constexpr std::array<Ink, 5> kInks = {Ink::kNone, Ink::kBold, Ink::kGreen, Ink::kYellow,
+                                        Ink::kRed};
+  return kInks[static_cast<size_t>(tone)];
 }
 
 class TerminalRenderer {
@@ -603,15 +593,16 @@ class TerminalRenderer {
 
   std::string Run() {
     if (!document_.verdict.text.empty()) {
-      PutLine(document_.verdict.tone, Printable(document_.verdict.text));
+      Note(document_.verdict.tone);
+      screen_.Line(InkOf(document_.verdict.tone), Printable(document_.verdict.text));
     }
     for (const Section& section : document_.sections) {
       PutSection(section);
     }
     if (!document_.next.empty()) {
       screen_.Heading("Next");
-      for (const std::string& step : document_.next) {
-        screen_.Paragraph(Ink::kNone, Printable(step));
+      for (const Advice& advice : document_.next) {
+        screen_.Paragraph(Ink::kNone, Printable(AdviceText(advice)));
       }
     }
     PutFiles();
@@ -623,29 +614,18 @@ class TerminalRenderer {
   }
 
  private:
-  void PutLine(Tone tone, const std::string& text, size_t indent = 2) {
-    Note(tone);
-    screen_.Line(InkOf(tone), text, indent);
-  }
-
   void Note(Tone tone) {
     colors_used_ = colors_used_ || tone == Tone::kCaution || tone == Tone::kBad;
   }
 
   static bool IsShown(const Block& block) {
-    if (const List* const list = std::get_if<List>(&block)) {
-      return !list->items.empty() && list->brief.items > 0;
-    }
-    if (const DataTable* const table = std::get_if<DataTable>(&block)) {
-      return table->table.row_count() > 0 && table->brief.items > 0;
-    }
-    if (const Bars* const bars = std::get_if<Bars>(&block)) {
-      return !bars->items.empty() && bars->brief.items > 0;
-    }
-    if (const Curves* const curves = std::get_if<Curves>(&block)) {
-      return !curves->items.empty() && !curves->positions.empty() && curves->brief.items > 0;
-    }
-    return true;
+    const auto briefly = [](const auto& content) {
+      if constexpr (requires { content.brief; }) {
+        return content.brief.items > 0 && !IsEmpty(content);
+      }
+      return true;
+    };
+    return std::visit(briefly, block);
   }
 
   void PutSection(const Section& section) {
@@ -685,67 +665,62 @@ class TerminalRenderer {
 
   void PutItem(const List& list, size_t index, size_t label_width, bool first) {
     const Item& item = list.items[index];
-    const std::string label = Printable(item.label);
     const std::string text = Printable(item.text);
+    std::string label = Printable(item.label);
+    Tone tone = item.tone;
+    size_t indent = 2;  // of what is wrapped
+    Note(tone);
     switch (list.kind) {
       case ListKind::kFacts:
-        PutFact(item, label, text);
+        label = "  " + Filled(label, kLabelColumns);
+        indent = kFactColumn;
         break;
       case ListKind::kAligned: {
-        // Below other blocks a step deeper.
-        const size_t blanks = first ? 2 : 4;
-        Note(item.tone);
-        const size_t most = screen_.options().width / 2;
-        const size_t width =
-            std::min(label_width, screen_.options().has_edge ? most : kMostFilledColumns);
-        screen_.Labelled(InkOf(item.tone), std::string(blanks, ' ') + Filled(label, width) + " ",
-                         text, blanks + width + 2);
+        const size_t blanks = first ? 2 : 4;  // below other blocks a step deeper
+        const size_t most = screen_.options().has_edge ? screen_.options().width / 2  //
+                                                       : kMostFilledColumns;
+        const size_t width = std::min(label_width, most);
+        label = std::string(blanks, ' ') + Filled(label, width) + " ";
+        indent = blanks + width + 2;
         break;
       }
       case ListKind::kAmounts:
-        Note(item.tone);
-        screen_.Labelled(InkOf(item.tone), fmt::format("{:>{}} ", label, kAmountColumns), text,
-                         kAmountColumn);
-        for (const Item& detail : item.details) {
-          screen_.Line(Ink::kNone, std::string(kAmountColumn, ' ') + Printable(detail.text),
-                       kAmountColumn);
-        }
+        label = fmt::format("{:>{}} ", label, kAmountColumns);
+        indent = kAmountColumn;
         break;
       case ListKind::kNamed:
-        Note(item.tone);
-        screen_.Labelled(InkOf(item.tone), fmt::format("  {}{}", label, text.empty() ? "" : ":"),
-                         text, 6);
+        label = fmt::format("  {}{}", label, text.empty() ? "" : ":");
+        indent = 6;
         break;
       case ListKind::kNumbered:
-        Note(item.tone);
-        screen_.Labelled(InkOf(item.tone == Tone::kPlain ? Tone::kStrong : item.tone),
-                         fmt::format("{:>2}. {}:", index + 1, label), text, 4);
-        for (const Item& detail : item.details) {
-          screen_.Labelled(Ink::kNone,
-                           fmt::format("    {:>3}", detail.label.empty() ? "-" : detail.label),
-                           Printable(detail.text), kNumberedColumn);
-        }
+        label = fmt::format("{:>2}. {}:", index + 1, label);
+        tone = tone == Tone::kPlain ? Tone::kStrong : tone;
+        indent = 4;
         break;
       case ListKind::kBullets:
-        Note(item.tone);
-        screen_.Labelled(InkOf(item.tone), "  -", text, 4);
+        label = "  -";
+        indent = 4;
         break;
       case ListKind::kSentences:
-        PutLine(item.tone, "  " + text, 6);
-        break;
+        screen_.Line(InkOf(tone), "  " + text, 6);
+        return;
       case ListKind::kChecks:
-        Note(item.tone);
-        screen_.Labelled(InkOf(item.tone), label, text, 2);
         break;
+    }
+    screen_.Labelled(InkOf(tone), label, text, indent);
+    for (const Item& detail : item.details) {
+      PutDetail(list.kind, detail.label, Printable(detail.text));
     }
   }
 
-  void PutFact(const Item& item, const std::string& label, const std::string& text) {
-    Note(item.tone);
-    screen_.Labelled(InkOf(item.tone), "  " + Filled(label, kLabelColumns), text, kFactColumn);
-    for (const Item& detail : item.details) {
-      screen_.Labelled(Ink::kNone, "  " + Filled("", kLabelColumns), Printable(detail.text),
-                       kFactColumn);
+  void PutDetail(ListKind kind, const std::string& label, const std::string& text) {
+    if (kind == ListKind::kFacts) {
+      screen_.Labelled(Ink::kNone, "  " + Filled("", kLabelColumns), text, kFactColumn);
+    } else if (kind == ListKind::kAmounts) {
+      screen_.Line(Ink::kNone, std::string(kAmountColumn, ' ') + text, kAmountColumn);
+    } else if (kind == ListKind::kNumbered) {
+      screen_.Labelled(Ink::kNone, fmt::format("    {:>3}", label.empty() ? "-" : label), text,
+                       kNumberedColumn);
     }
   }
 

@@ -32,26 +32,6 @@ Cell Cell::Text(std::string_view text) {
   return cell;
 }
 
-Cell Cell::Integer(int64_t value) {
-  Cell cell;
-  cell.integer_ = value;
-  cell.kind_ = CellKind::kInteger;
-  return cell;
-}
-
-Cell Cell::Number(double value) {
-  Cell cell;
-  cell.number_ = value;
-  cell.kind_ = CellKind::kNumber;
-  return cell;
-}
-
-Cell Cell::Boolean(bool value) {
-  Cell cell = Integer(value ? 1 : 0);
-  cell.kind_ = CellKind::kBoolean;
-  return cell;
-}
-
 Table::Table(std::string name, std::vector<std::string> columns)
     : name_(std::move(name)), columns_(std::move(columns)) {}
 

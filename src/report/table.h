@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,11 +29,15 @@ class Cell {
  public:
   Cell() : integer_(0) {}
   static Cell Text(std::string_view text);  // must outlive the cell
-  static Cell Integer(int64_t value);
-  static Cell Number(
-      double value);  // non-finite numbers are written as text by every writer: decide before
-
-  static Cell Boolean(bool value);  // TRUE or FALSE, as spreadsheets spell it
+  static Cell Integer(int64_t value) { return Cell(CellKind::kInteger, value); }
+  // Non-finite numbers are written as text by every writer: decide before.
+  static Cell Number(double value) {
+    Cell cell(CellKind::kNumber, 0);
+    cell.number_ = value;
+    return cell;
+  }
+  // TRUE or FALSE, as spreadsheets spell it.
+  static Cell Boolean(bool value) { return Cell(CellKind::kBoolean, value ? 1 : 0); }
 
   CellKind kind() const { return kind_; }
   std::string_view text() const { return {text_, length_}; }
@@ -42,6 +47,8 @@ class Cell {
   std::string_view boolean_text() const { return boolean() ? "TRUE" : "FALSE"; }
 
  private:
+  Cell(CellKind kind, int64_t integer) : integer_(integer), kind_(kind) {}
+
   union {
     const char* text_;
     int64_t integer_;
@@ -69,6 +76,9 @@ class Table {
   void Reserve(size_t rows);
   // `cells` must have one cell per column. Texts are not copied: pass kept or static ones.
   void AddRow(std::span<const Cell> cells, Fill fill = Fill::kNone);
+  void AddRow(std::initializer_list<Cell> cells, Fill fill = Fill::kNone) {
+    AddRow(std::span(cells.begin(), cells.size()), fill);
+  }
   std::string_view Keep(std::string_view text) { return arena_->Keep(text); }
   Cell KeepText(std::string_view text) { return Cell::Text(Keep(text)); }
   // Cells may borrow from `texts` from now on.

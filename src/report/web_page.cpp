@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <type_traits>
@@ -21,6 +22,7 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
+#include "src/report/render_json.h"
 
 namespace msprobe::resources {
 extern const std::string_view kAnswerPage;  // empty: not built
@@ -166,6 +168,16 @@ Result<std::string> UnpackBlock(std::string_view page, std::string_view id, size
   return plain;
 }
 
+Status CheckShell(std::string_view shell) {
+  if (shell.empty()) {
+    return UnsupportedError("this msprobe was built without the page for --format html")
+        .WithHint(
+            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
+            "need it");
+  }
+  return {};
+}
+
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed) {
   const size_t mark = shell.find(kPageDataMark);
@@ -246,6 +258,14 @@ void AppendPlanes(std::span<const uint32_t> values, std::string& out) {
   }
 }
 
+void AddColumnBlocks(const std::string& id, PageColumns columns, std::vector<PageBlock>& blocks) {
+  for (auto& [name, values] : columns) {
+    blocks.push_back({fmt::format("{}_{}", id, name),
+                      [kept = std::make_shared<std::vector<uint32_t>>(std::move(values))](
+                          std::string& out) { AppendPlanes(*kept, out); }});
+  }
+}
+
 uint32_t TextList::Add(std::string_view text) {
   if (const auto found = number_of_.find(text); found != number_of_.end()) {
     return found->second;
@@ -293,41 +313,9 @@ using json::Writer;
 constexpr int64_t kPageFormat = 1;  // what tools/web/answer expects
 
 std::string_view PageKindName(ListKind kind) {
-  switch (kind) {
-    case ListKind::kNumbered:
-      return "numbered";
-    case ListKind::kBullets:
-      return "bullets";
-    case ListKind::kSentences:
-      return "sentences";
-    case ListKind::kChecks:
-      return "checks";
-    case ListKind::kAmounts:
-      return "amounts";
-    case ListKind::kFacts:
-    case ListKind::kAligned:
-    case ListKind::kNamed:
-      break;
-  }
-  return "facts";
-}
-
-// [label, text, tone, source, [details]]
-void PutItem(const Item& item, json::Writer& writer) {
-  writer.BeginArray();
-  writer.Text(item.label);
-  writer.Text(item.text);
-  writer.Text(ToneName(item.tone));
-  writer.Text(item.source ? item.source->line > 0
-                                ? fmt::format("{}:{}", item.source->file, item.source->line)
-                                : item.source->file
-                          : std::string());
-  writer.BeginArray();
-  for (const Item& detail : item.details) {
-    PutItem(detail, writer);
-  }
-  writer.EndArray();
-  writer.EndArray();
+  constexpr std::array<std::string_view, 8> kNames = {"facts",    "facts",   "amounts",   "facts",
+                                                      "numbered", "bullets", "sentences", "checks"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 // Up to 7 digits: a page is for reading, the other files hold all.
@@ -339,22 +327,40 @@ void PutFigure(double value, Writer& writer) {
   }
 }
 
-void PutCell(const Cell& cell, Writer& writer) {
-  switch (cell.kind()) {
-    case CellKind::kEmpty:
-      writer.Null();
-      break;
-    case CellKind::kInteger:
-      writer.Int(cell.integer());
-      break;
-    case CellKind::kNumber:
-      PutFigure(cell.number(), writer);
-      break;
-    case CellKind::kText:
-    case CellKind::kBoolean:
-      writer.Text(CellText(cell));
-      break;
+void PutPageCell(const Cell& cell, Writer& writer) {
+  if (cell.kind() == CellKind::kNumber) {
+    PutFigure(cell.number(), writer);
+  } else if (cell.kind() == CellKind::kBoolean) {
+    writer.Text(cell.boolean_text());
+  } else {
+    PutCell(writer, cell);
   }
+}
+
+// An array that holds an array for each item; `put` writes what is in it.
+template <typename Items, typename PutMembers>
+void PutTuples(const Items& items, Writer& writer, PutMembers&& put) {
+  writer.BeginArray();
+  for (const auto& item : items) {
+    writer.BeginArray();
+    put(item);
+    writer.EndArray();
+  }
+  writer.EndArray();
+}
+
+// [label, text, tone, source, [details]]
+void PutItems(std::span<const Item> items, Writer& writer) {
+  PutTuples(items, writer, [&](const Item& item) {
+    writer.Text(item.label);
+    writer.Text(item.text);
+    writer.Text(ToneName(item.tone));
+    writer.Text(item.source ? item.source->line > 0
+                                  ? fmt::format("{}:{}", item.source->file, item.source->line)
+                                  : item.source->file
+                            : std::string());
+    PutItems(item.details, writer);
+  });
 }
 
 // Places of at most `most` rows, rising: the marked ones come before the others.
@@ -378,272 +384,255 @@ std::string JsonText(Function&& write) {
   return text;
 }
 
-}  // namespace
+// A table is an element of its own, "t<index>".
+struct PageTable {
+  std::string name;
+  std::vector<std::string> columns;
+  std::vector<std::string> rows;  // JSON arrays
+  std::vector<bool> is_marked;    // of the same
+  uint64_t total = 0;
+  std::vector<size_t> amounts;
 
-Status AnswerPage::Available() {
-  if (resources::kAnswerPage.empty()) {
-    return UnsupportedError("this msprobe was built without the page for --format html")
-        .WithHint(
-            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
-            "need it");
+  std::string Element(size_t index, size_t most) const {
+    return PackBlock({fmt::format("t{}", index), [&](std::string& out) {
+                        out += '[';
+                        for (const size_t row : RowsToKeep(is_marked, most)) {
+                          out += out.size() == 1 ? "" : ",";
+                          out += rows[row];
+                        }
+                        out += ']';
+                      }});
   }
-  return {};
-}
+};
 
-void AnswerPage::SetVerdict(std::string_view word, std::string_view line, Tone tone) {
-  word_ = word;
-  verdict_ = line;
-  tone_ = tone;
-}
+// The sections as JSON, with what is written apart from them.
+class PageSections {
+ public:
+  explicit PageSections(std::vector<std::string> earlier_notes)
+      : notes(std::move(earlier_notes)), writer_(text, -1, Writer::NonFinite::kText) {
+    writer_.BeginArray();
+  }
 
-void AnswerPage::SetSides(std::string_view first, std::string_view second) {
-  sides_[0] = first;
-  sides_[1] = second;
-}
-
-void AnswerPage::AddFact(std::string_view value, std::string_view text, Tone tone) {
-  facts_.push_back(JsonText([&](Writer& writer) {
-    writer.BeginArray();
-    writer.Text(value);
-    writer.Text(text);
-    writer.Text(ToneName(tone));
-    writer.EndArray();
-  }));
-}
-
-void AnswerPage::BeginSection(std::string_view title, std::string_view hint) {
-  sections_.push_back({std::string(title), std::string(hint), {}});
-}
-
-void AnswerPage::AddText(std::string_view text, Tone tone) {
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "text");
-    writer.Member("text", text);
-    writer.Member("tone", ToneName(tone));
-    writer.EndObject();
-  }));
-}
-
-void AnswerPage::AddList(const List& list) {
-  const size_t count = std::min(list.items.size(), kMostItems);
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "list");
-    writer.Member("style", PageKindName(list.kind));
-    writer.Key("items");
-    writer.BeginArray();
-    for (size_t i = 0; i < count; ++i) {
-      PutItem(list.items[i], writer);
+  // Sections and blocks with nothing in them are left out.
+  template <typename AnySection>
+  void Add(const AnySection& section, std::string_view hint) {
+    const auto empty = [](const auto& block) {
+      return std::visit([](const auto& content) { return IsEmpty(content); }, block);
+    };
+    if (std::all_of(section.blocks.begin(), section.blocks.end(), empty)) {
+      return;
     }
-    writer.EndArray();
-    writer.EndObject();
-  }));
-  if (count < list.items.size()) {
-    notes_.push_back(fmt::format("{}: the page holds the first {} of {}; --json holds all",
-                                 sections_.back().title, base::FormatCount(count),
-                                 base::Plural(list.items.size(), "item")));
-  }
-}
-
-void AnswerPage::AddTable(const Table& table, const std::vector<size_t>& amounts) {
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "table");
-    writer.Member("table", static_cast<uint64_t>(tables_.size()));
-    writer.EndObject();
-  }));
-  TableText text{sections_.back().title, table.columns(), {}, {}, table.row_count(), amounts};
-  std::vector<bool> is_marked(table.row_count());
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    is_marked[row] = table.fill(row) != Fill::kNone;
-  }
-  for (const size_t row : RowsToKeep(is_marked, kMostRows)) {
-    text.is_marked.push_back(is_marked[row]);
-    text.rows.push_back(JsonText([&](Writer& writer) {
-      writer.BeginArray();
-      writer.Int(static_cast<int64_t>(table.fill(row)));
-      for (const report::Cell& cell : table.row(row)) {
-        PutCell(cell, writer);
+    Begin(section.title, hint);
+    for (const auto& block : section.blocks) {
+      if (!empty(block)) {
+        std::visit([&](const auto& content) { Put(content); }, block);
+        writer_.EndObject();
       }
-      writer.EndArray();
-    }));
+    }
+    End();
   }
-  tables_.push_back(std::move(text));
-}
 
-void AnswerPage::AddBars(const std::vector<std::string>& names, const std::vector<Bar>& bars,
-                         std::string_view unit) {
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "bars");
-    writer.Member("names", names);
-    writer.Member("unit", unit);
-    writer.Key("bars");
-    writer.BeginArray();
-    for (const Bar& bar : bars) {
-      writer.BeginArray();
-      writer.Text(bar.label);
-      for (const double part : bar.parts) {
-        PutFigure(part, writer);
-      }
-      writer.EndArray();
+  // With links to what is beside the page at `page` or below.
+  void AddFiles(const std::vector<OutputFile>& files, const std::filesystem::path& page) {
+    if (files.empty()) {
+      return;
     }
-    writer.EndArray();
-    writer.EndObject();
-  }));
-}
-
-void AnswerPage::AddCurves(const Curves& curves) {
-  const size_t most = std::max<size_t>(1, kMostCurveValues / curves.positions.size());
-  const size_t count = std::min(curves.items.size(), most);
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "curves");
-    writer.Member("unit", curves.unit);
-    writer.Member("axis", curves.axis);
-    writer.Member("positions", curves.positions);
-    writer.Key("curves");
-    writer.BeginArray();
-    for (size_t i = 0; i < count; ++i) {
-      writer.BeginArray();
-      writer.Text(curves.items[i].label);
-      for (const double value : curves.items[i].values) {
-        PutFigure(value, writer);
-      }
-      writer.EndArray();
-    }
-    writer.EndArray();
-    writer.EndObject();
-  }));
-  if (count < curves.items.size()) {
-    notes_.push_back(fmt::format("{}: the page holds the first {} of {}; --json holds all",
-                                 sections_.back().title, base::FormatCount(count),
-                                 base::Plural(curves.items.size(), "curve")));
-  }
-}
-
-void AnswerPage::AddTree(const std::vector<Node>& nodes, std::string_view unit) {
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "tree");
-    writer.Member("unit", unit);
-    writer.Key("nodes");
-    writer.BeginArray();
-    for (const Node& node : nodes) {
-      writer.BeginArray();
-      writer.Int(node.parent);
-      writer.Text(node.label);
-      PutFigure(node.first, writer);
-      PutFigure(node.second, writer);
-      writer.Int(node.first_count);
-      writer.Int(node.second_count);
-      writer.Text(node.note);
-      writer.EndArray();
-    }
-    writer.EndArray();
-    writer.EndObject();
-  }));
-}
-
-void AnswerPage::AddMap(const std::vector<std::string>& rows,
-                        const std::vector<std::string>& columns, const std::vector<Cell>& cells) {
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "map");
-    writer.Member("rows", rows);
-    writer.Member("columns", columns);
-    writer.Key("cells");
-    writer.BeginArray();
-    for (const Cell& cell : cells) {
-      writer.BeginArray();
-      writer.Int(cell.row);
-      writer.Int(cell.column);
-      PutFigure(cell.value, writer);
-      writer.Text(cell.tip);
-      writer.Text(cell.search);
-      writer.EndArray();
-    }
-    writer.EndArray();
-    writer.EndObject();
-  }));
-}
-
-void AnswerPage::AddFiles(const std::vector<OutputFile>& files, const std::filesystem::path& page) {
-  const size_t count = std::min(files.size(), kMostItems);
-  if (count == 0) {
-    return;
-  }
-  BeginSection("Files");
-  sections_.back().blocks.push_back(JsonText([&](Writer& writer) {
-    writer.BeginObject();
-    writer.Member("kind", "files");
-    writer.Key("items");
-    writer.BeginArray();
-    for (size_t i = 0; i < count; ++i) {
-      const std::string beside =
-          files[i].path.lexically_relative(page.parent_path()).generic_string();
+    const std::span<const OutputFile> named =
+        std::span(files).first(std::min(files.size(), kMostPageItems));
+    Begin("Files", "");
+    Kind("files");
+    writer_.Key("items");
+    PutTuples(named, writer_, [&](const OutputFile& file) {
+      const std::string beside = file.path.lexically_relative(page.parent_path()).generic_string();
       const bool is_beside = !beside.empty() && !beside.starts_with("..") && beside != ".";
-      writer.BeginArray();
-      writer.Text(files[i].path.generic_string());
-      writer.Text(files[i].what);
-      writer.Text(is_beside ? beside : "");
-      writer.EndArray();
+      writer_.Text(file.path.generic_string());
+      writer_.Text(file.what);
+      writer_.Text(is_beside ? beside : "");
+    });
+    writer_.EndObject();
+    End();
+    if (named.size() < files.size()) {
+      notes.push_back(fmt::format("Files: the page names the first {} of {}",
+                                  base::FormatCount(named.size()),
+                                  base::Plural(files.size(), "file")));
     }
-    writer.EndArray();
-    writer.EndObject();
-  }));
-  if (count < files.size()) {
-    AddNote(fmt::format("Files: the page names the first {} of {}", base::FormatCount(count),
-                        base::Plural(files.size(), "file")));
   }
-}
 
-std::string AnswerPage::Listing() const {
-  const auto put_raw = [](Writer& writer, std::string_view key,
-                          const std::vector<std::string>& items) {
-    writer.Key(key);
-    writer.BeginArray();
-    for (const std::string& item : items) {
-      writer.Raw(item);
+  void Close() { writer_.EndArray(); }
+
+  std::string text;
+  std::vector<PageTable> tables;
+  std::vector<std::string> notes;
+
+ private:
+  void Begin(std::string_view title, std::string_view hint) {
+    title_ = title;
+    writer_.BeginObject();
+    writer_.Member("title", title);
+    writer_.Member("hint", hint);
+    writer_.Key("blocks");
+    writer_.BeginArray();
+  }
+  void End() {
+    writer_.EndArray();
+    writer_.EndObject();
+  }
+  void Kind(std::string_view kind) {
+    writer_.BeginObject();
+    writer_.Member("kind", kind);
+  }
+
+  // The first `most` of them, with a note about the others.
+  template <typename Value>
+  std::span<const Value> Cut(const std::vector<Value>& items, size_t most, std::string_view noun) {
+    const std::span<const Value> kept = std::span(items).first(std::min(items.size(), most));
+    if (kept.size() < items.size()) {
+      notes.push_back(fmt::format("{}: the page holds the first {} of {}; --json holds all", title_,
+                                  base::FormatCount(kept.size()),
+                                  base::Plural(items.size(), noun)));
     }
-    writer.EndArray();
-  };
+    return kept;
+  }
+
+  // Each opens an object and leaves it open.
+  void Put(const Text& sentences) {
+    Kind("text");
+    writer_.Member("text", sentences.text);
+    writer_.Member("tone", ToneName(sentences.tone));
+  }
+
+  void Put(const List& list) {
+    Kind("list");
+    writer_.Member("style", PageKindName(list.kind));
+    writer_.Key("items");
+    PutItems(Cut(list.items, kMostPageItems, "item"), writer_);
+  }
+
+  void Put(const DataTable& data) {
+    Kind("table");
+    writer_.Member("table", static_cast<uint64_t>(tables.size()));
+    const Table& table = data.table;
+    PageTable& kept = tables.emplace_back(
+        PageTable{title_, table.columns(), {}, {}, table.row_count(), data.amounts});
+    std::vector<bool> is_marked(table.row_count());
+    for (size_t row = 0; row < table.row_count(); ++row) {
+      is_marked[row] = table.fill(row) != Fill::kNone;
+    }
+    for (const size_t row : RowsToKeep(is_marked, kMostPageRows)) {
+      kept.is_marked.push_back(is_marked[row]);
+      kept.rows.push_back(JsonText([&](Writer& writer) {
+        writer.BeginArray();
+        writer.Int(static_cast<int64_t>(table.fill(row)));
+        for (const Cell& cell : table.row(row)) {
+          PutPageCell(cell, writer);
+        }
+        writer.EndArray();
+      }));
+    }
+  }
+
+  void Put(const Bars& bars) {
+    StackedBars stacked{bars.unit, {bars.unit}, {}};
+    for (const Bar& bar : bars.items) {
+      stacked.items.push_back({bar.label, {bar.value}});
+    }
+    Put(stacked);
+  }
+
+  void Put(const StackedBars& bars) {
+    Kind("bars");
+    writer_.Member("names", bars.names);
+    writer_.Member("unit", bars.unit);
+    writer_.Key("bars");
+    PutTuples(bars.items, writer_,
+              [&](const StackedBars::Bar& bar) { PutCurve(bar.label, bar.parts); });
+  }
+
+  void Put(const Curves& curves) {
+    Kind("curves");
+    writer_.Member("unit", curves.unit);
+    writer_.Member("axis", curves.axis);
+    writer_.Member("positions", curves.positions);
+    writer_.Key("curves");
+    const size_t most = std::max<size_t>(1, kMostCurveValues / curves.positions.size());
+    PutTuples(Cut(curves.items, most, "curve"), writer_,
+              [&](const Curve& curve) { PutCurve(curve.label, curve.values); });
+  }
+
+  void PutCurve(std::string_view label, const std::vector<double>& values) {
+    writer_.Text(label);
+    for (const double value : values) {
+      PutFigure(value, writer_);
+    }
+  }
+
+  void Put(const Tree& tree) {
+    Kind("tree");
+    writer_.Member("unit", tree.unit);
+    writer_.Key("nodes");
+    PutTuples(tree.items, writer_, [&](const Tree::Node& node) {
+      writer_.Int(node.parent);
+      writer_.Text(node.label);
+      PutFigure(node.first, writer_);
+      PutFigure(node.second, writer_);
+      writer_.Int(node.first_count);
+      writer_.Int(node.second_count);
+      writer_.Text(node.note);
+    });
+  }
+
+  void Put(const Map& map) {
+    Kind("map");
+    writer_.Member("rows", map.rows);
+    writer_.Member("columns", map.columns);
+    writer_.Key("cells");
+    PutTuples(map.items, writer_, [&](const Map::Cell& cell) {
+      writer_.Int(cell.row);
+      writer_.Int(cell.column);
+      PutFigure(cell.value, writer_);
+      writer_.Text(cell.tip);
+      writer_.Text(cell.search);
+    });
+  }
+
+  Writer writer_;
+  std::string title_;  // of the section begun last
+};
+
+std::string Listing(const Document& document, const PageView& view, const PageSections& sections) {
+  const Verdict& verdict = view.verdict ? *view.verdict : document.verdict;
   return JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("format", kPageFormat);
     writer.Member("version", MSPROBE_VERSION);
-    writer.Member("command", command_);
-    writer.Member("word", word_);
-    writer.Member("verdict", verdict_);
-    writer.Member("tone", ToneName(tone_));
-    writer.Member("sides", std::vector<std::string>(std::begin(sides_), std::end(sides_)));
-    put_raw(writer, "facts", facts_);
-    writer.Member("next", next_);
-    writer.Member("notes", notes_);
-    writer.Member("warnings", warnings_);
-    writer.Key("sections");
+    writer.Member("command", document.command);
+    writer.Member("word", verdict.word);
+    writer.Member("verdict", verdict.text);
+    writer.Member("tone", ToneName(verdict.tone));
+    writer.Member("sides", std::vector<std::string>(view.sides.begin(), view.sides.end()));
+    writer.Key("facts");
+    PutTuples(view.facts, writer, [&](const Item& fact) {
+      writer.Text(fact.label);
+      writer.Text(fact.text);
+      writer.Text(ToneName(fact.tone));
+    });
+    writer.Key("next");
     writer.BeginArray();
-    for (const Section& section : sections_) {
-      writer.BeginObject();
-      writer.Member("title", section.title);
-      writer.Member("hint", section.hint);
-      put_raw(writer, "blocks", section.blocks);
-      writer.EndObject();
+    for (const Advice& advice : document.next) {
+      writer.Text(AdviceText(advice));
     }
     writer.EndArray();
+    writer.Member("notes", sections.notes);
+    writer.Member("warnings", document.page ? std::vector<std::string>() : document.warnings);
+    writer.Key("sections");
+    writer.Raw(sections.text);
     writer.Key("tables");
     writer.BeginArray();
-    for (const TableText& table : tables_) {
+    for (const PageTable& table : sections.tables) {
       writer.BeginObject();
       writer.Member("columns", table.columns);
       writer.Member("rows", table.total);
-      writer.Key("amounts");
-      writer.BeginArray();
-      for (const size_t column : table.amounts) {
-        writer.Int(static_cast<int64_t>(column));
-      }
-      writer.EndArray();
+      writer.Member("amounts", table.amounts);
       writer.EndObject();
     }
     writer.EndArray();
@@ -651,119 +640,57 @@ std::string AnswerPage::Listing() const {
   });
 }
 
-Status AnswerPage::Write(const std::filesystem::path& path) {
-  const auto pack_table = [](size_t index, const TableText& table, size_t most) {
-    return PackBlock({fmt::format("t{}", index), [&table, most](std::string& out) {
-                        out += '[';
-                        for (const size_t row : RowsToKeep(table.is_marked, most)) {
-                          out += out.size() == 1 ? "" : ",";
-                          out += table.rows[row];
-                        }
-                        out += ']';
-                      }});
+}  // namespace
+
+Status CheckAnswerPage() { return CheckShell(resources::kAnswerPage); }
+
+Status WriteAnswerPage(const std::filesystem::path& path, Document& document) {
+  const PageView none;
+  const PageView& view = document.page ? *document.page : none;
+  PageSections sections(view.notes);
+  if (document.page) {
+    for (const PageSection& section : view.sections) {
+      sections.Add(section, section.hint);
+    }
+  } else {
+    for (const Section& section : document.sections) {
+      sections.Add(section, "");
+    }
+  }
+  sections.AddFiles(document.files, path);
+  sections.Close();
+  const auto listing = [&] {
+    return PackBlock(
+        {"answer", [&](std::string& out) { out += Listing(document, view, sections); }});
   };
-  uint64_t room = kMostBytes - resources::kAnswerPage.size();
-  room -= std::min<uint64_t>(
-      room, PackBlock({"answer", [&](std::string& out) { out += Listing(); }}).size() + 4096);
+  uint64_t room = kMostPageBytes - resources::kAnswerPage.size();
+  room -= std::min<uint64_t>(room, listing().size() + 4096);
   std::vector<std::string> elements(1);
-  for (size_t i = 0; i < tables_.size(); ++i) {
-    size_t rows = tables_[i].rows.size();
-    std::string element = pack_table(i, tables_[i], rows);
+  for (size_t i = 0; i < sections.tables.size(); ++i) {
+    const PageTable& table = sections.tables[i];
+    size_t rows = table.rows.size();
+    std::string element = table.Element(i, rows);
     while (element.size() > room && rows > 0) {
       rows = std::min(rows - 1, static_cast<size_t>(static_cast<double>(rows) * 0.9 *
                                                     static_cast<double>(room) /
                                                     static_cast<double>(element.size())));
-      element = pack_table(i, tables_[i], rows);
+      element = table.Element(i, rows);
     }
     room -= std::min<uint64_t>(room, element.size());
-    if (rows < tables_[i].total) {
-      const std::vector<bool>& is_marked = tables_[i].is_marked;
+    if (rows < table.total) {
+      const std::vector<bool>& is_marked = table.is_marked;
       const bool any = std::find(is_marked.begin(), is_marked.end(), true) != is_marked.end();
-      notes_.push_back(fmt::format("{}: the page holds {}{} of {}{}; the other formats hold all",
-                                   tables_[i].name, any ? "" : "the first ",
-                                   base::FormatCount(rows), base::Plural(tables_[i].total, "row"),
-                                   any ? ", the highlighted ones first" : ""));
+      sections.notes.push_back(
+          fmt::format("{}: the page holds {}{} of {}{}; the other formats hold all", table.name,
+                      any ? "" : "the first ", base::FormatCount(rows),
+                      base::Plural(table.total, "row"), any ? ", the highlighted ones first" : ""));
     }
     elements.push_back(std::move(element));
   }
-  elements[0] = PackBlock({"answer", [&](std::string& out) { out += Listing(); }});
-  return WriteWebPage(path, resources::kAnswerPage, elements).status();
-}
-
-namespace {
-
-struct BlockAdder {
-  AnswerPage& page;
-
-  void operator()(const List& list) const {
-    if (!list.items.empty()) {
-      page.AddList(list);
-    }
-  }
-  void operator()(const Text& text) const { page.AddText(text.text, text.tone); }
-  void operator()(const DataTable& table) const {
-    if (table.table.row_count() > 0) {
-      page.AddTable(table.table, table.amounts);
-    }
-  }
-  void operator()(const Bars& bars) const {
-    std::vector<AnswerPage::Bar> shown;
-    for (const Bar& bar : bars.items) {
-      shown.push_back({bar.label, {bar.value}});
-    }
-    page.AddBars({bars.unit}, shown, bars.unit);
-  }
-  void operator()(const Curves& curves) const {
-    if (!curves.items.empty() && !curves.positions.empty()) {
-      page.AddCurves(curves);
-    }
-  }
-};
-
-// Whether anything of a section would be seen.
-bool IsEmpty(const Section& section) {
-  for (const Block& block : section.blocks) {
-    const bool empty = std::visit(
-        [](const auto& part) {
-          using Part = std::decay_t<decltype(part)>;
-          if constexpr (std::is_same_v<Part, Text>) {
-            return part.text.empty();
-          } else if constexpr (std::is_same_v<Part, DataTable>) {
-            return part.table.row_count() == 0;
-          } else {
-            return part.items.empty();
-          }
-        },
-        block);
-    if (!empty) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-AnswerPage PageOf(const Document& document, const std::filesystem::path& path) {
-  AnswerPage page(document.command);
-  page.SetVerdict(document.verdict);
-  for (const std::string& next : document.next) {
-    page.AddNext(next);
-  }
-  for (const std::string& warning : document.warnings) {
-    page.AddWarning(warning);
-  }
-  for (const Section& section : document.sections) {
-    if (IsEmpty(section)) {
-      continue;
-    }
-    page.BeginSection(section.title);
-    for (const Block& block : section.blocks) {
-      std::visit(BlockAdder{page}, block);
-    }
-  }
-  page.AddFiles(document.files, path);
-  return page;
+  elements[0] = listing();
+  MSP_RETURN_IF_ERROR(WriteWebPage(path, resources::kAnswerPage, elements).status());
+  document.warnings.insert(document.warnings.end(), sections.notes.begin(), sections.notes.end());
+  return {};
 }
 
 }  // namespace msprobe::report

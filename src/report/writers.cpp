@@ -102,10 +102,6 @@ void AppendTexts(const Texts& texts, const Spelling& spelling, std::string& out)
   out += spelling.line_end;
 }
 
-void AppendHeader(const Table& table, const Spelling& spelling, std::string& out) {
-  AppendTexts(table.columns(), spelling, out);
-}
-
 void AppendTableRow(const Table& table, size_t row, const Spelling& spelling, std::string& out) {
   const std::span<const Cell> cells = table.row(row);
   for (size_t column = 0; column < cells.size(); ++column) {
@@ -116,62 +112,6 @@ void AppendTableRow(const Table& table, size_t row, const Spelling& spelling, st
   }
   out += spelling.line_end;
 }
-
-// Rows [first, end) of the table; `out` holds what stands in front of the header.
-Status WriteRows(const std::filesystem::path& path, const Table& table, size_t first, size_t end,
-                 const Spelling& spelling, std::string out) {
-  MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  AppendHeader(table, spelling, out);
-  for (size_t row = first; row < end; ++row) {
-    AppendTableRow(table, row, spelling, out);
-    if (out.size() >= kFlushBytes) {
-      MSP_RETURN_IF_ERROR(file.Write(out));
-      out.clear();
-    }
-  }
-  MSP_RETURN_IF_ERROR(file.Write(out));
-  return file.Commit();
-}
-
-}  // namespace
-
-void AppendCsvRow(std::span<const std::string_view> cells, std::string& out) {
-  AppendTexts(cells, kSpreadsheet, out);
-}
-
-Status WriteCsv(const std::filesystem::path& path, const Table& table) {
-  return WriteRows(path, table, 0, table.row_count(), kSpreadsheet,
-                   std::string(base::kByteOrderMark));
-}
-
-Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::path& stem,
-                                                         const Table& table, size_t rows_per_part) {
-  const size_t rows = table.row_count();
-  const size_t parts = rows <= rows_per_part ? 1 : (rows + rows_per_part - 1) / rows_per_part;
-  std::vector<std::filesystem::path> written;
-  for (size_t part = 0; part < parts; ++part) {
-    std::filesystem::path path = stem;
-    path += parts == 1 ? std::string(".csv") : fmt::format("_part_{}.csv", part + 1);
-    const size_t first = part * rows_per_part;
-    MSP_RETURN_IF_ERROR(
-        WriteRows(path, table, first, std::min(rows, first + rows_per_part), kPandas, {}));
-    written.push_back(std::move(path));
-  }
-  return written;
-}
-
-std::string CsvText(const Table& table) {
-  std::string out;
-  AppendHeader(table, kSpreadsheet, out);
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendTableRow(table, row, kSpreadsheet, out);
-  }
-  return out;
-}
-
-namespace {
-
-constexpr size_t kPieceBytes = size_t{1} << 20U;
 
 void AppendJsonLine(const Table& table, size_t row, std::string& out) {
   json::Writer writer(out, -1, json::Writer::NonFinite::kNull);
@@ -188,20 +128,70 @@ void AppendJsonLine(const Table& table, size_t row, std::string& out) {
   out += '\n';
 }
 
-}  // namespace
-
-Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
+// Rows [first, end) as `append(row, out)` spells them, in pieces of a megabyte; `out` holds what is
+// in front of them.
+template <typename Append>
+Status WriteRows(const std::filesystem::path& path, size_t first, size_t end, std::string out,
+                 Append&& append) {
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(path));
-  std::string out;
-  for (size_t row = 0; row < table.row_count(); ++row) {
-    AppendJsonLine(table, row, out);
-    if (out.size() >= kPieceBytes) {
+  for (size_t row = first; row < end; ++row) {
+    append(row, out);
+    if (out.size() >= kFlushBytes) {
       MSP_RETURN_IF_ERROR(file.Write(out));
       out.clear();
     }
   }
   MSP_RETURN_IF_ERROR(file.Write(out));
   return file.Commit();
+}
+
+Status WriteCsvRows(const std::filesystem::path& path, const Table& table, size_t first, size_t end,
+                    const Spelling& spelling, std::string out) {
+  AppendTexts(table.columns(), spelling, out);
+  return WriteRows(path, first, end, std::move(out), [&](size_t row, std::string& text) {
+    AppendTableRow(table, row, spelling, text);
+  });
+}
+
+}  // namespace
+
+void AppendCsvRow(std::span<const std::string_view> cells, std::string& out) {
+  AppendTexts(cells, kSpreadsheet, out);
+}
+
+Status WriteCsv(const std::filesystem::path& path, const Table& table) {
+  return WriteCsvRows(path, table, 0, table.row_count(), kSpreadsheet,
+                      std::string(base::kByteOrderMark));
+}
+
+Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::path& stem,
+                                                         const Table& table, size_t rows_per_part) {
+  const size_t rows = table.row_count();
+  const size_t parts = rows <= rows_per_part ? 1 : (rows + rows_per_part - 1) / rows_per_part;
+  std::vector<std::filesystem::path> written;
+  for (size_t part = 0; part < parts; ++part) {
+    std::filesystem::path path = stem;
+    path += parts == 1 ? std::string(".csv") : fmt::format("_part_{}.csv", part + 1);
+    const size_t first = part * rows_per_part;
+    MSP_RETURN_IF_ERROR(
+        WriteCsvRows(path, table, first, std::min(rows, first + rows_per_part), kPandas, {}));
+    written.push_back(std::move(path));
+  }
+  return written;
+}
+
+std::string CsvText(const Table& table) {
+  std::string out;
+  AppendTexts(table.columns(), kSpreadsheet, out);
+  for (size_t row = 0; row < table.row_count(); ++row) {
+    AppendTableRow(table, row, kSpreadsheet, out);
+  }
+  return out;
+}
+
+Status WriteJsonLines(const std::filesystem::path& path, const Table& table) {
+  return WriteRows(path, 0, table.row_count(), {},
+                   [&](size_t row, std::string& text) { AppendJsonLine(table, row, text); });
 }
 
 std::string JsonLinesText(const Table& table) {

@@ -1,6 +1,8 @@
 #include "src/report/xlsx_writer.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,24 +23,74 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
-#include "src/base/utf8.h"
 #include "src/io/zip.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
-struct z_stream_s;
-
 namespace msprobe::report::internal {
 namespace {
 
-// The cell formats of a workbook, kept once each, and the styles.xml they make.
+constexpr size_t kSheetNameUnits = 31;
+constexpr std::string_view kXmlHead =
+    "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
+constexpr std::string_view kRelationTypes =
+    "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+
+// styles.xml of a plain and a bold font and of one frame; `fills` are numbered from 2, `formats`
+// from 1, because fills 0 and 1 and format 0 are fixed.
+std::string StylesXml(std::string_view font, std::span<const std::string> fills,
+                      std::span<const std::string> formats) {
+  std::string xml = fmt::format(
+      "{0}<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
+      "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"{1}\"/><family val=\"2\"/></font>"
+      "<font><b/><sz val=\"11\"/><name val=\"{1}\"/><family val=\"2\"/></font></fonts>"
+      "<fills count=\"{2}\"><fill><patternFill patternType=\"none\"/></fill>"
+      "<fill><patternFill patternType=\"gray125\"/></fill>",
+      kXmlHead, font, fills.size() + 2);
+  for (const std::string& fill : fills) {
+    xml += fmt::format("<fill><patternFill patternType=\"solid\">{}</patternFill></fill>", fill);
+  }
+  xml +=
+      "</fills><borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
+      "<border>";
+  for (const std::string_view side : {"left", "right", "top", "bottom"}) {
+    xml += fmt::format("<{0} style=\"thin\"><color auto=\"1\"/></{0}>", side);
+  }
+  xml += fmt::format(
+      "<diagonal/></border></borders>"
+      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\"/>"
+      "</cellStyleXfs><cellXfs count=\"{}\">"
+      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" xfId=\"0\"/>",
+      formats.size() + 1);
+  for (const std::string& format : formats) {
+    xml += format;
+  }
+  return xml +
+         "</cellXfs><cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" "
+         "builtinId=\"0\"/></cellStyles></styleSheet>";
+}
+
+// Of plain workbooks: the cell formats stand in the order of Style.
+std::string PlainStylesXml() {
+  constexpr std::string_view kFill = "<fgColor rgb=\"{0}\"/><bgColor rgb=\"{0}\"/>";
+  const std::string fills[] = {fmt::format(kFill, "00FFFF00"), fmt::format(kFill, "FFFF0000")};
+  const std::string formats[] = {
+      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"2\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>",
+      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"3\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>",
+      "<xf numFmtId=\"0\" fontId=\"1\" fillId=\"0\" borderId=\"1\" xfId=\"0\" applyFont=\"1\" "
+      "applyBorder=\"1\" applyAlignment=\"1\"><alignment horizontal=\"center\" "
+      "vertical=\"top\"/></xf>"};
+  return StylesXml("Calibri", fills, formats);
+}
 
 constexpr uint32_t kNoFill = UINT32_MAX;
 
-// How one cell looks beside the font, the frame and the position that all share.
+// How one cell of a formatted workbook looks, apart from the font, the frame and the position that
+// all share.
 struct CellFormat {
   NumberFormat number = NumberFormat::kGeneral;
   bool bold = false;
@@ -48,216 +100,346 @@ struct CellFormat {
   bool operator==(const CellFormat&) const = default;
 };
 
+// The cell formats of a workbook, kept once each, and the styles.xml they make.
 class CellFormats {
  public:
   // The number by which cells refer to the format. 0 is the format of cells that refer to none.
-  size_t Add(const CellFormat& format);
-  std::string StylesXml() const;
+  size_t Add(const CellFormat& format) {
+    const auto found = std::find(formats_.begin(), formats_.end(), format);
+    const auto index = static_cast<size_t>(found - formats_.begin());
+    if (found == formats_.end()) {
+      formats_.push_back(format);
+    }
+    return index + 1;
+  }
+
+  std::string Xml() const {
+    // By NumberFormat: numbers that the file format gives to common formats.
+    constexpr std::array<int, 4> kNumberIds = {0, 3, 4, 10};
+    std::vector<std::string> fills;
+    std::vector<std::string> formats;
+    for (const CellFormat& format : formats_) {
+      size_t fill = 0;
+      if (format.fill_rgb != kNoFill) {
+        const std::string xml =
+            fmt::format("<fgColor rgb=\"FF{:06X}\"/><bgColor indexed=\"64\"/>", format.fill_rgb);
+        const auto found = std::find(fills.begin(), fills.end(), xml);
+        fill = static_cast<size_t>(found - fills.begin()) + 2;
+        if (found == fills.end()) {
+          fills.push_back(xml);
+        }
+      }
+      formats.push_back(fmt::format(
+          "<xf numFmtId=\"{}\" fontId=\"{}\" fillId=\"{}\" borderId=\"1\" xfId=\"0\" "
+          "applyNumberFormat=\"1\" applyFont=\"1\" applyFill=\"1\" applyBorder=\"1\" "
+          "applyAlignment=\"1\"><alignment horizontal=\"left\" vertical=\"center\"{}/></xf>",
+          kNumberIds[static_cast<size_t>(format.number)], format.bold ? 1 : 0, fill,
+          format.indent > 0 ? fmt::format(" indent=\"{}\"", format.indent) : ""));
+    }
+    return StylesXml("Arial", fills, formats);
+  }
 
  private:
   std::vector<CellFormat> formats_;
 };
 
-// Compresses pieces of one deflate stream independently of each other, so that
-// threads can share the work and the pieces can simply be joined.
+// Sheets are formatted as blocks of about a megabyte of XML, independently of each other.
 
-// One per thread; keeps its tables between blocks.
+constexpr size_t kBlockBytes = size_t{1} << 20U;
+constexpr size_t kCellBytes = 128;   // upper bound of a cell's markup and of a number
+constexpr size_t kHeadBytes = 4096;  // more than the fixed parts of a sheet need
+
+// Indexes into the cell formats of a plain workbook's styles.xml.
+enum class Style : uint8_t { kPlain, kYellow, kRed, kHeader };
+
+// One worksheet: a run of rows of one table.
+struct Sheet {
+  const Table* table = nullptr;
+  std::string name;
+  size_t first_row = 0;
+  size_t row_count = 0;
+};
+
+// A run of rows of one sheet. The first block of a sheet also holds what stands in front of the
+// rows, the last one what follows.
+struct Block {
+  size_t first_row = 0;
+  size_t row_count = 0;
+  bool first = false;
+  bool last = false;
+};
+
+// Growing bytes without the checks of a string per piece: reserve for a whole cell, then write.
+class XmlBuffer {
+ public:
+  // At least `bytes` writable behind the content.
+  char* Reserve(size_t bytes) {
+    if (capacity_ - size_ < bytes) {
+      const size_t capacity = std::max(capacity_ * 2, size_ + bytes + kBlockBytes);
+      std::unique_ptr<char[]> memory(new char[capacity]);
+      Put(memory.get(), text());
+      memory_ = std::move(memory);
+      capacity_ = capacity;
+    }
+    return memory_.get() + size_;
+  }
+  void SetEnd(const char* end) { size_ = static_cast<size_t>(end - memory_.get()); }
+  void Append(std::string_view text) { SetEnd(Put(Reserve(text.size()), text)); }
+  void Clear() { size_ = 0; }
+  std::string_view text() const { return {memory_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> memory_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+// The blocks of a sheet and an upper bound of its XML's size. Depends on nothing but the table.
+struct SheetPlan {
+  std::vector<Block> blocks;
+  uint64_t bound_bytes = 0;
+};
+
+size_t EstimateRow(std::span<const Cell> cells) {
+  size_t bytes = 0;
+  for (const Cell& cell : cells) {
+    bytes += 64 + (cell.kind() == CellKind::kText ? cell.text().size() : 0);
+  }
+  return bytes;
+}
+
+SheetPlan PlanSheet(const Sheet& sheet) {
+  SheetPlan plan;
+  plan.bound_bytes = kHeadBytes;
+  for (const std::string& column : sheet.table->columns()) {
+    plan.bound_bytes += kCellBytes + kEscapeFactor * column.size();
+  }
+  Block block{sheet.first_row, 0, true, false};
+  size_t bytes = 0;
+  for (size_t row = sheet.first_row; row < sheet.first_row + sheet.row_count; ++row) {
+    const size_t row_bytes = EstimateRow(sheet.table->row(row));
+    plan.bound_bytes += kEscapeFactor * (row_bytes + kCellBytes);
+    if (block.row_count > 0 && bytes + row_bytes > kBlockBytes) {
+      plan.blocks.push_back(block);
+      block = {row, 0, false, false};
+      bytes = 0;
+    }
+    bytes += row_bytes;
+    ++block.row_count;
+  }
+  block.last = true;
+  plan.blocks.push_back(block);
+  return plan;
+}
+
+// A reader may drop blanks around an element's text unless told otherwise.
+bool NeedsPreserve(std::string_view text) {
+  return !text.empty() && (text.front() == ' ' || text.back() == ' ' ||
+                           std::any_of(text.begin(), text.end(),
+                                       [](char c) { return c == '\t' || c == '\n' || c == '\r'; }));
+}
+
+char* PutNumber(double value, char* out) {
+  std::string text;
+  base::AppendGeneral(value, 16, text);
+  return Put(out, text);
+}
+
+// Formats the cells of rows; what repeats is prepared once.
+class RowFormatter {
+ public:
+  RowFormatter(size_t columns, Controls controls) : controls_(controls) {
+    for (size_t column = 0; column < columns; ++column) {
+      opens_.push_back(fmt::format("<c r=\"{}", ColumnName(column)));
+    }
+  }
+
+  // `styles`: one per cell, what StyleMark gave. Empty cells of no style are left out. `sheet_row`
+  // counts from 1.
+  void Row(std::span<const Cell> cells, size_t sheet_row, std::span<const std::string_view> styles,
+           XmlBuffer& out) const {
+    std::array<char, 24> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), sheet_row);
+    const std::string_view row(digits.data(), static_cast<size_t>(end.ptr - digits.data()));
+    char* at = Put(out.Reserve(kCellBytes), "<row r=\"");
+    at = Put(at, row);
+    out.SetEnd(Put(at, "\">"));
+    for (size_t column = 0; column < cells.size(); ++column) {
+      PutCell(cells[column], opens_[column], row, styles[column], out);
+    }
+    out.Append("</row>");
+  }
+
+ private:
+  void PutCell(const Cell& cell, std::string_view open, std::string_view row,
+               std::string_view style, XmlBuffer& out) const {
+    const CellKind kind = cell.kind();
+    if (kind == CellKind::kEmpty && style.size() == 1) {
+      return;
+    }
+    const std::string_view text =
+        kind == CellKind::kText ? CutToCell(cell.text()) : std::string_view();
+    char* at = out.Reserve(kCellBytes + kEscapeFactor * text.size());
+    at = Put(at, open);
+    at = Put(at, row);
+    at = Put(at, style);
+    switch (kind) {
+      case CellKind::kEmpty:
+        at = Put(at, "/>");
+        break;
+      case CellKind::kText:
+        at = Put(at, NeedsPreserve(text) ? " t=\"inlineStr\"><is><t xml:space=\"preserve\">"
+                                         : " t=\"inlineStr\"><is><t>");
+        at = EscapeXml(text, at, controls_);
+        at = Put(at, "</t></is></c>");
+        break;
+      case CellKind::kInteger:
+        at = Put(at, "><v>");
+        at = std::to_chars(at, at + 24, cell.integer()).ptr;
+        at = Put(at, "</v></c>");
+        break;
+      case CellKind::kNumber:
+        at = Put(at, "><v>");
+        at = PutNumber(cell.number(), at);
+        at = Put(at, "</v></c>");
+        break;
+      case CellKind::kBoolean:
+        at = Put(at, cell.boolean() ? " t=\"b\"><v>1</v></c>" : " t=\"b\"><v>0</v></c>");
+        break;
+    }
+    out.SetEnd(at);
+  }
+
+  std::vector<std::string> opens_;
+  Controls controls_;
+};
+
+// The part of a cell's tag that names its format; format 0 is the one of cells that name none.
+std::string StyleMark(size_t format) {
+  return format == 0 ? "\"" : fmt::format("\" s=\"{}\"", format);
+}
+
+// The beginning of every worksheet; `frozen_rows` stay while scrolling.
+void PutSheetHead(size_t frozen_rows, XmlBuffer& out) {
+  out.Append(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n"
+      "<worksheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">");
+  if (frozen_rows > 0) {
+    out.Append(fmt::format(
+        "<sheetViews><sheetView workbookViewId=\"0\">"
+        "<pane ySplit=\"{}\" topLeftCell=\"A{}\" activePane=\"bottomLeft\" state=\"frozen\"/>"
+        "<selection pane=\"bottomLeft\"/></sheetView></sheetViews>",
+        frozen_rows, frozen_rows + 1));
+  }
+}
+
+// The format of all cells of a row of a plain sheet.
+std::vector<std::string_view> Uniform(Style style, size_t columns) {
+  static constexpr std::array<std::string_view, 4> kMarks = {"\"", "\" s=\"1\"", "\" s=\"2\"",
+                                                             "\" s=\"3\""};
+  return std::vector<std::string_view>(columns, kMarks[static_cast<size_t>(style)]);
+}
+
+void PutHead(const Sheet& sheet, const XlsxOptions& options, const RowFormatter& formatter,
+             XmlBuffer& out) {
+  PutSheetHead(options.freeze_header ? 1 : 0, out);
+  out.Append("<sheetData>");
+  std::vector<Cell> header;
+  for (const std::string& column : sheet.table->columns()) {
+    header.push_back(Cell::Text(column));
+  }
+  const Style style = options.styled_header ? Style::kHeader : Style::kPlain;
+  formatter.Row(header, 1, Uniform(style, header.size()), out);
+}
+
+void PutTail(const Sheet& sheet, const XlsxOptions& options, XmlBuffer& out) {
+  out.Append("</sheetData>");
+  const size_t columns = sheet.table->columns().size();
+  if (options.autofilter && columns > 0) {
+    out.Append(
+        fmt::format("<autoFilter ref=\"A1:{}{}\"/>", ColumnName(columns - 1), sheet.row_count + 1));
+  }
+  out.Append("</worksheet>");
+}
+
+// Replaces `out` by the XML of one block of a plain sheet.
+void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& options,
+                 XmlBuffer& out) {
+  const size_t columns = sheet.table->columns().size();
+  const RowFormatter formatter(columns, Controls::kReplaced);
+  // By Fill.
+  const std::array<std::vector<std::string_view>, 3> styles = {Uniform(Style::kPlain, columns),
+                                                               Uniform(Style::kYellow, columns),
+                                                               Uniform(Style::kRed, columns)};
+  out.Clear();
+  if (block.first) {
+    PutHead(sheet, options, formatter, out);
+  }
+  for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
+    formatter.Row(sheet.table->row(row), row - sheet.first_row + 2,
+                  styles[static_cast<size_t>(sheet.table->fill(row))], out);
+  }
+  if (block.last) {
+    PutTail(sheet, options, out);
+  }
+}
+
+// Compresses pieces of one deflate stream independently of each other, so that threads can share
+// the work and the pieces can simply be joined. One per thread; keeps its tables between blocks.
 class BlockCompressor {
  public:
-  BlockCompressor();
+  BlockCompressor() : stream_(std::make_unique<z_stream>()) {
+    ready_ = deflateInit2(stream_.get(), kSheetLevel, Z_DEFLATED, kRawDeflate, kSheetMemoryLevel,
+                          Z_DEFAULT_STRATEGY) == Z_OK;
+  }
   BlockCompressor(const BlockCompressor&) = delete;
   BlockCompressor& operator=(const BlockCompressor&) = delete;
-  ~BlockCompressor();
+  ~BlockCompressor() {
+    if (ready_) {
+      deflateEnd(stream_.get());
+    }
+  }
 
   // Replaces `out` by the raw deflate form of `text`: whole bytes, not the end of a stream. False
   // when memory ran out.
-  bool Compress(std::string_view text, std::string& out);
+  bool Compress(std::string_view text, std::string& out) {
+    if (!ready_ || text.size() > std::numeric_limits<uInt>::max() / 2 ||
+        deflateReset(stream_.get()) != Z_OK ||
+        deflateTune(stream_.get(), kGoodLength, kMaxLazy, kNiceLength, kMaxChain) != Z_OK) {
+      return false;
+    }
+    out.resize(deflateBound(stream_.get(), static_cast<uLong>(text.size())) + kMarkerBytes);
+    stream_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream_->avail_in = static_cast<uInt>(text.size());
+    stream_->next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_->avail_out = static_cast<uInt>(out.size());
+    const int result = deflate(stream_.get(), Z_SYNC_FLUSH);
+    if (result != Z_OK || stream_->avail_in != 0 || stream_->avail_out == 0) {
+      return false;
+    }
+    out.erase(out.size() - stream_->avail_out);
+    return true;
+  }
 
  private:
-  std::unique_ptr<z_stream_s> stream_;
+  static constexpr int kSheetLevel = 1;  // three times as fast as level 6 for 15 % more bytes
+  static constexpr int kRawDeflate = -15;
+  // Larger hash tables leave the cache (measured: 20 % slower).
+  static constexpr int kSheetMemoryLevel = 8;
+  // Level 1 with half its search depth: 10 % faster on sheets for 1 % more bytes.
+  static constexpr int kGoodLength = 4;
+  static constexpr int kMaxLazy = 4;
+  static constexpr int kNiceLength = 32;
+  static constexpr int kMaxChain = 2;
+  // Room for the flush marker beyond zlib's own bound.
+  static constexpr size_t kMarkerBytes = 64;
+
+  std::unique_ptr<z_stream> stream_;
   bool ready_ = false;
 };
 
 // What ends a stream of such blocks: an empty last block.
 constexpr std::string_view kStreamEnd("\x03\x00", 2);
-
-// The small parts of a workbook, and which sheets it has.
-
-std::string StylesXml();
-
-// Sheets to the file of a workbook, formatted and compressed in blocks on all
-// threads.
-
-// Replaces `out` by the XML of one block of a sheet; called on any thread.
-using BlockFormatter = std::function<void(const Sheet&, const Block&, XmlBuffer& out)>;
-
-// Numbers that the file format gives to common number formats.
-int NumberFormatId(NumberFormat format) {
-  switch (format) {
-    case NumberFormat::kGeneral:
-      return 0;
-    case NumberFormat::kInteger:
-      return 3;
-    case NumberFormat::kFixed2:
-      return 4;
-    case NumberFormat::kPercent:
-      return 10;
-  }
-  return 0;
-}
-
-std::string FontXml(bool bold) {
-  return fmt::format("<font>{}<sz val=\"11\"/><name val=\"Arial\"/><family val=\"2\"/></font>",
-                     bold ? "<b/>" : "");
-}
-
-size_t CellFormats::Add(const CellFormat& format) {
-  const auto found = std::find(formats_.begin(), formats_.end(), format);
-  const auto index = static_cast<size_t>(found - formats_.begin());
-  if (found == formats_.end()) {
-    formats_.push_back(format);
-  }
-  return index + 1;
-}
-
-std::string CellFormats::StylesXml() const {
-  std::vector<uint32_t> fills;
-  for (const CellFormat& format : formats_) {
-    if (format.fill_rgb != kNoFill &&
-        std::find(fills.begin(), fills.end(), format.fill_rgb) == fills.end()) {
-      fills.push_back(format.fill_rgb);
-    }
-  }
-  // Fills 0 and 1 are fixed by the file format.
-  std::string xml = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n"
-      "<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
-      "<fonts count=\"2\">{}{}</fonts><fills count=\"{}\">"
-      "<fill><patternFill patternType=\"none\"/></fill>"
-      "<fill><patternFill patternType=\"gray125\"/></fill>",
-      FontXml(false), FontXml(true), fills.size() + 2);
-  for (const uint32_t rgb : fills) {
-    xml += fmt::format(
-        "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"FF{:06X}\"/>"
-        "<bgColor indexed=\"64\"/></patternFill></fill>",
-        rgb);
-  }
-  xml +=
-      "</fills><borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
-      "<border>";
-  for (const char* side : {"left", "right", "top", "bottom"}) {
-    xml += fmt::format("<{0} style=\"thin\"><color auto=\"1\"/></{0}>", side);
-  }
-  xml += fmt::format(
-      "<diagonal/></border></borders>"
-      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\"/>"
-      "</cellStyleXfs><cellXfs count=\"{}\">"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" xfId=\"0\"/>",
-      formats_.size() + 1);
-  for (const CellFormat& format : formats_) {
-    const size_t fill =
-        format.fill_rgb == kNoFill
-            ? 0
-            : static_cast<size_t>(std::find(fills.begin(), fills.end(), format.fill_rgb) -
-                                  fills.begin()) +
-                  2;
-    xml += fmt::format(
-        "<xf numFmtId=\"{}\" fontId=\"{}\" fillId=\"{}\" borderId=\"1\" xfId=\"0\" "
-        "applyNumberFormat=\"1\" applyFont=\"1\" applyFill=\"1\" applyBorder=\"1\" "
-        "applyAlignment=\"1\"><alignment horizontal=\"left\" vertical=\"center\"{}/></xf>",
-        NumberFormatId(format.number), format.bold ? 1 : 0, fill,
-        format.indent > 0 ? fmt::format(" indent=\"{}\"", format.indent) : "");
-  }
-  xml +=
-      "</cellXfs><cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" builtinId=\"0\"/>"
-      "</cellStyles></styleSheet>";
-  return xml;
-}
-
-}  // namespace
-
-}  // namespace msprobe::report::internal
-
-namespace msprobe::report {
-namespace {
-
-constexpr size_t kSheetNameCharacters = 31;
-
-}  // namespace
-
-std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit) {
-  const size_t part_count = row_count == 0 ? 1 : (row_count + limit - 1) / limit;
-  std::vector<std::pair<size_t, size_t>> parts;
-  size_t first = 0;
-  for (size_t part = 0; part < part_count; ++part) {
-    const size_t count = row_count / part_count + (part < row_count % part_count ? 1 : 0);
-    parts.emplace_back(first, count);
-    first += count;
-  }
-  return parts;
-}
-
-std::string PartSheetName(const std::string& name, size_t part) {
-  const std::string ending = "_part_" + std::to_string(part);
-  return name.substr(0, kSheetNameCharacters - ending.size()) + ending;
-}
-
-std::vector<Table> SplitIntoParts(const Table& table, size_t limit) {
-  std::vector<Table> parts;
-  for (const auto& [first, count] : SplitEvenly(table.row_count(), limit)) {
-    Table& part = parts.emplace_back(PartSheetName(table.name(), parts.size()), table.columns());
-    part.Reserve(count);
-    for (size_t row = first; row < first + count; ++row) {
-      part.AddRow(table.row(row), table.fill(row));
-    }
-  }
-  return parts;
-}
-
-}  // namespace msprobe::report
-
-namespace msprobe::report::internal {
-namespace {
-
-constexpr int kSheetLevel = 1;  // three times as fast as level 6 for 15 % more bytes
-constexpr int kRawDeflate = -15;
-constexpr int kSheetMemoryLevel = 8;  // larger hash tables leave the cache (measured: 20 % slower)
-// Level 1 with half its search depth: 10 % faster on sheets for 1 % more bytes.
-constexpr int kGoodLength = 4;
-constexpr int kMaxLazy = 4;
-constexpr int kNiceLength = 32;
-constexpr int kMaxChain = 2;
-constexpr size_t kMarkerBytes = 64;  // room for the flush marker beyond zlib's own bound
-
-BlockCompressor::BlockCompressor() : stream_(std::make_unique<z_stream_s>()) {
-  ready_ = deflateInit2(stream_.get(), kSheetLevel, Z_DEFLATED, kRawDeflate, kSheetMemoryLevel,
-                        Z_DEFAULT_STRATEGY) == Z_OK;
-}
-
-BlockCompressor::~BlockCompressor() {
-  if (ready_) {
-    deflateEnd(stream_.get());
-  }
-}
-
-bool BlockCompressor::Compress(std::string_view text, std::string& out) {
-  if (!ready_ || text.size() > std::numeric_limits<uInt>::max() / 2 ||
-      deflateReset(stream_.get()) != Z_OK ||
-      deflateTune(stream_.get(), kGoodLength, kMaxLazy, kNiceLength, kMaxChain) != Z_OK) {
-    return false;
-  }
-  out.resize(deflateBound(stream_.get(), static_cast<uLong>(text.size())) + kMarkerBytes);
-  stream_->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream_->avail_in = static_cast<uInt>(text.size());
-  stream_->next_out = reinterpret_cast<Bytef*>(out.data());
-  stream_->avail_out = static_cast<uInt>(out.size());
-  const int result = deflate(stream_.get(), Z_SYNC_FLUSH);
-  if (result != Z_OK || stream_->avail_in != 0 || stream_->avail_out == 0) {
-    return false;
-  }
-  out.erase(out.size() - stream_->avail_out);
-  return true;
-}
 
 uint32_t Crc32(std::string_view text) {
   return static_cast<uint32_t>(
@@ -267,27 +449,6 @@ uint32_t Crc32(std::string_view text) {
 // The CRC-32 of two texts one behind the other, of which the second has `second_bytes`.
 uint32_t JoinCrc32(uint32_t first, uint32_t second, uint64_t second_bytes) {
   return static_cast<uint32_t>(crc32_combine(first, second, static_cast<z_off_t>(second_bytes)));
-}
-
-constexpr size_t kSheetNameUnits = 31;
-constexpr std::string_view kXmlHead =
-    "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"yes\"?>\n";
-constexpr std::string_view kRelationTypes =
-    "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
-
-// The longest front of `text` with at most `units` UTF-16 units.
-std::string_view FirstUnits(std::string_view text, size_t units) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const base::Utf8Char character = base::DecodeUtf8(text.substr(at));
-    const size_t needed = character.bytes == 4 ? 2 : 1;
-    if (needed > units) {
-      break;
-    }
-    units -= needed;
-    at += character.bytes;
-  }
-  return text.substr(0, at);
 }
 
 class SheetNames {
@@ -404,41 +565,8 @@ std::string WorkbookRelationsXml(size_t sheets) {
   return xml + "</Relationships>";
 }
 
-std::string StylesXml() {
-  // The cell formats stand in the order of Style; fills 0 and 1 are fixed by the format.
-  std::string xml(kXmlHead);
-  xml +=
-      "<styleSheet xmlns=\"http://schemas.openxmlformats.org/spreadsheetml/2006/main\">"
-      "<fonts count=\"2\"><font><sz val=\"11\"/><name val=\"Calibri\"/><family val=\"2\"/></font>"
-      "<font><b/><sz val=\"11\"/><name val=\"Calibri\"/><family val=\"2\"/></font></fonts>"
-      "<fills count=\"4\"><fill><patternFill patternType=\"none\"/></fill>"
-      "<fill><patternFill patternType=\"gray125\"/></fill>";
-  for (const std::string_view color : {"00FFFF00", "FFFF0000"}) {
-    xml += fmt::format(
-        "<fill><patternFill patternType=\"solid\"><fgColor rgb=\"{0}\"/><bgColor rgb=\"{0}\"/>"
-        "</patternFill></fill>",
-        color);
-  }
-  xml +=
-      "</fills><borders count=\"2\"><border><left/><right/><top/><bottom/><diagonal/></border>"
-      "<border>";
-  for (const std::string_view side : {"left", "right", "top", "bottom"}) {
-    xml += fmt::format("<{0} style=\"thin\"><color auto=\"1\"/></{0}>", side);
-  }
-  xml +=
-      "<diagonal/></border></borders>"
-      "<cellStyleXfs count=\"1\"><xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\"/>"
-      "</cellStyleXfs><cellXfs count=\"4\">"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"0\" borderId=\"0\" xfId=\"0\"/>"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"2\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>"
-      "<xf numFmtId=\"0\" fontId=\"0\" fillId=\"3\" borderId=\"0\" xfId=\"0\" applyFill=\"1\"/>"
-      "<xf numFmtId=\"0\" fontId=\"1\" fillId=\"0\" borderId=\"1\" xfId=\"0\" applyFont=\"1\" "
-      "applyBorder=\"1\" applyAlignment=\"1\"><alignment horizontal=\"center\" "
-      "vertical=\"top\"/></xf></cellXfs>"
-      "<cellStyles count=\"1\"><cellStyle name=\"Normal\" xfId=\"0\" builtinId=\"0\"/>"
-      "</cellStyles></styleSheet>";
-  return xml;
-}
+// Replaces `out` by the XML of one block of a sheet; called on any thread.
+using BlockFormatter = std::function<void(const Sheet&, const Block&, XmlBuffer& out)>;
 
 constexpr uint64_t kLargeBytes = uint64_t{4} << 30U;
 // Blocks in flight per thread: enough that threads seldom wait for the slowest one of a wave.
@@ -539,6 +667,36 @@ Status WriteWorkbook(const std::filesystem::path& path, std::span<const Sheet> s
 }  // namespace msprobe::report::internal
 
 namespace msprobe::report {
+
+std::vector<std::pair<size_t, size_t>> SplitEvenly(size_t row_count, size_t limit) {
+  const size_t part_count = row_count == 0 ? 1 : (row_count + limit - 1) / limit;
+  std::vector<std::pair<size_t, size_t>> parts;
+  size_t first = 0;
+  for (size_t part = 0; part < part_count; ++part) {
+    const size_t count = row_count / part_count + (part < row_count % part_count ? 1 : 0);
+    parts.emplace_back(first, count);
+    first += count;
+  }
+  return parts;
+}
+
+std::string PartSheetName(const std::string& name, size_t part) {
+  const std::string ending = "_part_" + std::to_string(part);
+  return name.substr(0, internal::kSheetNameUnits - ending.size()) + ending;
+}
+
+std::vector<Table> SplitIntoParts(const Table& table, size_t limit) {
+  std::vector<Table> parts;
+  for (const auto& [first, count] : SplitEvenly(table.row_count(), limit)) {
+    Table& part = parts.emplace_back(PartSheetName(table.name(), parts.size()), table.columns());
+    part.Reserve(count);
+    for (size_t row = first; row < first + count; ++row) {
+      part.AddRow(table.row(row), table.fill(row));
+    }
+  }
+  return parts;
+}
+
 namespace {
 
 using internal::CellFormat;
@@ -550,19 +708,8 @@ constexpr uint32_t kRedRgb = 0xFF0000;
 constexpr double kWidthPadding = 0.7109375;
 
 uint32_t Rgb(Shade shade) {
-  switch (shade) {
-    case Shade::kNone:
-      return kNoFill;
-    case Shade::kGreen:
-      return 0x00FF00;
-    case Shade::kYellow:
-      return 0xFFFF00;
-    case Shade::kDeepSky:
-      return 0x00BFFF;
-    case Shade::kLightSky:
-      return 0x87CEFA;
-  }
-  return kNoFill;
+  constexpr std::array<uint32_t, 5> kColours = {kNoFill, 0x00FF00, 0xFFFF00, 0x00BFFF, 0x87CEFA};
+  return kColours[static_cast<size_t>(shade)];
 }
 
 // The marks of every format that one table's cells can have, made before its blocks are formatted
@@ -744,8 +891,8 @@ Status WriteFormattedXlsx(const std::filesystem::path& path,
                           XmlBuffer& out) {
     FormatRows(*formatted_of.at(sheet.table), marks_of.at(sheet.table), sheet, block, out);
   };
-  return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options),
-                                 formats.StylesXml(), format, pool);
+  return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options), formats.Xml(),
+                                 format, pool);
 }
 
 Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const> sheets,
@@ -760,7 +907,7 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
     internal::FormatBlock(sheet, block, options, out);
   };
   return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options),
-                                 internal::StylesXml(), format, pool);
+                                 internal::PlainStylesXml(), format, pool);
 }
 
 }  // namespace msprobe::report

@@ -2,8 +2,8 @@
 //
 //   node build.mjs MODULES FOLDER     MODULES: the folder that `npm ci` made beside package.json
 //
-// A page is a folder with main.js and style.css; PAGES lists them. Called by tools/dev/build_web.sh. The same sources and
-// packages give the same bytes.
+// A page is a folder with main.js and style.css; PAGES lists them, with the commands whose advice (config/advice.json) they show.
+// Called by tools/dev/build_web.sh. The same sources and packages give the same bytes.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -12,9 +12,9 @@ import { fileURLToPath } from 'node:url';
 
 const PAGES = {
   monitor_report: { title: 'msprobe monitor report', uses: ['uplot', 'preact', 'htm'] },
-  answer: { title: 'msprobe', uses: ['preact', 'htm'] },
+  answer: { title: 'msprobe', uses: ['preact', 'htm'], advice: ['nan_analyze', 'ckpt_compare', 'config_check'] },
   graph: { title: 'msprobe graph', uses: ['preact', 'htm'] },
-  compare: { title: 'msprobe compare', uses: ['uplot', 'preact', 'htm'] },
+  compare: { title: 'msprobe compare', uses: ['uplot', 'preact', 'htm'], advice: ['compare'] },
 };
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -28,6 +28,15 @@ const common = {
 const bundle = async (entry, options) =>
   (await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] })).outputFiles[0].text.trim();
 
+// The table of advice as rows [English, Chinese], without those of other commands.
+const adviceFor = (commands) => ({
+  name: 'advice',
+  setup: (build) => build.onLoad({ filter: /config\/advice\.json$/ }, ({ path }) => {
+    const rows = Object.entries(JSON.parse(readFileSync(path, 'utf8'))).filter(([id]) => commands.includes(id.split('.')[0]));
+    return { loader: 'json', contents: JSON.stringify(rows.map(([, { en, zh }]) => [en, zh])) };
+  }),
+});
+
 // As a policy names a script or a style sheet that it allows.
 const sha256 = (text) => createHash('sha256').update(text).digest('base64');
 
@@ -38,9 +47,9 @@ const licenceOf = (name) => {
   return `${name} ${about.version} (${about.license})\n\n${readFileSync(join(modules, name, 'LICENSE'), 'utf8').trim()}`;
 };
 
-for (const [name, { title, uses }] of Object.entries(PAGES)) {
+for (const [name, { title, uses, advice = [] }] of Object.entries(PAGES)) {
   // esbuild leaves templates with a tag as they are; their escapes mean the same.
-  const script = (await bundle(`${name}/main.js`, { format: 'iife' })).replaceAll('</script', '<\\/script')
+  const script = (await bundle(`${name}/main.js`, { format: 'iife', plugins: [adviceFor(advice)] })).replaceAll('</script', '<\\/script')
     .replace(/[^\n -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   const style = await bundle(`${name}/style.css`, {});
   const parts = {

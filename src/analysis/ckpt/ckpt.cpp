@@ -252,7 +252,7 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
     }
   }
   if (options.write_html) {
-    MSP_RETURN_IF_ERROR(WritePage(DetailsPath(options, "html"), ResultFiles(options), comparison));
+    comparison.page = DetailsPath(options, "html");
   }
   std::vector<fs::path> files = ResultFiles(options);
   std::erase_if(files, [&](const fs::path& file) {
@@ -268,7 +268,7 @@ Result<Comparison> Run(const Options& options) {
   const Clock::time_point start = Clock::now();
   MSP_RETURN_IF_ERROR(CheckPaths(options));
   if (options.write_html) {
-    MSP_RETURN_IF_ERROR(report::AnswerPage::Available());
+    MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
   }
   base::ThreadPool pool(options.threads);
   MSP_ASSIGN_OR_RETURN(auto both, OpenBoth(options, pool));

@@ -18,7 +18,6 @@
 #include "src/json/writer.h"
 #include "src/kernels/convert.h"
 #include "src/report/table.h"
-#include "src/report/web_page.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
@@ -467,10 +466,7 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   verdict.unit = "parameters";
   const auto say = [&](std::string_view word, Tone tone, Standing standing, size_t number,
                        const std::string& rest) {
-    verdict.word = word;
-    verdict.text = fmt::format("{}: {}", word, rest);
-    verdict.tone = tone;
-    verdict.standing = standing;
+    verdict.Say(word, rest, tone, standing);
     verdict.number = static_cast<double>(number);
   };
   if (total == 0) {
@@ -531,27 +527,22 @@ report::Item SideItem(std::string label, const SideFacts& side) {
 }
 
 Section SidesSection(const Comparison& comparison) {
-  Section section;
-  section.blocks.emplace_back(
-      List{ListKind::kFacts,
-           {SideItem("checkpoint 1", comparison.a), SideItem("checkpoint 2", comparison.b)}});
-  return section;
+  return report::MakeSection(
+      "", List{ListKind::kFacts,
+               {SideItem("checkpoint 1", comparison.a), SideItem("checkpoint 2", comparison.b)}});
 }
 
 Section LargestSection(const std::vector<const PairResult*>& largest) {
   report::Table table("largest", {"Relative l2", "cos", "Max abs", "Parameter"});
   for (const PairResult* const pair : largest) {
-    const report::Cell cells[] = {
-        table.KeepText(Short(pair->metrics.relative_l2)),
-        table.KeepText(pair->metrics.cosine ? report::NumberText(*pair->metrics.cosine, 8)
-                                            : "null"),
-        table.KeepText(Short(pair->sums.finite.max_abs_error)),
-        table.KeepText(pair->name + Remark(*pair))};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(Short(pair->metrics.relative_l2)),
+                  table.KeepText(pair->metrics.cosine ? report::NumberText(*pair->metrics.cosine, 8)
+                                                      : "null"),
+                  table.KeepText(Short(pair->sums.finite.max_abs_error)),
+                  table.KeepText(pair->name + Remark(*pair))});
   }
-  Section section{"Largest differences", {}};
-  section.blocks.emplace_back(report::DataTable{std::move(table), {kBriefDifferences}});
-  return section;
+  return report::MakeSection("Largest differences",
+                             report::DataTable{std::move(table), {kBriefDifferences}});
 }
 
 Section LayersSection(const Comparison& comparison) {
@@ -586,9 +577,7 @@ Section BrokenSection(const Comparison& comparison) {
     }
   }
   list.brief = BriefNames(list.items.size(), "more parameter");
-  Section section{"Not comparable", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not comparable", std::move(list));
 }
 
 Section UnmatchedSection(std::string_view heading, const std::vector<Unmatched>& names) {
@@ -596,9 +585,8 @@ Section UnmatchedSection(std::string_view heading, const std::vector<Unmatched>&
   for (const Unmatched& name : names) {
     list.items.push_back({name.name, name.reason});
   }
-  Section section{fmt::format("{}: {}", heading, Plural(names.size(), "parameter")), {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection(fmt::format("{}: {}", heading, Plural(names.size(), "parameter")),
+                             std::move(list));
 }
 
 Section SettingsSection(const Comparison& comparison) {
@@ -606,9 +594,7 @@ Section SettingsSection(const Comparison& comparison) {
   for (const SettingDifference& setting : comparison.settings) {
     list.items.push_back({setting.name, fmt::format("{} / {}", setting.text_a, setting.text_b)});
   }
-  Section section{"Settings of the optimizer that differ (1 / 2)", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Settings of the optimizer that differ (1 / 2)", std::move(list));
 }
 
 Section CountsSection(const Comparison& comparison) {
@@ -627,9 +613,7 @@ Section CountsSection(const Comparison& comparison) {
                                                    FormatCount(comparison.only_in_a.size()),
                                                    FormatCount(comparison.only_in_b.size()))});
   }
-  Section section{"Counts", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Counts", std::move(list));
 }
 
 // The level of a pair that is not as it should be; empty for one that is.
@@ -700,74 +684,20 @@ Section SameContentSection(const Comparison& comparison) {
     list.items.push_back({same.name_a, fmt::format("equals {} of checkpoint 2{}", same.name_b,
                                                    same.transposed ? " transposed" : "")});
   }
-  Section section{"Equal under another name", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Equal under another name", std::move(list));
 }
 
-std::vector<std::string> NextSteps(const Comparison& comparison) {
+report::Advice NextStep(const Comparison& comparison) {
   if (!comparison.same_content.empty()) {
-    const std::string count = Plural(comparison.same_content.size(), "parameter");
-    return {comparison.wrote_mapping
-                ? fmt::format("Check the mapping of {} that was written, and pass it with "
-                              "--mapping.",
-                              count)
-                : fmt::format("{} equal another one under another name: --suggest-mapping FILE "
-                              "writes a mapping of them, and --mapping FILE uses it.",
-                              count)};
+    return report::Advice(
+        comparison.wrote_mapping ? "ckpt_compare.check_mapping" : "ckpt_compare.suggest_mapping",
+        {FormatCount(comparison.same_content.size())});
   }
-  if (comparison.pairs.empty()) {
-    return {
-        "Name what belongs together in a file of rules, and pass it with --mapping FILE "
-        "(docs/formats/ckpt_mapping.md)."};
-  }
-  return {};
+  return comparison.pairs.empty() ? report::Advice("ckpt_compare.write_mapping") : report::Advice();
 }
-
-}  // namespace
-
-report::Document MakeDocument(const Comparison& comparison) {
-  const std::vector<const PairResult*> largest = LargestFirst(comparison);
-  report::Document document;
-  document.command = "ckpt_compare";
-  document.verdict = MakeVerdict(comparison, largest);
-  document.levels = MakeLevels(comparison);
-  document.cases = MakeCases(comparison);
-  document.sections.push_back(SidesSection(comparison));
-  document.sections.push_back(LargestSection(largest));
-  document.sections.push_back(LayersSection(comparison));
-  document.sections.push_back(BrokenSection(comparison));
-  document.sections.push_back(SettingsSection(comparison));
-  document.sections.push_back(SameContentSection(comparison));
-  document.sections.push_back(UnmatchedSection("Only in checkpoint 1", comparison.only_in_a));
-  document.sections.push_back(UnmatchedSection("Only in checkpoint 2", comparison.only_in_b));
-  document.sections.push_back(UnmatchedSection("Left out of checkpoint 1", comparison.left_out_a));
-  document.sections.push_back(UnmatchedSection("Left out of checkpoint 2", comparison.left_out_b));
-  document.sections.push_back(CountsSection(comparison));
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
-  document.next = NextSteps(comparison);
-  document.warnings = comparison.warnings;
-  document.bytes = comparison.bytes;
-  document.seconds = comparison.seconds;
-  return document;
-}
-
-namespace {
-
-using report::AnswerPage;
 
 constexpr size_t kMostKinds = 120;     // columns that a map can show
 constexpr size_t kMostLayers = 1'000;  // rows; several layers share one where there are more
-
-void PutVerdict(const Comparison& comparison, AnswerPage& page) {
-  const report::Document document = MakeDocument(comparison);
-  page.SetVerdict(document.verdict);
-  for (const std::string& next : document.next) {
-    page.AddNext(next);
-  }
-}
 
 // What is behind the layer in a name, with '*' for numbers: the experts of a layer are of one kind.
 std::string KindOf(std::string_view name, std::string_view layer) {
@@ -793,7 +723,7 @@ struct MapCell {
 };
 
 // Layers by kinds; the largest relative l2 of a cell stands for it.
-void PutMap(const Comparison& comparison, AnswerPage& page) {
+void AddMap(const Comparison& comparison, report::PageView& page) {
   std::vector<std::string> layers;
   std::vector<std::string> kinds;
   std::unordered_map<std::string, uint32_t> layer_numbers;
@@ -816,8 +746,8 @@ void PutMap(const Comparison& comparison, AnswerPage& page) {
     return;
   }
   if (kinds.size() > kMostKinds) {
-    page.AddNote(fmt::format("no map of layers by kind: {} are too many",
-                             base::Plural(kinds.size(), "kind")));
+    page.notes.push_back(fmt::format("no map of layers by kind: {} are too many",
+                                     base::Plural(kinds.size(), "kind")));
     return;
   }
   const size_t share = (layers.size() + kMostLayers - 1) / kMostLayers;
@@ -835,58 +765,71 @@ void PutMap(const Comparison& comparison, AnswerPage& page) {
     ++cell.count;
     cell.different += pair.outcome > Outcome::kClose ? 1 : 0;
   }
-  std::vector<std::string> rows;
+  report::Map picture{{}, kinds, {}};
   for (size_t first = 0; first < layers.size(); first += share) {
     const size_t last = std::min(first + share, layers.size()) - 1;
-    rows.push_back(first == last ? layers[first]
-                                 : fmt::format("{} .. {}", layers[first], layers[last]));
+    picture.rows.push_back(first == last ? layers[first]
+                                         : fmt::format("{} .. {}", layers[first], layers[last]));
   }
-  std::vector<AnswerPage::Cell> cells;
   for (const auto& [where, cell] : map) {
-    cells.push_back({where.first, where.second, cell.value,
-                     fmt::format("{} of {} different, most of all {}", cell.different,
-                                 base::Plural(cell.count, "parameter"), cell.worst),
-                     cell.count == 1 ? cell.worst : layers[cell.layer] + "."});
+    picture.items.push_back({where.first, where.second, cell.value,
+                             fmt::format("{} of {} different, most of all {}", cell.different,
+                                         base::Plural(cell.count, "parameter"), cell.worst),
+                             cell.count == 1 ? cell.worst : layers[cell.layer] + "."});
   }
-  page.BeginSection("Layers by kind",
-                    share == 1 ? "largest relative l2"
-                               : fmt::format("largest relative l2; {} layers share a row", share));
-  page.AddMap(rows, kinds, cells);
+  page.Add("Layers by kind",
+           share == 1 ? "largest relative l2"
+                      : fmt::format("largest relative l2; {} layers share a row", share),
+           std::move(picture));
+}
+
+report::PageView MakePage(const Comparison& comparison) {
+  report::PageView page;
+  page.sides = {comparison.a.path.string(), comparison.b.path.string()};
+  const size_t different = comparison.CountOf(Outcome::kDifferent);
+  page.facts = {{FormatCount(comparison.pairs.size()),
+                 comparison.pairs.size() == 1 ? "parameter" : "parameters"},
+                {FormatCount(different), "different", different > 0 ? Tone::kBad : Tone::kPlain}};
+  AddMap(comparison, page);
+  report::Table settings("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});
+  for (const SettingDifference& setting : comparison.settings) {
+    settings.AddRow({settings.KeepText(setting.name), settings.KeepText(setting.text_a),
+                     settings.KeepText(setting.text_b)});
+  }
+  page.Add("Settings of the optimizer that differ", "", report::DataTable{std::move(settings)});
+  page.Add("Parameters", "", report::DataTable{DetailsTable(comparison)});
+  return page;
 }
 
 }  // namespace
 
-Status WritePage(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files,
-                 Comparison& comparison) {
-  AnswerPage page("ckpt_compare");
-  PutVerdict(comparison, page);
-  page.SetSides(comparison.a.path.string(), comparison.b.path.string());
-  page.AddFact(base::FormatCount(comparison.pairs.size()),
-               comparison.pairs.size() == 1 ? "parameter" : "parameters");
-  const size_t different = comparison.CountOf(Outcome::kDifferent);
-  page.AddFact(base::FormatCount(different), "different",
-               different > 0 ? Tone::kBad : Tone::kPlain);
-  PutMap(comparison, page);
-  if (!comparison.settings.empty()) {
-    report::Table table("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});
-    for (const SettingDifference& setting : comparison.settings) {
-      const report::Cell cells[] = {table.KeepText(setting.name), table.KeepText(setting.text_a),
-                                    table.KeepText(setting.text_b)};
-      table.AddRow(cells);
-    }
-    page.BeginSection("Settings of the optimizer that differ");
-    page.AddTable(table);
+report::Document MakeDocument(const Comparison& comparison) {
+  const std::vector<const PairResult*> largest = LargestFirst(comparison);
+  report::Document document;
+  document.command = "ckpt_compare";
+  document.verdict = MakeVerdict(comparison, largest);
+  document.levels = MakeLevels(comparison);
+  document.cases = MakeCases(comparison);
+  document.sections.push_back(SidesSection(comparison));
+  document.sections.push_back(LargestSection(largest));
+  document.sections.push_back(LayersSection(comparison));
+  document.sections.push_back(BrokenSection(comparison));
+  document.sections.push_back(SettingsSection(comparison));
+  document.sections.push_back(SameContentSection(comparison));
+  document.sections.push_back(UnmatchedSection("Only in checkpoint 1", comparison.only_in_a));
+  document.sections.push_back(UnmatchedSection("Only in checkpoint 2", comparison.only_in_b));
+  document.sections.push_back(UnmatchedSection("Left out of checkpoint 1", comparison.left_out_a));
+  document.sections.push_back(UnmatchedSection("Left out of checkpoint 2", comparison.left_out_b));
+  document.sections.push_back(CountsSection(comparison));
+  document.AddFiles(comparison.files);
+  document.Advise(NextStep(comparison));
+  document.warnings = comparison.warnings;
+  document.bytes = comparison.bytes;
+  document.seconds = comparison.seconds;
+  if (!comparison.page.empty()) {
+    document.page = MakePage(comparison);
   }
-  page.BeginSection("Parameters");
-  page.AddTable(DetailsTable(comparison));
-  std::vector<report::OutputFile> written;
-  for (const std::filesystem::path& file : files) {
-    written.push_back({file});
-  }
-  page.AddFiles(written, path);
-  MSP_RETURN_IF_ERROR(page.Write(path));
-  comparison.warnings.insert(comparison.warnings.end(), page.notes().begin(), page.notes().end());
-  return {};
+  return document;
 }
 
 }  // namespace msprobe::analysis::ckpt

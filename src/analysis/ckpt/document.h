@@ -2,13 +2,10 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "msprobe/status.h"
 
 #include "src/analysis/ckpt/result.h"
 #include "src/report/document.h"
@@ -49,14 +46,7 @@ inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
      {"nan", "also NaN or infinity on both sides", /*includes_previous=*/true,
       /*on_request=*/true}}};
 
+// Its page has a map of layers by kinds of parameters, and the figures of each.
 report::Document MakeDocument(const Comparison& comparison);
-
-// The page of `ckpt_compare --format html`: layers by kinds of parameters as a map, and the figures
-// of each.
-
-// What does not fit into the page becomes a warning of the comparison.
-// `files`: what the run writes, the page too.
-Status WritePage(const std::filesystem::path& path, const std::vector<std::filesystem::path>& files,
-                 Comparison& comparison);
 
 }  // namespace msprobe::analysis::ckpt

@@ -148,6 +148,7 @@ struct Comparison {
   uint64_t bytes = 0;  // of both sides' compared elements
   bool with_means = false;
   std::vector<std::filesystem::path> files;  // what was written, the main result first
+  std::filesystem::path page;                // for browsers, to be written; empty: none
   double seconds = 0;
 
   size_t CountOf(Outcome outcome) const;

@@ -102,7 +102,7 @@ std::string FailureMessage(const PairSummary& pair) {
   const RowCounts& counts = pair.counts;
   switch (VerdictOf(pair)) {
     case PairVerdict::kNothingCompared:
-      return NothingComparedHint(pair);
+      return AdviceText(NothingComparedHint(pair));
     case PairVerdict::kDiffers:
       return pair.divergence.first_origin
                  ? fmt::format("{} rows differ; first origin: {}", counts.differing,
@@ -200,6 +200,7 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::Advice;
 using report::Item;
 using report::List;
 using report::ListKind;
@@ -227,12 +228,9 @@ Standing StandingOf(const RunSummary& summary) {
 // The first line: what a tired reader needs.
 report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<size_t>& leading) {
   report::Verdict verdict;
-  verdict.standing = StandingOf(summary);
   verdict.unit = "rows";
   const auto say = [&](std::string_view word, Tone tone, uint64_t number, const std::string& rest) {
-    verdict.word = word;
-    verdict.text = fmt::format("{}: {}", word, rest);
-    verdict.tone = tone;
+    verdict.Say(word, rest, tone, StandingOf(summary));
     verdict.number = static_cast<double>(number);
   };
   const RowCounts& totals = summary.totals;
@@ -297,8 +295,8 @@ Section MakeRemarks(const RunSummary& summary, const report::Verdict& verdict) {
   Section section;
   if (verdict.word == "NOTHING COMPARED") {
     for (const PairSummary& pair : summary.pairs) {
-      if (const std::string hint = NothingComparedHint(pair); !hint.empty()) {
-        section.blocks.emplace_back(report::Text{hint});
+      if (const Advice hint = NothingComparedHint(pair); !hint.id.empty()) {
+        section.blocks.emplace_back(report::Text{AdviceText(hint)});
         break;
       }
     }
@@ -385,15 +383,13 @@ Section MakeOriginsOf(const PairSummary& pair, bool name_pair) {
 Section MakeAmplifiers(const DivergenceReport& report) {
   report::Table table("amplifiers", {"Factor", "In", "Out", "Call", "Layer"});
   for (const DivergencePoint& point : report.amplifiers) {
-    const report::Cell cells[] = {table.KeepText(fmt::format("{:.3g}", point.amplification)),
-                                  table.KeepText(ErrorText(point.input_error)),
-                                  table.KeepText(ErrorText(point.output_error)),
-                                  table.KeepText(point.entry_name), table.KeepText(point.layer)};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(fmt::format("{:.3g}", point.amplification)),
+                  table.KeepText(ErrorText(point.input_error)),
+                  table.KeepText(ErrorText(point.output_error)), table.KeepText(point.entry_name),
+                  table.KeepText(point.layer)});
   }
-  Section section{"Strongest amplifiers (error out over error in, noise as the floor)", {}};
-  section.blocks.emplace_back(report::DataTable{std::move(table)});
-  return section;
+  return report::MakeSection("Strongest amplifiers (error out over error in, noise as the floor)",
+                             report::DataTable{std::move(table)});
 }
 
 // The pairs, worst first.
@@ -446,8 +442,8 @@ Section MakePairs(const RunSummary& summary) {
     if (pair->divergence.first_origin) {
       text += "  " + PointTitle(*pair->divergence.first_origin);
     }
-    list.items.push_back({PairName(*pair), text});
-    list.items.back().number = static_cast<double>(pair->counts.differing);
+    list.items.push_back(
+        {PairName(*pair), text, Tone::kPlain, static_cast<double>(pair->counts.differing)});
   }
   section.blocks.emplace_back(std::move(list));
   return section;
@@ -455,8 +451,8 @@ Section MakePairs(const RunSummary& summary) {
 
 void AddUnpaired(std::string_view label, const std::vector<std::string>& names, List& list) {
   if (!names.empty()) {
-    list.items.push_back({std::string(label), base::Join(names, ", ")});
-    list.items.back().number = static_cast<double>(names.size());
+    list.items.push_back({std::string(label), base::Join(names, ", "), Tone::kPlain,
+                          static_cast<double>(names.size())});
   }
 }
 
@@ -464,8 +460,8 @@ Section MakeCounts(const RunSummary& summary) {
   const RowCounts& totals = summary.totals;
   List list{ListKind::kFacts, {}};
   const auto add = [&](std::string_view label, std::string text, uint64_t number) {
-    list.items.push_back({std::string(label), std::move(text)});
-    list.items.back().number = static_cast<double>(number);
+    list.items.push_back(
+        {std::string(label), std::move(text), Tone::kPlain, static_cast<double>(number)});
   };
   add("rows",
       fmt::format("{}: {} identical, {} within noise, {} drift, {} differ, {} without values",
@@ -535,90 +531,7 @@ Section MakeCounts(const RunSummary& summary) {
   }
   AddUnpaired("NPU only", summary.npu_only, list);
   AddUnpaired("bench only", summary.bench_only, list);
-  Section section{"Counts", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
-}
-
-// What to do about a computation, by which side computed it wrong.
-std::string_view AfterRecheck(WrongSide side) {
-  switch (side) {
-    case WrongSide::kNpu:
-      return "The NPU side computed this call wrong from its own inputs: look at its kernel, its "
-             "precision mode and its flags there. msprobe recheck lists all calls that are wrong.";
-    case WrongSide::kBench:
-      return "The bench computed this call wrong from its own inputs: it is no reference for what "
-             "follows. Look at its kernel, its precision mode and its flags. msprobe recheck lists "
-             "all calls that are wrong.";
-    case WrongSide::kBoth:
-      return "Both sides computed this call wrong from their own inputs: look at what they have in "
-             "common, such as a library or a setting. msprobe recheck lists all calls that are "
-             "wrong.";
-    case WrongSide::kNeither:
-      return "Both sides computed this call right from what they were given: compare its arguments "
-             "on both sides, and the precision that was asked for.";
-    case WrongSide::kUnknown:
-      break;
-  }
-  return "Same inputs, other outputs: run this call alone on both machines with the dumped "
-         "tensors, and check its kernel, its precision mode and its determinism.";
-}
-
-// "input.1 is 2.04 under test and 2 in the reference: compare train.py:12 on both sides."
-std::string AfterArgument(const DivergencePoint& origin) {
-  const std::optional<report::SourceLine> line = SourceOf(origin.code_line);
-  return fmt::format(
-      "The argument {} of {} is {} under test and {} in the reference: compare {} on both sides. "
-      "Differences behind this call may all come from it.",
-      origin.argument->name, origin.entry_name, origin.argument->npu, origin.argument->bench,
-      line ? fmt::format("{}:{}", line->file, line->line) : "the code that makes this call");
-}
-
-std::string NextStepOf(const RunSummary& summary, const std::optional<size_t>& leading) {
-  if (!leading) {
-    return VerdictOf(summary) == PairVerdict::kDrifts
-               ? "Rounding alone may explain this. Look at the amplifiers first, or raise the "
-                 "floor with --rtol and "
-                 "compare again."
-               : "";
-  }
-  const DivergencePoint& origin = *summary.pairs[*leading].divergence.first_origin;
-  switch (origin.kind) {
-    case OriginKind::kParameter:
-      return "The two sides did not start from the same weights: check the checkpoint, the seed of "
-             "the initialisation "
-             "and earlier steps. Differences behind this call may all come from it.";
-    case OriginKind::kInput:
-      if (origin.argument) {
-        return AfterArgument(origin);
-      }
-      return origin.from_other_rank
-                 ? "This rank computed the same, but received something else: compare the other "
-                   "ranks of its group."
-                 : "The calls were fed different values: check the data order, the seeds "
-                   "(seed_all) and random calls "
-                   "such as dropout. Differences behind this call may all come from it.";
-    case OriginKind::kOptimizer:
-      return "Weights and gradients of the step before agree, the weights after it do not: compare "
-             "the optimizer's "
-             "settings (learning rate, betas, weight decay, its state) and its implementation on "
-             "both sides.";
-    case OriginKind::kDType:
-      return "One side computes this in another precision: check autocast, casts and the layer's "
-             "dtype, and compare "
-             "again once they are the same.";
-    case OriginKind::kUnmatchedCall:
-      return "The two sides do not run the same code from here on: look at this call in the "
-             "script, then compare again (-f pairs calls regardless of their numbers).";
-    case OriginKind::kComputation:
-      if (origin.is_saved_value) {
-        return "Saved values show that the runs had already diverged here, not where: dump the "
-               "calls before this one (level L1 or mix) and compare again.";
-      }
-      return std::string(
-          AfterRecheck(origin.wrong_side ? origin.wrong_side->side : WrongSide::kUnknown));
-  }
-  return "";
+  return report::MakeSection("Counts", std::move(list));
 }
 
 const PairSummary* DetailedPair(const RunSummary& summary) {
@@ -637,8 +550,7 @@ void AddSentences(const char* title, const std::vector<std::string>& sentences,
   for (const std::string& sentence : sentences) {
     list.items.push_back({"", sentence});
   }
-  document.sections.push_back({title, {}});
-  document.sections.back().blocks.emplace_back(std::move(list));
+  document.Add(title, std::move(list));
 }
 
 }  // namespace
@@ -652,8 +564,39 @@ Section MakeOrigins(const RunSummary& summary) {
   return pair == nullptr ? Section() : MakeOriginsOf(*pair, summary.pairs.size() > 1);
 }
 
-std::string NextStep(const RunSummary& summary) {
-  return NextStepOf(summary, LeadingPair(summary));
+Advice NextStep(const PairSummary& pair) {
+  if (!pair.divergence.first_origin) {
+    return VerdictOf(pair) == PairVerdict::kDrifts ? Advice("compare.drift") : Advice();
+  }
+  const DivergencePoint& origin = *pair.divergence.first_origin;
+  if (origin.kind == OriginKind::kInput && origin.argument) {
+    const auto& argument = *origin.argument;
+    std::vector<std::string> values = {argument.name, origin.entry_name, argument.npu,
+                                       argument.bench};
+    const std::optional<report::SourceLine> line = SourceOf(origin.code_line);
+    if (line) {
+      values.push_back(fmt::format("{}:{}", line->file, line->line));
+    }
+    return Advice(line ? "compare.argument" : "compare.argument_without_line", std::move(values));
+  }
+  if (origin.kind == OriginKind::kInput && origin.from_other_rank) {
+    return Advice("compare.input_of_rank");
+  }
+  if (origin.kind == OriginKind::kComputation && origin.is_saved_value) {
+    return Advice("compare.saved_value");
+  }
+  if (origin.kind == OriginKind::kComputation && origin.wrong_side &&
+      origin.wrong_side->side != WrongSide::kUnknown) {
+    return Advice(fmt::format("compare.wrong_{}", WrongSideName(origin.wrong_side->side)));
+  }
+  return Advice(fmt::format("compare.{}", OriginKindName(origin.kind)));
+}
+
+Advice NextStep(const RunSummary& summary) {
+  if (const std::optional<size_t> leading = LeadingPair(summary)) {
+    return NextStep(summary.pairs[*leading]);
+  }
+  return VerdictOf(summary) == PairVerdict::kDrifts ? Advice("compare.drift") : Advice();
 }
 
 report::Document MakeDocument(const RunSummary& summary) {
@@ -669,16 +612,12 @@ report::Document MakeDocument(const RunSummary& summary) {
   }
   document.sections.push_back(MakePairs(summary));
   document.sections.push_back(MakeCounts(summary));
-  if (std::string next = NextStep(summary); !next.empty()) {
-    document.next.push_back(std::move(next));
-  }
+  document.Advise(NextStep(summary));
   if (!summary.page.empty()) {
     document.files.push_back({summary.page, "page"});
   }
   for (const PairSummary& pair : summary.pairs) {
-    for (const std::filesystem::path& file : pair.files) {
-      document.files.push_back({file});
-    }
+    document.AddFiles(pair.files);
   }
   document.seconds = summary.seconds;
   return document;

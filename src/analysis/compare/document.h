@@ -39,8 +39,9 @@ inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
 report::Verdict MakeVerdict(const RunSummary& summary);
 // Of the pair to look at first; no blocks when no pair has anything to tell.
 report::Section MakeOrigins(const RunSummary& summary);
-// What to do about it; empty: nothing.
-std::string NextStep(const RunSummary& summary);
+// What to do about it; of a run, about the pair to look at first.
+report::Advice NextStep(const PairSummary& pair);
+report::Advice NextStep(const RunSummary& summary);
 
 report::Document MakeDocument(const RunSummary& summary);
 // Also what the 26.x command line asks for, and the warnings of the run.

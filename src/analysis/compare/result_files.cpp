@@ -23,35 +23,19 @@ bool TextHas(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-std::string_view AdviceFor(const Side& npu, const SideRow& row) {
+report::Advice AdviceFor(const Side& npu, const SideRow& row) {
   if (npu.is_debug) {
-    return "A saved variable differs. Save the values it is made of as well, and follow them back "
-           "to the first difference.";
+    return report::Advice("advisor.saved_value");
   }
   const bool forward = TextHas(row.name, "forward");
   const bool input = TextHas(row.name, "input");
   if (!input && std::any_of(kNonDeterministic.begin(), kNonDeterministic.end(),
                             [&](std::string_view name) { return TextHas(row.name, name); })) {
-    return "This operator may be computed in a different order from run to run. Fix all seeds and "
-           "switch deterministic "
-           "kernels on (seed_all(mode=True)) on both sides, then dump and compare again.";
+    return report::Advice("advisor.any_order");
   }
-  if (forward && input) {
-    return "The data that enters this call already differs. Look at the call that produced it, at "
-           "in-place operations that "
-           "may have overwritten it since, and at memory shared with another stream.";
-  }
-  if (forward) {
-    return "The inputs of this call agree better than its output: its forward computation is the "
-           "suspect.";
-  }
-  if (input) {
-    return "The gradient that enters this call already differs. Check the forward results first, "
-           "then the backward calls "
-           "that come before this one.";
-  }
-  return "The gradients entering this call agree better than what it returns: its backward "
-         "computation is the suspect.";
+  return report::Advice(input     ? forward ? "advisor.input" : "advisor.gradient"
+                        : forward ? "advisor.forward"
+                                  : "advisor.backward");
 }
 
 bool Fails(CompareMode mode, Verdict verdict) {
@@ -89,7 +73,8 @@ std::string AdvisorText(const Side& npu, const Side& bench, const PairResult& re
   if (row) {
     const SideRow& suspect = npu.rows[result.rows[*row].pair.npu];
     return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}{}{}\n", *row, suspect.name,
-                       AdviceFor(npu, suspect), start.empty() ? "" : " ", start);
+                       report::AdviceText(AdviceFor(npu, suspect)), start.empty() ? "" : " ",
+                       start);
   }
   const bool compared =
       std::any_of(divergence.rows.begin(), divergence.rows.end(),

@@ -259,40 +259,30 @@ PairVerdict VerdictOf(const RunSummary& summary) {
   return worst;
 }
 
-std::string NothingComparedHint(const PairSummary& pair) {
+report::Advice NothingComparedHint(const PairSummary& pair) {
+  using report::Advice;
   if (VerdictOf(pair) != PairVerdict::kNothingCompared) {
     return {};
   }
   const RowCounts& counts = pair.counts;
   if (counts.rows == 0) {
-    return "the dump under test holds no rows; if a --filter was given, nothing matches it";
+    return Advice("compare.no_rows");
   }
   if (counts.matched > 0) {
-    return "rows have partners, but no values on both sides: were both dumps made with the same "
-           "task, and do their "
-           "tensor files still exist?";
+    return Advice("compare.no_values");
   }
   if (counts.shape_mismatch + counts.dtype_mismatch > 0 && counts.npu_only == 0) {
-    return "names match, shapes or dtypes do not: are these dumps of the same model and batch? -dm "
-           "FILE pairs rows regardless of their shape";
+    return Advice("compare.other_shapes");
   }
   const auto takes_one_kind = [](const std::string& level) {
     return level == "L0" || level == "L1";
   };
   if (pair.level != pair.bench_level && takes_one_kind(pair.level) &&
       takes_one_kind(pair.bench_level)) {
-    return fmt::format(
-        "the sides were captured at different levels, {} and {}, which record other calls: capture "
-        "both at the same level, mix for modules and functions",
-        pair.level, pair.bench_level);
+    return Advice("compare.other_levels", {pair.level, pair.bench_level});
   }
-  if (pair.npu_framework != pair.bench_framework) {
-    return "the frameworks name their calls differently: -cm (cells and modules, for dumps of "
-           "level L0 or mix), -am "
-           "(functions, level L1) or -lm FILE (layers) translate them";
-  }
-  return "no name exists on both sides: are these dumps of the same model? If modules were "
-         "renamed, -cm FILE; if only call numbers differ, -f; for anything else -dm FILE";
+  return Advice(pair.npu_framework != pair.bench_framework ? "compare.other_frameworks"
+                                                           : "compare.no_common_name");
 }
 
 std::string PairName(const PairSummary& pair) {
@@ -471,7 +461,7 @@ Json ToJson(const PairSummary& pair) {
   Json json = {{"name", PairName(pair)},
                {"verdict", PairVerdictName(VerdictOf(pair))},
                {"error", pair.error.empty() ? Json() : Json(pair.error)},
-               {"hint", NothingComparedHint(pair)},
+               {"hint", report::AdviceText(NothingComparedHint(pair))},
                {"npu_path", pair.npu_path},
                {"bench_path", pair.bench_path},
                {"step", json::NumberOrNull(pair.step)},

@@ -15,6 +15,7 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/pairing.h"
 #include "src/json/writer.h"
+#include "src/report/advice.h"
 
 namespace msprobe::analysis::compare {
 
@@ -132,8 +133,8 @@ std::string PointPlace(const DivergencePoint& point);
 // blocks.0.attn (Attention)".
 std::string PointTitle(const DivergencePoint& point);
 
-// Why nothing could be compared and what to try; empty unless VerdictOf(pair) is kNothingCompared.
-std::string NothingComparedHint(const PairSummary& pair);
+// Why nothing could be compared and what to try; none unless VerdictOf(pair) is kNothingCompared.
+report::Advice NothingComparedHint(const PairSummary& pair);
 
 // Where to look first: the earliest step that is not clean, then ranks whose origin is their own
 // rather than another rank's, then most differing rows. Empty when no pair has an origin. Steps

@@ -25,10 +25,8 @@ constexpr size_t kBriefSettings = 40;
 report::Verdict Say(std::string_view word, Tone tone, Standing standing, const std::string& rest,
                     size_t number, std::string_view unit) {
   report::Verdict verdict;
-  verdict.word = word;
-  verdict.text = rest.empty() ? std::string(word) : fmt::format("{}: {}", word, rest);
-  verdict.tone = tone;
-  verdict.standing = standing;
+  verdict.Say(word, rest, tone, standing);
+  verdict.text = rest.empty() ? std::string(word) : verdict.text;
   verdict.number = static_cast<double>(number);
   verdict.unit = unit;
   return verdict;
@@ -108,9 +106,7 @@ Section FindingsSection(const CompareRun& run) {
     }
     list.items.push_back(std::move(item));
   }
-  Section section{"What differs, most important first (bench / cmp)", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("What differs, most important first (bench / cmp)", std::move(list));
 }
 
 Section GapsSection(const CompareRun& run) {
@@ -118,9 +114,7 @@ Section GapsSection(const CompareRun& run) {
   for (const std::string& gap : run.gaps) {
     list.items.push_back({"", gap});
   }
-  Section section{"Not compared", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not compared", std::move(list));
 }
 
 Section ChecksSection(const CompareRun& run) {
@@ -129,17 +123,13 @@ Section ChecksSection(const CompareRun& run) {
     const auto count = [](size_t value) {
       return report::Cell::Integer(static_cast<int64_t>(value));
     };
-    const report::Cell cells[] = {report::Cell::Text(PartName(check.part)),
-                                  report::Cell::Text(!check.passed    ? "FAIL"
-                                                     : check.compared ? "pass"
-                                                                      : "not compared"),
-                                  count(check.errors), count(check.warnings),
-                                  count(check.table.row_count())};
-    table.AddRow(cells);
+    table.AddRow({report::Cell::Text(PartName(check.part)),
+                  report::Cell::Text(!check.passed    ? "FAIL"
+                                     : check.compared ? "pass"
+                                                      : "not compared"),
+                  count(check.errors), count(check.warnings), count(check.table.row_count())});
   }
-  Section section{"Checks", {}};
-  section.blocks.emplace_back(report::DataTable{std::move(table)});
-  return section;
+  return report::MakeSection("Checks", report::DataTable{std::move(table)});
 }
 
 // A case per check, with what was found in it.
@@ -188,9 +178,7 @@ report::Document MakeDocument(const CompareRun& run) {
   document.sections.push_back(FindingsSection(run));
   document.sections.push_back(GapsSection(run));
   document.sections.push_back(ChecksSection(run));
-  for (const std::filesystem::path& file : run.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(run.files);
   document.files.push_back({run.output_folder / "bench/", "unpacked"});
   document.files.push_back({run.output_folder / "cmp/", "unpacked"});
   if (!run.gaps.empty()) {
@@ -240,8 +228,7 @@ report::Document MakeDocument(const CollectSummary& summary) {
     facts.items.push_back({"secrets", fmt::format("{} of hyperparameters masked",
                                                   Plural(summary.masked_parameters, "value"))});
   }
-  document.sections.push_back({"What was collected", {}});
-  document.sections.back().blocks.emplace_back(std::move(facts));
+  document.Add("What was collected", std::move(facts));
   document.files.push_back({summary.output});
   document.warnings = summary.warnings;
   return document;
@@ -278,16 +265,12 @@ Section DifferencesSection(const LogSettingsRun& run) {
     for (const LogSetting& setting : run.settings) {
       const bool in_both = setting.present[0] && setting.present[1];
       if (!setting.equal && in_both == both) {
-        const report::Cell cells[] = {table.KeepText(setting.name),
-                                      table.KeepText(SettingText(setting, 0)),
-                                      table.KeepText(SettingText(setting, 1))};
-        table.AddRow(cells);
+        table.AddRow({table.KeepText(setting.name), table.KeepText(SettingText(setting, 0)),
+                      table.KeepText(SettingText(setting, 1))});
       }
     }
   }
-  Section section{"What differs", {}};
-  section.blocks.emplace_back(report::DataTable{std::move(table), {kBriefSettings}});
-  return section;
+  return report::MakeSection("What differs", report::DataTable{std::move(table), {kBriefSettings}});
 }
 
 }  // namespace
@@ -302,10 +285,8 @@ report::Document MakeDocument(const LogSettingsRun& run) {
     report::TestCase& test = document.cases.emplace_back();
     test.name = setting.name;
     if (!setting.equal) {
-      test.outcome = CaseOutcome::kFailed;
-      test.level = "error";
-      test.type = "different";
-      test.message = fmt::format("{} / {}", SettingText(setting, 0), SettingText(setting, 1));
+      test.Fail("error", "different",
+                fmt::format("{} / {}", SettingText(setting, 0), SettingText(setting, 1)));
     }
   }
   document.sections.emplace_back();
@@ -318,9 +299,7 @@ report::Document MakeDocument(const LogSettingsRun& run) {
         .items.push_back({"secrets", fmt::format("{} masked", Plural(run.masked, "value"))});
   }
   document.sections.push_back(DifferencesSection(run));
-  for (const std::filesystem::path& file : run.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(run.files);
   document.warnings = run.warnings;
   return document;
 }

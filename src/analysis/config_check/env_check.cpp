@@ -18,6 +18,7 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
+#include "src/report/advice.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
@@ -176,7 +177,7 @@ class EnvCheck {
       spelling_.part = Part::kEnv;
       spelling_.severity = Severity::kWarning;
       spelling_.what = "variables with the same meaning but different spelling fail the check";
-      spelling_.fix = "--normalize-env leaves them out";
+      spelling_.fix = report::AdviceText("config_check.normalize_env");
       result_.findings.push_back(std::move(spelling_));
     }
     if (!one_side_.examples.empty()) {
@@ -201,8 +202,7 @@ class EnvCheck {
             side->label());
         finding.fix = options_.ignore_collector_env
                           ? ""
-                          : "--ignore-collector-env leaves both out; collect with this program to "
-                            "record the environment as it is";
+                          : report::AdviceText("config_check.ignore_collector_env");
         result_.findings.push_back(std::move(finding));
       }
     }
@@ -331,7 +331,7 @@ class EnvCheck {
         findings[i]->part = Part::kEnv;
         findings[i]->severity = i == 0 ? Severity::kError : Severity::kWarning;
         findings[i]->what = "variables that launch scripts set differ";
-        findings[i]->fix = "set them to the same value in both scripts";
+        findings[i]->fix = report::AdviceText("config_check.same_in_scripts");
         result_.findings.push_back(std::move(*findings[i]));
       }
     }
@@ -360,7 +360,7 @@ class EnvCheck {
       }
     }
     if (!finding.examples.empty()) {
-      finding.fix = "set them to the same value";
+      finding.fix = report::AdviceText("config_check.same_value");
       result_.findings.push_back(std::move(finding));
     }
   }
@@ -570,7 +570,7 @@ class PipCheck {
     if (!builds_.examples.empty()) {
       builds_.severity = Severity::kWarning;
       builds_.what = "packages of one version, but of other builds";
-      builds_.why = "builds differ in their kernels, for instance with the CUDA version";
+      builds_.why = report::AdviceText("config_check.other_build");
       result_.findings.push_back(std::move(builds_));
     }
     if (!one_side_.examples.empty()) {
@@ -581,7 +581,7 @@ class PipCheck {
     if (!unseen_.examples.empty()) {
       unseen_.severity = Severity::kNote;
       unseen_.what = "packages whose name or version the sheet does not recognise";
-      unseen_.fix = "--normalize-pip takes names in any spelling and versions with \"=\" inside";
+      unseen_.fix = report::AdviceText("config_check.normalize_pip");
       result_.findings.push_back(std::move(unseen_));
     }
   }

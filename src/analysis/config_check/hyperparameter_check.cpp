@@ -12,6 +12,7 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
+#include "src/report/advice.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
@@ -189,8 +190,8 @@ class HyperparameterCheck {
       only_.what =
           fmt::format("{} hyperparameter{} no partner", base::FormatCount(result_.warnings),
                       result_.warnings == 1 ? " has" : "s have");
-      only_.why = "the other side uses its default, which may differ";
-      only_.fix = "set them on both sides";
+      only_.why = report::AdviceText("config_check.default_may_differ");
+      only_.fix = report::AdviceText("config_check.set_on_both_sides");
       result_.findings.push_back(std::move(only_));
     }
     if (renamed_count_ > 0) {

@@ -174,10 +174,9 @@ Status WriteTable(const fs::path& file, std::vector<std::string> columns,
                   const std::vector<LogSetting>& settings) {
   report::Table table("settings", std::move(columns));
   for (const LogSetting& setting : settings) {
-    const report::Cell cells[] = {
-        report::Cell::Text(setting.name), report::Cell::Text(setting.values[0]),
-        report::Cell::Text(setting.values[1]), report::Cell::Text(setting.equal ? "是" : "否")};
-    table.AddRow(cells);
+    table.AddRow({report::Cell::Text(setting.name), report::Cell::Text(setting.values[0]),
+                  report::Cell::Text(setting.values[1]),
+                  report::Cell::Text(setting.equal ? "是" : "否")});
   }
   return report::WriteCsv(file, table);
 }

@@ -16,6 +16,7 @@
 #include "src/analysis/config_check/rules.h"
 #include "src/base/strings.h"
 #include "src/json/value_tree.h"
+#include "src/report/advice.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
@@ -490,10 +491,8 @@ class FeatureRows {
       differing_.fix = remedy.fix;
       if (started_alike && result_.part == Part::kWeights) {
         differing_.consequence = true;
-        differing_.why = "the runs started from the same weights and diverged during training";
-        differing_.fix =
-            "resolve everything above first; if the runs still diverge, capture the step before "
-            "with msprobe dump on both sides, and msprobe compare names the call";
+        differing_.why = report::AdviceText("config_check.diverged_in_training");
+        differing_.fix = report::AdviceText("config_check.resolve_above");
       }
       result_.findings.push_back(std::move(differing_));
     }
@@ -502,8 +501,8 @@ class FeatureRows {
       nan_.what =
           fmt::format("{} {}{} NaN on both sides, and NaN never equals NaN",
                       base::FormatCount(nan_count_), noun, nan_count_ == 1 ? " is" : "s are");
-      nan_.why = "a run with NaN is broken whatever the comparison says";
-      nan_.fix = "find the call that makes the first NaN: msprobe dump, then msprobe compare";
+      nan_.why = report::AdviceText("config_check.run_with_nan");
+      nan_.fix = report::AdviceText("config_check.find_first_nan");
       result_.findings.push_back(std::move(nan_));
     }
     if (only_count_ > 0) {
@@ -512,8 +511,8 @@ class FeatureRows {
       only_.what =
           fmt::format("{} {}{} no partner, which does not fail the check",
                       base::FormatCount(only_count_), noun, only_count_ == 1 ? " has" : "s have");
-      only_.why = "the two sides built different models, or use different names";
-      only_.fix = "if only names differ, compare the checkpoints: msprobe ckpt_compare";
+      only_.why = report::AdviceText("config_check.other_model");
+      only_.fix = report::AdviceText("config_check.compare_checkpoints");
       result_.findings.push_back(std::move(only_));
     }
     for (Finding& finding : unplaced_) {

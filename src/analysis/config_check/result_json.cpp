@@ -26,6 +26,7 @@
 #include "src/base/threads.h"
 #include "src/json/document.h"
 #include "src/json/value_tree.h"
+#include "src/report/advice.h"
 #include "src/report/cell_document.h"
 #include "src/report/writers.h"
 #include "src/report/xlsx_writer.h"
@@ -360,8 +361,8 @@ Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
   }
   if (!finding.examples.empty()) {
     finding.what = "versions of the stack below the packages differ (not in the workbook)";
-    finding.why = "kernels and their precision change from release to release";
-    finding.fix = "install the same release on both sides, or keep the difference in mind";
+    finding.why = report::AdviceText("config_check.other_release");
+    finding.fix = report::AdviceText("config_check.same_release");
     findings.push_back(std::move(finding));
   }
   return {};

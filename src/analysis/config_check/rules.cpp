@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "src/base/strings.h"
+#include "src/report/advice.h"
 
 namespace msprobe::resources {
 extern const std::string_view kConfigCheckRules;
@@ -51,7 +52,8 @@ Rules Load() {
   const ValueTree& tree = rules.tree;
   tree.ForEachChild(tree.Find(0, "variables"), [&](uint32_t node) {
     rules.variables.push_back({DeviceOf(tree, node, "npu"), DeviceOf(tree, node, "gpu"),
-                               TextOf(tree, node, "why"), TextOf(tree, node, "fix")});
+                               report::AdviceText(TextOf(tree, node, "why")),
+                               report::AdviceText(TextOf(tree, node, "fix"))});
   });
   tree.ForEachChild(tree.Find(0, "further_variables"), [&](uint32_t node) {
     rules.further_variables.push_back(
@@ -68,7 +70,8 @@ Rules Load() {
   });
   tree.ForEachChild(tree.Find(0, "checks"), [&](uint32_t node) {
     rules.checks.emplace_back(std::string(tree[node].key),
-                              Remedy{TextOf(tree, node, "why"), TextOf(tree, node, "fix")});
+                              Remedy{report::AdviceText(TextOf(tree, node, "why")),
+                                     report::AdviceText(TextOf(tree, node, "fix"))});
   });
   tree.ForEachChild(tree.Find(0, "topics"), [&](uint32_t node) {
     rules.topics.push_back({TextsOf(tree, tree.Find(node, "names")), TextOf(tree, node, "why")});

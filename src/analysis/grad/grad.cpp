@@ -608,12 +608,7 @@ std::string MarkText(const RankComparison& rank, const Options& options) {
 report::Verdict MakeVerdict(const Comparison& comparison) {
   report::Verdict verdict;
   const auto say = [&](std::string_view word, Tone tone, Standing standing,
-                       const std::string& rest) {
-    verdict.word = word;
-    verdict.text = fmt::format("{}: {}", word, rest);
-    verdict.tone = tone;
-    verdict.standing = standing;
-  };
+                       const std::string& rest) { verdict.Say(word, rest, tone, standing); };
   size_t marked = 0;
   double lowest = 1;
   size_t steps = 0;
@@ -717,15 +712,11 @@ Section RankSection(const RankComparison& rank) {
     const auto number = [&](const std::optional<size_t>& step) {
       return step ? Cell::Integer(rank.steps[*step]) : Cell();
     };
-    const Cell cells[] = {
-        table.KeepText(base::Printable(row->name)),
-        first ? Cell::Integer(static_cast<int64_t>(row->steps[*first]->elements)) : Cell(),
-        share(first),
-        share(lowest),
-        number(lowest),
-        share(last),
-        number(row->marked)};
-    table.AddRow(cells, row->marked ? report::Fill::kYellow : report::Fill::kNone);
+    table.AddRow(
+        {table.KeepText(base::Printable(row->name)),
+         first ? Cell::Integer(static_cast<int64_t>(row->steps[*first]->elements)) : Cell(),
+         share(first), share(lowest), number(lowest), share(last), number(row->marked)},
+        row->marked ? report::Fill::kYellow : report::Fill::kNone);
   }
   curves.brief.items = 1;
   curves.brief.counts_rest = false;  // the table tells of them
@@ -786,9 +777,7 @@ report::Document MakeDocument(const Comparison& comparison) {
   for (const RankComparison& rank : comparison.ranks) {
     document.sections.push_back(RankSection(rank));
   }
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(comparison.files);
   document.warnings = comparison.warnings;
   document.bytes = comparison.bytes;
   return document;

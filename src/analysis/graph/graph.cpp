@@ -533,11 +533,8 @@ report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
   verdict.unit = "nodes";
   const auto say = [&verdict](std::string_view word, Tone tone, uint64_t number,
                               const std::string& text, Standing standing) {
-    verdict.word = word;
-    verdict.text = fmt::format("{}: {}", word, text);
-    verdict.tone = tone;
+    verdict.Say(word, text, tone, standing);
     verdict.number = static_cast<double>(number);
-    verdict.standing = standing;
   };
   const std::string graphs = Plural(answer.ranks.size(), "graph");
   if (!answer.is_comparison) {
@@ -680,23 +677,21 @@ report::Document MakeDocument(const Answer& answer) {
   if (answer.comparison) {
     document.sections.push_back(compare::MakeOrigins(*answer.comparison));
   }
-  document.sections.emplace_back().blocks.emplace_back(std::move(ranks));
+  document.Add("", std::move(ranks));
   bool is_page = false;
   for (const std::filesystem::path& file : answer.files) {
     document.files.push_back({file});
     is_page = is_page || file.extension() == ".html";
   }
   if (answer.comparison) {
-    if (std::string next = compare::NextStep(*answer.comparison); !next.empty()) {
-      document.next.push_back(std::move(next));
-    }
+    document.Advise(compare::NextStep(*answer.comparison));
   }
   if (!answer.files.empty() && !is_page) {
     report::List hint{report::ListKind::kSentences, {}};
     hint.items.push_back(
         {"", fmt::format("To see it in a browser: msprobe serve {}, or --format html for a page",
                          base::Printable(answer.files.front().parent_path().string()))});
-    document.sections.emplace_back().blocks.emplace_back(std::move(hint));
+    document.Add("", std::move(hint));
   }
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;

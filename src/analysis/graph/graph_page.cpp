@@ -1,6 +1,7 @@
 #include "src/analysis/graph/graph_page.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -16,6 +17,7 @@
 
 #include "msprobe/version.h"
 
+#include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/step_views.h"
@@ -31,7 +33,7 @@ namespace msprobe::analysis::graph {
 
 namespace {
 
-using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
+using Columns = report::PageColumns;
 
 // The parts of a tree or of tensors: `name`, a JSON object with the members that write(writer)
 // adds, and a block "<id>_<column>" per column.
@@ -43,30 +45,15 @@ std::vector<report::PageBlock> MakeBlocks(const std::string& name, const std::st
   writer.Object([&] { write(writer); });
   std::vector<report::PageBlock> blocks;
   blocks.push_back({name, [text = std::move(text)](std::string& out) { out += text; }});
-  for (auto& [column, values] : columns) {
-    blocks.push_back({fmt::format("{}_{}", id, column),
-                      [kept = std::make_shared<std::vector<uint32_t>>(std::move(values))](
-                          std::string& out) { report::AppendPlanes(*kept, out); }});
-  }
+  report::AddColumnBlocks(id, std::move(columns), blocks);
   return blocks;
 }
 
 }  // namespace
 
 uint32_t StandingCode(compare::RowStatus standing) {
-  switch (standing) {
-    case compare::RowStatus::kNotCompared:
-      return 0;
-    case compare::RowStatus::kIdentical:
-      return 1;
-    case compare::RowStatus::kAgrees:
-      return 2;
-    case compare::RowStatus::kDrifts:
-      return 4;
-    case compare::RowStatus::kDiffers:
-      return 5;
-  }
-  return 0;
+  constexpr std::array<uint32_t, 5> kCodes = {0, 1, 2, 4, 5};  // 3: without a partner
+  return kCodes[static_cast<size_t>(standing)];
 }
 
 uint32_t FigureCode(const std::optional<double>& precision) {
@@ -393,23 +380,9 @@ class TensorCollector {
     tensors_.AddWords(columns, entry, row.name,
                       {row.dtype, row.shape, has_sums ? row.md5 : std::string_view()});
     for (size_t i = 0; i < compare::kStatCount; ++i) {
-      columns.fields[PageTensors::kWords.size() + i].push_back(CodeOf(row.stats[i]));
+      columns.fields[PageTensors::kWords.size() + i].push_back(
+          compare::StatCode(row.stats[i], tensors_.cells()));
     }
-  }
-
-  uint32_t CodeOf(const compare::StatValue& value) {
-    switch (value.kind) {
-      case compare::StatKind::kNumber:
-      case compare::StatKind::kInteger:
-        return tensors_.cells().Number(value.number);
-      case compare::StatKind::kBool:
-        return tensors_.cells().Text(value.boolean ? "True" : "False");
-      case compare::StatKind::kText:
-        return tensors_.cells().Text(value.text);
-      case compare::StatKind::kNone:
-        break;
-    }
-    return report::CellCodes::kNothing;
   }
 
   const RankView& view_;

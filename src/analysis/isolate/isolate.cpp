@@ -197,32 +197,29 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
   verdict.number = static_cast<double>(verdicts.guilty.size());
   verdict.unit = "modules";
   if (verdicts.comparisons == 0) {
-    verdict.word = "NOTHING JUDGED";
-    verdict.text = "NOTHING JUDGED: no call of a module was held against the reference";
-    verdict.tone = report::Tone::kCaution;
-    verdict.standing = report::Standing::kNothingCompared;
+    verdict.Say("NOTHING JUDGED", "no call of a module was held against the reference",
+                report::Tone::kCaution, report::Standing::kNothingCompared);
   } else if (verdicts.guilty.empty() && UnseenTables(verdicts) > 0) {
-    verdict.word = "CLEAN IN PART";
-    verdict.text = fmt::format(
-        "CLEAN IN PART: none of {} that could be read computes wrong by itself, but {} could not "
-        "be read or {} not complete",
-        base::Plural(verdicts.modules, "module"), base::Plural(UnseenTables(verdicts), "table"),
-        UnseenTables(verdicts) == 1 ? "is" : "are");
-    verdict.tone = report::Tone::kCaution;
-    verdict.standing = report::Standing::kFindings;
+    verdict.Say(
+        "CLEAN IN PART",
+        fmt::format("none of {} that could be read computes wrong by itself, but {} could not "
+                    "be read or {} not complete",
+                    base::Plural(verdicts.modules, "module"),
+                    base::Plural(UnseenTables(verdicts), "table"),
+                    UnseenTables(verdicts) == 1 ? "is" : "are"),
+        report::Tone::kCaution, report::Standing::kFindings);
   } else if (verdicts.guilty.empty()) {
-    verdict.word = "CLEAN";
-    verdict.text = fmt::format("CLEAN: none of {} computes wrong by itself",
-                               base::Plural(verdicts.modules, "module"));
-    verdict.tone = report::Tone::kGood;
+    verdict.Say("CLEAN",
+                fmt::format("none of {} computes wrong by itself",
+                            base::Plural(verdicts.modules, "module")),
+                report::Tone::kGood);
   } else {
-    verdict.word = "GUILTY";
-    verdict.text = fmt::format("GUILTY: {} of {} compute{} wrong on the reference's own inputs",
-                               base::FormatCount(verdicts.guilty.size()),
-                               base::Plural(verdicts.modules, "module"),
-                               verdicts.guilty.size() == 1 ? "s" : "");
-    verdict.tone = report::Tone::kBad;
-    verdict.standing = report::Standing::kFindings;
+    verdict.Say("GUILTY",
+                fmt::format("{} of {} compute{} wrong on the reference's own inputs",
+                            base::FormatCount(verdicts.guilty.size()),
+                            base::Plural(verdicts.modules, "module"),
+                            verdicts.guilty.size() == 1 ? "s" : ""),
+                report::Tone::kBad, report::Standing::kFindings);
   }
   return verdict;
 }

@@ -374,21 +374,17 @@ report::Verdict MakeVerdict(const Findings& findings) {
   const std::string done = fmt::format("{} of {}", Plural(findings.converted(), "array"),
                                        Plural(findings.files.size(), "file"));
   if (findings.failed_files() == 0) {
-    verdict.word = "CONVERTED";
-    verdict.text = fmt::format("CONVERTED: {}", done);
-    verdict.tone = Tone::kGood;
+    verdict.Say("CONVERTED", done, Tone::kGood);
     return verdict;
   }
-  verdict.word = "INCOMPLETE";
-  verdict.text = fmt::format("INCOMPLETE: {}; {} could not be converted whole", done,
-                             Plural(findings.failed_files(), "file"));
-  verdict.tone = Tone::kBad;
-  verdict.standing = Standing::kIncomplete;
+  verdict.Say("INCOMPLETE",
+              fmt::format("{}; {} could not be converted whole", done,
+                          Plural(findings.failed_files(), "file")),
+              Tone::kBad, Standing::kIncomplete);
   return verdict;
 }
 
 Section Failures(const Findings& findings) {
-  Section section{"Not converted", {}};
   List list{ListKind::kNamed, {}, {kBriefFailures}};
   for (const FileResult& file : findings.files) {
     const std::string name = base::Printable(file.path.string());
@@ -402,8 +398,7 @@ Section Failures(const Findings& findings) {
       }
     }
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not converted", std::move(list));
 }
 
 // The layouts that there were, and the outcome for each.
@@ -442,9 +437,7 @@ report::Document MakeDocument(const Findings& findings, const std::filesystem::p
     document.sections.push_back(Failures(findings));
   }
   document.files.push_back({output / ""});  // a folder
-  for (const std::filesystem::path& file : findings.written_beside) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(findings.written_beside);
   for (const FileResult& file : findings.files) {
     for (const std::string& warning : file.warnings) {
       document.warnings.push_back(
@@ -468,15 +461,13 @@ report::Document MakeDocument(const CodeMapping& mapping) {
     document.verdict.word = "NOTHING MAPPED";
     document.verdict.tone = Tone::kBad;
     document.verdict.standing = Standing::kNothingCompared;
-    document.next.emplace_back("Is the text of the graph of the same run as the dump?");
+    document.next.emplace_back("code_mapping.other_run");
   } else {
     document.verdict.word = "MAPPED";
     document.verdict.tone = Tone::kGood;
   }
   document.verdict.text = fmt::format("{}: {}", document.verdict.word, counts);
-  for (const std::filesystem::path& file : mapping.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(mapping.files);
   document.warnings = mapping.warnings;
   document.deed = "mapped";
   return document;

@@ -266,10 +266,7 @@ void Judge(const std::string& name, bool differs, report::Document& document) {
   report::TestCase test;
   test.name = name;
   if (document.verdict.standing != Standing::kClean) {
-    test.outcome = report::CaseOutcome::kFailed;
-    test.level = kVectorGateLevels[0].word;
-    test.type = document.verdict.word;
-    test.message = document.verdict.text;
+    test.Fail(kVectorGateLevels[0].word, document.verdict.word, document.verdict.text);
   }
   document.cases.push_back(std::move(test));
   document.levels = report::OutcomesOf(kVectorGateLevels);
@@ -286,19 +283,16 @@ report::Verdict MakeVerdict(const VectorFindings& findings) {
   if (std::none_of(findings.rows.begin(), findings.rows.end(), [](const VectorRow& row) {
         return row.measures && row.measures->elements > 0;
       })) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text =
-        fmt::format("NOTHING COMPARED: no two tensors with elements could be compared{}", rest);
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED",
+                fmt::format("no two tensors with elements could be compared{}", rest), Tone::kBad,
+                Standing::kNothingCompared);
     return verdict;
   }
   if (const VectorRow* bad = findings.FirstBad(); bad != nullptr) {
-    verdict.word = "DIFFERENT";
-    verdict.text = fmt::format("DIFFERENT: it starts with {} ({}){}", base::Printable(bad->tensor),
-                               base::Printable(bad->op_type), rest);
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("DIFFERENT",
+                fmt::format("it starts with {} ({}){}", base::Printable(bad->tensor),
+                            base::Printable(bad->op_type), rest),
+                Tone::kBad, Standing::kFindings);
     return verdict;
   }
   verdict.word = findings.failed() == 0 ? "AGREE" : "AGREE IN PART";
@@ -332,9 +326,7 @@ report::Document MakeDocument(const VectorFindings& findings) {
   for (auto& [title, list] : {std::pair("Beyond the limits, in the order in which they ran", &far),
                               std::pair("Not compared", &failed)}) {
     if (!list->items.empty()) {
-      Section section{title, {}};
-      section.blocks.emplace_back(std::move(*list));
-      document.sections.push_back(std::move(section));
+      document.Add(title, std::move(*list));
     }
   }
   Judge("kernels", findings.FirstBad() != nullptr || findings.failed() > 0, document);
@@ -365,13 +357,11 @@ report::Document MakeDocument(const FileComparison& comparison) {
                               : good    ? Standing::kClean
                                         : Standing::kFindings;
   if (compared) {
-    Section section;
     List list{ListKind::kAligned, {}};
     for (const Measure measure : kFileMeasures) {
       list.items.push_back({std::string(MeasureName(measure)), MeasureText(measures, measure)});
     }
-    section.blocks.emplace_back(std::move(list));
-    document.sections.push_back(std::move(section));
+    document.Add("", std::move(list));
   }
   Judge(names, compared && !good, document);
   if (!comparison.file.empty()) {
@@ -411,15 +401,11 @@ report::Document MakeDocument(const ElementReportOptions& options, const Element
           element.golden == 0 ? report::Cell::Text("-") : report::Cell::Number(element.relative)});
     }
     if (table.row_count() > 0) {
-      Section section{title, {}};
-      section.blocks.emplace_back(report::DataTable{std::move(table)});
-      document.sections.push_back(std::move(section));
+      document.Add(title, report::DataTable{std::move(table)});
     }
   }
   Judge(options.op_name, differs, document);
-  for (const std::filesystem::path& file : report.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(report.files);
   document.deed = "compared";
   return document;
 }

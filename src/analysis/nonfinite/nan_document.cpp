@@ -127,42 +127,41 @@ class ValueLister {
   std::vector<ValueLine> lines_;
 };
 
+struct KindText {
+  std::string_view verdict;   // of {0} a rank, {1} the values, {2} the operator
+  std::string_view sentence;  // how it became bad
+};
+
+const KindText& TextOf(OriginKind kind) {
+  // By OriginKind.
+  static constexpr std::array<KindText, 9> kTexts = {
+      {{"FOUND: rank {0} made the first {1}, in {2}", "good inputs, bad outputs"},
+       {"FOUND: rank {0} made the first {1}, in {2}",
+        "its inputs hold nothing worse than the -inf of a mask; a row that is masked as a whole "
+        "gives NaN"},
+       {"FOUND: the first {1} came out of a communication, {2} (rank {0})",
+        "its inputs were good on all ranks, its output is not"},
+       {"FOUND: the first {1} reached rank {0} from a rank that is not in the dump, by {2}",
+        "received from a rank whose dump is missing or truncated: look for the cause there"},
+       {"FOUND: the first {1} was made on rank {0} by a call that is not recorded, first seen by "
+        "{2}",
+        "its inputs were bad, while those of the module around it were good"},
+       {"ENTERED: {1} entered rank {0} from outside the recorded calls, first seen by {2}",
+        "its inputs were bad, and no recorded operator produced them"},
+       {"ENTERED: rank {0} was asked for {1}, as a constant of {2}",
+        "the value is among its arguments"},
+       {"ENTERED: {2} on rank {0} read {1} from uninitialised memory",
+        "its input is an uninitialised tensor"},
+       {"ENTERED: {2} on rank {0} produced {1} only when recomputed",
+        "activation checkpointing recomputed it, and its first run cannot be found"}}};
+  return kTexts[static_cast<size_t>(kind)];
+}
+
 std::string FirstLine(const StepAnswer& answer) {
   const Finding& first = answer.findings.front();
   const std::string name = base::Printable(first.name);
   const std::string made = BadValuesText(first.made);
-  switch (first.kind) {
-    case OriginKind::kComputed:
-    case OriginKind::kMaskedRow:
-      return fmt::format("FOUND: rank {} made the first {}, in {}", first.rank, made, name);
-    case OriginKind::kCommunication:
-      return fmt::format("FOUND: the first {} came out of a communication, {} (rank {})", made,
-                         name, first.rank);
-    case OriginKind::kMissingPartner:
-      return fmt::format(
-          "FOUND: the first {} reached rank {} from a rank that is not in the dump, "
-          "by {}",
-          made, first.rank, name);
-    case OriginKind::kUnrecorded:
-      return fmt::format(
-          "FOUND: the first {} was made on rank {} by a call that is not recorded, first seen by "
-          "{}",
-          made, first.rank, name);
-    case OriginKind::kExternalInput:
-      return fmt::format(
-          "ENTERED: {} entered rank {} from outside the recorded calls, first seen by {}", made,
-          first.rank, name);
-    case OriginKind::kConstant:
-      return fmt::format("ENTERED: rank {} was asked for {}, as a constant of {}", first.rank, made,
-                         name);
-    case OriginKind::kUninitialised:
-      return fmt::format("ENTERED: {} on rank {} read {} from uninitialised memory", name,
-                         first.rank, made);
-    case OriginKind::kRecomputed:
-      return fmt::format("ENTERED: {} on rank {} produced {} only when recomputed", name,
-                         first.rank, made);
-  }
-  return {};
+  return fmt::format(fmt::runtime(TextOf(first.kind).verdict), first.rank, made, name);
 }
 
 // The first line: "FOUND: rank 2 made the first NaN, in Torch.div.0.forward".
@@ -192,71 +191,22 @@ std::string Headline(const Answer& answer) {
   return text;
 }
 
-// How it became bad: one sentence per kind of origin.
-std::string_view KindSentence(OriginKind kind) {
-  switch (kind) {
-    case OriginKind::kComputed:
-      return "good inputs, bad outputs";
-    case OriginKind::kMaskedRow:
-      return "its inputs hold nothing worse than the -inf of a mask; a row that is masked as a "
-             "whole gives NaN";
-    case OriginKind::kCommunication:
-      return "its inputs were good on all ranks, its output is not";
-    case OriginKind::kMissingPartner:
-      return "received from a rank whose dump is missing or truncated: look for the cause there";
-    case OriginKind::kUnrecorded:
-      return "its inputs were bad, while those of the module around it were good";
-    case OriginKind::kExternalInput:
-      return "its inputs were bad, and no recorded operator produced them";
-    case OriginKind::kConstant:
-      return "the value is among its arguments";
-    case OriginKind::kUninitialised:
-      return "its input is an uninitialised tensor";
-    case OriginKind::kRecomputed:
-      return "activation checkpointing recomputed it, and its first run cannot be found";
-  }
-  return {};
-}
+// What is known about how it became bad: one sentence per kind of origin.
+std::string_view KindSentence(OriginKind kind) { return TextOf(kind).sentence; }
 
-// The next step for the user.
-std::string_view NextStep(const StepAnswer& answer) {
-  if (answer.outcome == Outcome::kGood) {
-    return "";
+// What to do now.
+report::Advice NextStep(const StepAnswer& answer) {
+  switch (answer.outcome) {
+    case Outcome::kGood:
+      return {};
+    case Outcome::kPartial:
+      return report::Advice("nan_analyze.partial");
+    case Outcome::kNothing:
+      return report::Advice("nan_analyze.nothing");
+    default:
+      return report::Advice(
+          fmt::format("nan_analyze.{}", OriginKindName(answer.findings.front().kind)));
   }
-  if (answer.outcome == Outcome::kPartial) {
-    return "The warnings name the dump that is truncated, damaged or not readable: capture that "
-           "step "
-           "again; bad values may be in what is missing.";
-  }
-  if (answer.outcome == Outcome::kNothing) {
-    return "Dump with \"task\": \"statistics\" or \"tensor\"; checksums say nothing about values.";
-  }
-  switch (answer.findings.front().kind) {
-    case OriginKind::kComputed:
-      return "Look at the range of its inputs: a logarithm, root or division of zero, an exponent "
-             "too large for the dtype. Inputs far from 1 come from operators before it.";
-    case OriginKind::kMaskedRow:
-      return "Look for rows that are masked completely: empty samples, or padding only.";
-    case OriginKind::kCommunication:
-      return "Sums may overflow in a narrow dtype. Otherwise suspect the link or the library: run "
-             "it again, and compare the buffers of all ranks.";
-    case OriginKind::kMissingPartner:
-      return "Collect the dumps of all ranks of its group and search again.";
-    case OriginKind::kUnrecorded:
-      return "Check that module for operations that are not recorded: custom kernels, indexing, "
-             "weights and buffers that it does not own.";
-    case OriginKind::kExternalInput:
-      return "Check the data, the weights and the state of the optimizer before this step, and "
-             "calls that are not recorded, such as indexing and custom kernels. "
-             "--all-steps finds the first bad step.";
-    case OriginKind::kConstant:
-      return "Check whether the constant is intended; -inf of masks is not reported.";
-    case OriginKind::kUninitialised:
-      return "Initialise the tensor, or find the kernel that should have filled it.";
-    case OriginKind::kRecomputed:
-      return "Switch activation checkpointing off for this layer and search again.";
-  }
-  return "";
 }
 
 // A stack frame in one line: "train.py, line 13, in forward: y = a / b".
@@ -341,40 +291,29 @@ bool DeviceOverflowed(const StepAnswer& answer) {
 
 report::Verdict MakeVerdict(const Answer& whole) {
   const StepAnswer& answer = whole.step;
-  report::Verdict verdict;
-  verdict.text = Headline(whole);
-  verdict.number = static_cast<double>(answer.search.origins.size());
-  verdict.unit = "origins";
-  switch (answer.outcome) {
-    case Outcome::kGood:
-      verdict.word = "GOOD";
-      verdict.tone = Tone::kGood;
-      if (DeviceOverflowed(answer)) {
-        verdict.text += "; but a device noted an overflow";
-        verdict.tone = Tone::kCaution;
-        verdict.standing = Standing::kFindings;
-      }
-      break;
-    case Outcome::kFound:
-      verdict.word = "FOUND";
-      verdict.tone = Tone::kBad;
-      verdict.standing = Standing::kFindings;
-      break;
-    case Outcome::kEntered:
-      verdict.word = "ENTERED";
-      verdict.tone = Tone::kCaution;
-      verdict.standing = Standing::kFindings;
-      break;
-    case Outcome::kPartial:
-      verdict.word = "PARTIAL";
-      verdict.tone = Tone::kCaution;
-      verdict.standing = Standing::kNothingCompared;
-      break;
-    case Outcome::kNothing:
-      verdict.word = "NOTHING SEARCHED";
-      verdict.tone = Tone::kBad;
-      verdict.standing = Standing::kNothingCompared;
-      break;
+  struct Word {
+    std::string_view word;
+    Tone tone;
+    Standing standing;
+  };
+  // By Outcome.
+  constexpr std::array<Word, 5> kWords = {
+      {{"GOOD", Tone::kGood, Standing::kClean},
+       {"FOUND", Tone::kBad, Standing::kFindings},
+       {"ENTERED", Tone::kCaution, Standing::kFindings},
+       {"PARTIAL", Tone::kCaution, Standing::kNothingCompared},
+       {"NOTHING SEARCHED", Tone::kBad, Standing::kNothingCompared}}};
+  const auto& [word, tone, standing] = kWords[static_cast<size_t>(answer.outcome)];
+  report::Verdict verdict{std::string(word),
+                          Headline(whole),
+                          static_cast<double>(answer.search.origins.size()),
+                          "origins",
+                          tone,
+                          standing};
+  if (answer.outcome == Outcome::kGood && DeviceOverflowed(answer)) {
+    verdict.text += "; but a device noted an overflow";
+    verdict.tone = Tone::kCaution;
+    verdict.standing = Standing::kFindings;
   }
   return verdict;
 }
@@ -423,10 +362,6 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
 
 Section ChainSection(const StepAnswer& answer) {
   const std::vector<ChainLine> chain = ChainLines(answer);
-  Section section{
-      fmt::format("How it spread: {} of {}", Plural(answer.propagation.reached_ranks, "rank"),
-                  FormatCount(answer.ranks.size())),
-      {}};
   List list{ListKind::kAligned, {}, {kBriefChain}};
   for (const ChainLine& line : chain) {
     list.items.push_back(
@@ -437,8 +372,10 @@ Section ChainSection(const StepAnswer& answer) {
   if (chain.size() > kBriefChain) {
     list.brief.rest = fmt::format("and {}", Plural(chain.size() - kBriefChain, "more step"));
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection(
+      fmt::format("How it spread: {} of {}", Plural(answer.propagation.reached_ranks, "rank"),
+                  FormatCount(answer.ranks.size())),
+      std::move(list));
 }
 
 Section ConsequencesSection(const StepAnswer& answer) {
@@ -474,15 +411,13 @@ Section AlsoSection(const StepAnswer& answer) {
 
 // The first overflows that the devices recorded.
 Section DeviceSection(const StepAnswer& answer) {
-  Section section{"Overflows that the device noted", {}};
   List list{ListKind::kBullets, {}, {kBriefOverflows}};
   for (const Overflow& noted : answer.device.overflows) {
     if (noted.overflowed()) {
       list.items.push_back({"", Sentence(noted)});
     }
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Overflows that the device noted", std::move(list));
 }
 
 Section LevelsSection(const StepAnswer& answer) {
@@ -497,12 +432,10 @@ Section LevelsSection(const StepAnswer& answer) {
       text += fmt::format(", first: rank {} {} ({})", first->rank, base::Printable(first->name),
                           SceneName(first->scene));
     }
-    list.items.push_back({std::string(LevelName(level)), std::move(text)});
-    list.items.back().number = static_cast<double>(count);
+    list.items.push_back(
+        {std::string(LevelName(level)), std::move(text), Tone::kPlain, static_cast<double>(count)});
   }
-  Section section{"Levels, each operator by itself", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Levels, each operator by itself", std::move(list));
 }
 
 Section CountsSection(const StepAnswer& answer) {
@@ -527,10 +460,8 @@ std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
     test.name = fmt::format("rank {}", rank.rank);
     for (const Finding& finding : answer.findings) {
       if (finding.rank == rank.rank && test.outcome == report::CaseOutcome::kPassed) {
-        test.outcome = report::CaseOutcome::kFailed;
-        test.level = IsWeak(finding.kind) ? "any" : "origin";
-        test.type = BadValuesText(finding.made);
-        test.message = fmt::format("{}: {}", finding.name, KindSentence(finding.kind));
+        test.Fail(IsWeak(finding.kind) ? "any" : "origin", BadValuesText(finding.made),
+                  fmt::format("{}: {}", finding.name, KindSentence(finding.kind)));
         for (const std::string& frame :
              dump::UserFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
           test.details += FrameLine(frame) + "\n";
@@ -568,12 +499,8 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
     document.sections.push_back(LevelsSection(answer));
   }
   document.sections.push_back(CountsSection(answer));
-  if (const std::string_view next = NextStep(answer); !next.empty()) {
-    document.next.emplace_back(next);
-  }
-  for (const std::filesystem::path& file : answer.files) {
-    document.files.push_back({file});
-  }
+  document.Advise(NextStep(answer));
+  document.AddFiles(answer.files);
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;
   document.seconds = answer.seconds;

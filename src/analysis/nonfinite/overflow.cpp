@@ -726,10 +726,7 @@ std::vector<report::TestCase> CasesOf(const OverflowFindings& findings) {
     report::TestCase& test = cases.emplace_back();
     test.name = Printable(overflow.record.filename().string());
     if (overflow.overflowed()) {
-      test.outcome = report::CaseOutcome::kFailed;
-      test.level = "overflow";
-      test.type = overflow.unit;
-      test.message = Sentence(overflow);
+      test.Fail("overflow", overflow.unit, Sentence(overflow));
       test.details = OriginText(overflow);
     }
   }
@@ -752,19 +749,13 @@ report::Verdict MakeVerdict(const OverflowFindings& findings) {
   const std::string seen = fmt::format("{} of {}", FormatCount(findings.overflows.size()),
                                        Plural(findings.records, "record"));
   if (const Overflow* leading = Leading(findings)) {
-    verdict.word = "OVERFLOW";
-    verdict.text = fmt::format("OVERFLOW: {}", Sentence(*leading));
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("OVERFLOW", Sentence(*leading), Tone::kBad, Standing::kFindings);
   } else if (findings.overflows.empty()) {
-    verdict.word = "UNREADABLE";
-    verdict.text = fmt::format("UNREADABLE: none of {} can be read",
-                               Plural(findings.unreadable.size(), "record"));
-    verdict.tone = Tone::kBad;
+    verdict.Say("UNREADABLE",
+                fmt::format("none of {} can be read", Plural(findings.unreadable.size(), "record")),
+                Tone::kBad);
   } else {
-    verdict.word = "NO OVERFLOW";
-    verdict.text = fmt::format("NO OVERFLOW: {} read, none has a status", seen);
-    verdict.tone = Tone::kGood;
+    verdict.Say("NO OVERFLOW", fmt::format("{} read, none has a status", seen), Tone::kGood);
   }
   if (!findings.unreadable.empty()) {
     verdict.standing = Standing::kIncomplete;
@@ -772,26 +763,19 @@ report::Verdict MakeVerdict(const OverflowFindings& findings) {
   return verdict;
 }
 
-std::string NextStep(const OverflowFindings& findings) {
+report::Advice NextStep(const OverflowFindings& findings) {
   const Overflow* leading = Leading(findings);
   if (leading == nullptr) {
-    return "";
+    return {};
   }
   if (leading->dump.empty()) {
-    return "Dump the kernels as well (level L2, or dump_mode all) to see which one it was and what "
-           "it was given.";
+    return report::Advice("overflow.no_dump");
   }
   if (leading->origin == OverflowOrigin::kPassedOn) {
-    return "Its inputs were bad already: look at what ran before it, with nan_analyze on a dump of "
-           "the calls, or at earlier records with -n 0.";
+    return report::Advice("overflow.passed_on");
   }
-  if (findings.calls.empty() && leading->graph_code.empty()) {
-    return "To get the call and the line of code, dump the calls of the same step (level L1 or "
-           "mix) "
-           "and name that dump: --calls DUMP; of a MindSpore graph its text: --ir FILE.";
-  }
-  return "Look at the range of its inputs: scale them down before this call, or compute it in a "
-         "wider dtype.";
+  return report::Advice(findings.calls.empty() && leading->graph_code.empty() ? "overflow.no_calls"
+                                                                              : "overflow.range");
 }
 
 }  // namespace
@@ -820,14 +804,11 @@ report::Document MakeDocument(const OverflowFindings& findings) {
   }
   if (findings.records > findings.overflows.size() + findings.unreadable.size()) {
     const uint64_t more = findings.records - findings.overflows.size() - findings.unreadable.size();
-    document.sections.push_back({"Also", {}});
-    document.sections.back().blocks.emplace_back(
-        report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});
+    document.Add("Also",
+                 report::Text{fmt::format("{} later; -n 0 looks at all", Plural(more, "record"))});
   }
   document.cases = CasesOf(findings);
-  if (std::string next = NextStep(findings); !next.empty()) {
-    document.next.push_back(std::move(next));
-  }
+  document.Advise(NextStep(findings));
   if (!findings.summary.empty()) {
     document.files.push_back({findings.summary});
   }

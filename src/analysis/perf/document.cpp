@@ -16,14 +16,14 @@
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
 #include "src/report/table.h"
-#include "src/report/web_page.h"
 
 namespace msprobe::analysis::perf {
 namespace {
 
 namespace fs = std::filesystem;
-using report::AnswerPage;
+using report::PageView;
 using report::Tone;
+using report::Tree;
 
 // The rank to take apart: whose end-to-end time grew most, else the first that has an answer.
 const RankSummary* Leading(const RunSummary& run) {
@@ -54,23 +54,25 @@ std::string_view RestName(const RankSummary& rank) {
   return rank.of_host ? "outside of operators" : "idle";
 }
 
-void PutTimes(const RankSummary& rank, AnswerPage& page) {
+void PutTimes(const RankSummary& rank, PageView& page) {
   if (!rank.has_times) {
     return;
   }
-  page.BeginSection("What the time consists of",
-                    "computing hides communication and copies that run beside it");
   const auto parts = [](const SideTimes& side) {
     return std::vector<double>{side.computing_ms, side.uncovered_communication_ms, side.copies_ms,
                                std::max(0.0, side.free_ms - side.copies_ms)};
   };
-  page.AddBars({rank.of_host ? "operators (host)" : "computing", "communication not hidden",
+  page.Add("What the time consists of",
+           "computing hides communication and copies that run beside it",
+           report::StackedBars{
+               "ms",
+               {rank.of_host ? "operators (host)" : "computing", "communication not hidden",
                 "copies not hidden", std::string(RestName(rank))},
-               {{"base", parts(rank.base)}, {"comparison", parts(rank.comparison)}}, "ms");
+               {{"base", parts(rank.base)}, {"comparison", parts(rank.comparison)}}});
 }
 
 // How much of the communication computing hides, and what of the rest is waiting for other ranks.
-void PutOverlap(const RankSummary& rank, AnswerPage& page) {
+void PutOverlap(const RankSummary& rank, PageView& page) {
   if (!rank.has_times || rank.of_host) {
     return;
   }
@@ -88,91 +90,70 @@ void PutOverlap(const RankSummary& rank, AnswerPage& page) {
     const double waiting = std::clamp(side.wait_ms, 0.0, seen);
     return std::vector<double>{std::max(0.0, whole - seen), seen - waiting, waiting};
   };
-  page.BeginSection("Communication and what hides it", "all collectives of a side");
-  page.AddBars(
-      {"hidden by computing", "transfer not hidden", "waiting not hidden"},
-      {{"base", parts(base, rank.base)}, {"comparison", parts(comparison, rank.comparison)}}, "ms");
+  page.Add("Communication and what hides it", "all collectives of a side",
+           report::StackedBars{"ms",
+                               {"hidden by computing", "transfer not hidden", "waiting not hidden"},
+                               {{"base", parts(base, rank.base)},
+                                {"comparison", parts(comparison, rank.comparison)}}});
 }
 
-class TreeBuilder {
- public:
-  explicit TreeBuilder(const RankSummary& rank) {
-    int64_t root = -1;
-    if (rank.has_times) {
-      root = Add(-1, "end to end", rank.base.end_to_end_ms, rank.comparison.end_to_end_ms);
-    }
-    const int64_t computing = AddShare(rank, root, "computing", &SideTimes::computing_ms);
-    const int64_t communication =
-        AddShare(rank, root, "communication not hidden", &SideTimes::uncovered_communication_ms);
-    AddShare(rank, root, "copies not hidden", &SideTimes::copies_ms);
-    if (rank.has_times) {
-      Add(root, std::string(RestName(rank)), std::max(0.0, rank.base.free_ms - rank.base.copies_ms),
-          std::max(0.0, rank.comparison.free_ms - rank.comparison.copies_ms));
-    }
-    AddKernels(rank, computing, communication);
-    for (const Collective& collective : rank.collectives) {
-      Add(communication, collective.kind, collective.base_ms, collective.comparison_ms,
-          collective.base_calls, collective.comparison_calls);
-    }
+// The end-to-end time, its shares, and below them what ran in each.
+Tree ChangesDownToKernels(const RankSummary& rank) {
+  Tree tree{"ms", {}};
+  const auto add = [&](int64_t parent, std::string label, double base, double comparison,
+                       int64_t base_count = -1, int64_t comparison_count = -1) {
+    tree.items.push_back(
+        {parent, std::move(label), base, comparison, base_count, comparison_count});
+    return static_cast<int64_t>(tree.items.size()) - 1;
+  };
+  const auto add_calls = [&](int64_t parent, const std::string& label, const auto& change) {
+    return add(parent, label, change.base_ms, change.comparison_ms, change.base_calls,
+               change.comparison_calls);
+  };
+  int64_t computing = -1;
+  int64_t communication = -1;
+  if (rank.has_times) {
+    const SideTimes& base = rank.base;
+    const SideTimes& other = rank.comparison;
+    const int64_t root = add(-1, "end to end", base.end_to_end_ms, other.end_to_end_ms);
+    computing = add(root, "computing", base.computing_ms, other.computing_ms);
+    communication = add(root, "communication not hidden", base.uncovered_communication_ms,
+                        other.uncovered_communication_ms);
+    add(root, "copies not hidden", base.copies_ms, other.copies_ms);
+    add(root, std::string(RestName(rank)), std::max(0.0, base.free_ms - base.copies_ms),
+        std::max(0.0, other.free_ms - other.copies_ms));
   }
-
-  const std::vector<AnswerPage::Node>& nodes() const { return nodes_; }
-
- private:
-  int64_t Add(int64_t parent, std::string label, double base, double comparison,
-              int64_t base_count = -1, int64_t comparison_count = -1) {
-    nodes_.push_back(
-        {parent, std::move(label), base, comparison, base_count, comparison_count, {}});
-    return static_cast<int64_t>(nodes_.size()) - 1;
+  std::unordered_map<std::string_view, int64_t> families;
+  for (const KernelChange& family : rank.kernel_families) {
+    const int64_t share = family.family == "communication" ? communication : computing;
+    families.emplace(family.family, add_calls(share, family.family, family));
   }
-
-  int64_t AddShare(const RankSummary& rank, int64_t root, std::string label,
-                   double SideTimes::*time) {
-    return rank.has_times ? Add(root, std::move(label), rank.base.*time, rank.comparison.*time)
-                          : -1;
+  for (const KernelChange& kernel : rank.kernels) {
+    const auto family = families.find(kernel.family);
+    add_calls(family == families.end() ? computing : family->second, kernel.name, kernel);
   }
-
-  void AddKernels(const RankSummary& rank, int64_t computing, int64_t communication) {
-    std::unordered_map<std::string_view, int64_t> families;
-    for (const KernelChange& family : rank.kernel_families) {
-      const int64_t share = family.family == "communication" ? communication : computing;
-      families.emplace(family.family,
-                       Add(share, family.family, family.base_ms, family.comparison_ms,
-                           family.base_calls, family.comparison_calls));
-    }
-    for (const KernelChange& kernel : rank.kernels) {
-      const auto family = families.find(kernel.family);
-      Add(family == families.end() ? computing : family->second, kernel.name, kernel.base_ms,
-          kernel.comparison_ms, kernel.base_calls, kernel.comparison_calls);
-    }
+  for (const Collective& collective : rank.collectives) {
+    add_calls(communication, collective.kind, collective);
   }
+  return tree;
+}
 
-  std::vector<AnswerPage::Node> nodes_;
-};
-
-void PutFindings(const RankSummary& rank, AnswerPage& page) {
-  if (rank.findings.empty()) {
-    return;
-  }
+void PutFindings(const RankSummary& rank, PageView& page) {
   report::Table table("findings", {"Where", "Metric", "Base", "Comparison", "Change", "Base calls",
                                    "Comparison calls", "Note", "Call stack"});
   for (const Finding& finding : rank.findings) {
-    const report::Cell cells[] = {table.KeepText(finding.where),
-                                  table.KeepText(finding.metric),
-                                  report::Cell::Number(finding.base),
-                                  report::Cell::Number(finding.comparison),
-                                  report::Cell::Number(finding.comparison - finding.base),
-                                  report::Cell::Integer(finding.base_calls),
-                                  report::Cell::Integer(finding.comparison_calls),
-                                  table.KeepText(finding.note),
-                                  table.KeepText(finding.call_stack)};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(finding.where), table.KeepText(finding.metric),
+                  report::Cell::Number(finding.base), report::Cell::Number(finding.comparison),
+                  report::Cell::Number(finding.comparison - finding.base),
+                  report::Cell::Integer(finding.base_calls),
+                  report::Cell::Integer(finding.comparison_calls), table.KeepText(finding.note),
+                  table.KeepText(finding.call_stack)});
   }
-  page.BeginSection("Operators and modules that changed", "ms, or MB of memory");
-  page.AddTable(table);
+  page.Add("Operators and modules that changed", "ms, or MB of memory",
+           report::DataTable{std::move(table)});
 }
 
-void PutRanks(const RunSummary& run, AnswerPage& page) {
+void PutRanks(const RunSummary& run, PageView& page) {
   if (run.ranks.size() < 2) {
     return;
   }
@@ -186,80 +167,46 @@ void PutRanks(const RunSummary& run, AnswerPage& page) {
     const auto figure = [&](double value) {
       return rank.has_times ? report::Cell::Number(value) : report::Cell();
     };
-    const report::Cell cells[] = {report::Cell::Integer(rank.rank.value_or(-1)),
-                                  table.KeepText(rank.verdict.word),
-                                  figure(rank.base.end_to_end_ms),
-                                  figure(rank.comparison.end_to_end_ms),
-                                  change(&SideTimes::computing_ms),
-                                  change(&SideTimes::uncovered_communication_ms),
-                                  change(&SideTimes::free_ms),
-                                  table.KeepText(rank.error)};
-    table.AddRow(cells, rank.error.empty() ? report::Fill::kNone : report::Fill::kRed);
+    table.AddRow({report::Cell::Integer(rank.rank.value_or(-1)), table.KeepText(rank.verdict.word),
+                  figure(rank.base.end_to_end_ms), figure(rank.comparison.end_to_end_ms),
+                  change(&SideTimes::computing_ms), change(&SideTimes::uncovered_communication_ms),
+                  change(&SideTimes::free_ms), table.KeepText(rank.error)},
+                 rank.error.empty() ? report::Fill::kNone : report::Fill::kRed);
   }
-  page.BeginSection("All ranks");
-  page.AddTable(table);
+  page.Add("All ranks", "", report::DataTable{std::move(table)});
 }
 
-fs::path PathBesideTables(const fs::path& folder, const std::string& stamp, const RunSummary& run) {
-  fs::path stem = ResultStem(folder, stamp, std::nullopt);
-  if (run.ranks.size() == 1 && !run.ranks[0].files.empty()) {
-    const fs::path table = run.ranks[0].files[0];
-    if (table.extension() == ".xlsx") {
-      stem = table.parent_path() / table.stem();
-    }
-  }
-  return stem.string() + ".html";
-}
-
-}  // namespace
-
-Result<PerfPage> WritePage(const fs::path& folder, const std::string& stamp,
-                           const RunSummary& run) {
-  AnswerPage page("perf_compare");
+PageView MakePage(const RunSummary& run) {
+  PageView page;
+  report::Verdict& verdict = page.verdict.emplace();
   const RankSummary* const leading = Leading(run);
   if (leading == nullptr) {
-    page.SetVerdict("FAILED", "FAILED: no rank could be compared", Tone::kBad);
+    verdict.Say("FAILED", "no rank could be compared", Tone::kBad);
   } else {
-    const std::string where =
-        run.ranks.size() > 1 ? fmt::format(" ({})", RankLabel(*leading)) : std::string();
-    page.SetVerdict(
-        leading->verdict.word,
-        (leading->verdict.text.empty() ? "the profiles contain no times" : leading->verdict.text) +
-            where,
-        ToneOf(leading->verdict.word));
-    page.SetSides(leading->comparison_path, leading->base_path);  // the side under test first
+    verdict.word = leading->verdict.word;
+    verdict.text =
+        leading->verdict.text.empty() ? "the profiles contain no times" : leading->verdict.text;
+    verdict.tone = ToneOf(verdict.word);
+    page.sides = {leading->comparison_path, leading->base_path};  // the side under test first
     if (run.ranks.size() > 1) {
-      page.AddFact(base::FormatCount(run.ranks.size()), "ranks");
+      verdict.text += fmt::format(" ({})", RankLabel(*leading));
+      page.facts.push_back({base::FormatCount(run.ranks.size()), "ranks"});
     }
     if (leading->has_times) {
-      page.AddFact(fmt::format("{:.4g} ms", leading->base.end_to_end_ms), "base");
-      page.AddFact(fmt::format("{:.4g} ms", leading->comparison.end_to_end_ms), "comparison",
-                   leading->verdict.word == "SLOWER" ? Tone::kBad : Tone::kPlain);
+      page.facts.push_back({fmt::format("{:.4g} ms", leading->base.end_to_end_ms), "base"});
+      page.facts.push_back({fmt::format("{:.4g} ms", leading->comparison.end_to_end_ms),
+                            "comparison", verdict.word == "SLOWER" ? Tone::kBad : Tone::kPlain});
     }
     PutTimes(*leading, page);
     PutOverlap(*leading, page);
-    const TreeBuilder tree(*leading);
-    if (!tree.nodes().empty()) {
-      page.BeginSection("What changed, down to kernels",
-                        "kernels of a family may run concurrently: their sum may exceed it");
-      page.AddTree(tree.nodes(), "ms");
-    }
+    page.Add("What changed, down to kernels",
+             "kernels of a family may run concurrently: their sum may exceed it",
+             ChangesDownToKernels(*leading));
     PutFindings(*leading, page);
   }
   PutRanks(run, page);
-  const fs::path path = PathBesideTables(folder, stamp, run);
-  std::vector<report::OutputFile> written;
-  for (const RankSummary& rank : run.ranks) {
-    for (const std::string& file : rank.files) {
-      written.push_back({file});
-    }
-  }
-  page.AddFiles(written, path);
-  MSP_RETURN_IF_ERROR(page.Write(path));
-  return PerfPage{path, page.notes()};
+  return page;
 }
-
-namespace {
 
 using report::CaseOutcome;
 using report::Item;
@@ -345,15 +292,13 @@ Section CollectivesSection(const RankSummary& rank, const AnswerOptions& options
   List list{ListKind::kAmounts, {}, {options.top > 0 ? SIZE_MAX : 0}};
   for (const Collective& collective : rank.collectives) {
     const double change = collective.comparison_ms - collective.base_ms;
-    list.items.push_back(
-        {SignedMs(change), fmt::format("{} ({:.3f} -> {:.3f} ms, {} -> {} calls)", collective.kind,
-                                       collective.base_ms, collective.comparison_ms,
-                                       collective.base_calls, collective.comparison_calls)});
-    list.items.back().number = change;
+    list.items.push_back({SignedMs(change),
+                          fmt::format("{} ({:.3f} -> {:.3f} ms, {} -> {} calls)", collective.kind,
+                                      collective.base_ms, collective.comparison_ms,
+                                      collective.base_calls, collective.comparison_calls),
+                          Tone::kPlain, change});
   }
-  Section section{"Collectives by kind", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Collectives by kind", std::move(list));
 }
 
 Section GatesSection(const RunSummary& run) {
@@ -365,9 +310,7 @@ Section GatesSection(const RunSummary& run) {
                             gate.failed ? Tone::kBad : Tone::kGood});
     }
   }
-  Section section;
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("", std::move(list));
 }
 
 std::string RankName(const std::optional<int64_t>& rank) {
@@ -425,9 +368,7 @@ report::Verdict MakeVerdict(const RunSummary& run) {
   verdict.word = found.word;
   verdict.text = found.text;
   if (found.text.empty()) {
-    verdict.word = "COMPARED";
-    verdict.text = "COMPARED: the time of a step is unknown";
-    verdict.tone = Tone::kStrong;
+    verdict.Say("COMPARED", "the time of a step is unknown", Tone::kStrong);
   } else {
     verdict.number = found.percent;
     verdict.unit = "%";
@@ -517,8 +458,8 @@ Section RanksSection(const RunSummary& run, const AnswerOptions& options) {
                    });
   List headlines{ListKind::kNamed, {}, {std::min(kBriefRanks, std::max<size_t>(options.top, 1))}};
   for (const RankSummary* const rank : by_growth) {
-    headlines.items.push_back({RankName(rank->rank), Headline(*rank)});
-    headlines.items.back().number = rank->verdict.percent;
+    headlines.items.push_back(
+        {RankName(rank->rank), Headline(*rank), Tone::kPlain, rank->verdict.percent});
   }
   section.blocks.emplace_back(std::move(headlines));
   return section;
@@ -528,11 +469,10 @@ void AddTime(std::string_view label, double base, double comparison, report::Tab
   if (base == 0 && comparison == 0) {
     return;
   }
-  const report::Cell cells[] = {report::Cell::Text(label), report::Cell::Number(base),
-                                report::Cell::Number(comparison),
-                                table.KeepText(fmt::format("{:+.3f}", comparison - base)),
-                                table.KeepText(Percent(base, comparison))};
-  table.AddRow(cells);
+  table.AddRow({report::Cell::Text(label), report::Cell::Number(base),
+                report::Cell::Number(comparison),
+                table.KeepText(fmt::format("{:+.3f}", comparison - base)),
+                table.KeepText(Percent(base, comparison))});
 }
 
 // What the time consists of: the shares add up to the whole.
@@ -612,14 +552,12 @@ Section FamiliesSection(const RankSummary& rank, const AnswerOptions& options) {
                  : fmt::format("{} -> {} kernels", family.base_calls, family.comparison_calls),
              family.added + family.removed > 0
                  ? fmt::format("; names added {}, removed {}", family.added, family.removed)
-                 : "")});
-    list.items.back().number = change;
+                 : ""),
+         Tone::kPlain, change});
   }
   list.brief.items = told;
   list.brief.counts_rest = false;
-  Section section{"Kernels by family", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Kernels by family", std::move(list));
 }
 
 // A case per gate and rank; a rank without gates, or without a result, is a case of its own.
@@ -674,6 +612,17 @@ std::vector<report::LevelOutcome> LevelsOf(const RunSummary& run, const report::
 
 }  // namespace
 
+fs::path PagePath(const fs::path& folder, const std::string& stamp, const RunSummary& run) {
+  fs::path stem = ResultStem(folder, stamp, std::nullopt);
+  if (run.ranks.size() == 1 && !run.ranks[0].files.empty()) {
+    const fs::path table = run.ranks[0].files[0];
+    if (table.extension() == ".xlsx") {
+      stem = table.parent_path() / table.stem();
+    }
+  }
+  return stem.string() + ".html";
+}
+
 std::string Headline(const RankSummary& rank) { return rank.verdict.text; }
 
 report::Document MakeDocument(const RunSummary& run, const AnswerOptions& options) {
@@ -703,6 +652,9 @@ report::Document MakeDocument(const RunSummary& run, const AnswerOptions& option
     }
   }
   document.seconds = run.seconds;
+  if (options.page) {
+    document.page = MakePage(run);
+  }
   return document;
 }
 

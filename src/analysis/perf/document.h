@@ -6,27 +6,15 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
-#include <vector>
-
-#include "msprobe/status.h"
 
 #include "src/analysis/perf/perf.h"
 #include "src/report/document.h"
 
 namespace msprobe::analysis::perf {
 
-// The page of `perf_compare --format html`: what the time of both sides consists of, and what grew
-// as a tree down to kernels.
-
-struct PerfPage {
-  std::filesystem::path path;
-  std::vector<std::string> notes;  // what is not in it
-};
-
-// A new file in `folder`, named as the workbooks of the run with that `stamp` are. Of many ranks
-// the one whose time grew most is taken apart; all are listed.
-Result<PerfPage> WritePage(const std::filesystem::path& folder, const std::string& stamp,
-                           const RunSummary& run);
+// A new file in `folder`, named as the workbooks of the run with that `stamp` are.
+std::filesystem::path PagePath(const std::filesystem::path& folder, const std::string& stamp,
+                               const RunSummary& run);
 
 // Conditions such as "e2e>5%" (perf.h) stand beside it.
 inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
@@ -37,8 +25,11 @@ inline constexpr std::array<report::GateLevel, 1> kGateLevels = {
 struct AnswerOptions {
   size_t top = 10;               // findings per pair of profiles
   double min_difference_us = 0;  // findings below are noise
+  bool page = false;             // with what a page shows
 };
 
+// Its page tells what the time of both sides consists of, and what grew as a tree down to kernels.
+// Of many ranks the one whose time grew most is taken apart; all are listed.
 report::Document MakeDocument(const RunSummary& run, const AnswerOptions& options);
 
 // "SLOWER by 12.4 %, mostly computing: ..." of one pair; empty where no times are known.

@@ -146,11 +146,10 @@ report::Verdict MakeVerdict(const Answer& answer) {
     verdict.tone = Tone::kBad;
     verdict.standing = Standing::kNothingCompared;
   } else if (answer.beyond == 0) {
-    verdict.word = "WITHIN BOUNDS";
-    verdict.text =
-        fmt::format("WITHIN BOUNDS: {} recomputed, all as exact as their arithmetic allows",
-                    Plural(checked, "call"));
-    verdict.tone = Tone::kGood;
+    verdict.Say("WITHIN BOUNDS",
+                fmt::format("{} recomputed, all as exact as their arithmetic allows",
+                            Plural(checked, "call")),
+                Tone::kGood);
   } else {
     const auto first =
         std::find_if(answer.calls.begin(), answer.calls.end(),
@@ -214,10 +213,9 @@ Section BeyondSection(const Answer& answer) {
       table.AddRow(cells);
     }
   }
-  Section section{"Beyond their bounds, in order of execution", {}};
-  section.blocks.emplace_back(
+  return report::MakeSection(
+      "Beyond their bounds, in order of execution",
       report::DataTable{.table = std::move(table), .brief = {kBriefCalls}, .names_rows = true});
-  return section;
 }
 
 bool RoundsFactors(const CheckedCall& call) {
@@ -240,13 +238,11 @@ Section LessExactSection(const Answer& answer) {
       }
     }
   }
-  Section section{"Less exact than sums in float32", {}};
   List list{ListKind::kAligned, {}, {kBriefReasons}};
   for (const auto& [what, count] : counts) {
     list.items.push_back({Plural(count, "call"), base::Printable(what)});
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Less exact than sums in float32", std::move(list));
 }
 
 // Why calls cannot be checked, the most frequent reason first.
@@ -260,13 +256,11 @@ Section UncheckedSection(const Answer& answer) {
   std::vector<std::pair<std::string, uint64_t>> reasons(counts.begin(), counts.end());
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  Section section{"Not checkable", {}};
   List list{ListKind::kAligned, {}, {kBriefReasons}};
   for (const auto& [reason, count] : reasons) {
     list.items.push_back({Plural(count, "call"), base::Printable(reason)});
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Not checkable", std::move(list));
 }
 
 std::vector<report::TestCase> CasesOf(const Answer& answer) {
@@ -277,10 +271,8 @@ std::vector<report::TestCase> CasesOf(const Answer& answer) {
     }
     report::TestCase& test = cases.emplace_back();
     test.name = call.name;
-    test.outcome = report::CaseOutcome::kFailed;
-    test.level = "beyond";
-    test.type = "beyond its bound";
-    test.message = fmt::format("{} times what rounding explains", RatioText(call.checked().ratio));
+    test.Fail("beyond", "beyond its bound",
+              fmt::format("{} times what rounding explains", RatioText(call.checked().ratio)));
   }
   if (cases.empty() && answer.within > 0) {
     cases.push_back({fmt::format("all {}", Plural(answer.within, "call"))});
@@ -300,27 +292,18 @@ report::Document MakeDocument(const Answer& answer) {
   report::SetFound(document.levels, "unchecked", answer.not_checkable > 0 || answer.unreadable > 0);
   if (answer.beyond > 0) {
     document.sections.push_back(BeyondSection(answer));
-    document.next.emplace_back(
-        answer.has_bench
-            ? "The side that is called wrong computed that call wrong, given its own inputs: "
-              "look at its kernel, its dtype and its flags."
-            : "That call is wrong given its own inputs: look at its kernel, its dtype and "
-              "its flags.");
+    document.next.emplace_back(answer.has_bench ? "recheck.wrong_side" : "recheck.wrong");
   }
   if (answer.less_exact > 0) {
     document.sections.push_back(LessExactSection(answer));
     if (std::any_of(answer.calls.begin(), answer.calls.end(), RoundsFactors)) {
-      document.next.emplace_back(
-          "Calls that need TF32 or HF32 are wrong if these are off on the device: "
-          "--factors float32 calls them so.");
+      document.next.emplace_back("recheck.rounds_factors");
     }
   }
   if (answer.not_checkable > 0) {
     document.sections.push_back(UncheckedSection(answer));
   }
-  for (const std::filesystem::path& file : answer.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(answer.files);
   document.warnings = answer.warnings;
   document.cases = CasesOf(answer);
   document.bytes = answer.size_bytes;

@@ -314,23 +314,21 @@ Section CallSection(const Answer& answer) {
     tensors.details.push_back({"", tensor});
   }
   list.items.push_back(std::move(tensors));
-  Section section{"The call", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("The call", std::move(list));
 }
 
 Section MinimisedSection(const Minimised& minimised) {
   Section section{"Made smaller", {}};
   List facts{ListKind::kFacts, {}};
-  facts.items.push_back(
-      {"elements", fmt::format("{} to {}", base::FormatCount(minimised.elements_before),
-                               base::FormatCount(minimised.elements_after))});
-  facts.items.back().number = static_cast<double>(minimised.elements_after);
+  facts.items.push_back({"elements",
+                         fmt::format("{} to {}", base::FormatCount(minimised.elements_before),
+                                     base::FormatCount(minimised.elements_after)),
+                         report::Tone::kPlain, static_cast<double>(minimised.elements_after)});
   facts.items.push_back(
       {"attempts",
        fmt::format("{}{}", base::FormatCount(minimised.attempts),
-                   minimised.ran_out ? ": all that were allowed, more may be possible" : "")});
-  facts.items.back().number = static_cast<double>(minimised.attempts);
+                   minimised.ran_out ? ": all that were allowed, more may be possible" : ""),
+       report::Tone::kPlain, static_cast<double>(minimised.attempts)});
   facts.items.push_back({"stays", minimised.kept.empty() ? "one element of each tensor"
                                                          : base::Join(minimised.kept, ", ")});
   section.blocks.emplace_back(std::move(facts));
@@ -347,10 +345,10 @@ Section MinimisedSection(const Minimised& minimised) {
 report::Document MakeDocument(const Answer& answer) {
   report::Document document;
   document.command = "repro";
-  document.verdict.word = "WRITTEN";
-  document.verdict.text =
-      fmt::format("WRITTEN: {} alone, to {}", base::Printable(answer.call), answer.folder.string());
-  document.verdict.tone = report::Tone::kStrong;
+  document.verdict.Say(
+      "WRITTEN",
+      fmt::format("{} alone, to {}", base::Printable(answer.call), answer.folder.string()),
+      report::Tone::kStrong);
   document.verdict.unit = "elements";
   document.verdict.number = static_cast<double>(answer.elements);
   document.sections.push_back(CallSection(answer));
@@ -362,16 +360,11 @@ report::Document MakeDocument(const Answer& answer) {
     document.warnings.push_back("not made smaller: " + base::Printable(answer.no_minimum));
   }
   if (answer.no_script.empty()) {
-    document.next.push_back(
-        fmt::format("python3 {} --device cpu makes the call again; copy the folder "
-                    "to the machine that computed it and run it there.",
-                    (answer.folder / "run.py").string()));
+    document.Advise(report::Advice("repro.run", {(answer.folder / "run.py").string()}));
   } else {
     document.warnings.push_back("no script for PyTorch: " + base::Printable(answer.no_script));
   }
-  for (const std::filesystem::path& file : answer.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(answer.files);
   document.seconds = answer.seconds;
   document.deed = "written";
   return document;

@@ -498,10 +498,8 @@ report::Verdict MakeVerdict(const Findings& findings) {
   verdict.unit = "requests";
   verdict.number = static_cast<double>(findings.ill_count());
   if (findings.requests == 0) {
-    verdict.word = "NOTHING JUDGED";
-    verdict.text = "NOTHING JUDGED: no line holds a request";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING JUDGED", "no line holds a request", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (findings.ill_count() > 0) {
     verdict.word = "ILL";
     std::string counts;
@@ -516,9 +514,7 @@ report::Verdict MakeVerdict(const Findings& findings) {
     verdict.tone = Tone::kBad;
     verdict.standing = Standing::kFindings;
   } else {
-    verdict.word = "NORMAL";
-    verdict.text = fmt::format("NORMAL: all {}", Plural(findings.requests, "request"));
-    verdict.tone = Tone::kGood;
+    verdict.Say("NORMAL", fmt::format("all {}", Plural(findings.requests, "request")), Tone::kGood);
   }
   if (findings.unreadable > 0) {
     verdict.text += fmt::format("; {} cannot be read", Plural(findings.unreadable, "line"));
@@ -553,13 +549,11 @@ Section IllSection(const Findings& findings) {
 }
 
 Section UnreadSection(const Findings& findings) {
-  Section section{"Lines that cannot be read", {}};
   List list{ListKind::kNamed, {}, {kBriefLines}};
   for (const Row& row : findings.unread) {
     list.items.push_back({fmt::format("line {}", row.line), base::Printable(row.error)});
   }
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Lines that cannot be read", std::move(list));
 }
 
 Section NotesSection(const Findings& findings) {
@@ -633,9 +627,7 @@ report::Document MakeDocument(const Findings& findings) {
   if (Section notes = NotesSection(findings); !notes.blocks.empty()) {
     document.sections.push_back(std::move(notes));
   }
-  for (const std::filesystem::path& file : findings.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(findings.files);
   document.warnings = findings.warnings;
   document.cases = CasesOf(findings);
   document.bytes = findings.bytes;

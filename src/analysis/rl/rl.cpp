@@ -428,20 +428,15 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
   report::Verdict verdict;
   verdict.unit = "keys";
   if (ComparedNothing(comparison)) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text = "NOTHING COMPARED: no array has a partner";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED", "no array has a partner", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (HasDifferences(comparison)) {
-    verdict.word = "DIFFERENT";
-    verdict.text = fmt::format("DIFFERENT: see the {} below",
-                               HasDifferentKeys(comparison) ? "keys" : "tokens");
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("DIFFERENT",
+                fmt::format("see the {} below", HasDifferentKeys(comparison) ? "keys" : "tokens"),
+                Tone::kBad, Standing::kFindings);
   } else {
-    verdict.word = "IDENTICAL";
-    verdict.text = fmt::format("IDENTICAL: all {}", Plural(comparison.keys.size(), "key"));
-    verdict.tone = Tone::kGood;
+    verdict.Say("IDENTICAL", fmt::format("all {}", Plural(comparison.keys.size(), "key")),
+                Tone::kGood);
   }
   verdict.number =
       static_cast<double>(std::count_if(comparison.keys.begin(), comparison.keys.end(), Differs));
@@ -454,21 +449,12 @@ Section KeysSection(const Comparison& comparison) {
                                "Max error", "Where"});
   const auto count = [](uint64_t value) { return Cell::Integer(static_cast<int64_t>(value)); };
   for (const KeySummary& key : comparison.keys) {
-    const Cell cells[] = {table.KeepText(base::Printable(key.key)),
-                          count(key.compared),
-                          count(key.identical),
-                          count(key.only_first),
-                          count(key.only_second),
-                          count(key.other_shape),
-                          count(key.failed),
-                          count(key.nan_mismatches),
-                          Cell::Number(key.max_abs),
-                          table.KeepText(key.worst)};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(base::Printable(key.key)), count(key.compared),
+                  count(key.identical), count(key.only_first), count(key.only_second),
+                  count(key.other_shape), count(key.failed), count(key.nan_mismatches),
+                  Cell::Number(key.max_abs), table.KeepText(key.worst)});
   }
-  Section section;
-  section.blocks.emplace_back(report::DataTable{std::move(table)});
-  return section;
+  return report::MakeSection("", report::DataTable{std::move(table)});
 }
 
 Section TokensSection(const TokenSummary& summary) {
@@ -490,8 +476,8 @@ Section TokensSection(const TokenSummary& summary) {
     if (numbers.log_difference.count() > 0) {
       difference += fmt::format("; mean of a - b: {:.6g}", numbers.log_difference.mean());
     }
-    list.items.push_back({"probability difference", std::move(difference)});
-    list.items.back().number = numbers.max_difference;
+    list.items.push_back(
+        {"probability difference", std::move(difference), Tone::kPlain, numbers.max_difference});
   }
   if (!summary.worst_token.empty()) {
     list.items.push_back({"worst token", summary.worst_token});
@@ -500,9 +486,7 @@ Section TokensSection(const TokenSummary& summary) {
     list.items.push_back({"largest mean", fmt::format("{}; smallest: {}", summary.largest_mean,
                                                       summary.smallest_mean)});
   }
-  Section section{std::move(text), {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection(std::move(text), std::move(list));
 }
 
 // A case per key, and one per key whose tokens were compared.
@@ -512,10 +496,7 @@ std::vector<report::TestCase> CasesOf(const Comparison& comparison) {
     report::TestCase& test = cases.emplace_back();
     test.name = std::move(name);
     if (differs) {
-      test.outcome = report::CaseOutcome::kFailed;
-      test.level = "different";
-      test.type = "different";
-      test.message = std::move(message);
+      test.Fail("different", "different", std::move(message));
     }
   };
   for (const KeySummary& key : comparison.keys) {
@@ -546,9 +527,7 @@ report::Document MakeDocument(const Comparison& comparison) {
   for (const TokenSummary& tokens : comparison.tokens) {
     document.sections.push_back(TokensSection(tokens));
   }
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(comparison.files);
   document.warnings = comparison.warnings;
   return document;
 }

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 class DocumentPage : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const Status available = AnswerPage::Available(); !available.ok()) {
+    if (const Status available = CheckAnswerPage(); !available.ok()) {
       GTEST_SKIP() << available.message();
     }
     std::filesystem::remove(path_);  // of an earlier one
@@ -30,10 +30,11 @@ class DocumentPage : public ::testing::Test {
 };
 
 TEST_F(DocumentPage, TakesEveryKindOfBlock) {
-  AnswerPage page = PageOf(test_support::MadeDocument(), path_);
-  const Status written = page.Write(path_);
+  Document document = test_support::MadeDocument();
+  document.warnings.clear();
+  const Status written = WriteAnswerPage(path_, document);
   ASSERT_TRUE(written.ok()) << written.message();
-  EXPECT_THAT(page.notes(), IsEmpty());
+  EXPECT_THAT(document.warnings, IsEmpty());
   EXPECT_LT(std::filesystem::file_size(path_), 100'000U);
 }
 
@@ -41,22 +42,21 @@ TEST_F(DocumentPage, SaysWhichListsAndTablesItCuts) {
   Document document;
   document.command = "compare";
   List list;
-  for (size_t i = 0; i <= AnswerPage::kMostItems; ++i) {
+  for (size_t i = 0; i <= kMostPageItems; ++i) {
     list.items.push_back({"label", "text"});
   }
   document.sections.push_back({"Long list", {}});
   document.sections.back().blocks.emplace_back(list);
   Table table("long", {"Number"});
-  for (size_t i = 0; i <= AnswerPage::kMostRows; ++i) {
+  for (size_t i = 0; i <= kMostPageRows; ++i) {
     const Cell cells[] = {Cell::Integer(static_cast<int64_t>(i))};
     table.AddRow(cells);
   }
   document.sections.push_back({"Long table", {}});
   document.sections.back().blocks.emplace_back(DataTable{std::move(table)});
-  AnswerPage page = PageOf(document, path_);
-  ASSERT_TRUE(page.Write(path_).ok());
+  ASSERT_TRUE(WriteAnswerPage(path_, document).ok());
   EXPECT_THAT(
-      page.notes(),
+      document.warnings,
       ElementsAre(HasSubstr("Long list: the page holds the first 5,000 of 5,001 items"),
                   HasSubstr("Long table: the page holds the first 100,000 of 100,001 rows")));
 }

@@ -57,7 +57,8 @@ inline Document MadeDocument() {
       "relative l2",
       {{"layer.0", 1}, {"layer.1", 0.5}, {"layer.2", std::numeric_limits<double>::infinity()}}});
   document.next = {
-      "Run this call alone on both machines with the dumped tensors, and check its kernel."};
+      Advice("text", {"Run this call alone on both machines with the dumped tensors, and check its "
+                      "kernel."})};
   document.files = {{"out/compare_result.xlsx"}, {"out/summary.json", "summary"}};
   document.warnings = {"a file is truncated"};
   document.cases = {{"rank0", 1.5},

@@ -86,7 +86,7 @@ TEST(RenderTerminal, ControlCharactersDoNotSteerTheTerminal) {
   Document document = MadeDocument();
   document.verdict.text = "DIFFERENT: \x1b]0;title\x07";
   document.sections[0].title = "evil\x1b[2J";
-  document.next = {"\x1b[31m"};
+  document.next = {Advice("text", {"\x1b[31m"})};
   document.files = {{"a\x1b[2Jb"}};
   EXPECT_THAT(RenderTerminal(document, {}), Not(HasSubstr("\x1b")));
 }

@@ -32,9 +32,12 @@ export function App({ data: answer }) {
       facts=${answer.facts.map(([value, text, tone]) => ({ value, text: t.said(text), kind: { bad: 'alert' }[tone] ?? '' }))}
       about=${html`<h2 class="name">msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p>${first && html`<p>${first}<br />${second}</p>`}`} />
     <main id="main">
-      <section class="card answer"><p class="verdict">${word && html`<span class="pill ${answer.tone}">${t.said(word)}</span> `}<span class="headline">${t.said(rest.trim()).replaceAll(' -> ', ' → ')}</span></p>
+      <section class="card answer"><p class="verdict">${word && html`
+        <span class="pill ${answer.tone}">${t.said(word)}</span> `}<span class="headline">${t.said(rest.trim()).replaceAll(' -> ', ' → ')}</span></p>
         ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${t.said(text)}</p>`)}
-        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes" role="note"><b>${t(key)}</b><ul>${list.map((item) => html`<li>${t.said(item)}</li>`)}</ul></div>`)}</section>
-      ${answer.sections.map((section) => html`<section class="card"><h2 class="name">${t.said(section.title) || t('answer')} ${section.hint && html`<span class="muted">${t.said(section.hint)}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
+        ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes"
+          role="note"><b>${t(key)}</b><ul>${list.map((item) => html`<li>${t.said(item)}</li>`)}</ul></div>`)}</section>
+      ${answer.sections.map((section) => html`<section class="card"><h2 class="name">${t.said(section.title) || t('answer')} ${section.hint && html`
+        <span class="muted">${t.said(section.hint)}</span>`}</h2>${section.blocks.map(draw)}</section>`)}
     </main></div>`;
 }

@@ -1,7 +1,7 @@
 // Lines over positions, such as a figure of many parameters over steps.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { curveColour } from '../common/colours.js';
-import { html, onResizeOrTheme } from '../common/html.js';
+import { html, onResizeOrTheme, SearchBox } from '../common/html.js';
 import { showShort } from '../common/numbers.js';
 
 const SHOWN_AT_FIRST = 6;
@@ -81,14 +81,18 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
   };
   const words = query.trim().toLowerCase();
   const names = curves.map(([name], i) => i).filter((i) => !words || curves[i][0].toLowerCase().includes(words));
-  return html`<div class="curves-block"><div ref=${place} tabindex="0" role="group" aria-label=${`${unit}, ${axis}`} onKeyDown=${onKey} onPointerMove=${point} onPointerLeave=${() => setAt(-1)}>
+  return html`<div class="curves-block"><div ref=${place} tabindex="0" role="group" aria-label=${`${unit}, ${axis}`} onKeyDown=${onKey} onPointerMove=${point}
+    onPointerLeave=${() => setAt(-1)}>
     <svg class="curves" viewBox=${`0 0 ${width} ${HEIGHT}`} role="img" aria-label=${`${unit} / ${axis}`}>
-      ${heights.map((value) => html`<line class="frame" x1=${FRAME.left} x2=${width - FRAME.right} y1=${y(value)} y2=${y(value)} /><text x=${FRAME.left - 6} y=${y(value) + 4} text-anchor="end">${showShort(value)}</text>`)}
+      ${heights.map((value) => html`<line class="frame" x1=${FRAME.left} x2=${width - FRAME.right} y1=${y(value)} y2=${y(value)} /><text x=${FRAME.left - 6} y=${y(value) + 4}
+        text-anchor="end">${showShort(value)}</text>`)}
       ${positions.map((name, i) => i % step === 0 && html`<text x=${x(i)} y=${HEIGHT - 6} text-anchor="middle">${name}</text>`)}
       ${shown.map((i) => html`<path d=${pathOf(numbers[i], x, y)} style=${{ stroke: curveColour(i) }} />`)}
       ${at >= 0 && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${FRAME.top} y2=${HEIGHT - FRAME.bottom} />`}
     </svg></div>
-    <p class="hint" role="status">${at >= 0 ? `${axis} ${positions[at]}: ${shown.map((i) => `${curves[i][0]} ${showShort(numbers[i][at])}`).join(' · ')}` : `${unit}. ${t('curves_hint')}`}</p>
-    ${curves.length > 12 && html`<div class="list-controls"><input class="search-box" type="search" placeholder=${t('search')} aria-label=${t('search')} value=${query} onInput=${(event) => setQuery(event.target.value)} /></div>`}
-    <div class="curve-names">${names.slice(0, NAMES_AT_ONCE).map((i) => html`<button class="plain" aria-pressed=${shown.includes(i) ? 'true' : 'false'} onClick=${() => toggle(i)}><i class="swatch" style=${{ background: curveColour(i) }} /> <bdi>${curves[i][0]}</bdi></button>`)}</div></div>`;
+    <p class="hint" role="status">${at < 0 ? `${unit}. ${t('curves_hint')}`
+      : `${axis} ${positions[at]}: ${shown.map((i) => `${curves[i][0]} ${showShort(numbers[i][at])}`).join(' · ')}`}</p>
+    ${curves.length > 12 && html`<div class="list-controls"><${SearchBox} t=${t} value=${query} onSearch=${setQuery} /></div>`}
+    <div class="curve-names">${names.slice(0, NAMES_AT_ONCE).map((i) => html`<button class="plain" aria-pressed=${shown.includes(i) ? 'true' : 'false'}
+      onClick=${() => toggle(i)}><i class="swatch" style=${{ background: curveColour(i) }} /> <bdi>${curves[i][0]}</bdi></button>`)}</div></div>`;
 }

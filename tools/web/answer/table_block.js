@@ -1,6 +1,6 @@
 // A table of the answer: searched, sorted, without the columns that tell nothing.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { html } from '../common/html.js';
+import { html, SearchBox, useLoaded } from '../common/html.js';
 import { showCount, showNumber } from '../common/numbers.js';
 import { SearchIndex } from '../common/search.js';
 import { DataTable, useShownRows } from '../common/table.js';
@@ -43,12 +43,7 @@ function columnOf({ index, label: english }, rows, amounts, t) {
 // `table`: {columns, rows: how many the answer has, load()}; load() gives those of the page as [fill, cell, cell, ...]. `query`: {text} that
 // somebody asked for elsewhere.
 export function TableBlock({ t, id, table, query }) {
-  const [rows, setRows] = useState(null);
-  useEffect(() => {
-    let wanted = true;
-    table.load().then((loaded) => wanted && setRows(loaded));
-    return () => { wanted = false; };
-  }, [table]);
+  const rows = useLoaded(() => table.load(), [table]);
   if (rows) return html`<${LoadedTable} t=${t} id=${id} table=${table} rows=${rows} given=${query} />`;
   return html`<p class="hint" aria-busy="true" style=${{ minHeight: `${heightOf(table.rows)}px` }}>${t('loading')}</p>`;
 }
@@ -72,12 +67,14 @@ function LoadedTable({ t, id, table, rows, given }) {
   }, [search, query, onlyMarked]);
   const shown = useShownRows(rows.length, columns, sort, fits);
   const controls = rows.length > SEARCHED && html`<div class="list-controls">
-    <input class="search-box" id=${`${id}_search`} type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query}
-      autocomplete="off" spellcheck=${false} onInput=${(event) => setQuery(event.target.value)} />
-    ${marked > 0 && marked < rows.length && html`<button class="plain" id=${`${id}_marked`} aria-pressed=${onlyMarked} onClick=${() => setOnlyMarked(!onlyMarked)}>${t('only_marked', showCount(marked))}</button>`}
+    <${SearchBox} t=${t} id=${`${id}_search`} value=${query} onSearch=${setQuery} />
+    ${marked > 0 && marked < rows.length && html`<button class="plain" id=${`${id}_marked`} aria-pressed=${onlyMarked}
+      onClick=${() => setOnlyMarked(!onlyMarked)}>${t('only_marked', showCount(marked))}</button>`}
     <span class="muted found" role="status">${t('found', showCount(shown.length), showCount(table.rows))}</span></div>`;
   return html`<div class="table-block">${controls}
     <div class="table-box" style=${{ height: `${heightOf(rows.length)}px` }}><${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort}
-      onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')} rowClass=${(row) => FILLS[rows[row][0]]} rowTitle=${(row) => String(show(rows[row][1]))} /></div>
-    ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`<span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.cell(value)}</span>`)}</p>`}</div>`;
+      onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')} rowClass=${(row) => FILLS[rows[row][0]]}
+      rowTitle=${(row) => String(show(rows[row][1]))} /></div>
+    ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`
+      <span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.cell(value)}</span>`)}</p>`}</div>`;
 }

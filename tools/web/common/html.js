@@ -1,6 +1,6 @@
 // Markup in template strings, and what all parts use of it.
 import { h } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import htm from 'htm';
 import { onTheme } from './theme.js';
 
@@ -44,6 +44,23 @@ export function onResizeOrTheme(element, change) {
     stop();
   };
 }
+
+// What load() promises, and `before` until it is there. Loads again when a dependency changes; what comes too late is dropped.
+export function useLoaded(load, dependencies, before) {
+  const [value, setValue] = useState(before);
+  useEffect(() => {
+    let wanted = true;
+    setValue(before);
+    load().then((loaded) => wanted && setValue(loaded));
+    return () => { wanted = false; };
+  }, dependencies);
+  return value;
+}
+
+// `rest`: further attributes.
+export const SearchBox = ({ t, value, onSearch, ...rest }) => html`<input class="search-box" type="search" placeholder=${t('search')}
+  aria-label=${t('search')} title=${t('search_hint')} value=${value} autocomplete="off" spellcheck=${false}
+  onInput=${(event) => onSearch(event.target.value)} ...${rest} />`;
 
 // `name` is for those who do not see what stands around it, where there is no label.
 export function Choice({ label, name, value, options, onChange, id }) {

@@ -47,7 +47,8 @@ export function shortPaths(first, second) {
 export function Header({ t, title, name, facts, onLanguage, about, marked }) {
   const [open, setOpen] = useState(false);
   return html`<header>
-    <div class="brand"><svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><path d="M2 14h4l3-9 4 15 3-9 2 3h4" fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round" stroke-linecap="round"/></svg>
+    <div class="brand"><svg viewBox="0 0 24 24" width="22" height="22" aria-hidden="true"><path d="M2 14h4l3-9 4 15 3-9 2 3h4" fill="none" stroke="currentColor" stroke-width="2"
+      stroke-linejoin="round" stroke-linecap="round"/></svg>
       <h1>${title}</h1><span class="run">${name}</span></div>
     <div class="facts">${facts.map(({ value, text, kind }) => html`<span class=${kind ?? ''}><b>${value}</b> ${text}</span>`)}</div>
     <div class="buttons"><button id="language" onClick=${onLanguage}>${t('language')}</button>

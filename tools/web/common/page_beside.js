@@ -25,5 +25,6 @@ export function BesideLink({ written, step, rank, call, children }) {
   const page = asked()?.page || written;
   if (!page) return null;
   const own = decodeURIComponent(location.pathname.split('/').pop());
-  return html`<a class="beside" title=${page} href=${`./${encodeURIComponent(page)}#${new URLSearchParams({ step: step ?? 0, rank: rank ?? 0, call, page: own })}`}>${children}</a>`;
+  return html`<a class="beside" title=${page}
+    href=${`./${encodeURIComponent(page)}#${new URLSearchParams({ step: step ?? 0, rank: rank ?? 0, call, page: own })}`}>${children}</a>`;
 }

@@ -4,8 +4,9 @@ export const toneOf = (verdict) => TONES[verdict] ?? '';
 
 export const VERDICT_WORDS = {
   en: {
-    verdict_identical: 'IDENTICAL', verdict_agree: 'AGREE', 'verdict_not bit-equal': 'NOT BIT-EQUAL', verdict_unmatched: 'AGREE IN PART', verdict_unreadable: 'AGREE IN PART',
-    'verdict_nothing compared': 'NOTHING COMPARED', verdict_drift: 'DRIFT', verdict_differ: 'DIFFERENT', verdict_failed: 'FAILED',
+    verdict_identical: 'IDENTICAL', verdict_agree: 'AGREE', 'verdict_not bit-equal': 'NOT BIT-EQUAL', verdict_unmatched: 'AGREE IN PART',
+    verdict_unreadable: 'AGREE IN PART', 'verdict_nothing compared': 'NOTHING COMPARED', verdict_drift: 'DRIFT', verdict_differ: 'DIFFERENT',
+    verdict_failed: 'FAILED',
   },
   zh: {
     verdict_identical: '完全一致', verdict_agree: '一致', 'verdict_not bit-equal': '比特不等', verdict_unmatched: '部分一致', verdict_unreadable: '部分一致',

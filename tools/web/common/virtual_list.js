@@ -6,8 +6,8 @@ const SPARE = 4;  // rows above and below those in view
 
 export const ROW_HEIGHT = 26;
 
-// row(i, [left, right]): the content of place i, which is seen from `left` to `right`; attributesOf(i): of its element. `current`: a place or -1. `head`: stands above the rows and moves
-// sideways with them; `headHeight` is its height. onKey(event): keys that are not of the list itself; returns whether it took one.
+// row(i, [left, right]): the content of place i, which is seen from `left` to `right`; attributesOf(i): of its element. `current`: a
+// place or -1. `head`: stands above the rows and moves sideways with them; `headHeight` is its height. onKey(event): keys that are not of the list itself; returns whether it took one.
 export function VirtualList({ id, label, role = 'listbox', itemRole = 'option', count, row, attributesOf = () => ({}), current = -1, onCurrent, onTake,
   onKey, head, headHeight = 0, width, empty, attributes = {} }) {
   const scroller = useRef(null);

@@ -32,34 +32,36 @@ function Point({ t, item, first, onShow }) {
     <div class="point-head"><span class="pill ${first ? 'bad' : ''}">${t(item.label)}</span>
       <button class="link" onClick=${() => onShow(point)} title=${t('show')}><bdi>${point.row}</bdi></button></div>
     <dl>${lines.map(([key, value]) => html`<dt>${t(key)}</dt><dd>${value}</dd>`)}</dl>
-    ${point.stack?.length > 0 && html`<details><summary>${t('stack')} (${point.stack.length})</summary><pre>${point.stack.map((frame) => frame.trimEnd()).join('\n')}</pre></details>`}</li>`;
+    ${point.stack?.length > 0 && html`
+      <details><summary>${t('stack')} (${point.stack.length})</summary><pre>${point.stack.map((frame) => frame.trimEnd()).join('\n')}</pre></details>`}</li>`;
 }
 
 export function Answer({ t, run, pair, index, files, onShow }) {
   const { totals } = run;
   const leading = run.leading === null ? null : run.pairs[run.leading];
-  const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing, failed: run.pairs.filter((item) => item.error).length }[run.verdict];
+  const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing,
+    failed: run.pairs.filter((item) => item.error).length }[run.verdict];
   const text = run.verdict === 'differ' && leading ? t('text_differ', leading.origin) + (run.pairs.length > 1 ? ` (${leading.name})` : '')
     : run.verdict === 'differ' ? t('text_differ_rows', showCount(count)) : t(`text_${run.verdict}`, showCount(count ?? 0));
   const points = pair ? pointsOf(pair) : [];
   const first = pair?.found.first_divergence;
   const hint = run.pairs.map((item) => item.hint).find(Boolean);
-  const next = first?.argument ? t('next_argument', first.argument.name, first.call, first.argument.npu, first.argument.bench, first.code ? first.code.split(' ', 1)[0] : t('its_code'))
-    : first && t(first.kind === 'input' && first.from_other_rank ? 'next_input_rank'
-    : first.wrong_side && first.wrong_side !== 'unknown' ? `next_wrong_${first.wrong_side}` : `next_${first.kind}`);
+  const next = run.pairs[index]?.next;
   return html`<section class="card answer" aria-label=${t('where')}>
     <p class="verdict"><span class="pill ${toneOf(run.verdict)}">${t(`verdict_${run.verdict}`)}</span> <span class="headline">${text}</span></p>
-    ${hint && html`<p>${hint}</p>`}
+    ${hint && html`<p>${t.advice(hint)}</p>`}
     ${run.pairs.filter((item) => item.error).slice(0, 5).map((item) => html`<p class="bad-text">${item.name}: ${item.error}</p>`)}
     <${Counts} t=${t} counts=${run.totals} />
     ${points.length > 0 && html`<h2>${run.pairs.length > 1 ? t('where_of', run.pairs[index].name) : t('where')}</h2>
       <ul class="points">${points.map((item, i) => html`<${Point} t=${t} item=${item} first=${i === 0 && first} onShow=${onShow} />`)}</ul>`}
-    ${next && html`<p class="next"><b>${t('next')}</b> ${next}</p>`}
+    ${next && html`<p class="next"><b>${t('next')}</b> ${t.advice(next)}</p>`}
     ${pair?.found.amplifiers.length > 0 && html`<details><summary>${t('amplifiers')} (${pair.found.amplifiers.length})</summary>
       <div class="wide"><table><thead><tr>${['factor', 'in', 'out', 'name', 'layer'].map((key) => html`<th>${t(key)}</th>`)}</tr></thead>
-      <tbody>${pair.found.amplifiers.map((point) => html`<tr><td>${Number(point.amplification.toPrecision?.(3) ?? NaN)}</td><td>${showError(point.input_error)}</td><td>${showError(point.output_error)}</td>
+      <tbody>${pair.found.amplifiers.map((point) => html`
+        <tr><td>${Number(point.amplification.toPrecision?.(3) ?? NaN)}</td><td>${showError(point.input_error)}</td><td>${showError(point.output_error)}</td>
         <td><button class="link" onClick=${() => onShow(point)}><bdi>${point.call}</bdi></button></td><td><bdi>${point.layer}</bdi></td></tr>`)}</tbody></table></div></details>`}
-    ${[['alone_npu', run.npu_only], ['alone_bench', run.bench_only]].map(([key, names]) => names.length > 0 && html`<p class="hint">${t(key, names.slice(0, 20).join(', ') + (names.length > 20 ? ' …' : ''))}</p>`)}
+    ${[['alone_npu', run.npu_only], ['alone_bench', run.bench_only]].map(([key, names]) => names.length > 0 && html`
+      <p class="hint">${t(key, names.slice(0, 20).join(', ') + (names.length > 20 ? ' …' : ''))}</p>`)}
     ${files.length > 0 && html`<p class="hint files">${t('tables')} ${files.map((name) => html`<${FileLink} path=${name}>${name}<//> `)}</p>`}
     ${run.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}
   </section>`;
@@ -74,6 +76,8 @@ function Counts({ t, counts }) {
     ['alone', alone], ['not_compared', counts.not_compared]].filter(([, count]) => count > 0);
   const whole = parts.reduce((sum, [, count]) => sum + count, 0);
   if (whole === 0) return null;
-  return html`<div class="counts"><div class="count-bar" aria-hidden="true">${parts.map(([key, count]) => html`<i class=${`part ${key}`} style=${{ flexGrow: count / whole }} />`)}</div>
-    <div class="legend">${parts.map(([key, count]) => html`<span><i class=${`swatch part ${key}`} />${showCount(count)} ${t(count === 1 ? key : MANY[key] ?? key)}</span>`)}</div></div>`;
+  return html`<div class="counts"><div class="count-bar" aria-hidden="true">${parts.map(([key, count]) => html`<i class=${`part ${key}`}
+    style=${{ flexGrow: count / whole }} />`)}</div>
+    <div class="legend">${parts.map(([key, count]) => html`<span><i
+      class=${`swatch part ${key}`} />${showCount(count)} ${t(count === 1 ? key : MANY[key] ?? key)}</span>`)}</div></div>`;
 }

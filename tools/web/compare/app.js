@@ -1,7 +1,7 @@
 // The whole page and its state.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { GridMap } from '../common/grid_map.js';
-import { html, Tabs } from '../common/html.js';
+import { html, SearchBox, Tabs } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 import { asked, askedIndex } from '../common/page_beside.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
@@ -35,12 +35,14 @@ function PairMap({ t, run, index, onPick, themeTurns }) {
     const share = pair.counts.rows > 0 ? (pair.counts.differing + pair.counts.drifting) / pair.counts.rows : 1;
     return tone === 'good' ? `${base}88` : base + Math.round(110 + 145 * Math.sqrt(Math.min(1, share))).toString(16);
   };
+  const tipOf = ({ name, verdict, counts, error, origin }) =>
+    `${name}: ${t(`verdict_${verdict}`)} · ${showCount(counts.differing)} / ${showCount(counts.rows)} · ${error || origin}`;
   const name = (number) => (number < 0 ? t('whole') : String(number));
   const picked = [...map.at].find(([, item]) => item === index)?.[0].split(' ').map(Number) ?? null;
   return html`<section class="card"><h2>${t('pair_map')} <span class="muted">${t('pair_map_hint')}</span></h2>
     <${GridMap} id="pairs" label=${t('pair_map')} rows=${map.ranks.map((rank) => `${t('rank')} ${name(rank)}`)} columns=${map.steps.map(name)} corner=${t('step')}
       colourOf=${colour} picked=${picked} dependencies=${[themeTurns]} onPick=${(r, c) => onPick(map.at.get(`${r} ${c}`))}
-      tipOf=${(r, c) => { const pair = pairAt(r, c); return `${pair.name}: ${t(`verdict_${pair.verdict}`)} · ${showCount(pair.counts.differing)} / ${showCount(pair.counts.rows)} · ${pair.error || pair.origin}`; }} />
+      tipOf=${(r, c) => tipOf(pairAt(r, c))} />
     ${run.pairs.some((pair) => pair.is_debug) && html`<div class="pair-list">${run.pairs.slice(0, MOST_LISTED).map((pair, i) => pair.is_debug && html`
       <button class="plain" aria-pressed=${i === index} onClick=${() => onPick(i)}>${pair.name}</button>`)}</div>`}</section>`;
 }
@@ -115,12 +117,12 @@ export function App({ data: run }) {
       ${pair && html`<${ErrorCurve} t=${t} pair=${pair} selected=${call} marks=${marks} onSelect=${selectCall} />
       <div class="work"><section class="card list-card"><div class="list-controls">
           <${Tabs} id="view" value=${view} onChange=${setView} options=${[['tree', t('calls_tree')], ['tensors', t('tensors')]]} />
-          <input id="search" class="search-box" type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query} autocomplete="off" spellcheck=${false}
-            onInput=${(event) => setQuery(event.target.value)} />
+          <${SearchBox} t=${t} id="search" value=${query} onSearch=${setQuery} />
           <button class="plain" id="only" aria-pressed=${onlyDiffering} onClick=${() => setOnlyDiffering(!onlyDiffering)}>${t('only_differing')}</button>
           <span class="muted" id="found" role="status">${count}</span></div>
         ${view === 'tree' ? html`<${CallTreeView} t=${t} pair=${pair} tree=${tree} query=${query} onlyDiffering=${onlyDiffering} selected=${call} onSelect=${selectCall} />`
-        : html`<${TensorTable} t=${t} run=${run} pair=${pair} query=${query} onlyDiffering=${onlyDiffering} selectedRow=${row} onSelectRow=${selectRow} onCount=${setFound} />`}</section>
+        : html`<${TensorTable} t=${t} run=${run} pair=${pair} query=${query} onlyDiffering=${onlyDiffering} selectedRow=${row} onSelectRow=${selectRow}
+          onCount=${setFound} />`}</section>
         <section class="card"><${Details} t=${t} run=${run} about=${shown} pair=${pair} call=${call} markedRow=${row} /></section></div>
       ${pair.benchOnly.length > 0 && html`<section class="card"><details><summary>${t('bench_only', showCount(shown.counts.bench_only))}${
         shown.counts.bench_only > pair.benchOnly.length ? ` ${t('first_of', showCount(pair.benchOnly.length))}` : ''}</summary>

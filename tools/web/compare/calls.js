@@ -1,6 +1,6 @@
 // The calls in order as a tree of modules, with the error that enters and the error that leaves; or all tensors as a table.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { html } from '../common/html.js';
+import { html, useLoaded } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 import { DataTable, useShownRows } from '../common/table.js';
 import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
@@ -65,14 +65,16 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
     const inner = tree.children[node].length > 0 && query.trim() === '';
     const recorded = isRecorded(node);
     return html`<div class="row call"><div class="call-name" style=${{ paddingLeft: `${Math.min(depth, 14) * 14}px` }}>
-        ${inner ? html`<button class="twist" tabindex="-1" aria-hidden="true" onClick=${(event) => { event.stopPropagation(); turn(node); }}>${open.has(node) ? '▾' : '▸'}</button>` : html`<i class="twist" />`}
+        ${inner ? html`<button class="twist" tabindex="-1" aria-hidden="true"
+          onClick=${(event) => { event.stopPropagation(); turn(node); }}>${open.has(node) ? '▾' : '▸'}</button>` : html`<i class="twist" />`}
         <i class=${`dot part ${STANDINGS[tree.worst[node]]}`} /><bdi>${name}</bdi> <span class="muted">${about}</span></div>
       <div class="right">${recorded ? showError(pair.errorIn[node]) : ''}</div>
       <div class="right">${recorded ? showError(pair.errorOut[node]) : ''}</div>
       <div>${recorded && html`<${Bar} error=${pair.errorOut[node]} worst=${pair.worst[node]} />`}</div>
       <div class="right ${tree.differing[node] > 0 ? 'bad-text' : 'muted'}">${tree.differing[node] > 0 ? showCount(tree.differing[node]) : ''}</div></div>`;
   };
-  const head = html`<div class="row head call"><div>${t('name')}</div><div class="right">${t('in')}</div><div class="right">${t('out')}</div><div /><div class="right">${t('differing')}</div></div>`;
+  const head = html`<div class="row head call"><div>${t('name')}</div><div class="right">${t('in')}</div><div class="right">${t('out')}</div><div /><div
+    class="right">${t('differing')}</div></div>`;
   return html`<${VirtualList} id="tree" label=${t('calls_tree')} role="tree" itemRole="treeitem" count=${list.length} row=${row} current=${current} onCurrent=${setCurrent}
     onTake=${take} onKey=${onKey} head=${head} headHeight=${ROW_HEIGHT} width="var(--call-width)" empty=${t('nothing_found')}
     attributesOf=${(i) => ({ title: pair.names[list[i].node], 'aria-level': list[i].depth + 1, 'aria-selected': list[i].node === selected,
@@ -80,14 +82,9 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
 }
 
 export function TensorTable({ t, run, pair, query, onlyDiffering, selectedRow, onSelectRow, onCount }) {
-  const [figures, setFigures] = useState(pair.loaded ?? null);
+  const figures = useLoaded(() => pair.loadFigures(), [pair], pair.loaded ?? null);
   const [sort, setSort] = useState(null);
   const [current, setCurrent] = useState(-1);
-  useEffect(() => {
-    let wanted = true;
-    pair.loadFigures().then((columns) => wanted && setFigures(columns));
-    return () => { wanted = false; };
-  }, [pair]);
   const fits = useMemo(() => {
     const found = pair.rowSearch.match(query);
     if (!onlyDiffering) return found;
@@ -98,10 +95,13 @@ export function TensorTable({ t, run, pair, query, onlyDiffering, selectedRow, o
   const verdict = (row) => run.row_verdicts[pair.verdictOf(row)];
   const columns = useMemo(() => [
     { id: 'name', label: t('name'), width: 'minmax(260px, 3fr)', key: (row) => pair.nameOrder(row), render: (row) => pair.nameOfRow(row) },
-    { id: 'standing', label: t('standing'), width: '90px', falling: true, key: (row) => pair.standing[row], render: (row) => html`<${Standing} t=${t} standing=${pair.standing[row]} />` },
+    { id: 'standing', label: t('standing'), width: '90px', falling: true, key: (row) => pair.standing[row], render: (row) => html`<${Standing} t=${t}
+      standing=${pair.standing[row]} />` },
     { id: 'relative', label: t('relative'), width: '86px', right: true, falling: true, key: (row) => pair.relative[row], render: (row) => showError(pair.relative[row]) },
-    { id: 'absolute', label: t('absolute'), width: '86px', right: true, falling: true, key: (row) => figures?.absoluteFloats[row] ?? NaN, render: (row) => (figures ? showError(figures.absoluteFloats[row]) : '') },
-    { id: 'verdict', label: t('table_verdict'), width: '86px', key: verdict, render: (row) => html`<span class=${['', 'caution-text', 'bad-text'][pair.fillOf(row)]}>${verdict(row)}</span>` },
+    { id: 'absolute', label: t('absolute'), width: '86px', right: true, falling: true, key: (row) => figures?.absoluteFloats[row] ?? NaN,
+      render: (row) => (figures ? showError(figures.absoluteFloats[row]) : '') },
+    { id: 'verdict', label: t('table_verdict'), width: '86px', key: verdict, render: (row) => html`
+      <span class=${['', 'caution-text', 'bad-text'][pair.fillOf(row)]}>${verdict(row)}</span>` },
     { id: 'dtype', label: t('dtype'), width: '110px', key: (row) => (figures ? pair.textOf(row, 'dtype') : ''), render: (row) => (figures ? pair.textOf(row, 'dtype') : '') },
     { id: 'shape', label: t('shape'), width: '120px', key: (row) => (figures ? pair.textOf(row, 'shape') : ''), render: (row) => (figures ? pair.textOf(row, 'shape') : '') },
   ], [t, pair, figures]);

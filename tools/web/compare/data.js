@@ -78,7 +78,11 @@ export class Pair {
 
   // A number that rises with the name of a row.
   nameOrder(row) {
-    const places = (names) => { const all = new Uint32Array(names.length); orderOf(names.length, { key: (i) => names[i] }).forEach((name, place) => { all[name] = place; }); return all; };
+    const places = (names) => {
+      const all = new Uint32Array(names.length);
+      orderOf(names.length, { key: (i) => names[i] }).forEach((name, place) => { all[name] = place; });
+      return all;
+    };
     this.namePlaces ??= [places(this.names), places(this.parts)];
     const [ofCalls, ofParts] = this.namePlaces;
     return ofCalls[this.callOf[row]] * this.parts.length + ofParts[this.part[row]];

@@ -1,6 +1,6 @@
 // One call: where it was made, and each of its tensors with the figures of both sides.
-import { useEffect, useState } from 'preact/hooks';
-import { html } from '../common/html.js';
+import { useEffect } from 'preact/hooks';
+import { html, useLoaded } from '../common/html.js';
 import { BesideLink } from '../common/page_beside.js';
 import { showNumber } from '../common/numbers.js';
 import { showError } from './answer.js';
@@ -37,13 +37,7 @@ function Tensor({ t, run, pair, row, marked }) {
 }
 
 export function Details({ t, run, about, pair, call, markedRow }) {
-  const [loaded, setLoaded] = useState(pair.loaded ?? null);
-  useEffect(() => {
-    let wanted = true;
-    setLoaded(pair.loaded ?? null);
-    pair.loadFigures().then((columns) => wanted && setLoaded(columns));
-    return () => { wanted = false; };
-  }, [pair]);
+  const loaded = useLoaded(() => pair.loadFigures(), [pair], pair.loaded ?? null);
   useEffect(() => { document.getElementById('marked')?.scrollIntoView({ block: 'nearest' }); }, [markedRow, loaded]);
   if (call < 0) return html`<div class="details" id="details"><p class="hint">${t('pick_call')}</p></div>`;
   const [from, to] = [pair.firstRow[call], pair.firstRow[call + 1]];

@@ -54,7 +54,8 @@ export function ErrorCurve({ t, pair, selected, marks, onSelect }) {
   useEffect(() => onResizeOrTheme(place.current, () => setRedraw((count) => count + 1)), []);
   useEffect(() => {
     if (!any) return undefined;
-    const axis = { stroke: style('--muted'), grid: { stroke: style('--grid'), width: 1 }, ticks: { stroke: style('--grid'), width: 1, size: 4 }, font: '11px system-ui, sans-serif' };
+    const axis = { stroke: style('--muted'), grid: { stroke: style('--grid'), width: 1 }, ticks: { stroke: style('--grid'), width: 1, size: 4 },
+      font: '11px system-ui, sans-serif' };
     const line = (self, call, colour, dash) => {
       if (call < self.scales.x.min || call > self.scales.x.max) return;
       const { ctx: context, bbox: box } = self;
@@ -73,8 +74,10 @@ export function ErrorCurve({ t, pair, selected, marks, onSelect }) {
       width: place.current.clientWidth, height: HEIGHT, legend: { show: false },
       scales: { x: { time: false }, y: { distr: 3, range: () => range } },
       series: [{}, { stroke: style('--odd'), width: 1.2, spanGaps: false, points: { show: false } },
-        ...GROUPS.map(([key]) => ({ stroke: style(COLOURS[key]), width: 0, paths: () => null, points: { show: true, size: columns[0].length > 4000 ? 3 : 5, fill: style(COLOURS[key]), width: 0 } }))],
-      axes: [{ ...axis, size: 30 }, { ...axis, size: 58, filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades }, values: (_, values) => values.map((value) => (value === null ? '' : showShort(value))) }],
+        ...GROUPS.map(([key]) => ({ stroke: style(COLOURS[key]), width: 0, paths: () => null,
+          points: { show: true, size: columns[0].length > 4000 ? 3 : 5, fill: style(COLOURS[key]), width: 0 } }))],
+      axes: [{ ...axis, size: 30 }, { ...axis, size: 58, filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades },
+        values: (_, values) => values.map((value) => (value === null ? '' : showShort(value))) }],
       cursor: { drag: { x: true, y: false }, points: { show: false } },
       hooks: {
         setCursor: [({ cursor }) => setAt(cursor.idx ?? null)],
@@ -102,6 +105,7 @@ export function ErrorCurve({ t, pair, selected, marks, onSelect }) {
     <div class="legend"><span><i class="swatch" style=${{ background: 'var(--odd)' }} />${t('error_in')}</span>
       ${GROUPS.map(([key]) => html`<span><i class="swatch dot" style=${{ background: `var(${COLOURS[key]})` }} />${t('error_out')}: ${t(key)}</span>`)}
       <span class="muted">${t('curve_hint')}</span></div>
-    <p class="curve-at" role="status">${shown && html`${t('call_number', call + 1, pair.callCount)}: <bdi>${pair.names[call]}</bdi> · ${t('in_out', showError(pair.errorIn[call]), showError(pair.errorOut[call]))}`}\u00a0</p>
+    <p class="curve-at" role="status">${shown && html`${t('call_number', call + 1, pair.callCount)}: <bdi>${pair.names[call]}</bdi> · ${
+      t('in_out', showError(pair.errorIn[call]), showError(pair.errorOut[call]))}`}\u00a0</p>
   </section>`;
 }

@@ -1,6 +1,6 @@
 // The whole page and its state.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { Choice, html, Tabs } from '../common/html.js';
+import { Choice, html, SearchBox, Tabs } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 import { asked, askedIndex } from '../common/page_beside.js';
 import { Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
@@ -18,7 +18,8 @@ function Answer({ t, run, rank, about, onShow }) {
     ? html`<span class=${`pill ${toneOf(about.verdict)}`}>${t(`verdict_${about.verdict ?? 'none'}`)}</span> ${about.title
       ? html`<span>${t('starts')} <button class="link" id="to_origin" onClick=${onShow}>${about.title}</button></span>` : ''}`
     : html`<span class="pill">${t('built')}</span>`}</p>
-    <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')], [about.failed, t(about.failed === 1 ? 'error' : 'errors_count')], [about.warned, t(about.warned === 1 ? 'warning' : 'warnings_count')]].filter(([value]) => value >= 0) : []),
+    <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')],
+        [about.failed, t(about.failed === 1 ? 'error' : 'errors_count')], [about.warned, t(about.warned === 1 ? 'warning' : 'warnings_count')]].filter(([value]) => value >= 0) : []),
       ...(about.overflowing > 0 ? [[about.overflowing, t('overflowing')]] : [])].map(([value, text]) => html`<span><b>${showCount(value)}</b> ${text}</span>`)}</div>
     ${run.notes.length > 0 && html`<div class="notes"><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>`;
 }
@@ -84,7 +85,8 @@ export function App({ data: run }) {
   const found = useMemo(() => (rank && query.trim() ? rank.find(query) : null), [rank, query]);
   const wantedNodes = useMemo(() => (found ? withAncestors(rank.npu, found) : null), [found]);
   const shownOpen = useMemo(() => (wantedNodes && wantedNodes.size < 20000 ? new Set([...open, ...wantedNodes]) : open), [open, wantedNodes]);
-  const rows = useMemo(() => (rank ? visibleRows(rank, shownOpen, { onlyDiffering, microStep, found: wantedNodes }) : []), [rank, shownOpen, onlyDiffering, microStep, wantedNodes]);
+  const rows = useMemo(() => (rank ? visibleRows(rank, shownOpen, { onlyDiffering, microStep, found: wantedNodes }) : []),
+    [rank, shownOpen, onlyDiffering, microStep, wantedNodes]);
 
   const toggle = (row) => {
     const key = row.node >= 0 ? row.node : -2 - row.bench;
@@ -100,6 +102,11 @@ export function App({ data: run }) {
     if (!keys[key]) return false;
     keys[key]();
     return true;
+  };
+  const onSearchKey = (event) => {
+    if (event.key !== 'Enter' || !(found?.length > 0)) return;
+    show(rank, found[0]);
+    document.getElementById('tree').focus();
   };
   const openAll = () => setOpen(new Set(rank.npu.children.map((children, node) => (children.length > 0 ? node : -1)).filter((node) => node >= 0)));
   const [npuName, benchName] = about?.npu_path ? shortPaths(about.npu_path, about.bench_path) : ['', ''];
@@ -121,16 +128,17 @@ export function App({ data: run }) {
           options=${run.ranks.map((item, i) => [i, `${t('step')} ${item.step} · ${t('rank')} ${item.rank}${item.title ? ` · ${item.title}` : ''}`])} />`}
         ${rank && rank.listing.micro_steps > 1 && html`<${Choice} id="micro" label=${t('micro_step')} value=${microStep} onChange=${(value) => setMicroStep(Number(value))}
           options=${[[-1, t('all')], ...Array.from({ length: rank.listing.micro_steps }, (_, i) => [i, String(i)])]} />`}
-        <input id="search" class="search-box" type="search" placeholder=${t('search')} aria-label=${t('search')} title=${t('search_hint')} value=${query} autocomplete="off" spellcheck=${false}
-          onInput=${(event) => setQuery(event.target.value)} onKeyDown=${(event) => { if (event.key === 'Enter' && found?.length > 0) { show(rank, found[0]); document.getElementById('tree').focus(); } }} />
+        <${SearchBox} t=${t} id="search" value=${query} onSearch=${setQuery} onKeyDown=${onSearchKey} />
         <span class="muted" id="found" role="status">${found ? t('found', showCount(found.length), showCount(rank.npu.count)) : ''}</span>
-        ${run.is_comparison && html`<button class="plain" id="only" aria-pressed=${onlyDiffering} onClick=${() => setOnlyDiffering(!onlyDiffering)}>${t('only_differing')}</button>`}
+        ${run.is_comparison && html`<button class="plain" id="only" aria-pressed=${onlyDiffering}
+          onClick=${() => setOnlyDiffering(!onlyDiffering)}>${t('only_differing')}</button>`}
         <button class="plain" id="open_all" onClick=${openAll}>${t('open_all')}</button>
         <button class="plain" id="close_all" onClick=${() => setOpen(new Set([0]))}>${t('close_all')}</button>
         ${colourings.length > 1 && html`<${Tabs} id="by" value=${by} onChange=${setBy} options=${colourings} />`}</div>
         ${rank ? html`<${TreeCanvas} t=${t} rank=${rank} rows=${rows} selected=${selected} origin=${originOf(rank)} by=${by} themeTurns=${themeTurns} request=${request}
           onSelect=${({ node, bench }) => setSelected({ node, bench })} onToggle=${toggle} onKey=${onKey} />` : html`<p class="hint">${t('loading')}</p>`}
         <${Legend} t=${t} by=${by} themeTurns=${themeTurns} /></section>
-        <section class="card details-card">${rank && html`<${Details} t=${t} run=${run} about=${about} rank=${rank} selected=${selected} onShow=${(node) => show(rank, node)} />`}</section></div>
+        <section class="card details-card">${rank && html`<${Details} t=${t} run=${run} about=${about} rank=${rank} selected=${selected}
+          onShow=${(node) => show(rank, node)} />`}</section></div>
     </main></div>`;
 }

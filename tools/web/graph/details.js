@@ -1,6 +1,5 @@
 // What is known of one node: how it stands and why, its place, its tensors on both sides, its stack, what receives its results.
-import { useEffect, useState } from 'preact/hooks';
-import { html } from '../common/html.js';
+import { html, useLoaded } from '../common/html.js';
 import { BesideLink } from '../common/page_beside.js';
 import { showNumber } from '../common/numbers.js';
 import { FIGURES, LEVELS, STANDINGS } from './data.js';
@@ -24,31 +23,21 @@ function pairRows(npu, bench) {
 }
 
 function TensorTable({ t, rank, node, bench }) {
-  const [tensors, setTensors] = useState(rank.isReady ? rank.tensors : undefined);
-  useEffect(() => {
-    let wanted = true;
-    rank.loadTensors().then((loaded) => wanted && setTensors(loaded));
-    return () => { wanted = false; };
-  }, [rank]);
+  const tensors = useLoaded(() => rank.loadTensors(), [rank], rank.isReady ? rank.tensors : undefined);
   if (tensors === undefined) return html`<p class="hint">${t('loading')}</p>`;
   if (tensors === null) return html`<p class="hint">${t('no_tensors')}</p>`;
   const pairs = pairRows(node >= 0 ? tensors.rowsOf(node) : [], bench >= 0 ? tensors.rowsOf(bench, true) : []);
   if (pairs.length === 0) return html`<p class="hint">${t('nothing_recorded')}</p>`;
   const line = (row, side) => row && html`<tr><td class="muted">${rank.bench ? t(side) : ''}</td><td>${row.dtype}</td><td>${row.shape}</td>
     ${row.stats.map((value) => html`<td class="right">${show(value)}</td>`)}<td>${row.sum}</td></tr>`;
-  return html`<div class="wide"><table class="figures"><thead><tr><th></th><th>dtype</th><th>${t('shape')}</th>${STATISTICS.map((name) => html`<th class="right">${name}</th>`)}<th></th></tr></thead>
+  return html`<div class="wide"><table class="figures"><thead><tr><th></th><th>dtype</th><th>${t('shape')}</th>${STATISTICS.map((name) => html`
+    <th class="right">${name}</th>`)}<th></th></tr></thead>
     ${pairs.map(([npu, other]) => html`<tbody><tr><th colspan="8">${(npu ?? other).label}${npu && npu.error !== null && npu.error !== undefined
       ? html` <span class="muted">${t('relative_error')} ${show(npu.error)}</span>` : ''}</th></tr>${line(npu, 'npu')}${line(other, 'bench')}</tbody>`)}</table></div>`;
 }
 
 function Consumers({ t, rank, node, onShow }) {
-  const [found, setFound] = useState(null);
-  useEffect(() => {
-    let wanted = true;
-    setFound(null);
-    rank.loadTensors().then((tensors) => wanted && tensors && setFound(tensors.consumersOf(node)));
-    return () => { wanted = false; };
-  }, [rank, node]);
+  const found = useLoaded(() => rank.loadTensors().then((tensors) => tensors?.consumersOf(node)), [rank, node]);
   if (!found || found.length === 0) return null;
   return html`<h3>${t('consumers')} <span class="muted">${t('consumers_hint')}</span></h3><p class="node-list">${found.slice(0, MOST_CONSUMERS).map((other) => html`
     <${NodeLink} rank=${rank} node=${other} onShow=${onShow} />`)}${found.length > MOST_CONSUMERS ? ` … ${found.length - MOST_CONSUMERS}` : ''}</p>`;
@@ -66,7 +55,8 @@ export function Details({ t, run, about, rank, selected, onShow }) {
   const partners = rank.listing.partners[side.names[at]];
   const facts = [];
   if (rank.bench) {
-    facts.push([t('standing'), html`<span class=${{ differs: 'bad-text', drifts: 'caution-text', identical: 'good-text', agrees: 'good-text' }[standing] ?? ''}>${t(standing)}</span>`]);
+    facts.push([t('standing'), html`
+      <span class=${{ differs: 'bad-text', drifts: 'caution-text', identical: 'good-text', agrees: 'good-text' }[standing] ?? ''}>${t(standing)}</span>`]);
     if (node >= 0 && rank.figureOf(node) > 0) facts.push([t('figure'), t(FIGURES[rank.figureOf(node)])]);
     const [into, out] = node >= 0 ? [rank.errorOf(rank.inCodes, node), rank.errorOf(rank.outCodes, node)] : [null, null];
     if (into !== null || out !== null) facts.push([t('errors'), t('in_out', show(into), show(out))]);

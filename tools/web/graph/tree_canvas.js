@@ -193,7 +193,8 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
   };
   const row = rows[selectedPlace];
   return html`<div class="graph-view">
-    <div class="graph-box" id="tree" ref=${box} data-rows=${rows.length} tabindex="0" role="tree" aria-label=${t('trees')} onKeyDown=${onKeyDown} onScroll=${(event) => { view.current.top = event.target.scrollTop; redraw(); }}>
+    <div class="graph-box" id="tree" ref=${box} data-rows=${rows.length} tabindex="0" role="tree" aria-label=${t('trees')} onKeyDown=${onKeyDown}
+      onScroll=${(event) => { view.current.top = event.target.scrollTop; redraw(); }}>
       <div role="presentation" style=${{ height: `${Math.max(height, 1)}px` }}><canvas ref=${canvas} class="graph-canvas" style=${{ height: `${size[1]}px` }} onClick=${onClick}
         onDblClick=${(event) => { const hit = rowAt(event); if (hit) onToggle(hit); }} /></div>
       <span class="unseen" role="status">${row ? `${(row.node >= 0 ? rank.npu.names[row.node] : rank.bench.names[row.bench])}` : ''}</span></div>

@@ -144,7 +144,8 @@ export function App({ data: runs }) {
 
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((item) => item.warnings.length) > 0}
-      name=${runs.length > 1 ? html`<bdi>${run.name}</bdi> <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi> <span class="muted">(${t('letters')})</span>` : html`<bdi>${run.name}</bdi>`}
+      name=${runs.length > 1 ? html`<bdi>${run.name}</bdi> <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi> <span
+        class="muted">(${t('letters')})</span>` : html`<bdi>${run.name}</bdi>`}
       facts=${facts} about=${html`<${About} t=${t} runs=${runs} />`} />
     <div class="columns">
       <${Sidebar} t=${t} list=${list} total=${data ? data.modules.length : 0} query=${query} onQuery=${setQuery} sort=${sort} onSort=${setSort}
@@ -152,7 +153,8 @@ export function App({ data: runs }) {
       <main>
         <${Findings} t=${t} runs=${runs} findings=${findings} only=${only} onShow=${show} />
         <div class="controls card">
-          <div class="selects"><${Choice} id="table" label=${t('table')} value=${table} onChange=${(name) => { setTable(name); setPicked(null); }} options=${tables.map((name) => [name, name])} />
+          <div class="selects"><${Choice} id="table" label=${t('table')} value=${table} onChange=${(name) => { setTable(name); setPicked(null); }}
+            options=${tables.map((name) => [name, name])} />
           <${Choice} id="op" label=${t('statistic')} value=${op} onChange=${setOp} options=${ops.map((name) => [name, name])} />
           <${Choice} id="ranks" label=${t('over_ranks')} value=${how} onChange=${(value) => setHow(/^\d+$/.test(value) ? Number(value) : value)} options=${hows} />
           <${Choice} id="scale" label=${t('scale')} value=${log ? 'log' : 'linear'} onChange=${(value) => setLog(value === 'log')}

@@ -99,7 +99,8 @@ function makePlot(place, { steps, lines, alerts, range, log, onZoom, onStep }) {
   const bands = [];
   for (const line of lines) {
     data.push(line.line);
-    series.push({ stroke: line.colour, width: line.rank === undefined ? 1.8 : 1.1, dash: line.dash, spanGaps: false, points: { size: 5, show: steps.length < 60 ? undefined : false } });
+    series.push({ stroke: line.colour, width: line.rank === undefined ? 1.8 : 1.1, dash: line.dash, spanGaps: false,
+      points: { size: 5, show: steps.length < 60 ? undefined : false } });
     if (line.low) {
       const at = data.length;
       data.push(line.high, line.low);

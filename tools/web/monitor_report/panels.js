@@ -87,9 +87,11 @@ export function Findings({ t, runs, findings, only, onShow }) {
     ${findings.length === 0 && html`<p class="calm">✓ ${t('nothing')}</p>`}
     <ul>${findings.map((item) => html`<li><button class="finding" onClick=${() => onShow(item)}>
       <i class=${`mark ${item.kind}`} /><span class="what">${t(item.words, showCount(item.count ?? 0))}</span>
-      <span class="where">${sideName(runs, item.words === 'runs_part' ? null : item.run)}<bdi>${item.series.label}</bdi> <span class="muted">${item.run.tables[item.series.table]}${item.op ? ` · ${item.op}` : ''}</span></span>
+      <span class="where">${sideName(runs, item.words === 'runs_part' ? null : item.run)}<bdi>${item.series.label}</bdi> <span
+        class="muted">${item.run.tables[item.series.table]}${item.op ? ` · ${item.op}` : ''}</span></span>
       <span class="detail">${detailOf(item)}</span></button></li>`)}</ul>
-    ${runs.filter((run) => run.unmeasured.length > 0).map((run) => html`<p class="hint unmeasured">${sideName(runs, run)}${t('unmeasured', showCount(run.unmeasured.length))}: <bdi>${someOf(run.unmeasured)}</bdi></p>`)}
+    ${runs.filter((run) => run.unmeasured.length > 0).map((run) => html`
+      <p class="hint unmeasured">${sideName(runs, run)}${t('unmeasured', showCount(run.unmeasured.length))}: <bdi>${someOf(run.unmeasured)}</bdi></p>`)}
     ${only.some((count) => count > 0) && html`<p class="hint" id="only">${t('only_counts', ...only.map(showCount))}</p>`}
   </section>`;
 }
@@ -102,7 +104,8 @@ export function Alerts({ t, runs, low, high, onShow }) {
   return html`<section class="card"><h2>${t('alerts')} <span class="muted">${t('in_range')}: ${showCount(count)}</span></h2>
     ${shown.length === 0 ? html`<p class="hint">${t('alerts_none')}</p>` : html`<div class="alert-table"><table id="alerts"><thead><tr>
       <th>${t('step')}</th><th>${t('rank')}</th><th>${t('module')}</th><th>${t('message')}</th></tr></thead>
-      <tbody lang="">${shown.map((item) => html`<tr tabindex="0" class=${item.series >= 0 ? 'link' : ''} onClick=${() => item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}
+      <tbody lang="">${shown.map((item) => html`<tr tabindex="0" class=${item.series >= 0 ? 'link' : ''}
+        onClick=${() => item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}
         onKeyDown=${(event) => event.key === 'Enter' && item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}>
         <td data-label=${t('step')}>${item.step}</td><td data-label=${t('rank')}>${sideName(runs, item.run)}${item.rank}</td>
         <td><bdi>${item.series >= 0 ? item.run.series[item.series].label : item.tag}</bdi></td><td class="message">${item.message}</td></tr>`)}</tbody></table></div>

@@ -46,23 +46,15 @@ report::Verdict CheckVerdict(const Check& check) {
   verdict.number = static_cast<double>(errors);
   const std::string all = Plural(judged, "operator");
   if (judged == 0 && check.finished_before > 0 && check.operators.empty()) {
-    verdict.word = "DONE";
-    verdict.text = "DONE: all operators were checked by the run before";
-    verdict.tone = Tone::kGood;
+    verdict.Say("DONE", "all operators were checked by the run before", Tone::kGood);
   } else if (judged == 0) {
-    verdict.word = "NOTHING CHECKED";
-    verdict.text = "NOTHING CHECKED: no operator could be run";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING CHECKED", "no operator could be run", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (errors > 0) {
-    verdict.word = "INACCURATE";
-    verdict.text = fmt::format("INACCURATE: {} of {} differ from the CPU", errors, all);
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("INACCURATE", fmt::format("{} of {} differ from the CPU", errors, all), Tone::kBad,
+                Standing::kFindings);
   } else {
-    verdict.word = "ACCURATE";
-    verdict.text = fmt::format("ACCURATE: {} agree with the CPU", all);
-    verdict.tone = Tone::kGood;
+    verdict.Say("ACCURATE", fmt::format("{} agree with the CPU", all), Tone::kGood);
   }
   if (judged > 0 && skipped > 0) {
     verdict.text += fmt::format("; {} could not be checked", skipped);
@@ -108,19 +100,14 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
       !worst.empty()) {
     report::Table table("worst", {"Operator", "Forward", "Backward", "Max error", "Why"});
     for (const CheckedOperator* checked : worst) {
-      const Cell cells[] = {table.KeepText(base::Printable(checked->name)),
-                            Cell::Text(OutcomeText(checked->forward)),
-                            Cell::Text(checked->has_backward ? OutcomeText(checked->backward) : ""),
-                            table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
-                            table.KeepText(base::Printable(checked->message))};
-      table.AddRow(cells);
+      table.AddRow({table.KeepText(base::Printable(checked->name)),
+                    Cell::Text(OutcomeText(checked->forward)),
+                    Cell::Text(checked->has_backward ? OutcomeText(checked->backward) : ""),
+                    table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
+                    table.KeepText(base::Printable(checked->message))});
     }
-    Section section{"Operators that differ most", {}};
-    report::DataTable data{std::move(table)};
-    data.amounts = {3};
-    data.names_rows = true;
-    section.blocks.emplace_back(std::move(data));
-    document.sections.push_back(std::move(section));
+    document.Add("Operators that differ most",
+                 report::DataTable{.table = std::move(table), .amounts = {3}, .names_rows = true});
   }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"forward", CountsText(check.forward)});
@@ -136,9 +123,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   if (check.left_out > 0) {
     facts.items.push_back({"left out", Plural(check.left_out, "call") + " like an earlier one"});
   }
-  Section totals{"Totals", {}};
-  totals.blocks.emplace_back(std::move(facts));
-  document.sections.push_back(std::move(totals));
+  document.Add("Totals", std::move(facts));
   AddCases(check, document);
   document.warnings = check.warnings;
   if (check.restarts > 0) {
@@ -148,11 +133,9 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
     document.warnings.emplace_back(
         "the dump ends early: only the calls that are whole in it were checked");
   }
-  for (const std::filesystem::path& file : check.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(check.files);
   if (CountOf(check, Outcome::kError) > 0 && !check.device.starts_with("cpu")) {
-    document.next.emplace_back("compare with a GPU: msprobe api_precision_compare NPU GPU");
+    document.next.emplace_back("run_ut.compare_with_gpu");
   }
   document.deed = "checked";
   document.seconds = check.seconds;
@@ -181,22 +164,18 @@ report::Document MakeDocument(const OverflowCheck& check) {
   verdict.number = static_cast<double>(abnormal);
   verdict.unit = "operators";
   if (checked == 0) {
-    verdict.word = "NOTHING CHECKED";
-    verdict.text = "NOTHING CHECKED: no operator could be run";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING CHECKED", "no operator could be run", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (abnormal > 0) {
-    verdict.word = "ABNORMAL";
-    verdict.text = fmt::format("ABNORMAL: {} of {} overflow on one side only", abnormal,
-                               Plural(checked, "operator"));
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say(
+        "ABNORMAL",
+        fmt::format("{} of {} overflow on one side only", abnormal, Plural(checked, "operator")),
+        Tone::kBad, Standing::kFindings);
   } else {
-    verdict.word = "NORMAL";
-    verdict.text =
-        fmt::format("NORMAL: {}, of which {} on the CPU as well", Plural(checked, "operator"),
-                    any == 1 ? "1 overflows" : fmt::format("{} overflow", any));
-    verdict.tone = Tone::kGood;
+    verdict.Say("NORMAL",
+                fmt::format("{}, of which {} on the CPU as well", Plural(checked, "operator"),
+                            any == 1 ? "1 overflows" : fmt::format("{} overflow", any)),
+                Tone::kGood);
   }
   document.levels = report::OutcomesOf(kOverflowGateLevels);
   report::SetFound(document.levels, "abnormal", abnormal > 0);
@@ -213,14 +192,10 @@ report::Document MakeDocument(const OverflowCheck& check) {
     }
   }
   if (!list.items.empty()) {
-    Section section{"Overflows", {}};
-    section.blocks.emplace_back(std::move(list));
-    document.sections.push_back(std::move(section));
+    document.Add("Overflows", std::move(list));
   }
   if (!skipped.items.empty()) {
-    Section section{"Not checked", {}};
-    section.blocks.emplace_back(std::move(skipped));
-    document.sections.push_back(std::move(section));
+    document.Add("Not checked", std::move(skipped));
   }
   document.warnings = check.warnings;
   return document;

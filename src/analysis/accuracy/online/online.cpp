@@ -584,15 +584,12 @@ report::Verdict OnlineVerdict(const OnlineCheck& check) {
   }
   const std::string judged = Plural(calls.judged(), "call");
   if (errors > 0) {
-    verdict.word = "INACCURATE";
-    verdict.text =
-        fmt::format("INACCURATE: {} of {} of the training miss their standard", errors, judged);
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("INACCURATE",
+                fmt::format("{} of {} of the training miss their standard", errors, judged),
+                Tone::kBad, Standing::kFindings);
   } else {
-    verdict.word = "ACCURATE";
-    verdict.text = fmt::format("ACCURATE: {} of the training meet their standards", judged);
-    verdict.tone = Tone::kGood;
+    verdict.Say("ACCURATE", fmt::format("{} of the training meet their standards", judged),
+                Tone::kGood);
   }
   if (calls.Of(Outcome::kSkip) > 0) {
     verdict.text += fmt::format("; {} could not be checked", calls.Of(Outcome::kSkip));
@@ -608,18 +605,13 @@ void AddWorst(const OnlineCheck& check, report::Document& document) {
   }
   report::Table table("worst", {"Call", "Outcome", "Max error", "Why"});
   for (const OnlineOperator* checked : worst) {
-    const Cell cells[] = {table.KeepText(base::Printable(checked->name)),
-                          Cell::Text(OutcomeText(checked->outcome)),
-                          table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
-                          table.KeepText(base::Printable(checked->message))};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(base::Printable(checked->name)),
+                  Cell::Text(OutcomeText(checked->outcome)),
+                  table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
+                  table.KeepText(base::Printable(checked->message))});
   }
-  Section section{"Calls that differ most", {}};
-  report::DataTable data{std::move(table)};
-  data.amounts = {2};
-  data.names_rows = true;
-  section.blocks.emplace_back(std::move(data));
-  document.sections.push_back(std::move(section));
+  document.Add("Calls that differ most",
+               report::DataTable{.table = std::move(table), .amounts = {2}, .names_rows = true});
 }
 
 }  // namespace
@@ -651,9 +643,7 @@ report::Document MakeDocument(const OnlineCheck& check, std::string_view command
     facts.items.push_back({"device", fmt::format("{}, {}", check.device, check.framework)});
   }
   facts.items.push_back({"limits", check.limits});
-  Section totals{"Totals", {}};
-  totals.blocks.emplace_back(std::move(facts));
-  document.sections.push_back(std::move(totals));
+  document.Add("Totals", std::move(facts));
   for (const OnlineOperator& checked : check.operators) {
     report::TestCase& test = document.cases.emplace_back();
     test.name = checked.name;
@@ -683,9 +673,7 @@ report::Document MakeDocument(const OnlineCheck& check, std::string_view command
   if (check.restarts > 0) {
     document.warnings.push_back(RestartWarning(check.restarts));
   }
-  for (const std::filesystem::path& file : check.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(check.files);
   document.deed = "checked";
   document.seconds = check.seconds;
   return document;

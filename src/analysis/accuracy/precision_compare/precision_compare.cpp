@@ -711,20 +711,15 @@ report::Verdict PrecisionVerdict(const PrecisionComparison& comparison) {
   verdict.number = static_cast<double>(operators.Of(Outcome::kError));
   const std::string judged = Plural(operators.judged(), "operator");
   if (operators.judged() == 0) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text = "NOTHING COMPARED: no operator could be judged";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED", "no operator could be judged", Tone::kBad,
+                Standing::kNothingCompared);
   } else if (operators.Of(Outcome::kError) > 0) {
-    verdict.word = "LESS ACCURATE";
-    verdict.text = fmt::format("LESS ACCURATE: {} of {} that were judged miss their standard",
-                               operators.Of(Outcome::kError), judged);
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.Say("LESS ACCURATE",
+                fmt::format("{} of {} that were judged miss their standard",
+                            operators.Of(Outcome::kError), judged),
+                Tone::kBad, Standing::kFindings);
   } else {
-    verdict.word = "AS ACCURATE";
-    verdict.text = fmt::format("AS ACCURATE: {} meet their standards", judged);
-    verdict.tone = Tone::kGood;
+    verdict.Say("AS ACCURATE", fmt::format("{} meet their standards", judged), Tone::kGood);
   }
   return verdict;
 }
@@ -755,27 +750,19 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
   if (!comparison.worst.empty()) {
     report::Table table("worst", {"Output", "Algorithm", "Beyond", "Why"});
     for (const WorstOutput& worst : comparison.worst) {
-      const Cell cells[] = {
-          table.KeepText(base::Printable(worst.name)), table.KeepText(worst.algorithm),
-          table.KeepText(std::isinf(worst.excess) ? std::string("inf or NaN")
-                                                  : fmt::format("{:.3g}x", worst.excess)),
-          table.KeepText(base::Printable(worst.reason))};
-      table.AddRow(cells);
+      table.AddRow({table.KeepText(base::Printable(worst.name)), table.KeepText(worst.algorithm),
+                    table.KeepText(std::isinf(worst.excess) ? std::string("inf or NaN")
+                                                            : fmt::format("{:.3g}x", worst.excess)),
+                    table.KeepText(base::Printable(worst.reason))});
     }
-    Section section{"Furthest beyond their limits", {}};
-    report::DataTable data{std::move(table)};
-    data.amounts = {2};
-    data.names_rows = true;
-    section.blocks.emplace_back(std::move(data));
-    document.sections.push_back(std::move(section));
+    document.Add("Furthest beyond their limits",
+                 report::DataTable{.table = std::move(table), .amounts = {2}, .names_rows = true});
   }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"operators", CountsText(comparison.operators)});
   facts.items.push_back({"outputs", CountsText(comparison.outputs)});
   facts.items.push_back({"limits", comparison.limits});
-  Section totals{"Totals", {}};
-  totals.blocks.emplace_back(std::move(facts));
-  document.sections.push_back(std::move(totals));
+  document.Add("Totals", std::move(facts));
 
   for (const JudgedOperator& judged : comparison.judged) {
     report::TestCase& test = document.cases.emplace_back();
@@ -807,9 +794,7 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
                         : Plural(comparison.duplicated.size(), "output") + " stand in a file",
                     Names(comparison.duplicated)));
   }
-  for (const std::filesystem::path& file : comparison.files) {
-    document.files.push_back({file});
-  }
+  document.AddFiles(comparison.files);
   return document;
 }
 

@@ -492,8 +492,7 @@ report::Document MakeDocument(const Summary& run) {
   for (const std::string& metric : run.metrics) {
     metrics.items.push_back({"", metric});
   }
-  document.sections.push_back({"Metrics, a sheet each", {}});
-  document.sections.back().blocks.emplace_back(std::move(metrics));
+  document.Add("Metrics, a sheet each", std::move(metrics));
   document.files.push_back({run.result_file});
   document.warnings = run.warnings;
   return document;

@@ -15,6 +15,7 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/call_alignment.h"
+#include "src/analysis/compare/document.h"
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
 #include "src/dump/stack_file.h"
@@ -26,11 +27,28 @@ extern const std::string_view kComparePage;  // empty: not built
 }
 
 namespace msprobe::analysis::compare {
+
+uint32_t StatCode(const StatValue& stat, report::CellCodes& cells) {
+  switch (stat.kind) {
+    case StatKind::kNone:
+      return report::CellCodes::kNothing;
+    case StatKind::kBool:
+      return cells.Text(stat.boolean ? "True" : "False");
+    case StatKind::kText:
+      return cells.Text(stat.text);
+    case StatKind::kInteger:
+    case StatKind::kNumber:
+      break;
+  }
+  return cells.Number(stat.number);
+}
+
 namespace {
 
 using json::Writer;
 using report::CellCodes;
 using report::TextList;
+using Columns = report::PageColumns;
 
 constexpr int kErrorBits = 11;       // of an error's fraction: 3 digits are enough to judge by
 constexpr int kMetricBits = 17;      // 5 digits
@@ -45,6 +63,8 @@ struct Call {
   int weight = 0;  // 2: a row stands out, 1: only noise, 0: equal
 };
 
+// Of more than `most_rows` rows whole calls are left out: first those that are equal, then those
+// that agree, and of each the ones that happened last.
 class ColumnMaker {
  public:
   ColumnMaker(const ComparedPair& pair, uint64_t most_rows)
@@ -56,7 +76,7 @@ class ColumnMaker {
   uint64_t row_count() const { return rows_.size(); }
 
   std::vector<report::PageBlock> Blocks(const std::string& id) {
-    std::vector<std::pair<std::string, std::vector<uint32_t>>> columns;
+    Columns columns;
     AddStandings(columns);
     AddErrors(columns);
     AddTexts(columns);
@@ -66,17 +86,11 @@ class ColumnMaker {
     std::string listing;
     WriteListing(columns, listing);
     blocks.push_back({id, [text = std::move(listing)](std::string& out) { out += text; }});
-    for (auto& [name, values] : columns) {
-      blocks.push_back({id + "_" + name, [codes = std::move(values)](std::string& out) {
-                          report::AppendPlanes(codes, out);
-                        }});
-    }
+    report::AddColumnBlocks(id, std::move(columns), blocks);
     return blocks;
   }
 
  private:
-  using Columns = std::vector<std::pair<std::string, std::vector<uint32_t>>>;
-
   const SideRow& NpuRow(const RowResult& row) const { return pair_.npu.rows[row.pair.npu]; }
   const SideRow* BenchRow(const RowResult& row) const {
     return row.pair.bench == kNoRow ? nullptr : &pair_.bench.rows[row.pair.bench];
@@ -218,31 +232,17 @@ class ColumnMaker {
     }
   }
 
-  uint32_t CodeOf(const StatValue& stat) {
-    switch (stat.kind) {
-      case StatKind::kNone:
-        return CellCodes::kNothing;
-      case StatKind::kBool:
-        return cells_.Text(stat.boolean ? "True" : "False");
-      case StatKind::kText:
-        return cells_.Text(stat.text);
-      case StatKind::kInteger:
-      case StatKind::kNumber:
-        break;
-    }
-    return cells_.Number(stat.number);
-  }
-
   void AddStatistics(Columns& columns) {
     for (size_t i = 0; i < kStatCount; ++i) {
       const std::string slot = std::to_string(i);
-      AddColumn(columns, "stat" + slot,
-                [&](const RowResult& row, uint32_t) { return CodeOf(NpuRow(row).stats[i]); });
+      AddColumn(columns, "stat" + slot, [&](const RowResult& row, uint32_t) {
+        return StatCode(NpuRow(row).stats[i], cells_);
+      });
       AddColumn(columns, "stat_b" + slot, [&](const RowResult& row, uint32_t) {
         const SideRow* const bench = BenchRow(row);
         return report::DifferenceOfCodes(
-            bench == nullptr ? CellCodes::kNothing : CodeOf(bench->stats[i]),
-            CodeOf(NpuRow(row).stats[i]));
+            bench == nullptr ? CellCodes::kNothing : StatCode(bench->stats[i], cells_),
+            StatCode(NpuRow(row).stats[i], cells_));
       });
     }
   }
@@ -398,22 +398,6 @@ class ColumnMaker {
   CellCodes cells_;
 };
 
-}  // namespace
-
-PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
-                            base::ThreadPool& pool) {
-  ColumnMaker maker(pair, most_rows);
-  PairColumns columns;
-  columns.rows = maker.row_count();
-  columns.elements = report::PackBlocks(maker.Blocks(id), pool);
-  for (const std::string& element : columns.elements) {
-    columns.bytes += element.size();
-  }
-  return columns;
-}
-
-namespace {
-
 constexpr int64_t kPageFormat = 1;             // what tools/web/compare expects
 constexpr uint64_t kRoomForListing = 400'000;  // the shell and the list of pairs
 
@@ -421,14 +405,18 @@ constexpr uint64_t kMostBytesOfRows = ComparePage::kMostBytes - kRoomForListing;
 
 }  // namespace
 
-Status ComparePage::Available() {
-  if (resources::kComparePage.empty()) {
-    return UnsupportedError("this msprobe was built without the page for --format html")
-        .WithHint(
-            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
-            "need it");
+Status ComparePage::Available() { return report::CheckShell(resources::kComparePage); }
+
+ComparePage::PairColumns ComparePage::MakePairColumns(const ComparedPair& pair,
+                                                      const std::string& id, uint64_t most_rows) {
+  ColumnMaker maker(pair, most_rows);
+  PairColumns columns;
+  columns.rows = maker.row_count();
+  columns.elements = report::PackBlocks(maker.Blocks(id), pool_);
+  for (const std::string& element : columns.elements) {
+    columns.bytes += element.size();
   }
-  return {};
+  return columns;
 }
 
 void ComparePage::Add(size_t index, const PairSummary& summary, const ComparedPair& pair) {
@@ -444,11 +432,11 @@ void ComparePage::Add(size_t index, const PairSummary& summary, const ComparedPa
   }
   const std::string id = fmt::format("p{}", index);
   uint64_t most_rows = kMostRowsPerPair;
-  PairColumns columns = MakePairColumns(pair, id, most_rows, pool_);
+  PairColumns columns = MakePairColumns(pair, id, most_rows);
   while (columns.bytes > kMostBytesOfRows && columns.rows > 1) {
     most_rows = std::max<uint64_t>(
         1, std::min(columns.rows - 1, columns.rows * kMostBytesOfRows / columns.bytes * 9 / 10));
-    columns = MakePairColumns(pair, id, most_rows, pool_);
+    columns = MakePairColumns(pair, id, most_rows);
   }
   kept_bytes_ += columns.bytes;
   kept_.emplace(place, std::move(columns));
@@ -490,7 +478,8 @@ std::string ComparePage::Listing(const RunSummary& summary, const std::string& g
     writer.Member("name", PairName(pair));
     writer.Member("verdict", PairVerdictName(VerdictOf(pair)));
     writer.Member("error", pair.error);
-    writer.Member("hint", NothingComparedHint(pair));
+    writer.Member("hint", report::AdviceText(NothingComparedHint(pair)));
+    writer.Member("next", report::AdviceText(NextStep(pair)));
     writer.Member("npu_path", pair.npu_path);
     writer.Member("bench_path", pair.bench_path);
     PutNumber(writer, "step", pair.step);

@@ -14,24 +14,12 @@
 #include "src/analysis/compare/compare_pair.h"
 #include "src/analysis/compare/summary.h"
 #include "src/base/threads.h"
+#include "src/report/web_page.h"
 
 namespace msprobe::analysis::compare {
 
-// One compared pair as the page of `compare --format html` takes it: its calls in execution order,
-// and columns of its rows.
-
-// Everything that the page shows of a pair, compressed: elements of the page, ready to be written.
-struct PairColumns {
-  std::vector<std::string> elements;
-  uint64_t bytes = 0;  // of the elements
-  uint64_t rows = 0;   // that are in them
-};
-
-// `id`: the first part of the names of its elements, such as "p3". Of more than `most_rows` rows
-// whole calls are left out: first those that are equal, then those that agree, and of each the ones
-// that happened last.
-PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
-                            base::ThreadPool& pool);
+// A value of a statistic as the columns of pages hold it.
+uint32_t StatCode(const StatValue& stat, report::CellCodes& cells);
 
 // Takes the pairs as they come and keeps the rows of those to look at first, up to a size that a
 // browser opens at once; the others are listed without rows. What is left out is reported in the
@@ -55,6 +43,14 @@ class ComparePage {
  private:
   // What is not clean comes first, by step; then origins of a rank's own.
   using Place = std::tuple<bool, int64_t, bool, bool, size_t>;
+  // Everything that the page shows of a pair, compressed: elements of the page.
+  struct PairColumns {
+    std::vector<std::string> elements;
+    uint64_t bytes = 0;  // of the elements
+    uint64_t rows = 0;   // that are in them
+  };
+
+  PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows);
 
   std::string Listing(const RunSummary& summary, const std::string& graph_page) const;
 

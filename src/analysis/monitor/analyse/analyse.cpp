@@ -207,8 +207,7 @@ report::Document MakeDocument(const AnalyseResult& result) {
                                         base::Plural(result.ranks, "rank"))}}};
   report::Section& section = document.sections.emplace_back();
   section.blocks.emplace_back(std::move(list));
-  document.sections.push_back({"Counts", {}});
-  document.sections.back().blocks.emplace_back(std::move(counts));
+  document.Add("Counts", std::move(counts));
   document.files.push_back({result.file});
   document.warnings = result.warnings;
   return document;

@@ -11,12 +11,10 @@ namespace msprobe::analysis::monitor::internal {
 report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures) {
   report::List list{report::ListKind::kFacts, {}, {0}};
   for (const auto& [label, number] : figures) {
-    list.items.push_back({std::string(label), fmt::format("{:.0f}", number)});
-    list.items.back().number = number;
+    list.items.push_back(
+        {std::string(label), fmt::format("{:.0f}", number), report::Tone::kPlain, number});
   }
-  report::Section section;
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("", std::move(list));
 }
 
 report::Verdict Written(std::string text, uint64_t number, std::string_view unit) {

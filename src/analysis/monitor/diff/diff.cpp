@@ -613,10 +613,8 @@ report::Verdict MakeVerdict(const DiffResult& result) {
     return verdict;
   }
   if (totals.compared == 0) {
-    verdict.word = "NOTHING COMPARED";
-    verdict.text = "NOTHING COMPARED: no value of one run has a partner in the other";
-    verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.Say("NOTHING COMPARED", "no value of one run has a partner in the other", Tone::kBad,
+                Standing::kNothingCompared);
     return verdict;
   }
   verdict.word = totals.unequal > 0 ? "CLOSE" : whole ? "IDENTICAL" : "EQUAL IN PART";
@@ -639,22 +637,18 @@ Section LinesSection(const DiffResult& result) {
   report::Table table("statistics", {"table", "statistic", "compared", "differ", "step",
                                      "first difference, largest difference"});
   for (const DiffLine& line : result.lines) {
-    const Cell cells[] = {table.KeepText(line.table),
-                          table.KeepText(line.op),
-                          Cell::Integer(static_cast<int64_t>(line.compared)),
-                          Cell::Integer(static_cast<int64_t>(line.divergent)),
-                          line.first ? Cell::Integer(line.first->step) : Cell(),
-                          line.first ? table.KeepText(fmt::format("{}, {}", Where(*line.first),
-                                                                  Percent(line.worst->relative)))
-                                     : Cell()};
-    table.AddRow(cells);
+    table.AddRow({table.KeepText(line.table), table.KeepText(line.op),
+                  Cell::Integer(static_cast<int64_t>(line.compared)),
+                  Cell::Integer(static_cast<int64_t>(line.divergent)),
+                  line.first ? Cell::Integer(line.first->step) : Cell(),
+                  line.first ? table.KeepText(fmt::format("{}, {}", Where(*line.first),
+                                                          Percent(line.worst->relative)))
+                             : Cell()});
   }
-  Section section;
   report::DataTable data{std::move(table)};
   // Where nothing parts the verdict says it all.
   data.brief.items = result.first() == nullptr ? 0 : SIZE_MAX;
-  section.blocks.emplace_back(std::move(data));
-  return section;
+  return report::MakeSection("", std::move(data));
 }
 
 Section NotesSection(const DiffResult& result) {
@@ -671,9 +665,7 @@ Section NotesSection(const DiffResult& result) {
   for (const std::string& note : result.notes) {
     list.items.push_back({"", note});
   }
-  Section section{"Notes", {}};
-  section.blocks.emplace_back(std::move(list));
-  return section;
+  return report::MakeSection("Notes", std::move(list));
 }
 
 // A case per statistic of a table.
@@ -683,12 +675,10 @@ std::vector<report::TestCase> CasesOf(const DiffResult& result) {
     report::TestCase& test = cases.emplace_back();
     test.name = fmt::format("{} {}", line.table, line.op);
     if (line.first) {
-      test.outcome = report::CaseOutcome::kFailed;
-      test.level = "different";
-      test.type = "different";
-      test.message = fmt::format("{} of {} differ, first at step {}: {}, {} at most",
-                                 line.divergent, Plural(line.compared, "value"), line.first->step,
-                                 Where(*line.first), Percent(line.worst->relative));
+      test.Fail("different", "different",
+                fmt::format("{} of {} differ, first at step {}: {}, {} at most", line.divergent,
+                            Plural(line.compared, "value"), line.first->step, Where(*line.first),
+                            Percent(line.worst->relative)));
     }
   }
   return cases;

@@ -148,7 +148,7 @@ TEST(Overflow, BadInputsAreToldFromBadResults) {
   const OverflowFindings findings = FindIn(scene.step());
   EXPECT_EQ(findings.overflows[0].origin, OverflowOrigin::kPassedOn);
   EXPECT_EQ(findings.overflows[0].call->name, "Tensor.float.0.forward");
-  EXPECT_THAT(MakeDocument(findings).next.front(), HasSubstr("bad already"));
+  EXPECT_THAT(report::AdviceText(MakeDocument(findings).next.front()), HasSubstr("bad already"));
 }
 
 TEST(Overflow, WithoutTheKernelTheRecordStillTellsItsTask) {
