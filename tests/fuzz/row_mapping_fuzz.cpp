@@ -2,8 +2,8 @@
 // which one the input is.
 #include <cstdint>
 
-#include "src/analysis/compare/line26/row_mapping26.h"
 #include "src/analysis/compare/mapping.h"
+#include "src/analysis/compare/row_mapping_v26.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -125,7 +125,8 @@ struct DivergenceReport {
 };
 
 struct DivergenceInput {
-  const Options& options;
+  const MatchRules& match;
+  const NoiseRules& noise;
   const Side& npu;
   const Side& bench;
   const PairResult& result;

@@ -84,24 +84,24 @@ Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
   return map;
 }
 
-Result<RowMapping> BuildRowMapping(const Options& options, const Side& npu, const Side& bench) {
+Result<RowMapping> BuildRowMapping(const MatchRules& rules, const Side& npu, const Side& bench) {
   RowMapping mapping;
   mapping.keys.reserve(npu.rows.size());
-  const bool by_layer = options.layer_mapping.given && options.framework != Framework::kPyTorch;
-  const bool by_data = options.data_mapping.given && !by_layer;
+  const bool by_layer = rules.layer_mapping.given && rules.framework != Framework::kPyTorch;
+  const bool by_data = rules.data_mapping.given && !by_layer;
   // The layer mapping is worked out even when another flag provides the keys: its by-product is a
   // result of its own.
   if (by_layer) {
-    MSP_RETURN_IF_ERROR(MapRowsByLayer(options.layer_mapping.file, options.layer_mapping_frames,
-                                       npu, bench, mapping),
-                        "layer mapping");
+    MSP_RETURN_IF_ERROR(
+        MapRowsByLayer(rules.layer_mapping.file, rules.layer_mapping_frames, npu, bench, mapping),
+        "layer mapping");
   }
-  if (options.api_mapping.given) {
-    MSP_RETURN_IF_ERROR(MapRowsByApi(options.api_mapping.file, npu, bench, mapping), "API mapping");
-  } else if (options.cell_mapping.given) {
-    MSP_RETURN_IF_ERROR(MapRowsByCell(options.cell_mapping.file, npu, mapping), "cell mapping");
+  if (rules.api_mapping.given) {
+    MSP_RETURN_IF_ERROR(MapRowsByApi(rules.api_mapping.file, npu, bench, mapping), "API mapping");
+  } else if (rules.cell_mapping.given) {
+    MSP_RETURN_IF_ERROR(MapRowsByCell(rules.cell_mapping.file, npu, mapping), "cell mapping");
   } else if (by_data) {
-    MSP_RETURN_IF_ERROR(MapRowsByData(options.data_mapping.file, npu, mapping), "data mapping");
+    MSP_RETURN_IF_ERROR(MapRowsByData(rules.data_mapping.file, npu, mapping), "data mapping");
   } else if (!by_layer) {
     for (const SideRow& row : npu.rows) {
       mapping.keys.push_back(row.name);

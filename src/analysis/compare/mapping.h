@@ -37,7 +37,7 @@ struct RowMapping {
 
 // Reads whatever the flags name. With several flags the key comes from api, else cell, else data
 // mapping, and layer mapping counts as a data mapping, as the reference decides.
-Result<RowMapping> BuildRowMapping(const Options& options, const Side& npu, const Side& bench);
+Result<RowMapping> BuildRowMapping(const MatchRules& rules, const Side& npu, const Side& bench);
 
 // The rules behind BuildRowMapping, one function per kind of mapping. Each fills RowMapping::keys
 // with one key per NPU row and takes time linear in the rows of both sides.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
@@ -60,7 +61,7 @@ class Planner {
         name_ranks_(!ignore_rank_ || (npu.ranks.size() == 1 && IsAboveRank(npu))) {}
 
   PairingPlan Plan() {
-    if (edition_ == Edition::k26) {
+    if (edition_ == Edition::kV26) {
       NumberByPosition();
     }
     std::map<StepRank, const RankFolder*> bench_folders;
@@ -186,9 +187,7 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
   return plan;
 }
 
-}  // namespace
-
-Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
+Result<PairingPlan> PlanDumps(const std::filesystem::path& npu_path,
                               const std::filesystem::path& bench_path, Edition edition) {
   MSP_ASSIGN_OR_RETURN(const DumpLayout npu, dump::FindDump(npu_path));
   MSP_ASSIGN_OR_RETURN(const DumpLayout bench, dump::FindDump(bench_path));
@@ -208,6 +207,37 @@ Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
         bench_path.string(), base::Join(plan.bench_only, ", "), base::Join(plan.npu_only, ", ")));
   }
   return plan;
+}
+
+}  // namespace
+
+Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
+                              const std::filesystem::path& bench_path, Edition edition) {
+  PairingPlan all;
+  bool mixed = false;
+  for (const char* kind : {"graph", "pynative"}) {
+    const std::filesystem::path npu = npu_path / kind;
+    const std::filesystem::path bench = bench_path / kind;
+    if (edition != Edition::kV26 || !base::IsFolder(npu) || !base::IsFolder(bench)) {
+      continue;
+    }
+    mixed = true;
+    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanDumps(npu, bench, edition));
+    for (PlannedPair& pair : plan.pairs) {
+      pair.result_subfolder =
+          std::filesystem::path(kind) /
+          (pair.input.step ? fmt::format("step{}", *pair.input.step) : std::string());
+      all.pairs.push_back(std::move(pair));
+    }
+    const auto add = [&](const std::vector<std::string>& places, std::vector<std::string>& to) {
+      for (const std::string& place : places) {
+        to.push_back(std::string(kind) + "/" + place);
+      }
+    };
+    add(plan.npu_only, all.npu_only);
+    add(plan.bench_only, all.bench_only);
+  }
+  return mixed ? all : PlanDumps(npu_path, bench_path, edition);
 }
 
 }  // namespace msprobe::analysis::compare

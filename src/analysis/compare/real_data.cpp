@@ -116,8 +116,8 @@ bool SameDTypeAfterWidening(DType npu, DType bench) {
 constexpr const char* kDTypeMessage = "The dtypes of NPU and bench tensor differ. ";
 
 kernels::RelativeArithmetic ArithmeticOf(Edition edition) {
-  return edition == Edition::k26 ? kernels::RelativeArithmetic::kAtLeastFloat32
-                                 : kernels::RelativeArithmetic::kOfDTypes;
+  return edition == Edition::kV26 ? kernels::RelativeArithmetic::kAtLeastFloat32
+                                  : kernels::RelativeArithmetic::kOfDTypes;
 }
 
 // |(n - b) / b| of two single values in float32, unless one of them is float64; the epsilon of the
@@ -155,7 +155,7 @@ RealMetrics ZeroDimensional(const TensorView& npu, const TensorView& bench, Edit
     const double b = ScalarValue(bench);
     absolute = std::fabs(n - b);
     relative = std::fabs((n - b) / b);
-  } else if (edition == Edition::k26) {
+  } else if (edition == Edition::kV26) {
     relative = SingleRelativeError(npu, bench);
   }
   result.metrics[kMaxAbsErr] = Rounded(absolute);
@@ -437,7 +437,7 @@ class RealDataComparison {
       unreadable_rows_.push_back(index);
       return true;
     }
-    const bool squeezed = result_.edition == Edition::k26;
+    const bool squeezed = result_.edition == Edition::kV26;
     const TensorView n = squeezed ? Squeezed(npu->view) : npu->view;
     const TensorView b = squeezed ? Squeezed(bench->view) : bench->view;
     if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b, result_.edition)) {

@@ -35,12 +35,12 @@ RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message);
 // The checks that need no sums, in order: an empty tensor, two 0-d tensors (which get their metrics
 // here), different shapes. nullopt: the sums over all elements decide.
 std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
-                                                  Edition edition = Edition::k8);
+                                                  Edition edition = Edition::kV8);
 
 // The sums over elements [first, first + count) of two tensors of equal shape, block by block;
 // memory is one block per side.
 kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
-                                    int64_t count, Edition edition = Edition::k8);
+                                    int64_t count, Edition edition = Edition::kV8);
 
 // Cells of two tensors of equal shape, at least one axis and one element, from the sums over all
 // their elements.
@@ -49,7 +49,7 @@ RealMetrics RealMetricsFromSums(const kernels::ComparePartial& sums, const Tenso
 
 // All of the above in one thread.
 RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench,
-                               Edition edition = Edition::k8);
+                               Edition edition = Edition::kV8);
 
 // The same elements without the axes of size 1: what the 26.x line compares.
 TensorView Squeezed(const TensorView& view);

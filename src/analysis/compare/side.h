@@ -105,7 +105,7 @@ struct Side {
   std::vector<SideEntry> entries;  // in file order
   std::vector<SideRow> rows;
   // Of batched point-to-point calls: what a torch.distributed.P2POp says besides its tensor. Read
-  // for Edition::k26 only.
+  // for Edition::kV26 only.
   struct PointToPoint {
     std::string_view operation;  // "isend"
     std::string_view peer;       // "1"
@@ -127,7 +127,7 @@ struct SideOptions {
   bool allow_truncated = false;
   // With k26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
   // P2POp is one row.
-  Edition edition = Edition::k8;
+  Edition edition = Edition::kV8;
   // Which entries to keep; called in file order. Null: all.
   std::function<bool(std::string_view entry_name)> keep_entry;
   // With keep_entry: what is left out is not decoded, so that its errors are not found, and of the

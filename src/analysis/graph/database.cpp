@@ -98,7 +98,7 @@ std::string ColorsText(const DatabaseConfig& config) {
   std::string text;
   json::Writer json(text, -1);
   json.BeginObject();
-  for (const ColorClass& color : ColorsOf(config.mode, Edition::k26)) {
+  for (const ColorClass& color : ColorsOf(config.mode, Edition::kV26)) {
     json.Key(color.color);
     json.BeginObject();
     json.Key("value");
@@ -189,7 +189,7 @@ class RowFormatter {
                            : &view.npu),
         is_npu_(is_npu),
         graph_id_(graph_id),
-        items_(*side_.dump, Edition::k26, view.mode == compare::CompareMode::kMd5) {}
+        items_(*side_.dump, Edition::kV26, view.mode == compare::CompareMode::kMd5) {}
 
   Status Format(std::span<const uint32_t> nodes, RowBlock& block) {
     block.text.clear();

@@ -180,7 +180,7 @@ class NodeWriter {
                : &side == &view.npu ? &*view.bench
                                     : &view.npu),
         is_npu_(&side == &view.npu),
-        items_(*side.dump, Edition::k8, view.mode == compare::CompareMode::kMd5) {}
+        items_(*side.dump, Edition::kV8, view.mode == compare::CompareMode::kMd5) {}
 
   // Members of the object that holds the nodes; a comma stands in front of all but the first.
   Status Write(uint32_t first, uint32_t end, std::string& text) {
@@ -358,7 +358,7 @@ class VisWriter {
   void WriteColors() {
     json_.Key("Colors");
     json_.BeginObject();
-    for (const ColorClass& color : ColorsOf(view_.mode, Edition::k8)) {
+    for (const ColorClass& color : ColorsOf(view_.mode, Edition::kV8)) {
       json_.Key(color.color);
       json_.BeginObject();
       json_.Key("value");

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/graph_folders.h"
+#include "src/analysis/compare/folders/graph_folders.h"
 #include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 #include "tests/unit/support/view_of.h"
@@ -82,7 +82,7 @@ TEST(HalveRows, CutsUntilEveryPartFits) {
 
 class GraphFoldersTest : public FoldersTest {
  protected:
-  GraphFoldersTest() { options_.rank_ids.emplace(); }
+  GraphFoldersTest() { options_.folders.rank_ids.emplace(); }
 
   fs::path Kernel(const std::string& side, const std::string& place, const std::string& name) {
     return folder_.path() / side / place / (name + ".DefaultFormat.npy");
@@ -179,12 +179,12 @@ TEST_F(GraphFoldersTest, FiltersByRankAndStepAndWarnsOfMissingPartners) {
   ASSERT_TRUE(comparison.ok());
   EXPECT_EQ(comparison->tables.size(), 2U);
   EXPECT_THAT(comparison->warnings, ElementsAre(HasSubstr("rank 1, step 1")));
-  options_.step_ids = {2};
+  options_.folders.step_ids = {2};
   comparison = CompareGraphFolders(options_, pool_);
   ASSERT_TRUE(comparison.ok());
   ASSERT_EQ(comparison->tables.size(), 1U);
   EXPECT_EQ(comparison->tables[0].name, "compare_result_0_2");
-  options_.rank_ids = std::vector<int64_t>{5};
+  options_.folders.rank_ids = std::vector<int64_t>{5};
   EXPECT_EQ(CompareGraphFolders(options_, pool_).status().code(), StatusCode::kNotFound);
 }
 
@@ -208,7 +208,7 @@ TEST_F(CommonFoldersTest, PairsGroupsByNameOrMapAndFilesByNumber) {
   WriteVector(bench / "out_float32_3.npy", {3, 4});
   WriteVector(npu / "input_float32_0.npy", {5, 6});
   WriteVector(bench / "x_float32_0.npy", {5, 7});
-  options_.common_map = {{"input", "x"}};
+  options_.folders.common_map = {{"input", "x"}};
   const auto comparison = CompareCommonFolders(options_, pool_);
   ASSERT_TRUE(comparison.ok()) << comparison.status().message();
   ASSERT_EQ(comparison->tables.size(), 1U);

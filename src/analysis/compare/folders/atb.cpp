@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/atb_compare.h"
+#include "src/analysis/compare/folders/atb.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/base/files.h"
@@ -248,7 +248,7 @@ TensorRow CompareTensorRow(const Round& target, const Record& t, const Round& go
     row.problem = n.ok() ? b.status().message() : n.status().message();
     return row;
   }
-  const RealMetrics metrics = ComputeRealMetrics(n->view(), b->view(), Edition::k26);
+  const RealMetrics metrics = ComputeRealMetrics(n->view(), b->view(), Edition::kV26);
   for (size_t i = 0; i < row.metrics.size(); ++i) {
     row.metrics[i] = AtbMetricText(metrics.metrics[i]);
   }

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/tensor_changes.h"
+#include "src/analysis/compare/tensor_changes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -308,20 +308,19 @@ void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std
             std::byte{0});
 }
 
-Result<TensorChanges> TensorChanges::Prepare(const Options& options, const Side& npu,
+Result<TensorChanges> TensorChanges::Prepare(const V26Options& options, const Side& npu,
                                              const Side& bench, const PairResult& result,
                                              std::vector<std::string>& warnings) {
   TensorChanges changes(npu, bench);
-  const Line26Options& line26 = *options.line26;
-  if (!line26.postprocess.empty()) {
-    std::vector<std::filesystem::path> files = {line26.postprocess};
-    if (base::IsFolder(line26.postprocess)) {
+  if (!options.postprocess.empty()) {
+    std::vector<std::filesystem::path> files = {options.postprocess};
+    if (base::IsFolder(options.postprocess)) {
       files.clear();
       MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                           base::ListFolder(line26.postprocess));
+                           base::ListFolder(options.postprocess));
       for (const std::string& name : names) {
         if (name.ends_with(".yaml") || name.ends_with(".yml")) {
-          files.push_back(line26.postprocess / name);
+          files.push_back(options.postprocess / name);
         }
       }
     }
@@ -329,7 +328,7 @@ Result<TensorChanges> TensorChanges::Prepare(const Options& options, const Side&
       MSP_RETURN_IF_ERROR(ReadCalibrations(file, changes.calibrations_, warnings));
     }
   }
-  changes.fused_ = line26.backend != TrainingBackend::kNone;
+  changes.fused_ = options.backend != TrainingBackend::kNone;
   if (!changes.fused_) {
     changes.FindValidRows(options, result, warnings);
   }
@@ -348,13 +347,13 @@ std::vector<std::string> TensorChanges::Failures() const {
   return texts;
 }
 
-void TensorChanges::FindValidRows(const Options& options, const PairResult& result,
+void TensorChanges::FindValidRows(const V26Options& options, const PairResult& result,
                                   std::vector<std::string>& warnings) {
   std::vector<PaddedCall> calls(std::begin(kPaddedCalls), std::end(kPaddedCalls));
-  for (const auto& [name, keyword] : options.line26->valid_rows) {
+  for (const auto& [name, keyword] : options.valid_rows) {
     calls.push_back({name, keyword});
   }
-  const bool strict = options.line26->strict;
+  const bool strict = options.strict;
   for (uint32_t i = 0; i < npu_.entries.size(); ++i) {
     const SideEntry& entry = npu_.entries[i];
     const auto call = std::find_if(calls.begin(), calls.end(), [&](const PaddedCall& padded) {

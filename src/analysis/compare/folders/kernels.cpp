@@ -1,4 +1,4 @@
-#include "src/analysis/compare/kernel/kernel_compare.h"
+#include "src/analysis/compare/folders/kernels.h"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/compare_pair.h"
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/files.h"
@@ -433,8 +433,8 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
   std::vector<CallMatch> fitting;
   for (uint32_t entry = 0; entry < calls.entries.size(); ++entry) {
     const std::string_view name = calls.entries[entry].name;
-    if (!options.kernel_call.empty()) {
-      if (name != options.kernel_call) {
+    if (!options.folders.kernel_call.empty()) {
+      if (name != options.folders.kernel_call) {
         continue;
       }
       CallMatch match = finder.Match(entry);
@@ -449,7 +449,7 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
       fitting.push_back(std::move(match));
     }
   }
-  if (!options.kernel_call.empty()) {
+  if (!options.folders.kernel_call.empty()) {
     SideOptions every_call;
     every_call.allow_truncated = options.allow_truncated;
     const Result<Side> all = LoadSide(calls.json_path, every_call);
@@ -458,8 +458,9 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
       names.emplace_back(all->entries[entry].name);
     }
     return NotFoundError(fmt::format("{} has no call {}", calls.json_path.string(),
-                                     base::Printable(options.kernel_call)))
-        .WithHint(dump::NamesLikeHint(options.kernel_call, names, calls.json_path.string()));
+                                     base::Printable(options.folders.kernel_call)))
+        .WithHint(
+            dump::NamesLikeHint(options.folders.kernel_call, names, calls.json_path.string()));
   }
   if (fitting.size() != 1) {
     std::vector<std::string> names;
@@ -516,20 +517,22 @@ std::string CallLine(const std::filesystem::path& json, std::string_view call) {
   return frames == nullptr ? "" : dump::UserCodeLine(*frames);
 }
 
-// Fills compared.bench and compared.mapping, and leaves of `kernels` the rows that stand for a
+// Fills compared.bench and source.mapping, and leaves of `kernels` the rows that stand for a
 // tensor of the call. What was found is said in compared.call. kUsage when the call has to be
 // named, kNotFound when the dump does not have it, kMismatch when no tensor of it fits a kernel.
 Status LoadCallOfKernels(const Options& options, const std::filesystem::path& json,
-                         KernelSide& kernels, ComparedPair& compared) {
+                         KernelSide& kernels, LoadedPair& compared, PairSource& source) {
   SideOptions side_options;
   side_options.allow_truncated = options.allow_truncated;
-  if (!options.kernel_call.empty()) {
-    side_options.keep_entry = [&](std::string_view name) { return name == options.kernel_call; };
+  if (!options.folders.kernel_call.empty()) {
+    side_options.keep_entry = [&](std::string_view name) {
+      return name == options.folders.kernel_call;
+    };
   }
   MSP_ASSIGN_OR_RETURN(Side calls, LoadSide(json, side_options));
   const CallFinder finder(kernels.side, calls);
   if (finder.left_out() > 0) {
-    compared.warnings.push_back(finder.LeftOutText());
+    source.warnings.push_back(finder.LeftOutText());
   }
   MSP_ASSIGN_OR_RETURN(const CallMatch match, ChooseCall(options, finder, calls));
   const std::string call(calls.entries[match.entry].name);
@@ -538,9 +541,10 @@ Status LoadCallOfKernels(const Options& options, const std::filesystem::path& js
   // One entry is left, whose rows have moved to the front.
   const uint32_t first = calls.entries[match.entry].first_row;
   KeepRows(match, calls, kernels);
-  compared.mapping.by_key_only = true;
+  RowMapping& mapping = source.mapping.emplace();
+  mapping.by_key_only = true;
   for (const CallMatch::Row& row : match.rows) {
-    compared.mapping.keys.push_back(compared.bench.rows[row.call - first].name);
+    mapping.keys.push_back(compared.bench.rows[row.call - first].name);
   }
   kernels.side.header.task = compared.bench.header.task;
   kernels.side.has_md5 = compared.bench.has_md5;
@@ -621,14 +625,14 @@ Result<KernelPlan> PlanKernels(const Options& options) {
       plan.npu_only.push_back(KernelPlaceText(run.step, run.device));
       continue;
     }
-    KernelPlan::Pair pair;
-    pair.planned.input = {run.path, partner->json.empty() ? partner->run.path : partner->json,
-                          run.step, run.device};
+    KernelRunPair pair;
+    pair.input = {run.path, partner->json.empty() ? partner->run.path : partner->json, run.step,
+                  run.device};
     if (run_count > 1 && run.device) {
-      pair.planned.rank_suffix = fmt::format("_rank{}", *run.device);
+      pair.rank_suffix = fmt::format("_rank{}", *run.device);
     }
     if (!any_step && run.step) {
-      pair.planned.result_subfolder = fmt::format("step{}", *run.step);
+      pair.result_subfolder = fmt::format("step{}", *run.step);
     }
     pair.npu = std::move(run);
     pair.bench = std::move(partner->run);
@@ -648,30 +652,27 @@ Result<KernelPlan> PlanKernels(const Options& options) {
   return plan;
 }
 
-Result<ComparedPair> CompareKernels(const Options& options, const KernelPlan::Pair& pair,
+Result<ComparedPair> CompareKernels(const Options& options, const KernelRunPair& pair,
                                     base::ThreadPool& pool) {
   const base::Stopwatch load_watch;
-  ComparedPair compared;
+  LoadedPair loaded;
+  PairSource source;
   KernelSide npu = LoadKernelSide(pair.npu, pool);
   std::optional<KernelSide> bench;
   if (pair.bench.files.empty()) {
-    MSP_RETURN_IF_ERROR(LoadCallOfKernels(options, pair.planned.input.bench_json, npu, compared));
+    MSP_RETURN_IF_ERROR(LoadCallOfKernels(options, pair.input.bench_json, npu, loaded, source));
   } else {
     bench = LoadKernelSide(pair.bench, pool);
-    compared.bench = std::move(bench->side);
+    loaded.bench = std::move(bench->side);
   }
-  compared.npu = std::move(npu.side);
+  loaded.npu = std::move(npu.side);
   if (bench) {
-    PairRowsByName(compared);
+    source.mapping = MapRowsByName(loaded.npu, loaded.bench);
   }
-  compared.timings.load_seconds = load_watch.seconds();
+  source.load_seconds = load_watch.seconds();
   const KernelTensors tensors(&npu, bench ? &*bench : nullptr);
-  compared.loader = &tensors;
-  const Status done =
-      CompareLoaded(options, pair.planned.input, pool, /*previous=*/nullptr, compared);
-  compared.loader = nullptr;
-  MSP_RETURN_IF_ERROR(Status(done));
-  return compared;
+  source.loader = &tensors;
+  return CompareLoaded(options, pair.input, std::move(loaded), std::move(source), pool);
 }
 
 }  // namespace msprobe::analysis::compare

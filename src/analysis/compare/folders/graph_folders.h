@@ -11,7 +11,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/options.h"
 #include "src/base/threads.h"
 #include "src/report/table.h"
@@ -63,7 +63,7 @@ std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
                                     const std::vector<KernelKey>& bench);
 
 // Compares every (rank, step) that both options.npu_path and options.bench_path hold, filtered by
-// options.rank_ids (not given: all) and step_ids, in rising order. Tables are named
+// options.folders.rank_ids (not given: all) and step_ids, in rising order. Tables are named
 // compare_result_<rank>_<step>. A pair that cannot be compared is a warning; none at all an error.
 Result<FolderComparison> CompareGraphFolders(const Options& options, base::ThreadPool& pool);
 

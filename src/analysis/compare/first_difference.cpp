@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/first_difference.h"
+#include "src/analysis/compare/first_difference.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,8 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/line26/judge.h"
-#include "src/analysis/compare/line26/result_table26.h"
+#include "src/analysis/compare/judging_v26.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"
@@ -21,36 +20,6 @@
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
-
-Result<PairingPlan> PlanPairs26(const Options& options) {
-  PairingPlan all;
-  bool mixed = false;
-  for (const char* kind : {"graph", "pynative"}) {
-    const std::filesystem::path npu = options.npu_path / kind;
-    const std::filesystem::path bench = options.bench_path / kind;
-    if (!base::IsFolder(npu) || !base::IsFolder(bench)) {
-      continue;
-    }
-    mixed = true;
-    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanPairs(npu, bench, Edition::k26));
-    for (PlannedPair& pair : plan.pairs) {
-      const std::string step =
-          pair.input.step ? fmt::format("step{}", *pair.input.step) : std::string();
-      pair.result_subfolder = std::filesystem::path(kind) / step;
-      all.pairs.push_back(std::move(pair));
-    }
-    for (auto [from, to] :
-         {std::pair(&plan.npu_only, &all.npu_only), std::pair(&plan.bench_only, &all.bench_only)}) {
-      for (const std::string& place : *from) {
-        to->push_back(std::string(kind) + "/" + place);
-      }
-    }
-  }
-  if (mixed) {
-    return all;
-  }
-  return PlanPairs(options.npu_path, options.bench_path, Edition::k26);
-}
 
 namespace {
 
@@ -91,7 +60,7 @@ std::string_view StateName(dump::RowState state) {
 }
 
 void PutStatistic(json::Writer& json, const StatValue& stat) {
-  const report::Cell cell = StatisticCell(stat);
+  const report::Cell cell = StatisticCell(stat, Edition::kV26);
   switch (cell.kind()) {
     case report::CellKind::kInteger:
       json.Int(cell.integer());
@@ -113,18 +82,6 @@ void PutStatistic(json::Writer& json, const StatValue& stat) {
         json.Text(cell.text());
       }
   }
-}
-
-std::string FieldText(const Metric& metric) {
-  switch (metric.kind) {
-    case MetricKind::kNumber:
-      return base::PythonFloatRepr(metric.number);
-    case MetricKind::kPercent:
-      return base::PythonFloatRepr(metric.number) + '%';
-    case MetricKind::kText:
-      break;
-  }
-  return std::string(metric.text);
 }
 
 constexpr const char* kStatNames[] = {"max", "min", "mean", "l2norm"};
@@ -175,9 +132,9 @@ class Recorder {
       const SideRow& npu = pair_.npu.rows[row.pair.npu];
       const SideRow* bench = BenchOf(row);
       if (bench == nullptr) {
-        row.metrics.fill(Metric::Text(kNoValue));
+        row.metrics.fill(Metric::Text(kNotApplicable));
       } else if (mode_ == CompareMode::kStatistics) {
-        CompareStatistics26(npu, *bench, row);
+        CompareStatisticsV26(npu, *bench, row);
       }
       if (npu.state == dump::RowState::kOutput && OutputDiffers(mode_, npu, bench, row)) {
         call.is_same = false;
@@ -253,7 +210,7 @@ class Recorder {
     const SideRow* bench = BenchOf(row);
     const auto both = [&](const char* npu_key, const char* bench_key, auto&& text_of) {
       json_.Member(npu_key, text_of(npu));
-      json_.Member(bench_key, bench == nullptr ? kNoValue : text_of(*bench));
+      json_.Member(bench_key, bench == nullptr ? kNotApplicable : text_of(*bench));
     };
     json_.BeginObject();
     both("NPU Name", "Bench Name", [](const SideRow& side) { return side.name; });
@@ -264,7 +221,7 @@ class Recorder {
       both("NPU MD5", "BENCH MD5", [](const SideRow& side) { return side.md5; });
     } else {
       for (size_t i = 0; i < metric_names_.size(); ++i) {
-        json_.Member(metric_names_[i], FieldText(row.metrics[i]));
+        json_.Member(metric_names_[i], MetricText(row.metrics[i]));
       }
       for (size_t i = 0; i < kStatCount; ++i) {
         json_.Key(std::string("NPU ") + kStatNames[i]);
@@ -273,20 +230,21 @@ class Recorder {
       for (size_t i = 0; i < kStatCount; ++i) {
         json_.Key(std::string("Bench ") + kStatNames[i]);
         if (bench == nullptr) {
-          json_.Text(kNoValue);
+          json_.Text(kNotApplicable);
         } else {
           PutStatistic(json_, bench->stats[i]);
         }
       }
     }
-    const std::string_view bench_grad = bench == nullptr ? kNoValue : RequiresGradText(*bench);
+    const std::string_view bench_grad =
+        bench == nullptr ? kNotApplicable : RequiresGradText(*bench);
     json_.Member("Requires_grad Consistent", RequiresGradText(npu) == bench_grad);
     json_.Member("Result", mode_ == CompareMode::kMd5 ? ChecksumWord(npu, bench) : "");
     json_.Member("Err_message", "");
     if (with_stack_) {
       json_.Key("NPU_Stack_Info");
       if (frames == nullptr) {
-        json_.Text(kNoValue);
+        json_.Text(kNotApplicable);
       } else {
         PutStack(frames, json_);
       }
@@ -309,7 +267,7 @@ class Recorder {
 
   static std::string_view ChecksumWord(const SideRow& npu, const SideRow* bench) {
     if (bench == nullptr) {
-      return kNoValue;
+      return kNotApplicable;
     }
     return npu.md5 == bench->md5 ? "pass" : "Different";
   }

@@ -21,6 +21,7 @@
 #include "src/analysis/compare/pairing.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
+#include "src/analysis/compare/summary.h"
 #include "src/base/threads.h"
 #include "src/report/table.h"
 
@@ -42,16 +43,9 @@ enum class FolderKind : uint8_t {
 // on both sides.
 FolderKind FolderKindOf(const Options& options);
 
-// The result of a comparison of folders: how many rows agree, and which is the first that does not.
+// How many rows of a table agree, and which is the first that does not.
 
-struct FolderCounts {
-  uint64_t compared = 0;
-  uint64_t identical = 0;  // of those
-  uint64_t differing = 0;  // of those, apart by more than the noise of the dtype
-  uint64_t npu_only = 0;   // rows without a partner
-  uint64_t bench_only = 0;
-  uint64_t mismatched = 0;      // of another shape or dtype
-  uint64_t unreadable = 0;      // a file of either side
+struct FolderCounts : RowCounts {
   std::string first_differing;  // the first such row in a sentence; empty: none
 
   // A row with values on both sides. Rows come in the order in which their operators ran, inputs
@@ -145,16 +139,16 @@ Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int m
 // relative path.
 
 // Files are grouped by name without dtype and number ("out_float32_3.npy" -> "out"), groups paired
-// by name or by options.common_map, files within a group by their numbers. One result.csv per
-// folder.
+// by name or by options.folders.common_map, files within a group by their numbers. One result.csv
+// per folder.
 Result<FolderComparison> CompareCommonFolders(const Options& options, base::ThreadPool& pool);
 
 // Rows of two sides that no dump.json describes: they pair by name.
 
-// Fills pair.mapping: rows of one name pair whatever their dtypes, unless their shapes differ; such
-// rows say so and stand alone. A row that could not be read, without a shape, pairs with the other
-// one, so that it is reported as unreadable.
-void PairRowsByName(ComparedPair& pair);
+// Rows of one name pair whatever their dtypes, unless their shapes differ; such rows say so and
+// stay unmatched. A row that could not be read, without a shape, pairs with the other one, so that
+// it is reported as unreadable.
+RowMapping MapRowsByName(Side& npu, const Side& bench);
 
 // Whether there is such a file in the folder or below it.
 bool HoldsTensorFiles(const std::filesystem::path& folder);

@@ -1,4 +1,4 @@
-// How the 26.x line pairs rows: by name whatever the shape, backward calls by the order in which
+// How v26 pairs rows: by name whatever the shape, backward calls by the order in which
 // they ran, PyTorch modules by fragments of their names.
 #pragma once
 
@@ -15,7 +15,8 @@ namespace msprobe::analysis::compare {
 
 // As BuildRowMapping, with the differences above. kUsage for an API mapping of a dump that is not
 // MindSpore's.
-Result<RowMapping> BuildRowMapping26(const Options& options, const Side& npu, const Side& bench);
+Result<RowMapping> BuildRowMappingV26(const MatchRules& rules, bool strict, const Side& npu,
+                                      const Side& bench);
 
 // One key per row: its name, where the number of a backward call is replaced by the count of
 // backward entries of the same call before it in the file. Recomputation and re-entrant runs number

@@ -18,12 +18,6 @@
 
 namespace msprobe::analysis::compare {
 
-// Which dumps of two folders the 26.x line compares with each other.
-
-// As PlanPairs with Edition::k26; where both sides hold folders named graph or pynative (MindSpore
-// programs of both kinds), every step below each, with results in <folder>/<step>.
-Result<PairingPlan> PlanPairs26(const Options& options);
-
 // One call of one rank, as the search sees it. Texts are copies: the sides are gone by then.
 struct RankCall {
   std::string name;

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/training_inference.h"
+#include "src/analysis/compare/training_inference.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/mapping.h"
+#include "src/analysis/compare/result_table.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"
@@ -430,16 +430,16 @@ std::function<bool(std::string_view)> ForwardPassFilter(TrainingBackend backend,
   };
 }
 
-Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu, Side& bench,
-                                               PairResult& result) {
-  const TrainingBackend backend = options.line26->backend;
-  MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.line26->module_mapping));
+Result<MatchResult> MatchTrainingWithInference(const V26Options& options, bool for_workbook,
+                                               Side& npu, Side& bench, PairResult& result) {
+  const TrainingBackend backend = options.backend;
+  MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.module_mapping));
   const Keys keys(backend, std::move(modules));
   const bool merge_npu = backend == TrainingBackend::kFsdp;
   PairBudget budget(npu.rows.size(), bench.rows.size());
   const std::vector<Unit> units =
       Ordered(Join(npu, keys.OfTraining(npu), bench, keys.OfInference(bench), merge_npu, budget));
-  const std::string_view separator = options.write_xlsx ? ";\n" : ";  ";
+  const std::string_view separator = for_workbook ? ";\n" : ";  ";
   const std::vector<uint32_t> npu_rows = MergeRows(units, &Unit::npu, separator, npu);
   const std::vector<uint32_t> bench_rows = MergeRows(units, &Unit::bench, separator, bench);
   MatchResult matches;

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/torchair_compare.h"
+#include "src/analysis/compare/folders/torchair.h"
 
 #include <algorithm>
 #include <array>
@@ -666,7 +666,7 @@ ComparedRow CompareTorchairRow(const TorchairRow& row) {
   if (!out.metrics->mine_finite) {
     out.reason += "my_data includes NAN or inf.";
   }
-  out.distance = ComputeRealMetrics(b, a, Edition::k26).distance;
+  out.distance = ComputeRealMetrics(b, a, Edition::kV26).distance;
   out.noise = FolderNoise(b.dtype, a.dtype);
   return out;
 }
@@ -721,7 +721,7 @@ FolderTable MakeTable(const std::vector<TorchairRow>& rows, std::optional<int64_
     if (compared[i].status.ok()) {
       out.counts.Add(compared[i].distance, compared[i].noise, rows[i].mine.Text());
     } else if (compared[i].status.code() == StatusCode::kMismatch) {
-      ++out.counts.mismatched;
+      ++out.counts.shape_mismatch;
     } else {
       ++out.counts.unreadable;
     }
@@ -750,7 +750,7 @@ Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPoo
         .WithHint("the dump of GE comes first, one of GE or FX second");
   }
   FolderComparison comparison;
-  const std::optional<int64_t>& asked = options.line26->torchair_rank;
+  const std::optional<int64_t>& asked = options.v26->torchair_rank;
   bool found = false;
   for (const auto& [rank, mine_rank] : mine.ranks) {
     if (asked && rank != asked) {

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/row_mapping26.h"
+#include "src/analysis/compare/row_mapping_v26.h"
 
 #include <algorithm>
 #include <optional>
@@ -92,15 +92,13 @@ std::vector<std::string_view> OwnNames(const Side& side) {
   return names;
 }
 
-void PairRowsByName(const Options& options, const Side& npu, const Side& bench,
-                    RowMapping& mapping) {
-  const bool strict = options.line26 && options.line26->strict;
-  const bool renumber = !options.fuzzy && !npu.is_debug && !(strict && NumbersFit(npu, bench));
+void KeysByName(bool fuzzy, bool strict, const Side& npu, const Side& bench, RowMapping& mapping) {
+  const bool renumber = !fuzzy && !npu.is_debug && !(strict && NumbersFit(npu, bench));
   mapping.keys = renumber ? KeysByExecutionOrder(npu, *mapping.arena) : OwnNames(npu);
   if (renumber) {
     mapping.bench_keys = KeysByExecutionOrder(bench, *mapping.arena);
   }
-  if (strict && !options.fuzzy) {
+  if (strict && !fuzzy) {
     if (!renumber) {
       mapping.bench_keys = OwnNames(bench);
     }
@@ -225,20 +223,21 @@ Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMa
   return OkStatus();
 }
 
-Result<RowMapping> BuildRowMapping26(const Options& options, const Side& npu, const Side& bench) {
+Result<RowMapping> BuildRowMappingV26(const MatchRules& rules, bool strict, const Side& npu,
+                                      const Side& bench) {
   const bool mindspore = npu.framework == Framework::kMindSpore;
-  if (options.api_mapping.given && !mindspore) {
+  if (rules.api_mapping.given && !mindspore) {
     return UsageError("an API mapping translates MindSpore names, but the target is not MindSpore");
   }
-  const bool own_names = !options.api_mapping.given && !options.cell_mapping.given &&
-                         !options.data_mapping.given && !(options.layer_mapping.given && mindspore);
+  const bool own_names = !rules.api_mapping.given && !rules.cell_mapping.given &&
+                         !rules.data_mapping.given && !(rules.layer_mapping.given && mindspore);
   RowMapping mapping;
   if (own_names) {
-    PairRowsByName(options, npu, bench, mapping);
-  } else if (!mindspore && options.cell_mapping.given) {
-    MSP_RETURN_IF_ERROR(MapRowsByModule(options.cell_mapping.file, npu, mapping), "cell mapping");
+    KeysByName(rules.fuzzy, strict, npu, bench, mapping);
+  } else if (!mindspore && rules.cell_mapping.given) {
+    MSP_RETURN_IF_ERROR(MapRowsByModule(rules.cell_mapping.file, npu, mapping), "cell mapping");
   } else {
-    Options known = options;
+    MatchRules known = rules;
     known.framework = npu.framework;
     MSP_ASSIGN_OR_RETURN(mapping, BuildRowMapping(known, npu, bench));
   }

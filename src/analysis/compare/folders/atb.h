@@ -6,7 +6,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/options.h"
 #include "src/base/threads.h"
 

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/graph_folders.h"
+#include "src/analysis/compare/folders/graph_folders.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
@@ -472,7 +472,7 @@ Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table
       ++(pair.npu == kNoKernel ? counts.bench_only : counts.npu_only);
     } else if (npu_rows.shapes[pair.npu] != bench_rows.shapes[pair.bench] ||
                npu_rows.dtypes[pair.npu] != bench_rows.dtypes[pair.bench]) {
-      ++counts.mismatched;
+      ++counts.shape_mismatch;
     } else {
       std::array<double, kStatCount> n{};
       std::array<double, kStatCount> b{};
@@ -550,8 +550,9 @@ Result<FoldersByRankStep> FindKernelFolders(const std::filesystem::path& root,
     }
     KernelFolder kernel_folder;
     const std::optional<RankStep> rank_step = RankStepOf(folder.path.string(), kernel_folder.place);
-    if (rank_step && (!options.rank_ids || Wanted(*options.rank_ids, rank_step->first)) &&
-        Wanted(options.step_ids, rank_step->second)) {
+    if (rank_step &&
+        (!options.folders.rank_ids || Wanted(*options.folders.rank_ids, rank_step->first)) &&
+        Wanted(options.folders.step_ids, rank_step->second)) {
       kernel_folder.folder = std::move(folder);
       found[*rank_step].push_back(std::move(kernel_folder));
     }

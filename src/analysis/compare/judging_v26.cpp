@@ -1,9 +1,9 @@
-#include "src/analysis/compare/line26/judge.h"
+#include "src/analysis/compare/judging_v26.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/statistics.h"
-#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/writer.h"
@@ -21,105 +21,15 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using report::Cell;
-
-Cell NumberCell(double number) {
-  if (std::isnan(number)) {
-    return Cell::Text("Nan");
-  }
-  if (std::isinf(number)) {
-    return Cell::Text(number > 0 ? " inf" : " -inf");
-  }
-  return Cell::Number(number);
-}
-
-}  // namespace
-
-std::string StatText(const StatValue& stat) {
-  switch (stat.kind) {
-    case StatKind::kNone:
-      return "None";
-    case StatKind::kBool:
-      return stat.boolean ? "True" : "False";
-    case StatKind::kInteger:
-      return std::to_string(stat.integer);
-    case StatKind::kNumber:
-      return base::PythonFloatRepr(stat.number);
-    case StatKind::kText:
-      break;
-  }
-  return std::string(stat.text);
-}
-
-std::string_view RequiresGradText(const SideRow& row) {
-  switch (row.requires_grad) {
-    case RequiresGrad::kFalse:
-      return "False";
-    case RequiresGrad::kTrue:
-      return "True";
-    case RequiresGrad::kNone:
-      return "None";
-    case RequiresGrad::kAbsent:
-      break;
-  }
-  return row.is_tensor ? "" : kNoValue;
-}
-
-Cell StatisticCell(const StatValue& stat) {
-  switch (stat.kind) {
-    case StatKind::kNone:
-      return Cell::Text("None");
-    case StatKind::kBool:
-      return Cell::Text(stat.boolean ? "True" : "False");
-    case StatKind::kInteger:
-      return Cell::Integer(stat.integer);
-    case StatKind::kText:
-      return Cell::Text(stat.text);
-    case StatKind::kNumber:
-      break;
-  }
-  return NumberCell(stat.number);
-}
-
-Cell MetricCell26(const Metric& metric, report::Table& table) {
-  switch (metric.kind) {
-    case MetricKind::kNumber:
-      return NumberCell(metric.number);
-    case MetricKind::kPercent:
-      return table.KeepText(base::PythonFloatRepr(metric.number) + '%');
-    case MetricKind::kText:
-      break;
-  }
-  // The metrics of tensors are shared with the older tables, which mark infinities with a tab.
-  if (metric.text == "inf\t") {
-    return Cell::Text(" inf");
-  }
-  return Cell::Text(metric.text == "-inf\t" ? " -inf" : metric.text);
-}
-
+// Whether both read the same as texts: 1 and 1.0 differ, so do 0.0 and -0.0; NaN equals NaN.
 bool SameText(const StatValue& a, const StatValue& b) {
-  if (a.kind != b.kind) {
-    return (a.kind == StatKind::kText || b.kind == StatKind::kText) && StatText(a) == StatText(b);
+  if (a.kind == StatKind::kNumber && b.kind == StatKind::kNumber) {
+    return std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) ||
+           (std::isnan(a.number) && std::isnan(b.number));
   }
-  switch (a.kind) {
-    case StatKind::kNone:
-      return true;
-    case StatKind::kBool:
-      return a.boolean == b.boolean;
-    case StatKind::kInteger:
-      return a.integer == b.integer;
-    case StatKind::kText:
-      return a.text == b.text;
-    case StatKind::kNumber:
-      break;
-  }
-  if (std::isnan(a.number) || std::isnan(b.number)) {
-    return std::isnan(a.number) && std::isnan(b.number);
-  }
-  return a.number == b.number && std::signbit(a.number) == std::signbit(b.number);
+  return a.kind == StatKind::kInteger && b.kind == StatKind::kInteger ? a.integer == b.integer
+                                                                      : StatText(a) == StatText(b);
 }
-
-namespace {
 
 enum class ValueKind : uint8_t { kNumber, kNan, kInf, kNegativeInf, kDevice, kMissing, kOther };
 
@@ -134,7 +44,7 @@ ValueKind KindOfNumber(double number) {
 }
 
 ValueKind KindOfText(std::string_view text) {
-  if (text == kNoValue) {
+  if (text == kNotApplicable) {
     return ValueKind::kMissing;
   }
   const std::string lower = base::AsciiLower(text);
@@ -163,7 +73,7 @@ ValueKind KindOf(const StatValue& stat) {
 std::string_view PairWord(ValueKind npu, ValueKind bench) {
   const auto either = [&](ValueKind kind) { return npu == kind || bench == kind; };
   if (either(ValueKind::kMissing) || (npu == ValueKind::kDevice && bench == ValueKind::kDevice)) {
-    return kNoValue;
+    return kNotApplicable;
   }
   if (either(ValueKind::kDevice) || either(ValueKind::kOther)) {
     return "Diff";
@@ -179,7 +89,7 @@ std::string_view PairWord(ValueKind npu, ValueKind bench) {
 
 }  // namespace
 
-void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& result) {
+void CompareStatisticsV26(const SideRow& npu, const SideRow& bench, RowResult& result) {
   for (size_t i = 0; i < kStatCount; ++i) {
     Metric& difference = result.metrics[kMaxDiff + i];
     Metric& relative = result.metrics[kMaxRel + i];
@@ -206,14 +116,9 @@ void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& re
 namespace {
 
 bool IsNonFinite(const StatValue& stat) {
-  if (stat.is_numeric()) {
-    return !std::isfinite(stat.number);
-  }
-  if (stat.kind != StatKind::kText) {
-    return false;
-  }
-  const std::string lower = base::AsciiLower(base::Trim(stat.text));
-  return lower == "nan" || lower == "inf" || lower == "-inf";
+  const ValueKind kind =
+      stat.kind == StatKind::kText ? KindOfText(base::Trim(stat.text)) : KindOf(stat);
+  return kind == ValueKind::kNan || kind == ValueKind::kInf || kind == ValueKind::kNegativeInf;
 }
 
 bool HasNonFiniteExtreme(const SideRow& row) {
@@ -319,12 +224,12 @@ class CallJudge {
         continue;
       }
       const std::string_view npu = row.npu->md5;
-      const std::string_view bench = row.bench == nullptr ? kNoValue : row.bench->md5;
+      const std::string_view bench = row.bench == nullptr ? kNotApplicable : row.bench->md5;
       if (npu == bench) {
         continue;
       }
       const auto missing = [](std::string_view md5) {
-        return md5.empty() || md5 == kNoValue || md5 == "Nan";
+        return md5.empty() || md5 == kNotApplicable || md5 == "Nan";
       };
       if (missing(npu) || missing(bench)) {
         Warn(row, "warning: The parameter of NPU does not match the bench.");
@@ -398,28 +303,28 @@ class CallJudge {
   // Good inputs, bad outputs.
   void JudgeErrors(std::span<Row> rows) {
     if (mode_ == CompareMode::kStatistics) {
-      if (!(LargestFraction(rows, false) < line26::kSmallInputError)) {
+      if (!(LargestFraction(rows, false) < judging_v26::kSmallInputError)) {
         return;
       }
       for (Row& row : rows) {
         const Metric& error = row.result->metrics[kNormRel];
         const bool infinite = IsText(error, "inf") || IsText(error, "-inf");
-        if (row.is_output && (infinite || FractionOf(error) > line26::kLargeOutputError)) {
+        if (row.is_output && (infinite || FractionOf(error) > judging_v26::kLargeOutputError)) {
           Error(row, fmt::format("error: The NormRelativeErr of output is greater than {}.",
-                                 line26::kLargeOutputError));
+                                 judging_v26::kLargeOutputError));
         }
       }
       return;
     }
     Row* output = FirstOutput(rows);
     if (output != nullptr &&
-        SmallestNumber(rows, false, kOneThousandth) > line26::kGoodInputRatio &&
-        SmallestNumber(rows, true, kOneThousandth) < line26::kBadOutputRatio) {
+        SmallestNumber(rows, false, kOneThousandth) > judging_v26::kGoodInputRatio &&
+        SmallestNumber(rows, true, kOneThousandth) < judging_v26::kBadOutputRatio) {
       Error(
           *output,
           fmt::format(
               "error: The input/parameters of One Thousandth Err Ratio > {} while the output < {}.",
-              line26::kGoodInputRatio, line26::kBadOutputRatio));
+              judging_v26::kGoodInputRatio, judging_v26::kBadOutputRatio));
     }
   }
 
@@ -488,20 +393,20 @@ class CallJudge {
     if (mode_ == CompareMode::kStatistics) {
       const double in = LargestFraction(rows, false);
       const double out = LargestFraction(rows, true);
-      if (in == 0 ? out > line26::kErrorFromNothing : out / in > line26::kErrorGrowth) {
+      if (in == 0 ? out > judging_v26::kErrorFromNothing : out / in > judging_v26::kErrorGrowth) {
         Warn(*output,
              fmt::format("warning: The norm relative error of output is {} times that of input.",
-                         line26::kErrorGrowth));
+                         judging_v26::kErrorGrowth));
       }
       return;
     }
     const double in = SmallestNumber(rows, false, kCosine);
-    if (in > line26::kGoodInputCosine &&
-        in - SmallestNumber(rows, true, kCosine) > line26::kCosineLoss) {
+    if (in > judging_v26::kGoodInputCosine &&
+        in - SmallestNumber(rows, true, kCosine) > judging_v26::kCosineLoss) {
       Warn(*output,
            fmt::format(
                "warning: The input/parameters of Cosine > {}, and input/parameters - output > {}",
-               line26::kGoodInputCosine, line26::kCosineLoss));
+               judging_v26::kGoodInputCosine, judging_v26::kCosineLoss));
     }
   }
 
@@ -519,12 +424,12 @@ class CallJudge {
         }
         continue;
       }
-      const bool inputs_agree = LargestFraction(rows, false) < line26::kSmallInputError;
+      const bool inputs_agree = LargestFraction(rows, false) < judging_v26::kSmallInputError;
       for (const StatMetric metric : {kMaxRel, kMinRel, kMeanRel}) {
         const Metric& error = row.result->metrics[metric];
         const bool large = error.kind == MetricKind::kPercent
-                               ? FractionOf(error) > line26::kLargeOutputError
-                               : !IsText(error, "0") && !IsText(error, kNoValue);
+                               ? FractionOf(error) > judging_v26::kLargeOutputError
+                               : !IsText(error, "0") && !IsText(error, kNotApplicable);
         if (row.is_output && inputs_agree && large) {
           Warn(row, "warning: Maximum, minimum or mean of the output differ by more than half.");
           break;
@@ -574,18 +479,6 @@ class CallJudge {
 };
 
 }  // namespace
-
-std::string_view ResultWord(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kNo:
-    case Verdict::kDifferent:
-      return "error";
-    case Verdict::kWarning:
-      return "warning";
-    default:
-      return "pass";
-  }
-}
 
 void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules, PairResult& result) {
   CallJudge judge(rules, result);

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 
 #include <algorithm>
 #include <array>
@@ -17,9 +17,9 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/graph_folders.h"
-#include "src/analysis/compare/kernel/kernel_compare.h"
-#include "src/analysis/compare/line26/atb_compare.h"
+#include "src/analysis/compare/folders/atb.h"
+#include "src/analysis/compare/folders/graph_folders.h"
+#include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
@@ -44,17 +44,17 @@ bool IsUnreadable(const Result<dump::DumpLayout>& found) {
 }  // namespace
 
 FolderKind FolderKindOf(const Options& options) {
-  if (options.line26 && options.line26->torchair) {
+  if (options.v26 && options.v26->torchair) {
     return FolderKind::kTorchair;
   }
-  if (options.rank_ids) {
+  if (options.folders.rank_ids) {
     return FolderKind::kGraph;
   }
-  if (options.common_folders) {
+  if (options.folders.common) {
     return FolderKind::kCommon;
   }
-  if (options.line26) {
-    return options.line26->atb ? FolderKind::kAtb : FolderKind::kCalls;
+  if (options.v26) {
+    return options.v26->atb ? FolderKind::kAtb : FolderKind::kCalls;
   }
   const Result<dump::DumpLayout> npu = dump::FindDump(options.npu_path);
   const Result<dump::DumpLayout> bench = dump::FindDump(options.bench_path);
@@ -83,16 +83,14 @@ void FolderCounts::Add(const Distance& distance, double noise, std::string_view 
   if (!distance.comparable) {
     return;
   }
-  ++compared;
-  if (distance.identical) {
-    ++identical;
-  } else if (distance.nonfinite_differs || !(distance.relative <= noise)) {
-    if (differing++ == 0) {
-      first_differing =
-          distance.nonfinite_differs
-              ? fmt::format("{}: NaN or infinity on one side only", name)
-              : fmt::format("{}: apart by {:.1e} of its size", name, distance.relative);
-    }
+  ++matched;
+  identical += distance.identical ? 1 : 0;
+  if (distance.identical || (!distance.nonfinite_differs && distance.relative <= noise)) {
+    ++agreeing;
+  } else if (differing++ == 0) {
+    first_differing = distance.nonfinite_differs
+                          ? fmt::format("{}: NaN or infinity on one side only", name)
+                          : fmt::format("{}: apart by {:.1e} of its size", name, distance.relative);
   }
 }
 
@@ -286,7 +284,7 @@ std::optional<double> NoiseOrCount(const ArrayPair& pair, bool has_npu, bool has
     return std::nullopt;
   }
   if (pair.npu->shape != pair.bench->shape || pair.npu->dtype != pair.bench->dtype) {
-    ++counts.mismatched;
+    ++counts.shape_mismatch;
     return std::nullopt;
   }
   return FolderNoise(pair.npu->dtype, pair.bench->dtype);
@@ -457,8 +455,8 @@ void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
   for (const auto& [group, files] : bench) {
     bench_files += files.size();
   }
-  std::map<std::string, std::string> bench_names(options.common_map.begin(),
-                                                 options.common_map.end());
+  std::map<std::string, std::string> bench_names(options.folders.common_map.begin(),
+                                                 options.folders.common_map.end());
   for (const auto& [group, files] : npu) {
     const auto mapped = bench_names.find(group);
     const std::string& bench_group = mapped == bench_names.end() ? group : mapped->second;
@@ -528,25 +526,26 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
   return comparison;
 }
 
-void PairRowsByName(ComparedPair& pair) {
+RowMapping MapRowsByName(Side& npu, const Side& bench) {
   constexpr std::string_view kNoShape = "None";
-  std::unordered_map<std::string_view, const SideRow*> bench;
-  for (const SideRow& row : pair.bench.rows) {
-    bench.try_emplace(row.name, &row);
+  std::unordered_map<std::string_view, const SideRow*> partners;
+  for (const SideRow& row : bench.rows) {
+    partners.try_emplace(row.name, &row);
   }
-  pair.mapping.by_key_only = true;
-  pair.mapping.keys.clear();
-  for (SideRow& row : pair.npu.rows) {
-    const auto partner = bench.find(row.name);
-    const bool fits = partner == bench.end() || partner->second->shape == row.shape ||
+  RowMapping mapping;
+  mapping.by_key_only = true;
+  for (SideRow& row : npu.rows) {
+    const auto partner = partners.find(row.name);
+    const bool fits = partner == partners.end() || partner->second->shape == row.shape ||
                       partner->second->shape == kNoShape || row.shape == kNoShape;
     if (!fits) {
-      row.problem = pair.npu.Keep(
+      row.problem = npu.Keep(
           fmt::format("The row of this name has the shape {} there. ", partner->second->shape));
     }
     // No row has an empty name.
-    pair.mapping.keys.push_back(fits ? row.name : std::string_view());
+    mapping.keys.push_back(fits ? row.name : std::string_view());
   }
+  return mapping;
 }
 
 namespace {
@@ -722,13 +721,13 @@ Result<PairingPlan> PlanTensorFolders(const Options& options) {
 Result<ComparedPair> CompareTensorFolders(const Options& options, const PlannedPair& planned,
                                           base::ThreadPool& pool) {
   const base::Stopwatch load_watch;
-  ComparedPair compared;
-  MSP_ASSIGN_OR_RETURN(compared.npu, LoadTensorFolder(planned.input.npu_json, pool));
-  MSP_ASSIGN_OR_RETURN(compared.bench, LoadTensorFolder(planned.input.bench_json, pool));
-  PairRowsByName(compared);
-  compared.timings.load_seconds = load_watch.seconds();
-  MSP_RETURN_IF_ERROR(CompareLoaded(options, planned.input, pool, /*previous=*/nullptr, compared));
-  return compared;
+  LoadedPair loaded;
+  PairSource source;
+  MSP_ASSIGN_OR_RETURN(loaded.npu, LoadTensorFolder(planned.input.npu_json, pool));
+  MSP_ASSIGN_OR_RETURN(loaded.bench, LoadTensorFolder(planned.input.bench_json, pool));
+  source.mapping = MapRowsByName(loaded.npu, loaded.bench);
+  source.load_seconds = load_watch.seconds();
+  return CompareLoaded(options, planned.input, std::move(loaded), std::move(source), pool);
 }
 
 }  // namespace msprobe::analysis::compare
