@@ -9,9 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "src/analysis/compare/folders/atb.h"
 #include "src/analysis/compare/folders/folders.h"
-#include "src/analysis/compare/folders/graph_folders.h"
 #include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/kernel_dump/vector_compare.h"
 #include "tests/fuzz/input_folder.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "src/analysis/compare/mapping.h"
-#include "src/analysis/compare/row_mapping_v26.h"
+#include "src/analysis/compare/mapping.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -13,9 +13,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/first_difference.h"
-#include "src/analysis/compare/folders/atb.h"
 #include "src/analysis/compare/folders/folders.h"
-#include "src/analysis/compare/folders/graph_folders.h"
 #include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/compare/folders/torchair.h"
 #include "src/analysis/compare/page/compare_page.h"

@@ -18,7 +18,7 @@
 #include "src/analysis/compare/judging_v26.h"
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
-#include "src/analysis/compare/row_mapping_v26.h"
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/compare/tensor_changes.h"
 #include "src/analysis/compare/training_inference.h"
@@ -102,7 +102,7 @@ std::optional<dump::ConstructFile> LoadConstruct(const std::filesystem::path& np
   return *std::move(construct);
 }
 
-// Which frameworks v26 compares with which.
+// v26 compares PyTorch only with PyTorch.
 Status CheckFrameworks(const Side& npu, const Side& bench) {
   if (npu.framework == Framework::kPyTorch && bench.framework != Framework::kPyTorch) {
     return MismatchError(fmt::format("{} comes from PyTorch, {} from MindSpore",
@@ -159,7 +159,7 @@ Status CompareTensors(const Options& options, const PairSides& sides, const Tens
 }
 
 // Statistics and checksums need nothing but the rows.
-void CompareRows(const Side& npu, const Side& bench, PairResult& result) {
+void CompareRecorded(const Side& npu, const Side& bench, PairResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
     if (row.pair.bench == kNoRow) {
@@ -198,7 +198,7 @@ Status CompareMatched(const Options& options, const PairSides& sides, MatchResul
   if (result.mode == CompareMode::kRealData) {
     return CompareTensors(options, sides, loader, pool, result, warnings);
   }
-  CompareRows(sides.npu, sides.bench, result);
+  CompareRecorded(sides.npu, sides.bench, result);
   return OkStatus();
 }
 

@@ -43,7 +43,7 @@ struct LoadedPair {
   std::string call;  // of kernels: the call that they belong to, in a sentence; may be empty
 };
 
-// What a comparison finds.
+// The findings of a comparison.
 struct PairFindings {
   RowMapping mapping;
   PairResult result;
@@ -55,7 +55,7 @@ struct PairFindings {
 
 struct ComparedPair : LoadedPair, PairFindings {};
 
-// What is compared, where others hold it.
+// Sides that others hold.
 struct PairSides {
   const Side& npu;
   const Side& bench;

@@ -292,7 +292,7 @@ report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<si
   return verdict;
 }
 
-// What belongs to the verdict but is not its one line.
+// Sentences that complete the verdict's one line.
 Section MakeRemarks(const RunSummary& summary, const report::Verdict& verdict) {
   Section section;
   if (verdict.word == "NOTHING COMPARED") {
@@ -540,7 +540,7 @@ Section MakeCounts(const RunSummary& summary) {
   return section;
 }
 
-// What to do about a computation, by which side computed it wrong.
+// Advice about a computation, by the side that computed it wrong.
 std::string_view AfterRecheck(WrongSide side) {
   switch (side) {
     case WrongSide::kNpu:

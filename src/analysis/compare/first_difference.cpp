@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <string>
@@ -59,32 +60,41 @@ std::string_view StateName(dump::RowState state) {
                                           : dump::RowStateName(state);
 }
 
+// The reader of this file is the Python tool, which writes infinities bare.
 void PutStatistic(json::Writer& json, const StatValue& stat) {
-  const report::Cell cell = StatisticCell(stat, Edition::kV26);
-  switch (cell.kind()) {
-    case report::CellKind::kInteger:
-      json.Int(cell.integer());
+  switch (stat.kind) {
+    case StatKind::kBool:
+      json.Bool(stat.boolean);
       break;
-    case report::CellKind::kNumber:
-      json.Float(cell.number());
+    case StatKind::kInteger:
+      json.Int(stat.integer);
       break;
-    default:
-      if (stat.kind == StatKind::kBool) {
-        json.Bool(stat.boolean);
-      } else if (stat.kind == StatKind::kNumber) {
-        // The reader of this file is the Python tool, which writes infinities bare.
-        if (stat.number != stat.number) {
-          json.Text("Nan");
-        } else {
-          json.Float(stat.number);
-        }
-      } else {
-        json.Text(cell.text());
+    case StatKind::kNumber:
+      if (!std::isnan(stat.number)) {
+        json.Float(stat.number);
+        break;
       }
+      json.Text("Nan");
+      break;
+    case StatKind::kNone:
+    case StatKind::kText:
+      json.Text(StatText(stat));
+      break;
   }
 }
 
 constexpr const char* kStatNames[] = {"max", "min", "mean", "l2norm"};
+
+void PutStatistics(json::Writer& json, std::string_view side, const SideRow* row) {
+  for (size_t i = 0; i < kStatCount; ++i) {
+    json.Key(fmt::format("{} {}", side, kStatNames[i]));
+    if (row == nullptr) {
+      json.Text(kNotApplicable);
+    } else {
+      PutStatistic(json, row->stats[i]);
+    }
+  }
+}
 
 class Recorder {
  public:
@@ -223,18 +233,8 @@ class Recorder {
       for (size_t i = 0; i < metric_names_.size(); ++i) {
         json_.Member(metric_names_[i], MetricText(row.metrics[i]));
       }
-      for (size_t i = 0; i < kStatCount; ++i) {
-        json_.Key(std::string("NPU ") + kStatNames[i]);
-        PutStatistic(json_, npu.stats[i]);
-      }
-      for (size_t i = 0; i < kStatCount; ++i) {
-        json_.Key(std::string("Bench ") + kStatNames[i]);
-        if (bench == nullptr) {
-          json_.Text(kNotApplicable);
-        } else {
-          PutStatistic(json_, bench->stats[i]);
-        }
-      }
+      PutStatistics(json_, "NPU", &npu);
+      PutStatistics(json_, "Bench", bench);
     }
     const std::string_view bench_grad =
         bench == nullptr ? kNotApplicable : RequiresGradText(*bench);
@@ -291,10 +291,7 @@ class Recorder {
         if (mode_ == CompareMode::kMd5) {
           json.Member("NPU MD5", npu.md5);
         } else {
-          for (size_t i = 0; i < kStatCount; ++i) {
-            json.Key(std::string("NPU ") + kStatNames[i]);
-            PutStatistic(json, npu.stats[i]);
-          }
+          PutStatistics(json, "NPU", &npu);
           json.Member("NPU P2POp peer",
                       npu.point_to_point == 0
                           ? kNone

@@ -35,7 +35,7 @@ struct RankCalls {
   std::vector<RankCall> calls;  // in file order
 };
 
-// What the search needs of a compared pair, and the text of its compare_result_rank<N>.json:
+// A compared pair as the search needs it, and the text of its compare_result_rank<N>.json:
 // {call: {"is_same", "op_items": [row, ...]}}. Compares statistics or checksums, also of dumps with
 // tensors.
 struct RankRecord {

@@ -1,3 +1,7 @@
+// v26 judges rows call by call, by rules of the Python tool: an output is an error where it is far off
+// while the inputs are near, where one side alone is not finite, or where the sides are different
+// kinds of values; it is a warning where errors grow from the inputs to it. Calls that return raw
+// memory are not judged, and inputs that a communication fills are left out (dump/call_facts.h).
 #include "src/analysis/compare/judging_v26.h"
 
 #include <algorithm>
@@ -33,16 +37,6 @@ bool SameText(const StatValue& a, const StatValue& b) {
 
 enum class ValueKind : uint8_t { kNumber, kNan, kInf, kNegativeInf, kDevice, kMissing, kOther };
 
-ValueKind KindOfNumber(double number) {
-  if (std::isnan(number)) {
-    return ValueKind::kNan;
-  }
-  if (std::isinf(number)) {
-    return number > 0 ? ValueKind::kInf : ValueKind::kNegativeInf;
-  }
-  return ValueKind::kNumber;
-}
-
 ValueKind KindOfText(std::string_view text) {
   if (text == kNotApplicable) {
     return ValueKind::kMissing;
@@ -63,10 +57,13 @@ ValueKind KindOfText(std::string_view text) {
 }
 
 ValueKind KindOf(const StatValue& stat) {
-  if (stat.is_numeric()) {
-    return KindOfNumber(stat.number);
+  if (!stat.is_numeric()) {
+    return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
   }
-  return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
+  return std::isnan(stat.number)   ? ValueKind::kNan
+         : !std::isinf(stat.number) ? ValueKind::kNumber
+         : stat.number > 0          ? ValueKind::kInf
+                                    : ValueKind::kNegativeInf;
 }
 
 // The word for a pair that is not a pair of numbers; the same for difference and relative error.
@@ -115,14 +112,14 @@ void CompareStatisticsV26(const SideRow& npu, const SideRow& bench, RowResult& r
 
 namespace {
 
-bool IsNonFinite(const StatValue& stat) {
+bool ReadsNonFinite(const StatValue& stat) {
   const ValueKind kind =
       stat.kind == StatKind::kText ? KindOfText(base::Trim(stat.text)) : KindOf(stat);
   return kind == ValueKind::kNan || kind == ValueKind::kInf || kind == ValueKind::kNegativeInf;
 }
 
 bool HasNonFiniteExtreme(const SideRow& row) {
-  return IsNonFinite(row.stats[kMax]) || IsNonFinite(row.stats[kMin]);
+  return ReadsNonFinite(row.stats[kMax]) || ReadsNonFinite(row.stats[kMin]);
 }
 
 bool IsText(const Metric& metric, std::string_view text) {
@@ -250,26 +247,41 @@ class CallJudge {
     if (!fills) {
       JudgeErrors(rows);
     }
-    const auto each = [&](auto&& rule) {
-      for (Row& row : rows) {
-        if (judged(row) && row.bench != nullptr) {
-          rule(row);
-        }
+    for (Row& row : rows) {
+      if (judged(row) && row.bench != nullptr) {
+        JudgeKind(row, /*scalars_too=*/!fills);
       }
-    };
-    if (rules_.backend == TrainingBackend::kNone) {
-      each([&](Row& row) { JudgeRequiresGrad(row); });
     }
-    if (!fills) {
-      each([&](Row& row) { JudgeScalar(row); });
-    }
-    each([&](Row& row) { JudgeDType(row); });
-    each([&](Row& row) { JudgeShape(row); });
     if (!fills) {
       JudgeGrowth(rows);
     }
     if (rules_.strict) {
       JudgeStrictly(rows);
+    }
+  }
+
+  // Whether both sides are the same kind of value.
+  void JudgeKind(Row& row, bool scalars_too) {
+    const SideRow& npu = *row.npu;
+    const SideRow& bench = *row.bench;
+    const std::string_view npu_grad = RequiresGradText(npu);
+    const std::string_view bench_grad = RequiresGradText(bench);
+    if (rules_.backend == TrainingBackend::kNone && !npu_grad.empty() && !bench_grad.empty() &&
+        npu_grad != bench_grad) {
+      Error(row, "error: The Required_Grad of NPU and Bench are inconsistent");
+    }
+    const auto is_class = [](const SideRow& side) {
+      return side.dtype.find("class") != std::string_view::npos;
+    };
+    if (scalars_too && !row.is_output && is_class(npu) && is_class(bench) && npu.shape == "[]" &&
+        !SameText(npu.stats[kMax], bench.stats[kMax])) {
+      Error(row, "error: The scalar parameters of NPU and Bench are inconsistent.");
+    }
+    if (npu.dtype != bench.dtype && !IsFused(row)) {
+      Error(row, "error: The dtype of NPU and Bench are inconsistent.");
+    }
+    if (!SameShape(row)) {
+      Error(row, "error: The shape of NPU and Bench are inconsistent.");
     }
   }
 
@@ -328,39 +340,9 @@ class CallJudge {
     }
   }
 
-  void JudgeRequiresGrad(Row& row) {
-    const std::string_view npu = RequiresGradText(*row.npu);
-    const std::string_view bench = RequiresGradText(*row.bench);
-    if (!npu.empty() && !bench.empty() && npu != bench) {
-      Error(row, "error: The Required_Grad of NPU and Bench are inconsistent");
-    }
-  }
-
-  void JudgeScalar(Row& row) {
-    const auto is_class = [](const SideRow& side) {
-      return side.dtype.find("class") != std::string_view::npos;
-    };
-    if (!row.is_output && is_class(*row.npu) && is_class(*row.bench) && row.npu->shape == "[]" &&
-        !SameText(row.npu->stats[kMax], row.bench->stats[kMax])) {
-      Error(row, "error: The scalar parameters of NPU and Bench are inconsistent.");
-    }
-  }
-
   static bool IsFused(const Row& row) {
     return row.bench->name.find("qkv") != std::string_view::npos ||
            row.bench->name.find("gate_up") != std::string_view::npos;
-  }
-
-  void JudgeDType(Row& row) {
-    if (row.npu->dtype != row.bench->dtype && !IsFused(row)) {
-      Error(row, "error: The dtype of NPU and Bench are inconsistent.");
-    }
-  }
-
-  void JudgeShape(Row& row) {
-    if (!SameShape(row)) {
-      Error(row, "error: The shape of NPU and Bench are inconsistent.");
-    }
   }
 
   bool SameShape(const Row& row) const {

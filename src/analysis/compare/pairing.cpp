@@ -32,21 +32,17 @@ std::string PlaceText(const RankFolder& folder) {
   return text + (folder.rank ? fmt::format("rank{}", *folder.rank) : std::string("rank"));
 }
 
-template <typename Number>
-size_t CountDistinct(const DumpLayout& layout, Number&& number) {
-  std::set<int64_t> seen;
+size_t CountDistinct(const DumpLayout& layout, std::optional<int64_t> RankFolder::*number) {
+  std::set<std::optional<int64_t>> seen;
   for (const RankFolder& folder : layout.ranks) {
-    seen.insert(number(folder).value_or(kUnnumbered));
+    seen.insert(folder.*number);
   }
   return seen.size();
 }
 
-size_t StepCount(const DumpLayout& layout) {
-  return CountDistinct(layout, [](const RankFolder& folder) { return folder.step; });
-}
-
-size_t RankCount(const DumpLayout& layout) {
-  return CountDistinct(layout, [](const RankFolder& folder) { return folder.rank; });
+bool HasOne(const DumpLayout& npu, const DumpLayout& bench,
+            std::optional<int64_t> RankFolder::*number) {
+  return CountDistinct(npu, number) == 1 && CountDistinct(bench, number) == 1;
 }
 
 class Planner {
@@ -55,9 +51,8 @@ class Planner {
       : edition_(edition),
         npu_(npu),
         bench_(bench),
-        ignore_step_(StepCount(npu) == 1 && StepCount(bench) == 1),
-        ignore_rank_(RankCount(npu) == 1 && RankCount(bench) == 1),
-        several_steps_(!ignore_step_),
+        ignore_step_(HasOne(npu, bench, &RankFolder::step)),
+        ignore_rank_(HasOne(npu, bench, &RankFolder::rank)),
         name_ranks_(!ignore_rank_ || (npu.ranks.size() == 1 && IsAboveRank(npu))) {}
 
   PairingPlan Plan() {
@@ -128,7 +123,7 @@ class Planner {
       } else if (name_ranks_) {
         pair.rank_suffix = npu.rank ? fmt::format("_rank{}", *npu.rank) : std::string("_rank");
       }
-      if (several_steps_) {
+      if (!ignore_step_) {
         pair.result_subfolder = npu.step ? fmt::format("step{}", *npu.step) : std::string("step");
       }
       plan.pairs.push_back(std::move(pair));
@@ -153,7 +148,6 @@ class Planner {
       renamed_;  // bench folders that take a rank's place
   const bool ignore_step_;
   const bool ignore_rank_;
-  const bool several_steps_;
   const bool name_ranks_;
 };
 
@@ -178,10 +172,11 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
   }
   PairingPlan plan;
   PlannedPair pair;
-  const auto& npu_rank = npu.ranks[0];
+  const RankFolder& npu_rank = npu.ranks[0];
+  const RankFolder& bench_rank = bench.ranks[0];
   pair.input = {npu_rank.folder / npu.single_file_name,
-                bench.ranks[0].folder / bench.single_file_name, npu_rank.step, npu_rank.rank,
-                bench.ranks[0].step};
+                bench_rank.folder / bench.single_file_name, npu_rank.step, npu_rank.rank,
+                bench_rank.step};
   pair.is_debug = npu.single_file_name == dump::kDebugFileName;
   plan.pairs.push_back(std::move(pair));
   return plan;

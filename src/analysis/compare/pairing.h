@@ -1,4 +1,4 @@
-// Which dump.json of one tree is compared with which of the other: steps and ranks pair by number.
+// Pairs the dump.json files of two trees: steps and ranks pair by number.
 #pragma once
 
 #include <filesystem>

@@ -507,4 +507,11 @@ void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool,
   RealDataComparison(npu, bench, pool, result, loader).Run(quiet);
 }
 
+Result<tensor::TensorBuffer> ReadWholeTensor(const std::filesystem::path& file) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile opened, TensorFile::Open(file, {}));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, opened.Single());
+  MSP_RETURN_IF_ERROR(tensor->status);
+  return tensor::MakeContiguous(tensor->view, kMostTensorBytes);
+}
+
 }  // namespace msprobe::analysis::compare

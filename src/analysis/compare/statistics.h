@@ -59,8 +59,6 @@ void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& resu
 // The verdict on two checksums, for a matched pair.
 void CompareChecksums(const SideRow& npu, const SideRow& bench, RowResult& result);
 
-// Which rows of the table are filled red or yellow, and why.
-
 // Sets `fill` and appends the reasons to `message`. Rows are judged by themselves and, within one
 // call, each output against each input. Not for checksums and debug saves, which are never
 // coloured.

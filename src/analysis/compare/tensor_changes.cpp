@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "msprobe/tensor_file.h"
-
 #include "src/analysis/compare/real_data.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
@@ -24,7 +22,6 @@ namespace {
 
 using tensor::TensorBuffer;
 
-constexpr size_t kLargestChangedBytes = size_t{16} << 30U;
 // As of any tensor file.
 constexpr uint64_t kFreeMatrixBytes = uint64_t{1} << 30U;
 constexpr uint64_t kMatrixBytesPerByte = 8;
@@ -39,16 +36,9 @@ struct PaddedCall {
 constexpr PaddedCall kPaddedCalls[] = {{"npu_grouped_matmul", "group_list"},
                                        {"npu_dequant_swiglu_quant", "group_index"}};
 
-Result<TensorBuffer> ReadTensor(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, {}));
-  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
-  MSP_RETURN_IF_ERROR(tensor->status);
-  return tensor::MakeContiguous(tensor->view, kLargestChangedBytes);
-}
-
 Result<TensorBuffer> ReadRowTensor(const Side& side, std::string_view data_name) {
   MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
-  return ReadTensor(side.tensor_folder / data_name);
+  return ReadWholeTensor(side.tensor_folder / data_name);
 }
 
 std::vector<double> AsDoubles(const TensorView& view) {
@@ -133,7 +123,7 @@ using MatrixFiles = std::map<std::filesystem::path, Result<Matrix>>;
 
 Result<Matrix> ReadMatrix(const std::filesystem::path& path, bool transpose, double scale,
                           Calibrations& all) {
-  MSP_ASSIGN_OR_RETURN(TensorBuffer matrix, ReadTensor(path));
+  MSP_ASSIGN_OR_RETURN(TensorBuffer matrix, ReadWholeTensor(path));
   const TensorView view = matrix.view();
   if (view.shape.size() != 2) {
     return MismatchError(path.string() + ": not a matrix but of shape " + ShapeText(view.shape));
@@ -258,7 +248,7 @@ Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView
   shape[from_the_left ? axes - 2 : axes - 1] = from_the_left ? matrix.shape[0] : matrix.shape[1];
   const DType dtype = ProductType(tensor.dtype, matrix.dtype);
   const int64_t count = msprobe::ElementCount(shape);
-  if (count > static_cast<int64_t>(kLargestChangedBytes / DTypeSize(dtype))) {
+  if (count > static_cast<int64_t>(kMostTensorBytes / DTypeSize(dtype))) {
     return UnsupportedError(fmt::format("the product of {} and {} is too large",
                                         ShapeText(tensor.shape), ShapeText(matrix.shape)));
   }

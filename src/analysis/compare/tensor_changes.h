@@ -37,7 +37,7 @@ struct Calibration {
 struct Calibrations {
   std::vector<Calibration> target;
   std::vector<Calibration> golden;
-  // Of all matrices: what they take and what their files have. A matrix of which a file holds few
+  // Sizes of all matrices in memory and of their files. A matrix of which a file holds few
   // elements may be large; all of them take no more than a tensor file may.
   uint64_t matrix_bytes = 0;
   uint64_t file_bytes = 0;
@@ -45,7 +45,7 @@ struct Calibrations {
 Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibrations,
                         std::vector<std::string>& warnings);
 
-// What the products of one tensor may take. Files of a few bytes can hold tensors of many equal
+// Limits of the products of one tensor. Files of a few bytes can hold tensors of many equal
 // elements, whose product takes hours.
 inline constexpr uint64_t kFreeMultiplications = uint64_t{1} << 26U;
 inline constexpr uint64_t kMultiplicationsPerByte = 32'768;

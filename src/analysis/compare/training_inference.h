@@ -16,7 +16,7 @@
 
 namespace msprobe::analysis::compare {
 
-// Which entries of a training dump belong to a forward pass over the prompt: reading pauses at the
+// Keeps the entries of a training dump that belong to a forward pass over the prompt: reading pauses at the
 // first backward entry of the whole model (`strict`: of any module) and goes on at the next forward
 // of an embedding. To be called once per entry in file order.
 std::function<bool(std::string_view entry_name)> ForwardPassFilter(TrainingBackend backend,

@@ -1,3 +1,4 @@
+// The parts of folders.h that comparisons share, and single-point saves, the simplest of them.
 #include "src/analysis/compare/folders/folders.h"
 
 #include <algorithm>
@@ -6,37 +7,28 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
-#include <span>
-#include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/folders/atb.h"
-#include "src/analysis/compare/folders/graph_folders.h"
 #include "src/analysis/compare/folders/kernels.h"
-#include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/result_table.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
-#include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
-#include "src/kernels/stats.h"
-#include "src/tensor/element_blocks.h"
 #include "src/tensor/float_bits.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
-// What could not be looked at may be anything: that error is reported, and nothing else is guessed.
+// An unreadable path may be anything: that error is reported, and nothing is guessed.
 bool IsUnreadable(const Result<dump::DumpLayout>& found) {
   return !found.ok() && found.status().code() == StatusCode::kIo;
 }
@@ -79,18 +71,92 @@ FolderKind FolderKindOf(const Options& options) {
              : FolderKind::kCalls;
 }
 
-void FolderCounts::Add(const Distance& distance, double noise, std::string_view name) {
-  if (!distance.comparable) {
-    return;
+namespace {
+
+constexpr size_t kRowsAtATime = 16'384;  // bounds the memory of rows that are not in the table yet
+
+// A row with values on both sides, as it is counted.
+struct ComparedRow {
+  size_t table = 0;
+  std::string name;
+  std::string time;
+  Distance distance;
+  double noise = 0;
+};
+
+void CountCompared(const ComparedRow& row, FolderCounts& counts) {
+  const Distance& distance = row.distance;
+  ++counts.matched;
+  counts.identical += distance.identical ? 1 : 0;
+  if (distance.identical || (!distance.nonfinite_differs && distance.relative <= row.noise)) {
+    ++counts.agreeing;
+  } else if (counts.differing++ == 0) {
+    counts.first_differing =
+        distance.nonfinite_differs
+            ? fmt::format("{}: NaN or infinity on one side only", row.name)
+            : fmt::format("{}: apart by {:.1e} of its size", row.name, distance.relative);
   }
-  ++matched;
-  identical += distance.identical ? 1 : 0;
-  if (distance.identical || (!distance.nonfinite_differs && distance.relative <= noise)) {
-    ++agreeing;
-  } else if (differing++ == 0) {
-    first_differing = distance.nonfinite_differs
-                          ? fmt::format("{}: NaN or infinity on one side only", name)
-                          : fmt::format("{}: apart by {:.1e} of its size", name, distance.relative);
+}
+
+void AddToTable(const FolderRow& row, report::Table& table) {
+  std::vector<report::Cell> cells;
+  for (const std::variant<report::Cell, std::string>& cell : row.cells) {
+    const auto* text = std::get_if<std::string>(&cell);
+    cells.push_back(text != nullptr ? table.KeepText(*text) : std::get<report::Cell>(cell));
+  }
+  cells.resize(table.columns().size());
+  table.AddRow(cells);
+}
+
+std::tuple<bool, size_t, std::string_view> TimeOrder(std::string_view time) {
+  const bool digits = time.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!digits) {
+    return {true, 0, time};
+  }
+  time.remove_prefix(std::min(time.find_first_not_of('0'), time.size()));
+  return {false, time.size(), time};
+}
+
+}  // namespace
+
+bool WrittenBefore(std::string_view time, std::string_view other) {
+  return TimeOrder(time) < TimeOrder(other);
+}
+
+void CompareRows(size_t count, const std::function<FolderRow(size_t pair, size_t worker)>& row_of,
+                 FirstBy first_by, base::ThreadPool& pool, FolderComparison& comparison) {
+  std::vector<ComparedRow> compared;
+  std::vector<FolderRow> rows;
+  for (size_t begin = 0; begin < count; begin += kRowsAtATime) {
+    rows.assign(std::min(kRowsAtATime, count - begin), FolderRow());
+    pool.ParallelFor(rows.size(), [&](size_t i, size_t worker) {
+      rows[i] = row_of(begin + i, worker);
+    });
+    for (FolderRow& row : rows) {
+      FolderTable& table = comparison.tables[row.table];
+      AddToTable(row, table.table);
+      table.counts.unreadable += row.unreadable ? 1 : 0;
+      table.counts.npu_only += row.outcome == FolderRow::Outcome::kNpuOnly ? 1 : 0;
+      table.counts.bench_only += row.outcome == FolderRow::Outcome::kBenchOnly ? 1 : 0;
+      table.counts.shape_mismatch += row.outcome == FolderRow::Outcome::kMismatched ? 1 : 0;
+      if (row.outcome == FolderRow::Outcome::kCompared && row.distance.comparable) {
+        compared.push_back({row.table, std::move(row.name), std::move(row.time), row.distance,
+                            row.noise});
+      }
+      if (!row.warning.empty()) {
+        comparison.warnings.push_back(std::move(row.warning));
+      }
+    }
+  }
+  if (first_by == FirstBy::kTime) {
+    std::stable_sort(compared.begin(), compared.end(),
+                     [](const ComparedRow& a, const ComparedRow& b) {
+                       return std::pair(TimeOrder(a.time), std::string_view(a.name)) <
+                              std::pair(TimeOrder(b.time), std::string_view(b.name));
+                     });
+  }
+  for (const ComparedRow& row : compared) {
+    CountCompared(row, comparison.tables[row.table].counts);
   }
 }
 
@@ -127,20 +193,6 @@ Distance FolderDistance(const std::array<double, kStatCount>& npu,
   return distance;
 }
 
-namespace {
-
-kernels::TensorStats StatsOf(const TensorView& view) {
-  std::vector<std::byte> scratch;
-  kernels::StatsPartial total;
-  tensor::ForEachBlock(view, tensor::kSumBlockElements, scratch,
-                       [&](std::span<const std::byte> block, size_t) {
-                         kernels::MergeStats(total, kernels::StatsOfBlock(view.dtype, block));
-                       });
-  return kernels::FinishStats(total);
-}
-
-}  // namespace
-
 ArraySummary SummarizeArray(const TensorView& view) {
   ArraySummary summary;
   summary.dtype = view.dtype;
@@ -149,7 +201,7 @@ ArraySummary SummarizeArray(const TensorView& view) {
     summary.stats.fill(std::numeric_limits<double>::quiet_NaN());
     return summary;
   }
-  const kernels::TensorStats stats = StatsOf(view);
+  const kernels::TensorStats stats = kernel_dump::StatisticsOf(view);
   summary.stats = {stats.max, stats.min, stats.mean, stats.norm};
   switch (view.dtype) {
     case DType::kFloat16:
@@ -219,7 +271,73 @@ double ShortestFloat32(double value) {
       .value_or(value);
 }
 
-report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat, bool shortest) {
+}  // namespace
+
+ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem::path& bench,
+                        ArrayScratch& scratch, FolderRow& row) {
+  ArrayPair pair;
+  std::string problem = npu.empty()     ? "No NPU file matches this bench file. "
+                        : bench.empty() ? "No bench file matches this NPU file. "
+                                        : "";
+  const OpenedArray npu_array = npu.empty() ? OpenedArray() : OpenArray(npu, scratch.npu);
+  const OpenedArray bench_array = bench.empty() ? OpenedArray() : OpenArray(bench, scratch.bench);
+  for (const OpenedArray* array : {&npu_array, &bench_array}) {
+    if (!array->problem.empty()) {
+      problem += array->problem + ". ";
+      row.unreadable = true;
+    }
+  }
+  if (npu_array.view != nullptr) {
+    pair.npu = SummarizeArray(*npu_array.view);
+  }
+  if (bench_array.view != nullptr) {
+    pair.bench = SummarizeArray(*bench_array.view);
+  }
+  row.outcome = npu.empty()     ? FolderRow::Outcome::kBenchOnly
+                : bench.empty() ? FolderRow::Outcome::kNpuOnly
+                                : FolderRow::Outcome::kNoValues;
+  if (!pair.npu || !pair.bench) {
+    pair.result = UniformRealMetrics("unsupported", std::move(problem));
+    return pair;
+  }
+  pair.result = ComputeRealMetrics(*npu_array.view, *bench_array.view);
+  const bool same = pair.npu->shape == pair.bench->shape && pair.npu->dtype == pair.bench->dtype;
+  row.outcome = same ? FolderRow::Outcome::kCompared : FolderRow::Outcome::kMismatched;
+  row.distance = pair.result.distance;
+  row.noise = FolderNoise(pair.npu->dtype, pair.bench->dtype);
+  return pair;
+}
+
+void AddTypesAndShapes(const ArrayPair& pair, report::Cell missing, FolderRow& row) {
+  for (const auto* side : {&pair.npu, &pair.bench}) {
+    row.Add(*side ? report::Cell::Text(DTypeName((*side)->dtype)) : missing);
+  }
+  for (const auto* side : {&pair.npu, &pair.bench}) {
+    if (*side) {
+      row.Add(kernel_dump::TupleText((*side)->shape));
+    } else {
+      row.Add(missing);
+    }
+  }
+}
+
+void AddStatistics(const ArrayPair& pair, report::Cell missing, Digits digits, FolderRow& row) {
+  for (const auto* side : {&pair.npu, &pair.bench}) {
+    for (const Stat stat : {kMax, kMin, kMean, kNorm}) {
+      row.Add(*side ? ArrayStatCell(**side, stat, digits) : missing);
+    }
+  }
+}
+
+void AddMetrics(const RealMetrics& metrics, FolderRow& row) {
+  for (size_t i = 0; i <= kFiveThousandths; ++i) {
+    const Metric& metric = metrics.metrics[i];
+    row.Add(metric.kind == MetricKind::kText ? report::Cell::Text(metric.text)
+                                             : report::Cell::Number(metric.number));
+  }
+}
+
+report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat, Digits digits) {
   double value = summary.stats[stat];
   if (std::isnan(value)) {
     return {};
@@ -230,81 +348,12 @@ report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat, bool shortest
   if (summary.dtype == DType::kBool && (stat == kMax || stat == kMin)) {
     return report::Cell::Text(value != 0 ? "True" : "False");
   }
-  if (shortest && summary.dtype == DType::kFloat16) {
+  if (digits == Digits::kShortest && summary.dtype == DType::kFloat16) {
     value = ShortestFloat16(value);
-  } else if (shortest && summary.dtype == DType::kFloat32) {
+  } else if (digits == Digits::kShortest && summary.dtype == DType::kFloat32) {
     value = ShortestFloat32(value);
   }
   return report::Cell::Number(value);
-}
-
-}  // namespace
-
-ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem::path& bench,
-                        ArrayScratch& scratch) {
-  ArrayPair pair;
-  OpenedArray npu_array;
-  OpenedArray bench_array;
-  std::string problem;
-  if (npu.empty()) {
-    problem = "No NPU file matches this bench file. ";
-  } else {
-    npu_array = OpenArray(npu, scratch.npu);
-  }
-  if (bench.empty()) {
-    problem = "No bench file matches this NPU file. ";
-  } else {
-    bench_array = OpenArray(bench, scratch.bench);
-  }
-  for (const OpenedArray* array : {&npu_array, &bench_array}) {
-    if (!array->problem.empty()) {
-      problem += array->problem + ". ";
-      pair.unreadable = true;
-    }
-  }
-  if (npu_array.view != nullptr) {
-    pair.npu = SummarizeArray(*npu_array.view);
-  }
-  if (bench_array.view != nullptr) {
-    pair.bench = SummarizeArray(*bench_array.view);
-  }
-  pair.result = pair.npu && pair.bench ? ComputeRealMetrics(*npu_array.view, *bench_array.view)
-                                       : UniformRealMetrics("unsupported", std::move(problem));
-  return pair;
-}
-
-std::optional<double> NoiseOrCount(const ArrayPair& pair, bool has_npu, bool has_bench,
-                                   FolderCounts& counts) {
-  counts.unreadable += pair.unreadable ? 1 : 0;
-  if (!has_npu || !has_bench) {
-    ++(has_npu ? counts.npu_only : counts.bench_only);
-    return std::nullopt;
-  }
-  if (!pair.npu || !pair.bench) {
-    return std::nullopt;
-  }
-  if (pair.npu->shape != pair.bench->shape || pair.npu->dtype != pair.bench->dtype) {
-    ++counts.shape_mismatch;
-    return std::nullopt;
-  }
-  return FolderNoise(pair.npu->dtype, pair.bench->dtype);
-}
-
-std::string NumpyShapeText(const Shape& shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += i > 0 ? ", " : "";
-    text += std::to_string(shape[i]);
-  }
-  return text + (shape.size() == 1 ? ",)" : ")");
-}
-
-report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat) {
-  return ArrayStatCell(summary, stat, false);
-}
-
-report::Cell ShortArrayStatCell(const ArraySummary& summary, Stat stat) {
-  return ArrayStatCell(summary, stat, true);
 }
 
 Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int max_depth) {
@@ -341,6 +390,13 @@ Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int m
     folders.push_back(std::move(folder));
   }
   return folders;
+}
+
+std::optional<int64_t> FolderNumber(std::string_view text) {
+  const std::optional<int64_t> number = base::ParseInt(text);
+  return number && *number >= 0 && std::all_of(text.begin(), text.end(), base::IsDigit)
+             ? number
+             : std::nullopt;
 }
 
 namespace {
@@ -403,15 +459,14 @@ Result<Groups> GroupFiles(const fs::path& folder, std::vector<std::string>& warn
   return groups;
 }
 
-struct Job {
-  size_t table = 0;  // index into FolderComparison::tables
+struct SavedPair {
+  size_t table = 0;
   std::string name;  // "out_0"
   fs::path npu;
-  fs::path bench;  // empty: nothing goes with the NPU file
-  ArrayPair result;
+  fs::path bench;  // empty: nothing belongs to the NPU file
 };
 
-std::vector<std::string> FolderColumns() {
+std::vector<std::string> CommonColumns() {
   std::vector<std::string> columns = {"Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape",
                                       "Bench Tensor Shape"};
   const std::vector<std::string> all = ResultColumns(CompareMode::kRealData, false);
@@ -419,48 +474,36 @@ std::vector<std::string> FolderColumns() {
   return columns;
 }
 
-void AppendRow(const Job& job, report::Table& table) {
-  const ArrayPair& pair = job.result;
-  std::vector<Cell> cells = {table.KeepText(job.name)};
-  for (const auto* side : {&pair.npu, &pair.bench}) {
-    cells.push_back(Cell::Text(*side ? DTypeName((*side)->dtype) : kNotApplicable));
-  }
-  for (const auto* side : {&pair.npu, &pair.bench}) {
-    cells.push_back(*side ? table.KeepText(NumpyShapeText((*side)->shape))
-                          : Cell::Text(kNotApplicable));
-  }
-  for (size_t i = 0; i < MetricColumns(CompareMode::kRealData).size(); ++i) {
-    cells.push_back(MetricCell(pair.result.metrics[i], table));
-  }
-  for (const auto* side : {&pair.npu, &pair.bench}) {
-    for (const Stat stat : {kMax, kMin, kMean, kNorm}) {
-      cells.push_back(*side ? ShortArrayStatCell(**side, stat) : Cell::Text(kNotApplicable));
-    }
-  }
-  cells.push_back(Cell::Text(VerdictText(RealVerdict(pair.result.metrics))));
-  cells.push_back(table.KeepText(base::Trim(pair.result.message)));
-  std::string names = "[";
-  base::AppendPythonTextRepr(job.npu.string(), names);
-  names += ", ";
-  base::AppendPythonTextRepr(job.bench.empty() ? kNotApplicable : job.bench.string(), names);
-  cells.push_back(table.KeepText(names + "]"));
-  table.AddRow(cells);
+FolderRow CommonRow(const SavedPair& saved, ArrayScratch& scratch) {
+  FolderRow row;
+  const ArrayPair pair = CompareArrays(saved.npu, saved.bench, scratch, row);
+  const Cell missing = Cell::Text(kNotApplicable);
+  row.table = saved.table;
+  row.name = saved.name;
+  row.Add(saved.name);
+  AddTypesAndShapes(pair, missing, row);
+  AddMetrics(pair.result, row);
+  AddStatistics(pair, missing, Digits::kShortest, row);
+  row.Add(Cell::Text(VerdictText(RealVerdict(pair.result.metrics))));
+  row.Add(std::string(base::Trim(pair.result.message)));
+  const std::string npu = saved.npu.string();
+  const std::string bench = saved.bench.string();
+  const std::string_view names[] = {npu, bench.empty() ? kNotApplicable : bench};
+  row.Add(PythonTextList(names));
+  return row;
 }
 
-// Rows of the NPU side; what only the bench side has is counted.
-void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
-             const std::string& folder, FolderComparison& comparison, std::vector<Job>& jobs) {
+// Each file of the NPU side, with its partner where it has one, for the last table; files of the
+// bench side alone are counted only.
+void AddSavedPairs(const Options& options, const Groups& npu, const Groups& bench,
+                   const std::string& folder, FolderComparison& comparison,
+                   std::vector<SavedPair>& pairs) {
   size_t partners = 0;
-  size_t bench_files = 0;
-  for (const auto& [group, files] : bench) {
-    bench_files += files.size();
-  }
-  std::map<std::string, std::string> bench_names(options.folders.common_map.begin(),
-                                                 options.folders.common_map.end());
+  const std::map<std::string, std::string> bench_names(options.folders.common_map.begin(),
+                                                       options.folders.common_map.end());
   for (const auto& [group, files] : npu) {
     const auto mapped = bench_names.find(group);
-    const std::string& bench_group = mapped == bench_names.end() ? group : mapped->second;
-    const auto partner = bench.find(bench_group);
+    const auto partner = bench.find(mapped == bench_names.end() ? group : mapped->second);
     const size_t partner_count = partner == bench.end() ? 0 : partner->second.size();
     if (partner_count != files.size()) {
       comparison.warnings.push_back(
@@ -468,14 +511,14 @@ void AddJobs(const Options& options, const Groups& npu, const Groups& bench,
                       group, files.size(), partner_count));
     }
     for (size_t i = 0; i < files.size(); ++i) {
-      Job job;
-      job.table = comparison.tables.size() - 1;
-      job.name = fmt::format("{}_{}", group, i);
-      job.npu = files[i];
-      job.bench = i < partner_count ? partner->second[i] : fs::path();
-      partners += job.bench.empty() ? 0 : 1;
-      jobs.push_back(std::move(job));
+      pairs.push_back({comparison.tables.size() - 1, fmt::format("{}_{}", group, i), files[i],
+                       i < partner_count ? partner->second[i] : fs::path()});
+      partners += i < partner_count ? 1 : 0;
     }
+  }
+  size_t bench_files = 0;
+  for (const auto& [group, files] : bench) {
+    bench_files += files.size();
   }
   comparison.tables.back().counts.bench_only = bench_files - std::min(partners, bench_files);
 }
@@ -486,248 +529,36 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
   MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders,
                        WalkFolders(options.npu_path, kDeepestFolder));
   FolderComparison comparison;
-  std::vector<Job> jobs;
+  std::vector<SavedPair> pairs;
   for (const Folder& folder : folders) {
     if (!HoldsArrays(folder)) {
       continue;
     }
-    const fs::path relative = folder.path.lexically_relative(options.npu_path);
-    const fs::path bench_folder =
-        relative == "." ? options.bench_path : options.bench_path / relative;
+    const fs::path below = folder.path.lexically_relative(options.npu_path);
+    const fs::path relative = below == "." ? fs::path() : below;
+    const fs::path bench_folder = base::Below(options.bench_path, relative);
     if (!base::IsFolder(bench_folder)) {
       comparison.warnings.push_back(folder.path.string() + ": the bench side has no such folder");
       continue;
     }
     MSP_ASSIGN_OR_RETURN(const Groups npu, GroupFiles(folder.path, comparison.warnings));
     MSP_ASSIGN_OR_RETURN(const Groups bench, GroupFiles(bench_folder, comparison.warnings));
-    FolderTable result;
-    result.folder = relative == "." ? fs::path() : relative;
-    result.name = "result";
-    result.is_csv = true;
-    result.table = report::Table("result", FolderColumns());
-    comparison.tables.push_back(std::move(result));
-    AddJobs(options, npu, bench, folder.path.string(), comparison, jobs);
+    FolderTable& table = comparison.tables.emplace_back();
+    table.folder = relative;
+    table.name = "result";
+    table.is_csv = true;
+    table.table = report::Table("result", CommonColumns());
+    AddSavedPairs(options, npu, bench, folder.path.string(), comparison, pairs);
   }
   if (comparison.tables.empty()) {
     return MismatchError(options.npu_path.string() + " and " + options.bench_path.string() +
                          ": no folder with .npy files is in both");
   }
   std::vector<ArrayScratch> scratch(pool.thread_count());
-  pool.ParallelFor(jobs.size(), [&](size_t i, size_t worker) {
-    jobs[i].result = CompareArrays(jobs[i].npu, jobs[i].bench, scratch[worker]);
-  });
-  for (const Job& job : jobs) {
-    FolderTable& table = comparison.tables[job.table];
-    AppendRow(job, table.table);
-    if (const auto noise = NoiseOrCount(job.result, true, !job.bench.empty(), table.counts)) {
-      table.counts.Add(job.result.result.distance, *noise, job.name);
-    }
-  }
+  CompareRows(
+      pairs.size(), [&](size_t i, size_t worker) { return CommonRow(pairs[i], scratch[worker]); },
+      FirstBy::kPlace, pool, comparison);
   return comparison;
-}
-
-RowMapping MapRowsByName(Side& npu, const Side& bench) {
-  constexpr std::string_view kNoShape = "None";
-  std::unordered_map<std::string_view, const SideRow*> partners;
-  for (const SideRow& row : bench.rows) {
-    partners.try_emplace(row.name, &row);
-  }
-  RowMapping mapping;
-  mapping.by_key_only = true;
-  for (SideRow& row : npu.rows) {
-    const auto partner = partners.find(row.name);
-    const bool fits = partner == partners.end() || partner->second->shape == row.shape ||
-                      partner->second->shape == kNoShape || row.shape == kNoShape;
-    if (!fits) {
-      row.problem = npu.Keep(
-          fmt::format("The row of this name has the shape {} there. ", partner->second->shape));
-    }
-    // No row has an empty name.
-    mapping.keys.push_back(fits ? row.name : std::string_view());
-  }
-  return mapping;
-}
-
-namespace {
-
-constexpr std::string_view kTensorSuffix = ".pt";
-constexpr int kDeepestTensors = 8;
-
-struct TensorName {
-  std::string_view call;
-  dump::RowState state = dump::RowState::kOutput;
-};
-
-// Where the call ends and the tensor begins. A name without a direction is a call of its own.
-TensorName ParseTensorName(std::string_view stem) {
-  constexpr std::array<std::pair<std::string_view, dump::RowState>, 3> kDirections = {
-      {{".input_kwargs", dump::RowState::kInput},
-       {".input", dump::RowState::kInput},
-       {".output", dump::RowState::kOutput}}};
-  for (const auto& [direction, state] : kDirections) {
-    const size_t at = stem.rfind(direction);
-    const size_t end = at == std::string_view::npos ? at : at + direction.size();
-    if (at != std::string_view::npos && at > 0 && (end == stem.size() || stem[end] == '.')) {
-      return {stem.substr(0, at), state};
-    }
-  }
-  return {stem, dump::RowState::kOutput};
-}
-
-// "x_12": a tensor of a custom call that counts its files.
-bool IsNumbered(std::string_view stem) {
-  const size_t at = stem.rfind('_');
-  return at != std::string_view::npos && at + 1 < stem.size() &&
-         stem.find_first_not_of("0123456789", at + 1) == std::string_view::npos;
-}
-
-bool IsTensorFile(std::string_view name) {
-  if (!name.ends_with(kTensorSuffix)) {
-    return false;
-  }
-  const std::string_view stem = name.substr(0, name.size() - kTensorSuffix.size());
-  return ParseTensorName(stem).call.size() < stem.size() || IsNumbered(stem);
-}
-
-std::vector<std::string> TensorFilesOf(const Folder& folder) {
-  std::vector<std::string> names;
-  std::copy_if(folder.files.begin(), folder.files.end(), std::back_inserter(names),
-               [](const std::string& name) { return IsTensorFile(name); });
-  // Inputs before outputs, "x.2" before "x.10".
-  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-    const TensorName first = ParseTensorName(a);
-    const TensorName second = ParseTensorName(b);
-    if (first.call != second.call) {
-      return base::NaturalLess(first.call, second.call);
-    }
-    return first.state != second.state ? first.state < second.state : base::NaturalLess(a, b);
-  });
-  return names;
-}
-
-// Folders with such files, by their paths below `root`.
-Result<std::map<std::string, fs::path>> FindTensorFolders(const fs::path& root) {
-  MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders, WalkFolders(root, kDeepestTensors));
-  std::map<std::string, fs::path> found;
-  for (const Folder& folder : folders) {
-    if (!TensorFilesOf(folder).empty()) {
-      found.emplace(folder.path.lexically_relative(root).string(), folder.path);
-    }
-  }
-  return found;
-}
-
-void AddTensorRow(const std::string& file, const ArraySummary* summary, const Status& status,
-                  Side& side) {
-  const std::string_view stem =
-      std::string_view(file).substr(0, file.size() - kTensorSuffix.size());
-  const TensorName name = ParseTensorName(stem);
-  if (side.entries.empty() || side.entries.back().name != name.call) {
-    side.entries.push_back({side.Keep(name.call), static_cast<uint32_t>(side.rows.size()), 0});
-  }
-  ++side.entries.back().row_count;
-  SideRow row;
-  row.name = side.Keep(stem);
-  row.entry = static_cast<uint32_t>(side.entries.size() - 1);
-  row.state = name.state;
-  row.api_name = row.name.substr(0, std::min(name.call.size() + 1, row.name.size()));
-  row.is_tensor = true;
-  row.type = "tensor";
-  row.data_name = side.Keep(file);
-  row.dtype = "None";
-  row.shape = "None";
-  row.md5 = kNotApplicable;
-  if (summary != nullptr) {
-    row.dtype = DTypeName(summary->dtype);
-    row.shape = side.Intern(ShapeText(summary->shape));
-    for (size_t i = 0; i < kStatCount && msprobe::ElementCount(summary->shape) > 0; ++i) {
-      row.stats[i].kind = StatKind::kNumber;
-      row.stats[i].number = summary->stats[i];
-    }
-  } else {
-    row.problem = side.Keep(status.message());
-  }
-  side.rows.push_back(row);
-}
-
-Result<Side> LoadTensorFolder(const fs::path& path, base::ThreadPool& pool) {
-  MSP_ASSIGN_OR_RETURN(const std::vector<Folder> folders, WalkFolders(path, 0));
-  const std::vector<std::string> files = TensorFilesOf(folders.front());
-  std::vector<ArraySummary> summaries(files.size());
-  std::vector<Status> statuses(files.size());
-  pool.ParallelFor(files.size(), [&](size_t i, size_t) {
-    statuses[i] = [&]() -> Status {
-      MSP_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::Open(path / files[i]));
-      MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
-      MSP_RETURN_IF_ERROR(tensor->status);
-      summaries[i] = SummarizeArray(tensor->view);
-      return {};
-    }();
-  });
-  Side side;
-  side.json_path = path;
-  side.tensor_folder = path;
-  side.header.task = "tensor";
-  side.header.has_data = true;
-  for (size_t i = 0; i < files.size(); ++i) {
-    AddTensorRow(files[i], statuses[i].ok() ? &summaries[i] : nullptr, statuses[i], side);
-  }
-  side.header.entry_count = side.entries.size();
-  return side;
-}
-
-}  // namespace
-
-bool HoldsTensorFiles(const fs::path& folder) {
-  const Result<std::map<std::string, fs::path>> found = FindTensorFolders(folder);
-  return found.ok() && !found->empty();
-}
-
-Result<PairingPlan> PlanTensorFolders(const Options& options) {
-  using Folders = std::map<std::string, fs::path>;
-  MSP_ASSIGN_OR_RETURN(const Folders npu, FindTensorFolders(options.npu_path));
-  MSP_ASSIGN_OR_RETURN(Folders bench, FindTensorFolders(options.bench_path));
-  PairingPlan plan;
-  for (const auto& [place, folder] : npu) {
-    const auto partner = npu.size() == 1 && bench.size() == 1 ? bench.begin() : bench.find(place);
-    if (partner == bench.end()) {
-      plan.npu_only.push_back(place);
-      continue;
-    }
-    PlannedPair pair;
-    pair.input = {folder, partner->second, std::nullopt, std::nullopt};
-    for (const fs::path& part : fs::path(place)) {
-      const dump::NumberedName step = dump::ParseStepName(part.string());
-      const dump::NumberedName rank = dump::ParseRankName(part.string());
-      pair.input.step = step.valid ? step.number : pair.input.step;
-      pair.input.rank = rank.valid ? rank.number : pair.input.rank;
-    }
-    pair.result_subfolder = npu.size() > 1 ? fs::path(place) : fs::path();
-    plan.pairs.push_back(std::move(pair));
-    bench.erase(partner);
-  }
-  for (const auto& [place, folder] : bench) {
-    plan.bench_only.push_back(place);
-  }
-  if (plan.pairs.empty()) {
-    return NotFoundError(fmt::format("no folder of {} has a partner in {} (here: {}; there: {})",
-                                     options.npu_path.string(), options.bench_path.string(),
-                                     base::Join(plan.npu_only, ", "),
-                                     base::Join(plan.bench_only, ", ")));
-  }
-  return plan;
-}
-
-Result<ComparedPair> CompareTensorFolders(const Options& options, const PlannedPair& planned,
-                                          base::ThreadPool& pool) {
-  const base::Stopwatch load_watch;
-  LoadedPair loaded;
-  PairSource source;
-  MSP_ASSIGN_OR_RETURN(loaded.npu, LoadTensorFolder(planned.input.npu_json, pool));
-  MSP_ASSIGN_OR_RETURN(loaded.bench, LoadTensorFolder(planned.input.bench_json, pool));
-  source.mapping = MapRowsByName(loaded.npu, loaded.bench);
-  source.load_seconds = load_watch.seconds();
-  return CompareLoaded(options, planned.input, std::move(loaded), std::move(source), pool);
 }
 
 }  // namespace msprobe::analysis::compare

@@ -1,14 +1,21 @@
-// Folders of .pt files without a dump.json, one file per tensor, as a captured ACL graph writes
-// them: {call}.{input|input_kwargs|output}[.{n}].pt, or {name}_{n}.pt.
+// Comparisons of folders that no dump.json describes.
+//
+// Two kinds of sides become rows of calls and go the way of dump.json files (compare_pair.h): kernel
+// dumps (kernels.h) and .pt files of one tensor each. The others have tables of their own: MindSpore
+// graphs, single-point saves, ATB rounds and torchair. Of these each comparison finds its pairs and
+// says how a pair becomes a row; CompareRows does the rest.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "msprobe/dtype.h"
@@ -27,8 +34,6 @@
 
 namespace msprobe::analysis::compare {
 
-// What lies at the two paths of a comparison, where the command line does not say.
-
 enum class FolderKind : uint8_t {
   kCalls,     // dump.json files, one per step and rank; also where nothing can be recognised
   kKernels,   // kernel dumps, or kernel dumps and the calls above them
@@ -39,33 +44,16 @@ enum class FolderKind : uint8_t {
   kCommon,    // .npy files of single-point saves
 };
 
-// What options ask for; else by the files there. ATB rounds, graphs and tensor files must be
-// on both sides.
+// By the options; else by the files at both paths. ATB rounds, graphs and tensor files must be on
+// both sides.
 FolderKind FolderKindOf(const Options& options);
 
+// ---- tables ----
+
 // How many rows of a table agree, and which is the first that does not.
-
 struct FolderCounts : RowCounts {
-  std::string first_differing;  // the first such row in a sentence; empty: none
-
-  // A row with values on both sides. Rows come in the order in which their operators ran, inputs
-  // before outputs.
-  void Add(const Distance& distance, double noise, std::string_view name);
+  std::string first_differing;  // in a sentence; empty: none
 };
-
-// What rounding alone may cause: a few units in the last place of the coarser dtype.
-double FolderNoise(DType npu, DType bench);
-// The same of statistics that were written with six digits.
-inline constexpr double kTextNoise = 1e-4;
-
-// Of Max, Min, Mean and Norm; NaN where there is no number.
-Distance FolderDistance(const std::array<double, kStatCount>& npu,
-                        const std::array<double, kStatCount>& bench);
-
-// Two .npy files side by side, and the folders they lie in: what the MindSpore folder comparisons
-// share.
-
-inline constexpr std::string_view kArraySuffix = ".npy";
 
 // One result file of a folder comparison.
 struct FolderTable {
@@ -83,7 +71,52 @@ struct FolderComparison {
   std::vector<std::string> warnings;  // folders without a partner, files of unknown names, ...
 };
 
-// What the table shows of one array.
+// A row as one thread makes it: its cells, and what it adds to the counts.
+struct FolderRow {
+  enum class Outcome : uint8_t { kCompared, kNoValues, kNpuOnly, kBenchOnly, kMismatched };
+
+  size_t table = 0;  // index into FolderComparison::tables
+  std::vector<std::variant<report::Cell, std::string>> cells;
+  Outcome outcome = Outcome::kCompared;
+  bool unreadable = false;  // a file of either side
+  Distance distance;        // kCompared
+  double noise = 0;         // the relative distance that counts as rounding
+  std::string name;         // in FolderCounts::first_differing
+  std::string time;         // digits: when it was written; may be empty
+  std::string warning;      // empty: none
+
+  void Add(report::Cell cell) { cells.emplace_back(cell); }
+  void Add(std::string text) { cells.emplace_back(std::move(text)); }
+  // A blank cell unless `present`.
+  void AddIf(bool present, std::string text) {
+    present ? Add(std::move(text)) : Add(report::Cell());
+  }
+};
+
+// Appends the rows of `count` pairs to their tables, in the order of the pairs; all threads compare.
+// The first differing row of a table is the first of its rows, or the first that was written.
+enum class FirstBy : uint8_t { kPlace, kTime };
+void CompareRows(size_t count, const std::function<FolderRow(size_t pair, size_t worker)>& row_of,
+                 FirstBy first_by, base::ThreadPool& pool, FolderComparison& comparison);
+
+// Digits compare as numbers however long they are; anything else as text behind them.
+bool WrittenBefore(std::string_view time, std::string_view other);
+
+// The relative distance that rounding alone may cause: a few units in the last place of the coarser
+// dtype.
+double FolderNoise(DType npu, DType bench);
+// The same of statistics that were written with six digits.
+inline constexpr double kTextNoise = 1e-4;
+
+// The distance of Max, Min, Mean and Norm; NaN where there is no number.
+Distance FolderDistance(const std::array<double, kStatCount>& npu,
+                        const std::array<double, kStatCount>& bench);
+
+// ---- .npy files ----
+
+inline constexpr std::string_view kArraySuffix = ".npy";
+
+// An array as the table shows it.
 struct ArraySummary {
   DType dtype = DType::kFloat32;
   Shape shape;
@@ -91,7 +124,6 @@ struct ArraySummary {
   // are not elements.
   std::array<double, kStatCount> stats{};
 };
-
 ArraySummary SummarizeArray(const TensorView& view);
 
 struct ArrayPair {
@@ -99,32 +131,28 @@ struct ArrayPair {
   std::optional<ArraySummary> bench;
   // With both sides: the full chain of checks and the six metrics of the real-data comparison.
   RealMetrics result;
-  bool unreadable = false;  // a file that is there could not be read
 };
 
-// Reads both files (an empty path: that side has none). Small files go through the two scratch
-// buffers.
 struct ArrayScratch {
   std::vector<std::byte> npu;
   std::vector<std::byte> bench;
 };
+// Reads both files (an empty path: that side has none), small ones through the scratch buffers, and
+// sets how `row` counts.
 ArrayPair CompareArrays(const std::filesystem::path& npu, const std::filesystem::path& bench,
-                        ArrayScratch& scratch);
+                        ArrayScratch& scratch, FolderRow& row);
 
-// Counts what keeps the two from being compared (no file, unreadable, another shape or dtype); else
-// what rounding alone may cause.
-std::optional<double> NoiseOrCount(const ArrayPair& pair, bool has_npu, bool has_bench,
-                                   FolderCounts& counts);
-
-// "(3, 4)", "(3,)", "()".
-std::string NumpyShapeText(const Shape& shape);
+// The cells that rows of arrays have in common; `missing` stands for a side that is not there.
+void AddTypesAndShapes(const ArrayPair& pair, report::Cell missing, FolderRow& row);
+enum class Digits : uint8_t { kAll, kShortest };  // shortest: that name the value in its own dtype
+void AddStatistics(const ArrayPair& pair, report::Cell missing, Digits digits, FolderRow& row);
+void AddMetrics(const RealMetrics& metrics, FolderRow& row);
 
 // A statistic as a cell: blank for NaN, text for infinities, "True"/"False" for the extremes of a
 // bool array.
-report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat);
-// The same with the fewest digits that name the value in the array's own dtype (0.1 of a float32,
-// not 0.1000000014901161).
-report::Cell ShortArrayStatCell(const ArraySummary& summary, Stat stat);
+report::Cell ArrayStatCell(const ArraySummary& summary, Stat stat, Digits digits = Digits::kAll);
+
+// ---- folders ----
 
 struct Folder {
   std::filesystem::path path;
@@ -135,20 +163,35 @@ struct Folder {
 // symbolic links are not followed.
 Result<std::vector<Folder>> WalkFolders(const std::filesystem::path& root, int max_depth);
 
-// Folders of .npy files from single-point saves: every folder against the folder of the same
-// relative path.
+// A number in digits, as names of folders have it.
+std::optional<int64_t> FolderNumber(std::string_view text);
 
-// Files are grouped by name without dtype and number ("out_float32_3.npy" -> "out"), groups paired
-// by name or by options.folders.common_map, files within a group by their numbers. One result.csv
-// per folder.
+// ---- the comparisons ----
+
+// Folders of .npy files from single-point saves: every folder against the folder of the same
+// relative path. Files are grouped by name without dtype and number ("out_float32_3.npy" -> "out"),
+// groups paired by name or by options.folders.common_map, files within a group by their numbers. One
+// result.csv per folder.
 Result<FolderComparison> CompareCommonFolders(const Options& options, base::ThreadPool& pool);
 
-// Rows of two sides that no dump.json describes: they pair by name.
+// MindSpore static-graph kernel dumps: every (rank, step) that both paths hold, filtered by
+// options.folders.rank_ids (not given: all) and step_ids, in rising order. Tables are named
+// compare_result_<rank>_<step>. A pair that cannot be compared is a warning; none at all an error.
+Result<FolderComparison> CompareGraphFolders(const Options& options, base::ThreadPool& pool);
+// Whether there is such a folder, of whatever rank and step.
+bool HoldsGraphKernels(const std::filesystem::path& folder);
 
-// Rows of one name pair whatever their dtypes, unless their shapes differ; such rows say so and
-// stay unmatched. A row that could not be read, without a shape, pairs with the other one, so that
-// it is reported as unreadable.
-RowMapping MapRowsByName(Side& npu, const Side& bench);
+// Two execution rounds of the Ascend Transformer Boost, each a folder with statistic.csv and the
+// tensors of every operator. Rows pair by operator, its place and the tensor's index; only rows of
+// both sides are listed, in target order. One table: statistics where the dumps hold no tensors,
+// else metrics of the tensors. kMismatch when the two are of different kinds or have no row in
+// common.
+Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& pool);
+// Whether the folder holds a statistic.csv of such a round.
+bool IsAtbRound(const std::filesystem::path& folder);
+
+// ---- a .pt file per tensor, as a captured ACL graph writes them ----
+// {call}.{input|input_kwargs|output}[.{n}].pt, or {name}_{n}.pt.
 
 // Whether there is such a file in the folder or below it.
 bool HoldsTensorFiles(const std::filesystem::path& folder);
@@ -157,9 +200,22 @@ bool HoldsTensorFiles(const std::filesystem::path& folder);
 // kNotFound when none does.
 Result<PairingPlan> PlanTensorFolders(const Options& options);
 
-// Files of one name pair; their calls stand in the order of their names and numbers, since no file
-// tells the order in which they ran. planned.npu_json and bench_json are the folders.
+// Files of one name pair; their calls are in the order of their names and numbers, since no file
+// tells the order in which they ran. planned.input.npu_json and bench_json are the folders.
 Result<ComparedPair> CompareTensorFolders(const Options& options, const PlannedPair& planned,
                                           base::ThreadPool& pool);
+
+// ---- sides that are made of files ----
+
+// A side of the task "tensor" whose rows have no dump.json; `folder` is where its files are.
+Side MakeFileSide(const std::filesystem::path& folder);
+
+// Fills the facts of a tensor into its row, or the reason why it could not be read.
+void DescribeTensor(const Result<ArraySummary>& tensor, Side& side, SideRow& row);
+
+// Rows of one name pair whatever their dtypes, unless their shapes differ; such rows say so and stay
+// unmatched. A row that could not be read, without a shape, pairs with the other one, so that it is
+// reported as unreadable.
+RowMapping MapRowsByName(Side& npu, const Side& bench);
 
 }  // namespace msprobe::analysis::compare

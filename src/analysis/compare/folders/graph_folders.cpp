@@ -1,3 +1,6 @@
+// Kernels of MindSpore's static graphs: folders of .npy files, or of a statistic.csv, per rank and
+// step. A kernel's tensor is known by operator, task, direction and slot; the n-th of such a key in
+// time is compared with the n-th of the other side.
 #include "src/analysis/compare/folders/graph_folders.h"
 
 #include <algorithm>
@@ -8,11 +11,9 @@
 #include <numeric>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
-#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
@@ -24,25 +25,17 @@ namespace msprobe::analysis::compare {
 namespace {
 
 using report::Cell;
+using report::Table;
 
 constexpr const char* kNameMapFile = "mapping.csv";
+constexpr const char* kKernelStatisticFile = "statistic.csv";
 
-// Digits compare as numbers however long they are; anything else as text behind them.
-std::tuple<bool, size_t, std::string_view> TimeOrder(std::string_view time) {
-  const bool digits = time.find_first_not_of("0123456789") == std::string_view::npos;
-  if (!digits) {
-    return {true, 0, time};
-  }
-  time.remove_prefix(std::min(time.find_first_not_of('0'), time.size()));
-  return {false, time.size(), time};
-}
-
-// Which occurrence of its key, in time, each row is.
+// For each row how many rows of its key were written before it.
 std::vector<size_t> Occurrences(const std::vector<KernelKey>& rows) {
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return TimeOrder(rows[a].time) < TimeOrder(rows[b].time);
+    return WrittenBefore(rows[a].time, rows[b].time);
   });
   std::unordered_map<std::string_view, size_t> seen;
   std::vector<size_t> occurrence(rows.size());
@@ -123,25 +116,23 @@ Result<KernelFiles> ListKernelFiles(const Folder& folder, std::vector<std::strin
   return files;
 }
 
-void AppendArrayRow(const std::string& npu_path, const std::string& bench_path,
-                    const ArrayPair& pair, report::Table& table) {
-  std::vector<Cell> cells;
-  const auto add_text = [&](bool present, const std::string& text) {
-    cells.push_back(present ? table.KeepText(text) : Cell());
-  };
-  add_text(!npu_path.empty(), npu_path);
-  add_text(!bench_path.empty(), bench_path);
-  for (const auto* side : {&pair.npu, &pair.bench}) {
-    cells.push_back(*side ? Cell::Text(DTypeName((*side)->dtype)) : Cell());
-  }
-  for (const auto* side : {&pair.npu, &pair.bench}) {
-    add_text(side->has_value(), *side ? NumpyShapeText((*side)->shape) : "");
-  }
-  for (const auto* side : {&pair.npu, &pair.bench}) {
-    for (const Stat stat : {kMax, kMin, kMean, kNorm}) {
-      cells.push_back(*side ? ArrayStatCell(**side, stat) : Cell());
-    }
-  }
+// The reasons why a row is not compared.
+std::string Objections(bool scalars, bool shapes, bool dtypes) {
+  std::string message;
+  message += scalars ? "A scalar cannot be compared.\n" : "";
+  message += shapes ? "The tensor shapes differ.\n" : "";
+  message += dtypes ? "The dtypes differ.\n" : "";
+  return message;
+}
+
+FolderRow ArrayRow(const std::filesystem::path& npu_path, const std::filesystem::path& bench_path,
+                   ArrayScratch& scratch) {
+  FolderRow row;
+  const ArrayPair pair = CompareArrays(npu_path, bench_path, scratch, row);
+  row.AddIf(!npu_path.empty(), npu_path.string());
+  row.AddIf(!bench_path.empty(), bench_path.string());
+  AddTypesAndShapes(pair, Cell(), row);
+  AddStatistics(pair, Cell(), Digits::kAll, row);
   // Here, other than in the comparison of dump.json files, every objection leaves verdict and
   // metrics blank.
   std::string message;
@@ -149,136 +140,28 @@ void AppendArrayRow(const std::string& npu_path, const std::string& bench_path,
   if (!pair.npu || !pair.bench) {
     object(base::Trim(pair.result.message));
   } else {
-    const ArraySummary& npu = *pair.npu;
-    const ArraySummary& bench = *pair.bench;
-    if (msprobe::ElementCount(npu.shape) == 0 || msprobe::ElementCount(bench.shape) == 0) {
+    const Shape& npu = pair.npu->shape;
+    const Shape& bench = pair.bench->shape;
+    if (msprobe::ElementCount(npu) == 0 || msprobe::ElementCount(bench) == 0) {
       object("An empty tensor cannot be compared.");
     }
-    if (npu.shape.empty() || bench.shape.empty()) {
-      object("A scalar cannot be compared.");
-    }
-    if (npu.shape != bench.shape) {
-      object("The tensor shapes differ.");
-    }
-    if (npu.dtype != bench.dtype) {
-      object("The dtypes differ.");
-    }
+    message += Objections(npu.empty() || bench.empty(), npu != bench,
+                          pair.npu->dtype != pair.bench->dtype);
     if (message.empty() && pair.result.distance.nonfinite_differs &&
         pair.result.metrics[kCosine].text == kNotApplicable) {
       object(base::Trim(pair.result.message));
     }
   }
-  const bool compared = message.empty();
-  if (compared) {
-    message = pair.result.message;
+  if (!message.empty()) {
+    row.Add(Cell());
+    row.Add(std::move(message));
+    return row;
   }
-  cells.push_back(compared ? Cell::Text(VerdictText(RealVerdict(pair.result.metrics))) : Cell());
-  cells.push_back(table.KeepText(message));
-  for (size_t i = 0; i < MetricColumns(CompareMode::kRealData).size(); ++i) {
-    cells.push_back(compared ? MetricCell(pair.result.metrics[i], table) : Cell());
-  }
-  table.AddRow(cells);
+  row.Add(Cell::Text(VerdictText(RealVerdict(pair.result.metrics))));
+  row.Add(pair.result.message);
+  AddMetrics(pair.result, row);
+  return row;
 }
-
-}  // namespace
-
-KernelFolderKind KindOf(const Folder& folder) {
-  bool statistics = false;
-  for (const std::string& file : folder.files) {
-    if (file.ends_with(kArraySuffix)) {
-      return KernelFolderKind::kArrays;
-    }
-    statistics = statistics || file == kKernelStatisticFile;
-  }
-  return statistics ? KernelFolderKind::kStatistics : KernelFolderKind::kNeither;
-}
-
-std::vector<std::string> KernelColumns(KernelFolderKind kind) {
-  const CompareMode mode =
-      kind == KernelFolderKind::kArrays ? CompareMode::kRealData : CompareMode::kStatistics;
-  // The same columns as other comparisons have, but the metrics stand last and the verdict has one
-  // name.
-  const std::vector<std::string> all = ResultColumns(mode, false);
-  const std::vector<std::string> metrics = MetricColumns(mode);
-  constexpr size_t kCommonCount = 6;
-  constexpr size_t kStatColumnCount = 2 * kStatCount;
-  std::vector<std::string> columns(all.begin(), all.begin() + kCommonCount);
-  const auto stats = all.begin() + static_cast<ptrdiff_t>(kCommonCount + metrics.size());
-  columns.insert(columns.end(), stats, stats + kStatColumnCount);
-  columns.insert(columns.end(), {"Accuracy Reached or Not", "Err_message"});
-  columns.insert(columns.end(), metrics.begin(), metrics.end());
-  return columns;
-}
-
-std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
-                                    const std::vector<KernelKey>& bench) {
-  const std::vector<size_t> npu_occurrence = Occurrences(npu);
-  const std::vector<size_t> bench_occurrence = Occurrences(bench);
-  std::unordered_map<std::string_view, std::vector<size_t>> bench_of_key;
-  for (size_t i = 0; i < bench.size(); ++i) {
-    std::vector<size_t>& rows = bench_of_key[bench[i].key];
-    rows.resize(std::max(rows.size(), bench_occurrence[i] + 1));
-    rows[bench_occurrence[i]] = i;
-  }
-  std::vector<KernelPair> pairs;
-  std::vector<bool> used(bench.size(), false);
-  for (size_t i = 0; i < npu.size(); ++i) {
-    KernelPair pair{i, kNoKernel};
-    const auto rows = bench_of_key.find(npu[i].key);
-    if (rows != bench_of_key.end() && npu_occurrence[i] < rows->second.size()) {
-      pair.bench = rows->second[npu_occurrence[i]];
-      used[pair.bench] = true;
-    }
-    pairs.push_back(pair);
-  }
-  for (size_t i = 0; i < bench.size(); ++i) {
-    if (!used[i]) {
-      pairs.push_back({kNoKernel, i});
-    }
-  }
-  return pairs;
-}
-
-void CountInOrder(std::vector<KernelOutcome> outcomes, FolderCounts& counts) {
-  std::stable_sort(outcomes.begin(), outcomes.end(),
-                   [](const KernelOutcome& a, const KernelOutcome& b) {
-                     return std::pair(TimeOrder(a.key->time), std::string_view(a.key->key)) <
-                            std::pair(TimeOrder(b.key->time), std::string_view(b.key->key));
-                   });
-  for (const KernelOutcome& outcome : outcomes) {
-    counts.Add(outcome.distance, outcome.noise, outcome.key->key);
-  }
-}
-
-Status AppendArrayRows(const Folder& npu, const Folder& bench, base::ThreadPool& pool,
-                       report::Table& table, FolderCounts& counts,
-                       std::vector<std::string>& warnings) {
-  MSP_ASSIGN_OR_RETURN(const KernelFiles npu_files, ListKernelFiles(npu, warnings));
-  MSP_ASSIGN_OR_RETURN(const KernelFiles bench_files, ListKernelFiles(bench, warnings));
-  const std::vector<KernelPair> pairs = PairKernels(npu_files.keys, bench_files.keys);
-  const auto path_of = [](const KernelFiles& files, size_t index) {
-    return index == kNoKernel ? std::filesystem::path() : files.paths[index];
-  };
-  std::vector<ArrayPair> results(pairs.size());
-  std::vector<ArrayScratch> scratch(pool.thread_count());
-  pool.ParallelFor(pairs.size(), [&](size_t i, size_t worker) {
-    results[i] = CompareArrays(path_of(npu_files, pairs[i].npu),
-                               path_of(bench_files, pairs[i].bench), scratch[worker]);
-  });
-  std::vector<KernelOutcome> outcomes;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    AppendArrayRow(path_of(npu_files, pairs[i].npu).string(),
-                   path_of(bench_files, pairs[i].bench).string(), results[i], table);
-    if (const std::optional<double> noise = NoiseOrCount(results[i], pairs[i].npu != kNoKernel,
-                                                         pairs[i].bench != kNoKernel, counts)) {
-      outcomes.push_back({&npu_files.keys[pairs[i].npu], results[i].result.distance, *noise});
-    }
-  }
-  CountInOrder(std::move(outcomes), counts);
-  return OkStatus();
-}
-
-namespace {
 
 constexpr size_t kLeastColumns = 13;
 // Places of the columns that identify a row; the others are found by name.
@@ -289,12 +172,15 @@ constexpr std::array<std::string_view, kStatCount> kGraphStatColumns = {
 constexpr float kNoStatistic = std::numeric_limits<float>::quiet_NaN();
 
 struct StatisticRows {
-  report::Table table;  // keeps the texts
-  std::string path;     // of the csv
+  struct Row {
+    std::string_view dtype;
+    std::string_view shape;
+    std::array<float, kStatCount> stats{};
+  };
+  Table table;       // keeps the texts
+  std::string path;  // of the csv
   std::vector<KernelKey> keys;
-  std::vector<std::string_view> dtypes;
-  std::vector<std::string_view> shapes;
-  std::vector<std::array<float, kStatCount>> stats;
+  std::vector<Row> rows;
 };
 
 float ParseStatistic(std::string_view text) {
@@ -340,12 +226,13 @@ Result<StatisticRows> ReadStatistics(const Folder& folder) {
     }
     key.time = row[kTimeColumn].text();
     rows.keys.push_back(std::move(key));
-    rows.dtypes.push_back(text_at(row, dtype_column));
-    rows.shapes.push_back(text_at(row, shape_column));
-    std::array<float, kStatCount>& stats = rows.stats.emplace_back();
+    StatisticRows::Row& added = rows.rows.emplace_back();
+    added.dtype = text_at(row, dtype_column);
+    added.shape = text_at(row, shape_column);
     for (size_t stat = 0; stat < kStatCount; ++stat) {
-      stats[stat] = stat_columns[stat] < row.size() ? ParseStatistic(row[stat_columns[stat]].text())
-                                                    : kNoStatistic;
+      added.stats[stat] = stat_columns[stat] < row.size()
+                              ? ParseStatistic(row[stat_columns[stat]].text())
+                              : kNoStatistic;
     }
   }
   return rows;
@@ -362,17 +249,15 @@ Cell FloatCell(float value) {
 }
 
 // |x - y| / y in per cent where the bench value is positive, else 0.
-Cell RelativeCell(float difference, float bench, report::Table& table) {
-  if (!(bench > 0)) {
-    return Cell::Text("0%");
-  }
-  const float relative = difference / bench;
+void AddRelative(float difference, float bench, FolderRow& row) {
+  const float relative = bench > 0 ? difference / bench : 0;
   if (std::isnan(relative)) {
-    return {};
+    row.Add(Cell());
+  } else if (bench > 0) {
+    row.Add(base::PythonFloatRepr(static_cast<double>(relative) * 100) + "%");
+  } else {
+    row.Add(Cell::Text("0%"));
   }
-  std::string text;
-  base::AppendPythonFloatRepr(static_cast<double>(relative) * 100, text);
-  return table.KeepText(text + "%");
 }
 
 // The largest difference against the larger of the two maxima; NaN on both sides agrees.
@@ -386,109 +271,135 @@ bool MaximaAgree(float npu_max, float bench_max, float difference) {
   return static_cast<double>(difference) / scale <= kLargestShare;
 }
 
-std::string Objections(std::string_view npu_dtype, std::string_view bench_dtype,
-                       std::string_view npu_shape, std::string_view bench_shape) {
-  std::string message;
-  const auto is_scalar = [](std::string_view shape) { return shape == "()" || shape == "[]"; };
-  if (is_scalar(npu_shape) || is_scalar(bench_shape)) {
-    message += "A scalar cannot be compared.\n";
+FolderRow StatisticRow(const StatisticRows& npu_rows, const StatisticRows& bench_rows,
+                       const KernelPair& pair) {
+  const StatisticRows::Row* npu = pair.npu == kNoKernel ? nullptr : &npu_rows.rows[pair.npu];
+  const StatisticRows::Row* bench =
+      pair.bench == kNoKernel ? nullptr : &bench_rows.rows[pair.bench];
+  FolderRow row;
+  row.AddIf(npu != nullptr,
+            npu == nullptr ? "" : npu_rows.keys[pair.npu].key + " " + npu_rows.path);
+  row.AddIf(bench != nullptr,
+            bench == nullptr ? "" : bench_rows.keys[pair.bench].key + " " + bench_rows.path);
+  for (const auto text : {&StatisticRows::Row::dtype, &StatisticRows::Row::shape}) {
+    for (const StatisticRows::Row* side : {npu, bench}) {
+      row.AddIf(side != nullptr, std::string(side == nullptr ? "" : side->*text));
+    }
   }
-  if (npu_shape != bench_shape) {
-    message += "The tensor shapes differ.\n";
-  }
-  if (npu_dtype != bench_dtype) {
-    message += "The dtypes differ.\n";
-  }
-  return message;
-}
-
-void AppendStatisticRow(const StatisticRows& npu, const StatisticRows& bench,
-                        const KernelPair& pair, report::Table& table) {
-  const bool has_npu = pair.npu != kNoKernel;
-  const bool has_bench = pair.bench != kNoKernel;
-  std::vector<Cell> cells;
-  const auto add_name = [&](bool present, const StatisticRows& rows, size_t index) {
-    cells.push_back(present ? table.KeepText(rows.keys[index].key + " " + rows.path) : Cell());
-  };
-  const auto add_text = [&](bool present, const std::vector<std::string_view>& texts,
-                            size_t index) {
-    cells.push_back(present ? table.KeepText(texts[index]) : Cell());
-  };
-  add_name(has_npu, npu, pair.npu);
-  add_name(has_bench, bench, pair.bench);
-  add_text(has_npu, npu.dtypes, pair.npu);
-  add_text(has_bench, bench.dtypes, pair.bench);
-  add_text(has_npu, npu.shapes, pair.npu);
-  add_text(has_bench, bench.shapes, pair.bench);
-  for (size_t stat = 0; stat < kStatCount; ++stat) {
-    cells.push_back(has_npu ? FloatCell(npu.stats[pair.npu][stat]) : Cell());
-  }
-  for (size_t stat = 0; stat < kStatCount; ++stat) {
-    cells.push_back(has_bench ? FloatCell(bench.stats[pair.bench][stat]) : Cell());
+  for (const StatisticRows::Row* side : {npu, bench}) {
+    for (size_t stat = 0; stat < kStatCount; ++stat) {
+      row.Add(side == nullptr ? Cell() : FloatCell(side->stats[stat]));
+    }
   }
   std::string message;
-  if (!has_npu || !has_bench) {
-    message =
-        has_npu ? "The bench side has no such tensor.\n" : "The NPU side has no such tensor.\n";
+  if (npu == nullptr || bench == nullptr) {
+    row.outcome = npu == nullptr ? FolderRow::Outcome::kBenchOnly : FolderRow::Outcome::kNpuOnly;
+    message = npu == nullptr ? "The NPU side has no such tensor.\n"
+                             : "The bench side has no such tensor.\n";
   } else {
-    message = Objections(npu.dtypes[pair.npu], bench.dtypes[pair.bench], npu.shapes[pair.npu],
-                         bench.shapes[pair.bench]);
+    const auto is_scalar = [](std::string_view shape) { return shape == "()" || shape == "[]"; };
+    message = Objections(is_scalar(npu->shape) || is_scalar(bench->shape),
+                         npu->shape != bench->shape, npu->dtype != bench->dtype);
+    std::array<double, kStatCount> n{};
+    std::array<double, kStatCount> b{};
+    std::copy(npu->stats.begin(), npu->stats.end(), n.begin());
+    std::copy(bench->stats.begin(), bench->stats.end(), b.begin());
+    row.outcome = npu->shape != bench->shape || npu->dtype != bench->dtype
+                      ? FolderRow::Outcome::kMismatched
+                      : FolderRow::Outcome::kCompared;
+    row.distance = FolderDistance(n, b);
+    row.noise = kTextNoise;
   }
   if (!message.empty()) {
-    cells.emplace_back();
-    cells.push_back(table.KeepText(message));
-    cells.resize(table.columns().size());
-    table.AddRow(cells);
-    return;
+    row.Add(Cell());
+    row.Add(std::move(message));
+    return row;
   }
   std::array<float, kStatCount> differences{};
   for (size_t stat = 0; stat < kStatCount; ++stat) {
-    differences[stat] = std::fabs(npu.stats[pair.npu][stat] - bench.stats[pair.bench][stat]);
+    differences[stat] = std::fabs(npu->stats[stat] - bench->stats[stat]);
   }
-  cells.push_back(Cell::Text(
-      MaximaAgree(npu.stats[pair.npu][kMax], bench.stats[pair.bench][kMax], differences[kMax])
-          ? "Yes"
-          : "No"));
-  cells.push_back(Cell::Text(""));
+  row.Add(Cell::Text(
+      MaximaAgree(npu->stats[kMax], bench->stats[kMax], differences[kMax]) ? "Yes" : "No"));
+  row.Add(Cell::Text(""));
   for (const float difference : differences) {
-    cells.push_back(FloatCell(difference));
+    row.Add(FloatCell(difference));
   }
   for (size_t stat = 0; stat < kStatCount; ++stat) {
-    cells.push_back(RelativeCell(differences[stat], bench.stats[pair.bench][stat], table));
+    AddRelative(differences[stat], bench->stats[stat], row);
   }
-  table.AddRow(cells);
+  return row;
 }
 
-}  // namespace
+// The kind of files in a kernel folder.
+enum class KernelFolderKind : uint8_t { kNeither, kArrays, kStatistics };
 
-Status AppendStatisticRows(const Folder& npu, const Folder& bench, report::Table& table,
-                           FolderCounts& counts) {
-  MSP_ASSIGN_OR_RETURN(const StatisticRows npu_rows, ReadStatistics(npu));
-  MSP_ASSIGN_OR_RETURN(const StatisticRows bench_rows, ReadStatistics(bench));
-  std::vector<KernelOutcome> outcomes;
-  for (const KernelPair& pair : PairKernels(npu_rows.keys, bench_rows.keys)) {
-    AppendStatisticRow(npu_rows, bench_rows, pair, table);
-    if (pair.npu == kNoKernel || pair.bench == kNoKernel) {
-      ++(pair.npu == kNoKernel ? counts.bench_only : counts.npu_only);
-    } else if (npu_rows.shapes[pair.npu] != bench_rows.shapes[pair.bench] ||
-               npu_rows.dtypes[pair.npu] != bench_rows.dtypes[pair.bench]) {
-      ++counts.shape_mismatch;
-    } else {
-      std::array<double, kStatCount> n{};
-      std::array<double, kStatCount> b{};
-      std::copy(npu_rows.stats[pair.npu].begin(), npu_rows.stats[pair.npu].end(), n.begin());
-      std::copy(bench_rows.stats[pair.bench].begin(), bench_rows.stats[pair.bench].end(),
-                b.begin());
-      outcomes.push_back({&npu_rows.keys[pair.npu], FolderDistance(n, b), kTextNoise});
+KernelFolderKind KindOf(const Folder& folder) {
+  bool statistics = false;
+  for (const std::string& file : folder.files) {
+    if (file.ends_with(kArraySuffix)) {
+      return KernelFolderKind::kArrays;
     }
+    statistics = statistics || file == kKernelStatisticFile;
   }
-  CountInOrder(std::move(outcomes), counts);
+  return statistics ? KernelFolderKind::kStatistics : KernelFolderKind::kNeither;
+}
+
+std::vector<std::string> KernelColumns(KernelFolderKind kind) {
+  const CompareMode mode =
+      kind == KernelFolderKind::kArrays ? CompareMode::kRealData : CompareMode::kStatistics;
+  // The same columns as other comparisons have, but the metrics stand last and the verdict has one
+  // name.
+  const std::vector<std::string> all = ResultColumns(mode, false);
+  const std::vector<std::string> metrics = MetricColumns(mode);
+  constexpr size_t kCommonCount = 6;
+  constexpr size_t kStatColumnCount = 2 * kStatCount;
+  std::vector<std::string> columns(all.begin(), all.begin() + kCommonCount);
+  const auto stats = all.begin() + static_cast<ptrdiff_t>(kCommonCount + metrics.size());
+  columns.insert(columns.end(), stats, stats + kStatColumnCount);
+  columns.insert(columns.end(), {"Accuracy Reached or Not", "Err_message"});
+  columns.insert(columns.end(), metrics.begin(), metrics.end());
+  return columns;
+}
+
+// Appends the rows of two folders to the last table: those with an NPU side first, then those of the
+// bench side alone.
+Status AddFolderPair(const Folder& npu, const Folder& bench, KernelFolderKind kind,
+                     base::ThreadPool& pool, FolderComparison& comparison) {
+  std::vector<ArrayScratch> scratch(pool.thread_count());
+  const auto compare = [&](const std::vector<KernelKey>& npu_keys,
+                           const std::vector<KernelKey>& bench_keys, auto&& row_of) {
+    const std::vector<KernelPair> pairs = PairKernels(npu_keys, bench_keys);
+    CompareRows(
+        pairs.size(),
+        [&](size_t i, size_t worker) {
+          FolderRow row = row_of(pairs[i], worker);
+          row.table = comparison.tables.size() - 1;
+          const KernelKey& key = pairs[i].npu == kNoKernel ? bench_keys[pairs[i].bench]
+                                                           : npu_keys[pairs[i].npu];
+          row.name = key.key;
+          row.time = key.time;
+          return row;
+        },
+        FirstBy::kTime, pool, comparison);
+  };
+  if (kind == KernelFolderKind::kStatistics) {
+    MSP_ASSIGN_OR_RETURN(const StatisticRows n, ReadStatistics(npu));
+    MSP_ASSIGN_OR_RETURN(const StatisticRows b, ReadStatistics(bench));
+    compare(n.keys, b.keys,
+            [&](const KernelPair& pair, size_t) { return StatisticRow(n, b, pair); });
+    return OkStatus();
+  }
+  MSP_ASSIGN_OR_RETURN(const KernelFiles n, ListKernelFiles(npu, comparison.warnings));
+  MSP_ASSIGN_OR_RETURN(const KernelFiles b, ListKernelFiles(bench, comparison.warnings));
+  const auto path_of = [](const KernelFiles& files, size_t index) {
+    return index == kNoKernel ? std::filesystem::path() : files.paths[index];
+  };
+  compare(n.keys, b.keys, [&](const KernelPair& pair, size_t worker) {
+    return ArrayRow(path_of(n, pair.npu), path_of(b, pair.bench), scratch[worker]);
+  });
   return OkStatus();
 }
-
-namespace {
-
-using report::Table;
 
 constexpr int kDeepestGraphFolder = 10;
 // A sheet holds 1,048,576 rows with its header; larger results are halved into several files until
@@ -502,32 +413,24 @@ struct KernelFolder {
 using RankStep = std::pair<int64_t, int64_t>;
 using FoldersByRankStep = std::map<RankStep, std::vector<KernelFolder>>;
 
-std::optional<int64_t> ParseIndex(std::string_view text) {
-  const std::optional<int64_t> value = base::ParseInt(text);
-  return value && *value >= 0 && text.find_first_not_of("0123456789") == std::string_view::npos
-             ? value
-             : std::nullopt;
-}
-
-// Rank and step from ".../rank_0/<graph name>/<graph id>/<step>" or ".../<rank>/<graph name>/<graph
-// id>/<step>" or
-// ".../<rank>/<graph>/<step>".
+// Rank and step from ".../rank_0/<graph name>/<graph id>/<step>",
+// ".../<rank>/<graph name>/<graph id>/<step>" or ".../<rank>/<graph>/<step>".
 std::optional<RankStep> RankStepOf(const std::string& path, std::string& place) {
   const std::vector<std::string_view> segments = base::Split(path, '/');
   const size_t count = segments.size();
   if (count < 4) {
     return std::nullopt;
   }
-  const std::optional<int64_t> step = ParseIndex(segments[count - 1]);
+  const std::optional<int64_t> step = FolderNumber(segments[count - 1]);
   const std::string_view fourth_last = segments[count - 4];
   std::optional<int64_t> rank;
   place = std::string(segments[count - 3]) + "/" + std::string(segments[count - 2]);
   if (path.find("rank_") != std::string::npos) {
-    rank = ParseIndex(fourth_last.substr(fourth_last.rfind('_') + 1));
+    rank = FolderNumber(fourth_last.substr(fourth_last.rfind('_') + 1));
   } else {
-    rank = ParseIndex(fourth_last);
+    rank = FolderNumber(fourth_last);
     if (!rank) {
-      rank = ParseIndex(segments[count - 3]);
+      rank = FolderNumber(segments[count - 3]);
       place = segments[count - 2];
     }
   }
@@ -592,29 +495,6 @@ std::vector<std::pair<const Folder*, const Folder*>> PairFolders(
   return pairs;
 }
 
-Status AppendFolderPair(const Folder& npu, const Folder& bench, base::ThreadPool& pool,
-                        std::optional<Table>& table, FolderCounts& counts,
-                        std::vector<std::string>& warnings) {
-  const KernelFolderKind kind = KindOf(npu);
-  if (kind == KernelFolderKind::kNeither) {
-    return MismatchError(npu.path.string() + ": holds neither .npy files nor a " +
-                         kKernelStatisticFile);
-  }
-  if (KindOf(bench) != kind) {
-    return MismatchError(npu.path.string() + " and " + bench.path.string() +
-                         ": one side holds tensors, the other statistics");
-  }
-  if (!table) {
-    table.emplace("Sheet1", KernelColumns(kind));
-  } else if (table->columns() != KernelColumns(kind)) {
-    return MismatchError(npu.path.string() +
-                         ": tensors and statistics cannot share one result table");
-  }
-  return kind == KernelFolderKind::kArrays
-             ? AppendArrayRows(npu, bench, pool, *table, counts, warnings)
-             : AppendStatisticRows(npu, bench, *table, counts);
-}
-
 Table CopyRows(const Table& table, size_t first, size_t count) {
   Table part(table.name(), table.columns());
   part.Reserve(count);
@@ -629,7 +509,89 @@ Table CopyRows(const Table& table, size_t first, size_t count) {
   return part;
 }
 
+// Compares the folders of one step of a rank, whose rows are in one table. A pair that cannot be
+// compared is a warning.
+void CompareStep(const RankStep& rank_step, const std::vector<KernelFolder>& npu_folders,
+                 const std::vector<KernelFolder>& bench_folders, base::ThreadPool& pool,
+                 FolderComparison& comparison) {
+  const size_t tables = comparison.tables.size();
+  for (const auto& [npu, bench] :
+       PairFolders(rank_step, npu_folders, bench_folders, comparison.warnings)) {
+    const auto compare = [&, npu = npu, bench = bench]() -> Status {
+      const std::string path = npu->path.string();
+      const KernelFolderKind kind = KindOf(*npu);
+      if (kind == KernelFolderKind::kNeither) {
+        return MismatchError(path + ": holds neither .npy files nor a " + kKernelStatisticFile);
+      }
+      if (KindOf(*bench) != kind) {
+        return MismatchError(path + " and " + bench->path.string() +
+                             ": one side holds tensors, the other statistics");
+      }
+      if (comparison.tables.size() == tables) {
+        FolderTable& table = comparison.tables.emplace_back();
+        table.name = "compare_result_" + std::to_string(rank_step.first) + "_" +
+                     std::to_string(rank_step.second);
+        table.styled_header = true;
+        table.table = Table("Sheet1", KernelColumns(kind));
+      } else if (comparison.tables.back().table.columns() != KernelColumns(kind)) {
+        return MismatchError(path + ": tensors and statistics cannot share one result table");
+      }
+      return AddFolderPair(*npu, *bench, kind, pool, comparison);
+    };
+    if (const Status status = compare(); !status.ok()) {
+      comparison.warnings.push_back(Describe(rank_step) + ": " + status.message());
+    }
+  }
+}
+
+// Replaces the last table by slices that fit into a sheet each.
+void SliceLastTable(FolderComparison& comparison) {
+  const auto parts = HalveRows(comparison.tables.back().table.row_count(), kRowsPerFile);
+  if (parts.size() == 1) {
+    return;
+  }
+  FolderTable whole = std::move(comparison.tables.back());
+  comparison.tables.pop_back();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    FolderTable& slice = comparison.tables.emplace_back();
+    slice.name = whole.name;
+    slice.name_end = "_slice_" + std::to_string(i);
+    slice.styled_header = true;
+    slice.table = CopyRows(whole.table, parts[i].first, parts[i].second);
+    slice.counts = std::exchange(whole.counts, {});  // of all slices, counted once
+  }
+}
+
 }  // namespace
+
+std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
+                                    const std::vector<KernelKey>& bench) {
+  const std::vector<size_t> npu_occurrence = Occurrences(npu);
+  const std::vector<size_t> bench_occurrence = Occurrences(bench);
+  std::unordered_map<std::string_view, std::vector<size_t>> bench_of_key;
+  for (size_t i = 0; i < bench.size(); ++i) {
+    std::vector<size_t>& rows = bench_of_key[bench[i].key];
+    rows.resize(std::max(rows.size(), bench_occurrence[i] + 1));
+    rows[bench_occurrence[i]] = i;
+  }
+  std::vector<KernelPair> pairs;
+  std::vector<bool> used(bench.size(), false);
+  for (size_t i = 0; i < npu.size(); ++i) {
+    KernelPair pair{i, kNoKernel};
+    const auto rows = bench_of_key.find(npu[i].key);
+    if (rows != bench_of_key.end() && npu_occurrence[i] < rows->second.size()) {
+      pair.bench = rows->second[npu_occurrence[i]];
+      used[pair.bench] = true;
+    }
+    pairs.push_back(pair);
+  }
+  for (size_t i = 0; i < bench.size(); ++i) {
+    if (!used[i]) {
+      pairs.push_back({kNoKernel, i});
+    }
+  }
+  return pairs;
+}
 
 std::vector<std::pair<size_t, size_t>> HalveRows(size_t row_count, size_t limit) {
   std::vector<std::pair<size_t, size_t>> parts = {{0, row_count}};
@@ -667,37 +629,10 @@ Result<FolderComparison> CompareGraphFolders(const Options& options, base::Threa
       comparison.warnings.push_back(Describe(rank_step) + " is not on the bench side");
       continue;
     }
-    std::optional<Table> table;
-    FolderCounts counts;
-    for (const auto& [npu_folder, bench_folder] :
-         PairFolders(rank_step, npu_folders, bench_folders->second, comparison.warnings)) {
-      const Status status =
-          AppendFolderPair(*npu_folder, *bench_folder, pool, table, counts, comparison.warnings);
-      if (!status.ok()) {
-        comparison.warnings.push_back(Describe(rank_step) + ": " + status.message());
-      }
-    }
-    if (!table) {
-      continue;
-    }
-    FolderTable result;
-    result.name = "compare_result_" + std::to_string(rank_step.first) + "_" +
-                  std::to_string(rank_step.second);
-    result.styled_header = true;
-    const auto parts = HalveRows(table->row_count(), kRowsPerFile);
-    for (size_t i = 0; i < parts.size() && parts.size() > 1; ++i) {
-      FolderTable slice;
-      slice.name = result.name;
-      slice.name_end = "_slice_" + std::to_string(i);
-      slice.styled_header = true;
-      slice.table = CopyRows(*table, parts[i].first, parts[i].second);
-      slice.counts = std::exchange(counts, {});  // of all slices, told once
-      comparison.tables.push_back(std::move(slice));
-    }
-    if (parts.size() == 1) {
-      result.table = *std::move(table);
-      result.counts = std::move(counts);
-      comparison.tables.push_back(std::move(result));
+    const size_t tables = comparison.tables.size();
+    CompareStep(rank_step, npu_folders, bench_folders->second, pool, comparison);
+    if (comparison.tables.size() > tables) {
+      SliceLastTable(comparison);
     }
   }
   if (comparison.tables.empty()) {

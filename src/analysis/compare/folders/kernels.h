@@ -27,7 +27,7 @@
 
 namespace msprobe::analysis::compare {
 
-// Which tensors of a call are which tensors of kernels.
+// Finds the kernel tensors that are the tensors of a call.
 
 // Statistics that were computed elsewhere differ by roundings; those of other tensors by far more.
 inline constexpr double kSameTensor = 1e-3;

@@ -13,6 +13,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/analysis/compare/folders/graph_folders.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 #include "tests/unit/support/view_of.h"
@@ -257,20 +258,20 @@ TEST_F(CommonFoldersTest, NothingInCommonIsAnError) {
 }
 
 TEST(NumpyShapeText, IsWrittenAsPythonPrintsATuple) {
-  EXPECT_EQ(NumpyShapeText({}), "()");
-  EXPECT_EQ(NumpyShapeText({3}), "(3,)");
-  EXPECT_EQ(NumpyShapeText({3, 4}), "(3, 4)");
+  EXPECT_EQ(kernel_dump::TupleText({}), "()");
+  EXPECT_EQ(kernel_dump::TupleText({3}), "(3,)");
+  EXPECT_EQ(kernel_dump::TupleText({3, 4}), "(3, 4)");
 }
 
 TEST(ArrayStatCell, ShortFormNamesTheValueInItsOwnDType) {
   ArraySummary summary;
   summary.stats = {static_cast<double>(0.1F), 0, 0, HUGE_VAL};
-  EXPECT_EQ(report::CellText(ShortArrayStatCell(summary, kMax)), "0.1");
+  EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax, Digits::kShortest)), "0.1");
   EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax)), "0.1000000014901161");
-  EXPECT_EQ(report::CellText(ShortArrayStatCell(summary, kNorm)), "inf");
+  EXPECT_EQ(report::CellText(ArrayStatCell(summary, kNorm, Digits::kShortest)), "inf");
   summary.dtype = DType::kFloat16;
   summary.stats[kMax] = 4.11328125;
-  EXPECT_EQ(report::CellText(ShortArrayStatCell(summary, kMax)), "4.113");
+  EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax, Digits::kShortest)), "4.113");
   summary.dtype = DType::kBool;
   summary.stats[kMax] = 1;
   EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax)), "True");
