@@ -51,9 +51,9 @@ class CompareCommand final : public Command {
  private:
   Status FillOptions(const Context& context);
   // The command line of the 26.x line: -tp and -gp.
-  Status FillLine26(const Context& context);
+  Status FillV26(const Context& context);
   // Flags of that command line next to another way of naming the dumps.
-  Status RefuseLine26Flags(const Context& context) const;
+  Status RefuseV26Flags(const Context& context) const;
   Status CheckPaths() const;
   // -m offline_data: kernel dumps by the vendor's measures.
   Result<ExitCode> CompareOfflineData(const Context& context);
@@ -199,7 +199,7 @@ constexpr size_t kNewFlagCount = 11;
 
 constexpr const char* kCalibrationFile = "right_matmul.yaml";
 
-Status CompareCommand::RefuseLine26Flags(const Context& context) const {
+Status CompareCommand::RefuseV26Flags(const Context& context) const {
   if (mode_ != "auto") {
     return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
   }
@@ -212,7 +212,7 @@ Status CompareCommand::RefuseLine26Flags(const Context& context) const {
   return {};
 }
 
-Status CompareCommand::FillLine26(const Context& context) {
+Status CompareCommand::FillV26(const Context& context) {
   if (mode_ == "offline_model") {
     return UnsupportedError("-m offline_model is not built into this program")
         .WithHint(
@@ -238,7 +238,7 @@ Status CompareCommand::FillLine26(const Context& context) {
       return UsageError("--consistent_check needs --backend fsdp or --backend megatron");
     }
     v26_.backend = backend_ == "fsdp" ? analysis::compare::TrainingBackend::kFsdp
-                                         : analysis::compare::TrainingBackend::kMegatron;
+                                      : analysis::compare::TrainingBackend::kMegatron;
   }
   for (const std::string& text : valid_rows_) {
     const size_t at = text.find('=');
@@ -325,8 +325,8 @@ FlagTable CompareCommand::flags() {
       Text("--call", "NAME", &options_.folders.kernel_call,
            "Kernel dumps against the dump of a call: the call, if several have such tensors"),
       Group::kMethod,
-      Switch("--fuzzy-match -f -fm", &options_.match.fuzzy, "Match rows regardless of their call numbers",
-             kPython811),
+      Switch("--fuzzy-match -f -fm", &options_.match.fuzzy,
+             "Match rows regardless of their call numbers", kPython811),
       Path("--data-mapping -dm", "FILE", &options_.match.data_mapping.file,
            "YAML file with lines `NPU row name: bench row name`", kPython811),
       Path("--cell-mapping -cm", "FILE", &options_.match.cell_mapping.file,
@@ -350,7 +350,8 @@ FlagTable CompareCommand::flags() {
       Group::kOutput,
       Text("--output-name", "NAME", &options_.output.name,
            "Start of the result file names, instead of compare_result"),
-      Switch("--only-diff", &options_.output.only_different, "Omit rows that agree from the result files"),
+      Switch("--only-diff", &options_.output.only_different,
+             "Omit rows that agree from the result files"),
       Switch("--stack-mode -s", &options_.stack_mode,
              "Show call stacks when compare.json names a stack_path", kPython811),
       Switch("--compare-only -c", &compare_only_, "Do not write the advisor's text file",
@@ -360,7 +361,7 @@ FlagTable CompareCommand::flags() {
       ForceFlag(),
       ThreadsFlag(options_.threads),
       AnswerRows(answer_, analysis::compare::kGateLevels),
-      Group::kLine26,
+      Group::kV26,
       Path("--target-path -tp", "PATH", &target_path_, "The dump under test", kPython26),
       Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
       Choice("--mode -m", "MODE", &mode_,
@@ -369,8 +370,8 @@ FlagTable CompareCommand::flags() {
       Switch("--xlsx", &write_xlsx_, "Write a workbook instead of csv", kPython26),
       Switch("--diff-analyze -da", &options_.output.first_difference,
              "Find the first differing call over all ranks; written as JSON", kPython26),
-      Switch("--is-print-compare-log -tensor_log", &options_.output.log_rows, "Write two log lines per row",
-             kPython26),
+      Switch("--is-print-compare-log -tensor_log", &options_.output.log_rows,
+             "Write two log lines per row", kPython26),
       Number("--rank", "N,N", &rank_ids_,
              "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
              kSeparatedByCommas, kPython26),
@@ -426,9 +427,10 @@ std::string CompareCommand::notes() const {
 
 Status CompareCommand::FillOptions(const Context& context) {
   options_.quiet = context.quiet;
-  options_.match.framework = context.framework == "pytorch"     ? analysis::compare::Framework::kPyTorch
-                       : context.framework == "mindspore" ? analysis::compare::Framework::kMindSpore
-                                                          : analysis::compare::Framework::kUnknown;
+  options_.match.framework = context.framework == "pytorch" ? analysis::compare::Framework::kPyTorch
+                             : context.framework == "mindspore"
+                                 ? analysis::compare::Framework::kMindSpore
+                                 : analysis::compare::Framework::kUnknown;
   const size_t ways = (config_file_.empty() ? 0U : 1U) + (npu_path_.empty() ? 0U : 1U) +
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
   if (ways != 1) {
@@ -450,10 +452,10 @@ Status CompareCommand::FillOptions(const Context& context) {
     }
     options_.npu_path = target_path_;
     options_.bench_path = golden_path_;
-    MSP_RETURN_IF_ERROR(FillLine26(context));
+    MSP_RETURN_IF_ERROR(FillV26(context));
   }
   if (!options_.v26) {
-    MSP_RETURN_IF_ERROR(RefuseLine26Flags(context));
+    MSP_RETURN_IF_ERROR(RefuseV26Flags(context));
   }
   options_.output.advisor = !compare_only_ && !options_.v26;
   if (!output_folder_.empty()) {

@@ -279,7 +279,7 @@ std::string_view GroupTitle(Group group) {
       return "Output";
     case Group::kGate:
       return "CI";
-    case Group::kLine26:
+    case Group::kV26:
       return "With -tp and -gp (the 26.x command line)";
     case Group::kGeneral:
       break;

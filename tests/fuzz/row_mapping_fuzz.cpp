@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "src/analysis/compare/mapping.h"
-#include "src/analysis/compare/mapping.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -16,9 +16,9 @@
 
 #include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/judging_v26.h"
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/real_data.h"
-#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/compare/tensor_changes.h"
 #include "src/analysis/compare/training_inference.h"

@@ -1,7 +1,8 @@
-// v26 judges rows call by call, by rules of the Python tool: an output is an error where it is far off
-// while the inputs are near, where one side alone is not finite, or where the sides are different
-// kinds of values; it is a warning where errors grow from the inputs to it. Calls that return raw
-// memory are not judged, and inputs that a communication fills are left out (dump/call_facts.h).
+// v26 judges rows call by call, by rules of the Python tool: an output is an error where it is far
+// off while the inputs are near, where one side alone is not finite, or where the sides are
+// different kinds of values; it is a warning where errors grow from the inputs to it. Calls that
+// return raw memory are not judged, and inputs that a communication fills are left out
+// (dump/call_facts.h).
 #include "src/analysis/compare/judging_v26.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ ValueKind KindOf(const StatValue& stat) {
   if (!stat.is_numeric()) {
     return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
   }
-  return std::isnan(stat.number)   ? ValueKind::kNan
+  return std::isnan(stat.number)    ? ValueKind::kNan
          : !std::isinf(stat.number) ? ValueKind::kNumber
          : stat.number > 0          ? ValueKind::kInf
                                     : ValueKind::kNegativeInf;

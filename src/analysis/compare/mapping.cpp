@@ -238,9 +238,9 @@ Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMa
           for (const uint32_t index : finder.All(module)) {
             target = base::ReplaceFirst(target, entries[index].first, entries[index].second.text);
             if (target.size() > std::max(kLongestMappedModule, module.size())) {
-              return UsageError(fmt::format("{}: makes a name of more than {} bytes of the module {}",
-                                            file.string(), kLongestMappedModule,
-                                            base::Printable(base::Shortened(module, 200))));
+              return UsageError(fmt::format(
+                  "{}: makes a name of more than {} bytes of the module {}", file.string(),
+                  kLongestMappedModule, base::Printable(base::Shortened(module, 200))));
             }
           }
         }
@@ -466,7 +466,8 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
   return rules;
 }
 
-// The APIs of `wanted` that some row of the side belongs to: a row's own name is not a name of an API.
+// The APIs of `wanted` that some row of the side belongs to: a row's own name is not a name of an
+// API.
 std::unordered_set<std::string_view> ApisPresent(const Side& side,
                                                  std::vector<std::string_view> wanted) {
   KeepLastOfEach(wanted);

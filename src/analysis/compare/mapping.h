@@ -1,5 +1,5 @@
-// The bench row that each NPU row is looked up by: its own name, or a name made from it by a mapping
-// file or built-in table.
+// The bench row that each NPU row is looked up by: its own name, or a name made from it by a
+// mapping file or built-in table.
 #pragma once
 
 #include <cstdint>

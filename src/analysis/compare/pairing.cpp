@@ -174,9 +174,8 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
   PlannedPair pair;
   const RankFolder& npu_rank = npu.ranks[0];
   const RankFolder& bench_rank = bench.ranks[0];
-  pair.input = {npu_rank.folder / npu.single_file_name,
-                bench_rank.folder / bench.single_file_name, npu_rank.step, npu_rank.rank,
-                bench_rank.step};
+  pair.input = {npu_rank.folder / npu.single_file_name, bench_rank.folder / bench.single_file_name,
+                npu_rank.step, npu_rank.rank, bench_rank.step};
   pair.is_debug = npu.single_file_name == dump::kDebugFileName;
   plan.pairs.push_back(std::move(pair));
   return plan;

@@ -96,8 +96,7 @@ class Keys {
     std::vector<std::optional<Key>> keys(side.rows.size());
     for (const SideEntry& entry : side.entries) {
       const size_t forward = entry.name.find(".forward.");
-      const size_t at =
-          forward == std::string_view::npos ? entry.name.find(".backward.") : forward;
+      const size_t at = forward == std::string_view::npos ? entry.name.find(".backward.") : forward;
       if (at == std::string_view::npos) {
         continue;
       }
@@ -130,8 +129,8 @@ class Keys {
   std::string_view TrainingModule(std::string_view module,
                                   const std::optional<LayerPlace>& layer) const {
     std::string_view path = backend_ == TrainingBackend::kFsdp ? Behind(module, kWrapped)
-                            : layer                           ? module.substr(layer->behind)
-                                                              : module;
+                            : layer                            ? module.substr(layer->behind)
+                                                               : module;
     path = WithoutClass(Behind(path, "module.module."));
     const size_t dot = path.find('.');
     return dot == std::string_view::npos ? path : path.substr(dot + 1);

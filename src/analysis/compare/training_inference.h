@@ -16,9 +16,9 @@
 
 namespace msprobe::analysis::compare {
 
-// Keeps the entries of a training dump that belong to a forward pass over the prompt: reading pauses at the
-// first backward entry of the whole model (`strict`: of any module) and goes on at the next forward
-// of an embedding. To be called once per entry in file order.
+// Keeps the entries of a training dump that belong to a forward pass over the prompt: reading
+// pauses at the first backward entry of the whole model (`strict`: of any module) and goes on at
+// the next forward of an embedding. To be called once per entry in file order.
 std::function<bool(std::string_view entry_name)> ForwardPassFilter(TrainingBackend backend,
                                                                    bool strict);
 

@@ -250,8 +250,9 @@ void AddRecordedStatistics(const Record& t, const Record& g, FolderRow& row) {
     golden[i] = n && b ? *b : std::numeric_limits<double>::quiet_NaN();
     const double difference = target[i] - golden[i];
     row.Add(NumberText(difference));
-    relative[i] = difference == 0                              ? "0.0"
-                  : std::isnan(difference) || golden[i] == 0 ? std::string(kNotApplicable)
+    relative[i] = difference == 0 ? "0.0"
+                  : std::isnan(difference) || golden[i] == 0
+                      ? std::string(kNotApplicable)
                       : base::PythonFloatRepr(std::fabs(difference / golden[i] * 100));
   }
   for (std::string& text : relative) {

@@ -129,9 +129,8 @@ void CompareRows(size_t count, const std::function<FolderRow(size_t pair, size_t
   std::vector<FolderRow> rows;
   for (size_t begin = 0; begin < count; begin += kRowsAtATime) {
     rows.assign(std::min(kRowsAtATime, count - begin), FolderRow());
-    pool.ParallelFor(rows.size(), [&](size_t i, size_t worker) {
-      rows[i] = row_of(begin + i, worker);
-    });
+    pool.ParallelFor(rows.size(),
+                     [&](size_t i, size_t worker) { rows[i] = row_of(begin + i, worker); });
     for (FolderRow& row : rows) {
       FolderTable& table = comparison.tables[row.table];
       AddToTable(row, table.table);
@@ -140,8 +139,8 @@ void CompareRows(size_t count, const std::function<FolderRow(size_t pair, size_t
       table.counts.bench_only += row.outcome == FolderRow::Outcome::kBenchOnly ? 1 : 0;
       table.counts.shape_mismatch += row.outcome == FolderRow::Outcome::kMismatched ? 1 : 0;
       if (row.outcome == FolderRow::Outcome::kCompared && row.distance.comparable) {
-        compared.push_back({row.table, std::move(row.name), std::move(row.time), row.distance,
-                            row.noise});
+        compared.push_back(
+            {row.table, std::move(row.name), std::move(row.time), row.distance, row.noise});
       }
       if (!row.warning.empty()) {
         comparison.warnings.push_back(std::move(row.warning));

@@ -1,9 +1,9 @@
 // Comparisons of folders that no dump.json describes.
 //
-// Two kinds of sides become rows of calls and go the way of dump.json files (compare_pair.h): kernel
-// dumps (kernels.h) and .pt files of one tensor each. The others have tables of their own: MindSpore
-// graphs, single-point saves, ATB rounds and torchair. Of these each comparison finds its pairs and
-// says how a pair becomes a row; CompareRows does the rest.
+// Two kinds of sides become rows of calls and go the way of dump.json files (compare_pair.h):
+// kernel dumps (kernels.h) and .pt files of one tensor each. The others have tables of their own:
+// MindSpore graphs, single-point saves, ATB rounds and torchair. Of these each comparison finds its
+// pairs and says how a pair becomes a row; CompareRows does the rest.
 #pragma once
 
 #include <array>
@@ -93,8 +93,9 @@ struct FolderRow {
   }
 };
 
-// Appends the rows of `count` pairs to their tables, in the order of the pairs; all threads compare.
-// The first differing row of a table is the first of its rows, or the first that was written.
+// Appends the rows of `count` pairs to their tables, in the order of the pairs; all threads
+// compare. The first differing row of a table is the first of its rows, or the first that was
+// written.
 enum class FirstBy : uint8_t { kPlace, kTime };
 void CompareRows(size_t count, const std::function<FolderRow(size_t pair, size_t worker)>& row_of,
                  FirstBy first_by, base::ThreadPool& pool, FolderComparison& comparison);
@@ -170,8 +171,8 @@ std::optional<int64_t> FolderNumber(std::string_view text);
 
 // Folders of .npy files from single-point saves: every folder against the folder of the same
 // relative path. Files are grouped by name without dtype and number ("out_float32_3.npy" -> "out"),
-// groups paired by name or by options.folders.common_map, files within a group by their numbers. One
-// result.csv per folder.
+// groups paired by name or by options.folders.common_map, files within a group by their numbers.
+// One result.csv per folder.
 Result<FolderComparison> CompareCommonFolders(const Options& options, base::ThreadPool& pool);
 
 // MindSpore static-graph kernel dumps: every (rank, step) that both paths hold, filtered by
@@ -213,9 +214,9 @@ Side MakeFileSide(const std::filesystem::path& folder);
 // Fills the facts of a tensor into its row, or the reason why it could not be read.
 void DescribeTensor(const Result<ArraySummary>& tensor, Side& side, SideRow& row);
 
-// Rows of one name pair whatever their dtypes, unless their shapes differ; such rows say so and stay
-// unmatched. A row that could not be read, without a shape, pairs with the other one, so that it is
-// reported as unreadable.
+// Rows of one name pair whatever their dtypes, unless their shapes differ; such rows say so and
+// stay unmatched. A row that could not be read, without a shape, pairs with the other one, so that
+// it is reported as unreadable.
 RowMapping MapRowsByName(Side& npu, const Side& bench);
 
 }  // namespace msprobe::analysis::compare

@@ -34,9 +34,8 @@ constexpr const char* kKernelStatisticFile = "statistic.csv";
 std::vector<size_t> Occurrences(const std::vector<KernelKey>& rows) {
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return WrittenBefore(rows[a].time, rows[b].time);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return WrittenBefore(rows[a].time, rows[b].time); });
   std::unordered_map<std::string_view, size_t> seen;
   std::vector<size_t> occurrence(rows.size());
   for (const size_t row : order) {
@@ -319,8 +318,8 @@ FolderRow StatisticRow(const StatisticRows& npu_rows, const StatisticRows& bench
   for (size_t stat = 0; stat < kStatCount; ++stat) {
     differences[stat] = std::fabs(npu->stats[stat] - bench->stats[stat]);
   }
-  row.Add(Cell::Text(
-      MaximaAgree(npu->stats[kMax], bench->stats[kMax], differences[kMax]) ? "Yes" : "No"));
+  row.Add(Cell::Text(MaximaAgree(npu->stats[kMax], bench->stats[kMax], differences[kMax]) ? "Yes"
+                                                                                          : "No"));
   row.Add(Cell::Text(""));
   for (const float difference : differences) {
     row.Add(FloatCell(difference));
@@ -362,8 +361,8 @@ std::vector<std::string> KernelColumns(KernelFolderKind kind) {
   return columns;
 }
 
-// Appends the rows of two folders to the last table: those with an NPU side first, then those of the
-// bench side alone.
+// Appends the rows of two folders to the last table: those with an NPU side first, then those of
+// the bench side alone.
 Status AddFolderPair(const Folder& npu, const Folder& bench, KernelFolderKind kind,
                      base::ThreadPool& pool, FolderComparison& comparison) {
   std::vector<ArrayScratch> scratch(pool.thread_count());
@@ -375,8 +374,8 @@ Status AddFolderPair(const Folder& npu, const Folder& bench, KernelFolderKind ki
         [&](size_t i, size_t worker) {
           FolderRow row = row_of(pairs[i], worker);
           row.table = comparison.tables.size() - 1;
-          const KernelKey& key = pairs[i].npu == kNoKernel ? bench_keys[pairs[i].bench]
-                                                           : npu_keys[pairs[i].npu];
+          const KernelKey& key =
+              pairs[i].npu == kNoKernel ? bench_keys[pairs[i].bench] : npu_keys[pairs[i].npu];
           row.name = key.key;
           row.time = key.time;
           return row;

@@ -253,8 +253,7 @@ void AddKernelRows(const std::vector<Result<ArraySummary>>& tensors, dump::RowSt
   const auto entry = static_cast<uint32_t>(side.entries.size() - 1);
   for (size_t number = 0; number < tensors.size(); ++number) {
     SideRow row;
-    row.name =
-        side.Keep(fmt::format("{}.{}.{}", entry_name, dump::RowStateName(state), number));
+    row.name = side.Keep(fmt::format("{}.{}.{}", entry_name, dump::RowStateName(state), number));
     row.entry = entry;
     row.leaf = side.entries.back().row_count++;
     row.state = state;

@@ -1,5 +1,5 @@
-// A .pt file per tensor, without a dump.json: its name says which call it belongs to. The files of a
-// folder become a Side as a dump.json does.
+// A .pt file per tensor, without a dump.json: its name says which call it belongs to. The files of
+// a folder become a Side as a dump.json does.
 #include <algorithm>
 #include <array>
 #include <filesystem>

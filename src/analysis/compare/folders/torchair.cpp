@@ -273,8 +273,8 @@ constexpr std::string_view kGraphFile = "dynamo_original_graph_";
 constexpr std::string_view kRankMark = "_global_rank";
 constexpr std::string_view kWorld = "worldsize";
 
-// The rank of the folder "worldsize2_global_rank1" on the way to a file, and the nearest folder that
-// is a number.
+// The rank of the folder "worldsize2_global_rank1" on the way to a file, and the nearest folder
+// that is a number.
 struct FolderPlace {
   std::optional<int64_t> rank;
   std::optional<int64_t> token;
@@ -680,7 +680,7 @@ std::string RankName(std::optional<int64_t> rank) {
 }
 
 std::string RankWithoutPartner(std::optional<int64_t> rank, const std::filesystem::path& here,
-                       const std::filesystem::path& there) {
+                               const std::filesystem::path& there) {
   return fmt::format("{} of {} is not in {}", RankName(rank), here.string(), there.string());
 }
 

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/compare/judging_v26.h"
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/match.h"
 #include "src/analysis/compare/result_table.h"
-#include "src/analysis/compare/mapping.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
 namespace msprobe::analysis::compare {
