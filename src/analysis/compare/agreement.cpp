@@ -246,16 +246,16 @@ double Agreement::Epsilon(const SideRow& row) const {
 }
 
 double MeasuredNoise(const SideRow& npu, const SideRow& bench) {
-  if (npu.own_noise < 0 && bench.own_noise < 0) {
+  if (npu.noise_floor < 0 && bench.noise_floor < 0) {
     return 0;
   }
-  const double n = npu.own_noise < 0 ? bench.own_noise : npu.own_noise;
-  const double b = bench.own_noise < 0 ? npu.own_noise : bench.own_noise;
+  const double n = npu.noise_floor < 0 ? bench.noise_floor : npu.noise_floor;
+  const double b = bench.noise_floor < 0 ? npu.noise_floor : bench.noise_floor;
   return std::sqrt(n * n + b * b);
 }
 
 double Agreement::Noise(const SideRow& npu, const SideRow& bench) const {
-  const bool is_recorded = npu.own_noise >= 0 || bench.own_noise >= 0;
+  const bool is_recorded = npu.noise_floor >= 0 || bench.noise_floor >= 0;
   if (!is_recorded || Epsilon(npu) != Epsilon(bench)) {
     return DTypeNoise(npu, bench);
   }

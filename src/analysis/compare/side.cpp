@@ -312,7 +312,7 @@ class RowBuilder {
       const StatValue noise = ToStat(tree, tree.Find(found->second, "noise"));
       const StatValue digits = ToStat(tree, tree.Find(found->second, "digits"));
       if (noise.is_numeric() && std::isfinite(noise.number) && noise.number >= 0) {
-        row.own_noise = static_cast<float>(noise.number);
+        row.noise_floor = static_cast<float>(noise.number);
         row.digits = digits.is_numeric() ? static_cast<float>(digits.number) : -1;
       }
     }

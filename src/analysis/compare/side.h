@@ -73,7 +73,7 @@ struct SideRow {
   // Measured by repetitions of the call (`msprobe dump --repeat`), for outputs: half the width of
   // the interval that holds its results, relative to them, and how many digits are significant.
   // Negative where nothing is recorded.
-  float own_noise = -1;
+  float noise_floor = -1;
   float digits = -1;
 };
 

@@ -399,7 +399,7 @@ Json ToJson(const DivergencePoint& point) {
           {"input_error", point.input_error},
           {"output_error", point.output_error},
           {"explained_error", point.explained_error},
-          {"own_noise", point.own_noise},
+          {"own_noise", point.noise_floor},
           {"digits", point.digits},
           {"amplification", point.amplification},
           {"confidence", ConfidenceName(point.confidence)},

@@ -219,8 +219,8 @@ TEST(Agreement, UsesACallsOwnNoiseInPlaceOfThatOfItsDtype) {
   SideRow far = Tensor("torch.float32", 2, -4, 0, 32 * (1 + 1e-3));
   EXPECT_TRUE(Agrees(near, bench, Provenance::kComputed));
   EXPECT_FALSE(Agrees(far, bench, Provenance::kComputed));
-  near.own_noise = 1e-7F;
-  far.own_noise = 1e-2F;
+  near.noise_floor = 1e-7F;
+  far.noise_floor = 1e-2F;
   EXPECT_FALSE(Agrees(near, bench, Provenance::kComputed));
   EXPECT_TRUE(Agrees(far, bench, Provenance::kComputed));
 }
@@ -229,16 +229,16 @@ TEST(Agreement, OwnNoiseOfBothSidesAddsUpAndOneStandsForTheOther) {
   SideRow npu = Tensor("torch.float32", 2, -4, 0, 32);
   SideRow bench = npu;
   EXPECT_EQ(MeasuredNoise(npu, bench), 0);
-  bench.own_noise = 3e-3F;
+  bench.noise_floor = 3e-3F;
   EXPECT_NEAR(MeasuredNoise(npu, bench), 3e-3 * std::sqrt(2.0), 1e-9);
-  npu.own_noise = 4e-3F;
+  npu.noise_floor = 4e-3F;
   EXPECT_NEAR(MeasuredNoise(npu, bench), 5e-3, 1e-9);
 }
 
 TEST(Agreement, OwnNoiseIsNeverBelowTwoUnits) {
   SideRow npu = Tensor("torch.bfloat16", 2, -4, 0, 32);
   SideRow bench = npu;
-  npu.own_noise = bench.own_noise = 0;
+  npu.noise_floor = bench.noise_floor = 0;
   NoiseRules options;
   EXPECT_DOUBLE_EQ(Agreement(options, CompareMode::kStatistics).Noise(npu, bench), 0x1p-6);
 }
@@ -249,7 +249,7 @@ TEST(Agreement, OwnNoiseSaysNothingBetweenDtypes) {
   NoiseRules options;
   Agreement agreement(options, CompareMode::kStatistics);
   const double plain = agreement.Noise(npu, bench);
-  bench.own_noise = 1e-7F;
+  bench.noise_floor = 1e-7F;
   EXPECT_DOUBLE_EQ(agreement.Noise(npu, bench), plain);
 }
 
