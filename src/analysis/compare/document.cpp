@@ -627,7 +627,7 @@ report::Document MakeDocument(const Options& options, const Comparison& run) {
   report::Document document = MakeDocument(run.summary);
   document.warnings = run.warnings;
   // Some ranks of one side were not compared at all.
-  if (options.line26 && !(run.summary.npu_only.empty() && run.summary.bench_only.empty())) {
+  if (options.v26 && !(run.summary.npu_only.empty() && run.summary.bench_only.empty())) {
     document.verdict.standing = Standing::kIncomplete;
   }
   for (const std::filesystem::path& file : run.files) {

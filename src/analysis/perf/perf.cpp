@@ -885,13 +885,6 @@ Result<Plan> PlanPairs(const PairOptions& options) {
   return plan;
 }
 
-// Errors after which the other ranks still make sense; a full disk would only repeat.
-bool ConcernsThisPairOnly(StatusCode code) {
-  return code == StatusCode::kBadFormat || code == StatusCode::kNotFound ||
-         code == StatusCode::kUnsupported || code == StatusCode::kMismatch ||
-         code == StatusCode::kUsage;
-}
-
 // The rank's summary, and, of a single pair, the table of its times in `overall`.
 Result<RankSummary> RunPair(const Options& options, const PlannedPair& pair, bool is_single,
                             const base::RunStamp& stamp, base::ThreadPool& pool,
@@ -956,7 +949,8 @@ Status RunShare(const Options& options, const std::vector<PlannedPair>& pairs,
           RunPair(options, pairs[index], /*is_single=*/false, run.stamp, pool, run.overall);
       if (summary.ok()) {
         run.summary.ranks.push_back(*std::move(summary));
-      } else if (!ConcernsThisPairOnly(summary.status().code())) {
+      } else if (!base::ConcernsOneInput(summary.status()) &&
+                 summary.status().code() != StatusCode::kUsage) {
         return std::move(summary).status();
       } else {
         RankSummary& failed = run.summary.ranks.emplace_back();
