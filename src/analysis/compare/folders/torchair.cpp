@@ -27,6 +27,7 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/io/kernel_dump/format.h"
+#include "src/kernels/element_pairs.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 
@@ -383,7 +384,7 @@ TorchairMetrics MeasureTorchair(const TensorView& golden, const TensorView& mine
   float max_relative = 0, max_absolute = 0;
   float golden_most = -INFINITY, mine_most = -INFINITY;
   bool all_small = true;
-  kernel_dump::ForEachPair<float>(golden, mine, [&](float a, float b) {
+  kernels::ForEachPair<float>(golden, mine, [&](float a, float b) {
     metrics.golden_finite = metrics.golden_finite && std::isfinite(a);
     metrics.mine_finite = metrics.mine_finite && std::isfinite(b);
     const double x = static_cast<double>(a);
@@ -410,14 +411,14 @@ TorchairMetrics MeasureTorchair(const TensorView& golden, const TensorView& mine
   const double golden_top = static_cast<double>(golden_most);
   const double mine_top = static_cast<double>(mine_most);
   double golden_sum = 0, mine_sum = 0;
-  kernel_dump::ForEachPair<float>(golden, mine, [&](float a, float b) {
+  kernels::ForEachPair<float>(golden, mine, [&](float a, float b) {
     golden_sum += std::exp(static_cast<double>(a) - golden_top);
     mine_sum += std::exp(static_cast<double>(b) - mine_top);
   });
   // log of p / q for p = exp(a - top) / sum and the same of q.
   const double offset = std::log(mine_sum) + mine_top - std::log(golden_sum) - golden_top;
   double divergence = 0;
-  kernel_dump::ForEachPair<float>(golden, mine, [&](float a, float b) {
+  kernels::ForEachPair<float>(golden, mine, [&](float a, float b) {
     const double x = static_cast<double>(a);
     divergence += std::exp(x - golden_top) / golden_sum * (x - static_cast<double>(b) + offset);
   });
