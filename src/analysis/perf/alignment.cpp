@@ -566,4 +566,14 @@ Aligned Align(std::span<const uint32_t> base, std::span<const uint32_t> comparis
   return result;
 }
 
+void AppendUnmatched(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+                     std::vector<AlignedPair>& pairs) {
+  for (const uint32_t node : base) {
+    pairs.push_back({node, kUnmatched});
+  }
+  for (const uint32_t node : comparison) {
+    pairs.push_back({kUnmatched, node});
+  }
+}
+
 }  // namespace msprobe::analysis::perf

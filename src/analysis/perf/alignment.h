@@ -4,6 +4,7 @@
 // kept.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,6 +40,27 @@ inline constexpr uint64_t kMaxExactCells = 40'000'000'000U;
 // side, and what lies between is aligned exactly; time and memory stay linear.
 Aligned Align(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
               Alignment method, uint64_t max_cells = kMaxExactCells);
+
+// Appends nodes without a partner, the base's first.
+void AppendUnmatched(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+                     std::vector<AlignedPair>& pairs);
+
+// Aligns two lists of nodes by keys of each, and appends the pairs of nodes. False: not exactly.
+template <typename BaseKey, typename ComparisonKey>
+bool AlignNodes(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
+                const BaseKey& base_key, const ComparisonKey& comparison_key, Alignment method,
+                std::vector<AlignedPair>& pairs) {
+  std::vector<uint32_t> base_keys(base.size());
+  std::vector<uint32_t> comparison_keys(comparison.size());
+  std::transform(base.begin(), base.end(), base_keys.begin(), base_key);
+  std::transform(comparison.begin(), comparison.end(), comparison_keys.begin(), comparison_key);
+  const Aligned aligned = Align(base_keys, comparison_keys, method);
+  for (const AlignedPair& pair : aligned.pairs) {
+    pairs.push_back({pair.base == kUnmatched ? kUnmatched : base[pair.base],
+                     pair.comparison == kUnmatched ? kUnmatched : comparison[pair.comparison]});
+  }
+  return aligned.is_exact;
+}
 
 // Inside of the alignment: the table of both algorithms, a bit per cell, 64 cells at a time.
 //

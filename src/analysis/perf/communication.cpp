@@ -31,13 +31,18 @@ struct Total {
   }
 };
 
+struct Task {
+  std::string_view name;
+  Total total;
+};
+
 // One name of a collective, with the tasks it consists of, in order of first appearance.
 struct Named {
   std::string name;
   Total total;
-  std::vector<std::pair<std::string, Total>> tasks;
-  std::unordered_map<profile::TextId, size_t> task_places;
+  Ordered<profile::TextId, Task> tasks;
 };
+using Collectives = Ordered<std::string, Named>;
 
 struct Call {
   std::string_view name;
@@ -110,15 +115,7 @@ std::vector<const profile::CommunicationTask*> TasksOf(const Profile& side,
   return tasks;
 }
 
-void AddTask(const Profile& side, const profile::CommunicationTask& task, Named& named) {
-  const auto [place, is_new] = named.task_places.try_emplace(task.name, named.tasks.size());
-  if (is_new) {
-    named.tasks.emplace_back(side.texts[task.name], Total());
-  }
-  named.tasks[place->second].second.Add(task.duration_us);
-}
-
-std::vector<Named> Summarize(const Profile& side, const std::optional<std::string>& step_id) {
+Collectives Summarize(const Profile& side, const std::optional<std::string>& step_id) {
   const std::vector<const profile::CommunicationTask*> tasks = TasksOf(side, step_id);
   std::unordered_map<int64_t, std::vector<const profile::CommunicationTask*>> tasks_by_id;
   for (const profile::CommunicationTask* task : tasks) {
@@ -126,23 +123,25 @@ std::vector<Named> Summarize(const Profile& side, const std::optional<std::strin
       tasks_by_id[task->operation].push_back(task);
     }
   }
-  std::vector<Named> result;
-  std::unordered_map<std::string, size_t> index;
+  Collectives result;
   size_t next = 0;
   for (const Call& call : CallsOf(side, step_id)) {
     const std::string name = SheetName(call.name);
     if (name.empty()) {
       continue;
     }
-    const auto [found, is_new] = index.try_emplace(name, result.size());
-    if (is_new) {
-      result.push_back({name, Total(), {}, {}});
-    }
-    Named& named = result[found->second];
+    Named& named = result.At(name, [&] { return Named{name, {}, {}}; });
+    const auto add_task = [&](const profile::CommunicationTask& task) {
+      named.tasks.At(task.name,
+                     [&] {
+                       return Task{side.texts[task.name], {}};
+                     })
+          .total.Add(task.duration_us);
+    };
     named.total.Add(call.duration_us);
     if (call.id >= 0) {
       for (const profile::CommunicationTask* task : tasks_by_id[call.id]) {
-        AddTask(side, *task, named);
+        add_task(*task);
       }
       continue;
     }
@@ -150,109 +149,103 @@ std::vector<Named> Summarize(const Profile& side, const std::optional<std::strin
       ++next;
     }
     for (; next < tasks.size() && tasks[next]->start <= call.end; ++next) {
-      AddTask(side, *tasks[next], named);
+      add_task(*tasks[next]);
     }
   }
   return result;
 }
 
-class CommunicationRows {
- public:
-  explicit CommunicationRows(const PairOptions& options) {
-    constexpr auto kInteger = report::NumberFormat::kInteger;
-    constexpr auto kFixed = report::NumberFormat::kFixed2;
-    std::vector<SheetColumn> columns = {{"Order Id", 10, kInteger, false}};
-    for (int side = 0; side < 2; ++side) {
-      columns.push_back({"Communication OP Name", 25, report::NumberFormat::kGeneral, true});
-      columns.push_back({"Task Name", 20, kInteger, false});
-      columns.push_back({"Calls", 10, kInteger, false});
-      for (const std::string_view name :
-           {"Total Duration(us)", "Avg Duration(us)", "Max Duration(us)", "Min Duration(us)"}) {
-        columns.push_back({name, 17, kFixed, false});
-      }
-    }
-    columns.push_back({"Diff Duration(us)", 20, kFixed, false});
-    columns.push_back({"Diff Ratio", 20, report::NumberFormat::kPercent, false});
-    sheet_ = MakeSheet("CommunicationCompare", columns, {1, 7}, {8, 14}, options);
-  }
+using report::Cell;
 
-  void Add(const Named* base, const Named* comparison) {
-    std::vector<report::Cell> cells = Begin();
-    PutSide(base != nullptr ? base->name : "", "", base != nullptr ? &base->total : nullptr, cells);
-    PutSide(comparison != nullptr ? comparison->name : "", "",
-            comparison != nullptr ? &comparison->total : nullptr, cells);
-    const Difference difference = Differ(base != nullptr ? base->total.sum : 0,
-                                         comparison != nullptr ? comparison->total.sum : 0);
-    cells.push_back(report::Cell::Number(difference.difference));
-    cells.push_back(report::Cell::Number(difference.ratio));
-    sheet_.table.AddRow(cells);
-    // Tasks stand beside each other by their place, not by their name.
-    const size_t base_tasks = base != nullptr ? base->tasks.size() : 0;
-    const size_t comparison_tasks = comparison != nullptr ? comparison->tasks.size() : 0;
-    for (size_t place = 0; place < std::max(base_tasks, comparison_tasks); ++place) {
-      std::vector<report::Cell> row = Begin();
-      PutTask(place < base_tasks ? &base->tasks[place] : nullptr, row);
-      PutTask(place < comparison_tasks ? &comparison->tasks[place] : nullptr, row);
-      row.resize(sheet_.table.columns().size());
-      sheet_.table.AddRow(row);
-    }
-  }
-
-  report::FormattedTable Take() { return std::move(sheet_); }
-
- private:
-  std::vector<report::Cell> Begin() const {
-    return {report::Cell::Integer(static_cast<int64_t>(sheet_.table.row_count()) + 1)};
-  }
-
-  void PutTask(const std::pair<std::string, Total>* task, std::vector<report::Cell>& cells) {
-    PutSide(task != nullptr ? "|" : "", task != nullptr ? task->first : "",
-            task != nullptr ? &task->second : nullptr, cells);
-  }
-
-  void PutSide(const std::string& name, const std::string& task, const Total* total,
-               std::vector<report::Cell>& cells) {
-    const auto text = [&](const std::string& value) {
-      return value.empty() ? report::Cell() : sheet_.table.KeepText(value);
-    };
-    cells.push_back(text(name));
-    cells.push_back(text(task));
-    if (total == nullptr) {
-      cells.insert(cells.end(), {report::Cell(), report::Cell::Integer(0), report::Cell(),
-                                 report::Cell(), report::Cell()});
-      return;
-    }
-    cells.push_back(report::Cell::Integer(total->calls));
-    cells.push_back(report::Cell::Number(total->sum));
-    cells.push_back(report::Cell::Number(total->sum / static_cast<double>(total->calls)));
-    cells.push_back(report::Cell::Number(total->longest));
-    cells.push_back(report::Cell::Number(total->shortest));
-  }
-
-  report::FormattedTable sheet_;
+// A collective, or a task of one: calls of one name.
+struct CommunicationRow {
+  struct Side {
+    Cell name, task, calls, sum, average, longest, shortest;
+  };
+  std::array<Side, 2> sides;
+  Cell difference, ratio;
 };
+
+CommunicationRow::Side SideOf(std::string_view name, std::string_view task, const Total* total,
+                              report::Table& table) {
+  const auto text = [&](std::string_view value) {
+    return value.empty() ? Cell() : table.KeepText(value);
+  };
+  if (total == nullptr) {
+    return {text(name), text(task), Cell(), Cell::Integer(0), Cell(), Cell(), Cell()};
+  }
+  return {text(name),
+          text(task),
+          Cell::Integer(total->calls),
+          Cell::Number(total->sum),
+          Cell::Number(total->sum / static_cast<double>(total->calls)),
+          Cell::Number(total->longest),
+          Cell::Number(total->shortest)};
+}
+
+// A row of the collective, then one for each of its tasks: those of the two sides are paired by
+// their place, not by their name. Null: the side has no such collective.
+void AddRows(const std::array<const Named*, 2>& named, Sheet<CommunicationRow>& sheet) {
+  CommunicationRow row;
+  std::array<double, 2> sums = {};
+  size_t tasks = 0;
+  for (size_t i = 0; i < named.size(); ++i) {
+    const Named* side = named[i];
+    row.sides[i] = SideOf(side != nullptr ? side->name : "", "",
+                          side != nullptr ? &side->total : nullptr, sheet.table());
+    sums[i] = side != nullptr ? side->total.sum : 0;
+    tasks = std::max(tasks, side != nullptr ? side->tasks.items().size() : 0);
+  }
+  const Difference difference = Differ(sums[0], sums[1]);
+  row.difference = Cell::Number(difference.difference);
+  row.ratio = Cell::Number(difference.ratio);
+  sheet.Add(row);
+  for (size_t place = 0; place < tasks; ++place) {
+    CommunicationRow task_row;
+    for (size_t i = 0; i < named.size(); ++i) {
+      const bool is_there = named[i] != nullptr && place < named[i]->tasks.items().size();
+      const Task* task = is_there ? &named[i]->tasks.items()[place] : nullptr;
+      task_row.sides[i] = SideOf(is_there ? "|" : "", is_there ? task->name : "",
+                                 is_there ? &task->total : nullptr, sheet.table());
+    }
+    sheet.Add(task_row);
+  }
+}
+
+SheetColumns<CommunicationRow> CommunicationColumns() {
+  using enum report::NumberFormat;
+  using Side = CommunicationRow::Side;
+  return {{{"Order Id", 10, kInteger, kRowNumber}},
+          {{"Communication OP Name", 25, kGeneral, &Side::name, true},
+           {"Task Name", 20, kInteger, &Side::task},
+           {"Calls", 10, kInteger, &Side::calls},
+           {"Total Duration(us)", 17, kFixed2, &Side::sum},
+           {"Avg Duration(us)", 17, kFixed2, &Side::average},
+           {"Max Duration(us)", 17, kFixed2, &Side::longest},
+           {"Min Duration(us)", 17, kFixed2, &Side::shortest}},
+          {{"Diff Duration(us)", 20, kFixed2, &CommunicationRow::difference},
+           {"Diff Ratio", 20, kPercent, &CommunicationRow::ratio}}};
+}
 
 }  // namespace
 
 report::FormattedTable CommunicationSheet(const Profile& base, const Profile& comparison,
                                           const PairOptions& options) {
-  const std::vector<Named> base_names = Summarize(base, options.base_step);
-  const std::vector<Named> comparison_names = Summarize(comparison, options.comparison_step);
-  if (base_names.empty() && comparison_names.empty()) {
+  const Collectives of_base = Summarize(base, options.base_step);
+  const Collectives of_comparison = Summarize(comparison, options.comparison_step);
+  if (of_base.items().empty() && of_comparison.items().empty()) {
     return {};
   }
-  const ByName<Named> of_base(base_names);
-  const ByName<Named> of_comparison(comparison_names);
-  CommunicationRows rows(options);
-  for (const Named& named : base_names) {
-    rows.Add(&named, of_comparison.Find(named.name));
+  Sheet<CommunicationRow> sheet("CommunicationCompare", CommunicationColumns(), options);
+  for (const Named& named : of_base.items()) {
+    AddRows({&named, of_comparison.Find(named.name)}, sheet);
   }
-  for (const Named& named : comparison_names) {
+  for (const Named& named : of_comparison.items()) {
     if (of_base.Find(named.name) == nullptr) {
-      rows.Add(nullptr, &named);
+      AddRows({nullptr, &named}, sheet);
     }
   }
-  return rows.Take();
+  return sheet.Take();
 }
 
 std::string_view CollectiveKind(std::string_view name) {
@@ -315,14 +308,12 @@ std::string_view KindsOfCollectives::KindOf(const WorkItem& item) {
   if (const std::string_view kind = Known(item.name).kind; !kind.empty()) {
     return kind;
   }
-  uint32_t node = item.node;
-  for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
-       node = work_.tree()[node].parent, ++step) {
-    if (const std::string_view kind = OfCaller(work_.tree()[node].name); !kind.empty()) {
-      return kind;
-    }
-  }
-  return {};
+  std::string_view kind;
+  work_.tree().FirstCaller(item.node, [&](uint32_t node) {
+    kind = OfCaller(work_.tree()[node].name);
+    return !kind.empty();
+  });
+  return kind;
 }
 
 std::string KindsOfCollectives::Of(const WorkItem& item) {
@@ -337,8 +328,7 @@ std::string KindsOfCollectives::Of(const WorkItem& item) {
 std::vector<Collective> CompareCollectives(const Profile& base, const Profile& comparison,
                                            const std::array<const DeviceWork*, 2>& works,
                                            const PairOptions& options) {
-  std::vector<Collective> result;
-  std::unordered_map<std::string, size_t> places;
+  Ordered<std::string, Collective> result;
   const auto add = [&](size_t side, std::string_view kind, std::string_view name, double us) {
     std::string label(kind);
     if (kind.empty()) {
@@ -347,11 +337,7 @@ std::vector<Collective> CompareCollectives(const Profile& base, const Profile& c
     if (label.empty()) {
       label = name;
     }
-    const auto [place, is_new] = places.try_emplace(label, result.size());
-    if (is_new) {
-      result.push_back({label, 0, 0, 0, 0});
-    }
-    Collective& collective = result[place->second];
+    Collective& collective = result.At(label, [&] { return Collective{label, 0, 0, 0, 0}; });
     (side == 0 ? collective.base_ms : collective.comparison_ms) += us / kUsPerMs;
     ++(side == 0 ? collective.base_calls : collective.comparison_calls);
   };
@@ -372,10 +358,11 @@ std::vector<Collective> CompareCollectives(const Profile& base, const Profile& c
       add(side, by_kind ? CollectiveKind(call.name) : "", call.name, call.duration_us);
     }
   }
-  std::stable_sort(result.begin(), result.end(), [](const Collective& a, const Collective& b) {
-    return std::fabs(a.comparison_ms - a.base_ms) > std::fabs(b.comparison_ms - b.base_ms);
-  });
-  return result;
+  std::stable_sort(
+      result.items().begin(), result.items().end(), [](const Collective& a, const Collective& b) {
+        return std::fabs(a.comparison_ms - a.base_ms) > std::fabs(b.comparison_ms - b.base_ms);
+      });
+  return std::move(result.items());
 }
 
 }  // namespace msprobe::analysis::perf

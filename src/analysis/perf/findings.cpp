@@ -390,8 +390,8 @@ Sum Measure(const OperatorSide& side, std::string_view pattern) {
   Sum sum;
   std::vector<uint32_t> queue;
   // Whether the operator, or one that it lies in, matches; those are numbered before it.
-  std::vector<bool> covered(side.tree().nodes().size());
-  std::vector<bool> wanted(side.tree().nodes().size());
+  std::vector<bool> covered(side.tree().size());
+  std::vector<bool> wanted(side.tree().size());
   for (const uint32_t node : side.all()) {
     wanted[node] = true;
   }
@@ -586,8 +586,8 @@ std::vector<Finding> MemoryFindings(const SideView& base, const SideView& compar
     const OperatorSide& operators = side == 0 ? *base.operators : *comparison.operators;
     const OperatorTree& tree = operators.tree();
     const profile::Profile& profile = operators.profile();
-    std::unordered_map<profile::TextId, size_t> places;           // by the name in the profile
-    std::vector<uint32_t> callers(tree.nodes().size(), kNoNode);  // once they were climbed to
+    std::unordered_map<profile::TextId, size_t> places;   // by the name in the profile
+    std::vector<uint32_t> callers(tree.size(), kNoNode);  // once they were climbed to
     std::vector<uint32_t> climbed;
     for (const uint32_t node : operators.all()) {
       double mb = 0;
@@ -777,8 +777,8 @@ Verdict Judge(const TimeSplit& base, const TimeSplit& comparison, size_t base_st
   return verdict;
 }
 
-void TellMemory(double base_gb, double comparison_gb, Verdict& verdict,
-                std::vector<Finding>& findings) {
+void ReportMemory(double base_gb, double comparison_gb, Verdict& verdict,
+                  std::vector<Finding>& findings) {
   constexpr double kWorthTelling = 0.05;
   if (verdict.word != "SAME" || base_gb <= 0 || comparison_gb <= 0 ||
       std::fabs(comparison_gb / base_gb - 1) < kWorthTelling) {

@@ -81,7 +81,7 @@ std::string SignedMs(double ms);
 
 // A run that is as fast as before but takes clearly more (or less) memory: that becomes part of the
 // verdict, and its largest finding the first one.
-void TellMemory(double base_gb, double comparison_gb, Verdict& verdict,
-                std::vector<Finding>& findings);
+void ReportMemory(double base_gb, double comparison_gb, Verdict& verdict,
+                  std::vector<Finding>& findings);
 
 }  // namespace msprobe::analysis::perf

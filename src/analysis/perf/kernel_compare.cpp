@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <initializer_list>
-#include <map>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -178,226 +178,177 @@ using profile::TextId;
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr std::array<SheetColumn, 16> kKernelColumns = {{{"Order Id", 10, kInteger},
-                                                         {"Family", 20, kGeneral, true},
-                                                         {"Kernel", 60, kGeneral, true},
-                                                         {"Change", 12, kGeneral},
-                                                         {"Operator", 30, kGeneral},
-                                                         {"Input Shape", 20, kGeneral},
-                                                         {"Calls", 10, kInteger},
-                                                         {"Total Duration(us)", 20, kFixed2},
-                                                         {"Avg Duration(us)", 20, kFixed2},
-                                                         {"Operator", 30, kGeneral},
-                                                         {"Input Shape", 20, kGeneral},
-                                                         {"Calls", 10, kInteger},
-                                                         {"Total Duration(us)", 20, kFixed2},
-                                                         {"Avg Duration(us)", 20, kFixed2},
-                                                         {"Diff Duration(us)", 20, kFixed2},
-                                                         {"Diff Ratio", 20, kPercent}}};
-
-struct KernelTotals {
-  double us = 0;
-  int64_t calls = 0;
-  // Of the operator (a name) and its shapes with the most time.
-  std::string operation;
-  std::string shapes;
-};
-
-struct DeviceKernel {
+// A kernel, or all of a family.
+struct DeviceKernel : Difference {  // in us
+  struct Side {
+    double us = 0;
+    int64_t calls = 0;
+    // Of the operator (a name) and its shapes with the most time.
+    std::string operation;
+    std::string shapes;
+    double average_us = 0;
+  };
   std::string name;
   std::string_view family;
-  std::array<KernelTotals, 2> sides;
+  std::string_view change_word;
+  std::array<Side, 2> sides;
+
   double change() const { return sides[1].us - sides[0].us; }
 };
 
-std::string_view ChangeWord(const std::array<KernelTotals, 2>& sides) {
-  return sides[0].calls == 0 ? "added" : sides[1].calls == 0 ? "removed" : "both";
-}
-
-class Collector {
- public:
-  void AddSide(size_t side, const DeviceWork& work) {
-    const profile::Profile& profile = work.profile();
-    // Time by kernel, operator and shapes; these are numbers of this profile's texts.
-    struct Owned {
-      double us = 0;
-      int64_t calls = 0;
-    };
-    std::vector<std::pair<std::array<TextId, 3>, Owned>> owned;
-    std::unordered_map<uint64_t, std::vector<size_t>> places;  // by kernel and operator
-    for (const WorkItem& item : work.items()) {
-      if (item.kernel == UINT32_MAX) {
-        continue;
-      }
-      std::array<TextId, 3> key = {item.name, kNoText, kNoText};
-      const uint32_t leaf = work.tree().OperatorOf(item.node);
-      if (leaf != HostTree::kNone) {
-        key[1] = work.tree()[leaf].name;
-        key[2] = profile.operators[work.tree()[leaf].operation].shapes;
-      } else if (item.kernel < profile.kernels.size()) {
-        key[2] = profile.kernels[item.kernel].shapes;
-      }
-      std::vector<size_t>& candidates = places[uint64_t{key[0]} << 32U | key[1]];
-      auto found = std::find_if(candidates.begin(), candidates.end(),
-                                [&](size_t entry) { return owned[entry].first == key; });
-      if (found == candidates.end()) {
-        // Kernels of very many shapes are not told apart by them.
-        constexpr size_t kMostShapes = 64;
-        if (candidates.size() >= kMostShapes) {
-          found = candidates.begin();
-        } else {
-          candidates.push_back(owned.size());
-          owned.emplace_back(key, Owned());
-          found = candidates.end() - 1;
-        }
-      }
-      Owned& sum = owned[*found].second;
-      sum.us += item.us;
-      ++sum.calls;
-    }
-    std::unordered_map<size_t, double> largest;
-    for (const auto& [key, sum] : owned) {
-      const size_t index = KernelOf(profile.texts[key[0]]);
-      KernelTotals& mine = kernels_[index].sides[side];
-      mine.us += sum.us;
-      mine.calls += sum.calls;
-      const auto [most, is_first] = largest.try_emplace(index, sum.us);
-      if (is_first || sum.us > most->second) {
-        most->second = sum.us;
-        mine.operation = profile.texts[key[1]];
-        mine.shapes = profile.texts[key[2]];
-      }
-    }
-  }
-
-  std::vector<DeviceKernel> Take() {
-    std::stable_sort(kernels_.begin(), kernels_.end(),
-                     [](const DeviceKernel& a, const DeviceKernel& b) {
-                       return std::fabs(a.change()) > std::fabs(b.change());
-                     });
-    return std::move(kernels_);
-  }
-
- private:
-  size_t KernelOf(std::string_view name) {
-    std::string neutral = NeutralName(name);
-    const auto [place, is_new] = places_.try_emplace(neutral, kernels_.size());
-    if (is_new) {
-      DeviceKernel& kernel = kernels_.emplace_back();
-      kernel.name = std::move(neutral);
-      kernel.family = KernelFamily(name);
-    }
-    return place->second;
-  }
-
-  std::vector<DeviceKernel> kernels_;
-  std::unordered_map<std::string, size_t> places_;
-};
-
-std::vector<DeviceKernel> FamiliesOf(const std::vector<DeviceKernel>& kernels) {
-  std::vector<DeviceKernel> families;
-  for (const DeviceKernel& kernel : kernels) {
-    auto found = std::find_if(families.begin(), families.end(), [&](const DeviceKernel& known) {
-      return known.family == kernel.family;
-    });
-    if (found == families.end()) {
-      found = families.insert(found, DeviceKernel{"[ TOTAL ]", kernel.family, {}});
-    }
-    for (const size_t side : {size_t{0}, size_t{1}}) {
-      found->sides[side].us += kernel.sides[side].us;
-      found->sides[side].calls += kernel.sides[side].calls;
-    }
-  }
-  std::stable_sort(families.begin(), families.end(),
+void SortByChange(std::vector<DeviceKernel>& kernels) {
+  std::stable_sort(kernels.begin(), kernels.end(),
                    [](const DeviceKernel& a, const DeviceKernel& b) {
                      return std::fabs(a.change()) > std::fabs(b.change());
                    });
-  return families;
 }
 
-KernelChange Told(const DeviceKernel& kernel) {
-  KernelChange told;
-  told.family = kernel.family;
-  told.name = kernel.name;
-  told.base_ms = kernel.sides[0].us / kUsPerMs;
-  told.comparison_ms = kernel.sides[1].us / kUsPerMs;
-  told.base_calls = kernel.sides[0].calls;
-  told.comparison_calls = kernel.sides[1].calls;
-  return told;
-}
+using DeviceKernels = Ordered<std::string, DeviceKernel>;  // by neutral name
 
-void AddKernelRow(const DeviceKernel& kernel, report::FormattedTable& sheet) {
-  std::vector<Cell> cells = {Cell::Integer(static_cast<int64_t>(sheet.table.row_count()) + 1),
-                             sheet.table.KeepText(kernel.family), sheet.table.KeepText(kernel.name),
-                             sheet.table.KeepText(ChangeWord(kernel.sides))};
-  for (const KernelTotals& side : kernel.sides) {
-    cells.push_back(sheet.table.KeepText(side.operation));
-    cells.push_back(sheet.table.KeepText(side.shapes));
-    cells.push_back(Cell::Integer(side.calls));
-    cells.push_back(Cell::Number(side.us));
-    cells.push_back(Cell::Number(side.calls > 0 ? side.us / static_cast<double>(side.calls) : 0));
+void AddSide(size_t side, const DeviceWork& work, DeviceKernels& kernels) {
+  const profile::Profile& profile = work.profile();
+  // Time by kernel, operator and shapes; these are numbers of this profile's texts.
+  struct Part {
+    std::array<TextId, 3> key;
+    double us = 0;
+    int64_t calls = 0;
+  };
+  std::vector<Part> parts;
+  std::unordered_map<uint64_t, std::vector<size_t>> places;  // by kernel and operator
+  for (const WorkItem& item : work.items()) {
+    if (item.kernel == UINT32_MAX) {
+      continue;
+    }
+    std::array<TextId, 3> key = {item.name, kNoText, kNoText};
+    const uint32_t leaf = work.tree().OperatorOf(item.node);
+    if (leaf != HostTree::kNone) {
+      key[1] = work.tree()[leaf].name;
+      key[2] = profile.operators[work.tree()[leaf].operation].shapes;
+    } else if (item.kernel < profile.kernels.size()) {
+      key[2] = profile.kernels[item.kernel].shapes;
+    }
+    std::vector<size_t>& candidates = places[uint64_t{key[0]} << 32U | key[1]];
+    auto found = std::find_if(candidates.begin(), candidates.end(),
+                              [&](size_t part) { return parts[part].key == key; });
+    if (found == candidates.end()) {
+      // Kernels of very many shapes are not told apart by them.
+      constexpr size_t kMostShapes = 64;
+      if (candidates.size() >= kMostShapes) {
+        found = candidates.begin();
+      } else {
+        candidates.push_back(parts.size());
+        parts.push_back({key});
+        found = candidates.end() - 1;
+      }
+    }
+    parts[*found].us += item.us;
+    ++parts[*found].calls;
   }
-  const Difference difference = Differ(kernel.sides[0].us, kernel.sides[1].us);
-  cells.push_back(Cell::Number(difference.difference));
-  cells.push_back(Cell::Number(difference.ratio));
-  sheet.table.AddRow(cells);
+  std::unordered_map<size_t, double> largest;  // part of a kernel
+  for (const Part& part : parts) {
+    const std::string_view name = profile.texts[part.key[0]];
+    const std::string neutral = NeutralName(name);
+    const size_t place = kernels.PlaceOf(neutral, [&] {
+      DeviceKernel kernel;
+      kernel.name = neutral;
+      kernel.family = KernelFamily(name);
+      return kernel;
+    });
+    DeviceKernel::Side& sum = kernels[place].sides[side];
+    sum.us += part.us;
+    sum.calls += part.calls;
+    const auto [most, is_first] = largest.try_emplace(place, part.us);
+    if (is_first || part.us > most->second) {
+      most->second = part.us;
+      sum.operation = profile.texts[part.key[1]];
+      sum.shapes = profile.texts[part.key[2]];
+    }
+  }
+}
+
+std::vector<DeviceKernel> FamiliesOf(const std::vector<DeviceKernel>& kernels) {
+  Ordered<std::string_view, DeviceKernel> families;
+  for (const DeviceKernel& kernel : kernels) {
+    DeviceKernel& family = families.At(kernel.family);
+    family.name = "[ TOTAL ]";
+    family.family = kernel.family;
+    for (size_t side = 0; side < family.sides.size(); ++side) {
+      family.sides[side].us += kernel.sides[side].us;
+      family.sides[side].calls += kernel.sides[side].calls;
+    }
+  }
+  SortByChange(families.items());
+  return std::move(families.items());
+}
+
+KernelChange ChangeOf(const DeviceKernel& kernel) {
+  KernelChange change;
+  change.family = kernel.family;
+  change.name = kernel.name;
+  change.base_ms = kernel.sides[0].us / kUsPerMs;
+  change.comparison_ms = kernel.sides[1].us / kUsPerMs;
+  change.base_calls = kernel.sides[0].calls;
+  change.comparison_calls = kernel.sides[1].calls;
+  return change;
+}
+
+SheetColumns<DeviceKernel> DeviceKernelColumns() {
+  using Side = DeviceKernel::Side;
+  return {{{"Order Id", 10, kInteger, kRowNumber},
+           {"Family", 20, kGeneral, &DeviceKernel::family, true},
+           {"Kernel", 60, kGeneral, &DeviceKernel::name, true},
+           {"Change", 12, kGeneral, &DeviceKernel::change_word}},
+          {{"Operator", 30, kGeneral, &Side::operation},
+           {"Input Shape", 20, kGeneral, &Side::shapes},
+           {"Calls", 10, kInteger, &Side::calls},
+           {"Total Duration(us)", 20, kFixed2, &Side::us},
+           {"Avg Duration(us)", 20, kFixed2, &Side::average_us}},
+          {{"Diff Duration(us)", 20, kFixed2, &DeviceKernel::difference},
+           {"Diff Ratio", 20, kPercent, &DeviceKernel::ratio}}};
 }
 
 }  // namespace
 
 KernelComparison CompareDeviceKernels(const DeviceWork& base, const DeviceWork& comparison,
                                       const PairOptions& options, size_t most) {
-  Collector collector;
-  collector.AddSide(0, base);
-  collector.AddSide(1, comparison);
-  const std::vector<DeviceKernel> kernels = collector.Take();
+  DeviceKernels collected;
+  AddSide(0, base, collected);
+  AddSide(1, comparison, collected);
+  std::vector<DeviceKernel>& kernels = collected.items();
+  SortByChange(kernels);
+  std::vector<DeviceKernel> families = FamiliesOf(kernels);
   KernelComparison result;
-  result.table = MakeSheet("Kernels", kKernelColumns, {4, 8}, {9, 13}, options);
-  for (const DeviceKernel& family : FamiliesOf(kernels)) {
-    AddKernelRow(family, result.table);
-    result.families.push_back(Told(family));
-    result.families.back().name.clear();
+  for (const DeviceKernel& family : families) {
+    KernelChange& change = result.families.emplace_back(ChangeOf(family));
+    change.name.clear();
     for (const DeviceKernel& kernel : kernels) {
       if (kernel.family == family.family) {
-        result.families.back().added += kernel.sides[0].calls == 0 ? 1 : 0;
-        result.families.back().removed += kernel.sides[1].calls == 0 ? 1 : 0;
+        change.added += kernel.sides[0].calls == 0 ? 1 : 0;
+        change.removed += kernel.sides[1].calls == 0 ? 1 : 0;
       }
     }
   }
-  for (const DeviceKernel& kernel : kernels) {
-    AddKernelRow(kernel, result.table);
-    if (result.kernels.size() < most) {
-      result.kernels.push_back(Told(kernel));
+  std::transform(kernels.begin(), kernels.begin() + std::min(most, kernels.size()),
+                 std::back_inserter(result.kernels), ChangeOf);
+  Sheet<DeviceKernel> sheet("Kernels", DeviceKernelColumns(), options);
+  for (std::vector<DeviceKernel>* rows : {&families, &kernels}) {
+    for (DeviceKernel& row : *rows) {
+      auto& [before, after] = row.sides;
+      for (DeviceKernel::Side* side : {&before, &after}) {
+        side->average_us = side->calls > 0 ? side->us / static_cast<double>(side->calls) : 0;
+      }
+      row.change_word = before.calls == 0 ? "added" : after.calls == 0 ? "removed" : "both";
+      static_cast<Difference&>(row) = Differ(before.us, after.us);
+      sheet.Add(row);
     }
   }
+  result.table = sheet.Take();
   return result;
 }
 
 namespace {
 
 using profile::Profile;
-using enum report::NumberFormat;
-
-constexpr size_t kKernelColumnCount = 15;
-
-std::array<SheetColumn, kKernelColumnCount> ColumnsOf(std::string_view kind,
-                                                      std::string_view variant) {
-  return {{{"Order Id", 10, kInteger},
-           {kind, 30, kGeneral, true},
-           {variant, 20, kInteger},
-           {"Total Duration(us)", 20, kFixed2},
-           {"Avg Duration(us)", 20, kFixed2},
-           {"Max Duration(us)", 20, kFixed2},
-           {"Min Duration(us)", 20, kFixed2},
-           {"Calls", 20, kInteger},
-           {"Total Duration(us)", 20, kFixed2},
-           {"Avg Duration(us)", 20, kFixed2},
-           {"Max Duration(us)", 20, kFixed2},
-           {"Min Duration(us)", 20, kFixed2},
-           {"Calls", 20, kInteger},
-           {"Diff Total Ratio", 20, kFixed2},
-           {"Diff Avg Ratio", 20, kFixed2}}};
-}
 
 struct Durations {
   double total_us = 0;
@@ -408,98 +359,107 @@ struct Durations {
   bool is_there = false;
 };
 
-// Kernels of one kind in one variant (shapes, core), on both sides.
+// Kernels of one kind by variant (shapes, core).
+struct KernelVariant {
+  std::string_view name;
+  Durations durations;
+};
 struct KernelKind {
-  std::string_view type;
+  std::string_view name;
+  Ordered<std::string_view, KernelVariant> variants;
+};
+using SideKinds = Ordered<std::string_view, KernelKind>;
+
+Durations& DurationsOf(SideKinds& kinds, std::string_view kind, std::string_view variant) {
+  return kinds.At(kind,
+                  [&] {
+                    return KernelKind{kind, {}};
+                  })
+      .variants.At(variant,
+                   [&] {
+                     return KernelVariant{variant, {}};
+                   })
+      .durations;
+}
+
+const Durations* FindDurations(const SideKinds& kinds, std::string_view kind,
+                               std::string_view variant) {
+  const KernelKind* found = kinds.Find(kind);
+  const KernelVariant* of_kind = found == nullptr ? nullptr : found->variants.Find(variant);
+  return of_kind == nullptr ? nullptr : &of_kind->durations;
+}
+
+struct KernelPair {
+  std::string_view kind;
   std::string_view variant;
   std::array<Durations, 2> sides;
 };
 
-// One side's kinds: types by first appearance, the variants of each likewise.
-class SideKinds {
- public:
-  Durations& At(std::string_view type, std::string_view variant) {
-    const auto [type_place, new_type] = index_.emplace(type, types_.size());
-    if (new_type) {
-      types_.emplace_back();
+// The base's kinds with their partners, then those that only the comparison has.
+std::vector<KernelPair> Join(const SideKinds& base, const SideKinds& comparison) {
+  std::vector<KernelPair> pairs;
+  for (const KernelKind& kind : base.items()) {
+    for (const auto& [variant, durations] : kind.variants.items()) {
+      const Durations* partner = FindDurations(comparison, kind.name, variant);
+      pairs.push_back({kind.name, variant, {durations, partner ? *partner : Durations()}});
     }
-    Variants& variants = types_[type_place->second];
-    const auto [place, is_new] = variants.index.emplace(variant, variants.kinds.size());
-    if (is_new) {
-      variants.kinds.push_back({type, variant, {}});
-    }
-    return variants.kinds[place->second].durations;
   }
-  const Durations* Find(std::string_view type, std::string_view variant) const {
-    const auto type_place = index_.find(type);
-    if (type_place == index_.end()) {
-      return nullptr;
-    }
-    const Variants& variants = types_[type_place->second];
-    const auto place = variants.index.find(variant);
-    return place == variants.index.end() ? nullptr : &variants.kinds[place->second].durations;
-  }
-  bool empty() const { return types_.empty(); }
-  template <typename Visit>
-  void ForEach(const Visit& visit) const {
-    for (const Variants& variants : types_) {
-      for (const OneKind& kind : variants.kinds) {
-        visit(kind.type, kind.variant, kind.durations);
+  for (const KernelKind& kind : comparison.items()) {
+    for (const auto& [variant, durations] : kind.variants.items()) {
+      if (FindDurations(base, kind.name, variant) == nullptr) {
+        pairs.push_back({kind.name, variant, {Durations(), durations}});
       }
     }
   }
-
- private:
-  struct OneKind {
-    std::string_view type;
-    std::string_view variant;
-    Durations durations;
-  };
-  struct Variants {
-    std::vector<OneKind> kinds;
-    std::unordered_map<std::string_view, size_t> index;
-  };
-  std::vector<Variants> types_;
-  std::unordered_map<std::string_view, size_t> index_;
-};
-
-// The base's kinds with their partners, then what only the comparison has.
-std::vector<KernelKind> Join(const SideKinds& base, const SideKinds& comparison) {
-  std::vector<KernelKind> kinds;
-  base.ForEach([&](std::string_view type, std::string_view variant, const Durations& durations) {
-    const Durations* partner = comparison.Find(type, variant);
-    kinds.push_back({type, variant, {durations, partner == nullptr ? Durations() : *partner}});
-  });
-  comparison.ForEach(
-      [&](std::string_view type, std::string_view variant, const Durations& durations) {
-        if (base.Find(type, variant) == nullptr) {
-          kinds.push_back({type, variant, {Durations(), durations}});
-        }
-      });
-  return kinds;
+  return pairs;
 }
 
-void AddRow(const KernelKind& kind, bool blank_where_missing, int64_t order,
-            report::FormattedTable& sheet) {
-  std::array<Cell, kKernelColumnCount> cells;
-  cells[0] = Cell::Integer(order);
-  cells[1] = sheet.table.KeepText(kind.type);
-  cells[2] = sheet.table.KeepText(kind.variant);
-  size_t column = 3;
-  for (const Durations& side : kind.sides) {
-    cells[column] = Cell::Number(side.total_us);
-    cells[column + 1] = Cell::Number(side.average_us);
-    if (side.is_there || !blank_where_missing) {
-      cells[column + 2] = Cell::Number(side.max_us);
-      cells[column + 3] = Cell::Number(side.min_us);
-      cells[column + 4] = Cell::Number(side.count);
+struct KernelRow {
+  struct Side {
+    double total_us = 0;
+    double average_us = 0;
+    Cell max_us, min_us, count;
+  };
+  std::string_view kind;
+  std::string_view variant;
+  std::array<Side, 2> sides;
+  double total_ratio = 1;
+  double average_ratio = 1;
+};
+
+report::FormattedTable KernelSheet(std::string_view name, std::string_view kind,
+                                   std::string_view variant, const std::vector<KernelPair>& pairs,
+                                   bool blank_where_missing, const PairOptions& options) {
+  using Side = KernelRow::Side;
+  Sheet<KernelRow> sheet(name,
+                         {{{"Order Id", 10, kInteger, kRowNumber},
+                           {kind, 30, kGeneral, &KernelRow::kind, true},
+                           {variant, 20, kInteger, &KernelRow::variant}},
+                          {{"Total Duration(us)", 20, kFixed2, &Side::total_us},
+                           {"Avg Duration(us)", 20, kFixed2, &Side::average_us},
+                           {"Max Duration(us)", 20, kFixed2, &Side::max_us},
+                           {"Min Duration(us)", 20, kFixed2, &Side::min_us},
+                           {"Calls", 20, kInteger, &Side::count}},
+                          {{"Diff Total Ratio", 20, kFixed2, &KernelRow::total_ratio},
+                           {"Diff Avg Ratio", 20, kFixed2, &KernelRow::average_ratio}}},
+                         options);
+  for (const KernelPair& pair : pairs) {
+    KernelRow row = {pair.kind, pair.variant, {}};
+    for (size_t i = 0; i < pair.sides.size(); ++i) {
+      const Durations& side = pair.sides[i];
+      row.sides[i] = {side.total_us, side.average_us, Cell(), Cell(), Cell()};
+      if (side.is_there || !blank_where_missing) {
+        row.sides[i].max_us = Cell::Number(side.max_us);
+        row.sides[i].min_us = Cell::Number(side.min_us);
+        row.sides[i].count = Cell::Number(side.count);
+      }
     }
-    column += 5;
+    const auto& [base, comparison] = pair.sides;
+    row.total_ratio = Differ(base.total_us, comparison.total_us).ratio;
+    row.average_ratio = Differ(base.average_us, comparison.average_us).ratio;
+    sheet.Add(row);
   }
-  const auto& [base, comparison] = kind.sides;
-  cells[13] = Cell::Number(Differ(base.total_us, comparison.total_us).ratio);
-  cells[14] = Cell::Number(Differ(base.average_us, comparison.average_us).ratio);
-  sheet.table.AddRow(cells);
+  return sheet.Take();
 }
 
 // Kernels by type and shapes.
@@ -520,7 +480,7 @@ SideKinds CollectKernels(const Profile& side, const std::optional<std::string>& 
       continue;
     }
     const std::string_view shapes = side.texts[row.shapes];
-    Durations& kind = kinds.At(type, shapes.empty() ? "N/A" : shapes);
+    Durations& kind = DurationsOf(kinds, type, shapes.empty() ? "N/A" : shapes);
     kind.max_us = kind.is_there ? std::max(kind.max_us, row.duration_us) : row.duration_us;
     kind.min_us = kind.is_there ? std::min(kind.min_us, row.duration_us) : row.duration_us;
     kind.total_us += row.duration_us;
@@ -536,16 +496,14 @@ SideKinds CollectKernels(const Profile& side, const std::optional<std::string>& 
 
 report::FormattedTable ByShapes(const Profile& base, const Profile& comparison,
                                 const PairOptions& options, std::vector<std::string>& warnings) {
-  auto sheet =
-      MakeSheet("KernelCompare", ColumnsOf("Kernel", "Input Shape"), {3, 7}, {8, 12}, options);
   const SideKinds base_kinds = CollectKernels(base, options.base_step, warnings);
   const SideKinds comparison_kinds = CollectKernels(comparison, options.comparison_step, warnings);
-  if (base_kinds.empty() || comparison_kinds.empty()) {
-    return sheet;
+  std::vector<KernelPair> pairs;
+  if (!base_kinds.items().empty() && !comparison_kinds.items().empty()) {
+    pairs = Join(base_kinds, comparison_kinds);
   }
-  int64_t order = 0;
-  for (KernelKind& kind : Join(base_kinds, comparison_kinds)) {
-    for (Durations& side : kind.sides) {
+  for (KernelPair& pair : pairs) {
+    for (Durations& side : pair.sides) {
       if (side.is_there) {
         side.total_us = RoundToDigits(side.total_us, 2);
         side.average_us = RoundToDigits(side.total_us / side.count, 2);
@@ -553,15 +511,15 @@ report::FormattedTable ByShapes(const Profile& base, const Profile& comparison,
         side.min_us = RoundToDigits(side.min_us, 2);
       }
     }
-    AddRow(kind, true, ++order, sheet);
   }
-  return sheet;
+  return KernelSheet("KernelCompare", "Kernel", "Input Shape", pairs, /*blank_where_missing=*/true,
+                     options);
 }
 
 SideKinds CollectStatistics(const Profile& side) {
   SideKinds kinds;
   for (const profile::OperatorStatistic& row : side.operator_statistics) {
-    kinds.At(side.texts[row.type], side.texts[row.core_type]) = {
+    DurationsOf(kinds, side.texts[row.type], side.texts[row.core_type]) = {
         row.total_us, row.average_us, row.max_us, row.min_us, row.count, true};
   }
   return kinds;
@@ -569,20 +527,15 @@ SideKinds CollectStatistics(const Profile& side) {
 
 report::FormattedTable ByCore(const Profile& base, const Profile& comparison,
                               const PairOptions& options) {
-  auto sheet = MakeSheet("KernelTypeCompare", ColumnsOf("Kernel Type", "Core Type"), {3, 7},
-                         {8, 12}, options);
-  std::vector<KernelKind> rows = Join(CollectStatistics(base), CollectStatistics(comparison));
-  const auto ratio = [](const KernelKind& kind) {
-    return Differ(kind.sides[0].total_us, kind.sides[1].total_us).ratio;
+  std::vector<KernelPair> pairs = Join(CollectStatistics(base), CollectStatistics(comparison));
+  const auto ratio = [](const KernelPair& pair) {
+    return Differ(pair.sides[0].total_us, pair.sides[1].total_us).ratio;
   };
-  std::stable_sort(rows.begin(), rows.end(), [&ratio](const KernelKind& a, const KernelKind& b) {
+  std::stable_sort(pairs.begin(), pairs.end(), [&ratio](const KernelPair& a, const KernelPair& b) {
     return ratio(a) > ratio(b);
   });
-  int64_t order = 0;
-  for (const KernelKind& kind : rows) {
-    AddRow(kind, false, ++order, sheet);
-  }
-  return sheet;
+  return KernelSheet("KernelTypeCompare", "Kernel Type", "Core Type", pairs,
+                     /*blank_where_missing=*/false, options);
 }
 
 }  // namespace

@@ -14,98 +14,10 @@
 
 namespace msprobe::analysis::perf {
 
-using profile::Nanoseconds;
-
-NestedIntervals::NestedIntervals(std::span<const Interval> intervals,
-                                 std::span<const Nanoseconds> markers) {
-  std::vector<uint32_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [intervals](uint32_t a, uint32_t b) {
-    return intervals[a].start < intervals[b].start;
-  });
-  nodes_.reserve(intervals.size());
-  uint32_t last = kNoNode;
-  const auto leave = [&](Nanoseconds now) {
-    while (last != kNoNode && now > nodes_[last].end) {
-      nodes_[last].last_marker = static_cast<uint32_t>(placed_.size());
-      last = nodes_[last].parent;
-    }
-  };
-  size_t marker = 0;
-  const auto place_markers = [&](Nanoseconds before, bool all) {
-    for (; marker < markers.size() && (all || markers[marker] < before); ++marker) {
-      leave(markers[marker]);
-      if (last != kNoNode) {
-        placed_.push_back({static_cast<uint32_t>(marker), last});
-      }
-    }
-  };
-  for (const uint32_t index : order) {
-    const Interval& interval = intervals[index];
-    place_markers(interval.start, false);
-    leave(interval.start);
-    const uint32_t depth = last == kNoNode ? 1 : nodes_[last].depth + 1;
-    if (depth > kMaxDepth) {
-      cut_ = true;
-      continue;
-    }
-    Node node;
-    node.interval = index;
-    node.parent = last;
-    node.depth = depth;
-    node.start = interval.start;
-    node.end = interval.end;
-    node.first_marker = static_cast<uint32_t>(placed_.size());
-    if (last == kNoNode) {
-      roots_.push_back(static_cast<uint32_t>(nodes_.size()));
-    } else {
-      ++nodes_[last].child_count;
-    }
-    last = static_cast<uint32_t>(nodes_.size());
-    nodes_.push_back(node);
-  }
-  place_markers(0, true);
-  for (; last != kNoNode; last = nodes_[last].parent) {
-    nodes_[last].last_marker = static_cast<uint32_t>(placed_.size());
-  }
-
-  uint32_t child = 0;
-  for (Node& node : nodes_) {
-    node.first_child = child;
-    child += node.child_count;
-    node.child_count = 0;  // counted again while the list fills
-  }
-  children_.resize(child);
-  for (uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].parent != kNoNode) {
-      Node& parent = nodes_[nodes_[i].parent];
-      children_[parent.first_child + parent.child_count++] = i;
-    }
-  }
-}
-
-uint32_t NestedIntervals::Find(Nanoseconds time) const {
-  uint32_t found = kNoNode;
-  std::span<const uint32_t> level = roots_;
-  while (true) {
-    const auto after =
-        std::upper_bound(level.begin(), level.end(), time,
-                         [this](Nanoseconds t, uint32_t node) { return t < nodes_[node].start; });
-    if (after == level.begin()) {
-      return found;
-    }
-    const uint32_t candidate = *(after - 1);
-    if (nodes_[candidate].start >= time || nodes_[candidate].end <= time) {
-      return found;
-    }
-    found = candidate;
-    level = children(candidate);
-  }
-}
-
 namespace {
 
 using profile::kNoText;
+using profile::Nanoseconds;
 using profile::Operator;
 using profile::Profile;
 using profile::TextId;
@@ -123,12 +35,7 @@ std::vector<bool> NamesThat(const profile::Texts& texts, const Test& test) {
 }
 
 std::vector<uint32_t> ByStart(const std::vector<Operator>& operators) {
-  std::vector<uint32_t> order(operators.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&operators](uint32_t a, uint32_t b) {
-    return operators[a].start < operators[b].start;
-  });
-  return order;
+  return OrderBy(operators.size(), [&](uint32_t i) { return operators[i].start; });
 }
 
 }  // namespace
@@ -240,7 +147,7 @@ void ModuleSide::AddModules(const NestedIntervals& tree, std::span<const std::st
     }
     Module module;
     module.path = place->second;
-    module.level = node.depth + 1;
+    module.level = node.parent == kNoNode ? 2 : modules_[offset + node.parent].level + 1;
     module.start = node.start;
     // Kernel by kernel in order of time, so that the last bit does not depend on how deep it went.
     for (const NestedIntervals::Placed& placed : tree.placed(node)) {
@@ -394,63 +301,30 @@ std::string ModuleSide::CallStack(uint32_t module) const {
 
 namespace {
 
-class ModuleMatcher {
- public:
-  ModuleMatcher(const ModuleSide& base, const ModuleSide& comparison, const PairOptions& options)
-      : base_(base), comparison_(comparison), options_(options) {
-    // Paths of the comparison numbered as those of the base, new ones beyond them.
-    const auto known = static_cast<uint32_t>(base.paths().size());
-    for (TextId id = 0; id < comparison.paths().size(); ++id) {
-      const TextId same = base.paths().Find(comparison.paths()[id]);
-      comparison_keys_.push_back(same != profile::kNoText ? same : known + id);
-    }
-  }
-
-  std::vector<AlignedPair> Match() {
-    Pair(base_.ForwardRoots(), comparison_.ForwardRoots());
-    Pair(base_.BackwardRoots(), comparison_.BackwardRoots());
-    // Grows while it is walked.
-    for (size_t i = 0; i < pairs_.size(); ++i) {  // NOLINT(modernize-loop-convert)
-      const AlignedPair pair = pairs_[i];
-      Pair(pair.base == kUnmatched ? Modules() : base_.Children(pair.base),
-           pair.comparison == kUnmatched ? Modules() : comparison_.Children(pair.comparison));
-    }
-    return std::move(pairs_);
-  }
-
- private:
-  using Modules = std::vector<uint32_t>;
-
-  void Pair(const Modules& base, const Modules& comparison) {
-    if (base.empty() || comparison.empty() || !options_.details) {
-      for (const uint32_t module : base) {
-        pairs_.push_back({module, kUnmatched});
-      }
-      for (const uint32_t module : comparison) {
-        pairs_.push_back({kUnmatched, module});
-      }
+// Level by level, from pairs around.
+std::vector<AlignedPair> MatchTrees(const ModuleSide& base, const ModuleSide& comparison,
+                                    const PairOptions& options) {
+  SharedNames paths(base.paths(), comparison.paths());
+  std::vector<AlignedPair> pairs;
+  const auto pair_up = [&](std::span<const uint32_t> left, std::span<const uint32_t> right) {
+    if (left.empty() || right.empty() || !options.details) {
+      AppendUnmatched(left, right, pairs);
       return;
     }
-    Modules base_keys;
-    for (const uint32_t module : base) {
-      base_keys.push_back(base_[module].path);
-    }
-    Modules comparison_keys;
-    for (const uint32_t module : comparison) {
-      comparison_keys.push_back(comparison_keys_[comparison_[module].path]);
-    }
-    for (const AlignedPair& pair : Align(base_keys, comparison_keys, options_.alignment).pairs) {
-      pairs_.push_back({pair.base == kUnmatched ? kUnmatched : base[pair.base],
-                        pair.comparison == kUnmatched ? kUnmatched : comparison[pair.comparison]});
-    }
+    AlignNodes(
+        left, right, [&](uint32_t module) { return base[module].path; },
+        [&](uint32_t module) { return paths(comparison[module].path); }, options.alignment, pairs);
+  };
+  pair_up(base.ForwardRoots(), comparison.ForwardRoots());
+  pair_up(base.BackwardRoots(), comparison.BackwardRoots());
+  using Modules = std::vector<uint32_t>;
+  for (size_t i = 0; i < pairs.size(); ++i) {  // grows meanwhile
+    const AlignedPair pair = pairs[i];
+    pair_up(pair.base == kUnmatched ? Modules() : base.Children(pair.base),
+            pair.comparison == kUnmatched ? Modules() : comparison.Children(pair.comparison));
   }
-
-  const ModuleSide& base_;
-  const ModuleSide& comparison_;
-  const PairOptions& options_;
-  std::vector<uint32_t> comparison_keys_;
-  std::vector<AlignedPair> pairs_;
-};
+  return pairs;
+}
 
 }  // namespace
 
@@ -461,7 +335,7 @@ bool CanCompareModules(const ModuleSide& base, const ModuleSide& comparison,
 
 std::vector<AlignedPair> MatchModules(const ModuleSide& base, const ModuleSide& comparison,
                                       const PairOptions& options) {
-  const std::vector<AlignedPair> matched = ModuleMatcher(base, comparison, options).Match();
+  const std::vector<AlignedPair> matched = MatchTrees(base, comparison, options);
   std::vector<AlignedPair> with_base;
   std::vector<AlignedPair> alone;
   for (const AlignedPair& pair : matched) {
@@ -505,81 +379,91 @@ namespace {
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr size_t kModuleColumnCount = 17;
-constexpr std::array<SheetColumn, kModuleColumnCount> kModuleColumns = {
-    {{"Order Id", 10, kInteger},
-     {"Module Class", 20, kInteger},
-     {"Module Level", 15, kInteger},
-     {"Module Name", 35, kInteger},
-     {"Operator Name", 25, kInteger},
-     {"Kernel Details", 20, kInteger},
-     {"Device Self Time(us)", 20, kFixed2},
-     {"Device Total Time(us)", 20, kFixed2},
-     {"Operator Name", 25, kInteger},
-     {"Kernel Details", 20, kInteger},
-     {"Device Self Time(us)", 20, kFixed2},
-     {"Device Total Time(us)", 20, kFixed2},
-     {"Device Total Time Diff(us)", 20, kFixed2},
-     {"Device Self Time Diff(us)", 20, kFixed2},
-     {"Diff Total Ratio", 15, kPercent},
-     {"Base Call Stack", 30, kInteger},
-     {"Comparison Call Stack", 30, kInteger}}};
+// A module, or an operator in it.
+struct ModuleRow {
+  struct Side {
+    Cell name, details;
+    double self_us = 0;
+    Cell total_us;
+  };
+  Cell module_class;
+  int64_t level = 0;
+  Cell module_name;
+  std::array<Side, 2> sides;
+  Cell total_difference;
+  double self_difference = 0;
+  double ratio = 1;
+  Cell base_stack, comparison_stack;
+};
 
-using Cells = std::array<Cell, kModuleColumnCount>;
+SheetColumns<ModuleRow> ModuleColumns() {
+  using Side = ModuleRow::Side;
+  return {{{"Order Id", 10, kInteger, kRowNumber},
+           {"Module Class", 20, kInteger, &ModuleRow::module_class},
+           {"Module Level", 15, kInteger, &ModuleRow::level},
+           {"Module Name", 35, kInteger, &ModuleRow::module_name}},
+          {{"Operator Name", 25, kInteger, &Side::name},
+           {"Kernel Details", 20, kInteger, &Side::details},
+           {"Device Self Time(us)", 20, kFixed2, &Side::self_us},
+           {"Device Total Time(us)", 20, kFixed2, &Side::total_us}},
+          {{"Device Total Time Diff(us)", 20, kFixed2, &ModuleRow::total_difference},
+           {"Device Self Time Diff(us)", 20, kFixed2, &ModuleRow::self_difference},
+           {"Diff Total Ratio", 15, kPercent, &ModuleRow::ratio},
+           {"Base Call Stack", 30, kInteger, &ModuleRow::base_stack},
+           {"Comparison Call Stack", 30, kInteger, &ModuleRow::comparison_stack}}};
+}
 
-// One side of the sheet.
+// One side of the sheet ModuleCompare.
 class SideCells {
  public:
-  SideCells(const ModuleSide& side, size_t first_column, size_t stack_column, report::Table& table,
-            KeptTexts& kept, const PairOptions& options)
+  SideCells(const ModuleSide& side, report::Table& table, KeptTexts& kept, bool whole_texts)
       : side_(side),
-        first_(first_column),
-        stack_(stack_column),
         table_(table),
         kept_(kept),
         texts_(side.profile().texts, table),
-        details_(options.whole_texts) {}
+        details_(whole_texts) {}
 
+  // Some operator has a call stack.
   bool has_call_stacks() const { return has_call_stacks_; }
 
-  void FillModule(uint32_t module, Cells& cells, double& self_us, double& total_us) {
-    cells[first_] = Cell::Text("TOTAL");
+  // Returns the total time.
+  double FillModule(uint32_t module, ModuleRow::Side& cells, Cell& call_stack) {
+    cells.name = Cell::Text("TOTAL");
+    const double total_us = module == kUnmatched ? 0 : side_[module].total_us;
+    cells.total_us = Cell::Number(total_us);
     if (module != kUnmatched) {
-      self_us = side_[module].self_us;
-      total_us = side_[module].total_us;
-      cells[stack_] = kept_(side_.CallStack(module));
+      cells.self_us = side_[module].self_us;
+      call_stack = kept_(side_.CallStack(module));
     }
-    cells[first_ + 2] = Cell::Number(self_us);
-    cells[first_ + 3] = Cell::Number(total_us);
+    return total_us;
   }
 
-  void FillOperator(const ModuleOperator* module_operator, Cells& cells, double& self_us) {
-    if (module_operator != nullptr) {
-      const profile::Operator& operation = side_.profile().operators[module_operator->operation];
-      details_.Clear();
-      for (const uint32_t index : side_.kernels(*module_operator)) {
-        const profile::Kernel& kernel = side_.profile().kernels[index];
-        self_us += kernel.duration_us;
-        details_.Add([&](std::string& out) { AppendKernelText(side_.profile(), kernel, out); });
-      }
-      cells[first_] = texts_(operation.name);
-      cells[first_ + 1] = table_.KeepText(details_.text());
-      has_call_stacks_ = has_call_stacks_ || operation.call_stack != profile::kNoText;
+  // Null, here and below: this side has no such operator.
+  void FillOperator(const ModuleOperator* module_operator, ModuleRow::Side& cells) {
+    if (module_operator == nullptr) {
+      return;
     }
-    cells[first_ + 2] = Cell::Number(self_us);
+    const Operator& operation = side_.profile().operators[module_operator->operation];
+    details_.Clear();
+    for (const uint32_t index : side_.kernels(*module_operator)) {
+      const profile::Kernel& kernel = side_.profile().kernels[index];
+      cells.self_us += kernel.duration_us;
+      details_.Add([&](std::string& out) { AppendKernelText(side_.profile(), kernel, out); });
+    }
+    cells.name = texts_(operation.name);
+    cells.details = table_.KeepText(details_.text());
+    has_call_stacks_ = has_call_stacks_ || operation.call_stack != profile::kNoText;
   }
-  void FillCallStack(const ModuleOperator* module_operator, Cells& cells) {
-    if (module_operator != nullptr) {
-      const profile::TextId stack =
-          side_.profile().operators[module_operator->operation].call_stack;
-      cells[stack_] = stack == profile::kNoText ? Cell::Text("N/A") : texts_(stack);
+  Cell CallStack(const ModuleOperator* module_operator) {
+    if (module_operator == nullptr) {
+      return {};
     }
+    const TextId stack = side_.profile().operators[module_operator->operation].call_stack;
+    return stack == kNoText ? Cell::Text("N/A") : texts_(stack);
   }
 
  private:
   const ModuleSide& side_;
-  size_t first_;
-  size_t stack_;
   report::Table& table_;
   KeptTexts& kept_;
   TextCells texts_;
@@ -587,54 +471,28 @@ class SideCells {
   bool has_call_stacks_ = false;
 };
 
-// Operators of a pair of modules by name; places in the modules' own lists.
-class OperatorPairs {
- public:
-  OperatorPairs(const ModuleSide& base, const ModuleSide& comparison, const PairOptions& options)
-      : base_(base), comparison_(comparison), options_(options) {
-    const profile::Texts& texts = comparison.profile().texts;
-    numbers_.assign(texts.size(), kUnmatched);
-  }
-
-  std::vector<AlignedPair> Of(const AlignedPair& modules) {
-    std::vector<uint32_t> base_keys;
-    if (modules.base != kUnmatched) {
-      for (const ModuleOperator& operation : base_.operators(modules.base)) {
-        base_keys.push_back(base_.profile().operators[operation.operation].name);
-      }
-    }
-    std::vector<uint32_t> comparison_keys;
-    if (modules.comparison != kUnmatched) {
-      for (const ModuleOperator& operation : comparison_.operators(modules.comparison)) {
-        comparison_keys.push_back(
-            Number(comparison_.profile().operators[operation.operation].name));
-      }
-    }
-    return Align(base_keys, comparison_keys, options_.alignment).pairs;
-  }
-
- private:
-  uint32_t Number(profile::TextId name) {
-    uint32_t& number = numbers_[name];
-    if (number == kUnmatched) {
-      const profile::Texts& texts = base_.profile().texts;
-      const profile::TextId same = texts.Find(comparison_.profile().texts[name]);
-      number = same != profile::kNoText || name == profile::kNoText
-                   ? same
-                   : static_cast<uint32_t>(texts.size()) + name;
-    }
-    return number;
-  }
-
-  const ModuleSide& base_;
-  const ModuleSide& comparison_;
-  const PairOptions& options_;
-  std::vector<uint32_t>
-      numbers_;  // of the comparison's names, as the base has them; once asked for
-};
-
 const ModuleOperator* OperatorAt(const ModuleSide& side, uint32_t module, uint32_t place) {
   return place == kUnmatched ? nullptr : &side.operators(module)[place];
+}
+
+// Appends pairs of the operators of a pair of modules, aligned by name; places in the modules' own
+// lists.
+void AlignOperators(const ModuleSide& base, const ModuleSide& comparison,
+                    const AlignedPair& modules, SharedNames& names, Alignment method,
+                    std::vector<AlignedPair>& pairs) {
+  const auto places = [](const ModuleSide& side, uint32_t module) {
+    std::vector<uint32_t> all(module == kUnmatched ? 0 : side.operators(module).size());
+    std::iota(all.begin(), all.end(), 0U);
+    return all;
+  };
+  const auto name_of = [](const ModuleSide& side, uint32_t module, uint32_t place) {
+    return side.profile().operators[OperatorAt(side, module, place)->operation].name;
+  };
+  AlignNodes(
+      places(base, modules.base), places(comparison, modules.comparison),
+      [&](uint32_t place) { return name_of(base, modules.base, place); },
+      [&](uint32_t place) { return names(name_of(comparison, modules.comparison, place)); }, method,
+      pairs);
 }
 
 }  // namespace
@@ -642,52 +500,45 @@ const ModuleOperator* OperatorAt(const ModuleSide& side, uint32_t module, uint32
 report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& comparison,
                                      std::span<const AlignedPair> pairs, const PairOptions& options,
                                      std::vector<std::string>& warnings) {
-  report::FormattedTable sheet =
-      MakeSheet("ModuleCompare", kModuleColumns, {4, 7}, {8, 11}, options);
-  KeptTexts kept(sheet.table);
-  SideCells base_cells(base, 4, 15, sheet.table, kept, options);
-  SideCells comparison_cells(comparison, 8, 16, sheet.table, kept, options);
-  OperatorPairs operator_pairs(base, comparison, options);
-  int64_t order = 0;
+  Sheet<ModuleRow> sheet("ModuleCompare", ModuleColumns(), options);
+  KeptTexts kept(sheet.table());
+  SideCells base_cells(base, sheet.table(), kept, options.whole_texts);
+  SideCells comparison_cells(comparison, sheet.table(), kept, options.whole_texts);
+  SharedNames names(base.profile().texts, comparison.profile().texts);
+  std::vector<AlignedPair> operators;
   for (const AlignedPair& pair : pairs) {
     const bool in_base = pair.base != kUnmatched;
     const std::string_view path = in_base ? base.path(pair.base) : comparison.path(pair.comparison);
-    Cells cells;
-    cells[1] = kept(ModuleClass(path));
-    cells[2] = Cell::Integer(in_base ? base[pair.base].level : comparison[pair.comparison].level);
-    cells[3] = kept(ModuleName(path));
-    const Cells shared = cells;
+    ModuleRow shared;
+    shared.module_class = kept(ModuleClass(path));
+    shared.level = in_base ? base[pair.base].level : comparison[pair.comparison].level;
+    shared.module_name = kept(ModuleName(path));
 
-    double base_self = 0;
-    double base_total = 0;
-    double comparison_self = 0;
-    double comparison_total = 0;
-    base_cells.FillModule(pair.base, cells, base_self, base_total);
-    comparison_cells.FillModule(pair.comparison, cells, comparison_self, comparison_total);
-    const Difference total = Differ(base_total, comparison_total);
-    cells[0] = Cell::Integer(++order);
-    cells[12] = Cell::Number(total.difference);
-    cells[13] = Cell::Number(Differ(base_self, comparison_self).difference);
-    cells[14] = Cell::Number(total.ratio);
-    sheet.table.AddRow(cells);
+    ModuleRow row = shared;
+    const double base_us = base_cells.FillModule(pair.base, row.sides[0], row.base_stack);
+    const Difference total = Differ(
+        base_us, comparison_cells.FillModule(pair.comparison, row.sides[1], row.comparison_stack));
+    row.total_difference = Cell::Number(total.difference);
+    row.self_difference = Differ(row.sides[0].self_us, row.sides[1].self_us).difference;
+    row.ratio = total.ratio;
+    sheet.Add(row);
 
-    for (const AlignedPair& places : operator_pairs.Of(pair)) {
+    operators.clear();
+    AlignOperators(base, comparison, pair, names, options.alignment, operators);
+    for (const AlignedPair& places : operators) {
       const ModuleOperator* left = OperatorAt(base, pair.base, places.base);
       const ModuleOperator* right = OperatorAt(comparison, pair.comparison, places.comparison);
-      cells = shared;
-      cells[0] = Cell::Integer(++order);
-      base_self = 0;
-      comparison_self = 0;
-      base_cells.FillOperator(left, cells, base_self);
-      comparison_cells.FillOperator(right, cells, comparison_self);
-      const Difference self = Differ(base_self, comparison_self);
-      cells[13] = Cell::Number(self.difference);
-      cells[14] = Cell::Number(self.ratio);
+      row = shared;
+      base_cells.FillOperator(left, row.sides[0]);
+      comparison_cells.FillOperator(right, row.sides[1]);
+      const Difference self = Differ(row.sides[0].self_us, row.sides[1].self_us);
+      row.self_difference = self.difference;
+      row.ratio = self.ratio;
       if (self.difference > 0) {
-        base_cells.FillCallStack(left, cells);
-        comparison_cells.FillCallStack(right, cells);
+        row.base_stack = base_cells.CallStack(left);
+        row.comparison_stack = comparison_cells.CallStack(right);
       }
-      sheet.table.AddRow(cells);
+      sheet.Add(row);
     }
   }
   for (const ModuleSide* side : {&base, &comparison}) {
@@ -712,35 +563,46 @@ report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& c
     warnings.push_back(comparison.profile().path.string() +
                        ": no call stacks of operators; profile with with_stack=True to get them");
   }
-  return sheet;
+  return sheet.Take();
 }
 
 namespace {
 
-using enum report::NumberFormat;
+// The modules of a path, or operators of one name in them.
+struct ModuleStatisticRow {
+  struct Side {
+    Cell details;
+    double self_ms = 0;
+    int64_t count = 0;
+    Cell total_ms;
+  };
+  Cell module_class;
+  int64_t level = 0;
+  Cell module_name, operator_name;
+  std::array<Side, 2> sides;
+  Cell total_difference;
+  double self_difference = 0;
+  double ratio = 1;
+  Cell base_stack, comparison_stack;
+};
 
-constexpr size_t kModuleStatisticColumnCount = 18;
-constexpr std::array<SheetColumn, kModuleStatisticColumnCount> kModuleStatisticColumns = {
-    {{"Order Id", 10, kInteger},
-     {"Module Class", 20, kInteger},
-     {"Module Level", 15, kInteger},
-     {"Module Name", 35, kInteger},
-     {"Operator Name", 25, kInteger},
-     {"Kernel Details", 20, kInteger},
-     {"Device Self Time(ms)", 20, kFixed2},
-     {"Number", 10, kInteger},
-     {"Device Total Time(ms)", 20, kFixed2},
-     {"Kernel Details", 20, kInteger},
-     {"Device Self Time(ms)", 20, kFixed2},
-     {"Number", 10, kInteger},
-     {"Device Total Time(ms)", 20, kFixed2},
-     {"Device Total Time Diff(ms)", 20, kFixed2},
-     {"Device Self Time Diff(ms)", 20, kFixed2},
-     {"Diff Total Ratio", 15, kPercent},
-     {"Base Call Stack", 30, kInteger},
-     {"Comparison Call Stack", 30, kInteger}}};
-
-using StatisticCells = std::array<Cell, kModuleStatisticColumnCount>;
+SheetColumns<ModuleStatisticRow> ModuleStatisticColumns() {
+  using Row = ModuleStatisticRow;
+  return {{{"Order Id", 10, kInteger, kRowNumber},
+           {"Module Class", 20, kInteger, &Row::module_class},
+           {"Module Level", 15, kInteger, &Row::level},
+           {"Module Name", 35, kInteger, &Row::module_name},
+           {"Operator Name", 25, kInteger, &Row::operator_name}},
+          {{"Kernel Details", 20, kInteger, &Row::Side::details},
+           {"Device Self Time(ms)", 20, kFixed2, &Row::Side::self_ms},
+           {"Number", 10, kInteger, &Row::Side::count},
+           {"Device Total Time(ms)", 20, kFixed2, &Row::Side::total_ms}},
+          {{"Device Total Time Diff(ms)", 20, kFixed2, &Row::total_difference},
+           {"Device Self Time Diff(ms)", 20, kFixed2, &Row::self_difference},
+           {"Diff Total Ratio", 15, kPercent, &Row::ratio},
+           {"Base Call Stack", 30, kInteger, &Row::base_stack},
+           {"Comparison Call Stack", 30, kInteger, &Row::comparison_stack}}};
+}
 
 // Modules of both sides with one path.
 struct ModuleGroup {
@@ -748,131 +610,105 @@ struct ModuleGroup {
   std::array<std::vector<uint32_t>, 2> modules;
 };
 
-std::vector<ModuleGroup> GroupByPath(const ModuleSide& base, const ModuleSide& comparison,
+std::vector<ModuleGroup> GroupByPath(const std::array<const ModuleSide*, 2>& sides,
                                      std::span<const AlignedPair> pairs) {
-  std::vector<ModuleGroup> groups;
-  std::unordered_map<std::string_view, size_t> index;
-  const auto add = [&](size_t side, std::string_view path, uint32_t module) {
-    const auto [place, is_new] = index.emplace(path, groups.size());
-    if (is_new) {
-      groups.push_back({path, {}});
-    }
-    groups[place->second].modules[side].push_back(module);
-  };
-  for (const AlignedPair& pair : pairs) {
-    if (pair.base != kUnmatched) {
-      add(0, base.path(pair.base), pair.base);
+  Ordered<std::string_view, ModuleGroup> groups;
+  for (size_t i = 0; i < sides.size(); ++i) {
+    for (const AlignedPair& pair : pairs) {
+      if (const uint32_t module = i == 0 ? pair.base : pair.comparison; module != kUnmatched) {
+        const std::string_view path = sides[i]->path(module);
+        groups.At(path, [&] { return ModuleGroup{path, {}}; }).modules[i].push_back(module);
+      }
     }
   }
-  for (const AlignedPair& pair : pairs) {
-    if (pair.comparison != kUnmatched) {
-      add(1, comparison.path(pair.comparison), pair.comparison);
-    }
-  }
-  return groups;
+  return std::move(groups.items());
 }
-
-struct KernelSum {
-  double ms = 0;
-  int64_t count = 0;
-};
 
 // Operators of one name in the modules of a group, on one side.
 struct OperatorSum {
+  struct KernelSum {
+    std::string_view name;
+    double ms = 0;
+    int64_t count = 0;
+  };
   double ms = 0;
   int64_t count = 0;
-  std::vector<std::pair<std::string_view, KernelSum>> kernels;  // by first appearance
-  std::unordered_map<std::string_view, size_t> index;
-
-  void AddKernel(std::string_view name, double kernel_ms) {
-    const auto [place, is_new] = index.emplace(name, kernels.size());
-    if (is_new) {
-      kernels.push_back({name, {}});
-    }
-    KernelSum& sum = kernels[place->second].second;
-    sum.ms += kernel_ms;
-    ++sum.count;
-    ms += kernel_ms;
-  }
+  Ordered<std::string_view, KernelSum> kernels;
 };
 
-struct OperatorRow {
+struct OperatorSums {
   std::string_view name;
   std::array<OperatorSum, 2> sides;
 };
 
-std::vector<OperatorRow> SumOperators(const std::array<const ModuleSide*, 2>& sides,
-                                      const ModuleGroup& group) {
-  std::vector<OperatorRow> rows;
-  std::unordered_map<std::string_view, size_t> index;
+std::vector<OperatorSums> SumOperators(const std::array<const ModuleSide*, 2>& sides,
+                                       const ModuleGroup& group) {
+  Ordered<std::string_view, OperatorSums> sums;
   for (size_t i = 0; i < sides.size(); ++i) {
     const ModuleSide& side = *sides[i];
     const profile::Profile& profile = side.profile();
     for (const uint32_t module : group.modules[i]) {
       for (const ModuleOperator& operation : side.operators(module)) {
-        const auto [place, is_new] = index.emplace(side.name(operation), rows.size());
-        if (is_new) {
-          rows.push_back({side.name(operation), {}});
-        }
-        OperatorSum& sum = rows[place->second].sides[i];
+        const std::string_view name = side.name(operation);
+        OperatorSum& sum = sums.At(name, [&] { return OperatorSums{name, {}}; }).sides[i];
         ++sum.count;
-        for (const uint32_t kernel : side.kernels(operation)) {
-          sum.AddKernel(profile.texts[profile.kernels[kernel].name],
-                        profile.kernels[kernel].duration_us / 1000);
+        for (const uint32_t index : side.kernels(operation)) {
+          const std::string_view kernel = profile.texts[profile.kernels[index].name];
+          const double ms = profile.kernels[index].duration_us / kUsPerMs;
+          OperatorSum::KernelSum& part =
+              sum.kernels.At(kernel, [&] { return OperatorSum::KernelSum{kernel}; });
+          part.ms += ms;
+          ++part.count;
+          sum.ms += ms;
         }
       }
     }
   }
-  return rows;
+  return std::move(sums.items());
 }
 
 void AddTotalRow(const std::array<const ModuleSide*, 2>& sides, const ModuleGroup& group,
-                 StatisticCells cells, report::Table& table, KeptTexts& kept) {
-  std::array<double, 2> self{};
+                 ModuleStatisticRow row, KeptTexts& kept, Sheet<ModuleStatisticRow>& sheet) {
   std::array<double, 2> total{};
   for (size_t i = 0; i < sides.size(); ++i) {
     const ModuleSide& side = *sides[i];
     for (const uint32_t module : group.modules[i]) {
-      self[i] += side[module].self_us / 1000;
-      total[i] += side[module].total_us / 1000;
+      row.sides[i].self_ms += side[module].self_us / kUsPerMs;
+      total[i] += side[module].total_us / kUsPerMs;
     }
-    const size_t first = 5 + 4 * i;
-    cells[first + 1] = Cell::Number(self[i]);
-    cells[first + 2] = Cell::Integer(static_cast<int64_t>(group.modules[i].size()));
-    cells[first + 3] = Cell::Number(total[i]);
+    row.sides[i].count = static_cast<int64_t>(group.modules[i].size());
+    row.sides[i].total_ms = Cell::Number(total[i]);
     if (!group.modules[i].empty()) {
-      cells[16 + i] = kept(side.CallStack(group.modules[i].front()));
+      (i == 0 ? row.base_stack : row.comparison_stack) =
+          kept(side.CallStack(group.modules[i].front()));
     }
   }
   const Difference difference = Differ(total[0], total[1]);
-  cells[4] = Cell::Text("[ TOTAL ]");
-  cells[13] = Cell::Number(difference.difference);
-  cells[14] = Cell::Number(Differ(self[0], self[1]).difference);
-  cells[15] = Cell::Number(difference.ratio);
-  table.AddRow(cells);
+  row.operator_name = Cell::Text("[ TOTAL ]");
+  row.total_difference = Cell::Number(difference.difference);
+  row.self_difference = Differ(row.sides[0].self_ms, row.sides[1].self_ms).difference;
+  row.ratio = difference.ratio;
+  sheet.Add(row);
 }
 
-void AddOperatorRow(const OperatorRow& row, StatisticCells cells, report::Table& table,
-                    DetailText& details) {
-  cells[4] = table.KeepText(row.name);
-  for (size_t i = 0; i < row.sides.size(); ++i) {
-    const OperatorSum& sum = row.sides[i];
-    const size_t first = 5 + 4 * i;
+void AddOperatorRow(const OperatorSums& sums, ModuleStatisticRow row, DetailText& details,
+                    Sheet<ModuleStatisticRow>& sheet) {
+  row.operator_name = sheet.table().KeepText(sums.name);
+  for (size_t i = 0; i < sums.sides.size(); ++i) {
     details.Clear();
-    for (const auto& [name, kernel] : sum.kernels) {
-      details.Add([&, &kernel_name = name, &kernel_sum = kernel](std::string& out) {
+    for (const OperatorSum::KernelSum& kernel : sums.sides[i].kernels.items()) {
+      details.Add([&](std::string& out) {
         fmt::format_to(std::back_inserter(out), "{}, [number: {}], [duration_ms: {:.3f}]\n",
-                       kernel_name, kernel_sum.count, kernel_sum.ms);
+                       kernel.name, kernel.count, kernel.ms);
       });
     }
-    cells[first] = table.KeepText(details.text());
-    cells[first + 1] = Cell::Number(sum.ms);
-    cells[first + 2] = Cell::Integer(sum.count);
+    row.sides[i] = {sheet.table().KeepText(details.text()), sums.sides[i].ms, sums.sides[i].count,
+                    Cell()};
   }
-  const Difference difference = Differ(row.sides[0].ms, row.sides[1].ms);
-  cells[14] = Cell::Number(difference.difference);
-  cells[15] = Cell::Number(difference.ratio);
-  table.AddRow(cells);
+  const Difference difference = Differ(sums.sides[0].ms, sums.sides[1].ms);
+  row.self_difference = difference.difference;
+  row.ratio = difference.ratio;
+  sheet.Add(row);
 }
 
 }  // namespace
@@ -880,25 +716,21 @@ void AddOperatorRow(const OperatorRow& row, StatisticCells cells, report::Table&
 report::FormattedTable ModuleStatistic(const ModuleSide& base, const ModuleSide& comparison,
                                        std::span<const AlignedPair> pairs,
                                        const PairOptions& options) {
-  report::FormattedTable sheet =
-      MakeSheet("ModuleCompareStatistic", kModuleStatisticColumns, {5, 8}, {9, 12}, options);
+  Sheet<ModuleStatisticRow> sheet("ModuleCompareStatistic", ModuleStatisticColumns(), options);
   const std::array<const ModuleSide*, 2> sides = {&base, &comparison};
-  KeptTexts kept(sheet.table);
+  KeptTexts kept(sheet.table());
   DetailText details(options.whole_texts);
-  int64_t order = 0;
-  for (const ModuleGroup& group : GroupByPath(base, comparison, pairs)) {
-    StatisticCells cells;
-    cells[1] = kept(ModuleClass(group.path));
-    cells[2] = Cell::Integer(std::count(group.path.begin(), group.path.end(), '/'));
-    cells[3] = sheet.table.KeepText(ModuleName(group.path));
-    cells[0] = Cell::Integer(++order);
-    AddTotalRow(sides, group, cells, sheet.table, kept);
-    for (const OperatorRow& row : SumOperators(sides, group)) {
-      cells[0] = Cell::Integer(++order);
-      AddOperatorRow(row, cells, sheet.table, details);
+  for (const ModuleGroup& group : GroupByPath(sides, pairs)) {
+    ModuleStatisticRow row;
+    row.module_class = kept(ModuleClass(group.path));
+    row.level = std::count(group.path.begin(), group.path.end(), '/');
+    row.module_name = sheet.table().KeepText(ModuleName(group.path));
+    AddTotalRow(sides, group, row, kept, sheet);
+    for (const OperatorSums& sums : SumOperators(sides, group)) {
+      AddOperatorRow(sums, row, details, sheet);
     }
   }
-  return sheet;
+  return sheet.Take();
 }
 
 }  // namespace msprobe::analysis::perf

@@ -2,232 +2,77 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "src/analysis/perf/alignment.h"
-#include "src/analysis/perf/operator_tree.h"
-#include "src/analysis/perf/options.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
-#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
-namespace {
-
-// What the sheets OperatorCompare and MemoryCompare share: a row per pair of operators.
-
-struct DetailSheet {
-  std::string_view name;
-  std::string_view details_column;
-  std::string_view amount_column;
-  std::string_view difference_column;
-  // What one operator and everything below it amounts to, and the lines that say so.
-  std::function<double(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue,
-                       DetailText& details)>
-      measure;
-};
-
-}  // namespace
-
-using profile::kNoText;
-
-using profile::TextId;
-
-std::vector<OperatorGroup> GroupByName(const OperatorSide& base,
-                                       std::span<const uint32_t> base_nodes,
-                                       const OperatorSide& comparison,
-                                       std::span<const uint32_t> comparison_nodes) {
-  constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<OperatorGroup> groups;
-  const profile::Texts& base_texts = base.profile().texts;
-  const profile::Texts& comparison_texts = comparison.profile().texts;
-  std::vector<uint32_t> of_base(base_texts.size(), kNone);  // group of each name
-  std::vector<uint32_t> of_comparison(comparison_texts.size(), kNone);
-  for (const uint32_t node : base_nodes) {
-    const TextId name = base.operation(node).name;
-    if (of_base[name] == kNone) {
-      of_base[name] = static_cast<uint32_t>(groups.size());
-      groups.push_back({base_texts[name], {}, {}});
-    }
-    groups[of_base[name]].base.push_back(node);
-  }
-  for (const uint32_t node : comparison_nodes) {
-    const TextId name = comparison.operation(node).name;
-    uint32_t& group = of_comparison[name];
-    if (group == kNone) {
-      const std::string_view text = comparison_texts[name];
-      const TextId known = base_texts.Find(text);
-      if (known != kNoText || text.empty()) {
-        group = of_base[known];
-      }
-      if (group == kNone) {
-        group = static_cast<uint32_t>(groups.size());
-        groups.push_back({text, {}, {}});
-      }
-    }
-    groups[group].comparison.push_back(node);
-  }
-  return groups;
-}
-
-std::vector<OperatorGroup> GroupByName(const OperatorSide& base, const OperatorSide& comparison,
-                                       std::span<const AlignedPair> pairs) {
-  std::vector<uint32_t> base_nodes;
-  std::vector<uint32_t> comparison_nodes;
-  for (const AlignedPair& pair : pairs) {
-    if (pair.base != kUnmatched) {
-      base_nodes.push_back(pair.base);
-    }
-    if (pair.comparison != kUnmatched) {
-      comparison_nodes.push_back(pair.comparison);
-    }
-  }
-  return GroupByName(base, base_nodes, comparison, comparison_nodes);
-}
-
 namespace {
 
 using report::Cell;
 using enum report::NumberFormat;
 
-constexpr size_t kSideColumns = 5;
-
-// One side's cells of the rows.
-class DetailCells {
- public:
-  DetailCells(const DetailSheet& sheet, const OperatorSide& side, report::Table& table,
-              const PairOptions& options)
-      : sheet_(sheet),
-        side_(side),
-        table_(table),
-        texts_(side.profile().texts, table),
-        details_(options.whole_texts) {}
-
-  // Returns the amount.
-  double Fill(uint32_t node, std::span<Cell, kSideColumns> cells) {
-    if (node == kUnmatched) {
-      cells[4] = Cell::Number(0);
-      return 0;
-    }
-    const profile::Operator& operation = side_.operation(node);
-    details_.Clear();
-    const double amount = sheet_.measure(side_, node, queue_, details_);
-    cells[0] = texts_(operation.name);
-    cells[1] = texts_(operation.shapes);
-    cells[2] = texts_(operation.types);
-    cells[3] = table_.KeepText(details_.text());
-    cells[4] = Cell::Number(amount);
-    return amount;
-  }
-
- private:
-  const DetailSheet& sheet_;
-  const OperatorSide& side_;
-  report::Table& table_;
-  TextCells texts_;
-  std::vector<uint32_t> queue_;
-  DetailText details_;
-};
-
-report::FormattedTable FillDetails(const DetailSheet& sheet, const OperatorSide& base,
-                                   const OperatorSide& comparison,
-                                   std::span<const AlignedPair> pairs, const PairOptions& options) {
-  const std::array<SheetColumn, 13> columns = {{{"Order Id", 10, kInteger},
-                                                {"Operator Name", 30, kGeneral, true},
-                                                {"Input Shape", 20, kInteger},
-                                                {"Input Type", 20, kInteger},
-                                                {sheet.details_column, 20, kInteger},
-                                                {sheet.amount_column, 20, kFixed2},
-                                                {"Operator Name", 30, kGeneral, true},
-                                                {"Input Shape", 20, kInteger},
-                                                {"Input Type", 20, kInteger},
-                                                {sheet.details_column, 20, kInteger},
-                                                {sheet.amount_column, 20, kFixed2},
-                                                {sheet.difference_column, 20, kFixed2},
-                                                {"Diff Ratio", 20, kPercent}}};
-  report::FormattedTable result = MakeSheet(sheet.name, columns, {1, 5}, {6, 10}, options);
-  result.table.Reserve(pairs.size());
-  DetailCells base_cells(sheet, base, result.table, options);
-  DetailCells comparison_cells(sheet, comparison, result.table, options);
-  int64_t order = 0;
-  for (const AlignedPair& pair : pairs) {
-    std::array<Cell, 13> cells;
-    const std::span<Cell, 13> row(cells);
-    cells[0] = Cell::Integer(++order);
-    const double base_amount = base_cells.Fill(pair.base, row.subspan<1, kSideColumns>());
-    const double comparison_amount =
-        comparison_cells.Fill(pair.comparison, row.subspan<1 + kSideColumns, kSideColumns>());
-    const Difference difference = Differ(base_amount, comparison_amount);
-    cells[11] = Cell::Number(difference.difference);
-    cells[12] = Cell::Number(difference.ratio);
-    result.table.AddRow(cells);
-  }
-  return result;
-}
-
 using Nodes = std::vector<uint32_t>;
 
-constexpr uint32_t kUnnumbered = UINT32_MAX;
+// ---- Which operators of both sides are one ----
 
-uint32_t Numbered(std::unordered_map<std::string_view, uint32_t>& numbers, std::string_view text) {
-  return numbers.emplace(text, static_cast<uint32_t>(numbers.size())).first->second;
-}
-
-class OperatorMatcher {
+// What matching goes by, in one numbering for both sides: the name, replaced where the options say
+// so, and where they ask for it the input shapes.
+class OperatorKeys {
  public:
-  OperatorMatcher(const OperatorSide& base, const OperatorSide& comparison,
-                  const PairOptions& options)
-      : base_(base),
-        comparison_(comparison),
-        options_(options),
-        keys_(base.profile(), comparison.profile(), options) {}
+  explicit OperatorKeys(const PairOptions& options) : options_(options) {}
 
-  std::vector<AlignedPair> Match();
-  void Warn(std::vector<std::string>& warnings) const;
+  uint32_t Of(size_t side, const OperatorSide& operators, uint32_t node) {
+    const profile::Operator& operation = operators.operation(node);
+    const profile::Texts& texts = operators.profile().texts;
+    const uint32_t name =
+        names_.Of(side, operation.name, [&] { return Renamed(texts[operation.name]); });
+    if (!options_.use_input_shape) {
+      return name;
+    }
+    const uint32_t shape =
+        shapes_.Of(side, operation.shape_key, [&] { return texts[operation.shape_key]; });
+    return pairs_.emplace(uint64_t{name} << 32U | shape, static_cast<uint32_t>(pairs_.size()))
+        .first->second;
+  }
 
  private:
-  void Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
-            std::vector<AlignedPair>& pairs);
-  void PairSegments(const std::vector<Nodes>& base, const std::vector<Nodes>& comparison);
-  bool GivesWay(const AlignedPair& pair) const;
-  void DrillDown();
+  // Equal texts of either side have equal numbers; each is looked up once.
+  class Numbers {
+   public:
+    template <typename Text>
+    uint32_t Of(size_t side, profile::TextId id, const Text& text) {
+      std::vector<uint32_t>& known = known_[side];
+      known.resize(std::max<size_t>(known.size(), id + size_t{1}), kUnmatched);
+      if (known[id] == kUnmatched) {
+        known[id] = numbers_.emplace(text(), static_cast<uint32_t>(numbers_.size())).first->second;
+      }
+      return known[id];
+    }
 
-  const OperatorSide& base_;
-  const OperatorSide& comparison_;
+   private:
+    std::array<std::vector<uint32_t>, 2> known_;  // by TextId
+    std::unordered_map<std::string_view, uint32_t> numbers_;
+  };
+
+  std::string_view Renamed(std::string_view name) const {
+    if (options_.operator_names.empty()) {
+      return name;
+    }
+    const auto found = options_.operator_names.find(std::string(name));
+    return found == options_.operator_names.end() ? name : std::string_view(found->second);
+  }
+
   const PairOptions& options_;
-  OperatorKeys keys_;
-  std::vector<AlignedPair> pairs_;
-  std::vector<uint32_t> base_keys_;  // scratch
-  std::vector<uint32_t> comparison_keys_;
-  size_t longest_base_ = 0;  // of the stretches that were not aligned exactly
-  size_t longest_comparison_ = 0;
+  Numbers names_;
+  Numbers shapes_;
+  std::unordered_map<uint64_t, uint32_t> pairs_;  // of a name and shapes
 };
-
-void OperatorMatcher::Pair(std::span<const uint32_t> base, std::span<const uint32_t> comparison,
-                           std::vector<AlignedPair>& pairs) {
-  base_keys_.clear();
-  for (const uint32_t node : base) {
-    base_keys_.push_back(keys_.Base(base_.operation(node)));
-  }
-  comparison_keys_.clear();
-  for (const uint32_t node : comparison) {
-    comparison_keys_.push_back(keys_.Comparison(comparison_.operation(node)));
-  }
-  const Aligned aligned = Align(base_keys_, comparison_keys_, options_.alignment);
-  for (const AlignedPair& pair : aligned.pairs) {
-    pairs.push_back({pair.base == kUnmatched ? kUnmatched : base[pair.base],
-                     pair.comparison == kUnmatched ? kUnmatched : comparison[pair.comparison]});
-  }
-  if (!aligned.is_exact) {
-    longest_base_ = std::max(longest_base_, base.size());
-    longest_comparison_ = std::max(longest_comparison_, comparison.size());
-  }
-}
 
 // Runs of top operators that are all on the thread of backward passes or all off it.
 std::vector<Nodes> SegmentsOf(const OperatorSide& side, bool& starts_backward) {
@@ -235,11 +80,10 @@ std::vector<Nodes> SegmentsOf(const OperatorSide& side, bool& starts_backward) {
   std::stable_sort(sorted.begin(), sorted.end(), [&side](uint32_t a, uint32_t b) {
     return side.operation(a).start < side.operation(b).start;
   });
-  const TextId thread = *side.profile().backward_thread;
   std::vector<Nodes> segments;
   bool last = false;
   for (const uint32_t node : sorted) {
-    const bool backward = side.operation(node).thread == thread;
+    const bool backward = side.operation(node).thread == *side.profile().backward_thread;
     if (segments.empty()) {
       starts_backward = backward;
     }
@@ -252,130 +96,88 @@ std::vector<Nodes> SegmentsOf(const OperatorSide& side, bool& starts_backward) {
   return segments;
 }
 
-void OperatorMatcher::PairSegments(const std::vector<Nodes>& base,
-                                   const std::vector<Nodes>& comparison) {
-  const Nodes none;
-  for (size_t i = 0; i < std::max(base.size(), comparison.size()); ++i) {
-    Pair(i < base.size() ? base[i] : none, i < comparison.size() ? comparison[i] : none, pairs_);
+// The segments of both sides that belong together, as many of either; some are empty.
+std::array<std::vector<Nodes>, 2> PairedSegments(const OperatorSide& base,
+                                                 const OperatorSide& comparison) {
+  bool base_backward = false;
+  bool comparison_backward = false;
+  std::array<std::vector<Nodes>, 2> sides = {SegmentsOf(base, base_backward),
+                                             SegmentsOf(comparison, comparison_backward)};
+  if (!sides[0].empty() && !sides[1].empty() && base_backward != comparison_backward) {
+    // One side began elsewhere: its first segment has no partner.
+    std::vector<Nodes>& shorter = sides[sides[0].size() > sides[1].size() ? 1 : 0];
+    shorter.emplace(shorter.begin());
   }
-}
-
-bool OperatorMatcher::GivesWay(const AlignedPair& pair) const {
-  if (pair.base == kUnmatched || pair.comparison == kUnmatched) {
-    return false;
+  for (std::vector<Nodes>& side : sides) {
+    side.resize(std::max(sides[0].size(), sides[1].size()));
   }
-  const auto& base = base_.tree()[pair.base];
-  const auto& comparison = comparison_.tree()[pair.comparison];
-  return base.child_count > 0 && comparison.child_count > 0 &&
-         std::max(base.kernel_count, comparison.kernel_count) > *options_.max_kernels;
-}
-
-void OperatorMatcher::DrillDown() {
-  std::vector<AlignedPair> waiting(pairs_.rbegin(), pairs_.rend());  // the next on top
-  std::vector<AlignedPair> inside;
-  pairs_.clear();
-  while (!waiting.empty()) {
-    const AlignedPair pair = waiting.back();
-    waiting.pop_back();
-    if (!GivesWay(pair)) {
-      pairs_.push_back(pair);
-      continue;
-    }
-    inside.clear();
-    Pair(base_.tree().children(pair.base), comparison_.tree().children(pair.comparison), inside);
-    waiting.insert(waiting.end(), inside.rbegin(), inside.rend());
-  }
-}
-
-std::vector<AlignedPair> OperatorMatcher::Match() {
-  if (!options_.details) {
-    for (const uint32_t node : base_.top()) {
-      pairs_.push_back({node, kUnmatched});
-    }
-    for (const uint32_t node : comparison_.top()) {
-      pairs_.push_back({kUnmatched, node});
-    }
-    return std::move(pairs_);
-  }
-  if (!base_.profile().backward_thread || !comparison_.profile().backward_thread) {
-    Pair(base_.top(), comparison_.top(), pairs_);
-  } else {
-    bool base_backward = false;
-    bool comparison_backward = false;
-    auto base = SegmentsOf(base_, base_backward);
-    auto comparison = SegmentsOf(comparison_, comparison_backward);
-    if (!base.empty() && !comparison.empty() && base_backward != comparison_backward) {
-      // One side began elsewhere: its first segment has no partner.
-      if (base.size() > comparison.size()) {
-        comparison.emplace(comparison.begin());
-      } else {
-        base.emplace(base.begin());
-      }
-    }
-    PairSegments(base, comparison);
-  }
-  if (options_.max_kernels.has_value()) {
-    DrillDown();
-  }
-  return std::move(pairs_);
-}
-
-void OperatorMatcher::Warn(std::vector<std::string>& warnings) const {
-  if (longest_base_ > 0) {
-    warnings.push_back(fmt::format(
-        "{} operators of the base against {} of the comparison are too many for an exact "
-        "alignment: they were split at matching runs of operators, and aligned in between",
-        base::FormatCount(longest_base_), base::FormatCount(longest_comparison_)));
-  }
+  return sides;
 }
 
 }  // namespace
 
-OperatorKeys::OperatorKeys(const profile::Profile& base, const profile::Profile& comparison,
-                           const PairOptions& options)
-    : options_(options) {
-  sides_[0].profile = &base;
-  sides_[1].profile = &comparison;
-  for (KnownNumbers& side : sides_) {
-    side.names.assign(side.profile->texts.size(), kUnnumbered);
-    side.shapes.assign(options.use_input_shape ? side.names.size() : 0, kUnnumbered);
-  }
-}
-
-std::string_view OperatorKeys::Renamed(std::string_view name) const {
-  if (options_.operator_names.empty()) {
-    return name;
-  }
-  const auto found = options_.operator_names.find(std::string(name));
-  return found == options_.operator_names.end() ? name : std::string_view(found->second);
-}
-
-uint32_t OperatorKeys::Key(KnownNumbers& side, const profile::Operator& operation) {
-  uint32_t& name = side.names[operation.name];
-  if (name == kUnnumbered) {
-    name = Numbered(names_, Renamed(side.profile->texts[operation.name]));
-  }
-  if (!options_.use_input_shape) {
-    return name;
-  }
-  uint32_t& shape = side.shapes[operation.shape_key];
-  if (shape == kUnnumbered) {
-    shape = Numbered(shapes_, side.profile->texts[operation.shape_key]);
-  }
-  const uint64_t pair = uint64_t{name} << 32U | shape;
-  return pairs_.emplace(pair, static_cast<uint32_t>(pairs_.size())).first->second;
-}
-
 std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const OperatorSide& comparison,
                                         const PairOptions& options,
                                         std::vector<std::string>& warnings) {
-  OperatorMatcher matcher(base, comparison, options);
-  auto pairs = matcher.Match();
-  matcher.Warn(warnings);
+  OperatorKeys keys(options);
+  std::array<size_t, 2> longest = {};  // of the sequences that were not aligned exactly
+  const auto align = [&](std::span<const uint32_t> base_nodes,
+                         std::span<const uint32_t> comparison_nodes,
+                         std::vector<AlignedPair>& pairs) {
+    const bool is_exact = AlignNodes(
+        base_nodes, comparison_nodes, [&](uint32_t node) { return keys.Of(0, base, node); },
+        [&](uint32_t node) { return keys.Of(1, comparison, node); }, options.alignment, pairs);
+    if (!is_exact) {
+      longest = {std::max(longest[0], base_nodes.size()),
+                 std::max(longest[1], comparison_nodes.size())};
+    }
+  };
+  std::vector<AlignedPair> pairs;
+  if (!options.details) {
+    AppendUnmatched(base.top(), comparison.top(), pairs);
+    return pairs;
+  }
+  if (!base.profile().backward_thread || !comparison.profile().backward_thread) {
+    align(base.top(), comparison.top(), pairs);
+  } else {
+    const auto& [base_segments, comparison_segments] = PairedSegments(base, comparison);
+    for (size_t i = 0; i < base_segments.size(); ++i) {
+      align(base_segments[i], comparison_segments[i], pairs);
+    }
+  }
+  if (options.max_kernels.has_value()) {
+    // Pairs to look at, the next one on top; those with children and many kernels become pairs of
+    // children.
+    std::vector<AlignedPair> waiting(pairs.rbegin(), pairs.rend());
+    std::vector<AlignedPair> inside;
+    pairs.clear();
+    while (!waiting.empty()) {
+      const AlignedPair pair = waiting.back();
+      waiting.pop_back();
+      const OperatorTree& left = base.tree();
+      const OperatorTree& right = comparison.tree();
+      if (pair.base == kUnmatched || pair.comparison == kUnmatched ||
+          left.children(pair.base).empty() || right.children(pair.comparison).empty() ||
+          std::max(left[pair.base].kernel_count, right[pair.comparison].kernel_count) <=
+              *options.max_kernels) {
+        pairs.push_back(pair);
+        continue;
+      }
+      inside.clear();
+      align(left.children(pair.base), right.children(pair.comparison), inside);
+      waiting.insert(waiting.end(), inside.rbegin(), inside.rend());
+    }
+  }
+  if (longest[0] > 0) {
+    warnings.push_back(fmt::format(
+        "{} operators of the base against {} of the comparison are too many for an exact "
+        "alignment: they were split at matching runs of operators, and aligned in between",
+        base::FormatCount(longest[0]), base::FormatCount(longest[1])));
+  }
   const bool any = std::any_of(pairs.begin(), pairs.end(), [](const AlignedPair& pair) {
     return pair.base != kUnmatched && pair.comparison != kUnmatched;
   });
-  if (options.details && !any && !base.top().empty() && !comparison.top().empty()) {
+  if (!any && !base.top().empty() && !comparison.top().empty()) {
     warnings.push_back(
         fmt::format("the two profiles have no operator in common: {} and {} are unmatched; the "
                     "first are {} and {}, and --op_name_map pairs operators of different names",
@@ -389,175 +191,253 @@ std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const Operator
 
 namespace {
 
-using enum report::NumberFormat;
+// ---- Sheets of pairs ----
 
-constexpr std::array<SheetColumn, 8> kStatisticColumns = {
-    {{"Top", 10, kInteger},
-     {"Operator Name", 30, kGeneral, true},
-     {"Base Device Duration(ms)", 25, kFixed2},
-     {"Base Operator Number", 25, kInteger},
-     {"Comparison Device Duration(ms)", 30, kFixed2},
-     {"Comparison Operator Number", 30, kInteger},
-     {"Diff Duration(ms)", 20, kFixed2},
-     {"Diff Ratio", 20, kPercent}}};
+// A row per pair of operators: what they launched, or allocated.
+struct DetailRow : Difference {
+  struct Side {
+    Cell name, shapes, types, details;
+    double amount = 0;
+  };
+  std::array<Side, 2> sides;
+};
 
-double MeasureKernels(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue,
-                      DetailText& details) {
-  double total_us = 0;
-  side.VisitKernels(node, queue, [&](const profile::Kernel& kernel) {
-    total_us += kernel.duration_us;
-    details.Add([&](std::string& out) { AppendKernelText(side.profile(), kernel, out); });
+struct DetailNames {
+  std::string_view sheet;
+  std::string_view details;
+  std::string_view amount;
+  std::string_view difference;
+};
+
+// measure(side, node, queue, details): what a node and everything below it amounts to, with the
+// lines that say so.
+template <typename Measure>
+report::FormattedTable FillDetails(const DetailNames& names,
+                                   const std::array<const OperatorSide*, 2>& sides,
+                                   std::span<const AlignedPair> pairs, const PairOptions& options,
+                                   const Measure& measure) {
+  using Side = DetailRow::Side;
+  Sheet<DetailRow> sheet(names.sheet,
+                         {{{"Order Id", 10, kInteger, kRowNumber}},
+                          {{"Operator Name", 30, kGeneral, &Side::name, true},
+                           {"Input Shape", 20, kInteger, &Side::shapes},
+                           {"Input Type", 20, kInteger, &Side::types},
+                           {names.details, 20, kInteger, &Side::details},
+                           {names.amount, 20, kFixed2, &Side::amount}},
+                          {{names.difference, 20, kFixed2, &DetailRow::difference},
+                           {"Diff Ratio", 20, kPercent, &DetailRow::ratio}}},
+                         options);
+  sheet.table().Reserve(pairs.size());
+  std::array<TextCells, 2> texts = {TextCells(sides[0]->profile().texts, sheet.table()),
+                                    TextCells(sides[1]->profile().texts, sheet.table())};
+  std::array<DetailText, 2> details = {DetailText(options.whole_texts),
+                                       DetailText(options.whole_texts)};
+  std::vector<uint32_t> queue;
+  for (const AlignedPair& pair : pairs) {
+    DetailRow row;
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const uint32_t node = i == 0 ? pair.base : pair.comparison;
+      if (node == kUnmatched) {
+        continue;
+      }
+      const profile::Operator& operation = sides[i]->operation(node);
+      details[i].Clear();
+      const double amount = measure(*sides[i], node, queue, details[i]);
+      row.sides[i] = {texts[i](operation.name), texts[i](operation.shapes),
+                      texts[i](operation.types), sheet.table().KeepText(details[i].text()), amount};
+    }
+    static_cast<Difference&>(row) = Differ(row.sides[0].amount, row.sides[1].amount);
+    sheet.Add(row);
+  }
+  return sheet.Take();
+}
+
+// ---- Sheets by name ----
+
+struct OperatorGroup {
+  std::string_view name;  // of the profiles' texts
+  std::array<Nodes, 2> sides;
+};
+
+// Names of the base by first appearance, then those that only the comparison has.
+std::vector<OperatorGroup> GroupByName(const OperatorSide& base,
+                                       std::span<const uint32_t> base_nodes,
+                                       const OperatorSide& comparison,
+                                       std::span<const uint32_t> comparison_nodes) {
+  SharedNames shared(base.profile().texts, comparison.profile().texts);
+  std::vector<OperatorGroup> groups;
+  std::vector<uint32_t> group_of(shared.size(), kUnmatched);
+  const auto add = [&](size_t side, const OperatorSide& operators, uint32_t node, uint32_t name) {
+    if (group_of[name] == kUnmatched) {
+      group_of[name] = static_cast<uint32_t>(groups.size());
+      groups.push_back({operators.name(node), {}});
+    }
+    groups[group_of[name]].sides[side].push_back(node);
+  };
+  for (const uint32_t node : base_nodes) {
+    add(0, base, node, base.operation(node).name);
+  }
+  for (const uint32_t node : comparison_nodes) {
+    add(1, comparison, node, shared(comparison.operation(node).name));
+  }
+  return groups;
+}
+
+// The operators of pairs by name: what they took on the device, or allocated.
+struct StatisticRow : Difference {
+  struct Side {
+    double ms = 0;
+    double mb = 0;
+    int64_t count = 0;
+  };
+  std::string_view name;
+  std::array<Side, 2> sides;
+};
+
+// The largest growth of `rank_by` first. measure(side, node, queue) gives ms and mb of one node and
+// everything below it.
+template <typename Measure>
+report::FormattedTable FillStatistic(std::string_view name, SheetColumns<StatisticRow> columns,
+                                     const std::array<const OperatorSide*, 2>& sides,
+                                     std::span<const AlignedPair> pairs, const PairOptions& options,
+                                     double StatisticRow::Side::*rank_by, const Measure& measure) {
+  Nodes base_nodes;
+  Nodes comparison_nodes;
+  for (const AlignedPair& pair : pairs) {
+    if (pair.base != kUnmatched) {
+      base_nodes.push_back(pair.base);
+    }
+    if (pair.comparison != kUnmatched) {
+      comparison_nodes.push_back(pair.comparison);
+    }
+  }
+  std::vector<StatisticRow> rows;
+  std::vector<uint32_t> queue;
+  for (const OperatorGroup& group :
+       GroupByName(*sides[0], base_nodes, *sides[1], comparison_nodes)) {
+    StatisticRow& row = rows.emplace_back();
+    row.name = group.name;
+    for (size_t i = 0; i < sides.size(); ++i) {
+      for (const uint32_t node : group.sides[i]) {
+        const StatisticRow::Side one = measure(*sides[i], node, queue);
+        row.sides[i].ms += one.ms;
+        row.sides[i].mb += one.mb;
+        ++row.sides[i].count;
+      }
+    }
+    static_cast<Difference&>(row) = Differ(row.sides[0].*rank_by, row.sides[1].*rank_by);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const StatisticRow& a, const StatisticRow& b) {
+    return a.difference > b.difference;
   });
-  return total_us;
+  columns.front = {{"Top", 10, kInteger, kRowNumber},
+                   {"Operator Name", 30, kGeneral, &StatisticRow::name, true}};
+  columns.back.push_back({"Diff Ratio", 20, kPercent, &StatisticRow::ratio});
+  Sheet<StatisticRow> sheet(name, std::move(columns), options);
+  for (const StatisticRow& row : rows) {
+    sheet.Add(row);
+  }
+  return sheet.Take();
 }
 
 }  // namespace
 
-double DeviceMs(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue) {
-  double total = 0;
-  side.VisitKernels(node, queue,
-                    [&](const profile::Kernel& kernel) { total += kernel.duration_us / 1000; });
-  return total;
-}
-
 report::FormattedTable OperatorDetails(const OperatorSide& base, const OperatorSide& comparison,
                                        std::span<const AlignedPair> pairs,
                                        const PairOptions& options) {
-  const DetailSheet sheet = {"OperatorCompare", "Kernel Details", "Device Duration(us)",
-                             "Diff Duration(us)", MeasureKernels};
-  return FillDetails(sheet, base, comparison, pairs, options);
+  return FillDetails(
+      {"OperatorCompare", "Kernel Details", "Device Duration(us)", "Diff Duration(us)"},
+      {&base, &comparison}, pairs, options,
+      [](const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue,
+         DetailText& details) {
+        double total_us = 0;
+        side.VisitKernels(node, queue, [&](const profile::Kernel& kernel) {
+          total_us += kernel.duration_us;
+          details.Add([&](std::string& out) { AppendKernelText(side.profile(), kernel, out); });
+        });
+        return total_us;
+      });
 }
 
 report::FormattedTable OperatorStatistic(const OperatorSide& base, const OperatorSide& comparison,
                                          std::span<const AlignedPair> pairs,
                                          const PairOptions& options) {
-  std::vector<uint32_t> queue;
-  const auto sum_ms = [&queue](const OperatorSide& side, std::span<const uint32_t> nodes) {
-    double total = 0;
-    for (const uint32_t node : nodes) {
-      total += DeviceMs(side, node, queue);
-    }
-    return total;
-  };
-  report::FormattedTable result =
-      MakeSheet("OperatorCompareStatistic", kStatisticColumns, {2, 3}, {4, 5}, options);
-  int64_t top = 0;
-  for (const auto& row :
-       RankGroups(base, comparison, pairs, sum_ms, [](double ms) { return ms; })) {
-    const std::array<Cell, kStatisticColumns.size()> cells = {
-        Cell::Integer(++top),
-        result.table.KeepText(row.name),
-        Cell::Number(row.base),
-        Cell::Integer(row.base_count),
-        Cell::Number(row.comparison),
-        Cell::Integer(row.comparison_count),
-        Cell::Number(row.difference.difference),
-        Cell::Number(row.difference.ratio)};
-    result.table.AddRow(cells);
-  }
-  return result;
-}
-
-namespace {
-
-using enum report::NumberFormat;
-
-constexpr std::array<SheetColumn, 10> kMemoryStatisticColumns = {
-    {{"Top", 10, kInteger},
-     {"Operator Name", 30, kGeneral, true},
-     {"Base Allocated Duration(ms)", 25, kFixed2},
-     {"Base Allocated Memory(MB)", 30, kFixed2},
-     {"Base Operator Number", 25, kInteger},
-     {"Comparison Allocated Duration(ms)", 27, kFixed2},
-     {"Comparison Allocated Memory(MB)", 33, kFixed2},
-     {"Comparison Operator Number", 25, kInteger},
-     {"Diff Memory(MB)", 20, kFixed2},
-     {"Diff Ratio", 20, kPercent}}};
-
-double MeasureMemory(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue,
-                     DetailText& details) {
-  double total_kb = 0;
-  side.VisitAllocations(
-      node, queue, [&](const profile::Allocation& allocation, profile::TextId name) {
-        total_kb += allocation.size_kb;
-        details.Add([&](std::string& out) {
-          AppendAllocationText(side.profile(), allocation, side.profile().texts[name], out);
-        });
-      });
-  return total_kb;
-}
-
-}  // namespace
-
-Allocated AllocatedBy(const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue) {
-  Allocated total;
-  side.VisitAllocations(node, queue, [&](const profile::Allocation& allocation, profile::TextId) {
-    total.mb += allocation.size_kb / 1024;
-    total.ms += allocation.duration_us / 1000;
-  });
-  return total;
+  using Side = StatisticRow::Side;
+  return FillStatistic("OperatorCompareStatistic",
+                       {{},
+                        {{"Device Duration(ms)", 25, kFixed2, &Side::ms},
+                         {"Operator Number", 25, kInteger, &Side::count}},
+                        {{"Diff Duration(ms)", 20, kFixed2, &StatisticRow::difference}},
+                        {30, 30}},
+                       {&base, &comparison}, pairs, options, &Side::ms,
+                       [](const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue) {
+                         Side total;
+                         side.VisitKernels(node, queue, [&](const profile::Kernel& kernel) {
+                           total.ms += kernel.duration_us / 1000;
+                         });
+                         return total;
+                       });
 }
 
 report::FormattedTable MemoryDetails(const OperatorSide& base, const OperatorSide& comparison,
                                      std::span<const AlignedPair> pairs,
                                      const PairOptions& options) {
-  const DetailSheet sheet = {"MemoryCompare", "Allocated Details", "Size(KB)", "Diff Size(KB)",
-                             MeasureMemory};
-  return FillDetails(sheet, base, comparison, pairs, options);
+  return FillDetails(
+      {"MemoryCompare", "Allocated Details", "Size(KB)", "Diff Size(KB)"}, {&base, &comparison},
+      pairs, options,
+      [](const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue,
+         DetailText& details) {
+        double total_kb = 0;
+        side.VisitAllocations(
+            node, queue, [&](const profile::Allocation& allocation, profile::TextId name) {
+              total_kb += allocation.size_kb;
+              details.Add([&](std::string& out) {
+                AppendAllocationText(side.profile(), allocation, side.profile().texts[name], out);
+              });
+            });
+        return total_kb;
+      });
 }
 
 report::FormattedTable MemoryStatistic(const OperatorSide& base, const OperatorSide& comparison,
                                        std::span<const AlignedPair> pairs,
                                        const PairOptions& options) {
-  std::vector<uint32_t> queue;
-  const auto sum_up = [&queue](const OperatorSide& side, std::span<const uint32_t> nodes) {
-    Allocated total;
-    for (const uint32_t node : nodes) {
-      const Allocated allocated = AllocatedBy(side, node, queue);
-      total.mb += allocated.mb;
-      total.ms += allocated.ms;
-    }
-    return total;
-  };
-  report::FormattedTable result =
-      MakeSheet("MemoryCompareStatistic", kMemoryStatisticColumns, {2, 4}, {5, 7}, options);
-  int64_t top = 0;
-  for (const auto& row :
-       RankGroups(base, comparison, pairs, sum_up, [](const Allocated& sum) { return sum.mb; })) {
-    const std::array<Cell, kMemoryStatisticColumns.size()> cells = {
-        Cell::Integer(++top),
-        result.table.KeepText(row.name),
-        Cell::Number(row.base.ms),
-        Cell::Number(row.base.mb),
-        Cell::Integer(row.base_count),
-        Cell::Number(row.comparison.ms),
-        Cell::Number(row.comparison.mb),
-        Cell::Integer(row.comparison_count),
-        Cell::Number(row.difference.difference),
-        Cell::Number(row.difference.ratio)};
-    result.table.AddRow(cells);
-  }
-  return result;
+  using Side = StatisticRow::Side;
+  return FillStatistic("MemoryCompareStatistic",
+                       {{},
+                        {{"Allocated Duration(ms)", 25, kFixed2, &Side::ms},
+                         {"Allocated Memory(MB)", 30, kFixed2, &Side::mb},
+                         {"Operator Number", 25, kInteger, &Side::count}},
+                        {{"Diff Memory(MB)", 20, kFixed2, &StatisticRow::difference}},
+                        {27, 33, 25}},
+                       {&base, &comparison}, pairs, options, &Side::mb,
+                       [](const OperatorSide& side, uint32_t node, std::vector<uint32_t>& queue) {
+                         Side total;
+                         side.VisitAllocations(
+                             node, queue,
+                             [&](const profile::Allocation& allocation, profile::TextId) {
+                               total.mb += allocation.size_kb / 1024;
+                               total.ms += allocation.duration_us / 1000;
+                             });
+                         return total;
+                       });
 }
 
 namespace {
 
-using enum report::NumberFormat;
+// ---- Host calls by name ----
 
-constexpr std::array<SheetColumn, 14> kApiColumns = {{{"Order Id", 10, kInteger},
-                                                      {"api name", 30, kGeneral, true},
-                                                      {"Total Duration(ms)", 20, kFixed2},
-                                                      {"Self Time(ms)", 20, kFixed2},
-                                                      {"Avg Duration(ms)", 20, kFixed2},
-                                                      {"Calls", 20, kInteger},
-                                                      {"Total Duration(ms)", 20, kFixed2},
-                                                      {"Self Time(ms)", 20, kFixed2},
-                                                      {"Avg Duration(ms)", 20, kFixed2},
-                                                      {"Calls", 20, kInteger},
-                                                      {"Diff Total Ratio", 20, kFixed2},
-                                                      {"Diff Self Ratio", 20, kFixed2},
-                                                      {"Diff Avg Ratio", 20, kFixed2},
-                                                      {"Diff Calls Ratio", 20, kFixed2}}};
+struct ApiRow {
+  struct Side {
+    double total_ms = 0;
+    double self_ms = 0;
+    double average_ms = 0;
+    int64_t count = 0;
+  };
+  std::string_view name;
+  std::array<Side, 2> sides;
+  double total_ratio = 0, self_ratio = 0, average_ratio = 0, count_ratio = 0;
+};
 
 // Host time of a call that is not its callees', in us; as in the Python tool, which nests without
 // regard to threads, negative where callees outlive it.
@@ -569,15 +449,8 @@ double HostSelfUs(const OperatorSide& side, uint32_t node) {
   return side.operation(node).duration_us - callees_us;
 }
 
-struct Calls {
-  double total_ms = 0;
-  double self_ms = 0;
-  double average_ms = 0;
-  int64_t count = 0;
-};
-
-Calls MeasureCalls(const OperatorSide& side, std::span<const uint32_t> nodes) {
-  Calls calls;
+ApiRow::Side MeasureCalls(const OperatorSide& side, std::span<const uint32_t> nodes) {
+  ApiRow::Side calls;
   double total_us = 0;
   double self_us = 0;
   for (const uint32_t node : nodes) {
@@ -595,7 +468,7 @@ Calls MeasureCalls(const OperatorSide& side, std::span<const uint32_t> nodes) {
 
 void WarnOfStep(const OperatorSide& side, const std::optional<std::string>& step,
                 std::vector<std::string>& warnings) {
-  if (step.has_value() && side.all().empty() && !side.tree().nodes().empty()) {
+  if (step.has_value() && side.all().empty() && side.tree().size() > 0) {
     warnings.push_back(fmt::format("{}: no operators in step {}, so host calls are not compared",
                                    side.profile().path.string(), *step));
   }
@@ -605,35 +478,37 @@ void WarnOfStep(const OperatorSide& side, const std::optional<std::string>& step
 
 report::FormattedTable ApiCompare(const OperatorSide& base, const OperatorSide& comparison,
                                   const PairOptions& options, std::vector<std::string>& warnings) {
-  report::FormattedTable result = MakeSheet("ApiCompare", kApiColumns, {2, 5}, {6, 9}, options);
+  using Side = ApiRow::Side;
+  Sheet<ApiRow> sheet(
+      "ApiCompare",
+      {{{"Order Id", 10, kInteger, kRowNumber}, {"api name", 30, kGeneral, &ApiRow::name, true}},
+       {{"Total Duration(ms)", 20, kFixed2, &Side::total_ms},
+        {"Self Time(ms)", 20, kFixed2, &Side::self_ms},
+        {"Avg Duration(ms)", 20, kFixed2, &Side::average_ms},
+        {"Calls", 20, kInteger, &Side::count}},
+       {{"Diff Total Ratio", 20, kFixed2, &ApiRow::total_ratio},
+        {"Diff Self Ratio", 20, kFixed2, &ApiRow::self_ratio},
+        {"Diff Avg Ratio", 20, kFixed2, &ApiRow::average_ratio},
+        {"Diff Calls Ratio", 20, kFixed2, &ApiRow::count_ratio}}},
+      options);
   WarnOfStep(base, options.base_step, warnings);
   WarnOfStep(comparison, options.comparison_step, warnings);
   if (base.all().empty() || comparison.all().empty()) {
-    return result;
+    return sheet.Take();
   }
-  int64_t order = 0;
   for (const OperatorGroup& group : GroupByName(base, base.all(), comparison, comparison.all())) {
-    const Calls left = MeasureCalls(base, group.base);
-    const Calls right = MeasureCalls(comparison, group.comparison);
-    const auto ratio = [](double a, double b) { return Cell::Number(Differ(a, b).ratio); };
-    const std::array<Cell, kApiColumns.size()> cells = {
-        Cell::Integer(++order),
-        result.table.KeepText(group.name),
-        Cell::Number(left.total_ms),
-        Cell::Number(left.self_ms),
-        Cell::Number(left.average_ms),
-        Cell::Integer(left.count),
-        Cell::Number(right.total_ms),
-        Cell::Number(right.self_ms),
-        Cell::Number(right.average_ms),
-        Cell::Integer(right.count),
-        ratio(left.total_ms, right.total_ms),
-        ratio(left.self_ms, right.self_ms),
-        ratio(left.average_ms, right.average_ms),
-        ratio(static_cast<double>(left.count), static_cast<double>(right.count))};
-    result.table.AddRow(cells);
+    ApiRow row;
+    row.name = group.name;
+    row.sides = {MeasureCalls(base, group.sides[0]), MeasureCalls(comparison, group.sides[1])};
+    const auto& [left, right] = row.sides;
+    row.total_ratio = Differ(left.total_ms, right.total_ms).ratio;
+    row.self_ratio = Differ(left.self_ms, right.self_ms).ratio;
+    row.average_ratio = Differ(left.average_ms, right.average_ms).ratio;
+    row.count_ratio =
+        Differ(static_cast<double>(left.count), static_cast<double>(right.count)).ratio;
+    sheet.Add(row);
   }
-  return result;
+  return sheet.Take();
 }
 
 }  // namespace msprobe::analysis::perf

@@ -1,6 +1,7 @@
 #include "src/analysis/perf/operator_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <tuple>
 
@@ -12,6 +13,7 @@ namespace {
 
 using profile::Flow;
 using profile::Kernel;
+using profile::Profile;
 
 auto LaunchKey(const Kernel& kernel) {
   return std::make_tuple(kernel.start, kernel.process, kernel.thread);
@@ -24,14 +26,9 @@ struct Link {
 
 }  // namespace
 
-KernelLinks::KernelLinks(const profile::Profile& side) {
-  std::vector<uint32_t> by_key(side.kernels.size());
-  std::iota(by_key.begin(), by_key.end(), 0U);
-  const auto before = [&side](uint32_t a, uint32_t b) {
-    return LaunchKey(side.kernels[a]) < LaunchKey(side.kernels[b]);
-  };
-  std::stable_sort(by_key.begin(), by_key.end(), before);
-
+KernelLinks::KernelLinks(const Profile& side) {
+  const std::vector<uint32_t> by_key =
+      OrderBy(side.kernels.size(), [&](uint32_t i) { return LaunchKey(side.kernels[i]); });
   std::vector<Link> links;
   links.reserve(side.flows.size());
   for (const Flow& flow : side.flows) {
@@ -66,33 +63,6 @@ uint32_t KernelLinks::Find(profile::Nanoseconds host_time) const {
   return static_cast<uint32_t>(found - times_.begin());
 }
 
-namespace {
-
-using profile::Nanoseconds;
-using profile::Profile;
-
-template <typename Time>
-std::vector<uint32_t> SortedBy(size_t count, const Time& time) {
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  const auto before = [&time](uint32_t a, uint32_t b) { return time(a) < time(b); };
-  if (!std::is_sorted(order.begin(), order.end(), before)) {
-    std::stable_sort(order.begin(), order.end(), before);
-  }
-  return order;
-}
-
-// The answer for every name of a profile, asked once each.
-std::vector<bool> StepMarkers(const profile::Texts& texts) {
-  std::vector<bool> markers(texts.size());
-  for (size_t i = 0; i < markers.size(); ++i) {
-    markers[i] = profile::IsStepMarker(texts[static_cast<profile::TextId>(i)]);
-  }
-  return markers;
-}
-
-}  // namespace
-
 std::string_view StepOf(std::string_view marker_name) {
   return marker_name.substr(std::min(marker_name.size(), marker_name.find('#') + 1));
 }
@@ -103,100 +73,58 @@ bool IsOptimizer(std::string_view operator_name) {
 }
 
 OperatorTree::OperatorTree(const Profile& side, const KernelLinks& links) {
-  const auto operator_start = [&side](uint32_t i) { return side.operators[i].start; };
-  const auto allocation_time = [&side](uint32_t i) { return side.allocations[i].at; };
-  const auto operators = SortedBy(side.operators.size(), operator_start);
-  const auto records = SortedBy(side.allocations.size(), allocation_time);
-  const auto is_step = StepMarkers(side.texts);
+  std::vector<NestedIntervals::Interval> intervals;
+  intervals.reserve(side.operators.size());
+  for (const profile::Operator& operation : side.operators) {
+    intervals.push_back({operation.start, operation.end});
+  }
+  const std::vector<uint32_t> records =
+      OrderBy(side.allocations.size(), [&](uint32_t i) { return side.allocations[i].at; });
+  std::vector<profile::Nanoseconds> times;
+  times.reserve(records.size());
+  for (const uint32_t record : records) {
+    times.push_back(side.allocations[record].at);
+  }
+  calls_ = NestedIntervals(intervals, times, /*max_depth=*/UINT32_MAX);
+  const auto nodes = calls_.nodes();
+  const auto placed = calls_.placed();
+  allocations_ = Lists(
+      nodes.size(), placed.size(), [&](size_t i) { return placed[i].node; },
+      [&](size_t i) { return records[placed[i].marker]; });
 
-  nodes_.reserve(operators.size());
-  std::vector<uint32_t> owners(records.size(), kNoNode);  // the node of each sorted record
-  uint32_t last = kNoNode;
-  const auto leave = [&](Nanoseconds now) {
-    while (last != kNoNode && now > side.operators[nodes_[last].operation].end) {
-      last = nodes_[last].parent;
-    }
-  };
-  const auto launched = links.times();
+  launches_.resize(nodes.size());
   size_t link = 0;
-  size_t record = 0;
-  for (size_t next = 0; next < operators.size() || record < records.size();) {
-    // At the same time operators come first.
-    if (next == operators.size() ||
-        (record < records.size() &&
-         allocation_time(records[record]) < operator_start(operators[next]))) {
-      leave(allocation_time(records[record]));
-      owners[record++] = last;
-      continue;
-    }
-    Node node;
-    node.operation = operators[next++];
-    const profile::Operator& operation = side.operators[node.operation];
-    leave(operation.start);
-    node.parent = last;
-    node.is_step = is_step[operation.name];
-    while (link < launched.size() && launched[link] < operation.start) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    while (link < links.times().size() && links.times()[link] < nodes[i].start) {
       ++link;
     }
-    if (link < launched.size() && launched[link] == operation.start && operation.launches) {
-      node.link = static_cast<uint32_t>(link);
-      node.kernel_count = static_cast<uint32_t>(links.kernels(link).size());
-    }
-    last = static_cast<uint32_t>(nodes_.size());
-    if (node.parent == kNoNode) {
-      roots_.push_back(last);
-    } else {
-      ++nodes_[node.parent].child_count;
-    }
-    nodes_.push_back(node);
-  }
-
-  for (const uint32_t owner : owners) {
-    if (owner != kNoNode) {
-      ++nodes_[owner].allocation_count;
+    if (link < links.times().size() && links.times()[link] == nodes[i].start &&
+        side.operators[nodes[i].interval].launches) {
+      launches_[i] = {static_cast<uint32_t>(link),
+                      static_cast<uint32_t>(links.kernels(link).size())};
     }
   }
-  uint32_t child = 0;
-  uint32_t allocation = 0;
-  for (Node& node : nodes_) {
-    node.first_child = child;
-    node.first_allocation = allocation;
-    child += node.child_count;
-    allocation += node.allocation_count;
-    node.child_count = 0;  // counted again while the lists fill
-    node.allocation_count = 0;
-  }
-  children_.resize(child);
-  allocations_.resize(allocation);
-  for (uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].parent != kNoNode) {
-      Node& parent = nodes_[nodes_[i].parent];
-      children_[parent.first_child + parent.child_count++] = i;
-    }
-  }
-  for (size_t i = 0; i < owners.size(); ++i) {
-    if (owners[i] != kNoNode) {
-      Node& owner = nodes_[owners[i]];
-      allocations_[owner.first_allocation + owner.allocation_count++] = records[i];
-    }
-  }
-  for (size_t i = nodes_.size(); i-- > 0;) {
-    if (nodes_[i].parent != kNoNode) {
-      nodes_[nodes_[i].parent].kernel_count += nodes_[i].kernel_count;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (nodes[i].parent != kNoNode) {
+      launches_[nodes[i].parent].kernel_count += launches_[i].kernel_count;
     }
   }
 }
 
 OperatorSide::OperatorSide(const Profile& profile, const std::optional<std::string>& step)
     : profile_(&profile), links_(profile), tree_(profile, links_) {
+  std::vector<bool> step_names(profile.texts.size());
+  for (profile::TextId name = 0; name < step_names.size(); ++name) {
+    step_names[name] = profile::IsStepMarker(profile.texts[name]);
+  }
+  std::vector<uint32_t> all(tree_.size());
+  std::iota(all.begin(), all.end(), 0U);
+  const auto is_step = [&](uint32_t node) { return step_names[operation(node).name]; };
   // Databases were filtered while they were read, and need not hold markers.
-  const auto nodes = tree_.nodes();
-  const bool has_markers =
-      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.is_step; });
-  const bool filter =
-      step.has_value() && (has_markers || profile.source != profile::Source::kDatabase);
+  const bool filter = step.has_value() && (profile.source != profile::Source::kDatabase ||
+                                           std::any_of(all.begin(), all.end(), is_step));
   for (const uint32_t root : tree_.roots()) {
-    if (!tree_[root].is_step) {
+    if (!is_step(root)) {
       if (!filter) {
         top_.push_back(root);
       }
@@ -205,23 +133,15 @@ OperatorSide::OperatorSide(const Profile& profile, const std::optional<std::stri
       top_.insert(top_.end(), inside.begin(), inside.end());
     }
   }
-  if (!filter) {
-    for (uint32_t i = 0; i < nodes.size(); ++i) {
-      if (!nodes[i].is_step) {
-        all_.push_back(i);
-      }
+  if (filter) {
+    all = top_;
+    for (size_t next = 0; next < all.size(); ++next) {
+      const auto below = tree_.children(all[next]);
+      all.insert(all.end(), below.begin(), below.end());
     }
-    return;
   }
-  std::vector<uint32_t> level(top_.begin(), top_.end());
-  for (size_t next = 0; next < level.size(); ++next) {
-    const uint32_t current = level[next];
-    if (!tree_[current].is_step) {
-      all_.push_back(current);
-    }
-    const auto below = tree_.children(current);
-    level.insert(level.end(), below.begin(), below.end());
-  }
+  std::copy_if(all.begin(), all.end(), std::back_inserter(all_),
+               [&](uint32_t node) { return !is_step(node); });
 }
 
 }  // namespace msprobe::analysis::perf

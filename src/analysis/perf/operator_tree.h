@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/analysis/perf/nesting.h"
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
@@ -40,42 +41,31 @@ class KernelLinks {
   std::vector<uint32_t> kernels_;
 };
 
-inline constexpr uint32_t kNoNode = UINT32_MAX;
-
 // The text after the first '#' of a step marker.
 std::string_view StepOf(std::string_view marker_name);
 bool IsOptimizer(std::string_view operator_name);
 
-// Threads count for nothing: an operator lies in the latest one that began before it (or with it)
-// and had not ended yet. An operator that begins where another ends lies inside that.
+// The operators of a profile nested by the rule of NestedIntervals, numbered by start.
 class OperatorTree {
  public:
   struct Node {
     uint32_t operation = 0;              // into Profile::operators
-    uint32_t parent = kNoNode;           // kNoNode: a root
+    uint32_t parent = kNoNode;           // before it
     uint32_t link = KernelLinks::kNone;  // into KernelLinks::times()
     uint32_t kernel_count = 0;           // of the node and everything below
-    uint32_t first_child = 0;            // into the lists of children and of allocations
-    uint32_t child_count = 0;
-    uint32_t first_allocation = 0;
-    uint32_t allocation_count = 0;
-    bool is_step = false;
   };
 
   OperatorTree(const profile::Profile& side, const KernelLinks& links);
 
-  // Numbered by start; operators with the same start as in the file. Parents come before children.
-  std::span<const Node> nodes() const { return nodes_; }
-  const Node& operator[](uint32_t node) const { return nodes_[node]; }
-  std::span<const uint32_t> roots() const { return roots_; }
-  std::span<const uint32_t> children(uint32_t node) const {
-    return std::span(children_).subspan(nodes_[node].first_child, nodes_[node].child_count);
+  uint32_t size() const { return static_cast<uint32_t>(launches_.size()); }
+  Node operator[](uint32_t node) const {
+    const NestedIntervals::Node& call = calls_[node];
+    return {call.interval, call.parent, launches_[node].link, launches_[node].kernel_count};
   }
+  std::span<const uint32_t> roots() const { return calls_.roots(); }
+  std::span<const uint32_t> children(uint32_t node) const { return calls_.children(node); }
   // Into Profile::allocations: those made while this operator was the innermost.
-  std::span<const uint32_t> allocations(uint32_t node) const {
-    return std::span(allocations_)
-        .subspan(nodes_[node].first_allocation, nodes_[node].allocation_count);
-  }
+  std::span<const uint32_t> allocations(uint32_t node) const { return allocations_[node]; }
 
   // Calls visit(node) for the node and everything below it, level by level. `queue` is scratch.
   template <typename Visit>
@@ -90,10 +80,14 @@ class OperatorTree {
   }
 
  private:
-  std::vector<Node> nodes_;
-  std::vector<uint32_t> roots_;
-  std::vector<uint32_t> children_;
-  std::vector<uint32_t> allocations_;
+  struct Launches {
+    uint32_t link = KernelLinks::kNone;
+    uint32_t kernel_count = 0;
+  };
+
+  NestedIntervals calls_;
+  std::vector<Launches> launches_;  // by node
+  Lists allocations_;
 };
 
 // One profile with what comparing its operators needs; made once, used by every sheet. Borrows the

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
-#include <numeric>
+#include <deque>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/perf/nesting.h"
 #include "src/analysis/perf/sheet.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
@@ -22,8 +23,6 @@
 #include "src/profile/profile.h"
 
 namespace msprobe::analysis::perf {
-
-namespace {}  // namespace
 
 OperatorKind KindOfOperator(std::string_view name) {
   const std::string lower = base::AsciiLower(name);
@@ -430,12 +429,12 @@ void PutCombined(const Profile& side, const profile::KernelDetail& kernel, CoreT
 }
 
 // Adds the kernels' times to the buckets of `times`, in microseconds: the caller scales them.
-void SortGpuKernels(const Profile& side, const std::vector<uint32_t>& kernels,
-                    OverallTimes& times) {
+void SortGpuKernels(const Profile& side, const std::vector<profile::Kernel>& kernels,
+                    const std::vector<uint32_t>& computing, OverallTimes& times) {
   LaunchingOperators operators(side);
   for (const auto& [launch, index] :
-       ByLaunch(side, kernels, [&](uint32_t kernel) { return side.kernels[kernel].start; })) {
-    const profile::Kernel& kernel = side.kernels[index];
+       ByLaunch(side, computing, [&](uint32_t kernel) { return kernels[kernel].start; })) {
+    const profile::Kernel& kernel = kernels[index];
     const bool is_cube = IsGpuCubeKernel(side.texts[kernel.name]);
     if (!PutByOperator(operators, launch, kernel.duration_us, is_cube, times)) {
       Put(kernel.duration_us, is_cube ? times.other_cube : times.vector_no_trans);
@@ -544,10 +543,10 @@ bool IsKernel(const Profile& side, const profile::Kernel& kernel) {
 // compute; the Python tool takes 0 for none, and leaves out what runs there.
 class ComputingStream {
  public:
-  explicit ComputingStream(const Profile& side) {
+  ComputingStream(const Profile& side, const std::vector<profile::Kernel>& kernels) {
     std::unordered_map<int64_t, size_t> counts;
     std::vector<int64_t> order;
-    for (const profile::Kernel& kernel : side.kernels) {
+    for (const profile::Kernel& kernel : kernels) {
       if (IsKernel(side, kernel) && !kernel.is_communication && ++counts[kernel.stream] == 1) {
         order.push_back(kernel.stream);
       }
@@ -569,21 +568,14 @@ class ComputingStream {
 // The whole microseconds that a kernel marks: those that begin inside of it.
 int64_t FirstMicrosecond(Nanoseconds at) { return at / 1000 + 1; }
 
-Result<OverallTimes> MeasureGpu(const Profile& side, const PairOptions& options) {
-  const ComputingStream computing_stream(side);
+Result<OverallTimes> MeasureGpu(const Profile& side, const std::vector<profile::Kernel>& kernels,
+                                const PairOptions& options) {
+  const ComputingStream computing_stream(side, kernels);
   if (!computing_stream.found()) {
     return BadFormatError(
                fmt::format("{} holds no kernel that ran on a device", side.path.string()))
         .WithHint("profile with ProfilerActivity.CUDA, or leave --enable_profiling_compare out");
   }
-  std::vector<uint32_t> by_start(side.kernels.size());
-  for (uint32_t index = 0; index < by_start.size(); ++index) {
-    by_start[index] = index;
-  }
-  std::stable_sort(by_start.begin(), by_start.end(), [&](uint32_t a, uint32_t b) {
-    return side.kernels[a].start < side.kernels[b].start;
-  });
-
   OverallTimes times;
   times.has_kernel_metrics = true;
   std::vector<uint32_t> computing;
@@ -591,8 +583,9 @@ Result<OverallTimes> MeasureGpu(const Profile& side, const PairOptions& options)
   Nanoseconds first = 0;
   Nanoseconds last = 0;
   bool any = false;
-  for (const uint32_t index : by_start) {
-    const profile::Kernel& kernel = side.kernels[index];
+  for (const uint32_t index :
+       OrderBy(kernels.size(), [&](uint32_t kernel) { return kernels[kernel].start; })) {
+    const profile::Kernel& kernel = kernels[index];
     first = any ? std::min(first, kernel.start) : kernel.start;
     last = any ? std::max(last, kernel.end) : kernel.end;
     any = true;
@@ -614,7 +607,7 @@ Result<OverallTimes> MeasureGpu(const Profile& side, const PairOptions& options)
       computing.push_back(index);
     }
   }
-  SortGpuKernels(side, computing, times);
+  SortGpuKernels(side, kernels, computing, times);
   ScaleBuckets(times);
   const Coverage coverage = Cover(marks);
   const double per_us = options.exact_time ? kNsPerUs : 1;
@@ -723,8 +716,7 @@ Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& w
              lccl_us, times);
   }
   Intervals uncovered = side.uncovered;
-  std::stable_sort(uncovered.begin(), uncovered.end(),
-                   [](const auto& a, const auto& b) { return a.start < b.start; });
+  SortByStart(uncovered);
   times.groups = MeasureGroups(side, uncovered);
   times.overlaps = MeasureGroupOverlaps(side, uncovered, warnings);
   for (const GroupTime& group : times.groups) {
@@ -750,9 +742,283 @@ double OverallTimes::combined_ms() const {
 }
 
 Result<OverallTimes> MeasureOverall(const Profile& side, const PairOptions& options,
-                                    std::vector<std::string>& warnings) {
-  return side.device == profile::Device::kGpu ? MeasureGpu(side, options)
-                                              : MeasureNpu(side, warnings);
+                                    std::vector<std::string>& warnings,
+                                    const std::vector<profile::Kernel>* gpu_kernels) {
+  return side.device == profile::Device::kGpu
+             ? MeasureGpu(side, gpu_kernels != nullptr ? *gpu_kernels : side.kernels, options)
+             : MeasureNpu(side, warnings);
+}
+
+namespace {
+
+// ---- The sheet OverallMetrics ----
+
+using report::Cell;
+using report::Shade;
+
+// A kind of work, and what it is a part of by its indent.
+struct OverallRow : Difference {  // in ms
+  struct Side {
+    double ms = 0;
+    double share = 0;  // of the end-to-end time
+    Cell count;
+  };
+  std::string index;
+  std::array<Side, 2> sides;
+};
+
+SheetColumns<OverallRow> OverallSheetColumns() {
+  using enum report::NumberFormat;
+  using Side = OverallRow::Side;
+  return {{{"Index", 40, kInteger, &OverallRow::index}},
+          {{"Duration(ms)", 20, kFixed2, &Side::ms},
+           {"Duration Ratio", 20, kPercent, &Side::share},
+           {"Number", 10, kInteger, &Side::count}},
+          {{"Diff Duration(ms)", 20, kFixed2, &OverallRow::difference},
+           {"Diff Ratio", 10, kPercent, &OverallRow::ratio}}};
+}
+
+// One side of a row; without a count the cell shows a stroke.
+struct Share {
+  double ms = 0;
+  std::optional<int64_t> count = std::nullopt;
+};
+
+Share Of(const Bucket& bucket) { return {bucket.ms, bucket.count}; }
+
+Share Computing(const OverallTimes& times) {
+  const Bucket all = times.flash_forward() + times.flash_backward() + times.conv_forward() +
+                     times.conv_backward() + times.matmul() + times.vector() + times.tensor_move +
+                     times.other_cube + times.paged_attention;
+  return {times.computing_s * kMsPerS, all.count};
+}
+
+Share OtherComputing(const OverallTimes& times) {
+  const double rest =
+      times.computing_s * kMsPerS - times.flash_forward().ms - times.flash_backward().ms -
+      times.conv_forward().ms - times.conv_backward().ms - times.matmul().ms - times.vector().ms -
+      times.tensor_move.ms - times.other_cube.ms - times.paged_attention.ms - times.combined_ms();
+  return {std::max(0.0, rest)};
+}
+
+// Rows in the order of the sheet; those that are nothing on both sides are left out.
+class OverallRows {
+ public:
+  OverallRows(const OverallTimes& base, const OverallTimes& comparison, const PairOptions& options)
+      : base_(base),
+        comparison_(comparison),
+        sheet_("OverallMetrics", OverallSheetColumns(), options) {}
+
+  report::FormattedTable Build() {
+    using Times = OverallTimes;
+    Both("Computing Time", Computing, Shade::kDeepSky);
+    AddCombined();
+    AddSplit("Flash Attention (Forward)", &Times::flash_forward_cube, &Times::flash_forward_vector);
+    AddSplit("Flash Attention (Backward)", &Times::flash_backward_cube,
+             &Times::flash_backward_vector);
+    AddSplit("Conv (Forward)", &Times::conv_forward_cube, &Times::conv_forward_vector);
+    AddSplit("Conv (Backward)", &Times::conv_backward_cube, &Times::conv_backward_vector);
+    AddSplit("Matmul", &Times::matmul_cube, &Times::matmul_vector);
+    Both("\tPage Attention", &Times::paged_attention);
+    AddSplit("Vector", &Times::vector_trans, &Times::vector_no_trans, "Trans", "No Trans");
+    Both("\tCube", &Times::other_cube);
+    Both("\tSDMA (Tensor Move)", &Times::tensor_move);
+    Both("\tOther", OtherComputing, Shade::kLightSky);
+    const auto seconds = [this](const std::string& index, double Times::*part) {
+      Row(index, {base_.*part * kMsPerS}, {comparison_.*part * kMsPerS}, Shade::kDeepSky);
+    };
+    seconds("Uncovered Communication Time", &Times::uncovered_s);
+    AddGroups();
+    AddOverlaps();
+    seconds("Free Time", &Times::free_s);
+    Row("\tSDMA", {base_.stream_copies.ms}, {comparison_.stream_copies.ms}, Shade::kNone);
+    Row("\tFree", {base_.free_s * kMsPerS - base_.stream_copies.ms},
+        {comparison_.free_s * kMsPerS - comparison_.stream_copies.ms}, Shade::kNone);
+    seconds("E2E Time", &Times::end_to_end_s);
+    return sheet_.Take();
+  }
+
+ private:
+  void Row(const std::string& index, const Share& base, const Share& comparison, Shade shade) {
+    if (base.ms == 0 && comparison.ms == 0) {
+      return;
+    }
+    const auto side = [](const Share& share, const OverallTimes& times) {
+      return OverallRow::Side{
+          share.ms, share.ms / (times.end_to_end_s * kMsPerS),
+          share.count.has_value() ? Cell::Integer(*share.count) : Cell::Text("/")};
+    };
+    sheet_.Add({Differ(base.ms, comparison.ms),
+                index,
+                {side(base, base_), side(comparison, comparison_)}});
+    sheet_.formatted().row_shades.push_back(shade);
+    sheet_.formatted().row_indents.push_back(
+        static_cast<uint8_t>(std::min(index.find_first_not_of('\t'), size_t{UINT8_MAX})));
+  }
+  void Both(const std::string& index, Share (*part)(const OverallTimes&), Shade shade) {
+    Row(index, part(base_), part(comparison_), shade);
+  }
+  void Both(const std::string& index, Bucket OverallTimes::*part) {
+    Row(index, Of(base_.*part), Of(comparison_.*part), Shade::kLightSky);
+  }
+
+  // Kernels that compute and communicate in one, matched by name.
+  void AddCombined() {
+    const auto add = [&](const CombinedKernel* base, const CombinedKernel* comparison) {
+      const CombinedKernel none;
+      const CombinedKernel& first = base != nullptr ? *base : none;
+      const CombinedKernel& second = comparison != nullptr ? *comparison : none;
+      const auto count = [](const CombinedKernel* kernel) {
+        return kernel != nullptr ? std::optional(kernel->count) : std::nullopt;
+      };
+      Row("\t" + (base != nullptr ? base : comparison)->name, {first.total_ms, count(base)},
+          {second.total_ms, count(comparison)}, Shade::kLightSky);
+      Row("\t\tComputing", {first.computing_ms}, {second.computing_ms}, Shade::kNone);
+      Row("\t\tCommunication", {first.communication_ms}, {second.communication_ms}, Shade::kNone);
+    };
+    const auto by_name = [](const std::vector<CombinedKernel>& kernels) {
+      std::unordered_map<std::string_view, const CombinedKernel*> names;
+      for (const CombinedKernel& kernel : kernels) {
+        names.emplace(kernel.name, &kernel);  // the first of a name
+      }
+      return names;
+    };
+    const auto of_base = by_name(base_.combined);
+    const auto of_comparison = by_name(comparison_.combined);
+    for (const CombinedKernel& kernel : base_.combined) {
+      const auto other = of_comparison.find(kernel.name);
+      add(&kernel, other == of_comparison.end() ? nullptr : other->second);
+    }
+    for (const CombinedKernel& kernel : comparison_.combined) {
+      if (of_base.find(kernel.name) == of_base.end()) {
+        add(nullptr, &kernel);
+      }
+    }
+  }
+
+  // A kind of work, and how it was shared out between the two kinds of units.
+  void AddSplit(const std::string& name, Bucket OverallTimes::*cube, Bucket OverallTimes::*vector,
+                std::string_view cube_name = "Cube", std::string_view vector_name = "Vector") {
+    Row("\t" + name, Of(base_.*cube + base_.*vector), Of(comparison_.*cube + comparison_.*vector),
+        Shade::kLightSky);
+    Row(fmt::format("\t\t{} ({})", name, cube_name), Of(base_.*cube), Of(comparison_.*cube),
+        Shade::kNone);
+    Row(fmt::format("\t\t{} ({})", name, vector_name), Of(base_.*vector), Of(comparison_.*vector),
+        Shade::kNone);
+  }
+
+  void AddGroup(const std::string& title, const GroupTime* base, const GroupTime* comparison) {
+    const GroupTime none;
+    const GroupTime& first = base != nullptr ? *base : none;
+    const GroupTime& second = comparison != nullptr ? *comparison : none;
+    Row("\t" + title, {first.wait_ms + first.transmit_ms}, {second.wait_ms + second.transmit_ms},
+        Shade::kLightSky);
+    Row("\t\tWait", {first.wait_ms}, {second.wait_ms}, Shade::kNone);
+    Row("\t\tTransmit", {first.transmit_ms}, {second.transmit_ms}, Shade::kNone);
+  }
+
+  // First by the name of their kind of parallelism, where that names one group on either side;
+  // the others by their own name.
+  void AddGroups() {
+    using Groups = std::vector<const GroupTime*>;
+    const auto by = [](const OverallTimes& times, std::string GroupTime::*name) {
+      std::unordered_map<std::string_view, Groups> groups;
+      for (const GroupTime& group : times.groups) {
+        groups[group.*name].push_back(&group);
+      }
+      return groups;
+    };
+    const auto base_kinds = by(base_, &GroupTime::parallel_name);
+    const auto comparison_kinds = by(comparison_, &GroupTime::parallel_name);
+    std::unordered_set<const GroupTime*> done;
+    for (const GroupTime& group : base_.groups) {
+      if (group.parallel_name.empty() || base_kinds.at(group.parallel_name).size() != 1) {
+        continue;
+      }
+      const auto others = comparison_kinds.find(group.parallel_name);
+      if (others != comparison_kinds.end() && others->second.size() == 1) {
+        AddGroup(group.parallel_name + ": Communication", &group, others->second[0]);
+        done.insert(&group);
+        done.insert(others->second[0]);
+      }
+    }
+    const auto is_done = [&](const GroupTime& group) { return done.find(&group) != done.end(); };
+    const auto title = [](const GroupTime& group) {
+      return group.parallel_name.empty() ? group.name
+                                         : fmt::format("{}: {}", group.parallel_name, group.name);
+    };
+    std::unordered_map<std::string_view, std::deque<const GroupTime*>> others;
+    for (const GroupTime& group : comparison_.groups) {
+      if (!is_done(group)) {
+        others[group.name].push_back(&group);
+      }
+    }
+    for (const GroupTime& group : base_.groups) {
+      if (is_done(group)) {
+        continue;
+      }
+      const GroupTime* match = nullptr;
+      if (const auto same = others.find(group.name);
+          same != others.end() && !same->second.empty()) {
+        match = same->second.front();
+        same->second.pop_front();
+        done.insert(match);
+      }
+      AddGroup(title(group), &group, match);
+    }
+    for (const GroupTime& group : comparison_.groups) {
+      if (!is_done(group)) {
+        AddGroup(title(group), nullptr, &group);
+      }
+    }
+  }
+
+  void AddOverlaps() {
+    const auto sum = [](const OverallTimes& times) {
+      double ms = 0;
+      for (const GroupOverlap& overlap : times.overlaps) {
+        ms += overlap.ms;
+      }
+      return Share{ms};
+    };
+    Row("\tUncovered Communication Overlapped", sum(base_), sum(comparison_), Shade::kLightSky);
+    const auto title = [](const GroupOverlap& overlap) {
+      return fmt::format("\t\t{} & {}", overlap.first, overlap.second);
+    };
+    const auto by_title = [&](const OverallTimes& times) {
+      std::unordered_map<std::string, double> overlaps;  // the first one of a title
+      for (const GroupOverlap& overlap : times.overlaps) {
+        overlaps.emplace(title(overlap), overlap.ms);
+      }
+      return overlaps;
+    };
+    const auto base_overlaps = by_title(base_);
+    const auto comparison_overlaps = by_title(comparison_);
+    for (const GroupOverlap& overlap : base_.overlaps) {
+      const auto other = comparison_overlaps.find(title(overlap));
+      Row(title(overlap), {overlap.ms}, {other == comparison_overlaps.end() ? 0 : other->second},
+          Shade::kNone);
+    }
+    for (const GroupOverlap& overlap : comparison_.overlaps) {
+      if (base_overlaps.find(title(overlap)) == base_overlaps.end()) {
+        Row(title(overlap), {0}, {overlap.ms}, Shade::kNone);
+      }
+    }
+  }
+
+  const OverallTimes& base_;
+  const OverallTimes& comparison_;
+  Sheet<OverallRow> sheet_;
+};
+
+}  // namespace
+
+report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
+                                    const PairOptions& options) {
+  if (base.end_to_end_s == 0 || comparison.end_to_end_s == 0) {
+    return {};
+  }
+  return OverallRows(base, comparison, options).Build();
 }
 
 }  // namespace msprobe::analysis::perf

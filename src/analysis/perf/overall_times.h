@@ -12,6 +12,7 @@
 
 #include "src/analysis/perf/options.h"
 #include "src/profile/profile.h"
+#include "src/report/xlsx_writer.h"
 
 namespace msprobe::analysis::perf {
 
@@ -126,7 +127,14 @@ struct OverallTimes {
   double combined_ms() const;
 };
 // Also fills in warnings ("no overlap analysis data"). Fails where the reference calls it an error.
+// `gpu_kernels`: those of a GPU to measure, where these are not all (a step).
 Result<OverallTimes> MeasureOverall(const profile::Profile& side, const PairOptions& options,
-                                    std::vector<std::string>& warnings);
+                                    std::vector<std::string>& warnings,
+                                    const std::vector<profile::Kernel>* gpu_kernels = nullptr);
+
+// The sheet OverallMetrics: what each side's time consists of. Empty unless both end-to-end times
+// are known.
+report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
+                                    const PairOptions& options);
 
 }  // namespace msprobe::analysis::perf

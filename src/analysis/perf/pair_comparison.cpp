@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <deque>
-#include <functional>
-#include <initializer_list>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <tuple>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -33,287 +31,25 @@
 namespace msprobe::analysis::perf {
 namespace {
 
-using report::Shade;
-
-// One side of one row; without a count the cell shows a stroke.
-struct Share {
-  double ms = 0;
-  std::optional<int64_t> count;
-};
-
-Share Of(const Bucket& bucket) { return {bucket.ms, bucket.count}; }
-Share Time(double ms) { return {ms, std::nullopt}; }
-
-Share Other(const OverallTimes& times) {
-  const double rest =
-      times.computing_s * kMsPerS - times.flash_forward().ms - times.flash_backward().ms -
-      times.conv_forward().ms - times.conv_backward().ms - times.matmul().ms - times.vector().ms -
-      times.tensor_move.ms - times.other_cube.ms - times.paged_attention.ms - times.combined_ms();
-  return Time(std::max(0.0, rest));
-}
-
-Share Computing(const OverallTimes& times) {
-  const Bucket all = times.flash_forward() + times.flash_backward() + times.conv_forward() +
-                     times.conv_backward() + times.matmul() + times.vector() + times.tensor_move +
-                     times.other_cube + times.paged_attention;
-  return {times.computing_s * kMsPerS, all.count};
-}
-
-class OverallRows {
- public:
-  OverallRows(const OverallTimes& base, const OverallTimes& comparison, const PairOptions& options)
-      : base_(base), comparison_(comparison) {
-    constexpr auto kInteger = report::NumberFormat::kInteger;
-    constexpr auto kFixed = report::NumberFormat::kFixed2;
-    constexpr auto kPercent = report::NumberFormat::kPercent;
-    static constexpr std::array<SheetColumn, 9> kColumns = {
-        {{"Index", 40, kInteger, false},
-         {"Duration(ms)", 20, kFixed, false},
-         {"Duration Ratio", 20, kPercent, false},
-         {"Number", 10, kInteger, false},
-         {"Duration(ms)", 20, kFixed, false},
-         {"Duration Ratio", 20, kPercent, false},
-         {"Number", 10, kInteger, false},
-         {"Diff Duration(ms)", 20, kFixed, false},
-         {"Diff Ratio", 10, kPercent, false}}};
-    sheet_ = MakeSheet("OverallMetrics", kColumns, {1, 3}, {4, 6}, options);
-  }
-
-  report::FormattedTable Build() {
-    Row("Computing Time", Computing(base_), Computing(comparison_), Shade::kDeepSky);
-    AddCombined();
-    AddComputing();
-    Row("Uncovered Communication Time", Time(base_.uncovered_s * kMsPerS),
-        Time(comparison_.uncovered_s * kMsPerS), Shade::kDeepSky);
-    AddGroups();
-    AddOverlaps();
-    Row("Free Time", Time(base_.free_s * kMsPerS), Time(comparison_.free_s * kMsPerS),
-        Shade::kDeepSky);
-    Row("\tSDMA", Time(base_.stream_copies.ms), Time(comparison_.stream_copies.ms), Shade::kNone);
-    Row("\tFree", Time(base_.free_s * kMsPerS - base_.stream_copies.ms),
-        Time(comparison_.free_s * kMsPerS - comparison_.stream_copies.ms), Shade::kNone);
-    Row("E2E Time", Time(base_.end_to_end_s * kMsPerS), Time(comparison_.end_to_end_s * kMsPerS),
-        Shade::kDeepSky);
-    return std::move(sheet_);
-  }
-
- private:
-  void Row(const std::string& index, const Share& base, const Share& comparison, Shade shade) {
-    if (base.ms == 0 && comparison.ms == 0) {
-      return;
-    }
-    report::Table& table = sheet_.table;
-    const auto number = [](const Share& share) {
-      return share.count.has_value() ? report::Cell::Integer(*share.count)
-                                     : report::Cell::Text("/");
-    };
-    const auto part = [](const Share& share, const OverallTimes& times) {
-      return report::Cell::Number(share.ms / (times.end_to_end_s * kMsPerS));
-    };
-    const Difference difference = Differ(base.ms, comparison.ms);
-    const std::array<report::Cell, 9> cells = {table.KeepText(index),
-                                               report::Cell::Number(base.ms),
-                                               part(base, base_),
-                                               number(base),
-                                               report::Cell::Number(comparison.ms),
-                                               part(comparison, comparison_),
-                                               number(comparison),
-                                               report::Cell::Number(difference.difference),
-                                               report::Cell::Number(difference.ratio)};
-    table.AddRow(cells);
-    sheet_.row_shades.push_back(shade);
-    sheet_.row_indents.push_back(
-        static_cast<uint8_t>(std::min(index.find_first_not_of('\t'), size_t{UINT8_MAX})));
-  }
-
-  // Kernels that compute and communicate in one, met by name.
-  void AddCombined() {
-    const auto add = [&](const CombinedKernel* base, const CombinedKernel* comparison) {
-      const CombinedKernel none;
-      const CombinedKernel& first = base != nullptr ? *base : none;
-      const CombinedKernel& second = comparison != nullptr ? *comparison : none;
-      const auto count = [](const CombinedKernel* kernel) {
-        return kernel != nullptr ? std::optional(kernel->count) : std::nullopt;
-      };
-      Row("\t" + (base != nullptr ? base : comparison)->name, {first.total_ms, count(base)},
-          {second.total_ms, count(comparison)}, Shade::kLightSky);
-      Row("\t\tComputing", Time(first.computing_ms), Time(second.computing_ms), Shade::kNone);
-      Row("\t\tCommunication", Time(first.communication_ms), Time(second.communication_ms),
-          Shade::kNone);
-    };
-    const ByName<CombinedKernel> of_base(base_.combined);
-    const ByName<CombinedKernel> of_comparison(comparison_.combined);
-    for (const CombinedKernel& kernel : base_.combined) {
-      add(&kernel, of_comparison.Find(kernel.name));
-    }
-    for (const CombinedKernel& kernel : comparison_.combined) {
-      if (of_base.Find(kernel.name) == nullptr) {
-        add(nullptr, &kernel);
-      }
-    }
-  }
-
-  // A kind of work, and how it was shared out between the two kinds of units.
-  void AddSplit(const std::string& name, Bucket OverallTimes::*cube, Bucket OverallTimes::*vector,
-                std::string_view cube_name, std::string_view vector_name) {
-    Row("\t" + name, Of(base_.*cube + base_.*vector), Of(comparison_.*cube + comparison_.*vector),
-        Shade::kLightSky);
-    Row(fmt::format("\t\t{} ({})", name, cube_name), Of(base_.*cube), Of(comparison_.*cube),
-        Shade::kNone);
-    Row(fmt::format("\t\t{} ({})", name, vector_name), Of(base_.*vector), Of(comparison_.*vector),
-        Shade::kNone);
-  }
-
-  void AddComputing() {
-    using Times = OverallTimes;
-    AddSplit("Flash Attention (Forward)", &Times::flash_forward_cube, &Times::flash_forward_vector,
-             "Cube", "Vector");
-    AddSplit("Flash Attention (Backward)", &Times::flash_backward_cube,
-             &Times::flash_backward_vector, "Cube", "Vector");
-    AddSplit("Conv (Forward)", &Times::conv_forward_cube, &Times::conv_forward_vector, "Cube",
-             "Vector");
-    AddSplit("Conv (Backward)", &Times::conv_backward_cube, &Times::conv_backward_vector, "Cube",
-             "Vector");
-    AddSplit("Matmul", &Times::matmul_cube, &Times::matmul_vector, "Cube", "Vector");
-    Row("\tPage Attention", Of(base_.paged_attention), Of(comparison_.paged_attention),
-        Shade::kLightSky);
-    AddSplit("Vector", &Times::vector_trans, &Times::vector_no_trans, "Trans", "No Trans");
-    Row("\tCube", Of(base_.other_cube), Of(comparison_.other_cube), Shade::kLightSky);
-    Row("\tSDMA (Tensor Move)", Of(base_.tensor_move), Of(comparison_.tensor_move),
-        Shade::kLightSky);
-    Row("\tOther", Other(base_), Other(comparison_), Shade::kLightSky);
-  }
-
-  void AddGroup(const std::string& title, const GroupTime* base, const GroupTime* comparison) {
-    const GroupTime none;
-    const GroupTime& first = base != nullptr ? *base : none;
-    const GroupTime& second = comparison != nullptr ? *comparison : none;
-    Row("\t" + title, Time(first.wait_ms + first.transmit_ms),
-        Time(second.wait_ms + second.transmit_ms), Shade::kLightSky);
-    Row("\t\tWait", Time(first.wait_ms), Time(second.wait_ms), Shade::kNone);
-    Row("\t\tTransmit", Time(first.transmit_ms), Time(second.transmit_ms), Shade::kNone);
-  }
-
-  // First by the name of their kind of parallelism, where that names one group on either side;
-  // the others by their own name.
-  void AddGroups() {
-    using Groups = std::vector<const GroupTime*>;
-    const auto by = [](const OverallTimes& times, std::string GroupTime::*name) {
-      std::unordered_map<std::string_view, Groups> groups;
-      for (const GroupTime& group : times.groups) {
-        groups[group.*name].push_back(&group);
-      }
-      return groups;
-    };
-    const auto base_kinds = by(base_, &GroupTime::parallel_name);
-    const auto comparison_kinds = by(comparison_, &GroupTime::parallel_name);
-    std::unordered_set<const GroupTime*> done;
-    for (const GroupTime& group : base_.groups) {
-      if (group.parallel_name.empty() || base_kinds.at(group.parallel_name).size() != 1) {
-        continue;
-      }
-      const auto others = comparison_kinds.find(group.parallel_name);
-      if (others != comparison_kinds.end() && others->second.size() == 1) {
-        AddGroup(group.parallel_name + ": Communication", &group, others->second[0]);
-        done.insert(&group);
-        done.insert(others->second[0]);
-      }
-    }
-    const auto is_done = [&](const GroupTime& group) { return done.find(&group) != done.end(); };
-    const auto title = [](const GroupTime& group) {
-      return group.parallel_name.empty() ? group.name
-                                         : fmt::format("{}: {}", group.parallel_name, group.name);
-    };
-    std::unordered_map<std::string_view, std::deque<const GroupTime*>> others;
-    for (const GroupTime& group : comparison_.groups) {
-      if (!is_done(group)) {
-        others[group.name].push_back(&group);
-      }
-    }
-    for (const GroupTime& group : base_.groups) {
-      if (is_done(group)) {
-        continue;
-      }
-      const GroupTime* match = nullptr;
-      if (const auto same = others.find(group.name);
-          same != others.end() && !same->second.empty()) {
-        match = same->second.front();
-        same->second.pop_front();
-        done.insert(match);
-      }
-      AddGroup(title(group), &group, match);
-    }
-    for (const GroupTime& group : comparison_.groups) {
-      if (!is_done(group)) {
-        AddGroup(title(group), nullptr, &group);
-      }
-    }
-  }
-
-  void AddOverlaps() {
-    const auto sum = [](const OverallTimes& times) {
-      double ms = 0;
-      for (const GroupOverlap& overlap : times.overlaps) {
-        ms += overlap.ms;
-      }
-      return Time(ms);
-    };
-    Row("\tUncovered Communication Overlapped", sum(base_), sum(comparison_), Shade::kLightSky);
-    const auto title = [](const GroupOverlap& overlap) {
-      return fmt::format("\t\t{} & {}", overlap.first, overlap.second);
-    };
-    const auto by_title = [&](const OverallTimes& times) {
-      std::unordered_map<std::string, double> overlaps;  // the first one of a title
-      for (const GroupOverlap& overlap : times.overlaps) {
-        overlaps.emplace(title(overlap), overlap.ms);
-      }
-      return overlaps;
-    };
-    const auto base_overlaps = by_title(base_);
-    const auto comparison_overlaps = by_title(comparison_);
-    for (const GroupOverlap& overlap : base_.overlaps) {
-      const auto other = comparison_overlaps.find(title(overlap));
-      Row(title(overlap), Time(overlap.ms),
-          Time(other == comparison_overlaps.end() ? 0 : other->second), Shade::kNone);
-    }
-    for (const GroupOverlap& overlap : comparison_.overlaps) {
-      if (base_overlaps.find(title(overlap)) == base_overlaps.end()) {
-        Row(title(overlap), Time(0), Time(overlap.ms), Shade::kNone);
-      }
-    }
-  }
-
-  const OverallTimes& base_;
-  const OverallTimes& comparison_;
-  report::FormattedTable sheet_;
-};
-
-}  // namespace
-
-report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
-                                    const PairOptions& options) {
-  if (base.end_to_end_s == 0 || comparison.end_to_end_s == 0) {
-    return {};
-  }
-  return OverallRows(base, comparison, options).Build();
-}
-
-namespace {
-
 using profile::Profile;
 
-// Sheets in the order of the workbook.
-enum Slot : size_t {
-  kOverall,
-  kCommunication,
-  kOperatorStatistic,  // or of modules
-  kOperatorDetails,
-  kMemoryStatistic,
-  kMemoryDetails,
-  kApi,
-  kKernels,
-  kSlotCount
-};
+using Warnings = std::vector<std::string>;
+
+// Runs functions in parallel, and returns what they return.
+template <typename... Functions>
+auto InParallel(base::ThreadPool& pool, const Functions&... functions) {
+  std::tuple<std::optional<std::invoke_result_t<const Functions&>>...> results;
+  const auto run = [&]<size_t... kIndex>(size_t item, std::index_sequence<kIndex...> /*unused*/) {
+    ((item == kIndex ? void(std::get<kIndex>(results).emplace(functions())) : void()), ...);
+  };
+  pool.ParallelFor(sizeof...(Functions), [&](size_t item, size_t /*worker*/) {
+    run(item, std::index_sequence_for<Functions...>());
+  });
+  return std::apply([](auto&... result) { return std::make_tuple(*std::move(result)...); },
+                    results);
+}
+
+// ---- Reading ----
 
 // What is read decides about results, too: a collective that was not read is linked to no operator.
 // Both kinds of devices are asked for what either needs; the surplus is small and changes nothing.
@@ -357,7 +93,43 @@ Status CheckStep(const Profile& side, const std::optional<std::string>& step) {
                               : fmt::format("its steps: {}", base::Join(known, ", ")));
 }
 
-// Those of a side's kernels that `work` holds.
+const std::optional<std::string>& ChosenStep(const PairOptions& options, size_t side) {
+  return side == 0 ? options.base_step : options.comparison_step;
+}
+
+Result<Profile> ReadSide(const PairOptions& options, size_t side) {
+  const std::optional<std::string>& step = ChosenStep(options, side);
+  MSP_ASSIGN_OR_RETURN(
+      Profile profile,
+      profile::ReadProfile(side == 0 ? options.base : options.comparison, NeedsOf(options, step),
+                           side == 0 ? options.base_rank : options.comparison_rank));
+  MSP_RETURN_IF_ERROR(CheckStep(profile, step));
+  return profile;
+}
+
+// Warnings of both readers; what both profiles lack is said once.
+Warnings WarningsOfReading(const Profile& base, const Profile& comparison) {
+  Warnings of_base = base.warnings;
+  Warnings of_comparison = comparison.warnings;
+  const std::string base_path = base.path.string();
+  const std::string path = comparison.path.string();
+  for (std::string& text : of_base) {
+    constexpr std::string_view kHolds = " holds ";
+    const std::string rest = text.substr(std::min(base_path.size(), text.size()));
+    const auto same = std::find(of_comparison.begin(), of_comparison.end(), path + rest);
+    if (base_path != path && text.starts_with(base_path) && rest.starts_with(kHolds) &&
+        same != of_comparison.end()) {
+      text = fmt::format("{} and {} hold {}", base_path, path, rest.substr(kHolds.size()));
+      of_comparison.erase(same);
+    }
+  }
+  of_base.insert(of_base.end(), of_comparison.begin(), of_comparison.end());
+  return of_base;
+}
+
+// ---- One side ----
+
+// The profile's kernels that appear in `work`.
 std::vector<profile::Kernel> KernelsOf(const DeviceWork& work) {
   std::vector<uint32_t> held;
   for (const WorkItem& item : work.items()) {
@@ -372,6 +144,53 @@ std::vector<profile::Kernel> KernelsOf(const DeviceWork& work) {
     kernels.push_back(work.profile().kernels[index]);
   }
   return kernels;
+}
+
+// A profile with what the comparisons read of it. Null: not asked for, or not recorded.
+struct Prepared {
+  const Profile* profile = nullptr;
+  std::optional<std::string> step;
+  std::unique_ptr<const HostTree> tree;
+  std::unique_ptr<const DeviceWork> work;
+  std::unique_ptr<const OperatorSide> operators;
+  std::unique_ptr<const ModuleSide> modules;
+  std::optional<Result<OverallTimes>> times;
+  Warnings time_warnings;
+
+  bool has_work() const { return work != nullptr && !work->items().empty(); }
+};
+
+Prepared Prepare(const Profile& profile, const std::optional<std::string>& step,
+                 const PairOptions& options) {
+  Prepared side;
+  side.profile = &profile;
+  side.step = step;
+  const bool watches = !options.watched_operators.empty();
+  if (!profile.operators.empty() || !profile.python_calls.empty() ||
+      !profile.runtime_calls.empty() || !profile.kernels.empty()) {
+    side.tree = std::make_unique<HostTree>(profile);
+  }
+  const bool of_collectives = options.communication && profile.device == profile::Device::kGpu;
+  if (side.tree != nullptr &&
+      (options.overall || options.operators || options.kernels || of_collectives || watches)) {
+    side.work = std::make_unique<DeviceWork>(profile, *side.tree, step);
+  }
+  if (options.overall) {
+    // Of a trace that knows its steps the one that was asked for; an NPU's tables have none.
+    std::optional<std::vector<profile::Kernel>> of_step;
+    if (step.has_value() && profile.device == profile::Device::kGpu) {
+      of_step = side.work != nullptr ? KernelsOf(*side.work) : std::vector<profile::Kernel>();
+    }
+    side.times = MeasureOverall(profile, options, side.time_warnings,
+                                of_step.has_value() ? &*of_step : nullptr);
+  }
+  if (options.operators || options.memory || options.api || watches) {
+    side.operators = std::make_unique<OperatorSide>(profile, step);
+  }
+  if (options.operators && options.modules) {
+    side.modules = std::make_unique<ModuleSide>(*side.operators);
+  }
+  return side;
 }
 
 UnownedTime UnownedOf(const DeviceWork& work) {
@@ -427,343 +246,271 @@ size_t CountSteps(const Profile& side) {
   return ids.size();
 }
 
-class Comparer {
- public:
-  Comparer(const PairOptions& options, base::ThreadPool& pool) : options_(options), pool_(pool) {}
-
-  Result<PairComparison> Run() {
-    MSP_RETURN_IF_ERROR(Read());
-    result_.base_device = sides_[0].device;
-    result_.comparison_device = sides_[1].device;
-    RunTasks({[this] { Prepare(0); }, [this] { Prepare(1); }});
-    // Before there are sheets: it holds a group for each name while it looks for the largest.
-    RunTasks({[this] { Find(); }, [this] { MatchAll(); }, [this] { CompareCommunication(); },
-              [this] { CompareCalls(); }, [this] { CompareKernels(); }});
-    RunTasks({[this] { CompareOperators(); }, [this] { CompareOperatorDetails(); },
-              [this] { CompareMemory(); }, [this] { CompareMemoryDetails(); },
-              [this] { CompareDeviceWork(); }});
-    TakeOverall();
-    Conclude();
-    return Finish();
+// Nullopt: the side does not tell its times.
+std::optional<TimeSplit> SplitOf(const Prepared& side) {
+  if (side.profile->device == profile::Device::kNpu) {
+    return side.times->ok() && (*side.times)->end_to_end_s > 0
+               ? std::optional(SplitOfNpu(**side.times))
+               : std::nullopt;
   }
+  return side.has_work() && side.work->split().end_to_end > 0 ? std::optional(side.work->split())
+                                                              : std::nullopt;
+}
 
- private:
-  using Task = std::function<void()>;
+bool Communicates(const Prepared& side) {
+  return !side.profile->communication.empty() || !side.profile->uncovered.empty() ||
+         (side.work != nullptr &&
+          std::any_of(side.work->items().begin(), side.work->items().end(),
+                      [](const WorkItem& item) { return item.kind == WorkKind::kCommunication; }));
+}
 
-  // Each task writes to members of its own.
-  void RunTasks(const std::vector<Task>& tasks) {
-    pool_.ParallelFor(tasks.size(), [&](size_t item, size_t /*worker*/) { tasks[item](); });
+// ---- Comparisons of both sides ----
+
+struct MadeSheet {
+  report::FormattedTable sheet;
+  Warnings warnings;
+};
+
+// Which operators and modules of both sides are one.
+struct Matches {
+  std::vector<AlignedPair> operators;
+  bool by_module = false;  // modules take the place of operators
+  std::vector<AlignedPair> modules;
+  Warnings warnings;
+};
+
+Matches Match(const Prepared& base, const Prepared& comparison, const PairOptions& options) {
+  Matches matches;
+  if (options.operators || options.memory) {
+    matches.operators =
+        MatchOperators(*base.operators, *comparison.operators, options, matches.warnings);
   }
-
-  const std::optional<std::string>& Step(size_t side) const {
-    return side == 0 ? options_.base_step : options_.comparison_step;
+  matches.by_module =
+      base.modules != nullptr && CanCompareModules(*base.modules, *comparison.modules, options);
+  if (matches.by_module) {
+    matches.modules = MatchModules(*base.modules, *comparison.modules, options);
   }
+  return matches;
+}
 
-  Status Read() {
-    std::array<std::optional<Result<Profile>>, 2> read;
-    pool_.ParallelFor(2, [&](size_t side, size_t /*worker*/) {
-      read[side] = profile::ReadProfile(side == 0 ? options_.base : options_.comparison,
-                                        NeedsOf(options_, Step(side)),
-                                        side == 0 ? options_.base_rank : options_.comparison_rank);
-    });
-    for (size_t side = 0; side < 2; ++side) {
-      MSP_ASSIGN_OR_RETURN(sides_[side], *std::move(read[side]));
-      MSP_RETURN_IF_ERROR(CheckStep(sides_[side], Step(side)));
-    }
-    WarnOfReading();
+std::vector<Watched> Watch(const Prepared& base, const Prepared& comparison,
+                           const PairOptions& options) {
+  if (options.watched_operators.empty()) {
     return {};
   }
+  const auto watched = [](const Prepared& side) {
+    const bool by_work = side.profile->device == profile::Device::kGpu;
+    return WatchedSide{side.operators.get(), by_work ? side.work.get() : nullptr, side.step};
+  };
+  return WatchOperators(watched(base), watched(comparison), options.watched_operators);
+}
 
-  // What both profiles lack is said once.
-  void WarnOfReading() {
-    std::vector<std::string> of_base = sides_[0].warnings;
-    std::vector<std::string> of_comparison = sides_[1].warnings;
-    const std::string base_path = sides_[0].path.string();
-    const std::string path = sides_[1].path.string();
-    for (std::string& text : of_base) {
-      constexpr std::string_view kHolds = " holds ";
-      const std::string rest = text.substr(std::min(base_path.size(), text.size()));
-      const auto same = std::find(of_comparison.begin(), of_comparison.end(), path + rest);
-      if (base_path != path && text.starts_with(base_path) && rest.starts_with(kHolds) &&
-          same != of_comparison.end()) {
-        text = fmt::format("{} and {} hold {}", base_path, path, rest.substr(kHolds.size()));
-        of_comparison.erase(same);
-      }
-    }
-    Warn(of_base);
-    Warn(of_comparison);
+std::vector<Finding> Find(const Prepared& base, const Prepared& comparison,
+                          const PairOptions& options) {
+  if (!options.operators && !options.memory && !options.api) {
+    return {};
   }
+  const auto view = [&](const Prepared& side) {
+    return SideView{side.profile, side.tree.get(),
+                    options.operators && side.has_work() ? side.work.get() : nullptr,
+                    options.memory ? side.operators.get() : nullptr, side.step};
+  };
+  return FindDifferences(view(base), view(comparison), options);
+}
 
-  void Prepare(size_t side) {
-    const Profile& profile = sides_[side];
-    if (!profile.operators.empty() || !profile.python_calls.empty() ||
-        !profile.runtime_calls.empty() || !profile.kernels.empty()) {
-      trees_[side].emplace(profile);
-    }
-    const bool of_collectives = options_.communication && profile.device == profile::Device::kGpu;
-    if (trees_[side].has_value() && (options_.overall || options_.operators || options_.kernels ||
-                                     of_collectives || !options_.watched_operators.empty())) {
-      work_[side].emplace(profile, *trees_[side], Step(side));
-    }
-    if (options_.overall) {
-      times_[side] = MeasureSide(side);
-    }
-    if (options_.operators || options_.memory || options_.api ||
-        !options_.watched_operators.empty()) {
-      operators_[side].emplace(sides_[side], Step(side));
-    }
-    if (options_.operators && options_.modules) {
-      modules_[side].emplace(*operators_[side]);
-    }
+report::FormattedTable StatisticSheet(const Prepared& base, const Prepared& comparison,
+                                      const Matches& matches, const PairOptions& options) {
+  if (matches.by_module) {
+    return ModuleStatistic(*base.modules, *comparison.modules, matches.modules, options);
   }
+  return options.operators
+             ? OperatorStatistic(*base.operators, *comparison.operators, matches.operators, options)
+             : report::FormattedTable();
+}
 
-  // Of a trace that knows its steps the one that was asked for; an NPU's tables have none.
-  Result<OverallTimes> MeasureSide(size_t side) {
-    Profile& measured = sides_[side];
-    if (!Step(side).has_value() || measured.device != profile::Device::kGpu) {
-      return MeasureOverall(measured, options_, overall_warnings_[side]);
-    }
-    std::vector<profile::Kernel> all =
-        std::exchange(measured.kernels, work_[side].has_value() ? KernelsOf(*work_[side])
-                                                                : std::vector<profile::Kernel>());
-    Result<OverallTimes> times = MeasureOverall(measured, options_, overall_warnings_[side]);
-    measured.kernels = std::move(all);
-    return times;
+MadeSheet DetailSheet(const Prepared& base, const Prepared& comparison, const Matches& matches,
+                      const PairOptions& options) {
+  MadeSheet made;
+  if (matches.by_module && options.details) {
+    made.sheet =
+        ModuleDetails(*base.modules, *comparison.modules, matches.modules, options, made.warnings);
+  } else if (options.operators && options.details) {
+    made.sheet =
+        OperatorDetails(*base.operators, *comparison.operators, matches.operators, options);
   }
+  return made;
+}
 
-  void MatchAll() {
-    if (options_.operators || options_.memory) {
-      pairs_ = MatchOperators(*operators_[0], *operators_[1], options_, match_warnings_);
-    }
-    if (modules_[0].has_value()) {
-      by_module_ = CanCompareModules(*modules_[0], *modules_[1], options_);
-    }
-    if (by_module_) {
-      module_pairs_ = MatchModules(*modules_[0], *modules_[1], options_);
-    }
-    if (!options_.watched_operators.empty()) {
-      std::array<WatchedSide, 2> watched;
-      for (size_t side = 0; side < 2; ++side) {
-        watched[side] = {&*operators_[side], nullptr, Step(side)};
-        if (sides_[side].device == profile::Device::kGpu && work_[side].has_value()) {
-          watched[side].work = &*work_[side];
-        }
-      }
-      result_.watched = WatchOperators(watched[0], watched[1], options_.watched_operators);
+// ---- The answer ----
+
+void AddWarnings(const Warnings& texts, Warnings& warnings) {
+  for (const std::string& text : texts) {
+    if (std::find(warnings.begin(), warnings.end(), text) == warnings.end()) {
+      warnings.push_back(text);
     }
   }
+}
 
-  void CompareCommunication() {
-    if (options_.communication) {
-      sheets_[kCommunication] = CommunicationSheet(sides_[0], sides_[1], options_);
-      result_.collectives = CompareCollectives(
-          sides_[0], sides_[1], {work_[0] ? &*work_[0] : nullptr, work_[1] ? &*work_[1] : nullptr},
-          options_);
+// A side whose times cannot be told leaves the other results standing.
+report::FormattedTable TakeTimes(const std::array<Prepared, 2>& sides, const PairOptions& options,
+                                 PairComparison& result) {
+  for (const Prepared& side : sides) {
+    AddWarnings(side.time_warnings, result.warnings);
+    // That only the host was profiled is said already.
+    if (!side.times->ok() && side.has_work()) {
+      AddWarnings(
+          {fmt::format("times of the device are not compared: {}", side.times->status().message())},
+          result.warnings);
     }
   }
-
-  void CompareCalls() {
-    if (options_.api) {
-      sheets_[kApi] = ApiCompare(*operators_[0], *operators_[1], options_, api_warnings_);
-    }
+  if (!sides[0].times->ok() || !sides[1].times->ok()) {
+    return {};
   }
+  result.base_times = **sides[0].times;
+  result.comparison_times = **sides[1].times;
+  return OverallSheet(*result.base_times, *result.comparison_times, options);
+}
 
-  void CompareKernels() {
-    if (options_.kernels) {
-      sheets_[kKernels] = KernelCompare(sides_[0], sides_[1], options_, kernel_warnings_);
-    }
+// What the time consists of, and the verdict.
+void Conclude(const std::array<Prepared, 2>& sides, const PairOptions& options,
+              PairComparison& result) {
+  const auto& [base, comparison] = sides;
+  result.base_communicates = Communicates(base);
+  result.comparison_communicates = Communicates(comparison);
+  if (!options.overall) {
+    return;
   }
-
-  void CompareOperators() {
-    if (by_module_) {
-      sheets_[kOperatorStatistic] =
-          ModuleStatistic(*modules_[0], *modules_[1], module_pairs_, options_);
-    } else if (options_.operators) {
-      sheets_[kOperatorStatistic] =
-          OperatorStatistic(*operators_[0], *operators_[1], pairs_, options_);
-    }
+  if (base.has_work()) {
+    result.base_unowned = UnownedOf(*base.work);
   }
-
-  void CompareOperatorDetails() {
-    if (by_module_ && options_.details) {
-      sheets_[kOperatorDetails] =
-          ModuleDetails(*modules_[0], *modules_[1], module_pairs_, options_, module_warnings_);
-    } else if (options_.operators && options_.details) {
-      sheets_[kOperatorDetails] = OperatorDetails(*operators_[0], *operators_[1], pairs_, options_);
-    }
+  if (comparison.has_work()) {
+    result.comparison_unowned = UnownedOf(*comparison.work);
   }
-
-  void CompareMemory() {
-    if (options_.memory) {
-      sheets_[kMemoryStatistic] = MemoryStatistic(*operators_[0], *operators_[1], pairs_, options_);
-    }
+  result.base_split = SplitOf(base);
+  result.comparison_split = SplitOf(comparison);
+  // Without a device on both sides it is the host's time that is compared.
+  const bool no_device = !base.has_work() && !comparison.has_work();
+  if (no_device && !result.base_split && !result.comparison_split && base.tree != nullptr &&
+      comparison.tree != nullptr) {
+    result.base_split = SplitOfHost(*base.tree);
+    result.comparison_split = SplitOfHost(*comparison.tree);
   }
-
-  void CompareMemoryDetails() {
-    if (options_.memory && options_.details) {
-      sheets_[kMemoryDetails] = MemoryDetails(*operators_[0], *operators_[1], pairs_, options_);
-    }
+  if (!result.base_split || !result.comparison_split) {
+    return;
   }
-
-  void Find() {
-    if (!options_.operators && !options_.memory && !options_.api) {
-      return;
-    }
-    std::array<SideView, 2> views;
-    for (size_t side = 0; side < 2; ++side) {
-      views[side].profile = &sides_[side];
-      views[side].step = Step(side);
-      views[side].tree = trees_[side].has_value() ? &*trees_[side] : nullptr;
-      views[side].work = options_.operators && HasWork(side) ? &*work_[side] : nullptr;
-      views[side].operators =
-          options_.memory && operators_[side].has_value() ? &*operators_[side] : nullptr;
-    }
-    result_.findings = FindDifferences(views[0], views[1], options_);
+  LeadWithLeadingShare(*result.base_split, *result.comparison_split, result.findings);
+  const bool whole = !options.base_step.has_value();
+  result.verdict =
+      Judge(*result.base_split, *result.comparison_split, whole ? CountSteps(*base.profile) : 0,
+            whole ? CountSteps(*comparison.profile) : 0, result.findings);
+  if (result.base_times.has_value() && result.comparison_times.has_value()) {
+    ReportMemory(result.base_times->memory_gb, result.comparison_times->memory_gb, result.verdict,
+                 result.findings);
   }
-
-  bool HasWork(size_t side) const {
-    return work_[side].has_value() && !work_[side]->items().empty();
-  }
-
-  void CompareDeviceWork() {
-    if (options_.kernels && (HasWork(0) || HasWork(1)) && work_[0].has_value() &&
-        work_[1].has_value()) {
-      KernelComparison kernels = CompareDeviceKernels(*work_[0], *work_[1], options_);
-      result_.kernel_table = std::move(kernels.table);
-      result_.kernel_families = std::move(kernels.families);
-      result_.kernel_changes = std::move(kernels.kernels);
-    }
-  }
-
-  // Nullopt: the side does not tell its times.
-  std::optional<TimeSplit> SplitOf(size_t side) const {
-    if (sides_[side].device == profile::Device::kNpu) {
-      return times_[side]->ok() && (*times_[side])->end_to_end_s > 0
-                 ? std::optional(SplitOfNpu(**times_[side]))
-                 : std::nullopt;
-    }
-    if (HasWork(side) && work_[side]->split().end_to_end > 0) {
-      return work_[side]->split();
-    }
-    return std::nullopt;
-  }
-
-  // Puts the answer together.
-  void Conclude() {
-    for (const size_t side : {size_t{0}, size_t{1}}) {
-      const Profile& profile = sides_[side];
-      const bool any =
-          !profile.communication.empty() || !profile.uncovered.empty() ||
-          (work_[side].has_value() &&
-           std::any_of(work_[side]->items().begin(), work_[side]->items().end(),
-                       [](const WorkItem& item) { return item.kind == WorkKind::kCommunication; }));
-      (side == 0 ? result_.base_communicates : result_.comparison_communicates) = any;
-      if (HasWork(side) && options_.overall) {
-        (side == 0 ? result_.base_unowned : result_.comparison_unowned) = UnownedOf(*work_[side]);
-      }
-    }
-    if (!options_.overall) {
-      return;
-    }
-    result_.base_split = SplitOf(0);
-    result_.comparison_split = SplitOf(1);
-    // Without a device on both sides it is the host's time that is compared.
-    const bool no_device = !HasWork(0) && !HasWork(1);
-    if (no_device && !result_.base_split && !result_.comparison_split && trees_[0].has_value() &&
-        trees_[1].has_value()) {
-      result_.base_split = SplitOfHost(*trees_[0]);
-      result_.comparison_split = SplitOfHost(*trees_[1]);
-    }
-    if (!result_.base_split || !result_.comparison_split) {
-      return;
-    }
-    LeadWithLeadingShare(*result_.base_split, *result_.comparison_split, result_.findings);
-    const bool whole = !options_.base_step.has_value();
-    result_.verdict =
-        Judge(*result_.base_split, *result_.comparison_split, whole ? CountSteps(sides_[0]) : 0,
-              whole ? CountSteps(sides_[1]) : 0, result_.findings);
-    if (result_.base_times.has_value() && result_.comparison_times.has_value()) {
-      TellMemory(result_.base_times->memory_gb, result_.comparison_times->memory_gb,
-                 result_.verdict, result_.findings);
-    }
-  }
-
-  // A side whose times cannot be told leaves the other results standing.
-  void TakeOverall() {
-    if (!options_.overall) {
-      return;
-    }
-    for (size_t side = 0; side < 2; ++side) {
-      Warn(overall_warnings_[side]);
-      // That only the host was profiled is said already.
-      if (!times_[side]->ok() && HasWork(side)) {
-        Warn({fmt::format("times of the device are not compared: {}",
-                          times_[side]->status().message())});
-      }
-    }
-    if (times_[0]->ok() && times_[1]->ok()) {
-      result_.base_times = **times_[0];
-      result_.comparison_times = **times_[1];
-      sheets_[kOverall] = OverallSheet(*result_.base_times, *result_.comparison_times, options_);
-    }
-  }
-
-  Result<PairComparison> Finish() {
-    Warn(match_warnings_);
-    Warn(api_warnings_);
-    Warn(kernel_warnings_);
-    Warn(module_warnings_);
-    for (report::FormattedTable& sheet : sheets_) {
-      if (sheet.table.row_count() > 0) {
-        result_.sheets.push_back(std::move(sheet));
-      }
-    }
-    const bool times_known = result_.base_split.has_value() && result_.comparison_split.has_value();
-    if (result_.sheets.empty() && !times_known && result_.kernel_table.table.row_count() == 0 &&
-        result_.collectives.empty()) {
-      return MismatchError(fmt::format("{} and {} have nothing in common that could be compared{}",
-                                       sides_[0].path.string(), sides_[1].path.string(),
-                                       result_.warnings.empty()
-                                           ? ""
-                                           : ": " + base::Join(result_.warnings, "; ")))
-          .WithHint("profile operators, device activities and, for memory, profile_memory=True");
-    }
-    return std::move(result_);
-  }
-
-  void Warn(const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      if (std::find(result_.warnings.begin(), result_.warnings.end(), text) ==
-          result_.warnings.end()) {
-        result_.warnings.push_back(text);
-      }
-    }
-  }
-
-  const PairOptions& options_;
-  base::ThreadPool& pool_;
-  std::array<Profile, 2> sides_;  // base, comparison
-  std::array<std::optional<HostTree>, 2> trees_;
-  std::array<std::optional<DeviceWork>, 2> work_;
-  std::array<std::optional<OperatorSide>, 2> operators_;
-  std::array<std::optional<Result<OverallTimes>>, 2> times_;
-  std::array<std::optional<ModuleSide>, 2> modules_;
-  std::vector<AlignedPair> pairs_;
-  std::vector<AlignedPair> module_pairs_;
-  bool by_module_ = false;  // modules take the place of operators
-  std::array<report::FormattedTable, kSlotCount> sheets_;
-  std::array<std::vector<std::string>, 2> overall_warnings_;
-  std::vector<std::string> match_warnings_;
-  std::vector<std::string> api_warnings_;
-  std::vector<std::string> kernel_warnings_;
-  std::vector<std::string> module_warnings_;
-  PairComparison result_;
-};
+}
 
 }  // namespace
 
 Result<PairComparison> ComparePair(const PairOptions& options, base::ThreadPool& pool) {
-  return Comparer(options, pool).Run();
+  auto [read_base, read_comparison] = InParallel(
+      pool, [&] { return ReadSide(options, 0); }, [&] { return ReadSide(options, 1); });
+  MSP_ASSIGN_OR_RETURN(const Profile base_profile, std::move(read_base));
+  MSP_ASSIGN_OR_RETURN(const Profile comparison_profile, std::move(read_comparison));
+  auto [base_side, comparison_side] = InParallel(
+      pool, [&] { return Prepare(base_profile, options.base_step, options); },
+      [&] { return Prepare(comparison_profile, options.comparison_step, options); });
+  const std::array<Prepared, 2> sides = {std::move(base_side), std::move(comparison_side)};
+  const Prepared& base = sides[0];
+  const Prepared& comparison = sides[1];
+
+  PairComparison result;
+  result.base_device = base_profile.device;
+  result.comparison_device = comparison_profile.device;
+  AddWarnings(WarningsOfReading(base_profile, comparison_profile), result.warnings);
+
+  // The findings before there are sheets: they hold a group for each name while the largest are
+  // looked for.
+  auto [findings, matches, watched, collectives, communication, api, kernels] = InParallel(
+      pool, [&] { return Find(base, comparison, options); },
+      [&] { return Match(base, comparison, options); },
+      [&] { return Watch(base, comparison, options); },
+      [&] {
+        return options.communication
+                   ? CompareCollectives(base_profile, comparison_profile,
+                                        {base.work.get(), comparison.work.get()}, options)
+                   : std::vector<Collective>();
+      },
+      [&] {
+        return options.communication ? CommunicationSheet(base_profile, comparison_profile, options)
+                                     : report::FormattedTable();
+      },
+      [&] {
+        MadeSheet made;
+        if (options.api) {
+          made.sheet = ApiCompare(*base.operators, *comparison.operators, options, made.warnings);
+        }
+        return made;
+      },
+      [&] {
+        MadeSheet made;
+        if (options.kernels) {
+          made.sheet = KernelCompare(base_profile, comparison_profile, options, made.warnings);
+        }
+        return made;
+      });
+  const Matches& pairs = matches;
+  auto [statistic, details, memory_statistic, memory_details, device_kernels] = InParallel(
+      pool, [&] { return StatisticSheet(base, comparison, pairs, options); },
+      [&] { return DetailSheet(base, comparison, pairs, options); },
+      [&] {
+        return options.memory ? MemoryStatistic(*base.operators, *comparison.operators,
+                                                pairs.operators, options)
+                              : report::FormattedTable();
+      },
+      [&] {
+        return options.memory && options.details
+                   ? MemoryDetails(*base.operators, *comparison.operators, pairs.operators, options)
+                   : report::FormattedTable();
+      },
+      [&] {
+        const bool any = options.kernels && (base.has_work() || comparison.has_work()) &&
+                         base.work != nullptr && comparison.work != nullptr;
+        return any ? CompareDeviceKernels(*base.work, *comparison.work, options)
+                   : KernelComparison();
+      });
+
+  result.findings = std::move(findings);
+  result.watched = std::move(watched);
+  result.collectives = std::move(collectives);
+  result.kernel_table = std::move(device_kernels.table);
+  result.kernel_families = std::move(device_kernels.families);
+  result.kernel_changes = std::move(device_kernels.kernels);
+  report::FormattedTable overall;
+  if (options.overall) {
+    overall = TakeTimes(sides, options, result);
+  }
+  Conclude(sides, options, result);
+  for (const Warnings* texts :
+       {&matches.warnings, &api.warnings, &kernels.warnings, &details.warnings}) {
+    AddWarnings(*texts, result.warnings);
+  }
+  for (report::FormattedTable* sheet :
+       {&overall, &communication, &statistic, &details.sheet, &memory_statistic, &memory_details,
+        &api.sheet, &kernels.sheet}) {
+    if (sheet->table.row_count() > 0) {
+      result.sheets.push_back(std::move(*sheet));
+    }
+  }
+  const bool times_known = result.base_split.has_value() && result.comparison_split.has_value();
+  if (result.sheets.empty() && !times_known && result.kernel_table.table.row_count() == 0 &&
+      result.collectives.empty()) {
+    return MismatchError(
+               fmt::format("{} and {} have nothing in common that could be compared{}",
+                           base_profile.path.string(), comparison_profile.path.string(),
+                           result.warnings.empty() ? "" : ": " + base::Join(result.warnings, "; ")))
+        .WithHint("profile operators, device activities and, for memory, profile_memory=True");
+  }
+  return result;
 }
 
 }  // namespace msprobe::analysis::perf

@@ -18,12 +18,6 @@
 
 namespace msprobe::analysis::perf {
 
-// The sheet OverallMetrics: what each side's time consists of, side by side.
-
-// Empty unless both end-to-end times are known.
-report::FormattedTable OverallSheet(const OverallTimes& base, const OverallTimes& comparison,
-                                    const PairOptions& options);
-
 // Shares of the time from the first to the last work, in ms. They are parts of a whole: end_to_end
 // is the sum of the four below it, none is negative.
 struct TimeSplit {

@@ -117,29 +117,23 @@ bool IsRatio(std::string_view name) {
 
 }  // namespace
 
-report::FormattedTable MakeSheet(std::string_view name, std::span<const SheetColumn> columns,
-                                 ColumnRange base, ColumnRange comparison,
-                                 const PairOptions& options) {
+report::FormattedTable MakeSheet(std::string_view name, std::vector<std::string> columns,
+                                 std::vector<report::ColumnLayout> layouts, size_t front_columns,
+                                 size_t side_columns, const PairOptions& options) {
+  using report::Shade;
   report::FormattedTable sheet;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const SheetColumn& column = columns[i];
-    names.emplace_back(column.name);
-    report::ColumnLayout layout;
-    layout.width_characters = column.width_characters;
-    layout.format = column.format;
-    layout.bold = column.bold;
-    const bool of_comparison = i >= comparison.first && i <= comparison.last;
-    layout.header = of_comparison ? report::Shade::kYellow : report::Shade::kGreen;
-    layout.is_ratio = IsRatio(column.name);
-    sheet.columns.push_back(layout);
+  const size_t comparison = front_columns + side_columns;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    const bool of_comparison = i >= comparison && i < comparison + side_columns;
+    layouts[i].header = of_comparison ? Shade::kYellow : Shade::kGreen;
+    layouts[i].is_ratio = IsRatio(columns[i]);
   }
-  sheet.table = report::Table(std::string(name), std::move(names));
-  sheet.titles.push_back(
-      {base.first, base.last, "Base Profiling: " + options.base.string(), report::Shade::kGreen});
-  sheet.titles.push_back({comparison.first, comparison.last,
-                          "Comparison Profiling: " + options.comparison.string(),
-                          report::Shade::kYellow});
+  sheet.columns = std::move(layouts);
+  sheet.table = report::Table(std::string(name), std::move(columns));
+  sheet.titles = {
+      {front_columns, comparison - 1, "Base Profiling: " + options.base.string(), Shade::kGreen},
+      {comparison, comparison + side_columns - 1,
+       "Comparison Profiling: " + options.comparison.string(), Shade::kYellow}};
   return sheet;
 }
 

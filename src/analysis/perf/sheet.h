@@ -1,14 +1,20 @@
-// What the sheets of a comparison have in common: a title over each side's columns, cells that are
-// green but for the comparison's, ratios told by their names.
+// What the sheets have in common. A sheet is one list of columns (name, width, format, member of a
+// row) and a struct for its rows; the cells, the title over each side's columns and the colours are
+// made from the list. Beside it the rule of differences and ratios, the long cells, and lookups by
+// name.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <span>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "src/analysis/perf/options.h"
@@ -88,44 +94,172 @@ class DetailText {
   size_t characters_ = 0;  // of UTF-8
 };
 
-// Rows of one side found by their names.
-
-// `Row` has a `name`; of equal names the first row counts. The rows must live as long.
-template <typename Row>
-class ByName {
+// Items by key, in the order in which the keys first appeared.
+template <typename Key, typename Item>
+class Ordered {
  public:
-  explicit ByName(const std::vector<Row>& rows) {
-    for (const Row& row : rows) {
-      rows_.emplace(row.name, &row);
+  // The place of a key's item; a new one is `make()`.
+  template <typename Make>
+  size_t PlaceOf(const Key& key, const Make& make) {
+    const auto [place, is_new] = places_.try_emplace(key, items_.size());
+    if (is_new) {
+      items_.push_back(make());
     }
+    return place->second;
+  }
+  template <typename Make>
+  Item& At(const Key& key, const Make& make) {
+    return items_[PlaceOf(key, make)];
+  }
+  Item& At(const Key& key) {
+    return At(key, [] { return Item(); });
+  }
+  // Null where the key never appeared.
+  const Item* Find(const Key& key) const {
+    const auto found = places_.find(key);
+    return found == places_.end() ? nullptr : &items_[found->second];
   }
 
-  // Null where no row has the name.
-  const Row* Find(std::string_view name) const {
-    const auto found = rows_.find(name);
-    return found == rows_.end() ? nullptr : found->second;
-  }
+  Item& operator[](size_t place) { return items_[place]; }
+  std::vector<Item>& items() { return items_; }
+  const std::vector<Item>& items() const { return items_; }
 
  private:
-  std::unordered_map<std::string_view, const Row*> rows_;
+  std::vector<Item> items_;
+  std::unordered_map<Key, size_t> places_;
 };
 
+// Numbers of the names of two profiles that are equal for equal names: of the base those that it
+// has itself, of the comparison the base's where that has the name, else one beyond all of these.
+class SharedNames {
+ public:
+  SharedNames(const profile::Texts& base, const profile::Texts& comparison)
+      : base_(base), comparison_(comparison), numbers_(comparison.size(), kUnknown) {}
+
+  // Of a name of the comparison; looked up once each.
+  uint32_t operator()(profile::TextId name) {
+    uint32_t& number = numbers_[name];
+    if (number == kUnknown) {
+      const profile::TextId same = base_.Find(comparison_[name]);
+      number = same != profile::kNoText || name == profile::kNoText
+                   ? same
+                   : static_cast<uint32_t>(base_.size()) + name;
+    }
+    return number;
+  }
+  // Numbers are below this.
+  size_t size() const { return base_.size() + comparison_.size(); }
+
+ private:
+  static constexpr uint32_t kUnknown = UINT32_MAX;
+
+  const profile::Texts& base_;
+  const profile::Texts& comparison_;
+  std::vector<uint32_t> numbers_;
+};
+
+// A column of a sheet: how it looks, and the member of a row that fills its cells. Texts are copied
+// into the table; cells are taken as they are; kRowNumber counts the rows from 1.
+struct RowNumber {};
+inline constexpr RowNumber kRowNumber;
+
+template <typename Row>
 struct SheetColumn {
   std::string_view name;
-  double width_characters = 20;
-  report::NumberFormat format = report::NumberFormat::kGeneral;
+  double width_characters;
+  report::NumberFormat format;
+  std::variant<RowNumber, double Row::*, int64_t Row::*, std::string_view Row::*,
+               std::string Row::*, report::Cell Row::*>
+      member;
   bool bold = false;
 };
 
-struct ColumnRange {  // both inclusive
-  size_t first = 0;
-  size_t last = 0;
+// The columns of a sheet: some in front, those of a side once for the base and once for the
+// comparison, some behind. A Row has `std::array<Side, 2> sides`.
+template <typename Row>
+struct SheetColumns {
+  using Side = typename decltype(Row::sides)::value_type;
+
+  std::vector<SheetColumn<Row>> front;
+  std::vector<SheetColumn<Side>> side;
+  std::vector<SheetColumn<Row>> back;
+  // Widths of the comparison's columns where they are not the base's; their names say then whose
+  // they are.
+  std::vector<double> comparison_widths = {};
 };
 
-// An empty sheet whose titles name the two paths of `options`.
-report::FormattedTable MakeSheet(std::string_view name, std::span<const SheetColumn> columns,
-                                 ColumnRange base, ColumnRange comparison,
-                                 const PairOptions& options);
+// A sheet without rows, whose titles name the two paths of `options`.
+report::FormattedTable MakeSheet(std::string_view name, std::vector<std::string> columns,
+                                 std::vector<report::ColumnLayout> layouts, size_t front_columns,
+                                 size_t side_columns, const PairOptions& options);
+
+template <typename Row>
+class Sheet {
+ public:
+  Sheet(std::string_view name, SheetColumns<Row> columns, const PairOptions& options)
+      : columns_(std::move(columns)) {
+    std::vector<std::string> names;
+    std::vector<report::ColumnLayout> layouts;
+    const auto add = [&](const auto& added) {
+      for (const auto& column : added) {
+        names.emplace_back(column.name);
+        layouts.push_back({column.width_characters, column.format, column.bold});
+      }
+    };
+    add(columns_.front);
+    add(columns_.side);
+    add(columns_.side);
+    add(columns_.back);
+    const size_t front = columns_.front.size();
+    const size_t side = columns_.side.size();
+    for (size_t i = 0; i < columns_.comparison_widths.size(); ++i) {
+      names[front + i].insert(0, "Base ");
+      names[front + side + i].insert(0, "Comparison ");
+      layouts[front + side + i].width_characters = columns_.comparison_widths[i];
+    }
+    sheet_ = MakeSheet(name, std::move(names), std::move(layouts), front, side, options);
+  }
+
+  report::FormattedTable& formatted() { return sheet_; }
+  report::Table& table() { return sheet_.table; }
+  void Add(const Row& row) {
+    cells_.clear();
+    AddCells(row, columns_.front);
+    for (const auto& side : row.sides) {
+      AddCells(side, columns_.side);
+    }
+    AddCells(row, columns_.back);
+    sheet_.table.AddRow(cells_);
+  }
+  report::FormattedTable Take() { return std::move(sheet_); }
+
+ private:
+  template <typename Part>
+  void AddCells(const Part& part, const std::vector<SheetColumn<Part>>& columns) {
+    for (const SheetColumn<Part>& column : columns) {
+      cells_.push_back(
+          std::visit([&](auto member) { return CellOf(part, member); }, column.member));
+    }
+  }
+  template <typename Part, typename Member>
+  report::Cell CellOf(const Part& part, Member member) {
+    if constexpr (std::is_same_v<Member, RowNumber>) {
+      return report::Cell::Integer(static_cast<int64_t>(sheet_.table.row_count()) + 1);
+    } else if constexpr (std::is_same_v<Member, report::Cell Part::*>) {
+      return part.*member;
+    } else if constexpr (std::is_same_v<Member, double Part::*>) {
+      return report::Cell::Number(part.*member);
+    } else if constexpr (std::is_same_v<Member, int64_t Part::*>) {
+      return report::Cell::Integer(part.*member);
+    } else {
+      return sheet_.table.KeepText(part.*member);
+    }
+  }
+
+  SheetColumns<Row> columns_;
+  report::FormattedTable sheet_;
+  std::vector<report::Cell> cells_;  // of one row
+};
 
 // Text cells of names that occur over and over: each is copied into the table once.
 class TextCells {

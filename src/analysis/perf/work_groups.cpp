@@ -64,20 +64,22 @@ class BackwardModules {
   }
 
   TextId Of(uint32_t node) const {
-    for (int step = 0; node != HostTree::kNone && !flows_.empty() && step < HostTree::kDeepest;
-         node = tree_[node].parent, ++step) {
-      const auto found = std::lower_bound(flows_.begin(), flows_.end(), tree_[node].start,
+    TextId module = kNoText;
+    const auto find_module = [&](uint32_t caller) {
+      const auto found = std::lower_bound(flows_.begin(), flows_.end(), tree_[caller].start,
                                           [](const auto& flow, auto at) { return flow.end < at; });
-      if (found == flows_.end() || found->end != tree_[node].start) {
-        continue;
+      if (found == flows_.end() || found->end != tree_[caller].start) {
+        return false;
       }
-      const uint32_t forward = tree_.Find(found->start_process, found->start_thread, found->start);
-      const uint32_t module = tree_.Nearest(forward, Kind::kModule);
-      if (module != HostTree::kNone) {
-        return tree_[module].name;
-      }
+      const uint32_t forward = tree_.Nearest(
+          tree_.Find(found->start_process, found->start_thread, found->start), Kind::kModule);
+      module = forward == HostTree::kNone ? kNoText : tree_[forward].name;
+      return forward != HostTree::kNone;
+    };
+    if (!flows_.empty()) {
+      tree_.FirstCaller(node, find_module);
     }
-    return kNoText;
+    return module;
   }
 
  private:
@@ -203,14 +205,13 @@ class Grouper {
   std::string FramesAround(uint32_t node) const {
     constexpr size_t kMostFrames = 8;
     std::vector<std::string> frames;
-    for (int step = 0;
-         node != HostTree::kNone && frames.size() < kMostFrames && step < HostTree::kDeepest;
-         node = (*tree_)[node].parent, ++step) {
-      const HostTree::Node& known = (*tree_)[node];
+    tree_->FirstCaller(node, [&](uint32_t caller) {
+      const HostTree::Node& known = (*tree_)[caller];
       if (known.kind == Kind::kPython && !Text(known.name).starts_with('<')) {
         frames.emplace_back(Text(known.name));
       }
-    }
+      return frames.size() == kMostFrames;
+    });
     std::reverse(frames.begin(), frames.end());
     return base::Join(frames, "\n");
   }
@@ -239,10 +240,8 @@ class Grouper {
   LaunchContext LaunchContextOf(uint32_t node, bool by_graph) const {
     LaunchContext context;
     context.by_graph = by_graph;
-    const uint32_t first = node;
-    for (int step = 0; node != HostTree::kNone && step < HostTree::kDeepest;
-         node = (*tree_)[node].parent, ++step) {
-      const HostTree::Node& known = (*tree_)[node];
+    tree_->FirstCaller(node, [&](uint32_t caller) {
+      const HostTree::Node& known = (*tree_)[caller];
       if (known.kind == Kind::kOperator) {
         context.outer = known.name;
       } else if (known.kind == Kind::kModule && context.module == kNoText) {
@@ -250,9 +249,10 @@ class Grouper {
       } else if (known.kind == Kind::kAnnotation && context.annotation == kNoText) {
         context.annotation = known.name;
       }
-    }
+      return false;
+    });
     if (context.module == kNoText) {
-      context.module = backward_->Of(first);
+      context.module = backward_->Of(node);
       context.is_backward = context.module != kNoText;
     }
     return context;
@@ -286,16 +286,15 @@ class Grouper {
   }
 
   void FillCallers(uint32_t node, WorkGroup& group) const {
-    for (int step = 0; node != HostTree::kNone && group.callers.size() < kMostCallers &&
-                       step < HostTree::kDeepest;
-         node = (*tree_)[node].parent, ++step) {
-      const HostTree::Node& known = (*tree_)[node];
+    tree_->FirstCaller(node, [&](uint32_t caller) {
+      const HostTree::Node& known = (*tree_)[caller];
       if (known.kind == Kind::kOperator || known.kind == Kind::kAnnotation) {
         group.callers.emplace_back(WithoutEngine(Text(known.name)));
       } else if (known.kind == Kind::kModule) {
         group.callers.emplace_back(ModuleClass(Text(known.name)));
       }
-    }
+      return group.callers.size() == kMostCallers;
+    });
   }
 
   // Equal pieces of work of one side.
