@@ -90,7 +90,7 @@ Result<std::optional<AscendPlace>> FindAscend(const std::filesystem::path& folde
   return std::optional<AscendPlace>();
 }
 
-// Ranks that no name tells are counted in the order of names; equal ones are an error.
+// Ranks that no name gives are counted in the order of names; equal ones are an error.
 Status NumberRanks(const std::filesystem::path& folder, std::vector<RankPath>& found) {
   if (found.size() == 1) {
     return {};
@@ -114,7 +114,7 @@ Status NumberRanks(const std::filesystem::path& folder, std::vector<RankPath>& f
   return {};
 }
 
-// What only one of the two writes into a list of events: categories, and names of processes.
+// Categories and names of processes that only one of the two writes into a list of events.
 constexpr std::array<std::string_view, 3> kCategoriesOfAscend = {"async_npu", "enqueue", "dequeue"};
 constexpr std::array<std::string_view, 5> kProcessesOfAscend = {
     "Ascend Hardware", "CANN", "HCCL", "Communication", "Overlap Analysis"};
@@ -135,7 +135,7 @@ constexpr std::array<std::string_view, 16> kCategoriesOfPytorch = {"kernel",
                                                                    "gpu_user_annotation",
                                                                    "async_cpu_to_gpu"};
 
-// PyTorch writes its events as a list, too: what the events are tells them from Ascend's.
+// PyTorch may write its events as a list, too: the events decide whether it is Ascend's.
 Result<bool> IsAscendTrace(const std::filesystem::path& path) {
   const auto is_one_of = [](const auto& names, std::string_view wanted) {
     return std::any_of(names.begin(), names.end(), [&](std::string_view name) {

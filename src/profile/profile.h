@@ -34,8 +34,8 @@ enum class Source : uint8_t {
   kDatabase
 };  // one trace file, csv beside it, or a .db
 
-// What to read. Everything else in the files is skipped without being kept; some results depend on
-// what was loaded, and follow the table of docs/formats/profiles.md.
+// The parts to read. Everything else in the files is skipped without being kept; some results
+// depend on what was loaded, and follow the table of docs/formats/profiles.md.
 struct Needs {
   bool operators = false;            // host operators
   bool kernels = false;              // device kernels of the trace
@@ -53,7 +53,8 @@ struct Needs {
   bool strict = false;               // a damaged file is an error instead of a warning
 };
 
-// What a call on the host is. A marked range (user annotation) only says what goes on inside of it.
+// The kind of a call on the host. A marked range (user annotation) only says what goes on inside of
+// it.
 enum class CallKind : uint8_t { kOperator, kAnnotation, kRuntime };
 
 // A call on the host: an operator, a runtime call, a marked range. In file order.
@@ -109,7 +110,7 @@ struct Flow {
   TextId start_process = kNoText;
   TextId end_process = kNoText;
   TextId end_thread = kNoText;
-  TextId start_thread = kNoText;  // databases do not tell it
+  TextId start_thread = kNoText;  // unknown in databases
 };
 
 struct PythonCall {
@@ -118,7 +119,7 @@ struct PythonCall {
   Nanoseconds start = 0;
   Nanoseconds end = 0;
   TextId process = kNoText;
-  TextId thread = kNoText;  // databases do not tell it
+  TextId thread = kNoText;  // unknown in databases
 };
 
 // One allocation. The texts are verbatim from the file, for printing.
@@ -164,15 +165,8 @@ struct Interval {
   double duration_us = 0;
 };
 
-// A row of kernel_details.csv, or a kernel of a database. NaN: empty or N/A in the file.
-struct KernelDetail {
-  TextId step = kNoText;
-  TextId name = kNoText;
-  TextId type = kNoText;
-  TextId core_type = kNoText;  // databases
-  TextId shapes = kNoText;
-  Nanoseconds start = 0;
-  double duration_us = 0;
+// Time of an NPU's units on a kernel. NaN: empty or N/A in the file.
+struct KernelMetrics {
   double vector_us = std::numeric_limits<double>::quiet_NaN();  // aiv_vec_time
   double aicore_us = std::numeric_limits<double>::quiet_NaN();
   double mac_us = std::numeric_limits<double>::quiet_NaN();  // mac_time
@@ -180,6 +174,17 @@ struct KernelDetail {
   double cube_us = std::numeric_limits<double>::quiet_NaN();
   double load_us = std::numeric_limits<double>::quiet_NaN();
   double vector_core_us = std::numeric_limits<double>::quiet_NaN();
+};
+
+// A row of kernel_details.csv, or a kernel of a database.
+struct KernelDetail : KernelMetrics {
+  TextId step = kNoText;
+  TextId name = kNoText;
+  TextId type = kNoText;
+  TextId core_type = kNoText;  // databases
+  TextId shapes = kNoText;
+  Nanoseconds start = 0;
+  double duration_us = 0;
   bool is_cube = false;  // decided by the source's own rule
 };
 
@@ -230,14 +235,14 @@ struct Profile {
   std::vector<Interval> computing;  // NPU overlap analysis
   std::vector<Interval> uncovered;
   std::vector<KernelDetail> kernel_details;
-  bool has_kernel_metrics = false;  // columns that tell cube from vector were there
+  bool has_kernel_metrics = false;  // columns that distinguish cube and vector were there
   std::vector<OperatorStatistic> operator_statistics;
   std::vector<Interval> core_tasks;  // C_CORE_SQE events (kernels that compute and communicate)
   std::vector<Bandwidth> bandwidth;
   double memory_used_gb = 0;
   std::vector<Step> steps;  // of step markers
 
-  // Told once each: a missing csv, events left out, ...
+  // Each once: a missing csv, events left out, ...
   std::vector<std::string> warnings;
 };
 

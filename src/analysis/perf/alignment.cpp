@@ -22,7 +22,7 @@ class Table {
   Table(std::span<const uint32_t> base, std::span<const uint32_t> comparison, Alignment method);
 
   size_t words() const { return words_; }
-  // Where the element of row `row` (counted from 1) stands, from a word on.
+  // The places of the element of row `row` (counted from 1), from a word on.
   std::span<const Places> PlacesFrom(size_t row, size_t word) const;
   // Turns the rises of row `row - 1` into those of row `row`, for the words of [begin, end);
   // `rises` holds them. `places` are those of the row from `begin` on; used ones are taken away.
@@ -416,7 +416,7 @@ std::vector<Run> RunsOf(std::span<const uint32_t> keys, size_t begin, size_t end
   return runs;
 }
 
-// Of pairs sorted by base the longest chain whose comparison places rise, too.
+// The longest chain of pairs (sorted by base) whose comparison places rise, too.
 std::vector<AlignedPair> LongestRising(const std::vector<AlignedPair>& pairs) {
   std::vector<size_t> ends;  // ends[k]: the pair with the smallest place that ends a chain of k + 1
   std::vector<size_t> previous(pairs.size());
@@ -494,7 +494,7 @@ class Landmarks {
                  static_cast<uint32_t>(part.comparison_begin), kBlockBytes, pairs_);
   }
 
-  // Nothing to go by: equal shares of both sides are laid beside each other.
+  // Without landmarks equal shares of both sides are aligned with each other.
   void InPieces(const Part& part) {
     constexpr size_t kPiece = 4096;
     const size_t pieces = std::max(part.base_size(), part.comparison_size()) / kPiece + 1;

@@ -1,7 +1,6 @@
-// Two sequences laid beside each other so that equal elements stand in pairs. A profile holds as
-// many operators as make a table of numbers too large for memory; one bit per cell is enough to
-// walk back through it (alignment.h), and what does not fit even so is made again instead of
-// kept.
+// Aligns two sequences: pairs of equal elements, in order. A profile holds so many operators that a
+// table of numbers would be too large for memory; one bit per cell is enough to walk back through
+// it, and tiles that do not fit even so are made again instead of kept.
 #pragma once
 
 #include <algorithm>

@@ -53,7 +53,7 @@ struct Call {
 };
 
 // "hcom_allReduce__429_0_1": allreduce; "ncclKernel_AllReduce_RING": ncclkernel. Names of one part
-// are not told apart from other kernels.
+// are not distinguished from other kernels.
 std::string SheetName(std::string_view name) {
   const size_t first = name.find('_');
   if (first == std::string_view::npos) {

@@ -27,15 +27,15 @@ report::FormattedTable CommunicationSheet(const profile::Profile& base,
 // "reduce", "gather", "scatter", "barrier"; empty for names that say none of these.
 std::string_view CollectiveKind(std::string_view name);
 
-// What collectives do; where their kernels do not tell, by what launched them (the kernels of RCCL
-// have one name for all). A name is looked into once, however many kernels have it, or lie below
-// it.
+// Kinds of collectives, from the names of their kernels or else of their callers (the kernels of
+// RCCL have one name for all). A name is looked into once, however many kernels have it, or lie
+// below it.
 class KindsOfCollectives {
  public:
   // Without `by_kind` collectives are distinguished by name.
   KindsOfCollectives(const DeviceWork& work, bool by_kind) : work_(work), by_kind_(by_kind) {}
 
-  // Empty: nothing tells.
+  // Empty: unknown.
   std::string_view KindOf(const WorkItem& item);
   // The kind, or the name of the kernel.
   std::string Of(const WorkItem& item);
@@ -43,7 +43,7 @@ class KindsOfCollectives {
  private:
   struct KnownKernel {
     std::string label;
-    std::string_view kind;  // empty: its name does not tell
+    std::string_view kind;  // empty: not known from its name
   };
 
   KnownKernel& Known(profile::TextId name);
@@ -56,8 +56,8 @@ class KindsOfCollectives {
 };
 
 // Totals by kind, largest difference first; where the options ask for it, by the names of the
-// sheet. Names of no kind stand under their own. `works`: what the devices of the sides did, as far
-// as that was read.
+// sheet. Names of no kind are listed as they are. `works`: what the devices of the sides did, as
+// far as that was read.
 std::vector<Collective> CompareCollectives(const profile::Profile& base,
                                            const profile::Profile& comparison,
                                            const std::array<const DeviceWork*, 2>& works,

@@ -78,7 +78,7 @@ class FlowEnds {
   std::vector<uint32_t> order_;
 };
 
-// What kind of work a kernel is, asked once for every name and category.
+// The kind of work of a kernel, found once for every name and category.
 class WorkKinds {
  public:
   explicit WorkKinds(const Profile& side)
@@ -186,7 +186,7 @@ void DeviceWork::Gather() {
   };
   const bool is_gpu = side.device == profile::Device::kGpu;
   for (uint32_t i = 0; i < side.kernels.size(); ++i) {
-    // An NPU's collectives stand in a list of their own, whether linked or not.
+    // An NPU's collectives are in a list of their own, whether linked or not.
     if (is_gpu || !side.kernels[i].is_communication) {
       add(side.kernels[i], i);
     }
@@ -242,7 +242,7 @@ void DeviceWork::Link() {
         item.thread = flow->start_thread;
       } else if (is_numbered) {
         const profile::RuntimeCall* before = calls.Before(kernel.correlation);
-        item.owner = before == nullptr ? Owner::kEarlier : Owner::kUnknown;
+        item.owner = before == nullptr ? Owner::kBeforeWindow : Owner::kUnknown;
         item.launched = before == nullptr ? 0 : before->start;
       }
     }
@@ -253,9 +253,9 @@ void DeviceWork::Link() {
       item.owner = Owner::kOperator;
     } else if (item.by_graph) {
       item.owner = Owner::kGraph;
-    } else if (item.owner != Owner::kEarlier) {
+    } else if (item.owner != Owner::kBeforeWindow) {
       item.owner = item.kind == WorkKind::kCopy ? Owner::kCopy
-                   : item.has_launch            ? Owner::kOutside
+                   : item.has_launch            ? Owner::kUnattributed
                                                 : Owner::kUnknown;
     }
   }
@@ -269,7 +269,7 @@ void DeviceWork::KeepStep(const std::string& step) {
   };
   items_.erase(std::remove_if(items_.begin(), items_.end(),
                               [&](const WorkItem& item) {
-                                if (item.owner == Owner::kEarlier) {
+                                if (item.owner == Owner::kBeforeWindow) {
                                   return true;
                                 }
                                 const bool knows = item.has_launch || item.launched != 0;

@@ -1,5 +1,14 @@
-// What ran on the device, each piece with what started it: the basis of the answer. All streams
-// count, copies and fills too, kernels of graphs belong to the launch of the graph.
+// All work of the device with its launch: the basis of the answer. All streams count, copies and
+// fills too.
+//
+// A kernel is attributed to the host by the correlation number that it shares with a runtime call;
+// without one by the profiler's arrow that ends at its start. The innermost call around that point
+// of the launching thread (HostTree) names its operator. Kernels of a graph share the launch of the
+// graph. Work without either goes by the numbering of launches: below the first number of the
+// profile it was launched before the profile began.
+//
+// Time is split without overlap: communication counts where nothing computes, copies where nothing
+// computes or communicates, and the rest is idle.
 #pragma once
 
 #include <array>
@@ -17,14 +26,14 @@ namespace msprobe::analysis::perf {
 
 enum class WorkKind : uint8_t { kComputing, kCommunication, kCopy };
 
-// Whose work it is.
+// What work is attributed to.
 enum class Owner : uint8_t {
-  kOperator,  // launched inside of an operator
-  kGraph,     // launched by a graph that no operator launched
-  kCopy,      // a copy or fill that no operator asked for
-  kEarlier,   // launched before the profile (or the chosen step) began
-  kOutside,   // launched by code outside of operators
-  kUnknown    // nothing tells what launched it
+  kOperator,      // launched inside of an operator
+  kGraph,         // launched by a graph that no operator launched
+  kCopy,          // a copy or fill that no operator asked for
+  kBeforeWindow,  // launched before the profile (or the chosen step) began
+  kUnattributed,  // launched by code outside of operators
+  kUnknown        // its launch is not known
 };
 inline constexpr size_t kOwnerCount = 6;
 
@@ -64,9 +73,9 @@ class BusyTime {
 
 class DeviceWork {
  public:
-  // With `step` only what was launched in a step marker of that number; of a GPU's trace. Work that
-  // nothing on the host is known to have launched goes by the launch before it, or by its own start
-  // where launches are not numbered.
+  // With `step`, of a GPU's trace, only the work launched in a step marker of that number. Work
+  // without a known launch is attributed to the preceding launch, or by its own start where
+  // launches are not numbered.
   DeviceWork(const profile::Profile& side, const HostTree& tree,
              const std::optional<std::string>& step);
 
@@ -75,7 +84,7 @@ class DeviceWork {
   std::span<const WorkItem> items() const { return items_; }  // rising by start
   const TimeSplit& split() const { return split_; }
   const BusyTime& busy() const { return busy_; }
-  // Device time by whose it is, in ms: the sum over all work, overlap counted twice.
+  // Device time by owner, in ms: the sum over all work, overlap counted twice.
   double owned_ms(Owner owner) const { return owned_ms_[static_cast<size_t>(owner)]; }
   double total_ms() const;
 

@@ -564,7 +564,7 @@ Section TimesSection(const RankSummary& rank) {
   return section;
 }
 
-std::string UnownedText(const UnownedTime& unowned) {
+std::string UnownedText(const UnattributedTime& unowned) {
   const double percent = unowned.device > 0 ? unowned.total() / unowned.device * 100 : 0;
   std::string text =
       fmt::format("{:.3f} ms ({:.1f} %) belong to no operator", unowned.total(), percent);

@@ -55,7 +55,7 @@ class Causes {
 
   std::map<std::string, Amount> Take() {
     std::map<std::string, Amount> result;
-    for (const Sum& sum : sums_) {
+    for (const Sum& sum : sums_.items()) {
       Amount& amount = result[LabelOf(sum.node)];
       amount.ms += static_cast<double>(sum.ns) / kNsPerMs;
       amount.calls += sum.count;
@@ -111,12 +111,9 @@ class Causes {
       }
       key = uint64_t{tree_[node].name} << 32U | around;
     }
-    const auto [place, is_new] = places_.try_emplace(key, sums_.size());
-    if (is_new) {
-      sums_.push_back({node, 0, 0});
-    }
-    sums_[place->second].ns += ns;
-    ++sums_[place->second].count;
+    Sum& sum = sums_.At(key, [&] { return Sum{node, 0, 0}; });
+    sum.ns += ns;
+    ++sum.count;
   }
 
   void Named(std::string_view label, Nanoseconds ns) {
@@ -150,8 +147,7 @@ class Causes {
   const DeviceWork& work_;
   const HostTree& tree_;
   std::vector<uint32_t> loaders_;  // of each node, the data loader that it runs in
-  std::vector<Sum> sums_;
-  std::unordered_map<uint64_t, size_t> places_;
+  Ordered<uint64_t, Sum> sums_;
   std::map<std::string_view, Amount> named_;
 };
 
@@ -182,7 +178,7 @@ std::map<std::string, Amount> IdleTimeByCause(const DeviceWork& work) {
 
 namespace {
 
-// What the device did instead of computing: collectives, copies, and waiting for the host.
+// ---- Collectives, copies and idle time ----
 
 // Uncovered time, and what all of it took.
 struct Waits {
@@ -227,7 +223,7 @@ std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& 
     for (const WorkItem& item : work.items()) {
       uncovered_us += item.kind == kind ? item.uncovered_us : 0;
     }
-    // What runs side by side shares the time that it takes together.
+    // Work that runs at the same time shares the time that it takes together.
     const double scale = uncovered_us > 0 ? work.split().*share * kUsPerMs / uncovered_us : 0;
     for (const WorkItem& item : work.items()) {
       if (item.kind != kind) {
@@ -243,13 +239,7 @@ std::map<std::string, Waits> SumWaits(const DeviceWork& base, const DeviceWork& 
 }
 
 Finding WaitFinding(const std::string& label, const Waits& waits, std::string_view metric) {
-  Finding finding;
-  finding.where = label;
-  finding.metric = metric;
-  finding.base = waits.uncovered[0].ms;
-  finding.comparison = waits.uncovered[1].ms;
-  finding.base_calls = waits.uncovered[0].calls;
-  finding.comparison_calls = waits.uncovered[1].calls;
+  Finding finding = MakeFinding(label, metric, waits.uncovered);
   if (waits.whole[0].ms - finding.base > finding.base / 100 ||
       waits.whole[1].ms - finding.comparison > finding.comparison / 100) {
     finding.note = fmt::format("{:.3f} -> {:.3f} ms with what is hidden behind other work",
@@ -325,37 +315,27 @@ std::vector<Finding> IdleFindings(const DeviceWork& base, const DeviceWork& comp
     }
   }
   std::vector<Finding> findings;
-  Finding all;
-  all.metric = kIdleTime;
-  all.base = base.split().idle;
-  all.comparison = comparison.split().idle;
-  all.base_calls = CountLaunches(base);
-  all.comparison_calls = CountLaunches(comparison);
+  Finding all = MakeFinding("", kIdleTime,
+                            {{{base.split().idle, CountLaunches(base)},
+                              {comparison.split().idle, CountLaunches(comparison)}}});
   double largest = 0;
   std::vector<std::pair<double, std::string>> ranked;
   for (const auto& [label, amounts] : sums) {
-    Finding finding;
-    finding.where = label;
-    finding.metric = kIdleTime;
-    finding.base = amounts[0].ms;
-    finding.comparison = amounts[1].ms;
-    finding.base_calls = amounts[0].calls;
-    finding.comparison_calls = amounts[1].calls;
-    const double change = finding.comparison - finding.base;
+    const double change = Change(amounts);
     if (change * (all.comparison - all.base) > 0) {
       largest = std::max(largest, std::fabs(change));
       ranked.emplace_back(-std::fabs(change), label);
     }
-    findings.push_back(std::move(finding));
+    findings.push_back(MakeFinding(label, kIdleTime, amounts));
   }
-  // One cause that explains most of it stands for itself.
-  constexpr double kMostOfIt = 0.6;
+  // A cause with this share of the change is a finding of its own.
+  constexpr double kLeadingCause = 0.6;
   const double graphs = GraphShare(comparison) - GraphShare(base);
   constexpr double kManyKernels = 0.2;
   if (std::fabs(graphs) >= kManyKernels) {
     all.where = graphs < 0 ? "launches one by one instead of by graphs"
                            : "launches by graphs instead of one by one";
-  } else if (largest < kMostOfIt * std::fabs(all.comparison - all.base)) {
+  } else if (largest < kLeadingCause * std::fabs(all.comparison - all.base)) {
     all.where = "the host, which launches too slowly";
   } else {
     return findings;
@@ -421,7 +401,7 @@ Sum Measure(const DeviceWork& work, const std::optional<std::string>& step,
   };
   Sum sum;
   const auto nodes = work.tree().nodes();
-  // Whether the node, or one that it lies in, matches; those stand before it.
+  // Whether the node, or one around it (which has a lower number), matches.
   std::vector<bool> covered(nodes.size());
   for (uint32_t node = 0; node < nodes.size(); ++node) {
     const HostTree::Node& known = nodes[node];
@@ -494,34 +474,24 @@ void Append(std::vector<Finding> more, std::vector<Finding>& all) {
   std::move(more.begin(), more.end(), std::back_inserter(all));
 }
 
-// Sums of one side by name, added to findings that both sides share.
+// Sums by name that become a finding each.
 class SumsByName {
  public:
   explicit SumsByName(std::string_view metric) : metric_(metric) {}
 
   size_t PlaceOf(const std::string& name) {
-    const auto [place, is_new] = places_.try_emplace(name, findings_.size());
-    if (is_new) {
-      findings_.emplace_back();
-      findings_.back().where = name;
-      findings_.back().metric = metric_;
-    }
-    return place->second;
+    return findings_.PlaceOf(name, [&] { return MakeFinding(name, metric_, {}); });
   }
-  void Add(size_t side, const std::string& name, double amount, int64_t calls) {
-    AddAt(side, PlaceOf(name), amount, calls);
-  }
-  void AddAt(size_t side, size_t place, double amount, int64_t calls) {
+  void Add(size_t side, size_t place, double amount, int64_t calls) {
     Finding& finding = findings_[place];
     (side == 0 ? finding.base : finding.comparison) += amount;
     (side == 0 ? finding.base_calls : finding.comparison_calls) += calls;
   }
-  std::vector<Finding> Take() { return std::move(findings_); }
+  std::vector<Finding> Take() { return std::move(findings_.items()); }
 
  private:
-  const std::string metric_;
-  std::vector<Finding> findings_;
-  std::unordered_map<std::string, size_t> places_;
+  const std::string_view metric_;
+  Ordered<std::string, Finding> findings_;
 };
 
 // When steps of this name run: ends by starts, none of which lies in another.
@@ -571,7 +541,7 @@ std::vector<Finding> HostFindings(const SideView& base, const SideView& comparis
     }
     for (profile::TextId name = 0; name < by_name.size(); ++name) {
       if (by_name[name].second > 0) {
-        sums.Add(side, NeutralName(view.profile->texts[name]),
+        sums.Add(side, sums.PlaceOf(NeutralName(view.profile->texts[name])),
                  static_cast<double>(by_name[name].first) / kNsPerMs, by_name[name].second);
       }
     }
@@ -579,7 +549,7 @@ std::vector<Finding> HostFindings(const SideView& base, const SideView& comparis
   return sums.Take();
 }
 
-// What operators allocated, by the innermost operator; marked ranges allocate nothing themselves.
+// Allocations by the innermost operator; marked ranges allocate nothing themselves.
 std::vector<Finding> MemoryFindings(const SideView& base, const SideView& comparison) {
   SumsByName sums(kMemoryMetric);
   for (const size_t side : {size_t{0}, size_t{1}}) {
@@ -618,17 +588,36 @@ std::vector<Finding> MemoryFindings(const SideView& base, const SideView& compar
         place->second = sums.PlaceOf(
             NeutralName(own != profile::kNoText ? profile.texts[own] : operators.name(caller)));
       }
-      sums.AddAt(side, place->second, mb, 1);
+      sums.Add(side, place->second, mb, 1);
     }
   }
   return sums.Take();
 }
 
-std::string_view MetricOf(double TimeSplit::*share) {
-  return share == &TimeSplit::computing       ? kDeviceTime
-         : share == &TimeSplit::communication ? kCommunicationTime
-         : share == &TimeSplit::copies        ? kCopyTime
-                                              : kIdleTime;
+// The shares of the end-to-end time, with the metric of their findings and how people call them.
+struct ShareOfTime {
+  double TimeSplit::*part;
+  std::string_view metric;
+  std::string_view name;
+  std::string_view name_on_host;
+};
+constexpr std::array<ShareOfTime, 4> kSharesOfTime = {
+    {{&TimeSplit::computing, kDeviceTime, "computing", "time in operators"},
+     {&TimeSplit::communication, kCommunicationTime, "uncovered communication",
+      "uncovered communication"},
+     {&TimeSplit::copies, kCopyTime, "copies", "copies"},
+     {&TimeSplit::idle, kIdleTime, "idle time of the device", "time outside of operators"}}};
+
+// The share whose change goes furthest in the direction in which the whole went; the first of
+// equal ones.
+const ShareOfTime& LeadingShareOf(const TimeSplit& base, const TimeSplit& comparison) {
+  const double direction = comparison.end_to_end >= base.end_to_end ? 1 : -1;
+  const auto change = [&](const ShareOfTime& share) {
+    return (comparison.*share.part - base.*share.part) * direction;
+  };
+  return *std::max_element(
+      kSharesOfTime.begin(), kSharesOfTime.end(),
+      [&](const ShareOfTime& a, const ShareOfTime& b) { return change(a) < change(b); });
 }
 
 void LeadWith(std::string_view metric, double direction, std::vector<Finding>& findings) {
@@ -638,10 +627,6 @@ void LeadWith(std::string_view metric, double direction, std::vector<Finding>& f
   if (leading != findings.end()) {
     std::rotate(findings.begin(), leading, leading + 1);
   }
-}
-
-double DirectionOf(const TimeSplit& base, const TimeSplit& comparison) {
-  return comparison.end_to_end >= base.end_to_end ? 1 : -1;
 }
 
 std::vector<Finding> DeviceFindings(const SideView& base, const SideView& comparison,
@@ -656,7 +641,7 @@ std::vector<Finding> DeviceFindings(const SideView& base, const SideView& compar
   }
   if (options.overall) {
     Append(CopyFindings(before, after), findings);
-    // An NPU's overlap analysis tells idle time without what the host did meanwhile.
+    // An NPU's overlap analysis does not say what the host did in idle time.
     if (before.profile().device == profile::Device::kGpu &&
         after.profile().device == profile::Device::kGpu) {
       Append(IdleFindings(before, after), findings);
@@ -667,23 +652,6 @@ std::vector<Finding> DeviceFindings(const SideView& base, const SideView& compar
   return findings;
 }
 
-std::string NameOfShare(std::string_view metric, bool of_host) {
-  if (metric == kDeviceTime) {
-    return of_host ? "time in operators" : "computing";
-  }
-  return metric == kCommunicationTime ? "uncovered communication"
-         : metric == kCopyTime        ? "copies"
-         : of_host                    ? "time outside of operators"
-                                      : "idle time of the device";
-}
-
-double ChangeOfShare(std::string_view metric, const TimeSplit& base, const TimeSplit& comparison) {
-  return metric == kDeviceTime          ? comparison.computing - base.computing
-         : metric == kCommunicationTime ? comparison.communication - base.communication
-         : metric == kCopyTime          ? comparison.copies - base.copies
-                                        : comparison.idle - base.idle;
-}
-
 }  // namespace
 
 std::string SignedMs(double ms) {
@@ -692,16 +660,7 @@ std::string SignedMs(double ms) {
 }
 
 std::string_view LeadingShare(const TimeSplit& base, const TimeSplit& comparison) {
-  const double direction = DirectionOf(base, comparison);
-  double TimeSplit::*leading = &TimeSplit::computing;
-  for (double TimeSplit::*share :
-       {&TimeSplit::communication, &TimeSplit::copies, &TimeSplit::idle}) {
-    if ((comparison.*share - base.*share) * direction >
-        (comparison.*leading - base.*leading) * direction) {
-      leading = share;
-    }
-  }
-  return MetricOf(leading);
+  return LeadingShareOf(base, comparison).metric;
 }
 
 std::vector<Finding> FindDifferences(const SideView& base, const SideView& comparison,
@@ -734,7 +693,8 @@ std::vector<Finding> FindDifferences(const SideView& base, const SideView& compa
 void LeadWithLeadingShare(const TimeSplit& base, const TimeSplit& comparison,
                           std::vector<Finding>& findings) {
   if (!base.of_host) {
-    LeadWith(LeadingShare(base, comparison), DirectionOf(base, comparison), findings);
+    LeadWith(LeadingShare(base, comparison), comparison.end_to_end >= base.end_to_end ? 1 : -1,
+             findings);
   }
 }
 
@@ -762,16 +722,16 @@ Verdict Judge(const TimeSplit& base, const TimeSplit& comparison, size_t base_st
   verdict.word = verdict.percent > 0 ? "SLOWER" : "FASTER";
   verdict.text = fmt::format("{} by {:.1f} %", verdict.word, std::fabs(verdict.percent));
   if (!per_step) {
-    const std::string_view share = LeadingShare(base, comparison);
-    verdict.text += ", mostly " + NameOfShare(share, base.of_host);
+    const ShareOfTime& share = LeadingShareOf(base, comparison);
+    verdict.text += ", mostly " + std::string(base.of_host ? share.name_on_host : share.name);
     const auto cause = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
-      return (finding.metric == share || (base.of_host && finding.metric == kHostTime)) &&
+      return (finding.metric == share.metric || (base.of_host && finding.metric == kHostTime)) &&
              (finding.comparison - finding.base) * verdict.percent > 0;
     });
     verdict.text +=
         cause != findings.end()
             ? fmt::format(": {} {}", cause->where, SignedMs(cause->comparison - cause->base))
-            : " " + SignedMs(ChangeOfShare(share, base, comparison));
+            : " " + SignedMs(comparison.*share.part - base.*share.part);
   }
   verdict.text += " " + sides;
   return verdict;

@@ -36,7 +36,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kSameCall
     {"cudaLaunchKernelExC", "cudaLaunchKernel"},
 }};
 
-// The first family that one of whose words stands in the name; words of special work first.
+// A name is of the first family with a word that it contains; special work comes first.
 struct Family {
   std::string_view name;
   Words words;
@@ -72,7 +72,7 @@ const std::array<Family, 19>& Families() {
   return families;
 }
 
-// Drops what stands between an opening and its closing bracket, where that is long.
+// Drops texts between an opening and its closing bracket that are long.
 std::string WithoutLongBrackets(std::string_view text, char opening, char closing, size_t longest) {
   std::string result;
   size_t at = 0;
@@ -183,7 +183,7 @@ struct DeviceKernel : Difference {  // in us
   struct Side {
     double us = 0;
     int64_t calls = 0;
-    // Of the operator (a name) and its shapes with the most time.
+    // The operator (a name) and its shapes with the most time.
     std::string operation;
     std::string shapes;
     double average_us = 0;
@@ -231,7 +231,7 @@ void AddSide(size_t side, const DeviceWork& work, DeviceKernels& kernels) {
     auto found = std::find_if(candidates.begin(), candidates.end(),
                               [&](size_t part) { return parts[part].key == key; });
     if (found == candidates.end()) {
-      // Kernels of very many shapes are not told apart by them.
+      // Kernels of very many shapes are not distinguished by them.
       constexpr size_t kMostShapes = 64;
       if (candidates.size() >= kMostShapes) {
         found = candidates.begin();

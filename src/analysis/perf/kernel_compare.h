@@ -1,4 +1,5 @@
-// Sheets KernelCompare and KernelTypeCompare: kernels of an NPU by type, from its own tables.
+// Kernels of both sides by name and family, and the sheets KernelCompare and KernelTypeCompare:
+// kernels of an NPU by type, from its own tables.
 #pragma once
 
 #include <span>
@@ -14,8 +15,7 @@
 
 namespace msprobe::analysis::perf {
 
-// What names of a GPU's kernels and runtime calls say, whoever's they are: NVIDIA's and AMD's names
-// of the same thing are made equal.
+// ---- Names of a GPU's kernels and runtime calls, NVIDIA's or AMD's ----
 
 // Collectives of NCCL and RCCL, and those that serving engines write themselves.
 bool IsCommunicationKernel(std::string_view name);
@@ -38,7 +38,7 @@ std::string_view KernelFamily(std::string_view name);
 // `longest` characters.
 std::string ShortKernelName(std::string_view name, size_t longest = 80);
 
-// Of the name of an operator that many others lie in, in labels "this in that".
+// In labels "this in that": longer names of the outer operator are cut.
 inline constexpr size_t kLongestNameAround = 1024;
 
 // Kernels of both sides by name and family, on devices of any kind.

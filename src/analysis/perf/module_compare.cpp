@@ -46,6 +46,9 @@ ModuleSide::ModuleSide(const OperatorSide& side) : side_(&side) {
     return;
   }
   MakeBackward();
+  children_ = Lists(
+      modules_.size(), modules_.size(), [this](size_t module) { return modules_[module].parent; },
+      [](size_t module) { return static_cast<uint32_t>(module); });
   PlaceOperators();
 }
 
@@ -53,9 +56,10 @@ void ModuleSide::MakeForward() {
   const Profile& profile = side_->profile();
   NestedIntervalList modules;
   NestedIntervalList functions;
+  std::vector<std::string_view> names;
   for (const profile::PythonCall& call : profile.python_calls) {
     (call.is_module ? modules : functions).push_back({call.start, call.end});
-    (call.is_module ? forward_names_ : function_names_).push_back(profile.texts[call.name]);
+    (call.is_module ? names : function_names_).push_back(profile.texts[call.name]);
   }
   has_modules_ = !modules.empty();
   if (!has_modules_) {
@@ -65,12 +69,12 @@ void ModuleSide::MakeForward() {
   for (const Operator& operation : profile.operators) {
     if (optimizers[operation.name]) {
       modules.push_back({operation.start, operation.end});
-      forward_names_.push_back(profile.texts[operation.name]);
+      names.push_back(profile.texts[operation.name]);
     }
   }
   functions_ = NestedIntervals(functions, {});
   forward_ = NestedIntervals(modules, side_->links().times());
-  AddModules(forward_, forward_names_);
+  AddModules(forward_, names);
 }
 
 // An operator that a backward pass runs for one of a forward pass counts as a module, named after
@@ -91,6 +95,7 @@ void ModuleSide::MakeBackward() {
                              }),
               order.end());
   NestedIntervalList intervals;
+  std::vector<std::string_view> names;
   for (const profile::Flow& flow : profile.forward_backward) {
     // The last of those that start there.
     const auto after = std::upper_bound(
@@ -105,13 +110,11 @@ void ModuleSide::MakeBackward() {
       continue;
     }
     const TextId name = backward_texts_.Intern("[ BACKWARD ]" + std::string(path(module)));
-    backward_names_.push_back(backward_texts_[name]);
+    names.push_back(backward_texts_[name]);
     intervals.push_back({operation.start, operation.end});
   }
-  if (!intervals.empty()) {
-    backward_ = NestedIntervals(intervals, side_->links().times());
-    AddModules(backward_, backward_names_);
-  }
+  backward_ = NestedIntervals(intervals, side_->links().times());
+  AddModules(backward_, names);
 }
 
 TextId ModuleSide::PathOf(TextId parent, std::string_view name) {
@@ -132,7 +135,7 @@ TextId ModuleSide::PathOf(TextId parent, std::string_view name) {
 void ModuleSide::AddModules(const NestedIntervals& tree, std::span<const std::string_view> names) {
   const Profile& profile = side_->profile();
   const KernelLinks& links = side_->links();
-  const size_t offset = modules_.size();
+  const auto offset = static_cast<uint32_t>(modules_.size());
   // Paths are spelled out once per parent path and name.
   std::unordered_map<std::string_view, TextId> name_numbers;
   std::unordered_map<uint64_t, TextId> known;
@@ -140,15 +143,20 @@ void ModuleSide::AddModules(const NestedIntervals& tree, std::span<const std::st
     const std::string_view name = names[node.interval];
     const TextId number =
         name_numbers.emplace(name, static_cast<TextId>(name_numbers.size())).first->second;
-    const TextId parent = node.parent == kNoNode ? kNoText : modules_[offset + node.parent].path;
-    const auto [place, is_new] = known.emplace(uint64_t{parent} << 32U | number, kNoText);
-    if (is_new) {
-      place->second = PathOf(parent, name);
-    }
     Module module;
-    module.path = place->second;
-    module.level = node.parent == kNoNode ? 2 : modules_[offset + node.parent].level + 1;
+    module.name = name;
     module.start = node.start;
+    TextId above = kNoText;
+    if (node.parent != kNoNode) {
+      module.parent = offset + node.parent;
+      module.level = modules_[module.parent].level + 1;
+      above = modules_[module.parent].path;
+    }
+    const auto [place, is_new] = known.emplace(uint64_t{above} << 32U | number, kNoText);
+    if (is_new) {
+      place->second = PathOf(above, name);
+    }
+    module.path = place->second;
     // Kernel by kernel in order of time, so that the last bit does not depend on how deep it went.
     for (const NestedIntervals::Placed& placed : tree.placed(node)) {
       for (const uint32_t kernel : links.kernels(placed.marker)) {
@@ -171,14 +179,8 @@ void ModuleSide::PlaceOperators() {
   });
   // Modules by number; what lies in none comes after the last.
   const auto outside = static_cast<uint32_t>(modules_.size());
-  struct ModuleItem {  // what lies in a module
-    uint32_t module = 0;
-    uint32_t index = 0;  // of an operator, or of a launch
-  };
-  const auto by_module = [](const ModuleItem& a, const ModuleItem& b) {
-    return a.module < b.module;
-  };
-  std::vector<ModuleItem> items;
+  std::vector<uint32_t> operators;
+  std::vector<uint32_t> module_of;  // of each of them
   for (const uint32_t i : ByStart(profile.operators)) {
     const Operator& operation = profile.operators[i];
     if (skipped[operation.name]) {
@@ -189,50 +191,46 @@ void ModuleSide::PlaceOperators() {
       module = backward_.Find(operation.start);
       module = module == kNoNode ? outside : module + forward_count();
     }
-    items.push_back({module, i});
+    operators.push_back(i);
+    module_of.push_back(module);
   }
-  std::stable_sort(items.begin(), items.end(), by_module);
+  const Lists operators_in(
+      outside + size_t{1}, operators.size(), [&](size_t i) { return module_of[i]; },
+      [&](size_t i) { return operators[i]; });
 
   // Launches, each in the innermost module of either tree.
-  std::vector<ModuleItem> launches;
-  std::vector<bool> is_placed(side_->links().times().size());
-  for (const NestedIntervals::Placed& placed : forward_.placed()) {
-    launches.push_back({placed.node, placed.marker});
-    is_placed[placed.marker] = true;
+  std::vector<NestedIntervals::Placed> launches(forward_.placed().begin(), forward_.placed().end());
+  for (const auto& [marker, node] : backward_.placed()) {
+    launches.push_back({marker, node + forward_count()});
   }
-  for (const NestedIntervals::Placed& placed : backward_.placed()) {
-    launches.push_back({placed.node + forward_count(), placed.marker});
-    is_placed[placed.marker] = true;
+  std::vector<bool> is_placed(side_->links().times().size());
+  for (const NestedIntervals::Placed& launch : launches) {
+    is_placed[launch.marker] = true;
   }
   for (uint32_t i = 0; i < is_placed.size(); ++i) {
     if (!is_placed[i]) {
-      launches.push_back({outside, i});
+      launches.push_back({i, outside});
     }
   }
-  std::stable_sort(launches.begin(), launches.end(), by_module);
+  const Lists launches_in(
+      outside + size_t{1}, launches.size(), [&](size_t i) { return launches[i].node; },
+      [&](size_t i) { return launches[i].marker; });
 
-  size_t item = 0;
-  size_t launch = 0;
   std::vector<Nanoseconds> open;  // ends of the operators around the next one
-  std::vector<uint32_t> launched;
   for (uint32_t module = 0; module <= outside; ++module) {
     const size_t first = operators_.size();
     open.clear();
-    for (; item < items.size() && items[item].module == module; ++item) {
-      const Operator& operation = profile.operators[items[item].index];
+    for (const uint32_t index : operators_in[module]) {
+      const Operator& operation = profile.operators[index];
       while (!open.empty() && operation.start > open.back()) {
         open.pop_back();
       }
       if (open.empty()) {
-        operators_.push_back({items[item].index, 0, 0});
+        operators_.push_back({index, 0, 0});
       }
       open.push_back(operation.end);
     }
-    launched.clear();
-    for (; launch < launches.size() && launches[launch].module == module; ++launch) {
-      launched.push_back(launches[launch].index);
-    }
-    TakeKernels(first, launched);
+    TakeKernels(first, launches_in[module]);
     if (module < outside) {
       modules_[module].first_operator = static_cast<uint32_t>(first);
       modules_[module].operator_count = static_cast<uint32_t>(operators_.size() - first);
@@ -242,7 +240,7 @@ void ModuleSide::PlaceOperators() {
   }
 }
 
-// Both operators and launches rise in time; a launch before an operator's start is nobody's.
+// Both operators and launches rise in time; a launch before an operator's start belongs to none.
 void ModuleSide::TakeKernels(size_t first, std::span<const uint32_t> launches) {
   const auto times = side_->links().times();
   size_t next = 0;
@@ -261,33 +259,14 @@ void ModuleSide::TakeKernels(size_t first, std::span<const uint32_t> launches) {
   }
 }
 
-std::vector<uint32_t> ModuleSide::Shifted(std::span<const uint32_t> nodes, uint32_t offset) {
-  std::vector<uint32_t> shifted(nodes.begin(), nodes.end());
-  for (uint32_t& node : shifted) {
-    node += offset;
-  }
-  return shifted;
-}
-
-std::vector<uint32_t> ModuleSide::Children(uint32_t module) const {
-  return module < forward_count()
-             ? Shifted(forward_.children(module), 0)
-             : Shifted(backward_.children(module - forward_count()), forward_count());
-}
-
 std::string ModuleSide::CallStack(uint32_t module) const {
-  const NestedIntervals* tree = &functions_;
-  std::span<const std::string_view> names = function_names_;
-  uint32_t node = functions_.Find(modules_[module].start);
-  if (node == kNoNode) {
-    const bool is_forward = module < forward_count();
-    tree = is_forward ? &forward_ : &backward_;
-    names = is_forward ? forward_names_ : backward_names_;
-    node = is_forward ? module : module - forward_count();
-  }
   std::vector<std::string_view> calls;  // innermost first
-  for (; node != kNoNode; node = (*tree)[node].parent) {
-    calls.push_back(names[(*tree)[node].interval]);
+  for (uint32_t node = functions_.Find(modules_[module].start); node != kNoNode;
+       node = functions_[node].parent) {
+    calls.push_back(function_names_[functions_[node].interval]);
+  }
+  for (bool found = !calls.empty(); !found && module != kNoNode; module = modules_[module].parent) {
+    calls.push_back(modules_[module].name);
   }
   DetailText stack;
   for (size_t i = calls.size(); i-- > 0;) {
@@ -315,13 +294,13 @@ std::vector<AlignedPair> MatchTrees(const ModuleSide& base, const ModuleSide& co
         left, right, [&](uint32_t module) { return base[module].path; },
         [&](uint32_t module) { return paths(comparison[module].path); }, options.alignment, pairs);
   };
-  pair_up(base.ForwardRoots(), comparison.ForwardRoots());
-  pair_up(base.BackwardRoots(), comparison.BackwardRoots());
-  using Modules = std::vector<uint32_t>;
+  pair_up(base.forward_roots(), comparison.forward_roots());
+  pair_up(base.backward_roots(), comparison.backward_roots());
+  using Modules = std::span<const uint32_t>;
   for (size_t i = 0; i < pairs.size(); ++i) {  // grows meanwhile
     const AlignedPair pair = pairs[i];
-    pair_up(pair.base == kUnmatched ? Modules() : base.Children(pair.base),
-            pair.comparison == kUnmatched ? Modules() : comparison.Children(pair.comparison));
+    pair_up(pair.base == kUnmatched ? Modules() : base.children(pair.base),
+            pair.comparison == kUnmatched ? Modules() : comparison.children(pair.comparison));
   }
   return pairs;
 }

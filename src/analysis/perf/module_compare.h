@@ -1,5 +1,13 @@
-// Sheets ModuleCompare and ModuleCompareStatistic: what modules took on the device, and which of
-// their operators did.
+// Modules of both sides: which of them are one, and the sheets ModuleCompare and
+// ModuleCompareStatistic, which say what modules took on the device and which of their operators
+// did.
+//
+// Modules and optimizer steps are nested by time, and known by their paths. An operator that a
+// backward pass runs for one of the forward pass counts as a backward module, which is named after
+// the forward module that the forward operator lies in (the link is the profiler's arrow from the
+// one to the other). Launches and operators belong to the innermost module around them, of the
+// forward tree if there is one; of operators only those count that lie in no other operator of
+// their module.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +26,6 @@
 
 namespace msprobe::analysis::perf {
 
-// One profile with what comparing its modules needs: the modules of forward and backward passes,
-// what they took on the device, the operators that ran in them.
-
 // An operator that runs in a module and in no other operator of it.
 struct ModuleOperator {
   uint32_t operation = 0;  // into Profile::operators
@@ -31,7 +36,9 @@ struct ModuleOperator {
 struct Module {
   // "/nn.Module: Net_0/nn.Module: Linear_0"; backward "/[ BACKWARD ]/nn.Module: Net_0/...".
   profile::TextId path = profile::kNoText;
-  uint32_t level = 2;  // one more than its depth in its tree
+  std::string_view name;      // the last part of the path
+  uint32_t parent = kNoNode;  // a module before it
+  uint32_t level = 2;         // one more than its depth in its tree
   profile::Nanoseconds start = 0;
   double self_us = 0;   // on the device: launched in no module inside
   double total_us = 0;  // with the modules inside
@@ -57,22 +64,24 @@ class ModuleSide {
   // Paths are longer, or more, than those of any net: deeper ones end with "/...".
   bool cuts_paths() const { return cuts_paths_; }
 
-  // Those of forward passes, then those of backward passes, each by start.
+  // Forward passes, then backward passes, each by start.
   std::span<const Module> modules() const { return modules_; }
   const Module& operator[](uint32_t module) const { return modules_[module]; }
   std::string_view path(uint32_t module) const { return paths_[modules_[module].path]; }
   const profile::Texts& paths() const { return paths_; }
 
-  std::vector<uint32_t> ForwardRoots() const { return Shifted(forward_.roots(), 0); }
-  std::vector<uint32_t> BackwardRoots() const {
-    return Shifted(backward_.roots(), forward_count());
+  std::span<const uint32_t> forward_roots() const {
+    return children_[kNoNode].first(forward_.roots().size());
   }
-  std::vector<uint32_t> Children(uint32_t module) const;
+  std::span<const uint32_t> backward_roots() const {
+    return children_[kNoNode].subspan(forward_.roots().size());
+  }
+  std::span<const uint32_t> children(uint32_t module) const { return children_[module]; }
   std::span<const ModuleOperator> operators(uint32_t module) const {
     return std::span(operators_)
         .subspan(modules_[module].first_operator, modules_[module].operator_count);
   }
-  // Those that run in no module, with what was launched in none.
+  // Operators that run in no module, with what was launched in none.
   std::span<const ModuleOperator> outside() const {
     return std::span(operators_).subspan(first_outside_);
   }
@@ -89,7 +98,6 @@ class ModuleSide {
 
  private:
   uint32_t forward_count() const { return static_cast<uint32_t>(forward_.nodes().size()); }
-  static std::vector<uint32_t> Shifted(std::span<const uint32_t> nodes, uint32_t offset);
   void MakeForward();
   void MakeBackward();
   profile::TextId PathOf(profile::TextId parent, std::string_view name);
@@ -103,20 +111,17 @@ class ModuleSide {
   NestedIntervals forward_;
   NestedIntervals backward_;
   NestedIntervals functions_;
-  std::vector<std::string_view> forward_names_;  // by interval
-  std::vector<std::string_view> backward_names_;
-  std::vector<std::string_view> function_names_;
+  std::vector<std::string_view> function_names_;  // by interval
   profile::Texts backward_texts_;
   profile::Texts paths_;
   size_t path_bytes_ = 0;  // of all of them
   bool cuts_paths_ = false;
   std::vector<Module> modules_;
+  Lists children_;  // of modules
   std::vector<ModuleOperator> operators_;
   size_t first_outside_ = 0;
   std::vector<uint32_t> kernels_;
 };
-
-// Which module of the comparison stands beside which of the base.
 
 // Both sides recorded modules, and they were asked for. Otherwise operators are to be compared.
 bool CanCompareModules(const ModuleSide& base, const ModuleSide& comparison,
@@ -132,7 +137,7 @@ std::string_view ModuleClass(std::string_view path);
 std::string ModuleName(std::string_view path);
 
 // For each pair of MatchModules its sums, then its operators aligned by name. Warns where nothing
-// was recorded that could stand in the columns for operators' call stacks.
+// was recorded for the columns of operators' call stacks.
 report::FormattedTable ModuleDetails(const ModuleSide& base, const ModuleSide& comparison,
                                      std::span<const AlignedPair> pairs, const PairOptions& options,
                                      std::vector<std::string>& warnings);

@@ -21,7 +21,7 @@ using Nodes = std::vector<uint32_t>;
 
 // ---- Which operators of both sides are one ----
 
-// What matching goes by, in one numbering for both sides: the name, replaced where the options say
+// The keys of matching, in one numbering for both sides: the name, replaced where the options say
 // so, and where they ask for it the input shapes.
 class OperatorKeys {
  public:

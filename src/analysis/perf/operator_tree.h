@@ -14,13 +14,13 @@
 
 namespace msprobe::analysis::perf {
 
-// Which kernels a point in time on the host launched. Profilers record a launch as an arrow from a
-// time and thread of the host to the start of a kernel, not from an operator: which operator it
-// belongs to is decided later, by the nesting of the operators at that time.
+// The kernels that were launched at a point of the host's time. Profilers record a launch as an
+// arrow from a time and thread of the host to the start of a kernel, not from an operator: which
+// operator it belongs to is decided later, by the nesting of the operators at that time.
 
 class KernelLinks {
  public:
-  // Flows that end where no kernel starts count for nothing. Where kernels share process, thread
+  // Flows that end where no kernel starts are ignored. Where kernels share process, thread
   // and start, the last one counts.
   explicit KernelLinks(const profile::Profile& side);
 

@@ -1,5 +1,4 @@
-// What is asked of a comparison of profiles: of one pair, and of a run over the pairs of many
-// ranks.
+// Options of a comparison: of one pair of profiles, and of a run over the pairs of many ranks.
 #pragma once
 
 #include <chrono>
@@ -13,13 +12,13 @@
 
 namespace msprobe::analysis::perf {
 
-// How two sequences of operators are laid beside each other.
+// How two sequences of operators are aligned.
 enum class Alignment : uint8_t {
   kLegacy,  // as the Python tool does it, to the pair
   kLongest  // a longest common subsequence
 };
 
-// Of one pair of profiles.
+// For one pair of profiles.
 struct PairOptions {
   std::filesystem::path comparison;  // -d: the profile to judge
   std::filesystem::path base;        // -bp
@@ -74,7 +73,7 @@ struct ResultFormats {
   bool json = false;
 };
 
-// Of a whole run.
+// For a whole run.
 struct Options {
   PairOptions pair;  // paths may be folders of many ranks
   std::filesystem::path output = ".";

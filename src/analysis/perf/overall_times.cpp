@@ -191,7 +191,7 @@ char LetterOf(std::string_view task) {
   return task == "RDMASend" ? 'R' : task == "Notify_Wait" ? 'N' : 'O';
 }
 
-// Tasks that wait for another rank. A wait behind two sends, or behind send, send, wait, send, is
+// Tasks that wait for another rank. A wait after two sends, or after send, send, wait, send, is
 // part of a transfer instead.
 Intervals WaitsOf(const Profile& side, const std::vector<uint32_t>& tasks) {
   std::vector<uint32_t> ordered = tasks;
@@ -233,7 +233,7 @@ Intervals LeastWaits(const Profile& side, const profile::CommunicationGroup& gro
   return least;
 }
 
-// Of every group of the profile, in its order. `uncovered`: by rising start.
+// For every group of the profile, in its order. `uncovered`: by rising start.
 std::vector<GroupTime> MeasureGroups(const Profile& side, const Intervals& uncovered) {
   std::vector<GroupTime> times;
   for (const profile::CommunicationGroup& group : side.groups) {
@@ -289,7 +289,7 @@ std::unordered_map<Nanoseconds, Nanoseconds> LaunchTimes(const Profile& side) {
   return launches;
 }
 
-// Operators that give their kernels a kind, by start; kernels come to it in order of launch.
+// Operators that give their kernels a kind, by start; asked for kernels in order of launch.
 class LaunchingOperators {
  public:
   struct Entry {
@@ -410,7 +410,7 @@ class CoreTasks {
   size_t next_ = 0;
 };
 
-// Of OverallTimes::combined, by name.
+// Into OverallTimes::combined, by name.
 using CombinedPlaces = std::unordered_map<profile::TextId, size_t>;
 
 void PutCombined(const Profile& side, const profile::KernelDetail& kernel, CoreTasks& tasks,
@@ -681,7 +681,7 @@ double OtherMs(const OverallTimes& times) {
 
 Result<OverallTimes> MeasureNpu(const Profile& side, std::vector<std::string>& warnings) {
   OverallTimes times;
-  // Rows without these columns say that cube and vector were not told apart; no rows say nothing.
+  // Rows without these columns: cube and vector were not distinguished. No rows: unknown.
   times.has_kernel_metrics = side.has_kernel_metrics || side.kernel_details.empty();
   if (side.has_kernel_metrics) {
     SortNpuKernels(side, times);

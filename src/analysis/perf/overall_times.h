@@ -1,5 +1,13 @@
-// What one side's time consists of, in the kinds that the Python tool tells apart: the numbers of
-// the sheet OverallMetrics and of the table on the screen.
+// The parts of one side's time, in the kinds that the Python tool distinguishes: the numbers of the
+// sheet OverallMetrics and of the table on the screen.
+//
+// On a GPU the end-to-end time lasts from the first to the last kernel. A kernel marks the whole
+// microseconds that begin inside of it; computing is what kernels of computing mark, uncovered
+// communication what only collectives mark. An NPU's trace holds an overlap analysis of its own.
+// Each computing kernel goes to one bucket: by the operator that launched it (flash attention,
+// convolution, matmul), else by its own name; "cube" are kernels for matrix units. Uncovered
+// communication is split per group into waiting and transfer by the tasks of the plane that waits
+// least, since the other planes wait for it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +24,7 @@
 
 namespace msprobe::analysis::perf {
 
-// What names of operators and kernels say about the work behind them. Names are taken without
-// regard to case.
+// ---- Kinds of work by names of operators and kernels, without regard to case ----
 
 enum class OperatorKind : uint8_t { kOther, kFlashAttention, kConvolution, kMatmul };
 OperatorKind KindOfOperator(std::string_view name);
@@ -44,7 +51,7 @@ NpuKind KindOfNpuKernel(std::string_view name, std::string_view type);
 // Casts and changes of layout.
 bool IsTransformation(std::string_view kernel_name);
 
-// Time intervals against each other: what a communication hides behind computing and what not.
+// ---- Overlap of time intervals ----
 
 using Intervals = std::vector<profile::Interval>;  // by rising start
 
@@ -97,9 +104,8 @@ struct GroupOverlap {
   std::string second;
   double ms = 0;
 };
-// What one side's time consists of.
 struct OverallTimes {
-  bool has_kernel_metrics = false;  // cube and vector can be told apart
+  bool has_kernel_metrics = false;  // cube and vector are distinguished
   Bucket flash_forward_cube, flash_forward_vector, flash_backward_cube, flash_backward_vector;
   Bucket conv_forward_cube, conv_forward_vector, conv_backward_cube, conv_backward_vector;
   Bucket matmul_cube, matmul_vector;

@@ -51,7 +51,7 @@ auto InParallel(base::ThreadPool& pool, const Functions&... functions) {
 
 // ---- Reading ----
 
-// What is read decides about results, too: a collective that was not read is linked to no operator.
+// The needs affect results, too: a collective that was not read is linked to no operator.
 // Both kinds of devices are asked for what either needs; the surplus is small and changes nothing.
 profile::Needs NeedsOf(const PairOptions& options, const std::optional<std::string>& step) {
   const bool operators = options.operators || !options.watched_operators.empty();
@@ -176,7 +176,7 @@ Prepared Prepare(const Profile& profile, const std::optional<std::string>& step,
     side.work = std::make_unique<DeviceWork>(profile, *side.tree, step);
   }
   if (options.overall) {
-    // Of a trace that knows its steps the one that was asked for; an NPU's tables have none.
+    // The kernels of the chosen step, of a GPU's trace; an NPU's tables know no steps.
     std::optional<std::vector<profile::Kernel>> of_step;
     if (step.has_value() && profile.device == profile::Device::kGpu) {
       of_step = side.work != nullptr ? KernelsOf(*side.work) : std::vector<profile::Kernel>();
@@ -193,16 +193,16 @@ Prepared Prepare(const Profile& profile, const std::optional<std::string>& step,
   return side;
 }
 
-UnownedTime UnownedOf(const DeviceWork& work) {
+UnattributedTime UnattributedTimeOf(const DeviceWork& work) {
   return {work.total_ms(),
           work.owned_ms(Owner::kGraph),
           work.owned_ms(Owner::kCopy),
-          work.owned_ms(Owner::kEarlier),
-          work.owned_ms(Owner::kOutside),
+          work.owned_ms(Owner::kBeforeWindow),
+          work.owned_ms(Owner::kUnattributed),
           work.owned_ms(Owner::kUnknown)};
 }
 
-// Of a profile without device work: from the first operator to the end of the last one.
+// Without device work: from the first operator to the end of the last one.
 TimeSplit SplitOfHost(const HostTree& tree) {
   std::vector<std::pair<profile::Nanoseconds, profile::Nanoseconds>> operators;
   profile::Nanoseconds last = std::numeric_limits<profile::Nanoseconds>::min();
@@ -246,7 +246,7 @@ size_t CountSteps(const Profile& side) {
   return ids.size();
 }
 
-// Nullopt: the side does not tell its times.
+// Nullopt: the times of the side are not known.
 std::optional<TimeSplit> SplitOf(const Prepared& side) {
   if (side.profile->device == profile::Device::kNpu) {
     return side.times->ok() && (*side.times)->end_to_end_s > 0
@@ -271,7 +271,7 @@ struct MadeSheet {
   Warnings warnings;
 };
 
-// Which operators and modules of both sides are one.
+// The operators and modules of both sides that belong together.
 struct Matches {
   std::vector<AlignedPair> operators;
   bool by_module = false;  // modules take the place of operators
@@ -351,7 +351,7 @@ void AddWarnings(const Warnings& texts, Warnings& warnings) {
   }
 }
 
-// A side whose times cannot be told leaves the other results standing.
+// Where the times of a side are unknown, only the sheet of times is missing.
 report::FormattedTable TakeTimes(const std::array<Prepared, 2>& sides, const PairOptions& options,
                                  PairComparison& result) {
   for (const Prepared& side : sides) {
@@ -371,7 +371,7 @@ report::FormattedTable TakeTimes(const std::array<Prepared, 2>& sides, const Pai
   return OverallSheet(*result.base_times, *result.comparison_times, options);
 }
 
-// What the time consists of, and the verdict.
+// The parts of the time, and the verdict.
 void Conclude(const std::array<Prepared, 2>& sides, const PairOptions& options,
               PairComparison& result) {
   const auto& [base, comparison] = sides;
@@ -381,10 +381,10 @@ void Conclude(const std::array<Prepared, 2>& sides, const PairOptions& options,
     return;
   }
   if (base.has_work()) {
-    result.base_unowned = UnownedOf(*base.work);
+    result.base_unowned = UnattributedTimeOf(*base.work);
   }
   if (comparison.has_work()) {
-    result.comparison_unowned = UnownedOf(*comparison.work);
+    result.comparison_unowned = UnattributedTimeOf(*comparison.work);
   }
   result.base_split = SplitOf(base);
   result.comparison_split = SplitOf(comparison);

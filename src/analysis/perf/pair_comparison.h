@@ -1,5 +1,5 @@
-// Why is this run slower or fatter than that one? One pair of profiles of the same training,
-// compared. Every difference is comparison minus base; every ratio comparison over base; above 1 is
+// Compares two profiles of the same training: why one run is slower, or takes more memory, than the
+// other. Every difference is comparison minus base; every ratio comparison over base; above 1 is
 // worse.
 #pragma once
 
@@ -31,24 +31,24 @@ struct TimeSplit {
 };
 
 // Device time (ms, overlap counted twice) that no operator of the profile can be charged with.
-struct UnownedTime {
+struct UnattributedTime {
   double device = 0;  // all device time, for comparison
   double graphs = 0;  // kernels of graphs that were launched outside of operators
   double copies = 0;
   double earlier = 0;  // launched before the profile began
   double outside = 0;  // launched outside of operators
-  double unknown = 0;  // nothing tells what launched it
+  double unknown = 0;  // their launch is not known
   double total() const { return graphs + copies + earlier + outside + unknown; }
 };
 
 // The answer in one line: "SLOWER by 12.4 % (99.2 -> 111.5 ms), mostly aten::mm: +11.0 ms".
 struct Verdict {
-  std::string word;    // SLOWER, SAME, FASTER; empty where nothing tells
+  std::string word;    // SLOWER, SAME, FASTER; empty: unknown
   double percent = 0;  // of the end-to-end time, per step where the sides hold unequal numbers
   std::string text;
 };
 
-// One regression or gain worth telling, largest first.
+// A regression or gain.
 struct Finding {
   std::string where;       // "aten::mm in MmBackward0 under nn.Module: MLP (backward)"
   std::string metric;      // see findings.h
@@ -72,7 +72,7 @@ struct KernelChange {
   int64_t removed = 0;
 };
 
-// Collectives of one kind, whoever's library ran them.
+// Collectives of one kind, of any library.
 struct Collective {
   std::string kind;  // "all_reduce"
   double base_ms = 0;
@@ -81,8 +81,8 @@ struct Collective {
   int64_t comparison_calls = 0;
 };
 
-// What the operators that match one pattern took on the device, with everything below them; one
-// inside of another counts once.
+// Device time of the operators that match a pattern, with everything below them; one inside of
+// another counts once.
 struct Watched {
   std::string pattern;
   double base_ms = 0;
@@ -97,11 +97,11 @@ struct PairComparison {
   profile::Device comparison_device = profile::Device::kGpu;
   std::optional<OverallTimes> base_times;  // when overall was asked for
   std::optional<OverallTimes> comparison_times;
-  // When overall was asked for and the side tells it: to the nanosecond, all streams.
+  // When overall was asked for and the times are known: to the nanosecond, all streams.
   std::optional<TimeSplit> base_split;
   std::optional<TimeSplit> comparison_split;
-  std::optional<UnownedTime> base_unowned;  // of sides with device work
-  std::optional<UnownedTime> comparison_unowned;
+  std::optional<UnattributedTime> base_unowned;  // of sides with device work
+  std::optional<UnattributedTime> comparison_unowned;
   bool base_communicates = false;  // holds collectives
   bool comparison_communicates = false;
   Verdict verdict;

@@ -124,7 +124,7 @@ Status Lacks(bool base, bool comparison, std::string_view verb, std::string_view
              : MismatchError(SidesWithout(base, comparison, !base && !comparison ? verbs : verb));
 }
 
-// What a gate compares, or why it cannot.
+// The values that a gate compares, or why it cannot.
 Result<BothSides> ValuesOf(const Gate& gate, const PairComparison& comparison) {
   if (gate.metric == GateMetric::kOperator) {
     const auto watched =
@@ -221,7 +221,7 @@ GateOutcome Judge(const Gate& gate, const PairComparison& comparison) {
 
 namespace {
 
-// What the time of both sides consists of, a row per side: the table that the Python tool prints.
+// The parts of the time, a row per side: the table that the Python tool prints.
 
 constexpr std::string_view kTitle = "Model Profiling Time Distribution";
 
@@ -460,7 +460,7 @@ void VisitMembers(SideTimes& times, Visit&& visit) {
 }
 
 template <typename Visit>
-void VisitMembers(UnownedTime& unowned, Visit&& visit) {
+void VisitMembers(UnattributedTime& unowned, Visit&& visit) {
   visit("device_ms", unowned.device);
   visit("graphs_ms", unowned.graphs);
   visit("copies_ms", unowned.copies);
@@ -644,7 +644,7 @@ std::string SummaryJson(const RunSummary& run, int exit_code) {
   return json::DocumentText(json, 1, json::Writer::NonFinite::kNull) + '\n';
 }
 
-// By the reader of dumps: a path that is not UTF-8 stands there as half surrogate pairs.
+// By the reader of dumps: a path that is not UTF-8 is written as half surrogate pairs.
 Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
   MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text));
   if (tree.size() == 0 || tree[0].kind != ValueKind::kObject) {
@@ -683,7 +683,7 @@ fs::path With(const fs::path& stem, std::string_view ending) {
   return path;
 }
 
-// In a workbook the row of titles tells the sides apart; here the names must, where they repeat.
+// In a workbook a row of titles names the sides; here the columns do, where they repeat.
 std::vector<std::string> PlainColumns(const report::FormattedTable& sheet) {
   constexpr std::array<std::string_view, 2> kSides = {"Base ", "Comparison "};
   std::vector<std::string> columns = sheet.table.columns();
@@ -851,7 +851,7 @@ Result<Plan> PlanPairs(const PairOptions& options) {
                        FindSide(options.comparison, options.comparison_rank));
   Plan plan;
   if (base.size() == 1 && comparison.size() == 1) {
-    // The paths as they were typed stand in the results, unless a folder's one trace is meant.
+    // Results name the paths as typed, unless it is a folder with one trace.
     plan.pairs.push_back({std::nullopt, base[0].path, comparison[0].path});
     return plan;
   }

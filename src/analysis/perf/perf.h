@@ -27,7 +27,7 @@ namespace msprobe::analysis::perf {
 // A usage error names what is wrong with the text.
 Result<Gate> ParseGate(std::string_view text);
 
-// What a gate found. A value that a side does not tell fails: silence must not pass for health.
+// The result of a gate. An unknown value fails: silence must not pass for health.
 struct GateOutcome {
   std::string gate;
   bool failed = false;
@@ -62,8 +62,8 @@ struct RankSummary {
   SideTimes base;
   SideTimes comparison;
   bool has_unowned = false;
-  UnownedTime base_unowned;
-  UnownedTime comparison_unowned;
+  UnattributedTime base_unowned;
+  UnattributedTime comparison_unowned;
   std::vector<Finding> findings;
   std::vector<Collective> collectives;
   std::vector<KernelChange> kernel_families;
@@ -127,8 +127,8 @@ Result<std::vector<RankSummary>> ParseRanks(std::string_view text);
 
 // The files of one comparison: a workbook under the Python tool's name, and its sheets as text.
 
-// <UTC yyyymmddHHMMSS>, see base::RunStamp. Processes of one launch write beside each other: what
-// tells their files apart is the rank.
+// <UTC yyyymmddHHMMSS>, see base::RunStamp. Processes of one launch write to
+// the same folder: their files differ by the rank.
 Result<base::RunStamp> TakeStamp(const std::filesystem::path& folder,
                                  const base::ProcessShare& share);
 

@@ -1,6 +1,6 @@
 // What the sheets have in common. A sheet is one list of columns (name, width, format, member of a
 // row) and a struct for its rows; the cells, the title over each side's columns and the colours are
-// made from the list. Beside it the rule of differences and ratios, the long cells, and lookups by
+// made from the list. Also here: the rule of differences and ratios, the long cells, and lookups by
 // name.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -95,7 +96,7 @@ class DetailText {
 };
 
 // Items by key, in the order in which the keys first appeared.
-template <typename Key, typename Item>
+template <typename Key, typename Item, typename Hash = std::hash<Key>>
 class Ordered {
  public:
   // The place of a key's item; a new one is `make()`.
@@ -126,7 +127,7 @@ class Ordered {
 
  private:
   std::vector<Item> items_;
-  std::unordered_map<Key, size_t> places_;
+  std::unordered_map<Key, size_t, Hash> places_;
 };
 
 // Numbers of the names of two profiles that are equal for equal names: of the base those that it
@@ -136,7 +137,7 @@ class SharedNames {
   SharedNames(const profile::Texts& base, const profile::Texts& comparison)
       : base_(base), comparison_(comparison), numbers_(comparison.size(), kUnknown) {}
 
-  // Of a name of the comparison; looked up once each.
+  // For a name of the comparison; each is looked up once.
   uint32_t operator()(profile::TextId name) {
     uint32_t& number = numbers_[name];
     if (number == kUnknown) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,7 +27,7 @@ using Kind = HostTree::Kind;
 
 constexpr size_t kMostCallers = 12;
 
-// The operator that an engine's frame around it stands for.
+// Without the frame that the autograd engine puts around an operator.
 std::string_view WithoutEngine(std::string_view name) {
   constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
   return name.starts_with(kEngine) ? name.substr(kEngine.size()) : name;
@@ -91,10 +93,10 @@ class Grouper {
  public:
   explicit Grouper(const std::map<std::string, std::string>& names) : names_(names) {}
 
-  std::vector<WorkGroup> Take() { return std::move(groups_); }
+  std::vector<WorkGroup> Take() { return std::move(groups_.items()); }
 
   // Groups that there may be: growing by doubling holds each of them twice for a moment.
-  void Reserve(size_t most) { groups_.reserve(most); }
+  void Reserve(size_t most) { groups_.items().reserve(most); }
 
   // The side whose work is added from now on.
   void Begin(size_t side, const Profile& profile, const HostTree& tree) {
@@ -113,7 +115,8 @@ class Grouper {
   // host.
   void Add(uint32_t leaf, uint32_t around, TextId kernel, bool by_graph, double ms) {
     Tallied key;
-    key.group = leaf != HostTree::kNone ? GroupOfOperator(leaf, kernel) : GroupOfKernel(kernel);
+    key.group = leaf != HostTree::kNone ? GroupAt(by_operator_, (*tree_)[leaf].name, kernel, true)
+                                        : GroupAt(by_kernel_, kernel, kernel, false);
     key.context = &ContextOf(leaf != HostTree::kNone ? leaf : around, leaf, by_graph);
     key.kernel = kernel;
     const bool is_call = leaf == HostTree::kNone || !seen_[leaf];
@@ -123,22 +126,19 @@ class Grouper {
       key.shapes = operation.shapes;
       key.types = operation.types;
     }
-    const auto [place, is_new] = places_.try_emplace(key, tallies_.size());
-    if (is_new) {
-      tallies_.emplace_back(key, Tally());
-    }
-    Tally& tally = tallies_[place->second].second;
+    Tally& tally = tallies_.At(key, [&] {
+      Witness(leaf, around, groups_[key.group]);
+      return Tally{key};
+    });
     tally.ms += ms;
     tally.calls += is_call ? 1 : 0;
     ++tally.kernels;
-    if (is_new) {
-      Witness(leaf, around, groups_[key.group]);
-    }
   }
 
   // Ends a side.
   void End() {
-    for (const auto& [key, tally] : tallies_) {
+    for (const Tally& tally : tallies_.items()) {
+      const Tallied& key = tally.key;
       WorkGroup& group = groups_[key.group];
       const auto put = [this, ms = tally.ms](Amounts& amounts, int64_t calls) {
         amounts[side_].ms += ms;
@@ -151,24 +151,24 @@ class Grouper {
         put(group.kernels[label], tally.kernels);
         group.families.try_emplace(label, KernelFamily(Text(key.kernel)));
       }
-      // "[]" and "N/A" tell nothing.
+      // "[]" and "N/A" say nothing.
       if (Text(key.shapes).size() > 3) {
         put(group.shapes[std::string(Text(key.shapes))], tally.calls);
         put(group.types[std::string(Text(key.types))], tally.calls);
       }
     }
-    tallies_.clear();
-    places_.clear();
+    tallies_ = {};
   }
 
-  // Work of the host that no operator stands for.
+  // Host work outside of operators.
   void AddNamed(const std::string& label, double ms) {
-    const auto [found, is_new] = by_label_.try_emplace(label, groups_.size());
-    if (is_new) {
-      groups_.emplace_back().label = label;
-      groups_.back().family = "host";
-    }
-    Amount& amount = groups_[found->second].total[side_];
+    const auto make = [&] {
+      WorkGroup group;
+      group.label = label;
+      group.family = "host";
+      return group;
+    };
+    Amount& amount = groups_.At(label, make).total[side_];
     amount.ms += ms;
     ++amount.calls;
   }
@@ -220,22 +220,17 @@ class Grouper {
                  bool is_operator) {
     const auto [place, is_new] = known.try_emplace(name, 0);
     if (is_new) {
-      std::string label = is_operator ? OperatorLabel(name) : KernelLabel(name);
-      const auto [found, is_first] = by_label_.try_emplace(label, groups_.size());
-      if (is_first) {
-        WorkGroup& group = groups_.emplace_back();
-        group.label = std::move(label);
+      const std::string label = is_operator ? OperatorLabel(name) : KernelLabel(name);
+      place->second = groups_.PlaceOf(label, [&] {
+        WorkGroup group;
+        group.label = label;
         group.is_operator = is_operator;
         group.family = kernel == kNoText ? "host" : KernelFamily(Text(kernel));
-      }
-      place->second = found->second;
+        return group;
+      });
     }
     return place->second;
   }
-  size_t GroupOfOperator(uint32_t leaf, TextId kernel) {
-    return GroupAt(by_operator_, (*tree_)[leaf].name, kernel, true);
-  }
-  size_t GroupOfKernel(TextId kernel) { return GroupAt(by_kernel_, kernel, kernel, false); }
 
   LaunchContext LaunchContextOf(uint32_t node, bool by_graph) const {
     LaunchContext context;
@@ -260,7 +255,7 @@ class Grouper {
 
   const std::string& ContextOf(uint32_t node, uint32_t leaf, bool by_graph) {
     LaunchContext context = LaunchContextOf(node, by_graph);
-    // What the leaf itself is called is known.
+    // The name of the leaf itself is known.
     if (leaf != HostTree::kNone && context.outer != kNoText &&
         WithoutEngine(Text(context.outer)) == WithoutEngine(Text((*tree_)[leaf].name))) {
       context.outer = kNoText;
@@ -318,16 +313,16 @@ class Grouper {
     }
   };
   struct Tally {
+    Tallied key;
     double ms = 0;
     int64_t calls = 0;
     int64_t kernels = 0;
   };
 
   const std::map<std::string, std::string>& names_;
-  std::vector<WorkGroup> groups_;
-  std::unordered_map<std::string, size_t> by_label_;
+  Ordered<std::string, WorkGroup> groups_;  // by label
 
-  // Of the side at hand.
+  // The side that is added now.
   size_t side_ = 0;
   const Profile* profile_ = nullptr;
   const HostTree* tree_ = nullptr;
@@ -335,8 +330,7 @@ class Grouper {
   std::unordered_map<TextId, size_t> by_kernel_;
   std::unordered_map<TextId, std::string> kernel_labels_;
   std::unordered_map<LaunchContext, std::string, LaunchContextHash> contexts_;
-  std::vector<std::pair<Tallied, Tally>> tallies_;  // in order of first appearance
-  std::unordered_map<Tallied, size_t, TalliedHash> places_;
+  Ordered<Tallied, Tally, TalliedHash> tallies_;
   std::vector<bool> seen_;  // operators whose call was counted
   std::optional<BackwardModules> backward_;
 };
@@ -419,9 +413,9 @@ std::vector<WorkGroup> GroupHostWork(const HostTree& base, const Profile& base_p
 
 namespace {
 
-constexpr double kMostOfIt = 0.7;      // a context that makes up this share of a change is named
-constexpr double kWorthTelling = 0.2;  // share of a group's time from which on a part counts
-constexpr double kSmallGroup = 0.002;  // share of all time below which nothing is a replacement
+constexpr double kLeadingShare = 0.7;     // a context with this share of a change is named
+constexpr double kExchangedShare = 0.2;   // of a group's time, from which on a part was exchanged
+constexpr double kSmallestShare = 0.002;  // of all time, below which nothing is a replacement
 constexpr size_t kLongestText = 90;
 
 using AmountPart = std::pair<const std::string, Amounts>;
@@ -442,7 +436,7 @@ const AmountPart* Largest(const std::map<std::string, Amounts>& parts, size_t si
   return largest;
 }
 
-// The share of a side's time that stands in parts which the other side lacks.
+// The share of a side's time in parts that the other side lacks.
 double ShareOfOwn(const std::map<std::string, Amounts>& parts, size_t side) {
   double own = 0;
   double all = 0;
@@ -457,7 +451,7 @@ double ShareOfOwn(const std::map<std::string, Amounts>& parts, size_t side) {
 // part of such on each side.
 std::optional<std::string> Exchanged(const std::map<std::string, Amounts>& parts,
                                      std::string_view what) {
-  if (ShareOfOwn(parts, 0) < kWorthTelling || ShareOfOwn(parts, 1) < kWorthTelling) {
+  if (ShareOfOwn(parts, 0) < kExchangedShare || ShareOfOwn(parts, 1) < kExchangedShare) {
     return std::nullopt;
   }
   const auto own = [&](size_t side) {
@@ -501,7 +495,7 @@ std::string_view FamilyOf(const WorkGroup& group, const AmountPart& kernel) {
   return known == group.families.end() ? group.family : known->second;
 }
 
-// Why the time changed, as far as the records tell.
+// Why the time changed, as far as recorded.
 std::string NoteOf(const WorkGroup& group) {
   std::string note;
   const auto& [base, comparison] = group.total;
@@ -535,7 +529,7 @@ std::string NoteOf(const WorkGroup& group) {
   const std::string_view family = FamilyOf(group, *kernel);
   if (!kernels.has_value() && group.is_operator) {
     const double change = Change(kernel->second);
-    AppendNote(std::fabs(change) >= kMostOfIt * std::fabs(Change(group.total)) &&
+    AppendNote(std::fabs(change) >= kLeadingShare * std::fabs(Change(group.total)) &&
                        kernel->second[0].calls > 0
                    ? fmt::format("{} kernel {} ({:.3f} -> {:.3f} ms)", family, kernel->first,
                                  kernel->second[0].ms, kernel->second[1].ms)
@@ -561,21 +555,30 @@ std::string WhereOf(const WorkGroup& group) {
     }
   }
   const bool most =
-      largest != nullptr && std::fabs(Change(largest->second)) >= kMostOfIt * std::fabs(change);
+      largest != nullptr && std::fabs(Change(largest->second)) >= kLeadingShare * std::fabs(change);
   return group.label + (most ? largest->first : "");
 }
 
 Finding GroupFinding(const WorkGroup& group, std::string_view metric) {
-  Finding finding;
-  finding.where = WhereOf(group);
-  finding.metric = metric;
+  Finding finding = MakeFinding(WhereOf(group), metric, group.total);
   finding.note = NoteOf(group);
   finding.call_stack = group.call_stack;
-  finding.base = group.total[0].ms;
-  finding.comparison = group.total[1].ms;
-  finding.base_calls = group.total[0].calls;
-  finding.comparison_calls = group.total[1].calls;
   return finding;
+}
+
+void AddTo(Amounts& sum, const Amounts& more) {
+  for (size_t side = 0; side < sum.size(); ++side) {
+    sum[side].ms += more[side].ms;
+    sum[side].calls += more[side].calls;
+  }
+}
+
+Amounts TotalOf(const std::vector<const WorkGroup*>& groups) {
+  Amounts total;
+  for (const WorkGroup* group : groups) {
+    AddTo(total, group->total);
+  }
+  return total;
 }
 
 // ---- Replacements ----
@@ -585,7 +588,7 @@ bool IsAttention(const WorkGroup& group) {
   return group.family == "attention" || lower.find("attention") != std::string::npos;
 }
 
-// What attention is made of where no one kernel does all of it.
+// The parts of an attention that is not a single kernel.
 bool IsPartOfAttention(const WorkGroup& group) {
   const std::string lower = base::AsciiLower(group.label);
   for (const std::string_view word : {"softmax", "bmm", "baddbmm", "dropout", "masked_fill"}) {
@@ -645,23 +648,18 @@ std::string NamesOf(std::vector<const WorkGroup*> groups, size_t side) {
 
 Finding ReplacementOf(const std::vector<const WorkGroup*>& removed,
                       const std::vector<const WorkGroup*>& added, std::string_view metric) {
-  Finding finding;
-  finding.metric = metric;
+  std::vector<const WorkGroup*> all = removed;
+  all.insert(all.end(), added.begin(), added.end());
   const WorkGroup& first = *removed.front();
   const std::string caller =
       first.is_operator ? CommonCaller(first, *added.front()) : std::string();
-  finding.where = fmt::format(
+  const std::string where = fmt::format(
       "{}{} -> {}{}", first.is_operator ? "" : fmt::format("{} kernels: ", first.family),
       NamesOf(removed, 0), NamesOf(added, 1), caller.empty() ? "" : " in " + caller);
-  for (const auto* groups : {&removed, &added}) {
-    for (const WorkGroup* group : *groups) {
-      finding.base += group->total[0].ms;
-      finding.comparison += group->total[1].ms;
-      finding.base_calls += group->total[0].calls;
-      finding.comparison_calls += group->total[1].calls;
-      if (finding.call_stack.empty()) {
-        finding.call_stack = group->call_stack;
-      }
+  Finding finding = MakeFinding(where, metric, TotalOf(all));
+  for (const WorkGroup* group : all) {
+    if (finding.call_stack.empty()) {
+      finding.call_stack = group->call_stack;
     }
   }
   finding.note = "replaced; the change is the net one";
@@ -677,7 +675,7 @@ std::vector<Finding> TakeReplacements(std::vector<WorkGroup>& groups, std::strin
   std::vector<const WorkGroup*> removed;
   std::vector<const WorkGroup*> added;
   for (const WorkGroup& group : groups) {
-    if (std::max(group.total[0].ms, group.total[1].ms) >= all * kSmallGroup) {
+    if (std::max(group.total[0].ms, group.total[1].ms) >= all * kSmallestShare) {
       if (group.is_removed()) {
         removed.push_back(&group);
       } else if (group.is_added()) {
@@ -689,84 +687,69 @@ std::vector<Finding> TakeReplacements(std::vector<WorkGroup>& groups, std::strin
   removed.resize(std::min(removed.size(), kMostCompared));
   added.resize(std::min(added.size(), kMostCompared));
   std::vector<Finding> findings;
-  std::vector<const WorkGroup*> taken;
-  const auto is_free = [&](const WorkGroup* group) {
-    return std::find(taken.begin(), taken.end(), group) == taken.end();
+  std::unordered_set<const WorkGroup*> taken;
+  const auto take = [&](const std::vector<const WorkGroup*>& gone,
+                        const std::vector<const WorkGroup*>& come) {
+    findings.push_back(ReplacementOf(gone, come, metric));
+    taken.insert(gone.begin(), gone.end());
+    taken.insert(come.begin(), come.end());
+  };
+  const auto left_of = [&](const std::vector<const WorkGroup*>& candidates) {
+    std::vector<const WorkGroup*> left;
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(left),
+                 [&](const WorkGroup* group) { return taken.count(group) == 0; });
+    return left;
   };
   // Everything that is linked to a removed operator by replacing it, or by replacing its like.
   for (const WorkGroup* first : removed) {
-    if (!is_free(first)) {
+    if (taken.count(first) != 0) {
       continue;
     }
     std::vector<const WorkGroup*> gone = {first};
     std::vector<const WorkGroup*> come;
     for (bool grew = true; grew;) {
       grew = false;
+      // `replaces(candidate, other)`: for some of those that are there on the other side.
       const auto join = [&](const std::vector<const WorkGroup*>& candidates, auto& mine,
-                            const auto& fits) {
-        for (const WorkGroup* candidate : candidates) {
-          if (is_free(candidate) && std::find(mine.begin(), mine.end(), candidate) == mine.end() &&
-              fits(candidate)) {
+                            const auto& others, const auto& replaces) {
+        for (const WorkGroup* candidate : left_of(candidates)) {
+          if (std::find(mine.begin(), mine.end(), candidate) == mine.end() &&
+              std::any_of(others.begin(), others.end(),
+                          [&](const WorkGroup* other) { return replaces(*candidate, *other); })) {
             mine.push_back(candidate);
             grew = true;
           }
         }
       };
-      join(added, come, [&](const WorkGroup* group) {
-        return std::any_of(gone.begin(), gone.end(),
-                           [&](const WorkGroup* other) { return ReplacesIt(*other, *group); });
-      });
-      join(removed, gone, [&](const WorkGroup* group) {
-        return std::any_of(come.begin(), come.end(),
-                           [&](const WorkGroup* other) { return ReplacesIt(*group, *other); });
-      });
+      join(added, come, gone,
+           [](const WorkGroup& group, const WorkGroup& other) { return ReplacesIt(other, group); });
+      join(removed, gone, come, ReplacesIt);
     }
     if (!come.empty()) {
-      findings.push_back(ReplacementOf(gone, come, metric));
-      taken.insert(taken.end(), gone.begin(), gone.end());
-      taken.insert(taken.end(), come.begin(), come.end());
+      take(gone, come);
     }
   }
-  // What is left on both sides in similar amounts did the same work in another way, too.
-  std::vector<const WorkGroup*> gone;
-  std::vector<const WorkGroup*> come;
-  double gone_ms = 0;
-  double come_ms = 0;
-  for (const WorkGroup* group : removed) {
-    if (is_free(group)) {
-      gone.push_back(group);
-      gone_ms += group->total[0].ms;
-    }
-  }
-  for (const WorkGroup* group : added) {
-    if (is_free(group)) {
-      come.push_back(group);
-      come_ms += group->total[1].ms;
-    }
-  }
+  // Similar amounts that are left on both sides did the same work in another way, too.
   constexpr double kComparable = 0.3;
+  const std::vector<const WorkGroup*> gone = left_of(removed);
+  const std::vector<const WorkGroup*> come = left_of(added);
+  const double gone_ms = TotalOf(gone)[0].ms;
+  const double come_ms = TotalOf(come)[1].ms;
   if (!gone.empty() && !come.empty() &&
       std::min(gone_ms, come_ms) >= kComparable * std::max(gone_ms, come_ms)) {
-    findings.push_back(ReplacementOf(gone, come, metric));
-    taken.insert(taken.end(), gone.begin(), gone.end());
-    taken.insert(taken.end(), come.begin(), come.end());
+    take(gone, come);
   }
-  if (!taken.empty()) {
-    std::vector<bool> is_taken(groups.size());
-    for (const WorkGroup* group : taken) {
-      is_taken[static_cast<size_t>(group - groups.data())] = true;
-    }
-    size_t kept = 0;  // in place: there may be as many groups as a trace has names
-    for (size_t i = 0; i < groups.size(); ++i) {
-      if (!is_taken[i]) {
-        if (kept != i) {
-          groups[kept] = std::move(groups[i]);
-        }
-        ++kept;
-      }
-    }
-    groups.resize(kept);
+  std::vector<bool> is_taken(groups.size());
+  for (const WorkGroup* group : taken) {
+    is_taken[static_cast<size_t>(group - groups.data())] = true;
   }
+  size_t kept = 0;  // in place: there may be as many groups as a trace has names
+  for (size_t i = 0; i < groups.size() && !taken.empty(); ++i) {
+    if (!is_taken[i] && kept++ != i) {
+      groups[kept - 1] = std::move(groups[i]);
+    }
+  }
+  groups.resize(taken.empty() ? groups.size() : kept);
   return findings;
 }
 
@@ -774,13 +757,11 @@ std::vector<Finding> TakeReplacements(std::vector<WorkGroup>& groups, std::strin
 
 // All that takes time takes longer (or less long) by about the same factor, with the same calls.
 std::optional<Finding> SharedChange(const std::vector<WorkGroup>& groups, std::string_view metric) {
-  Finding all;
+  Amounts total;
   for (const WorkGroup& group : groups) {
-    all.base += group.total[0].ms;
-    all.comparison += group.total[1].ms;
-    all.base_calls += group.total[0].calls;
-    all.comparison_calls += group.total[1].calls;
+    AddTo(total, group.total);
   }
+  Finding all = MakeFinding("all operators alike", metric, total);
   if (all.base <= 0 || all.comparison <= 0) {
     return std::nullopt;
   }
@@ -807,8 +788,6 @@ std::optional<Finding> SharedChange(const std::vector<WorkGroup>& groups, std::s
   if (alike < kNearlyAll * all.base || families < 4 || largest > 0.8 * all.base) {
     return std::nullopt;
   }
-  all.where = "all operators alike";
-  all.metric = metric;
   all.note = fmt::format(
       "each takes about {:+.0f} % with the same calls: look at clocks, power limits and what else "
       "runs there",
@@ -817,6 +796,17 @@ std::optional<Finding> SharedChange(const std::vector<WorkGroup>& groups, std::s
 }
 
 }  // namespace
+
+Finding MakeFinding(std::string where, std::string_view metric, const Amounts& amounts) {
+  Finding finding;
+  finding.where = std::move(where);
+  finding.metric = metric;
+  finding.base = amounts[0].ms;
+  finding.comparison = amounts[1].ms;
+  finding.base_calls = amounts[0].calls;
+  finding.comparison_calls = amounts[1].calls;
+  return finding;
+}
 
 std::vector<Finding> FindingsOfGroups(std::vector<WorkGroup> groups, std::string_view metric) {
   std::vector<Finding> findings;

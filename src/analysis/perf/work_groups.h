@@ -1,5 +1,16 @@
 // Work of both sides by the operator that did it, with where, on which shapes and by which kernels:
 // what a change of the time is explained by.
+//
+// Each piece of work goes to the group of its operator, under the names of one vendor, or to that
+// of its kernel where no operator launched it or a graph did. A group sums up its time by context
+// (the outermost operator, the innermost module, found for backward operators over their forward
+// ones), by shapes, types and kernels. A side is tallied by the numbers of its profile first: names
+// are spelled once per equal pieces of work, not once per piece.
+//
+// Findings come from the groups in three steps: a change that all operators share (clocks, power);
+// operators of one side that those of the other replaced, which count together with their net
+// change; and the rest, a finding each, with the one context and the one kernel that most of the
+// change happened in.
 #pragma once
 
 #include <array>
@@ -21,6 +32,7 @@ struct Amount {
 using Amounts = std::array<Amount, 2>;  // base, comparison
 
 inline double Change(const Amounts& amounts) { return amounts[1].ms - amounts[0].ms; }
+Finding MakeFinding(std::string where, std::string_view metric, const Amounts& amounts);
 
 struct WorkGroup {
   std::string label;  // "aten::mm"; of work that no operator launched the kernel's name
@@ -32,7 +44,7 @@ struct WorkGroup {
   std::map<std::string, Amounts> types;
   std::map<std::string, Amounts> kernels;
   std::map<std::string, std::string_view> families;  // of `kernels`, by their whole names
-  // What the first call lay in, innermost first: operators, marked ranges, modules.
+  // Operators, marked ranges and modules around the first call, innermost first.
   std::vector<std::string> callers;
   std::string call_stack;  // of the first call that recorded one
 
@@ -51,8 +63,8 @@ GroupBy ChooseGrouping(const DeviceWork& base, const DeviceWork& comparison);
 std::vector<WorkGroup> GroupComputing(const DeviceWork& base, const DeviceWork& comparison,
                                       GroupBy by, const std::map<std::string, std::string>& names);
 
-// Of profiles without device work: what operators took on the host, without what they called.
-// Python code and marked ranges stand under names of their own.
+// For profiles without device work: host time of operators, without their callees. Python code and
+// marked ranges have names of their own.
 std::vector<WorkGroup> GroupHostWork(const HostTree& base, const profile::Profile& base_profile,
                                      const HostTree& comparison,
                                      const profile::Profile& comparison_profile,

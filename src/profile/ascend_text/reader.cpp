@@ -122,33 +122,35 @@ void CsvNumbers::Warn(std::vector<std::string>& warnings) const {
 
 namespace {
 
-// The csv files beside trace_view.json. A file that is missing, has other
-// columns or breaks off is reported as a warning, or is an error when `strict`.
-
 constexpr double kMbPerGb = 1024;
+
+// A file that is missing, damaged or has other columns: an error when `strict`, else a warning.
+Status Report(Status status, bool strict, Profile& profile) {
+  if (strict) {
+    return status;
+  }
+  profile.warnings.push_back(status.message());
+  return {};
+}
+
+// ---- The csv files beside trace_view.json ----
 
 // Hands every row of a file to `visit`; `prepare` looks up the columns first.
 Status ForEachRow(const std::filesystem::path& path, bool strict,
                   std::initializer_list<std::string_view> needed, Profile& profile,
                   const std::function<void(const CsvRows&)>& prepare,
                   const std::function<void(const CsvRows&, CsvNumbers&)>& visit) {
-  const auto report = [&](Status status) -> Status {
-    if (strict) {
-      return status;
-    }
-    profile.warnings.push_back(status.message());
-    return {};
-  };
   if (!base::Exists(path)) {
-    return report(NotFoundError(fmt::format("{} does not exist", path.string())));
+    return Report(NotFoundError(fmt::format("{} does not exist", path.string())), strict, profile);
   }
   Result<CsvRows> rows = CsvRows::Open(path);
   if (!rows.ok()) {
-    return report(std::move(rows).status());
+    return Report(std::move(rows).status(), strict, profile);
   }
   if (const std::vector<std::string> missing = rows->Missing(needed); !missing.empty()) {
-    return report(BadFormatError(fmt::format("{} has no column {}: it is left out", path.string(),
-                                             base::Join(missing, ", "))));
+    return Report(BadFormatError(fmt::format("{} has no column {}: it is left out", path.string(),
+                                             base::Join(missing, ", "))),
+                  strict, profile);
   }
   prepare(*rows);
   CsvNumbers numbers(*rows);
@@ -165,76 +167,47 @@ Status ForEachRow(const std::filesystem::path& path, bool strict,
     visit(*rows, numbers);
   }
   numbers.Warn(profile.warnings);
-  return broken.ok() ? broken : report(std::move(broken));
+  return broken.ok() ? broken : Report(std::move(broken), strict, profile);
 }
 
-class KernelDetailRows {
+// The columns of a file by the members of the rows they fill.
+template <typename Row>
+class RowColumns {
  public:
-  KernelDetailRows(Profile& profile, const CsvRows& rows)
-      : profile_(profile),
-        step_(rows.Find(rows.Find("Step Id") == CsvRows::kNoColumn ? "Step ID" : "Step Id")),
-        name_(rows.Find("Name")),
-        type_(rows.Find("Type")),
-        core_type_(rows.Find("Accelerator Core")),
-        shapes_(rows.Find("Input Shapes")),
-        start_(rows.Find("Start Time(us)")),
-        duration_(rows.Find("Duration(us)")) {
-    for (size_t index = 0; index < kMetrics.size(); ++index) {
-      metrics_[index] = rows.Find(kMetrics[index].first);
-    }
-    profile.has_kernel_metrics = rows.Find("mac_time(us)") != CsvRows::kNoColumn ||
-                                 rows.Find("aiv_vec_time(us)") != CsvRows::kNoColumn;
-  }
+  using Text = std::pair<std::string_view, TextId Row::*>;
+  using Number = std::pair<std::string_view, double Row::*>;
 
-  void Add(const CsvRows& rows, CsvNumbers& numbers) {
-    Texts& texts = profile_.texts;
-    KernelDetail& detail = profile_.kernel_details.emplace_back();
-    detail.step = texts.Intern(rows[step_]);
-    detail.name = texts.Intern(rows[name_]);
-    detail.type = texts.Intern(rows[type_]);
-    detail.core_type = texts.Intern(rows[core_type_]);
-    detail.shapes = texts.Intern(rows[shapes_]);
-    detail.duration_us = numbers.Number(duration_, "Duration(us)");
-    for (size_t index = 0; index < kMetrics.size(); ++index) {
-      if (metrics_[index] != CsvRows::kNoColumn) {
-        detail.*kMetrics[index].second =
-            numbers.NumberOrNan(metrics_[index], kMetrics[index].first);
+  RowColumns(std::initializer_list<Text> texts, std::initializer_list<Number> numbers)
+      : texts_(texts), numbers_(numbers) {}
+
+  void Find(const CsvRows& rows) {
+    places_.clear();
+    for (const Text& text : texts_) {
+      places_.push_back(rows.Find(text.first));
+    }
+    for (const Number& number : numbers_) {
+      places_.push_back(rows.Find(number.first));
+    }
+  }
+  // Numbers of columns that are not there stay as they are. `may_be_empty`: see NumberOrNan.
+  void Fill(const CsvRows& rows, bool may_be_empty, CsvNumbers& numbers, Texts& texts,
+            Row& row) const {
+    size_t next = 0;
+    for (const auto& [name, member] : texts_) {
+      row.*member = texts.Intern(rows[places_[next++]]);
+    }
+    for (const auto& [name, member] : numbers_) {
+      const size_t place = places_[next++];
+      if (place != CsvRows::kNoColumn) {
+        row.*member = may_be_empty ? numbers.NumberOrNan(place, name) : numbers.Number(place, name);
       }
-    }
-    detail.is_cube = detail.mac_us > 0 || detail.aicore_us > 0;
-    const std::optional<Nanoseconds> start = ParseMicroseconds(rows[start_]);
-    detail.start = start.value_or(0);
-    without_start_ += start.has_value() ? 0 : 1;
-  }
-
-  void Warn(const std::filesystem::path& path) {
-    if (without_start_ > 0) {
-      profile_.warnings.push_back(
-          fmt::format("{}: {} without a readable Start Time(us), which no operator can launch",
-                      path.string(), base::Plural(without_start_, "row")));
     }
   }
 
  private:
-  static constexpr std::array<std::pair<std::string_view, double KernelDetail::*>, 6> kMetrics = {{
-      {"aiv_vec_time(us)", &KernelDetail::vector_us},
-      {"aicore_time(us)", &KernelDetail::aicore_us},
-      {"mac_time(us)", &KernelDetail::mac_us},
-      {"aic_mac_time(us)", &KernelDetail::cube_us},
-      {"aic_mte2_time(us)", &KernelDetail::load_us},
-      {"aiv_time(us)", &KernelDetail::vector_core_us},
-  }};
-
-  Profile& profile_;
-  size_t step_;
-  size_t name_;
-  size_t type_;
-  size_t core_type_;
-  size_t shapes_;
-  size_t start_;
-  size_t duration_;
-  std::array<size_t, kMetrics.size()> metrics_{};
-  uint64_t without_start_ = 0;
+  const std::vector<Text> texts_;
+  const std::vector<Number> numbers_;
+  std::vector<size_t> places_;  // of the texts' columns, then of the numbers'
 };
 
 // Kernels get the shapes of the row that starts at the same time; the last one of several.
@@ -257,13 +230,45 @@ void GiveShapes(Profile& profile) {
 // kernel_details.csv; kernels that were read before get their shapes from it.
 Status ReadKernelDetails(const std::filesystem::path& folder, bool strict, Profile& profile) {
   const std::filesystem::path path = folder / "kernel_details.csv";
-  std::optional<KernelDetailRows> reader;
+  using Detail = KernelDetail;
+  RowColumns<Detail> columns({{"Name", &Detail::name},
+                              {"Type", &Detail::type},
+                              {"Accelerator Core", &Detail::core_type},
+                              {"Input Shapes", &Detail::shapes}},
+                             {{"aiv_vec_time(us)", &Detail::vector_us},
+                              {"aicore_time(us)", &Detail::aicore_us},
+                              {"mac_time(us)", &Detail::mac_us},
+                              {"aic_mac_time(us)", &Detail::cube_us},
+                              {"aic_mte2_time(us)", &Detail::load_us},
+                              {"aiv_time(us)", &Detail::vector_core_us}});
+  size_t step = 0;
+  size_t start = 0;
+  size_t duration = 0;
+  uint64_t without_start = 0;
   MSP_RETURN_IF_ERROR(ForEachRow(
       path, strict, {"Name", "Type", "Start Time(us)", "Duration(us)"}, profile,
-      [&](const CsvRows& rows) { reader.emplace(profile, rows); },
-      [&](const CsvRows& rows, CsvNumbers& numbers) { reader->Add(rows, numbers); }));
-  if (reader.has_value()) {
-    reader->Warn(path);
+      [&](const CsvRows& rows) {
+        columns.Find(rows);
+        step = rows.Find(rows.Find("Step Id") == CsvRows::kNoColumn ? "Step ID" : "Step Id");
+        start = rows.Find("Start Time(us)");
+        duration = rows.Find("Duration(us)");
+        profile.has_kernel_metrics = rows.Find("mac_time(us)") != CsvRows::kNoColumn ||
+                                     rows.Find("aiv_vec_time(us)") != CsvRows::kNoColumn;
+      },
+      [&](const CsvRows& rows, CsvNumbers& numbers) {
+        Detail& detail = profile.kernel_details.emplace_back();
+        detail.step = profile.texts.Intern(rows[step]);
+        detail.duration_us = numbers.Number(duration, "Duration(us)");
+        columns.Fill(rows, /*may_be_empty=*/true, numbers, profile.texts, detail);
+        detail.is_cube = detail.mac_us > 0 || detail.aicore_us > 0;
+        const std::optional<Nanoseconds> at = ParseMicroseconds(rows[start]);
+        detail.start = at.value_or(0);
+        without_start += at.has_value() ? 0 : 1;
+      }));
+  if (without_start > 0) {
+    profile.warnings.push_back(
+        fmt::format("{}: {} without a readable Start Time(us), which no operator can launch",
+                    path.string(), base::Plural(without_start, "row")));
   }
   GiveShapes(profile);
   return {};
@@ -352,49 +357,27 @@ Status ReadMemoryRecord(const std::filesystem::path& folder, bool strict, Profil
 
 // op_statistic.csv.
 Status ReadOperatorStatistic(const std::filesystem::path& folder, bool strict, Profile& profile) {
-  static constexpr std::array<std::pair<std::string_view, double OperatorStatistic::*>, 5> kValues =
-      {{{"Count", &OperatorStatistic::count},
-        {"Total Time(us)", &OperatorStatistic::total_us},
-        {"Avg Time(us)", &OperatorStatistic::average_us},
-        {"Max Time(us)", &OperatorStatistic::max_us},
-        {"Min Time(us)", &OperatorStatistic::min_us}}};
-  size_t type = 0;
-  size_t core_type = 0;
-  std::array<size_t, kValues.size()> columns{};
+  using Row = OperatorStatistic;
+  RowColumns<Row> columns({{"OP Type", &Row::type}, {"Core Type", &Row::core_type}},
+                          {{"Count", &Row::count},
+                           {"Total Time(us)", &Row::total_us},
+                           {"Avg Time(us)", &Row::average_us},
+                           {"Max Time(us)", &Row::max_us},
+                           {"Min Time(us)", &Row::min_us}});
   return ForEachRow(
       folder / "op_statistic.csv", strict,
       {"OP Type", "Core Type", "Count", "Total Time(us)", "Avg Time(us)", "Max Time(us)",
        "Min Time(us)"},
-      profile,
-      [&](const CsvRows& rows) {
-        type = rows.Find("OP Type");
-        core_type = rows.Find("Core Type");
-        for (size_t index = 0; index < kValues.size(); ++index) {
-          columns[index] = rows.Find(kValues[index].first);
-        }
-      },
+      profile, [&](const CsvRows& rows) { columns.Find(rows); },
       [&](const CsvRows& rows, CsvNumbers& numbers) {
-        OperatorStatistic& row = profile.operator_statistics.emplace_back();
-        row.type = profile.texts.Intern(rows[type]);
-        row.core_type = profile.texts.Intern(rows[core_type]);
-        for (size_t index = 0; index < kValues.size(); ++index) {
-          row.*kValues[index].second = numbers.Number(columns[index], kValues[index].first);
-        }
+        columns.Fill(rows, /*may_be_empty=*/false, numbers, profile.texts,
+                     profile.operator_statistics.emplace_back());
       });
 }
 
-// The small facts that Ascend's profilers keep in JSON beside the trace. Files
-// that are missing or damaged are reported as warnings, or are errors when `strict`.
+// ---- The JSON files beside it ----
 
 constexpr uint64_t kMetadataLimitBytes = uint64_t{64} << 20U;
-
-Status Report(Status status, bool strict, Profile& profile) {
-  if (strict) {
-    return status;
-  }
-  profile.warnings.push_back(status.message());
-  return {};
-}
 
 // {step: {"collective": {"Total Op Info": {"Communication Bandwidth Info": {"RDMA": {...}}}}}}
 class BandwidthHandler final : public json::Handler {
@@ -564,7 +547,7 @@ Profile NewProfile(const std::filesystem::path& path, Source source) {
   return profile;
 }
 
-// What else is asked for stands in smaller files, so that the trace stays shut.
+// Everything else is in smaller files, and the trace is not opened.
 bool NeedsTrace(const Needs& needs) {
   return needs.operators || needs.kernels || needs.flows || needs.python_calls || needs.memory ||
          needs.communication || needs.overlap;

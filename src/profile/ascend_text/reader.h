@@ -1,6 +1,5 @@
-// What Ascend's profilers write as text: trace_view.json and the csv and JSON
-// files beside it. Both readers fill in what `needs` asks for, and warn about what is missing of
-// it.
+// The text files of Ascend's profilers: trace_view.json and the csv and JSON files beside it. Both
+// readers fill in what `needs` asks for, and warn about what is missing of it.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +36,7 @@ class CsvRows {
   const std::string& name() const { return name_; }
   // kNoColumn when no column is called so. The first of several.
   size_t Find(std::string_view column) const;
-  // Those of `columns` that are not there.
+  // The `columns` that are not there.
   std::vector<std::string> Missing(std::initializer_list<std::string_view> columns) const;
 
   // To the next row; false behind the last. Fails where a quoted cell does not end.
@@ -90,7 +89,7 @@ class CsvNumbers {
 Result<Profile> ReadAscendTrace(const std::filesystem::path& file, const Needs& needs);
 
 // `output` holds trace_view.json and the csv files (ASCEND_PROFILER_OUTPUT, or a folder like it);
-// `root` is where profiler_info and profiler_metadata stand.
+// `root` holds profiler_info and profiler_metadata.
 Result<Profile> ReadAscendText(const std::filesystem::path& root,
                                const std::filesystem::path& output, const Needs& needs);
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "src/base/strings.h"
 #include "src/profile/common/host_events.h"
 
@@ -78,7 +76,7 @@ Status AscendTraceReader::Read(const std::filesystem::path& file, Profile& profi
   profile.flows = flows_.Complete();
   profile.forward_backward = forward_backward_.Complete();
   queue_.Sort();
-  Warn(file, profile);
+  WarnOfMissing(file, needs_, profile);
   return Conclude(file, outcome, without_time_, needs_, profile);
 }
 
@@ -109,7 +107,7 @@ void AscendTraceReader::Visit(const TraceEvent& event, Profile& profile) {
       break;
     case AscendEventClass::kFlow:
       if (needs_.flows) {
-        AddFlowEnd(event, profile.texts, flows_);
+        flows_.Add(event, profile.texts);
       }
       break;
     case AscendEventClass::kForwardBackward:
@@ -118,7 +116,7 @@ void AscendTraceReader::Visit(const TraceEvent& event, Profile& profile) {
         profile.backward_thread = profile.texts.Intern(event.thread);
       }
       if (needs_.python_calls) {
-        AddFlowEnd(event, profile.texts, forward_backward_);
+        forward_backward_.Add(event, profile.texts);
       }
       break;
     case AscendEventClass::kEnqueue:
@@ -284,19 +282,6 @@ void AscendTraceReader::AddCommunication(const Kernel& event, Profile& profile) 
     task.plane = name;
     tasks.push_back(index);
   }
-}
-
-void AscendTraceReader::Warn(const std::filesystem::path& file, Profile& profile) const {
-  const auto warn = [&](bool missing, std::string_view what) {
-    if (missing) {
-      profile.warnings.push_back(fmt::format("{} holds no {}", file.string(), what));
-    }
-  };
-  warn(needs_.operators && profile.operators.empty(), "host operators");
-  warn(needs_.kernels && profile.kernels.empty(), "device kernels (profiler level 0 records none)");
-  warn(needs_.flows && profile.flows.empty(),
-       "links from operators to kernels: no device time can be given to an operator");
-  warn(needs_.communication && profile.communication.empty(), "collectives");
 }
 
 }  // namespace msprobe::profile

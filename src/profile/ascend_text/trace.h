@@ -50,7 +50,7 @@ class AscendTraceReader {
   const TaskQueue& queue() const { return queue_; }
 
  private:
-  // What a process of the trace stands for; told by metadata that may come anywhere in the file.
+  // The role of a process, from metadata that may come anywhere in the file.
   enum class Role : uint8_t { kUnknown, kHost, kHardware, kCommunication, kOverlap };
   struct Thread {
     TextId process;
@@ -65,7 +65,6 @@ class AscendTraceReader {
   // Of the communication process: group threads and the planes that follow each.
   void SortThreads(Profile& profile);
   void AddCommunication(const Kernel& event, Profile& profile);
-  void Warn(const std::filesystem::path& file, Profile& profile) const;
 
   const Needs& needs_;
   TaskQueue queue_;

@@ -113,7 +113,7 @@ Result<std::optional<std::span<char>>> EventRuns::Next() {
     MSP_RETURN_IF_ERROR(Fill());
   }
   while (run_begin_ < run_end_ && buffer_[run_begin_] != '{') {
-    ++run_begin_;  // commas and blanks that stand between two runs
+    ++run_begin_;  // commas and blanks between two runs
   }
   any_run_ = true;
   run_offset_ = buffer_offset_ + run_begin_ - 1;

@@ -24,9 +24,9 @@ struct gzFile_s;  // zlib's
 
 namespace msprobe::profile {
 
-// What matters in 64 bytes of JSON to a reader that only looks for the ends of objects: a bit per
-// byte, the first byte's lowest. Most bytes of a trace are neither quote nor backslash nor bracket;
-// with bits, a loop over the set ones passes by the others.
+// The bytes that matter, in 64 bytes of JSON, to a reader that only looks for the ends of objects:
+// a bit per byte, the first byte's lowest. Most bytes of a trace are neither quote nor backslash
+// nor bracket; with bits, a loop over the set ones passes by the others.
 
 inline constexpr size_t kJsonBlockBytes = 64;
 
@@ -87,13 +87,13 @@ inline JsonPlaces FindPlaces(const char* text) {
 #endif
 }
 
-// Where the reader stands between two blocks.
+// State of the reader between two blocks.
 struct TextState {
   bool in_text = false;
-  bool escaped = false;  // the next byte stands behind a backslash
+  bool escaped = false;  // the next byte follows a backslash
 };
 
-// The bits of brackets that stand outside of texts; moves `state` behind the block.
+// The bits of brackets outside of texts; moves `state` behind the block.
 inline uint64_t BracketsOutsideTexts(const JsonPlaces& places, TextState& state) {
   uint64_t escaped = state.escaped ? 1 : 0;
   uint64_t backslashes = places.backslashes & ~escaped;
@@ -129,8 +129,8 @@ size_t FindEventStart(std::string_view text, size_t from);
 
 class EventRuns {
  public:
-  // Told by content whether it is compressed. Fails where the document is neither a list nor an
-  // object.
+  // Whether it is compressed is seen from its content. Fails where the document is neither a list
+  // nor an object.
   static Result<EventRuns> Open(const std::filesystem::path& path);
 
   TraceRoot root() const { return root_; }
@@ -170,10 +170,10 @@ class EventRuns {
   size_t filled_ = 1;
   uint64_t buffer_offset_ = 0;  // of buffer_[1] inside the document
   bool file_ended_ = false;
-  char saved_ = 0;       // what the closing bracket of the last run stands on
+  char saved_ = 0;       // the byte that the closing bracket of the last run replaces
   size_t saved_at_ = 0;  // 0: nothing
 
-  // Where the scanner stands.
+  // State of the scanner.
   size_t scanned_ = 1;
   int64_t depth_ = 0;
   bool in_text_ = false;

@@ -11,32 +11,31 @@
 
 namespace msprobe::profile {
 
-FlowTable::Ends& FlowTable::Of(std::string_view id) {
+void FlowTable::Add(const TraceEvent& event, Texts& texts) {
+  const TextId process = texts.Intern(event.process);
+  if (event.phase != 's' && event.phase != 'f') {
+    return;
+  }
   const auto next = static_cast<uint32_t>(flows_.size());
-  const std::optional<int64_t> number = base::ParseInt(id);
+  const std::optional<int64_t> number = base::ParseInt(event.id);
   const uint32_t place = number.has_value()
                              ? numbered_.try_emplace(*number, next).first->second
-                             : named_.try_emplace(names_.Intern(id), next).first->second;
+                             : named_.try_emplace(names_.Intern(event.id), next).first->second;
   if (place == next) {
     flows_.emplace_back();
   }
-  return flows_[place];
-}
-
-void FlowTable::Begin(std::string_view id, Nanoseconds at, TextId process, TextId thread) {
-  Ends& ends = Of(id);
-  ends.flow.start = at;
-  ends.flow.start_process = process;
-  ends.flow.start_thread = thread;
-  ends.has_start = true;
-}
-
-void FlowTable::End(std::string_view id, Nanoseconds at, TextId process, TextId thread) {
-  Ends& ends = Of(id);
-  ends.flow.end = at;
-  ends.flow.end_process = process;
-  ends.flow.end_thread = thread;
-  ends.has_end = true;
+  Ends& ends = flows_[place];
+  if (event.phase == 's') {
+    ends.flow.start = *event.start;
+    ends.flow.start_process = process;
+    ends.flow.start_thread = texts.Intern(event.thread);
+    ends.has_start = true;
+  } else {
+    ends.flow.end = *event.start;
+    ends.flow.end_process = process;
+    ends.flow.end_thread = texts.Intern(event.thread);
+    ends.has_end = true;
+  }
 }
 
 std::vector<Flow> FlowTable::Complete() const {
@@ -121,13 +120,17 @@ void AddPythonCall(const TraceEvent& event, Profile& profile) {
   call.thread = profile.texts.Intern(event.thread);
 }
 
-void AddFlowEnd(const TraceEvent& event, Texts& texts, FlowTable& flows) {
-  const TextId process = texts.Intern(event.process);
-  if (event.phase == 's') {
-    flows.Begin(event.id, *event.start, process, texts.Intern(event.thread));
-  } else if (event.phase == 'f') {
-    flows.End(event.id, *event.start, process, texts.Intern(event.thread));
-  }
+void WarnOfMissing(const std::filesystem::path& file, const Needs& needs, Profile& profile) {
+  const auto warn = [&](bool missing, std::string_view what) {
+    if (missing) {
+      profile.warnings.push_back(fmt::format("{} holds no {}", file.string(), what));
+    }
+  };
+  warn(needs.operators && profile.operators.empty(), "host operators");
+  warn(needs.kernels && profile.kernels.empty(), "device kernels (profiler level 0 records none)");
+  warn(needs.flows && profile.flows.empty(),
+       "links from operators to kernels: no device time can be given to an operator");
+  warn(needs.communication && profile.communication.empty(), "collectives");
 }
 
 Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& outcome) {

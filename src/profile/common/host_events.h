@@ -1,4 +1,4 @@
-// What the host did, which traces of GPUs and NPUs write alike.
+// Events of the host, which traces of GPUs and NPUs write alike.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,12 @@
 
 namespace msprobe::profile {
 
-// The two ends of flows, met by their number. The last start and the last end
-// of a number count; flows come out in order of first appearance.
-
+// The two ends of flows, joined by their number. The last start and the last end of a number count;
+// flows come out in order of first appearance.
 class FlowTable {
  public:
-  // `id` as the file spells it.
-  void Begin(std::string_view id, Nanoseconds at, TextId process, TextId thread);
-  void End(std::string_view id, Nanoseconds at, TextId process, TextId thread);
+  // An event of phase 's' or 'f'; others are no end of a flow.
+  void Add(const TraceEvent& event, Texts& texts);
   // Those that have both ends.
   std::vector<Flow> Complete() const;
 
@@ -33,7 +31,6 @@ class FlowTable {
     bool has_start = false;
     bool has_end = false;
   };
-  Ends& Of(std::string_view id);
 
   Texts names_;  // of flows whose number is none
   std::unordered_map<int64_t, uint32_t> numbered_;
@@ -47,7 +44,7 @@ class FlowTable {
 bool IsStepMarker(std::string_view operator_name);
 
 // Kernels by process, thread and start. A later one replaces an earlier one of
-// the same key, and takes its place in the order; one that was not the same kernel told twice is
+// the same key, and takes its place in the order; one that was not the same kernel listed twice is
 // kept aside.
 
 class KernelTable {
@@ -102,14 +99,15 @@ bool HasUsableTime(const TraceEvent& event, Nanoseconds earliest = 0);
 // An operator; a step marker ("ProfilerStep#5") is also a step.
 void AddOperator(const TraceEvent& event, const Needs& needs, Profile& profile);
 void AddPythonCall(const TraceEvent& event, Profile& profile);
-// One end of a flow.
-void AddFlowEnd(const TraceEvent& event, Texts& texts, FlowTable& flows);
+
+// Warns of each part that `needs` ask for and an NPU's profile lacks; `file` is named.
+void WarnOfMissing(const std::filesystem::path& file, const Needs& needs, Profile& profile);
 
 // For JSON that holds nothing of a profile; says what it is instead.
 Status NoProfileError(const std::filesystem::path& file, const TraceOutcome& outcome);
 
-// What a trace that breaks off, or holds events that were left out, means for the result: an error
-// when `needs` are strict, else warnings.
+// The end of a trace: that it breaks off, or holds events that were left out, is an error when
+// `needs` are strict, else a warning.
 Status Conclude(const std::filesystem::path& file, const TraceOutcome& outcome,
                 uint64_t without_time, const Needs& needs, Profile& profile);
 

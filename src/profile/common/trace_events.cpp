@@ -117,7 +117,7 @@ class Repair {
     at_ = end;
   }
 
-  // A byte that stands for itself.
+  // A byte that means itself.
   void PutInText(char c) {
     if (static_cast<unsigned char>(c) < 0x20) {
       out_ += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
@@ -148,7 +148,7 @@ class Repair {
            (!by_what_follows_ || at_ + 1 == text_.size() || IsBehindText(text_.substr(at_ + 1)));
   }
 
-  // Of the escape that stands here; 0: the backslash means itself.
+  // Of the escape at this place; 0: the backslash means itself.
   size_t EscapeLength() const {
     const std::string_view rest = text_.substr(at_ + 1);
     if (rest.starts_with('"') && by_what_follows_ && IsBehindText(rest.substr(1))) {
@@ -186,7 +186,7 @@ class Repair {
   std::string out_;
   size_t at_ = 0;
   char last_ = '\0';    // the last mark, a quote behind a text, 'w' behind a word
-  size_t last_at_ = 0;  // where it stands in `out_`
+  size_t last_at_ = 0;  // its place in `out_`
 };
 
 // `by_what_follows`: quotes end a text where what follows looks like that, and nowhere else: that
@@ -204,8 +204,8 @@ constexpr std::array<std::string_view, static_cast<size_t>(Argument::kCount)> kA
     "Device Id", "Addr",       "Bytes",          "Total Reserved", "Task Type",
     "Task Id",   "Stream Id",  "correlation_id", "Call stack",     "correlation"};
 
-// Which of the keys begin with a letter, a bit for each: nearly all keys of a trace begin with
-// none.
+// The keys that begin with a letter, a bit for each: nearly all keys of a trace begin with other
+// letters.
 constexpr std::array<uint32_t, 128> KeysByFirstLetter() {
   std::array<uint32_t, 128> keys{};
   for (size_t index = 0; index < kArgumentKeys.size(); ++index) {
@@ -315,7 +315,7 @@ struct Assembled {
   }
 };
 
-// What has begun on each thread and not ended yet.
+// Events that have begun on each thread and not ended yet.
 class BegunEvents {
  public:
   uint64_t joined() const { return joined_; }
@@ -541,7 +541,7 @@ class EventHandler final : public json::Handler {
   Assembled event_;
   BegunEvents begun_;
 
-  // Of the list that is being printed.
+  // The list that is being printed.
   bool capturing_ = false;
   bool first_ = true;
   std::string printed_;
@@ -597,7 +597,7 @@ class RunReader {
       if (event.begin < event.end &&
           !ReadRepaired(whole.substr(event.begin, event.end - event.begin))) {
         if (outcome_.damaged++ == 0) {
-          // The first byte stands for the one in front of the run.
+          // The first byte replaces the one in front of the run.
           outcome_.first_damage = fmt::format(
               "byte {}: invalid JSON in event {}: {}", offset + begin + parsed.error_offset - 1,
               handler_.events() + outcome_.damaged, status.message());

@@ -20,16 +20,66 @@
 namespace msprobe::profile {
 namespace {
 
-// The memory events of a GPU trace, joined to allocations by address.
+constexpr double kBytesPerKb = 1024;
 
+// The memory events of a GPU trace, joined to allocations by address.
 class GpuMemory {
  public:
   // `bytes` is negative for a release. Traces that record no address pass an empty one.
-  void Add(Nanoseconds at, TextId at_text, TextId address, double bytes, double total_reserved);
+  void Add(Nanoseconds at, TextId at_text, TextId address, double bytes, double total_reserved) {
+    events_.push_back({at, at_text, address, bytes});
+    max_reserved_bytes_ = std::max(max_reserved_bytes_, total_reserved);
+  }
 
-  // In the order in which they end; what was never released comes last. `never_released` is what
-  // stands in place of the missing time.
-  std::vector<Allocation> Allocations(TextId never_released);
+  // In the order in which they end; what was never released comes last. `never_released` is
+  // printed instead of the missing time.
+  std::vector<Allocation> Allocations(TextId never_released) {
+    std::stable_sort(events_.begin(), events_.end(),
+                     [](const Event& a, const Event& b) { return a.at < b.at; });
+    std::vector<Allocation> ended;
+    // The living ones, in order of allocation; a slot is emptied when its allocation ends.
+    std::vector<Allocation> living;
+    std::vector<bool> lives;
+    std::unordered_map<TextId, size_t> by_address;
+    for (const Event& event : events_) {
+      const double kb = event.bytes / kBytesPerKb;
+      const auto found = by_address.find(event.address);
+      if (event.bytes > 0) {
+        if (found != by_address.end()) {
+          ended.push_back(living[found->second]);
+          lives[found->second] = false;
+        }
+        by_address[event.address] = living.size();
+        Allocation allocation;
+        allocation.at = event.at;
+        allocation.allocated = event.at_text;
+        allocation.released = never_released;
+        allocation.size_kb = kb;
+        living.push_back(allocation);
+        lives.push_back(true);
+      } else if (event.bytes < 0 && found != by_address.end()) {
+        Allocation& allocation = living[found->second];
+        // A release of another size belongs to nothing that is known: neither survives.
+        if (std::fabs(kb) == allocation.size_kb) {
+          allocation.released = event.at_text;
+          if (event.at != 0 && allocation.at != 0) {
+            allocation.duration_us =
+                static_cast<double>(SumOfTimes(event.at, -allocation.at)) / kNanosecondsPerUs;
+          }
+          ended.push_back(allocation);
+        }
+        lives[found->second] = false;
+        by_address.erase(found);
+      }
+    }
+    for (size_t index = 0; index < living.size(); ++index) {
+      if (lives[index]) {
+        ended.push_back(living[index]);
+      }
+    }
+    return ended;
+  }
+
   double max_reserved_bytes() const { return max_reserved_bytes_; }
   bool empty() const { return events_.empty(); }
 
@@ -43,61 +93,6 @@ class GpuMemory {
   std::vector<Event> events_;
   double max_reserved_bytes_ = 0;
 };
-
-constexpr double kBytesPerKb = 1024;
-
-void GpuMemory::Add(Nanoseconds at, TextId at_text, TextId address, double bytes,
-                    double total_reserved) {
-  events_.push_back({at, at_text, address, bytes});
-  max_reserved_bytes_ = std::max(max_reserved_bytes_, total_reserved);
-}
-
-std::vector<Allocation> GpuMemory::Allocations(TextId never_released) {
-  std::stable_sort(events_.begin(), events_.end(),
-                   [](const Event& a, const Event& b) { return a.at < b.at; });
-  std::vector<Allocation> ended;
-  // Those that live, in order of allocation; a slot is emptied when its allocation ends.
-  std::vector<Allocation> living;
-  std::vector<bool> lives;
-  std::unordered_map<TextId, size_t> by_address;
-  for (const Event& event : events_) {
-    const double kb = event.bytes / kBytesPerKb;
-    const auto found = by_address.find(event.address);
-    if (event.bytes > 0) {
-      if (found != by_address.end()) {
-        ended.push_back(living[found->second]);
-        lives[found->second] = false;
-      }
-      by_address[event.address] = living.size();
-      Allocation allocation;
-      allocation.at = event.at;
-      allocation.allocated = event.at_text;
-      allocation.released = never_released;
-      allocation.size_kb = kb;
-      living.push_back(allocation);
-      lives.push_back(true);
-    } else if (event.bytes < 0 && found != by_address.end()) {
-      Allocation& allocation = living[found->second];
-      // A release of another size belongs to nothing that is known: neither survives.
-      if (std::fabs(kb) == allocation.size_kb) {
-        allocation.released = event.at_text;
-        if (event.at != 0 && allocation.at != 0) {
-          allocation.duration_us =
-              static_cast<double>(SumOfTimes(event.at, -allocation.at)) / kNanosecondsPerUs;
-        }
-        ended.push_back(allocation);
-      }
-      lives[found->second] = false;
-      by_address.erase(found);
-    }
-  }
-  for (size_t index = 0; index < living.size(); ++index) {
-    if (lives[index]) {
-      ended.push_back(living[index]);
-    }
-  }
-  return ended;
-}
 
 enum class EventClass : uint8_t {
   kOther,
@@ -186,14 +181,18 @@ class GpuTraceReader {
         }
         break;
       case EventClass::kFlow:
-        AddFlow(event, needs_.flows, flows_);
+        if (needs_.flows) {
+          flows_.Add(event, profile_.texts);
+        }
         break;
       case EventClass::kForwardBackward:
         // The first end names the thread of the backward pass, whatever else is read.
         if (event.phase == 'f' && !profile_.backward_thread.has_value()) {
           profile_.backward_thread = profile_.texts.Intern(event.thread);
         }
-        AddFlow(event, needs_.python_calls, forward_backward_);
+        if (needs_.python_calls) {
+          forward_backward_.Add(event, profile_.texts);
+        }
         break;
       case EventClass::kPython:
         if (needs_.python_calls) {
@@ -252,8 +251,8 @@ class GpuTraceReader {
  private:
   static constexpr Nanoseconds kEarliest = -(Nanoseconds{1} << 62U);
 
-  // What is counted from the trace's own zero has times in front of it. All times but those that
-  // are printed mean something only beside each other.
+  // A trace that counts from a zero of its own may have negative times. Only the times that are
+  // printed are absolute; all others matter relative to each other.
   void ShiftTimes(Nanoseconds by) {
     const auto shift = [by](Nanoseconds& at) { at = SumOfTimes(at, by); };
     const auto shift_all = [&](auto& events) {
@@ -343,12 +342,6 @@ class GpuTraceReader {
     kernel.duration_us = event.duration_us;
     kernel.correlation = event.argument(Argument::kCorrelation).integer().value_or(kNoCorrelation);
     return kernel;
-  }
-
-  void AddFlow(const TraceEvent& event, bool wanted, FlowTable& table) {
-    if (wanted) {
-      AddFlowEnd(event, profile_.texts, table);
-    }
   }
 
   void AddMemory(const TraceEvent& event) {

@@ -9,8 +9,8 @@
 
 namespace msprobe::profile {
 
-// Plain or compressed (gzip), told by content. Fills in what `needs` asks for, and warns about what
-// is missing of it.
+// Plain or compressed (gzip), recognised by content. Fills in what `needs` asks for, and warns
+// about what is missing of it.
 Result<Profile> ReadPytorchTrace(const std::filesystem::path& file, const Needs& needs);
 
 }  // namespace msprobe::profile

@@ -71,10 +71,10 @@ TEST(DeviceWork, KnowsWhoseEachPieceIs) {
   Kernel(made, "of nobody", 120, 184, 90);
   const HostTree tree(*made);
   const DeviceWork work = Work(made, tree);
-  EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kEarlier), 0.001);
+  EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kBeforeWindow), 0.001);
   EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kOperator), 0.002);
   EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kGraph), 0.008);
-  EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kOutside), 0.016);
+  EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kUnattributed), 0.016);
   EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kCopy), 0.032);
   EXPECT_DOUBLE_EQ(work.owned_ms(Owner::kUnknown), 0.064);
 }
