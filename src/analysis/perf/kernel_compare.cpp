@@ -208,12 +208,12 @@ using DeviceKernels = Ordered<std::string, DeviceKernel>;  // by neutral name
 void AddSide(size_t side, const DeviceWork& work, DeviceKernels& kernels) {
   const profile::Profile& profile = work.profile();
   // Time by kernel, operator and shapes; these are numbers of this profile's texts.
-  struct Part {
+  struct OwnedTime {
     std::array<TextId, 3> key;
     double us = 0;
     int64_t calls = 0;
   };
-  std::vector<Part> parts;
+  std::vector<OwnedTime> parts;
   std::unordered_map<uint64_t, std::vector<size_t>> places;  // by kernel and operator
   for (const WorkItem& item : work.items()) {
     if (item.kernel == UINT32_MAX) {
@@ -245,7 +245,7 @@ void AddSide(size_t side, const DeviceWork& work, DeviceKernels& kernels) {
     ++parts[*found].calls;
   }
   std::unordered_map<size_t, double> largest;  // part of a kernel
-  for (const Part& part : parts) {
+  for (const OwnedTime& part : parts) {
     const std::string_view name = profile.texts[part.key[0]];
     const std::string neutral = NeutralName(name);
     const size_t place = kernels.PlaceOf(neutral, [&] {
