@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/text_finder.h"
@@ -65,20 +67,20 @@ Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseYamlConfig(text, path.string()));
   TextMap map;
-  if (config.root.kind == json::ConfigKind::kNull) {
+  if (config.root().is_null()) {
     return map;
   }
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "a mapping file holds lines `name: other name`");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a mapping file holds lines `name: other name`");
   }
-  map.reserve(config.root.members.size());
-  for (const auto& [key, value] : config.root.members) {
-    if (value.kind == json::ConfigKind::kList || value.kind == json::ConfigKind::kObject) {
+  map.reserve(config.root().size());
+  for (const auto& [key, value] : config.root().items()) {
+    if (value.is_array() || value.is_object()) {
       return config.ErrorAt(value, key,
-                            "must be a name, not " + std::string(json::ConfigKindName(value.kind)));
+                            "must be a name, not " + std::string(json::KindName(value)));
     }
-    if (value.kind != json::ConfigKind::kNull) {
-      map.emplace(key, value.text);
+    if (!value.is_null()) {
+      map.emplace(key, config.SpellingOf(value));
     }
   }
   return map;
@@ -187,9 +189,9 @@ Result<TextMap> ParseBuiltInApis() {
   MSP_ASSIGN_OR_RETURN(const json::Config config,
                        json::ParseJsonConfig(resources::kMsToPtApi, "built-in API table"));
   TextMap table;
-  table.reserve(config.root.members.size());
-  for (const auto& [mindspore, pytorch] : config.root.members) {
-    table.emplace(mindspore, pytorch.text);
+  table.reserve(config.root().size());
+  for (const auto& [mindspore, pytorch] : config.root().items()) {
+    table.emplace(mindspore, json::TextOf(pytorch));
   }
   return table;
 }
@@ -313,33 +315,32 @@ struct ApiRule {
   std::array<Positions, kParts.size()> positions;
 };
 
-Result<std::vector<std::string>> PositionList(const json::Config& config,
-                                              const json::ConfigValue& object, std::string_view key,
-                                              std::string_view other) {
-  const json::ConfigValue* list = object.Find(key);
+Result<std::vector<std::string>> PositionList(const json::Config& config, const json::Json& object,
+                                              std::string_view key, std::string_view other) {
+  const json::Json* list = json::Find(object, key);
   if (list == nullptr && !other.empty()) {
-    list = object.Find(other);
+    list = json::Find(object, other);
   }
   std::vector<std::string> positions;
-  if (list == nullptr || list->kind == json::ConfigKind::kNull) {
+  if (list == nullptr || list->is_null()) {
     return positions;
   }
-  if (list->kind != json::ConfigKind::kList) {
+  if (!list->is_array()) {
     return config.ErrorAt(*list, key, "must be a list of positions or argument names");
   }
-  for (const json::ConfigValue& item : list->items) {
-    if (item.kind != json::ConfigKind::kInt && item.kind != json::ConfigKind::kText) {
+  for (const json::Json& item : *list) {
+    if (!item.is_number_integer() && !item.is_string()) {
       return config.ErrorAt(item, key, "must hold positions or argument names only");
     }
-    positions.push_back(item.text.empty() ? std::to_string(item.integer) : item.text);
+    positions.emplace_back(config.SpellingOf(item));
   }
   return positions;
 }
 
 // nullopt: the object contradicts itself; a warning was added.
-Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::ConfigValue& object,
+Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::Json& object,
                                         std::vector<std::string>& warnings) {
-  if (object.kind != json::ConfigKind::kObject) {
+  if (!object.is_object()) {
     return config.ErrorAt(object, "", "each item must be an object with ms_api and pt_api");
   }
   ApiRule rule;
@@ -352,8 +353,9 @@ Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::
     MSP_ASSIGN_OR_RETURN(const std::vector<std::string> pt,
                          PositionList(config, object, lists.pt_key, lists.pt_other_spelling));
     if (ms.size() != pt.size()) {
-      warnings.push_back(config.file + " line " + std::to_string(object.line) + ": " + rule.ms_api +
-                         ": " + std::string(lists.ms_key) + " and " + std::string(lists.pt_key) +
+      warnings.push_back(config.file + " line " + std::to_string(config.LineOf(object)) + ": " +
+                         rule.ms_api + ": " + std::string(lists.ms_key) + " and " +
+                         std::string(lists.pt_key) +
                          " differ in length; the whole item is left out");
       return std::optional<ApiRule>();
     }
@@ -369,13 +371,13 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
                                        std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
   std::vector<ApiRule> rules;
-  if (config.root.kind == json::ConfigKind::kNull) {
+  if (config.root().is_null()) {
     return rules;
   }
-  if (config.root.kind != json::ConfigKind::kList) {
-    return config.ErrorAt(config.root, "", "an API mapping is a list of objects");
+  if (!config.root().is_array()) {
+    return config.ErrorAt(config.root(), "", "an API mapping is a list of objects");
   }
-  for (const json::ConfigValue& object : config.root.items) {
+  for (const json::Json& object : config.root()) {
     MSP_ASSIGN_OR_RETURN(std::optional<ApiRule> rule, ReadRule(config, object, warnings));
     if (rule) {
       rules.push_back(std::move(*rule));

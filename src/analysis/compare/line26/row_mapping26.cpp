@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/compare/mapping.h"
 #include "src/base/numbers.h"
@@ -130,18 +131,18 @@ Result<std::vector<std::pair<std::string, std::string>>> LoadPairs(
     return pairs;
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
-  if (config.root.kind == json::ConfigKind::kNull) {
+  if (config.root().is_null()) {
     return pairs;
   }
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "a mapping file holds lines `name: other name`");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a mapping file holds lines `name: other name`");
   }
-  for (const auto& [key, value] : config.root.members) {
-    if (value.kind == json::ConfigKind::kList || value.kind == json::ConfigKind::kObject) {
+  for (const auto& [key, value] : config.root().items()) {
+    if (value.is_array() || value.is_object()) {
       return config.ErrorAt(value, key,
-                            "must be a name, not " + std::string(json::ConfigKindName(value.kind)));
+                            "must be a name, not " + std::string(json::KindName(value)));
     }
-    pairs.emplace_back(key, value.text);
+    pairs.emplace_back(key, config.SpellingOf(value));
   }
   return pairs;
 }
