@@ -10,7 +10,16 @@
 #include <string>
 #include <string_view>
 
+#include "msprobe/status.h"
+
 namespace msprobe::base {
+
+// Of a job over several inputs: whether an error says something about one of them only, so that the
+// others still make sense. Anything else (a full disk) would only repeat.
+inline bool ConcernsOneInput(const Status& status) {
+  return status.code() == StatusCode::kBadFormat || status.code() == StatusCode::kNotFound ||
+         status.code() == StatusCode::kUnsupported || status.code() == StatusCode::kMismatch;
+}
 
 // Wall-clock seconds of a piece of work, for summaries; never part of a result that is compared.
 

@@ -67,18 +67,18 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::O
   }
   // Only looked at for its kind: this tool prints no two lines per row.
   MSP_RETURN_IF_ERROR(config.Bool(root, "is_print_compare_log", true).status());
-  MSP_ASSIGN_OR_RETURN(options.common_folders, config.Bool(root, "common", false));
+  MSP_ASSIGN_OR_RETURN(options.folders.common, config.Bool(root, "common", false));
   if (json::Find(root, "rank_id") != nullptr) {
-    MSP_ASSIGN_OR_RETURN(options.rank_ids, config.IntList(root, "rank_id"));
+    MSP_ASSIGN_OR_RETURN(options.folders.rank_ids, config.IntList(root, "rank_id"));
   }
-  MSP_ASSIGN_OR_RETURN(options.step_ids, config.IntList(root, "step_id"));
+  MSP_ASSIGN_OR_RETURN(options.folders.step_ids, config.IntList(root, "step_id"));
   if (const json::Json* map = json::Find(root, "map_dict"); map != nullptr && !map->is_null()) {
     if (!map->is_object()) {
       return config.ErrorAt(*map, "map_dict", "must be an object of NPU name to bench name");
     }
     for (const auto& [npu_name, value] : map->items()) {
       MSP_ASSIGN_OR_RETURN(std::string bench_name, config.RequiredText(*map, npu_name));
-      options.common_map.emplace_back(npu_name, std::move(bench_name));
+      options.folders.common_map.emplace_back(npu_name, std::move(bench_name));
     }
   }
   return {};
@@ -178,42 +178,42 @@ class CompareCommand final : public Command {
         Switch("--allow-truncated", &options_.allow_truncated,
                "Compare the complete entries of a truncated file"),
         Group::kSelection,
-        Text("--filter", "GLOB", &options_.name_filter,
+        Text("--filter", "GLOB", &options_.match.name_filter,
              "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"),
-        Text("--call", "NAME", &options_.kernel_call,
+        Text("--call", "NAME", &options_.folders.kernel_call,
              "Kernel dumps against the dump of a call: the call, if several have such tensors"),
         Group::kMethod,
-        Switch("--fuzzy-match -f -fm", &options_.fuzzy,
+        Switch("--fuzzy-match -f -fm", &options_.match.fuzzy,
                "Match rows regardless of their call numbers", kPython811),
-        Path("--data-mapping -dm", "FILE", &options_.data_mapping.file,
+        Path("--data-mapping -dm", "FILE", &options_.match.data_mapping.file,
              "YAML file with lines `NPU row name: bench row name`", kPython811),
-        Path("--cell-mapping -cm", "FILE", &options_.cell_mapping.file,
+        Path("--cell-mapping -cm", "FILE", &options_.match.cell_mapping.file,
              "Map MindSpore cells to PyTorch modules; the YAML file is optional", kOneOrNone,
              kPython811),
-        Path("--api-mapping -am", "FILE", &options_.api_mapping.file,
+        Path("--api-mapping -am", "FILE", &options_.match.api_mapping.file,
              "Map MindSpore APIs to PyTorch APIs; the YAML file is optional", kOneOrNone,
              kPython811),
-        Path("--layer-mapping -lm", "FILE", &options_.layer_mapping.file,
+        Path("--layer-mapping -lm", "FILE", &options_.match.layer_mapping.file,
              "Map MindSpore layers to PyTorch layers; the YAML file is optional", kOneOrNone,
              kPython811),
-        Switch("--layer-frames", &options_.layer_mapping_frames,
+        Switch("--layer-frames", &options_.match.layer_mapping_frames,
                "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
                "stack.json"),
-        Number("--rtol", "R", &options_.relative_tolerance,
+        Number("--rtol", "R", &options_.noise.relative_tolerance,
                "Relative difference up to which values agree", kNotNegative,
                Default{"the rounding noise of each dtype"}),
-        Number("--atol", "A", &options_.absolute_tolerance,
+        Number("--atol", "A", &options_.noise.absolute_tolerance,
                "Absolute difference up to which values agree", kNotNegative),
-        OutputFolderFlag(options_.output_folder, "Folder for the result files", {"--output_path"}),
-        FormatsFlag({{"xlsx", &options_.write_xlsx},
-                     {"csv", &options_.write_csv},
-                     {"json", &options_.write_json},
-                     {"html", &options_.write_html}},
+        OutputFolderFlag(options_.output.folder, "Folder for the result files", {"--output_path"}),
+        FormatsFlag({{"xlsx", &options_.output.xlsx},
+                     {"csv", &options_.output.csv},
+                     {"json", &options_.output.json},
+                     {"html", &options_.output.html}},
                     "xlsx; csv with -tp and -gp"),
         Group::kOutput,
-        Text("--output-name", "NAME", &options_.output_name,
+        Text("--output-name", "NAME", &options_.output.name,
              "Start of the result file names, instead of compare_result"),
-        Switch("--only-diff", &options_.only_different,
+        Switch("--only-diff", &options_.output.only_different,
                "Omit rows that agree from the result files"),
         Switch("--stack-mode -s", &options_.stack_mode,
                "Show call stacks when compare.json names a stack_path", kPython811),
@@ -224,16 +224,16 @@ class CompareCommand final : public Command {
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, analysis::compare::kGateLevels),
-        Group::kLine26,
+        Group::kV26,
         Path("--target-path -tp", "PATH", &target_path_, "The dump under test", kPython26),
         Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
         Choice("--mode -m", "MODE", &mode_,
                {"auto", "atb", "torchair", "offline_data", "offline_model"},
                "Kind of dumps; offline_model, which runs models, is not supported", kPython26),
         Switch("--xlsx", &write_xlsx_, "Write a workbook instead of csv", kPython26),
-        Switch("--diff-analyze -da", &line26_.first_difference,
+        Switch("--diff-analyze -da", &options_.output.first_difference,
                "Find the first differing call over all ranks; written as JSON", kPython26),
-        Switch("--is-print-compare-log -tensor_log", &line26_.log_rows,
+        Switch("--is-print-compare-log -tensor_log", &options_.output.log_rows,
                "Write two log lines per row", kPython26),
         Number("--rank", "N,N", &rank_ids_,
                "MindSpore static-graph kernel dumps: these ranks; with -m torchair: this one",
@@ -245,12 +245,12 @@ class CompareCommand final : public Command {
                kPython26),
         Choice("--backend", "NAME", &backend_, {"fsdp", "megatron"},
                "The trainer of --consistent-check", kPython26),
-        Path("--module-mapping", "FILE", &line26_.module_mapping,
+        Path("--module-mapping", "FILE", &v26_.module_mapping,
              "With --consistent-check: YAML file with further lines `training module: inference "
              "module`"),
-        Switch("--strict", &line26_.strict,
+        Switch("--strict", &v26_.strict,
                "Match and judge more strictly than the Python tool: see docs/commands/compare.md"),
-        Path("--postprocess", "FILE", &line26_.postprocess,
+        Path("--postprocess", "FILE", &v26_.postprocess,
              "YAML file with calibration matrices that tensors are multiplied with before "
              "comparing"),
         Text("--valid-rows", "NAME=KEYWORD", &valid_rows_,
@@ -327,9 +327,9 @@ class CompareCommand final : public Command {
  private:
   Status FillOptions(const Context& context);
   // The command line of the 26.x line: -tp and -gp.
-  Status FillLine26(const Context& context);
+  Status FillV26(const Context& context);
   // Flags of that command line next to another way of naming the dumps.
-  Status RefuseLine26Flags(const Context& context) const {
+  Status RefuseV26Flags(const Context& context) const {
     if (mode_ != "auto") {
       return UsageError(fmt::format("-m {} needs -tp and -gp", mode_));
     }
@@ -349,9 +349,9 @@ class CompareCommand final : public Command {
         return NotFoundError(fmt::format("{} does not exist", path->string()));
       }
     }
-    if (base::Exists(options_.output_folder) && !base::IsFolder(options_.output_folder)) {
+    if (base::Exists(options_.output.folder) && !base::IsFolder(options_.output.folder)) {
       return UsageError(
-          fmt::format("the output folder {} is a file", options_.output_folder.string()));
+          fmt::format("the output folder {} is a file", options_.output.folder.string()));
     }
     return {};
   }
@@ -362,7 +362,7 @@ class CompareCommand final : public Command {
     dumps::VectorOptions options;
     options.mine = options_.npu_path;
     options.golden = options_.bench_path;
-    options.output = options_.output_folder;
+    options.output = options_.output.folder;
     options.fusion_rules = fusion_rules_;
     options.threads = options_.threads;
     const base::Stopwatch watch;
@@ -389,7 +389,7 @@ class CompareCommand final : public Command {
   AnswerFlags answer_;
   bool compare_only_ = false;
   std::string mode_ = "auto";  // -m
-  analysis::compare::Line26Options line26_;
+  analysis::compare::V26Options v26_;
   bool write_xlsx_ = false;  // --xlsx
   bool consistent_check_ = false;
   std::string backend_;
@@ -399,7 +399,7 @@ class CompareCommand final : public Command {
   analysis::kernel_dump::FusionRuleFiles fusion_rules_;  // of --mode offline_data
 };
 
-Status CompareCommand::FillLine26(const Context& context) {
+Status CompareCommand::FillV26(const Context& context) {
   if (mode_ == "offline_model") {
     return UnsupportedError("-m offline_model is not built into this program")
         .WithHint(
@@ -424,8 +424,8 @@ Status CompareCommand::FillLine26(const Context& context) {
     if (backend_.empty()) {
       return UsageError("--consistent_check needs --backend fsdp or --backend megatron");
     }
-    line26_.backend = backend_ == "fsdp" ? analysis::compare::TrainingBackend::kFsdp
-                                         : analysis::compare::TrainingBackend::kMegatron;
+    v26_.backend = backend_ == "fsdp" ? analysis::compare::TrainingBackend::kFsdp
+                                      : analysis::compare::TrainingBackend::kMegatron;
   }
   for (const std::string& text : valid_rows_) {
     const size_t at = text.find('=');
@@ -433,41 +433,43 @@ Status CompareCommand::FillLine26(const Context& context) {
       return UsageError(fmt::format("--valid-rows \"{}\": expected NAME=KEYWORD", text))
           .WithHint("for example --valid-rows npu_grouped_matmul=group_list");
     }
-    line26_.valid_rows.emplace_back(text.substr(0, at), text.substr(at + 1));
+    v26_.valid_rows.emplace_back(text.substr(0, at), text.substr(at + 1));
   }
   if (mode_ == "torchair" && context.Given("--rank")) {
     if (rank_ids_.size() != 1) {
       return UsageError("--rank with -m torchair is one number");
     }
-    line26_.torchair_rank = rank_ids_.front();
+    v26_.torchair_rank = rank_ids_.front();
   } else if (context.Given("--rank")) {
-    options_.rank_ids = rank_ids_;
-    options_.step_ids = step_ids_;
+    options_.folders.rank_ids = rank_ids_;
+    options_.folders.step_ids = step_ids_;
   }
-  line26_.statistics_only = line26_.first_difference && base::IsFolder(target_path_);
-  if (line26_.postprocess.empty() && base::Exists(kCalibrationFile)) {
+  v26_.statistics_only = options_.output.first_difference && base::IsFolder(target_path_);
+  if (v26_.postprocess.empty() && base::Exists(kCalibrationFile)) {
     // The Python tool reads a file of this name from its own installation.
-    line26_.postprocess = kCalibrationFile;
+    v26_.postprocess = kCalibrationFile;
     base::LogInfo(
         fmt::format("using {} of this folder; --postprocess none ignores it", kCalibrationFile));
-  } else if (line26_.postprocess == "none") {
-    line26_.postprocess.clear();
+  } else if (v26_.postprocess == "none") {
+    v26_.postprocess.clear();
   }
-  line26_.atb = mode_ == "atb";
-  line26_.torchair = mode_ == "torchair";
-  options_.line26 = line26_;
+  v26_.atb = mode_ == "atb";
+  v26_.torchair = mode_ == "torchair";
+  options_.v26 = v26_;
+  options_.output.csv_parts = true;
   if (!context.Given("--format")) {
-    options_.write_xlsx = write_xlsx_ || line26_.atb;
-    options_.write_csv = !options_.write_xlsx;
+    options_.output.xlsx = write_xlsx_ || v26_.atb;
+    options_.output.csv = !options_.output.xlsx;
   }
   return {};
 }
 
 Status CompareCommand::FillOptions(const Context& context) {
   options_.quiet = context.quiet;
-  options_.framework = context.framework == "pytorch"     ? analysis::compare::Framework::kPyTorch
-                       : context.framework == "mindspore" ? analysis::compare::Framework::kMindSpore
-                                                          : analysis::compare::Framework::kUnknown;
+  options_.match.framework = context.framework == "pytorch" ? analysis::compare::Framework::kPyTorch
+                             : context.framework == "mindspore"
+                                 ? analysis::compare::Framework::kMindSpore
+                                 : analysis::compare::Framework::kUnknown;
   const size_t ways = (config_file_.empty() ? 0U : 1U) + (npu_path_.empty() ? 0U : 1U) +
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
   if (ways != 1) {
@@ -489,21 +491,21 @@ Status CompareCommand::FillOptions(const Context& context) {
     }
     options_.npu_path = target_path_;
     options_.bench_path = golden_path_;
-    MSP_RETURN_IF_ERROR(FillLine26(context));
+    MSP_RETURN_IF_ERROR(FillV26(context));
   }
-  if (!options_.line26) {
-    MSP_RETURN_IF_ERROR(RefuseLine26Flags(context));
+  if (!options_.v26) {
+    MSP_RETURN_IF_ERROR(RefuseV26Flags(context));
   }
-  options_.advisor = !compare_only_ && !options_.line26;
-  options_.data_mapping.given = context.Given("--data-mapping");
-  options_.cell_mapping.given = context.Given("--cell-mapping");
-  options_.api_mapping.given = context.Given("--api-mapping");
-  options_.layer_mapping.given = context.Given("--layer-mapping");
-  if (!options_.line26 && options_.framework == analysis::compare::Framework::kPyTorch &&
-      (options_.cell_mapping.given || options_.api_mapping.given)) {
+  options_.output.advisor = !compare_only_ && !options_.v26;
+  options_.match.data_mapping.given = context.Given("--data-mapping");
+  options_.match.cell_mapping.given = context.Given("--cell-mapping");
+  options_.match.api_mapping.given = context.Given("--api-mapping");
+  options_.match.layer_mapping.given = context.Given("--layer-mapping");
+  if (!options_.v26 && options_.match.framework == analysis::compare::Framework::kPyTorch &&
+      (options_.match.cell_mapping.given || options_.match.api_mapping.given)) {
     return UsageError("cell and api mappings translate MindSpore names; they need -f mindspore");
   }
-  if (options_.output_name.find('/') != std::string::npos) {
+  if (options_.output.name.find('/') != std::string::npos) {
     return UsageError("--output-name is a file name, not a path")
         .WithHint("name the folder with -o");
   }

@@ -40,7 +40,7 @@ enum class Group : uint8_t {
   kMethod,     // how it is looked at
   kOutput,     // what is written and shown
   kGate,       // for CI systems
-  kLine26,     // of compare's newer command line alone
+  kV26,        // of compare's newer command line alone
   kGeneral,    // the same everywhere
 };
 std::string_view GroupTitle(Group group);

@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace compare = msprobe::analysis::compare;
   static const msprobe::fuzz::InputFolder folder;
   const std::filesystem::path path = folder.Write("dump.json", msprobe::fuzz::TextOf(data, size));
-  for (const compare::Edition edition : {compare::Edition::k8, compare::Edition::k26}) {
+  for (const compare::Edition edition : {compare::Edition::kV8, compare::Edition::kV26}) {
     compare::SideOptions options;
     options.edition = edition;
     options.allow_truncated = true;

@@ -9,10 +9,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "src/analysis/compare/folders.h"
-#include "src/analysis/compare/graph_folders.h"
-#include "src/analysis/compare/kernel/kernel_compare.h"
-#include "src/analysis/compare/line26/atb_compare.h"
+#include "src/analysis/compare/folders/folders.h"
+#include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/kernel_dump/vector_compare.h"
 #include "tests/fuzz/input_folder.h"
 
@@ -38,7 +36,7 @@ struct Sides {
     folder.MakeFolder((fs::path("golden") / name).parent_path().string());
     options.npu_path = mine;
     options.bench_path = golden;
-    options.output_folder = folder.path() / "out";
+    options.output.folder = folder.path() / "out";
   }
   void Write(std::string_view input) const {
     folder.Write("mine/" + name, input);
@@ -51,7 +49,7 @@ struct Sides {
   ~Sides() = default;
   void Clear() const {
     std::error_code ignored;
-    fs::remove_all(options.output_folder, ignored);
+    fs::remove_all(options.output.folder, ignored);
   }
 
   InputFolder folder;
@@ -81,7 +79,7 @@ void CompareByMeasures(std::string_view input) {
   const msprobe::Result<dumps::VectorFindings> findings =
       dumps::CompareVectors({.mine = sides.mine,
                              .golden = sides.golden,
-                             .output = sides.options.output_folder,
+                             .output = sides.options.output.folder,
                              .overflow = true,
                              .threads = 1});
   if (!findings.ok()) {
@@ -107,7 +105,7 @@ void CompareThreads(std::string_view input) {
   const msprobe::Result<dumps::VectorFindings> findings =
       dumps::CompareVectors({.mine = sides.mine,
                              .golden = sides.golden,
-                             .output = sides.options.output_folder,
+                             .output = sides.options.output.folder,
                              .threads = 1});
   if (!findings.ok()) {
     std::abort();

@@ -2,7 +2,6 @@
 // which one the input is.
 #include <cstdint>
 
-#include "src/analysis/compare/line26/row_mapping26.h"
 #include "src/analysis/compare/mapping.h"
 #include "tests/fuzz/input_folder.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/analysis/compare/line26/torchair_compare.h"
+#include "src/analysis/compare/folders/torchair.h"
 #include "tests/fuzz/input_folder.h"
 
 namespace {
@@ -54,8 +54,8 @@ void CompareFiles(std::string_view graph, std::string_view kernel, std::string_v
   compare::Options options;
   options.npu_path = folder.path() / "ge";
   options.bench_path = folder.path() / "fx";
-  options.line26.emplace();
-  options.line26->torchair = true;
+  options.v26.emplace();
+  options.v26->torchair = true;
   folder.Write(std::string("ge/") + kGraph, graph);
   folder.Write(std::string("ge/") + kKernel, kernel);
   folder.Write("fx/1/1/add-aten.add.Tensor.INPUT.0.20251120100000.npy", array);

@@ -52,7 +52,7 @@ LIMITS = [
         ("threads of FFTS+ that are put together", "src/analysis/kernel_dump/vector_side.h", "kMostThreads", ""),
         ("their inputs, and their outputs", "src/analysis/kernel_dump/vector_side.h", "kMostSlicedTensors", ""),
         ("table of statistics of a device", "src/analysis/kernel_dump/kernel_dump.cpp", "kLargestStatistics", "B"),
-        ("tensors of one shape that are put beside a tensor of a call", "src/analysis/compare/kernel/kernel_compare.h", "kMostAlike", ""),
+        ("tensors of one shape that are put beside a tensor of a call", "src/analysis/compare/folders/kernels.h", "kMostAlike", ""),
         ("elements written as text, as a multiple of the size of the file", "src/analysis/kernel_dump/numbers.h",
          "kTimesFileOfText", "x"),
         ("the same in addition", "src/analysis/kernel_dump/numbers.h", "kFreeTextElements", "")]),
@@ -69,8 +69,8 @@ LIMITS = [
         ("inputs and outputs of all", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionTensors", ""),
         ("values of one operator (the file is read as a stream and may have any size)", "src/json/document.cpp", "kMostValues", "")]),
     ("graph texts of torchair", [
-        ("nesting", "src/analysis/compare/line26/torchair_compare.h", "kDeepestGeGraph", ""),
-        ("operators", "src/analysis/compare/line26/torchair_compare.h", "kMostGeNodes", "")]),
+        ("nesting", "src/analysis/compare/folders/torchair.h", "kDeepestGeGraph", ""),
+        ("operators", "src/analysis/compare/folders/torchair.h", "kMostGeNodes", "")]),
     ("MindSpore .ckpt", [("tensors", "src/io/mindspore.cpp", "kMostTensors", "")]),
     ("distributed and Megatron checkpoints", [
         ("numbers in the metadata", "src/checkpoint/distributed/reader.cpp", "kMostNumbers", ""),
@@ -106,13 +106,13 @@ LIMITS = [
          "kMostHeldAgainst", ""),
         ("levels of a module path in which a divergence is noted", "src/analysis/compare/divergence_thresholds.h", "kMostLevels", "")]),
     ("matrices that tensors are multiplied with", [
-        ("multiplications for a tensor, for each byte of its files", "src/analysis/compare/line26/tensor_changes.h",
+        ("multiplications for a tensor, for each byte of its files", "src/analysis/compare/tensor_changes.h",
          "kMultiplicationsPerByte", ""),
-        ("the same in addition", "src/analysis/compare/line26/tensor_changes.h", "kFreeMultiplications", ""),
-        ("size of its products, as a multiple of its files", "src/analysis/compare/line26/tensor_changes.h", "kProductBytesPerByte", "x"),
-        ("the same in addition", "src/analysis/compare/line26/tensor_changes.h", "kFreeProductBytes", "B"),
-        ("all matrices, as a multiple of their files", "src/analysis/compare/line26/tensor_changes.cpp", "kMatrixBytesPerByte", "x"),
-        ("the same in addition", "src/analysis/compare/line26/tensor_changes.cpp", "kFreeMatrixBytes", "B")]),
+        ("the same in addition", "src/analysis/compare/tensor_changes.h", "kFreeMultiplications", ""),
+        ("size of its products, as a multiple of its files", "src/analysis/compare/tensor_changes.h", "kProductBytesPerByte", "x"),
+        ("the same in addition", "src/analysis/compare/tensor_changes.h", "kFreeProductBytes", "B"),
+        ("all matrices, as a multiple of their files", "src/analysis/compare/tensor_changes.cpp", "kMatrixBytesPerByte", "x"),
+        ("the same in addition", "src/analysis/compare/tensor_changes.cpp", "kFreeMatrixBytes", "B")]),
     ("source files that records.log names", [
         ("all files", "src/dump/record_log.cpp", "kMostSourceBytes", "B"),
         ("lines that are taken from them", "src/dump/record_log.cpp", "kMostCodeBytes", "B")]),
@@ -127,7 +127,7 @@ LIMITS = [
         ("depth of backtracking", "src/base/bounded_expression.cpp", "kMatchDepth", "")]),
     ("mapping files", [
         ("size", "src/analysis/compare/mapping.cpp", "kLargestMappingBytes", "B"),
-        ("name of a module that a cell mapping of 26.x makes", "src/analysis/compare/line26/row_mapping26.cpp", "kLongestMappedModule",
+        ("name of a module that a cell mapping of 26.x makes", "src/analysis/compare/mapping.cpp", "kLongestMappedModule",
          "B")]),
     ("tables of the monitor", [
         ("line", "src/analysis/monitor/common/monitored_run.cpp", "kLongestLine", "B"),

@@ -246,22 +246,22 @@ double Agreement::Epsilon(const SideRow& row) const {
 }
 
 double MeasuredNoise(const SideRow& npu, const SideRow& bench) {
-  if (npu.own_noise < 0 && bench.own_noise < 0) {
+  if (npu.noise_floor < 0 && bench.noise_floor < 0) {
     return 0;
   }
-  const double n = npu.own_noise < 0 ? bench.own_noise : npu.own_noise;
-  const double b = bench.own_noise < 0 ? npu.own_noise : bench.own_noise;
+  const double n = npu.noise_floor < 0 ? bench.noise_floor : npu.noise_floor;
+  const double b = bench.noise_floor < 0 ? npu.noise_floor : bench.noise_floor;
   return std::sqrt(n * n + b * b);
 }
 
 double Agreement::Noise(const SideRow& npu, const SideRow& bench) const {
-  const bool is_recorded = npu.own_noise >= 0 || bench.own_noise >= 0;
+  const bool is_recorded = npu.noise_floor >= 0 || bench.noise_floor >= 0;
   if (!is_recorded || Epsilon(npu) != Epsilon(bench)) {
     return DTypeNoise(npu, bench);
   }
   // What was rounded once on either side is a unit apart at most, and so are statistics.
   const double least = kMeasuredLeastUnits * std::max(Epsilon(npu), kEpsilonFloat32);
-  return std::max({MeasuredNoise(npu, bench), least, options_.relative_tolerance});
+  return std::max({MeasuredNoise(npu, bench), least, rules_.relative_tolerance});
 }
 
 double Agreement::DTypeNoise(const SideRow& npu, const SideRow& bench) const {
@@ -269,7 +269,7 @@ double Agreement::DTypeNoise(const SideRow& npu, const SideRow& bench) const {
   const double b = Epsilon(bench);
   const double coarser = std::max({n, b, kEpsilonFloat32});
   const double units = coarser <= kNarrowFrom ? kWideUnits : n == b ? kNarrowUnits : kMixedUnits;
-  return std::max(coarser * units, options_.relative_tolerance);
+  return std::max(coarser * units, rules_.relative_tolerance);
 }
 
 bool Agreement::RoundsDifferently(const SideRow& npu, const SideRow& bench) const {
@@ -311,8 +311,8 @@ bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance&
     return false;
   }
   const bool by_tolerance =
-      (options_.relative_tolerance > 0 && distance.relative <= options_.relative_tolerance) ||
-      (options_.absolute_tolerance > 0 && distance.absolute <= options_.absolute_tolerance);
+      (rules_.relative_tolerance > 0 && distance.relative <= rules_.relative_tolerance) ||
+      (rules_.absolute_tolerance > 0 && distance.absolute <= rules_.absolute_tolerance);
   const bool has_numbers = npu.stats[kMax].kind != StatKind::kNone;
   if (mode_ == CompareMode::kMd5 && !has_numbers) {
     return false;  // checksums differ and nothing says by how much

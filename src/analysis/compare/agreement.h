@@ -48,7 +48,7 @@ enum class Provenance : uint8_t {
 // The noise rules of the dtypes of one comparison. Not thread-safe: one per thread.
 class Agreement {
  public:
-  Agreement(const Options& options, CompareMode mode) : options_(options), mode_(mode) {}
+  Agreement(const NoiseRules& rules, CompareMode mode) : rules_(rules), mode_(mode) {}
 
   // `distance` must be comparable. `largest_relative`: the largest |n - b| / |b| of any element
   // where tensors were read; 0 where not known.
@@ -80,7 +80,7 @@ class Agreement {
   bool StoredAgrees(const SideRow& npu, const SideRow& bench, const Distance& distance,
                     double largest_relative) const;
 
-  const Options& options_;
+  const NoiseRules rules_;
   const CompareMode mode_;
   bool sums_are_exact_ = true;
   struct KnownDType {

@@ -12,15 +12,13 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/folders.h"
-#include "src/analysis/compare/graph_folders.h"
-#include "src/analysis/compare/kernel/kernel_compare.h"
-#include "src/analysis/compare/line26/atb_compare.h"
-#include "src/analysis/compare/line26/first_difference.h"
-#include "src/analysis/compare/line26/result_table26.h"
-#include "src/analysis/compare/line26/torchair_compare.h"
+#include "src/analysis/compare/first_difference.h"
+#include "src/analysis/compare/folders/folders.h"
+#include "src/analysis/compare/folders/kernels.h"
+#include "src/analysis/compare/folders/torchair.h"
 #include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/result_files.h"
+#include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/recheck/recheck.h"
 #include "src/base/files.h"
@@ -128,17 +126,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Errors after which the other pairs still make sense; anything else (a full disk) would only
-// repeat.
-bool ConcernsThisPairOnly(StatusCode code) {
-  return code == StatusCode::kBadFormat || code == StatusCode::kNotFound ||
-         code == StatusCode::kUnsupported || code == StatusCode::kMismatch;
-}
-
+// A run: which dumps are compared (a plan of pairs, or folders whose comparison makes tables), one
+// after the other, and what each adds to the answer.
 class Runner {
  public:
   explicit Runner(const Options& options) : options_(options), pool_(options.threads) {
-    if (options.write_html) {
+    if (options.output.html) {
       page_.emplace(pool_);
     }
   }
@@ -148,20 +141,17 @@ class Runner {
       MSP_RETURN_IF_ERROR(ComparePage::Available());
     }
     MSP_ASSIGN_OR_RETURN(run_.stamp,
-                         base::RunStamp::Take(options_.output_folder, base::TimestampNow()));
-    if (options_.line26 && options_.line26->first_difference) {
-      difference_run_.emplace(options_.output_folder, run_.stamp.text());
+                         base::RunStamp::Take(options_.output.folder, base::TimestampNow()));
+    if (options_.output.first_difference) {
+      difference_run_.emplace(options_.output.folder, run_.stamp.text());
     }
     const FolderKind kind = FolderKindOf(options_);
-    if (kind != FolderKind::kKernels && !options_.kernel_call.empty() &&
+    if (kind != FolderKind::kKernels && !options_.folders.kernel_call.empty() &&
         base::Exists(options_.npu_path)) {
       return UsageError("--call needs kernel dumps")
           .WithHint("the kernel dump comes first, the dump of the call second");
     }
-    MSP_RETURN_IF_ERROR(kind == FolderKind::kCalls     ? RunPairs()
-                        : kind == FolderKind::kKernels ? RunKernels()
-                        : kind == FolderKind::kTensors ? RunTensorFolders()
-                                                       : RunFolders(kind));
+    MSP_RETURN_IF_ERROR(RunKind(kind));
     FinishSummary(run_.summary);
     run_.summary.seconds = watch_.seconds();
     run_.summary.threads = pool_.thread_count();
@@ -172,32 +162,64 @@ class Runner {
   }
 
  private:
-  Status RunPairs() {
-    MSP_ASSIGN_OR_RETURN(PairingPlan plan, options_.line26
-                                               ? PlanPairs26(options_)
-                                               : PlanPairs(options_.npu_path, options_.bench_path));
-    run_.summary.npu_only = std::move(plan.npu_only);
-    run_.summary.bench_only = std::move(plan.bench_only);
-    std::error_code error;
-    if (fs::equivalent(options_.npu_path, options_.bench_path, error)) {
-      Warn(fmt::format("both sides are the same dump, {}: nothing else was compared",
-                       options_.npu_path.string()));
+  Status RunKind(FolderKind kind) {
+    switch (kind) {
+      case FolderKind::kCalls: {
+        MSP_ASSIGN_OR_RETURN(const PairingPlan plan,
+                             PlanPairs(options_.npu_path, options_.bench_path, options_.edition()));
+        std::error_code error;
+        if (fs::equivalent(options_.npu_path, options_.bench_path, error)) {
+          Warn(fmt::format("both sides are the same dump, {}: nothing else was compared",
+                           options_.npu_path.string()));
+        }
+        MSP_RETURN_IF_ERROR(
+            RunPairs(plan, [&](const PlannedPair& planned) { return ComparePlanned(planned); }));
+        return difference_run_ ? difference_run_->Finish(run_.answers, run_.files) : OkStatus();
+      }
+      case FolderKind::kKernels: {
+        MSP_ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernels(options_));
+        return RunPairs(plan, [&](const KernelRunPair& planned) {
+          return CompareKernels(options_, planned, pool_);
+        });
+      }
+      case FolderKind::kTensors: {
+        MSP_ASSIGN_OR_RETURN(const PairingPlan plan, PlanTensorFolders(options_));
+        return RunPairs(plan, [&](const PlannedPair& planned) {
+          return CompareTensorFolders(options_, planned, pool_);
+        });
+      }
+      case FolderKind::kGraph:
+        return WriteTables(CompareGraphFolders(options_, pool_));
+      case FolderKind::kCommon:
+        return WriteTables(CompareCommonFolders(options_, pool_));
+      case FolderKind::kTorchair:
+        return WriteTables(CompareTorchair(options_, pool_));
+      case FolderKind::kAtb:
+        break;
     }
+    return WriteTables(CompareAtb(options_, pool_));
+  }
+
+  // `compare` makes a Result<ComparedPair> of each pair of the plan. The only pair must succeed; of
+  // several each may fail alone.
+  template <typename Plan, typename Compare>
+  Status RunPairs(const Plan& plan, const Compare& compare) {
+    run_.summary.npu_only = plan.npu_only;
+    run_.summary.bench_only = plan.bench_only;
     base::Progress progress("comparing", plan.pairs.size(), "ranks",
                             options_.quiet || plan.pairs.size() == 1);
-    for (const PlannedPair& planned : plan.pairs) {
-      PairSummary summary;
-      Status status = RunPair(planned, summary);
-      if (!status.ok()) {
-        if (plan.pairs.size() == 1 || !ConcernsThisPairOnly(status.code())) {
-          return status;
+    for (const auto& planned : plan.pairs) {
+      Result<PairSummary> summary = RunPair(planned, compare(planned));
+      if (!summary.ok()) {
+        if (plan.pairs.size() == 1 || !base::ConcernsOneInput(summary.status())) {
+          return std::move(summary).status();
         }
-        NoteFailure(planned, status, summary);
+        summary = FailedPair(planned, summary.status());
       }
-      run_.summary.pairs.push_back(std::move(summary));
+      run_.summary.pairs.push_back(*std::move(summary));
       progress.Add();
     }
-    return difference_run_ ? difference_run_->Finish(run_.answers, run_.files) : OkStatus();
+    return OkStatus();
   }
 
   // Reported once for all pairs that it concerns.
@@ -207,7 +229,8 @@ class Runner {
     }
   }
 
-  void NoteFailure(const PlannedPair& planned, const Status& status, PairSummary& summary) {
+  PairSummary FailedPair(const PlannedPair& planned, const Status& status) {
+    PairSummary summary;
     summary.npu_path = planned.input.npu_json.string();
     summary.bench_path = planned.input.bench_json.string();
     summary.step = planned.input.step;
@@ -215,85 +238,50 @@ class Runner {
     summary.is_debug = planned.is_debug;
     summary.error = status.message();
     run_.warnings.push_back(status.message());
+    return summary;
   }
 
-  // Where a side is a dump of kernels.
-  Status RunKernels() {
-    MSP_ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernels(options_));
-    run_.summary.npu_only = plan.npu_only;
-    run_.summary.bench_only = plan.bench_only;
-    for (const KernelPlan::Pair& planned : plan.pairs) {
-      MSP_RETURN_IF_ERROR(TakePair(planned.planned, CompareKernels(options_, planned, pool_),
-                                   plan.pairs.size() == 1));
-    }
-    return {};
-  }
-
-  // A file per tensor.
-  Status RunTensorFolders() {
-    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanTensorFolders(options_));
-    run_.summary.npu_only = std::move(plan.npu_only);
-    run_.summary.bench_only = std::move(plan.bench_only);
-    for (const PlannedPair& planned : plan.pairs) {
-      MSP_RETURN_IF_ERROR(TakePair(planned, CompareTensorFolders(options_, planned, pool_),
-                                   plan.pairs.size() == 1));
-    }
-    return {};
-  }
-
-  // The only pair must succeed; one of several may fail alone.
-  Status TakePair(const PlannedPair& planned, Result<ComparedPair> pair, bool is_only) {
-    PairSummary summary;
-    if (pair.ok()) {
-      if (!pair->call.empty()) {
-        run_.calls.push_back(pair->call);
-      }
-      MSP_RETURN_IF_ERROR(FinishPair(planned, *pair, summary));
-    } else if (is_only || !ConcernsThisPairOnly(pair.status().code())) {
-      return std::move(pair).status();
-    } else {
-      NoteFailure(planned, pair.status(), summary);
-    }
-    run_.summary.pairs.push_back(std::move(summary));
-    return {};
-  }
-
-  Status RunPair(const PlannedPair& planned, PairSummary& summary) {
-    // Steps come in order: the weights of a step are what the step before made of them.
-    const std::pair lane(planned.input.rank.value_or(-1), planned.is_debug);
+  // Of a dump.json or debug.json. Steps come in order: the weights of a step are what the step
+  // before made of them.
+  Result<ComparedPair> ComparePlanned(const PlannedPair& planned) {
+    const PairInput& input = planned.input;
+    const std::pair lane(input.rank.value_or(-1), planned.is_debug);
     const auto before = records_.find(lane);
-    const bool follows = before != records_.end() && before->second.step && planned.input.step &&
-                         *before->second.step + 1 == *planned.input.step;
-    MSP_ASSIGN_OR_RETURN(ComparedPair pair, ComparePair(options_, planned.input, pool_,
-                                                        follows ? &before->second : nullptr));
+    const bool follows = before != records_.end() && before->second.step && input.step &&
+                         *before->second.step + 1 == *input.step;
+    MSP_ASSIGN_OR_RETURN(ComparedPair pair,
+                         ComparePair(options_, input, pool_, follows ? &before->second : nullptr));
     records_[lane] = std::move(pair.record);
-    if (planned.input.step && planned.input.bench_step &&
-        *planned.input.step != *planned.input.bench_step) {
-      Warn(fmt::format("step {} under test is compared with step {} of the reference",
-                       *planned.input.step, *planned.input.bench_step));
+    if (input.step && input.bench_step && *input.step != *input.bench_step) {
+      Warn(fmt::format("step {} under test is compared with step {} of the reference", *input.step,
+                       *input.bench_step));
     }
     if (!planned.is_debug && rechecked_.count(lane) == 0 && NameWrongSide(pair, pool_)) {
       rechecked_.insert(lane);
     }
-    return FinishPair(planned, pair, summary);
+    return pair;
   }
 
   // Writes the files of a pair and sums it up.
-  Status FinishPair(const PlannedPair& planned, ComparedPair& pair, PairSummary& summary) {
+  Result<PairSummary> RunPair(const PlannedPair& planned, Result<ComparedPair> compared) {
+    MSP_ASSIGN_OR_RETURN(ComparedPair pair, std::move(compared));
     const base::Stopwatch write_watch;
+    if (!pair.call.empty()) {
+      run_.calls.push_back(pair.call);
+    }
     std::vector<fs::path> files;
-    if (!options_.line26 || !options_.line26->statistics_only) {
-      MSP_ASSIGN_OR_RETURN(files,
-                           WriteResultFiles(options_, planned, pair, run_.stamp.text(), pool_));
+    if (!options_.v26 || !options_.v26->statistics_only) {
+      MSP_ASSIGN_OR_RETURN(
+          files, WriteResultFiles(options_.output, planned, pair, run_.stamp.text(), pool_));
     }
     if (difference_run_ && !planned.is_debug) {
       MSP_RETURN_IF_ERROR(difference_run_->Add(planned, pair, files));
     }
-    if (options_.line26 && options_.line26->log_rows) {
-      AppendRowLog(pair, run_.log_lines);
+    if (options_.output.log_rows) {
+      AppendRowLog(pair.npu, pair.bench, pair.result, run_.log_lines);
     }
     pair.timings.write_seconds = write_watch.seconds();
-    summary = SummarizePair(planned, pair);
+    PairSummary summary = SummarizePair(planned, pair);
     if (page_) {
       page_->Add(run_.summary.pairs.size(), summary, pair);
     }
@@ -304,13 +292,13 @@ class Runner {
     }
     std::for_each(pair.warnings.begin(), pair.warnings.end(),
                   [&](std::string& warning) { Warn(std::move(warning)); });
-    return {};
+    return summary;
   }
 
   Status WritePage() {
-    const std::string& name = options_.output_name;
+    const std::string& name = options_.output.name;
     const fs::path path =
-        options_.output_folder /
+        options_.output.folder /
         fmt::format("{}_{}.html", name.empty() ? "compare_result" : name, run_.stamp.text());
     MSP_RETURN_IF_ERROR(page_->Write(path, run_.summary));
     run_.summary.page = path;
@@ -318,42 +306,30 @@ class Runner {
     return {};
   }
 
-  // Folders without a dump.json: tables only.
-  Status RunFolders(FolderKind kind) {
-    const auto compare = kind == FolderKind::kGraph      ? CompareGraphFolders
-                         : kind == FolderKind::kCommon   ? CompareCommonFolders
-                         : kind == FolderKind::kTorchair ? CompareTorchair
-                                                         : CompareAtb;
-    MSP_ASSIGN_OR_RETURN(FolderComparison comparison, compare(options_, pool_));
-    for (const FolderTable& table : comparison.tables) {
-      const fs::path folder = base::Below(options_.output_folder, table.folder);
+  // Of folders without a dump.json.
+  Status WriteTables(Result<FolderComparison> compared) {
+    MSP_ASSIGN_OR_RETURN(FolderComparison comparison, std::move(compared));
+    for (FolderTable& table : comparison.tables) {
+      const fs::path folder = base::Below(options_.output.folder, table.folder);
       MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
       PairSummary summary;
       summary.npu_path = base::Below(options_.npu_path, table.folder).string();
       summary.bench_path = base::Below(options_.bench_path, table.folder).string();
-      summary.counts.rows = table.table.row_count();
-      const FolderCounts& counts = table.counts;
-      summary.counts.matched = counts.compared;
-      summary.counts.identical = counts.identical;
-      summary.counts.agreeing = counts.compared - counts.differing;
-      summary.counts.differing = counts.differing;
-      summary.counts.npu_only = counts.npu_only;
-      summary.counts.bench_only = counts.bench_only;
-      summary.counts.shape_mismatch = counts.mismatched;
-      summary.counts.unreadable = counts.unreadable;
-      if (!counts.first_differing.empty()) {
+      if (!table.counts.first_differing.empty()) {
         const std::string where = comparison.tables.size() == 1 ? std::string()
                                   : table.folder.empty()        ? " of " + table.name
                                                                 : " of " + table.folder.string();
         run_.answers.push_back(
-            fmt::format("First differing row{}: {}", where, counts.first_differing));
+            fmt::format("First differing row{}: {}", where, table.counts.first_differing));
       }
+      summary.counts = table.counts;
+      summary.counts.rows = table.table.row_count();
       if (table.is_csv) {
         summary.files.push_back(folder / (table.name + ".csv"));
         MSP_RETURN_IF_ERROR(report::WriteCsv(summary.files[0], table.table));
       } else {
         MSP_ASSIGN_OR_RETURN(
-            summary.files, WriteTableFiles(options_, table.table,
+            summary.files, WriteTableFiles(options_.output, table.table,
                                            folder / fmt::format("{}_{}{}", table.name,
                                                                 run_.stamp.text(), table.name_end),
                                            table.styled_header, pool_));
@@ -380,7 +356,7 @@ class Runner {
 Result<Comparison> Run(const Options& options) { return Runner(options).Run(); }
 
 Result<fs::path> WriteSummary(const Options& options, const Comparison& run, int exit_code) {
-  return base::WriteSummary(options.output_folder, run.stamp, SummaryJson(run.summary, exit_code));
+  return base::WriteSummary(options.output.folder, run.stamp, SummaryJson(run.summary, exit_code));
 }
 
 }  // namespace msprobe::analysis::compare

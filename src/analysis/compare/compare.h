@@ -28,7 +28,7 @@ struct Comparison {
   std::vector<std::filesystem::path> files;  // of -da, beside those of the pairs
 };
 
-// Which side of a comparison computed its first diverging call wrong: where both dumps hold
+// Decides which side computed the first diverging call wrong: where both dumps hold
 // tensors, that call is recomputed from what each side gave it.
 
 // Fills `wrong_side` of the first computation that the pair diverges in. False where there is

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -32,19 +33,8 @@ struct PairTimings {
   double write_seconds = 0;
 };
 
-// What a comparison finds.
-struct PairFindings {
-  RowMapping mapping;
-  PairResult result;
-  DivergenceReport divergence;
-  StepRecord record;  // what this step leaves to the next one
-  std::vector<std::string> warnings;
-  PairTimings timings;
-  // How tensors are read otherwise than from the rows' files; null afterwards.
-  const TensorLoader* loader = nullptr;
-};
-
-struct ComparedPair : PairFindings {
+// Both sides as they were read.
+struct LoadedPair {
   Side npu;
   Side bench;
   std::optional<dump::StackFile> stack;  // of the NPU side
@@ -53,12 +43,32 @@ struct ComparedPair : PairFindings {
   std::string call;  // of kernels: the call that they belong to, in a sentence; may be empty
 };
 
-// What is compared, where others hold it.
+// The findings of a comparison.
+struct PairFindings {
+  RowMapping mapping;
+  PairResult result;
+  DivergenceReport divergence;
+  StepRecord record;  // what this step leaves to the next one
+  std::vector<std::string> warnings;
+  PairTimings timings;
+};
+
+struct ComparedPair : LoadedPair, PairFindings {};
+
+// Sides that others hold.
 struct PairSides {
   const Side& npu;
   const Side& bench;
   const dump::StackFile* stack = nullptr;  // of the NPU side
   const dump::ConstructFile* construct = nullptr;
+};
+
+// How rows of sides that no dump.json describes are paired and read.
+struct PairSource {
+  std::optional<RowMapping> mapping;       // in place of the one that the options ask for
+  const TensorLoader* loader = nullptr;    // in place of the rows' files
+  std::vector<std::string> warnings = {};  // of loading
+  double load_seconds = 0;
 };
 
 // The mode follows from both sides' task; kMismatch when they cannot be compared.
@@ -68,16 +78,16 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous = nullptr);
 
-// The part of ComparePair behind reading: `pair` holds both sides, stacks and construct.json where
-// there are any, and a mapping where it is not to be made of the options; fills the rest but for
-// timings.load_seconds. Leaves both sides as they are. Uses `pool` for tensors only.
-Status CompareLoaded(const Options& options, const PairInput& input, base::ThreadPool& pool,
-                     const StepRecord* previous, ComparedPair& pair);
+// The part of ComparePair after reading. Uses `pool` for tensors only.
+Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& input,
+                                   LoadedPair loaded, PairSource source, base::ThreadPool& pool,
+                                   const StepRecord* previous = nullptr);
 
-// The same without what only a table shows: rows get no notes, no colours and, by the rules of
-// 26.x, no verdicts. For the rules of 8.1.1 and sides that were read; several pairs may be compared
-// at a time.
-Status FindDifferences(const Options& options, const PairInput& input, const PairSides& sides,
-                       base::ThreadPool& pool, const StepRecord* previous, PairFindings& findings);
+// The same without what only a table shows: rows get no notes, no colours and, by the rules of v26,
+// no verdicts. For the rules of v8 and sides that were read; several pairs may be compared at a
+// time.
+Result<PairFindings> FindDifferences(const Options& options, const PairInput& input,
+                                     const PairSides& sides, base::ThreadPool& pool,
+                                     const StepRecord* previous);
 
 }  // namespace msprobe::analysis::compare

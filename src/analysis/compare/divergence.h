@@ -63,7 +63,7 @@ struct DivergencePoint {
                             // forward call's too)
   double output_error = 0;  // over outputs
   double explained_error = 0;  // computation: the output_error that inputs and rounding explain
-  double own_noise = 0;        // MeasuredNoise of the row; 0: no repetitions are recorded
+  double noise_floor = 0;      // MeasuredNoise of the row; 0: no repetitions are recorded
   double digits = 0;           // significant digits by them, of the side that has fewer
   double amplification = 0;    // output_error over max(input_error, noise of the dtype)
   Confidence confidence = Confidence::kMedium;
@@ -125,7 +125,8 @@ struct DivergenceReport {
 };
 
 struct DivergenceInput {
-  const Options& options;
+  const MatchRules& match;
+  const NoiseRules& noise;
   const Side& npu;
   const Side& bench;
   const PairResult& result;

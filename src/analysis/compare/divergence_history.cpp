@@ -28,11 +28,11 @@ namespace {
 // With a mapping or fuzzy matching, rows keep the pairs that the user asked for; two frameworks do
 // not make the same calls.
 bool PairsCallsByName(const DivergenceInput& input) {
-  const Options& options = input.options;
-  return options.fuzzy || options.data_mapping.given || options.cell_mapping.given ||
-         options.api_mapping.given || options.layer_mapping.given ||
+  const MatchRules& match = input.match;
+  return match.fuzzy || match.data_mapping.given || match.cell_mapping.given ||
+         match.api_mapping.given || match.layer_mapping.given ||
          input.npu.framework != input.bench.framework || input.npu.is_debug ||
-         !options.name_filter.empty();
+         !match.name_filter.empty();
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ WalkContext::WalkContext(const DivergenceInput& pair)
       result(pair.result),
       previous(pair.previous),
       has_checksums(pair.result.mode == CompareMode::kMd5),
-      agreement(pair.options, pair.result.mode),
+      agreement(pair.noise, pair.result.mode),
       plan(PlanExecution(pair.npu)),
       kinds(SharedKindsOf(pair.npu, pair.bench)),
       alignment(PairsCallsByName(pair) ? CallAlignment{} : AlignCalls(pair.npu, plan, pair.bench)),

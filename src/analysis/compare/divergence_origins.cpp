@@ -96,7 +96,7 @@ DivergencePoint PointAt(const WalkContext& context, const CallView& call, const 
   double noise = 1;
   if (row.bench != nullptr) {
     noise = context.agreement.Noise(*row.npu, *row.bench);
-    point.own_noise = MeasuredNoise(*row.npu, *row.bench);
+    point.noise_floor = MeasuredNoise(*row.npu, *row.bench);
     point.digits = FewerDigits(*row.npu, *row.bench);
   }
   point.amplification = call.output_error / std::max(call.input_error, noise);
@@ -476,10 +476,10 @@ void DescribeComputation(const Case& c, DivergencePoint& point) {
     point.reason +=
         fmt::format("; all of its statistics are the reference side's times {:.6g}", 1 + *factor);
   }
-  if (point.own_noise > 0 && std::isfinite(distance)) {
+  if (point.noise_floor > 0 && std::isfinite(distance)) {
     point.reason +=
         fmt::format("; apart by {:.3g} x this call's own noise ({:.1f} significant digits)",
-                    distance / point.own_noise, point.digits);
+                    distance / point.noise_floor, point.digits);
   }
 }
 

@@ -292,7 +292,7 @@ report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<si
   return verdict;
 }
 
-// What belongs to the verdict but is not its one line.
+// Sentences that complete the verdict's one line.
 Section MakeRemarks(const RunSummary& summary, const report::Verdict& verdict) {
   Section section;
   if (verdict.word == "NOTHING COMPARED") {
@@ -540,7 +540,7 @@ Section MakeCounts(const RunSummary& summary) {
   return section;
 }
 
-// What to do about a computation, by which side computed it wrong.
+// Advice about a computation, by the side that computed it wrong.
 std::string_view AfterRecheck(WrongSide side) {
   switch (side) {
     case WrongSide::kNpu:
@@ -688,7 +688,7 @@ report::Document MakeDocument(const Options& options, const Comparison& run) {
   report::Document document = MakeDocument(run.summary);
   document.warnings = run.warnings;
   // Some ranks of one side were not compared at all.
-  if (options.line26 && !(run.summary.npu_only.empty() && run.summary.bench_only.empty())) {
+  if (options.v26 && !(run.summary.npu_only.empty() && run.summary.bench_only.empty())) {
     document.verdict.standing = Standing::kIncomplete;
   }
   for (const std::filesystem::path& file : run.files) {

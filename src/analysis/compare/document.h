@@ -1,4 +1,4 @@
-// What a comparison answers: the verdict, where it starts, the counts, what to do next.
+// The answer of a comparison: verdict, first divergence, counts, next step.
 #pragma once
 
 #include <array>
@@ -37,9 +37,9 @@ inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
 
 // The parts of it that an answer of another command has, too.
 report::Verdict MakeVerdict(const RunSummary& summary);
-// Of the pair to look at first; no blocks when no pair has anything to tell.
+// For the leading pair; no blocks if no pair diverges.
 report::Section MakeOrigins(const RunSummary& summary);
-// What to do about it; empty: nothing.
+// Advice; empty: none.
 std::string NextStep(const RunSummary& summary);
 
 report::Document MakeDocument(const RunSummary& summary);

@@ -1,23 +1,49 @@
-#include "src/analysis/compare/layer_mapping.h"
-
+// Layer mapping: calls pair by where they stand in the model. A scope is the path of modules around
+// an entry, made of construct.json and, for API calls, of stack frames; rules per module type
+// translate the paths of one framework to the other's; the k-th call under a path pairs with the
+// k-th under the translated path.
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "src/analysis/compare/mapping.h"
+#include "src/analysis/compare/side.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
+#include "src/dump/stack_file.h"
 #include "src/json/config.h"
 
 namespace msprobe::analysis::compare {
 namespace {
 
 using Parts = std::vector<std::string_view>;
+
+// The type name of a model's root, and the first part of the path of calls outside of all modules.
+constexpr std::string_view kTopLayer = "TopLayer";
+
+enum class ScopeState : uint8_t { kForward, kBackward, kParametersGrad };
+
+// Where one entry stands in the model.
+struct EntryScope {
+  std::string path;  // "Cell.network.layers.0.attention.qkv_proj", "TopLayer.outer"; empty: unknown
+  std::string type_name;  // a module's class, an API's own name
+  ScopeState state = ScopeState::kForward;
+
+  // The path without its first part: the same in both frameworks when the modules have the same
+  // names.
+  std::string_view relative_path() const {
+    const size_t dot = path.find('.');
+    return dot == std::string::npos ? std::string_view() : std::string_view(path).substr(dot + 1);
+  }
+};
 
 std::string JoinParts(const Parts& parts, size_t count) {
   std::string joined;
@@ -215,13 +241,9 @@ void RenumberLayers(std::vector<EntryScope>& scopes) {
   }
 }
 
-}  // namespace
-
-std::string_view EntryScope::relative_path() const {
-  const size_t dot = path.find('.');
-  return dot == std::string::npos ? std::string_view() : std::string_view(path).substr(dot + 1);
-}
-
+// One scope per entry, in entry order. `stack` may be null; frames in its newer layout count only
+// with `grouped_frames`. Entries whose names follow no known form are counted in one warning and
+// have no path.
 std::vector<EntryScope> ScopesOf(const Side& side, const dump::ConstructFile& construct,
                                  const dump::StackFile* stack, bool grouped_frames,
                                  std::vector<std::string>& warnings) {
@@ -260,8 +282,6 @@ std::vector<EntryScope> ScopesOf(const Side& side, const dump::ConstructFile& co
   return scopes;
 }
 
-namespace {
-
 constexpr std::string_view kNoPartner = "N/A";
 
 std::string RuleKey(std::string_view type_name, std::string_view first_segment) {
@@ -269,6 +289,82 @@ std::string RuleKey(std::string_view type_name, std::string_view first_segment) 
   key += '\n';
   key += first_segment;
   return key;
+}
+
+// A run of path segments below a module of the NPU side, and what stands for it on the bench side.
+struct LayerRule {
+  std::vector<std::string> segments;
+  std::string target;
+};
+// By module type and first segment ("<type>\n<segment>"); the longest rule first.
+using LayerRules = std::unordered_map<std::string, std::vector<LayerRule>>;
+
+// An empty path gives no rules: every segment stands for itself.
+Result<LayerRules> LoadLayerRules(const std::filesystem::path& file) {
+  LayerRules rules;
+  if (file.empty()) {
+    return rules;
+  }
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
+  if (config.root().is_null()) {
+    return rules;
+  }
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a layer mapping holds one object per module type");
+  }
+  for (const auto& [type_name, object] : config.root().items()) {
+    if (object.is_null()) {
+      continue;
+    }
+    if (!object.is_object()) {
+      return config.ErrorAt(object, type_name, "must be an object `NPU name: bench name`");
+    }
+    const std::string_view type = type_name == "Cell" ? kTopLayer : std::string_view(type_name);
+    for (const auto& [from, to] : object.items()) {
+      if (to.is_array() || to.is_object()) {
+        return config.ErrorAt(to, from, "must be a name, not " + std::string(json::KindName(to)));
+      }
+      LayerRule rule;
+      for (const std::string_view segment : base::Split(from, '.')) {
+        rule.segments.emplace_back(segment);
+      }
+      if (!to.is_null()) {
+        const std::string_view target = config.SpellingOf(to);
+        rule.target = base::Trim(target.substr(0, target.find('(')));
+      }
+      rules[RuleKey(type, rule.segments.front())].push_back(std::move(rule));
+    }
+  }
+  for (auto& [key, list] : rules) {
+    std::stable_sort(list.begin(), list.end(), [](const LayerRule& a, const LayerRule& b) {
+      return a.segments.size() > b.segments.size();
+    });
+  }
+  return rules;
+}
+
+// Appends what stands for segments[from], and perhaps some behind it, below a module of this type;
+// returns how many segments that is.
+size_t Translate(const LayerRules& rules, std::string_view type_name, const Parts& segments,
+                 size_t from, std::string& translated) {
+  std::string_view target = segments[from];
+  size_t consumed = 1;
+  if (const auto list = rules.find(RuleKey(type_name, segments[from])); list != rules.end()) {
+    for (const LayerRule& rule : list->second) {
+      if (rule.segments.size() <= segments.size() - from &&
+          std::equal(rule.segments.begin(), rule.segments.end(),
+                     segments.begin() + static_cast<ptrdiff_t>(from))) {
+        target = rule.target;
+        consumed = rule.segments.size();
+        break;
+      }
+    }
+  }
+  if (!target.empty()) {
+    translated += translated.empty() ? "" : ".";
+    translated += target;
+  }
+  return consumed;
 }
 
 Result<std::vector<EntryScope>> LoadScopes(const Side& side, bool grouped_frames,
@@ -314,17 +410,12 @@ std::string TranslatePath(const LayerRules& rules, const TypeOfPath& types, std:
   if (path.empty()) {
     return translated;
   }
-  const std::vector<std::string_view> segments = base::Split(path, '.');
+  const Parts segments = base::Split(path, '.');
   size_t node_length = 0;  // of the prefix of `path` that has been walked
   for (size_t i = 0; i < segments.size();) {
     const auto type = types.find(path.substr(0, node_length));
     const std::string_view type_name = type == types.end() ? "" : type->second;
-    const LayerRules::Step step = rules.Translate(type_name, segments, i);
-    if (!step.target.empty()) {
-      translated += translated.empty() ? "" : ".";
-      translated += step.target;
-    }
-    i += step.consumed;
+    i += Translate(rules, type_name, segments, i, translated);
     node_length = i == segments.size() ? path.size()
                                        : static_cast<size_t>(segments[i].data() - path.data()) - 1;
   }
@@ -366,70 +457,11 @@ std::vector<uint32_t> PairScopes(const LayerRules& rules, const std::vector<Entr
 
 }  // namespace
 
-Result<LayerRules> LayerRules::Load(const std::filesystem::path& file) {
-  LayerRules rules;
-  if (file.empty()) {
-    return rules;
-  }
-  MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
-  if (config.root().is_null()) {
-    return rules;
-  }
-  if (!config.root().is_object()) {
-    return config.ErrorAt(config.root(), "", "a layer mapping holds one object per module type");
-  }
-  for (const auto& [type_name, object] : config.root().items()) {
-    if (object.is_null()) {
-      continue;
-    }
-    if (!object.is_object()) {
-      return config.ErrorAt(object, type_name, "must be an object `NPU name: bench name`");
-    }
-    const std::string_view type = type_name == "Cell" ? kTopLayer : std::string_view(type_name);
-    for (const auto& [from, to] : object.items()) {
-      if (to.is_array() || to.is_object()) {
-        return config.ErrorAt(to, from, "must be a name, not " + std::string(json::KindName(to)));
-      }
-      Rule rule;
-      for (const std::string_view segment : base::Split(from, '.')) {
-        rule.segments.emplace_back(segment);
-      }
-      if (!to.is_null()) {
-        const std::string_view target = config.SpellingOf(to);
-        rule.target = base::Trim(target.substr(0, target.find('(')));
-      }
-      rules.rules_[RuleKey(type, rule.segments.front())].push_back(std::move(rule));
-    }
-  }
-  for (auto& [key, list] : rules.rules_) {
-    std::stable_sort(list.begin(), list.end(), [](const Rule& a, const Rule& b) {
-      return a.segments.size() > b.segments.size();
-    });
-  }
-  return rules;
-}
-
-LayerRules::Step LayerRules::Translate(std::string_view type_name,
-                                       const std::vector<std::string_view>& segments,
-                                       size_t from) const {
-  if (const auto list = rules_.find(RuleKey(type_name, segments[from])); list != rules_.end()) {
-    for (const Rule& rule : list->second) {
-      const bool fits = rule.segments.size() <= segments.size() - from &&
-                        std::equal(rule.segments.begin(), rule.segments.end(),
-                                   segments.begin() + static_cast<ptrdiff_t>(from));
-      if (fits) {
-        return {rule.target, rule.segments.size()};
-      }
-    }
-  }
-  return {segments[from], 1};
-}
-
 Result<std::vector<uint32_t>> PairEntriesByLayer(const std::filesystem::path& file,
                                                  bool grouped_frames, const Side& npu,
                                                  const Side& bench,
                                                  std::vector<std::string>& warnings) {
-  MSP_ASSIGN_OR_RETURN(const LayerRules rules, LayerRules::Load(file));
+  MSP_ASSIGN_OR_RETURN(const LayerRules rules, LoadLayerRules(file));
   MSP_ASSIGN_OR_RETURN(const std::vector<EntryScope> npu_scopes,
                        LoadScopes(npu, grouped_frames, warnings));
   MSP_ASSIGN_OR_RETURN(const std::vector<EntryScope> bench_scopes,

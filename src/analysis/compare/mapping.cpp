@@ -1,3 +1,5 @@
+// The keys that rows are looked up by: names, names as a mapping file or the built-in table
+// translates them, and, for v26, names with the numbers of backward calls as they ran.
 #include "src/analysis/compare/mapping.h"
 
 #include <algorithm>
@@ -7,11 +9,14 @@
 #include <unordered_set>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/text_finder.h"
+#include "src/base/utf8.h"
 #include "src/json/config.h"
 
 namespace msprobe::resources {
@@ -55,6 +60,31 @@ std::optional<TextMap> ReadPlainLines(std::string_view text) {
   return map;
 }
 
+struct NameMember {
+  std::string key;
+  std::string text;
+  bool is_null = false;
+};
+
+// The members of a mapping document, all of them names or nulls; none of an empty one.
+Result<std::vector<NameMember>> NameMembers(const json::Config& config) {
+  std::vector<NameMember> members;
+  if (config.root().is_null()) {
+    return members;
+  }
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a mapping file holds lines `name: other name`");
+  }
+  for (const auto& [key, value] : config.root().items()) {
+    if (value.is_array() || value.is_object()) {
+      return config.ErrorAt(value, key,
+                            "must be a name, not " + std::string(json::KindName(value)));
+    }
+    members.push_back({key, std::string(config.SpellingOf(value)), value.is_null()});
+  }
+  return members;
+}
+
 }  // namespace
 
 Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
@@ -66,48 +96,50 @@ Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
     return *std::move(plain);
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseYamlConfig(text, path.string()));
+  MSP_ASSIGN_OR_RETURN(const std::vector<NameMember> members, NameMembers(config));
   TextMap map;
-  if (config.root().is_null()) {
-    return map;
-  }
-  if (!config.root().is_object()) {
-    return config.ErrorAt(config.root(), "", "a mapping file holds lines `name: other name`");
-  }
-  map.reserve(config.root().size());
-  for (const auto& [key, value] : config.root().items()) {
-    if (value.is_array() || value.is_object()) {
-      return config.ErrorAt(value, key,
-                            "must be a name, not " + std::string(json::KindName(value)));
-    }
-    if (!value.is_null()) {
-      map.emplace(key, config.SpellingOf(value));
+  map.reserve(members.size());
+  for (const NameMember& member : members) {
+    if (!member.is_null) {
+      map.emplace(member.key, member.text);
     }
   }
   return map;
 }
 
-Result<RowMapping> BuildRowMapping(const Options& options, const Side& npu, const Side& bench) {
+namespace {
+
+std::vector<std::string_view> OwnNames(const Side& side) {
+  std::vector<std::string_view> names;
+  names.reserve(side.rows.size());
+  for (const SideRow& row : side.rows) {
+    names.push_back(row.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<RowMapping> BuildRowMapping(const MatchRules& rules, const Side& npu, const Side& bench) {
   RowMapping mapping;
   mapping.keys.reserve(npu.rows.size());
-  const bool by_layer = options.layer_mapping.given && options.framework != Framework::kPyTorch;
-  const bool by_data = options.data_mapping.given && !by_layer;
+  const bool by_layer = rules.layer_mapping.given && rules.framework != Framework::kPyTorch;
+  const bool by_data = rules.data_mapping.given && !by_layer;
   // The layer mapping is worked out even when another flag provides the keys: its by-product is a
   // result of its own.
   if (by_layer) {
-    MSP_RETURN_IF_ERROR(MapRowsByLayer(options.layer_mapping.file, options.layer_mapping_frames,
-                                       npu, bench, mapping),
-                        "layer mapping");
+    MSP_RETURN_IF_ERROR(
+        MapRowsByLayer(rules.layer_mapping.file, rules.layer_mapping_frames, npu, bench, mapping),
+        "layer mapping");
   }
-  if (options.api_mapping.given) {
-    MSP_RETURN_IF_ERROR(MapRowsByApi(options.api_mapping.file, npu, bench, mapping), "API mapping");
-  } else if (options.cell_mapping.given) {
-    MSP_RETURN_IF_ERROR(MapRowsByCell(options.cell_mapping.file, npu, mapping), "cell mapping");
+  if (rules.api_mapping.given) {
+    MSP_RETURN_IF_ERROR(MapRowsByApi(rules.api_mapping.file, npu, bench, mapping), "API mapping");
+  } else if (rules.cell_mapping.given) {
+    MSP_RETURN_IF_ERROR(MapRowsByCell(rules.cell_mapping.file, npu, mapping), "cell mapping");
   } else if (by_data) {
-    MSP_RETURN_IF_ERROR(MapRowsByData(options.data_mapping.file, npu, mapping), "data mapping");
+    MSP_RETURN_IF_ERROR(MapRowsByData(rules.data_mapping.file, npu, mapping), "data mapping");
   } else if (!by_layer) {
-    for (const SideRow& row : npu.rows) {
-      mapping.keys.push_back(row.name);
-    }
+    mapping.keys = OwnNames(npu);
   }
   mapping.by_key_only = by_layer || by_data;
   return mapping;
@@ -136,10 +168,14 @@ Status MapRowsByData(const std::filesystem::path& file, const Side& npu, RowMapp
 namespace {
 
 constexpr std::string_view kCellPrefix = "Cell.";
+constexpr size_t kLongestMappedModule = 4096;
 
-// "<path>.<Class>" of a cell's row name that stands behind "Cell."; empty when no known part
-// follows it.
-std::string_view CellNameOf(std::string_view rest) {
+// "<path>.<Class>" of a row's name behind `prefix`; empty where no known part follows it.
+std::string_view ModuleNameOf(std::string_view row_name, std::string_view prefix) {
+  if (!row_name.starts_with(prefix)) {
+    return {};
+  }
+  const std::string_view rest = row_name.substr(prefix.size());
   size_t end = std::string_view::npos;
   for (const std::string_view mark : {".forward.", ".backward.", ".parameters_grad."}) {
     end = std::min(end, rest.find(mark));
@@ -147,27 +183,77 @@ std::string_view CellNameOf(std::string_view rest) {
   return end == std::string_view::npos ? std::string_view() : rest.substr(0, end);
 }
 
+// One key per row: of rows of modules, whose names have this prefix, with the name that `translate`
+// makes of the module's; other rows keep their names.
+template <typename Translate>
+Status TranslateModules(const Side& npu, std::string_view prefix, const Translate& translate,
+                        RowMapping& mapping) {
+  mapping.keys.clear();
+  std::string key;
+  for (const SideRow& row : npu.rows) {
+    const std::string_view module = ModuleNameOf(row.name, prefix);
+    if (module.empty()) {
+      mapping.keys.push_back(row.name);
+      continue;
+    }
+    key = kModulePrefix;
+    MSP_RETURN_IF_ERROR(translate(module, key));
+    key += row.name.substr(prefix.size() + module.size());
+    mapping.keys.push_back(mapping.arena->Keep(key));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status MapRowsByCell(const std::filesystem::path& file, const Side& npu, RowMapping& mapping) {
   MSP_ASSIGN_OR_RETURN(const TextMap targets, LoadTextMap(file));
-  mapping.keys.clear();
-  std::string key;
-  for (const SideRow& row : npu.rows) {
-    const std::string_view rest =
-        row.name.starts_with(kCellPrefix) ? row.name.substr(kCellPrefix.size()) : "";
-    const std::string_view cell = CellNameOf(rest);
-    if (cell.empty()) {
-      mapping.keys.push_back(row.name);
-      continue;
-    }
-    const auto target = targets.find(cell);
-    key = kModulePrefix;
-    key += target == targets.end() ? cell : std::string_view(target->second);
-    key += rest.substr(cell.size());
-    mapping.keys.push_back(mapping.arena->Keep(key));
+  return TranslateModules(
+      npu, kCellPrefix,
+      [&](std::string_view cell, std::string& key) {
+        const auto target = targets.find(cell);
+        key += target == targets.end() ? cell : std::string_view(target->second);
+        return OkStatus();
+      },
+      mapping);
+}
+
+// Replacements of each fragment may make a name as long as the file, for every module again.
+Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMapping& mapping) {
+  std::vector<NameMember> entries;
+  if (!file.empty()) {
+    MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
+    MSP_ASSIGN_OR_RETURN(entries, NameMembers(config));
   }
-  return OkStatus();
+  std::unordered_map<std::string_view, std::string_view> exact;
+  std::vector<std::string_view> fragments;
+  for (const NameMember& entry : entries) {
+    exact.try_emplace(entry.key, entry.text);
+    fragments.push_back(entry.key);
+  }
+  const base::TextFinder finder(fragments);
+  std::unordered_map<std::string_view, std::string> known;  // by module
+  return TranslateModules(
+      npu, kModulePrefix,
+      [&](std::string_view module, std::string& key) -> Status {
+        auto [found, is_new] = known.try_emplace(module, module);
+        std::string& target = found->second;
+        if (const auto whole = exact.find(module); is_new && whole != exact.end()) {
+          target = whole->second;
+        } else if (is_new) {
+          for (const uint32_t index : finder.All(module)) {
+            target = base::ReplaceFirst(target, entries[index].key, entries[index].text);
+            if (target.size() > std::max(kLongestMappedModule, module.size())) {
+              return UsageError(fmt::format(
+                  "{}: makes a name of more than {} bytes of the module {}", file.string(),
+                  kLongestMappedModule, base::Printable(base::Shortened(module, 200))));
+            }
+          }
+        }
+        key += target;
+        return OkStatus();
+      },
+      mapping);
 }
 
 namespace {
@@ -225,7 +311,7 @@ std::string_view BuiltInKey(const TextMap& table, std::string_view name, RowMapp
   return mapping.arena->Keep(key);
 }
 
-// Which lists of an object belong to which part of a row's name.
+// The lists of an object for each part of a row's name.
 struct PartLists {
   std::string_view ms_key;
   std::string_view pt_key;
@@ -263,7 +349,7 @@ void KeepLastOfEach(std::vector<std::string_view>& texts) {
   }
 }
 
-// Which position of the one side stands for which of the other.
+// Positions of the one side and their translations to the other.
 class Positions {
  public:
   void Add(std::string ms, std::string pt) { pairs_.emplace_back(std::move(ms), std::move(pt)); }
@@ -386,7 +472,8 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
   return rules;
 }
 
-// Those of `wanted` that some row of the side belongs to: a row's own name is not a name of an API.
+// The APIs of `wanted` that some row of the side belongs to: a row's own name is not a name of an
+// API.
 std::unordered_set<std::string_view> ApisPresent(const Side& side,
                                                  std::vector<std::string_view> wanted) {
   KeepLastOfEach(wanted);
@@ -485,6 +572,146 @@ Status MapRowsByApi(const std::filesystem::path& file, const Side& npu, const Si
                                            : mapping.arena->Keep(KeyByRule(*rule, row)));
   }
   return OkStatus();
+}
+
+namespace {
+
+constexpr std::string_view kBackward = ".backward";
+
+// Where the call number of a backward entry stands in its name: "Torch.add.<3>.backward",
+// "Module.fc.Linear.backward.<0>".
+struct CallNumber {
+  size_t at = 0;
+  size_t length = 0;
+};
+
+std::optional<CallNumber> BackwardNumber(std::string_view entry_name) {
+  const size_t at = entry_name.rfind(kBackward);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const size_t behind = at + kBackward.size();
+  CallNumber number;
+  if (behind == entry_name.size()) {
+    number.at = entry_name.rfind('.', at - (at > 0 ? 1 : 0)) + 1;
+    number.length = at - std::min(number.at, at);
+  } else if (entry_name[behind] == '.') {
+    number.at = behind + 1;
+    number.length = entry_name.size() - number.at;
+  }
+  const std::string_view digits = entry_name.substr(number.at, number.length);
+  return base::ParseInt(digits) ? std::optional(number) : std::nullopt;
+}
+
+// Whether both sides number the backward calls of every API alike, whatever their order.
+bool NumbersFit(const Side& npu, const Side& bench) {
+  const auto names = [](const Side& side) {
+    std::vector<std::string_view> backward;
+    for (const SideEntry& entry : side.entries) {
+      if (BackwardNumber(entry.name)) {
+        backward.push_back(entry.name);
+      }
+    }
+    std::sort(backward.begin(), backward.end());
+    return backward;
+  };
+  return names(npu) == names(bench);
+}
+
+// "Module.fc.Linear.parameters_grad.0.weight" -> "...parameters_grad.weight": newer dumps number
+// the gradients of a module, older ones do not.
+std::optional<std::string> WithoutGradientNumber(std::string_view name) {
+  constexpr std::string_view kNumbered = ".parameters_grad.0.";
+  const size_t at = name.find(kNumbered);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string key(name.substr(0, at + kNumbered.size() - 2));
+  key += name.substr(at + kNumbered.size());
+  return key;
+}
+
+void DropGradientNumbers(std::vector<std::string_view>& keys, report::TextArena& arena) {
+  for (std::string_view& key : keys) {
+    if (const std::optional<std::string> shorter = WithoutGradientNumber(key)) {
+      key = arena.Keep(*shorter);
+    }
+  }
+}
+
+// One key per row: its name, where the number of a backward call is replaced by the count of
+// backward entries of the same call before it in the file. Recomputation and re-entrant runs number
+// backward calls differently. Keys that differ from the names are kept in `arena`.
+std::vector<std::string_view> KeysByExecutionOrder(const Side& side, report::TextArena& arena) {
+  std::vector<std::string_view> keys = OwnNames(side);
+  std::unordered_map<std::string, uint64_t> seen;  // by name without its number
+  std::string call;
+  std::string renamed;
+  for (const SideEntry& entry : side.entries) {
+    const std::optional<CallNumber> number = BackwardNumber(entry.name);
+    if (!number) {
+      continue;
+    }
+    const std::string_view before = entry.name.substr(0, number->at);
+    const std::string_view digits = entry.name.substr(number->at, number->length);
+    const std::string_view after = entry.name.substr(number->at + number->length);
+    call = before;
+    call += after;
+    const std::string count = std::to_string(seen[call]++);
+    if (count == digits) {
+      continue;
+    }
+    for (uint32_t row = entry.first_row; row < entry.first_row + entry.row_count; ++row) {
+      const std::string_view name = side.rows[row].name;
+      if (name.starts_with(entry.name)) {
+        renamed = before;
+        renamed += count;
+        renamed += after;
+        renamed += name.substr(entry.name.size());
+        keys[row] = arena.Keep(renamed);
+      }
+    }
+  }
+  return keys;
+}
+
+void KeysByName(bool fuzzy, bool strict, const Side& npu, const Side& bench, RowMapping& mapping) {
+  const bool renumber = !fuzzy && !npu.is_debug && !(strict && NumbersFit(npu, bench));
+  mapping.keys = renumber ? KeysByExecutionOrder(npu, *mapping.arena) : OwnNames(npu);
+  if (renumber) {
+    mapping.bench_keys = KeysByExecutionOrder(bench, *mapping.arena);
+  }
+  if (strict && !fuzzy) {
+    if (!renumber) {
+      mapping.bench_keys = OwnNames(bench);
+    }
+    DropGradientNumbers(mapping.keys, *mapping.arena);
+    DropGradientNumbers(mapping.bench_keys, *mapping.arena);
+  }
+}
+
+}  // namespace
+
+Result<RowMapping> BuildRowMappingV26(const MatchRules& rules, bool strict, const Side& npu,
+                                      const Side& bench) {
+  const bool mindspore = npu.framework == Framework::kMindSpore;
+  if (rules.api_mapping.given && !mindspore) {
+    return UsageError("an API mapping translates MindSpore names, but the target is not MindSpore");
+  }
+  const bool own_names = !rules.api_mapping.given && !rules.cell_mapping.given &&
+                         !rules.data_mapping.given && !(rules.layer_mapping.given && mindspore);
+  RowMapping mapping;
+  if (own_names) {
+    KeysByName(rules.fuzzy, strict, npu, bench, mapping);
+  } else if (!mindspore && rules.cell_mapping.given) {
+    MSP_RETURN_IF_ERROR(MapRowsByModule(rules.cell_mapping.file, npu, mapping), "cell mapping");
+  } else {
+    MatchRules known = rules;
+    known.framework = npu.framework;
+    MSP_ASSIGN_OR_RETURN(mapping, BuildRowMapping(known, npu, bench));
+  }
+  mapping.ignore_shapes = true;
+  return mapping;
 }
 
 }  // namespace msprobe::analysis::compare

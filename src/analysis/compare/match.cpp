@@ -21,7 +21,7 @@ namespace msprobe::analysis::compare {
 namespace {
 
 // The name without its call number: "Torch.add.0.forward.input.0" -> "Torch.add.forward.input.0".
-// Of modules this drops the class name and keeps the call number, as the reference does.
+// For modules this drops the class name and keeps the call number, as the reference does.
 std::string WithoutCallNumber(std::string_view name) {
   size_t at = name.find("forward");
   if (at == std::string_view::npos) {

@@ -1,4 +1,4 @@
-// Which bench row stands beside each NPU row.
+// Pairs the rows of both sides.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct MatchResult {
 inline constexpr uint64_t kMostRepeatedPairs = 65'536;
 inline constexpr uint64_t kRepeatedPairsPerRow = 8;
 
-// What of that is left. A pair counts once, and once more for every kPairNameBytes of its name,
+// The remaining pairs. A pair counts once, and once more for every kPairNameBytes of its name,
 // which a result repeats.
 class PairBudget {
  public:

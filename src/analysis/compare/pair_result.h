@@ -1,4 +1,4 @@
-// What is known about each row after a comparison, before any table is made of it.
+// The result of comparing two jsons row by row, before a table is made of it.
 #pragma once
 
 #include <array>
@@ -13,7 +13,11 @@
 namespace msprobe::analysis::compare {
 
 enum class CompareMode : uint8_t { kRealData, kStatistics, kMd5 };
-std::string_view CompareModeName(CompareMode mode);  // "real data", "statistics", "md5"
+constexpr std::string_view CompareModeName(CompareMode mode) {
+  return mode == CompareMode::kRealData ? "real data"
+         : mode == CompareMode::kMd5    ? "md5"
+                                        : "statistics";
+}
 
 inline constexpr std::string_view kNotApplicable = "N/A";  // a cell without a value
 
@@ -64,14 +68,28 @@ enum class Verdict : uint8_t {
   kEmpty,  // statistics: nothing to complain about
   kYes,    // real data: accuracy reached
   kNo,
-  kWarning,       // statistics
-  kPass,          // md5
-  kDifferent,     // md5
-  kUnmatched,     // real data: shapes differ
-  kNone,          // real data: no metrics ("None")
-  kNotAvailable,  // "N/A"
+  kWarning,    // statistics
+  kPass,       // md5
+  kDifferent,  // md5
+  kUnmatched,  // real data: shapes differ
+  kNone,       // real data: no metrics
+  kNotAvailable,
 };
-std::string_view VerdictText(Verdict verdict);
+inline constexpr size_t kVerdictCount = 9;
+
+// As the table of v8 spells it.
+constexpr std::string_view VerdictText(Verdict verdict) {
+  constexpr std::array<std::string_view, kVerdictCount> kTexts = {
+      "", "Yes", "No", "Warning", "pass", "Different", "Unmatched", "None", kNotApplicable};
+  return kTexts[static_cast<size_t>(verdict)];
+}
+
+// As that of v26 does: "pass", "warning", "error".
+constexpr std::string_view ResultWord(Verdict verdict) {
+  return verdict == Verdict::kNo || verdict == Verdict::kDifferent ? "error"
+         : verdict == Verdict::kWarning                            ? "warning"
+                                                                   : "pass";
+}
 
 // How far apart a row's two sides really are, for finding where a divergence starts. Verdict
 // thresholds play no part.
@@ -103,7 +121,7 @@ struct BenchOnlyRow {
 // One json against one json.
 struct PairResult {
   CompareMode mode = CompareMode::kStatistics;
-  Edition edition = Edition::k8;
+  Edition edition = Edition::kV8;
   std::vector<RowResult> rows;  // in NPU order
   uint64_t bench_only_count = 0;
   std::vector<BenchOnlyRow> shown_bench_only;  // training against inference; ascending

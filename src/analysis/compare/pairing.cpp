@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
@@ -31,21 +32,17 @@ std::string PlaceText(const RankFolder& folder) {
   return text + (folder.rank ? fmt::format("rank{}", *folder.rank) : std::string("rank"));
 }
 
-template <typename Number>
-size_t CountDistinct(const DumpLayout& layout, Number&& number) {
-  std::set<int64_t> seen;
+size_t CountDistinct(const DumpLayout& layout, std::optional<int64_t> RankFolder::*number) {
+  std::set<std::optional<int64_t>> seen;
   for (const RankFolder& folder : layout.ranks) {
-    seen.insert(number(folder).value_or(kUnnumbered));
+    seen.insert(folder.*number);
   }
   return seen.size();
 }
 
-size_t StepCount(const DumpLayout& layout) {
-  return CountDistinct(layout, [](const RankFolder& folder) { return folder.step; });
-}
-
-size_t RankCount(const DumpLayout& layout) {
-  return CountDistinct(layout, [](const RankFolder& folder) { return folder.rank; });
+bool HasOne(const DumpLayout& npu, const DumpLayout& bench,
+            std::optional<int64_t> RankFolder::*number) {
+  return CountDistinct(npu, number) == 1 && CountDistinct(bench, number) == 1;
 }
 
 class Planner {
@@ -54,13 +51,12 @@ class Planner {
       : edition_(edition),
         npu_(npu),
         bench_(bench),
-        ignore_step_(StepCount(npu) == 1 && StepCount(bench) == 1),
-        ignore_rank_(RankCount(npu) == 1 && RankCount(bench) == 1),
-        several_steps_(!ignore_step_),
+        ignore_step_(HasOne(npu, bench, &RankFolder::step)),
+        ignore_rank_(HasOne(npu, bench, &RankFolder::rank)),
         name_ranks_(!ignore_rank_ || (npu.ranks.size() == 1 && IsAboveRank(npu))) {}
 
   PairingPlan Plan() {
-    if (edition_ == Edition::k26) {
+    if (edition_ == Edition::kV26) {
       NumberByPosition();
     }
     std::map<StepRank, const RankFolder*> bench_folders;
@@ -127,7 +123,7 @@ class Planner {
       } else if (name_ranks_) {
         pair.rank_suffix = npu.rank ? fmt::format("_rank{}", *npu.rank) : std::string("_rank");
       }
-      if (several_steps_) {
+      if (!ignore_step_) {
         pair.result_subfolder = npu.step ? fmt::format("step{}", *npu.step) : std::string("step");
       }
       plan.pairs.push_back(std::move(pair));
@@ -152,7 +148,6 @@ class Planner {
       renamed_;  // bench folders that take a rank's place
   const bool ignore_step_;
   const bool ignore_rank_;
-  const bool several_steps_;
   const bool name_ranks_;
 };
 
@@ -177,18 +172,16 @@ Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench)
   }
   PairingPlan plan;
   PlannedPair pair;
-  const auto& npu_rank = npu.ranks[0];
-  pair.input = {npu_rank.folder / npu.single_file_name,
-                bench.ranks[0].folder / bench.single_file_name, npu_rank.step, npu_rank.rank,
-                bench.ranks[0].step};
+  const RankFolder& npu_rank = npu.ranks[0];
+  const RankFolder& bench_rank = bench.ranks[0];
+  pair.input = {npu_rank.folder / npu.single_file_name, bench_rank.folder / bench.single_file_name,
+                npu_rank.step, npu_rank.rank, bench_rank.step};
   pair.is_debug = npu.single_file_name == dump::kDebugFileName;
   plan.pairs.push_back(std::move(pair));
   return plan;
 }
 
-}  // namespace
-
-Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
+Result<PairingPlan> PlanDumps(const std::filesystem::path& npu_path,
                               const std::filesystem::path& bench_path, Edition edition) {
   MSP_ASSIGN_OR_RETURN(const DumpLayout npu, dump::FindDump(npu_path));
   MSP_ASSIGN_OR_RETURN(const DumpLayout bench, dump::FindDump(bench_path));
@@ -208,6 +201,37 @@ Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
         bench_path.string(), base::Join(plan.bench_only, ", "), base::Join(plan.npu_only, ", ")));
   }
   return plan;
+}
+
+}  // namespace
+
+Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
+                              const std::filesystem::path& bench_path, Edition edition) {
+  PairingPlan all;
+  bool mixed = false;
+  for (const char* kind : {"graph", "pynative"}) {
+    const std::filesystem::path npu = npu_path / kind;
+    const std::filesystem::path bench = bench_path / kind;
+    if (edition != Edition::kV26 || !base::IsFolder(npu) || !base::IsFolder(bench)) {
+      continue;
+    }
+    mixed = true;
+    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanDumps(npu, bench, edition));
+    for (PlannedPair& pair : plan.pairs) {
+      pair.result_subfolder =
+          std::filesystem::path(kind) /
+          (pair.input.step ? fmt::format("step{}", *pair.input.step) : std::string());
+      all.pairs.push_back(std::move(pair));
+    }
+    const auto add = [&](const std::vector<std::string>& places, std::vector<std::string>& to) {
+      for (const std::string& place : places) {
+        to.push_back(std::string(kind) + "/" + place);
+      }
+    };
+    add(plan.npu_only, all.npu_only);
+    add(plan.bench_only, all.bench_only);
+  }
+  return mixed ? all : PlanDumps(npu_path, bench_path, edition);
 }
 
 }  // namespace msprobe::analysis::compare

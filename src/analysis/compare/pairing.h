@@ -1,4 +1,4 @@
-// Which dump.json of one tree is compared with which of the other: steps and ranks pair by number.
+// Pairs the dump.json files of two trees: steps and ranks pair by number.
 #pragma once
 
 #include <filesystem>
@@ -26,10 +26,12 @@ struct PairingPlan {
 };
 
 // A side with one step pairs with the only step of the other whatever the numbers, and so does a
-// side with one rank. Process folders pair where each side of a step has one. With k26 as many
-// ranks of entirely other numbers pair by position. kNotFound when nothing pairs.
+// side with one rank. Process folders pair where each side of a step has one. With kV26 as many
+// ranks of entirely other numbers pair by position, and where both sides hold folders named graph
+// or pynative (MindSpore programs of both kinds), every step below each, with results in
+// <folder>/<step>. kNotFound when nothing pairs.
 Result<PairingPlan> PlanPairs(const std::filesystem::path& npu_path,
                               const std::filesystem::path& bench_path,
-                              Edition edition = Edition::k8);
+                              Edition edition = Edition::kV8);
 
 }  // namespace msprobe::analysis::compare

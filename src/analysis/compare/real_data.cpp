@@ -117,8 +117,8 @@ bool SameDTypeAfterWidening(DType npu, DType bench) {
 constexpr const char* kDTypeMessage = "The dtypes of NPU and bench tensor differ. ";
 
 kernels::RelativeArithmetic ArithmeticOf(Edition edition) {
-  return edition == Edition::k26 ? kernels::RelativeArithmetic::kAtLeastFloat32
-                                 : kernels::RelativeArithmetic::kOfDTypes;
+  return edition == Edition::kV26 ? kernels::RelativeArithmetic::kAtLeastFloat32
+                                  : kernels::RelativeArithmetic::kOfDTypes;
 }
 
 // |(n - b) / b| of two single values in float32, unless one of them is float64; the epsilon of the
@@ -156,7 +156,7 @@ RealMetrics ZeroDimensional(const TensorView& npu, const TensorView& bench, Edit
     const double b = ScalarValue(bench);
     absolute = std::fabs(n - b);
     relative = std::fabs((n - b) / b);
-  } else if (edition == Edition::k26) {
+  } else if (edition == Edition::kV26) {
     relative = SingleRelativeError(npu, bench);
   }
   result.metrics[kMaxAbsErr] = Rounded(absolute);
@@ -438,7 +438,7 @@ class RealDataComparison {
       unreadable_rows_.push_back(index);
       return true;
     }
-    const bool squeezed = result_.edition == Edition::k26;
+    const bool squeezed = result_.edition == Edition::kV26;
     const TensorView n = squeezed ? Squeezed(npu->view) : npu->view;
     const TensorView b = squeezed ? Squeezed(bench->view) : bench->view;
     if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b, result_.edition)) {
@@ -506,6 +506,13 @@ class RealDataComparison {
 void CompareRealData(const Side& npu, const Side& bench, base::ThreadPool& pool, bool quiet,
                      PairResult& result, const TensorLoader* loader) {
   RealDataComparison(npu, bench, pool, result, loader).Run(quiet);
+}
+
+Result<tensor::TensorBuffer> ReadWholeTensor(const std::filesystem::path& file) {
+  MSP_ASSIGN_OR_RETURN(const TensorFile opened, TensorFile::Open(file, {}));
+  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, opened.Single());
+  MSP_RETURN_IF_ERROR(tensor->status);
+  return tensor::MakeContiguous(tensor->view, kMostTensorBytes);
 }
 
 }  // namespace msprobe::analysis::compare

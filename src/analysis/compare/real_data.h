@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,18 +31,18 @@ struct RealMetrics {
 // All six cells the same text: "unsupported", "shape unmatched", "N/A".
 RealMetrics UniformRealMetrics(std::string_view cell_text, std::string message);
 
-// The editions differ in relative errors only: 26.x computes them in float32 at least, and those of
+// The editions differ in relative errors only: v26 computes them in float32 at least, and those of
 // single values always so unless one is float64.
 
 // The checks that need no sums, in order: an empty tensor, two 0-d tensors (which get their metrics
 // here), different shapes. nullopt: the sums over all elements decide.
 std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const TensorView& bench,
-                                                  Edition edition = Edition::k8);
+                                                  Edition edition = Edition::kV8);
 
 // The sums over elements [first, first + count) of two tensors of equal shape, block by block;
 // memory is one block per side.
 kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
-                                    int64_t count, Edition edition = Edition::k8);
+                                    int64_t count, Edition edition = Edition::kV8);
 
 // Cells of two tensors of equal shape, at least one axis and one element, from the sums over all
 // their elements.
@@ -49,13 +51,17 @@ RealMetrics RealMetricsFromSums(const kernels::ComparePartial& sums, const Tenso
 
 // All of the above in one thread.
 RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench,
-                               Edition edition = Edition::k8);
+                               Edition edition = Edition::kV8);
 
-// The same elements without the axes of size 1: what the 26.x line compares.
+// The same elements without the axes of size 1: what v26 compares.
 TensorView Squeezed(const TensorView& view);
 
 // "Accuracy Reached or Not".
 Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics);
+
+// The only tensor of a file, row-major, of no more than kMostTensorBytes.
+inline constexpr size_t kMostTensorBytes = size_t{16} << 30U;
+Result<tensor::TensorBuffer> ReadWholeTensor(const std::filesystem::path& file);
 
 // Tensors that are compared otherwise than as their files hold them. Thread-safe.
 class TensorLoader {

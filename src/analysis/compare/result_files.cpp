@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/line26/result_table26.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/summary.h"
 #include "src/base/files.h"
@@ -155,61 +154,60 @@ fs::path WithEnding(const fs::path& stem, const char* ending) {
 
 }  // namespace
 
-Result<std::vector<fs::path>> WriteTableFiles(const Options& options, const report::Table& table,
+Result<std::vector<fs::path>> WriteTableFiles(const OutputRules& rules, const report::Table& table,
                                               const fs::path& stem, bool styled_header,
                                               base::ThreadPool& pool) {
   std::vector<fs::path> written;
-  if (options.write_xlsx) {
+  if (rules.xlsx) {
     report::XlsxOptions xlsx;
     xlsx.styled_header = styled_header;
     const report::Table* const sheets[] = {&table};
     written.push_back(WithEnding(stem, ".xlsx"));
     MSP_RETURN_IF_ERROR(report::WriteXlsx(written.back(), sheets, xlsx, pool));
   }
-  if (options.write_csv && options.line26) {
+  if (rules.csv && rules.csv_parts) {
     MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> parts, report::WriteCsvParts(stem, table));
     written.insert(written.end(), parts.begin(), parts.end());
-  } else if (options.write_csv) {
+  } else if (rules.csv) {
     written.push_back(WithEnding(stem, ".csv"));
     MSP_RETURN_IF_ERROR(report::WriteCsv(written.back(), table));
   }
-  if (options.write_json) {
+  if (rules.json) {
     written.push_back(WithEnding(stem, ".jsonl"));
     MSP_RETURN_IF_ERROR(report::WriteJsonLines(written.back(), table));
   }
   return written;
 }
 
-Result<std::vector<fs::path>> WriteResultFiles(const Options& options, const PlannedPair& plan,
+Result<std::vector<fs::path>> WriteResultFiles(const OutputRules& rules, const PlannedPair& plan,
                                                const ComparedPair& pair, const std::string& stamp,
                                                base::ThreadPool& pool) {
   if (pair.result.rows.empty()) {
     return std::vector<fs::path>();
   }
-  const fs::path folder = base::Below(options.output_folder, plan.result_subfolder);
+  const fs::path folder = base::Below(rules.folder, plan.result_subfolder);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
-  const std::string base_name = !options.output_name.empty() ? options.output_name
-                                : plan.is_debug              ? "debug_compare_result"
-                                                             : "compare_result";
+  const std::string base_name = !rules.name.empty() ? rules.name
+                                : plan.is_debug     ? "debug_compare_result"
+                                                    : "compare_result";
   std::vector<bool> keep;
-  if (options.only_different) {
+  if (rules.only_different) {
     keep = DifferentRows(pair);
   }
-  const auto make_table = options.line26 ? MakeResultTable26 : MakeResultTable;
   const report::Table table =
-      make_table(pair.npu, pair.bench, pair.result,
-                 pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
-                 options.only_different ? &keep : nullptr);
+      MakeResultTable(pair.npu, pair.bench, pair.result,
+                      pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
+                      rules.only_different ? &keep : nullptr);
   MSP_ASSIGN_OR_RETURN(
       std::vector<fs::path> written,
-      WriteTableFiles(options, table,
+      WriteTableFiles(rules, table,
                       folder / fmt::format("{}{}_{}", base_name, plan.rank_suffix, stamp),
                       /*styled_header=*/false, pool));
   if (!pair.mapping.derived_data_mapping.empty()) {
     written.push_back(folder / fmt::format("data_mapping_{}.yaml", stamp));
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(written.back(), DataMappingText(pair.mapping)));
   }
-  if (options.advisor) {
+  if (rules.advisor) {
     // Debug saves get a file of their own: both are written within the same second.
     const std::string_view kind = plan.is_debug && !plan.rank_suffix.empty() ? "_debug" : "";
     written.push_back(folder / fmt::format("advisor{}{}_{}.txt", kind, plan.rank_suffix, stamp));

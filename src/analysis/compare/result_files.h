@@ -31,14 +31,14 @@ std::string AdvisorText(const Side& npu, const Side& bench, const PairResult& re
 // Writes compare_result{suffix}_{stamp}.xlsx (and .csv, .jsonl as asked for), the advisor's text
 // and the by-product of a layer mapping. Returns the paths, the main table first; none when the
 // pair has no rows.
-Result<std::vector<std::filesystem::path>> WriteResultFiles(const Options& options,
+Result<std::vector<std::filesystem::path>> WriteResultFiles(const OutputRules& rules,
                                                             const PlannedPair& plan,
                                                             const ComparedPair& pair,
                                                             const std::string& stamp,
                                                             base::ThreadPool& pool);
 
-// One table as the formats the options ask for: {stem}.xlsx, {stem}.csv, {stem}.jsonl.
-Result<std::vector<std::filesystem::path>> WriteTableFiles(const Options& options,
+// One table as the formats that are asked for: {stem}.xlsx, {stem}.csv, {stem}.jsonl.
+Result<std::vector<std::filesystem::path>> WriteTableFiles(const OutputRules& rules,
                                                            const report::Table& table,
                                                            const std::filesystem::path& stem,
                                                            bool styled_header,

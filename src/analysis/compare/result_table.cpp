@@ -1,9 +1,16 @@
+// One builder for the tables of both editions and all modes. What differs between the editions is
+// in TableSpec; what differs between the modes are the columns in the middle: metrics and
+// statistics, or checksums.
 #include "src/analysis/compare/result_table.h"
 
 #include <cmath>
+#include <iterator>
+#include <utility>
 
-#include "src/analysis/compare/pair_result.h"
+#include <fmt/format.h>
+
 #include "src/base/numbers.h"
+#include "src/base/strings.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -11,8 +18,36 @@ namespace {
 using report::Cell;
 using report::Table;
 
-constexpr const char* kCommonColumns[] = {"NPU Name",    "Bench Name",       "NPU Dtype",
-                                          "Bench Dtype", "NPU Tensor Shape", "Bench Tensor Shape"};
+struct TableSpec {
+  bool requires_grad;               // two columns, and one that says whether the sides agree
+  bool checksum_messages;           // Err_message, for checksums too
+  bool colours;                     // rows are filled
+  std::string_view tensor_verdict;  // header of the verdict on tensors
+  std::string_view (*verdict_text)(Verdict);
+  std::string_view unmatched_null;  // a null statistic of a row without partner
+  std::string_view infinity;
+  std::string_view minus_infinity;
+};
+
+constexpr TableSpec kV8Table = {.requires_grad = false,
+                                .checksum_messages = false,
+                                .colours = true,
+                                .tensor_verdict = "Accuracy Reached or Not",
+                                .verdict_text = VerdictText,
+                                .unmatched_null = kNotApplicable,
+                                .infinity = "inf\t",
+                                .minus_infinity = "-inf\t"};
+constexpr TableSpec kV26Table = {.requires_grad = true,
+                                 .checksum_messages = true,
+                                 .colours = false,
+                                 .tensor_verdict = "Result",
+                                 .verdict_text = ResultWord,
+                                 .unmatched_null = "None",
+                                 .infinity = " inf",
+                                 .minus_infinity = " -inf"};
+
+const TableSpec& SpecOf(Edition edition) { return edition == Edition::kV26 ? kV26Table : kV8Table; }
+
 constexpr const char* kRealColumns[] = {"Cosine",
                                         "EucDist",
                                         "MaxAbsErr",
@@ -22,48 +57,24 @@ constexpr const char* kRealColumns[] = {"Cosine",
 constexpr const char* kStatisticsColumns[] = {"Max diff",        "Min diff",       "Mean diff",
                                               "L2norm diff",     "MaxRelativeErr", "MinRelativeErr",
                                               "MeanRelativeErr", "NormRelativeErr"};
-constexpr const char* kStatColumns[] = {"NPU max",   "NPU min",   "NPU mean",   "NPU l2norm",
-                                        "Bench max", "Bench min", "Bench mean", "Bench l2norm"};
 
-template <size_t kSize>
-void Append(std::vector<std::string>& columns, const char* const (&names)[kSize]) {
-  columns.insert(columns.end(), std::begin(names), std::end(names));
-}
-
-// `missing` stands for null.
-Cell StatCell(const StatValue& stat, std::string_view missing) {
-  switch (stat.kind) {
-    case StatKind::kNone:
-      return Cell::Text(missing);
-    case StatKind::kBool:
-      return Cell::Text(stat.boolean ? "True" : "False");
-    case StatKind::kInteger:
-      return Cell::Integer(stat.integer);
-    case StatKind::kText:
-      return Cell::Text(stat.text);
-    case StatKind::kNumber:
-      break;
-  }
-  if (std::isnan(stat.number)) {
+Cell NumberCell(double number, const TableSpec& spec) {
+  if (std::isnan(number)) {
     return Cell::Text("Nan");
   }
-  if (std::isinf(stat.number)) {
-    return Cell::Text(stat.number > 0 ? "inf\t" : "-inf\t");
+  if (std::isinf(number)) {
+    return Cell::Text(number > 0 ? spec.infinity : spec.minus_infinity);
   }
-  return Cell::Number(stat.number);
+  return Cell::Number(number);
 }
 
-// The frames as Python prints a list of texts.
-std::string StackText(const std::vector<std::string>& frames) {
-  std::string text = "[";
-  for (size_t i = 0; i < frames.size(); ++i) {
-    if (i > 0) {
-      text += ", ";
-    }
-    base::AppendPythonTextRepr(frames[i], text);
-  }
-  return text + "]";
-}
+// One line of the table. Either side may be missing, not both.
+struct Line {
+  const SideRow* npu = nullptr;
+  const SideRow* bench = nullptr;
+  const RowResult* result = nullptr;  // null: a bench row alone
+  bool first_of_entry = false;
+};
 
 class TableBuilder {
  public:
@@ -73,92 +84,115 @@ class TableBuilder {
         bench_(bench),
         result_(result),
         stack_(stack),
-        table_("Sheet", ResultColumns(result.mode, stack != nullptr)) {}
+        spec_(SpecOf(result.edition)),
+        metric_count_(MetricColumns(result.mode).size()),
+        table_("Sheet", ResultColumns(result.mode, stack != nullptr, result.edition)) {}
 
   Table Build(const std::vector<bool>* keep) {
     table_.Reserve(result_.rows.size());
+    auto alone = result_.shown_bench_only.begin();
+    const auto add_alone_before = [&](size_t row) {
+      for (; alone != result_.shown_bench_only.end() && alone->before <= row; ++alone) {
+        AddLine({nullptr, &bench_.rows[alone->bench], nullptr, false});
+      }
+    };
     uint32_t last_entry = kNoRow;
     for (size_t i = 0; i < result_.rows.size(); ++i) {
+      add_alone_before(i);
       const RowResult& row = result_.rows[i];
-      const uint32_t entry = npu_.rows[row.pair.npu].entry;
-      const bool first_of_entry = entry != last_entry;
-      last_entry = entry;
+      const SideRow& npu_row = npu_.rows[row.pair.npu];
+      const bool first = std::exchange(last_entry, npu_row.entry) != npu_row.entry;
       if (keep == nullptr || (*keep)[i]) {
-        AddRow(row, first_of_entry);
+        AddLine({&npu_row, row.pair.bench == kNoRow ? nullptr : &bench_.rows[row.pair.bench], &row,
+                 first});
       }
     }
+    add_alone_before(result_.rows.size());
     return std::move(table_);
   }
 
  private:
-  void AddRow(const RowResult& row, bool first_of_entry) {
+  void AddLine(const Line& line) {
     cells_.clear();
-    const SideRow& npu_row = npu_.rows[row.pair.npu];
-    const SideRow* bench_row = row.pair.bench == kNoRow ? nullptr : &bench_.rows[row.pair.bench];
-    AddCommon(npu_row, bench_row);
+    AddBoth(line, [](const SideRow& row) { return row.name; });
+    AddBoth(line, [](const SideRow& row) { return row.dtype; });
+    AddBoth(line, [](const SideRow& row) { return row.shape; });
+    if (spec_.requires_grad) {
+      AddBoth(line, RequiresGradText);
+    }
     if (result_.mode == CompareMode::kMd5) {
-      cells_.push_back(Cell::Text(npu_row.md5));
-      cells_.push_back(Cell::Text(bench_row == nullptr ? kNotApplicable : bench_row->md5));
-      cells_.push_back(Cell::Text(VerdictText(row.verdict)));
-      AddStack(npu_row, first_of_entry);
+      AddBoth(line, [](const SideRow& row) { return row.md5; });
     } else {
-      const size_t metrics =
-          result_.mode == CompareMode::kRealData ? std::size(kRealColumns) : kMetricSlots;
-      for (size_t i = 0; i < metrics; ++i) {
-        cells_.push_back(MetricCell(row.metrics[i], table_));
-      }
-      for (const StatValue& stat : npu_row.stats) {
-        cells_.push_back(StatCell(stat, bench_row == nullptr ? kNotApplicable : "None"));
-      }
+      AddMetrics(line);
+      AddStatistics(line);
+    }
+    if (spec_.requires_grad) {
+      const size_t npu_place = 6;  // of the two columns above
+      const bool agrees = cells_[npu_place].text() == cells_[npu_place + 1].text();
+      cells_.push_back(Cell::Text(agrees ? "True" : "False"));
+    }
+    cells_.push_back(
+        Cell::Text(line.result == nullptr ? "pass" : spec_.verdict_text(line.result->verdict)));
+    if (result_.mode != CompareMode::kMd5 || spec_.checksum_messages) {
+      cells_.push_back(Cell::Text(line.result == nullptr ? "[]" : line.result->message));
+    }
+    if (stack_ != nullptr) {
+      AddStack(line);
+    }
+    if (result_.mode == CompareMode::kRealData) {
+      const auto file_of = [](const SideRow* row) {
+        return row == nullptr ? kNotApplicable : row->data_name;
+      };
+      const std::string_view names[] = {file_of(line.npu), file_of(line.bench)};
+      cells_.push_back(table_.KeepText(PythonTextList(names)));
+    }
+    const bool filled = spec_.colours && line.result != nullptr;
+    table_.AddRow(cells_, filled ? line.result->fill : report::Fill::kNone);
+  }
+
+  template <typename TextOf>
+  void AddBoth(const Line& line, TextOf&& text_of) {
+    for (const SideRow* row : {line.npu, line.bench}) {
+      cells_.push_back(Cell::Text(row == nullptr ? kNotApplicable : text_of(*row)));
+    }
+  }
+
+  void AddMetrics(const Line& line) {
+    const std::string_view missing =
+        result_.mode == CompareMode::kRealData ? "unsupported" : kNotApplicable;
+    for (size_t i = 0; i < metric_count_; ++i) {
+      cells_.push_back(line.result == nullptr
+                           ? Cell::Text(missing)
+                           : MetricCell(line.result->metrics[i], table_, result_.edition));
+    }
+  }
+
+  void AddStatistics(const Line& line) {
+    const std::string_view null = line.bench == nullptr ? spec_.unmatched_null : "None";
+    for (const SideRow* row : {line.npu, line.bench}) {
       for (size_t i = 0; i < kStatCount; ++i) {
-        cells_.push_back(bench_row == nullptr ? Cell::Text(kNotApplicable)
-                                              : StatCell(bench_row->stats[i], "None"));
-      }
-      cells_.push_back(Cell::Text(VerdictText(row.verdict)));
-      cells_.push_back(Cell::Text(row.message));
-      AddStack(npu_row, first_of_entry);
-      if (result_.mode == CompareMode::kRealData) {
-        AddDataNames(npu_row, bench_row);
+        cells_.push_back(row == nullptr ? Cell::Text(kNotApplicable)
+                                        : StatisticCell(row->stats[i], result_.edition, null));
       }
     }
-    table_.AddRow(cells_, row.fill);
   }
 
-  void AddCommon(const SideRow& npu_row, const SideRow* bench_row) {
-    const auto bench_text = [&](std::string_view SideRow::*member) {
-      return Cell::Text(bench_row == nullptr ? kNotApplicable : bench_row->*member);
-    };
-    cells_.push_back(Cell::Text(npu_row.name));
-    cells_.push_back(bench_text(&SideRow::name));
-    cells_.push_back(Cell::Text(npu_row.dtype));
-    cells_.push_back(bench_text(&SideRow::dtype));
-    cells_.push_back(Cell::Text(npu_row.shape));
-    cells_.push_back(bench_text(&SideRow::shape));
-  }
-
-  void AddStack(const SideRow& npu_row, bool first_of_entry) {
-    if (stack_ == nullptr) {
-      return;
-    }
-    const std::vector<std::string>* frames =
-        first_of_entry ? stack_->Find(npu_.entries[npu_row.entry].name) : nullptr;
-    cells_.push_back(frames == nullptr ? Cell::Text(kNotApplicable)
-                                       : table_.KeepText(StackText(*frames)));
-  }
-
-  void AddDataNames(const SideRow& npu_row, const SideRow* bench_row) {
-    std::string text = "[";
-    base::AppendPythonTextRepr(npu_row.data_name, text);
-    text += ", ";
-    base::AppendPythonTextRepr(bench_row == nullptr ? kNotApplicable : bench_row->data_name, text);
-    text += "]";
-    cells_.push_back(table_.KeepText(text));
+  void AddStack(const Line& line) {
+    const std::vector<std::string>* frames = line.npu != nullptr && line.first_of_entry
+                                                 ? stack_->Find(npu_.entries[line.npu->entry].name)
+                                                 : nullptr;
+    cells_.push_back(frames == nullptr
+                         ? Cell::Text(kNotApplicable)
+                         : table_.KeepText(PythonTextList(
+                               std::vector<std::string_view>(frames->begin(), frames->end()))));
   }
 
   const Side& npu_;
   const Side& bench_;
   const PairResult& result_;
   const dump::StackFile* stack_;
+  const TableSpec& spec_;
+  const size_t metric_count_;
   Table table_;
   std::vector<Cell> cells_;
 };
@@ -166,56 +200,154 @@ class TableBuilder {
 }  // namespace
 
 std::vector<std::string> MetricColumns(CompareMode mode) {
-  std::vector<std::string> columns;
-  if (mode == CompareMode::kRealData) {
-    Append(columns, kRealColumns);
-  } else if (mode == CompareMode::kStatistics) {
-    Append(columns, kStatisticsColumns);
+  switch (mode) {
+    case CompareMode::kRealData:
+      return {std::begin(kRealColumns), std::end(kRealColumns)};
+    case CompareMode::kStatistics:
+      return {std::begin(kStatisticsColumns), std::end(kStatisticsColumns)};
+    case CompareMode::kMd5:
+      break;
   }
-  return columns;
+  return {};
 }
 
-std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack) {
-  std::vector<std::string> columns;
-  Append(columns, kCommonColumns);
+std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Edition edition) {
+  const TableSpec& spec = SpecOf(edition);
+  std::vector<std::string> columns = {
+      std::string(kNpuNameColumn), "Bench Name",        "NPU Dtype", "Bench Dtype",
+      "NPU Tensor Shape",          "Bench Tensor Shape"};
+  const auto add = [&](std::initializer_list<std::string_view> names) {
+    columns.insert(columns.end(), names.begin(), names.end());
+  };
+  if (spec.requires_grad) {
+    add({"NPU Requires_grad", "Bench Requires_grad"});
+  }
   if (mode == CompareMode::kMd5) {
-    columns.insert(columns.end(), {"NPU MD5", "BENCH MD5", "Result"});
+    add({"NPU MD5", "BENCH MD5"});
   } else {
     const std::vector<std::string> metrics = MetricColumns(mode);
     columns.insert(columns.end(), metrics.begin(), metrics.end());
-    Append(columns, kStatColumns);
-    columns.emplace_back(mode == CompareMode::kRealData ? "Accuracy Reached or Not" : "Result");
-    columns.emplace_back("Err_message");
+    add({"NPU max", "NPU min", "NPU mean", "NPU l2norm"});
+    add({"Bench max", "Bench min", "Bench mean", "Bench l2norm"});
+  }
+  if (spec.requires_grad) {
+    add({"Requires_grad Consistent"});
+  }
+  add({mode == CompareMode::kRealData ? spec.tensor_verdict : "Result"});
+  if (mode != CompareMode::kMd5 || spec.checksum_messages) {
+    add({"Err_message"});
   }
   if (with_stack) {
-    columns.emplace_back(kStackColumn);
+    add({kStackColumn});
   }
   if (mode == CompareMode::kRealData) {
-    columns.emplace_back("Data_name");
+    add({"Data_name"});
   }
   return columns;
-}
-
-report::Cell MetricCell(const Metric& metric, report::Table& table) {
-  switch (metric.kind) {
-    case MetricKind::kNumber:
-      return Cell::Number(metric.number);
-    case MetricKind::kText:
-      return Cell::Text(metric.text);
-    case MetricKind::kPercent:
-      break;
-  }
-  if (metric.number == 0) {
-    return Cell::Text("0.0%");
-  }
-  std::string text = base::PythonFloatRepr(metric.number);
-  text += '%';
-  return table.KeepText(text);
 }
 
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
   return TableBuilder(npu, bench, result, stack).Build(keep);
+}
+
+Cell MetricCell(const Metric& metric, Table& table, Edition edition) {
+  switch (metric.kind) {
+    case MetricKind::kNumber:
+      return NumberCell(metric.number, SpecOf(edition));
+    case MetricKind::kPercent:
+      return metric.number == 0 ? Cell::Text("0.0%") : table.KeepText(MetricText(metric));
+    case MetricKind::kText:
+      break;
+  }
+  // Metrics spell infinities as v8 does.
+  if (metric.text == kV8Table.infinity) {
+    return Cell::Text(SpecOf(edition).infinity);
+  }
+  return Cell::Text(metric.text == kV8Table.minus_infinity ? SpecOf(edition).minus_infinity
+                                                           : metric.text);
+}
+
+Cell StatisticCell(const StatValue& stat, Edition edition, std::string_view null) {
+  switch (stat.kind) {
+    case StatKind::kNone:
+      return Cell::Text(null);
+    case StatKind::kBool:
+      return Cell::Text(stat.boolean ? "True" : "False");
+    case StatKind::kInteger:
+      return Cell::Integer(stat.integer);
+    case StatKind::kText:
+      return Cell::Text(stat.text);
+    case StatKind::kNumber:
+      break;
+  }
+  return NumberCell(stat.number, SpecOf(edition));
+}
+
+std::string StatText(const StatValue& stat) {
+  switch (stat.kind) {
+    case StatKind::kNone:
+      return "None";
+    case StatKind::kBool:
+      return stat.boolean ? "True" : "False";
+    case StatKind::kInteger:
+      return std::to_string(stat.integer);
+    case StatKind::kNumber:
+      return base::PythonFloatRepr(stat.number);
+    case StatKind::kText:
+      break;
+  }
+  return std::string(stat.text);
+}
+
+std::string MetricText(const Metric& metric) {
+  if (metric.kind == MetricKind::kText) {
+    return std::string(metric.text);
+  }
+  std::string text = base::PythonFloatRepr(metric.number);
+  return metric.kind == MetricKind::kPercent ? text + '%' : text;
+}
+
+std::string_view RequiresGradText(const SideRow& row) {
+  switch (row.requires_grad) {
+    case RequiresGrad::kFalse:
+      return "False";
+    case RequiresGrad::kTrue:
+      return "True";
+    case RequiresGrad::kNone:
+      return "None";
+    case RequiresGrad::kAbsent:
+      break;
+  }
+  return row.is_tensor ? "" : kNotApplicable;
+}
+
+std::string PythonTextList(std::span<const std::string_view> texts) {
+  std::string list = "[";
+  for (const std::string_view text : texts) {
+    list += list.size() > 1 ? ", " : "";
+    base::AppendPythonTextRepr(text, list);
+  }
+  return list + "]";
+}
+
+void AppendRowLog(const Side& npu, const Side& bench, const PairResult& result,
+                  std::vector<std::string>& lines) {
+  if (result.mode != CompareMode::kRealData) {
+    return;
+  }
+  report::Table texts;
+  for (const RowResult& row : result.rows) {
+    lines.push_back(fmt::format(
+        "{} with {}", npu.rows[row.pair.npu].name,
+        row.pair.bench == kNoRow ? std::string_view("nothing") : bench.rows[row.pair.bench].name));
+    std::string metrics;
+    for (size_t i = 0; i < std::size(kRealColumns); ++i) {
+      const std::string value = report::CellText(MetricCell(row.metrics[i], texts, Edition::kV26));
+      metrics += fmt::format("{} {}, ", kRealColumns[i], base::Trim(value));
+    }
+    lines.push_back(fmt::format("  {}Result {}", metrics, ResultWord(row.verdict)));
+  }
 }
 
 }  // namespace msprobe::analysis::compare

@@ -1,6 +1,8 @@
-// The result as the table that users know: columns, order and cell texts per mode.
+// The result as the table that users know. Columns, their order and the spelling of cells follow
+// from the edition and the mode of the result.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +21,8 @@ inline constexpr std::string_view kStackColumn = "NPU_Stack_Info";
 // md5.
 std::vector<std::string> MetricColumns(CompareMode mode);
 // All headers of a mode.
-std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack);
+std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack,
+                                       Edition edition = Edition::kV8);
 
 // One table row per result row for which `keep` holds (all when null). `stack` non-null adds the
 // column NPU_Stack_Info. The table borrows texts from the sides and the result: it must not outlive
@@ -27,7 +30,22 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack);
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep);
 
-// A metric as its cell: numbers, "12.5%", or the fixed texts.
-report::Cell MetricCell(const Metric& metric, report::Table& table);
+// Numbers stay numbers, percents are kept in `table`. Infinities are texts with a tab (v8) or a
+// blank (v26), which keeps spreadsheets from reading them as something else.
+report::Cell MetricCell(const Metric& metric, report::Table& table, Edition edition = Edition::kV8);
+// `null` is the text of a null.
+report::Cell StatisticCell(const StatValue& stat, Edition edition, std::string_view null = "None");
+
+// A statistic or metric as Python spells it: "None", "True", "1e-05", "2.5%".
+std::string StatText(const StatValue& stat);
+std::string MetricText(const Metric& metric);
+// "True", "False", "None"; "" for a tensor without the field, "N/A" for everything else.
+std::string_view RequiresGradText(const SideRow& row);
+// "['a', 'b']", as Python prints a list of texts.
+std::string PythonTextList(std::span<const std::string_view> texts);
+
+// Two log lines per row of a comparison of tensors (-tensor_log): nothing for other modes.
+void AppendRowLog(const Side& npu, const Side& bench, const PairResult& result,
+                  std::vector<std::string>& lines);
 
 }  // namespace msprobe::analysis::compare

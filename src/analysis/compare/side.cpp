@@ -273,7 +273,7 @@ class RowBuilder {
       });
       return;
     }
-    if (edition_ == Edition::k26 &&
+    if (edition_ == Edition::kV26 &&
         TextOf(tree, tree.Find(index, "class_type")) == kPointToPointClass) {
       AddPointToPoint(tree, index, depth, state);
       return;
@@ -312,7 +312,7 @@ class RowBuilder {
       const StatValue noise = ToStat(tree, tree.Find(found->second, "noise"));
       const StatValue digits = ToStat(tree, tree.Find(found->second, "digits"));
       if (noise.is_numeric() && std::isfinite(noise.number) && noise.number >= 0) {
-        row.own_noise = static_cast<float>(noise.number);
+        row.noise_floor = static_cast<float>(noise.number);
         row.digits = digits.is_numeric() ? static_cast<float>(digits.number) : -1;
       }
     }
@@ -376,7 +376,7 @@ class RowBuilder {
   // A checksum is a text; single values of newer dumps stand there as the numbers they are.
   std::string_view ChecksumOf(const EntryTree& tree, uint32_t member) {
     if (member == EntryTree::kNone || tree[member].kind == NodeKind::kText ||
-        edition_ == Edition::k8 || tree[member].kind == NodeKind::kNull) {
+        edition_ == Edition::kV8 || tree[member].kind == NodeKind::kNull) {
       return TextOf(tree, member);
     }
     return side_.Keep(dump::PythonStr(tree, member));
@@ -453,7 +453,7 @@ class RowBuilder {
       FillValueLeaf(tree, index, type, value, row);
     }
     const std::string_view md5 = ChecksumOf(tree, members.md5);
-    if (edition_ == Edition::k26 && AddPlaceTexts(tree, index, type, value, row)) {
+    if (edition_ == Edition::kV26 && AddPlaceTexts(tree, index, type, value, row)) {
       return;
     }
     if (!md5.empty()) {
@@ -646,7 +646,7 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
   side.framework = side.header.framework == "pytorch"     ? Framework::kPyTorch
                    : side.header.framework == "mindspore" ? Framework::kMindSpore
                                                           : builder.seen_framework();
-  if (options.edition == Edition::k26) {
+  if (options.edition == Edition::kV26) {
     if (side.header.framework == "mindtorch") {
       side.framework = Framework::kMindSpore;
     } else if (side.framework == Framework::kUnknown) {

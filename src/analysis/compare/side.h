@@ -28,7 +28,7 @@ namespace msprobe::analysis::compare {
 // and is not a number.
 bool LooksLikeFormula(std::string_view text);
 
-// What a dump says about autograd: whether a leaf has the field, and its value.
+// requires_grad of a leaf: whether it has the field, and its value.
 enum class RequiresGrad : uint8_t { kAbsent, kFalse, kTrue, kNone };
 
 enum class StatKind : uint8_t { kNone, kNumber, kInteger, kBool, kText };
@@ -70,14 +70,14 @@ struct SideRow {
   RequiresGrad requires_grad = RequiresGrad::kAbsent;
   uint32_t point_to_point = 0;  // index into Side::point_to_point plus 1; 0: none
   std::string_view api_name;    // dump::RowName::api_name
-  // What repetitions of the call told of this output (`msprobe dump --repeat`): half the width of
+  // Measured by repetitions of the call (`msprobe dump --repeat`), for outputs: half the width of
   // the interval that holds its results, relative to them, and how many digits are significant.
   // Negative where nothing is recorded.
-  float own_noise = -1;
+  float noise_floor = -1;
   float digits = -1;
 };
 
-// What is given to a call; everything else is what it made of it.
+// True for inputs and kwargs; all other rows are results.
 inline bool IsInput(const SideRow& row) {
   return row.state == dump::RowState::kInput || row.state == dump::RowState::kKwargs;
 }
@@ -104,8 +104,8 @@ struct Side {
   bool has_md5 = false;
   std::vector<SideEntry> entries;  // in file order
   std::vector<SideRow> rows;
-  // Of batched point-to-point calls: what a torch.distributed.P2POp says besides its tensor. Read
-  // for Edition::k26 only.
+  // Operation and peer of a torch.distributed.P2POp, of batched point-to-point calls. Read
+  // for Edition::kV26 only.
   struct PointToPoint {
     std::string_view operation;  // "isend"
     std::string_view peer;       // "1"
@@ -127,7 +127,7 @@ struct SideOptions {
   bool allow_truncated = false;
   // With k26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
   // P2POp is one row.
-  Edition edition = Edition::k8;
+  Edition edition = Edition::kV8;
   // Which entries to keep; called in file order. Null: all.
   std::function<bool(std::string_view entry_name)> keep_entry;
   // With keep_entry: what is left out is not decoded, so that its errors are not found, and of the

@@ -102,7 +102,7 @@ std::vector<ReasonText> MakeReasonTexts() {
   };
 }
 
-// What the in/out rules look at, as numbers; nullopt where the cell holds text.
+// The numbers that the in/out rules use; nullopt where the cell holds text.
 struct RowNumbers {
   bool usable = false;  // NPU maximum, bench maximum and difference are all numbers
   double bench_max = 0;

@@ -42,7 +42,7 @@ inline constexpr double kCosineLoss = 0.1;  // yellow: cosine lost
 }  // namespace highlight
 
 // Errors and warnings of the 26.x line, per call.
-namespace line26 {
+namespace judging_v26 {
 inline constexpr double kSmallInputError = 0.1;   // relative error of the norm: all inputs below,
 inline constexpr double kLargeOutputError = 0.5;  // an output above: an error
 inline constexpr double kGoodInputRatio = 0.9;    // within one thousandth: all inputs above,
@@ -51,15 +51,13 @@ inline constexpr double kErrorFromNothing = 0.1;  // no error of inputs, an outp
 inline constexpr double kErrorGrowth = 10;        // from inputs to outputs: a warning
 inline constexpr double kGoodInputCosine = 0.9;   // all inputs above,
 inline constexpr double kCosineLoss = 0.1;        // an output lower by this: a warning
-}  // namespace line26
+}  // namespace judging_v26
 
 // Differences and relative errors of Max, Min, Mean and Norm, and the verdict, for a matched pair.
 void CompareStatistics(const SideRow& npu, const SideRow& bench, RowResult& result);
 
 // The verdict on two checksums, for a matched pair.
 void CompareChecksums(const SideRow& npu, const SideRow& bench, RowResult& result);
-
-// Which rows of the table are filled red or yellow, and why.
 
 // Sets `fill` and appends the reasons to `message`. Rows are judged by themselves and, within one
 // call, each output against each input. Not for checksums and debug saves, which are never

@@ -23,6 +23,28 @@
 namespace msprobe::analysis::compare {
 namespace {
 
+struct RowCountName {
+  const char* key;  // in summary.json and the page
+  uint64_t RowCounts::*member;
+};
+constexpr RowCountName kRowCounts[] = {{"rows", &RowCounts::rows},
+                                       {"matched", &RowCounts::matched},
+                                       {"npu_only", &RowCounts::npu_only},
+                                       {"bench_only", &RowCounts::bench_only},
+                                       {"other_level", &RowCounts::other_level},
+                                       {"shape_mismatch", &RowCounts::shape_mismatch},
+                                       {"dtype_mismatch", &RowCounts::dtype_mismatch},
+                                       {"identical", &RowCounts::identical},
+                                       {"agreeing", &RowCounts::agreeing},
+                                       {"drifting", &RowCounts::drifting},
+                                       {"differing", &RowCounts::differing},
+                                       {"not_compared", &RowCounts::not_compared},
+                                       {"unreadable", &RowCounts::unreadable},
+                                       {"red", &RowCounts::red},
+                                       {"yellow", &RowCounts::yellow},
+                                       {"failing", &RowCounts::failing},
+                                       {"suspicious", &RowCounts::suspicious}};
+
 std::string FrameworkName(Framework framework) {
   switch (framework) {
     case Framework::kPyTorch:
@@ -133,23 +155,9 @@ RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row, R
 }
 
 void RowCounts::Add(const RowCounts& other) {
-  rows += other.rows;
-  matched += other.matched;
-  npu_only += other.npu_only;
-  shape_mismatch += other.shape_mismatch;
-  dtype_mismatch += other.dtype_mismatch;
-  bench_only += other.bench_only;
-  other_level += other.other_level;
-  identical += other.identical;
-  agreeing += other.agreeing;
-  drifting += other.drifting;
-  differing += other.differing;
-  not_compared += other.not_compared;
-  unreadable += other.unreadable;
-  red += other.red;
-  yellow += other.yellow;
-  failing += other.failing;
-  suspicious += other.suspicious;
+  for (const RowCountName& count : kRowCounts) {
+    this->*count.member += other.*count.member;
+  }
   for (size_t i = 0; i < kVerdictCount; ++i) {
     by_verdict[i] += other.by_verdict[i];
   }
@@ -197,27 +205,10 @@ bool MostlyUnmatched(const PairSummary& pair) {
 }
 
 std::string_view PairVerdictName(PairVerdict verdict) {
-  switch (verdict) {
-    case PairVerdict::kIdentical:
-      return "identical";
-    case PairVerdict::kAgrees:
-      return "agree";
-    case PairVerdict::kUnequalBits:
-      return "not bit-equal";
-    case PairVerdict::kUnmatched:
-      return "unmatched";
-    case PairVerdict::kUnreadable:
-      return "unreadable";
-    case PairVerdict::kNothingCompared:
-      return "nothing compared";
-    case PairVerdict::kDrifts:
-      return "drift";
-    case PairVerdict::kDiffers:
-      return "differ";
-    case PairVerdict::kFailed:
-      return "failed";
-  }
-  return "failed";
+  constexpr std::array<std::string_view, kPairVerdictCount> kNames = {
+      "identical",        "agree", "not bit-equal", "unmatched", "unreadable",
+      "nothing compared", "drift", "differ",        "failed"};
+  return kNames[static_cast<size_t>(verdict)];
 }
 
 PairVerdict VerdictOf(const PairSummary& pair) {
@@ -408,7 +399,7 @@ Json ToJson(const DivergencePoint& point) {
           {"input_error", point.input_error},
           {"output_error", point.output_error},
           {"explained_error", point.explained_error},
-          {"own_noise", point.own_noise},
+          {"own_noise", point.noise_floor},
           {"digits", point.digits},
           {"amplification", point.amplification},
           {"confidence", ConfidenceName(point.confidence)},
@@ -425,24 +416,12 @@ Json CountsJson(const RowCounts& counts) {
   for (size_t verdict = 0; verdict < kVerdictCount; ++verdict) {
     verdicts[std::string(VerdictKey(verdict))] = counts.by_verdict[verdict];
   }
-  return {{"rows", counts.rows},
-          {"matched", counts.matched},
-          {"npu_only", counts.npu_only},
-          {"bench_only", counts.bench_only},
-          {"other_level", counts.other_level},
-          {"shape_mismatch", counts.shape_mismatch},
-          {"dtype_mismatch", counts.dtype_mismatch},
-          {"identical", counts.identical},
-          {"agreeing", counts.agreeing},
-          {"drifting", counts.drifting},
-          {"differing", counts.differing},
-          {"not_compared", counts.not_compared},
-          {"unreadable", counts.unreadable},
-          {"red", counts.red},
-          {"yellow", counts.yellow},
-          {"failing", counts.failing},
-          {"suspicious", counts.suspicious},
-          {"verdicts", std::move(verdicts)}};
+  Json json = Json::object();
+  for (const RowCountName& count : kRowCounts) {
+    json[count.key] = counts.*count.member;
+  }
+  json["verdicts"] = std::move(verdicts);
+  return json;
 }
 
 Json DivergenceJson(const DivergenceReport& report) {

@@ -18,9 +18,7 @@
 
 namespace msprobe::analysis::compare {
 
-inline constexpr size_t kVerdictCount = 9;
-
-// What a row of the table is to the gates "error" and "warning". Not every red row is an error:
+// How a row of the table counts for the gates "error" and "warning". Not every red row is an error:
 // infinities and NaNs that are the same on both sides are red in the table of the Python tool, and
 // no difference.
 enum class RowConcern : uint8_t { kNone, kWarning, kError };

@@ -67,7 +67,7 @@ class GraphBuilder {
       : dump_(dump),
         construct_(dump.construct()),
         options_(options),
-        is_26_(options.edition == Edition::k26),
+        is_26_(options.edition == Edition::kV26),
         warnings_(warnings) {}
 
   Graph Build() {

@@ -12,9 +12,9 @@
 namespace msprobe::analysis::graph {
 
 struct BuildOptions {
-  Edition edition = Edition::k26;  // whose tree it becomes
-  bool complete_stacks = true;     // false: the one line of each stack that calls the module or API
-  bool collect = true;             // false: calls between modules are gathered already
+  Edition edition = Edition::kV26;  // whose tree it becomes
+  bool complete_stacks = true;  // false: the one line of each stack that calls the module or API
+  bool collect = true;          // false: calls between modules are gathered already
 };
 
 // The tree of a rank; borrows its texts from `dump`. Modules that were computed a second time stand

@@ -165,7 +165,7 @@ class RowFormatter {
                            : &view.npu),
         is_npu_(is_npu),
         graph_id_(graph_id),
-        items_(*side_.dump, Edition::k26, view.mode == compare::CompareMode::kMd5) {}
+        items_(*side_.dump, Edition::kV26, view.mode == compare::CompareMode::kMd5) {}
 
   Status Format(std::span<const uint32_t> nodes, RowBlock& block) {
     block.text.clear();
@@ -420,7 +420,7 @@ Status Database::Finish(const DatabaseConfig& config) {
   std::string_view task;
   std::optional<std::string> tip;
   if (config.is_comparison) {
-    colors = JsonText([&](json::Writer& json) { WriteColors(config.mode, Edition::k26, json); });
+    colors = JsonText([&](json::Writer& json) { WriteColors(config.mode, Edition::kV26, json); });
     task = TaskName(config.mode);
     tip = ToolTip(config.mode);
   }

@@ -178,7 +178,7 @@ class NodeWriter {
                : &side == &view.npu ? &*view.bench
                                     : &view.npu),
         is_npu_(&side == &view.npu),
-        items_(*side.dump, Edition::k8, view.mode == compare::CompareMode::kMd5) {}
+        items_(*side.dump, Edition::kV8, view.mode == compare::CompareMode::kMd5) {}
 
   // Members of the object that holds the nodes; a comma comes before all but the first.
   Status Write(uint32_t first, uint32_t end, std::string& text) {
@@ -291,7 +291,7 @@ class VisWriter {
       json_.EndObject();
       json_.Member("ToolTip", ToolTip(view_.mode));
       json_.Key("Colors");
-      WriteColors(view_.mode, Edition::k8, json_);
+      WriteColors(view_.mode, Edition::kV8, json_);
     } else {
       MSP_RETURN_IF_ERROR(WriteSide(view_.npu));
     }

@@ -235,8 +235,8 @@ class GraphRun {
     for (Status& status : statuses) {
       MSP_RETURN_IF_ERROR(std::move(status));
     }
-    state.partners26 = PartnersOf(JoinCommunications(std::move(found26)), Edition::k26);
-    state.partners8 = PartnersOf(JoinCommunications(std::move(found8)), Edition::k8);
+    state.partners26 = PartnersOf(JoinCommunications(std::move(found26)), Edition::kV26);
+    state.partners8 = PartnersOf(JoinCommunications(std::move(found8)), Edition::kV8);
     return {};
   }
 
@@ -253,9 +253,9 @@ class GraphRun {
       return AddCommunications(views, options_.overflow_check, found);
     };
     if (writes_database()) {
-      MSP_RETURN_IF_ERROR(read(Edition::k26, found26));
+      MSP_RETURN_IF_ERROR(read(Edition::kV26, found26));
     }
-    return writes_vis() ? read(Edition::k8, found8) : Status();
+    return writes_vis() ? read(Edition::kV8, found8) : Status();
   }
 
   static StepCommunications JoinCommunications(std::vector<StepCommunications> ranks) {
@@ -338,7 +338,7 @@ class GraphRun {
     };
     if (makes_26()) {
       MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
-                           views_of(Edition::k26, state.partners26));
+                           views_of(Edition::kV26, state.partners26));
       for (const RankView& view : views) {
         if (database_) {
           MSP_RETURN_IF_ERROR(database_->Add(view, pool_));
@@ -355,7 +355,7 @@ class GraphRun {
     }
     if (writes_vis()) {
       MSP_ASSIGN_OR_RETURN(const std::vector<RankView> views,
-                           views_of(Edition::k8, state.partners8));
+                           views_of(Edition::kV8, state.partners8));
       MSP_RETURN_IF_ERROR(WriteVisFiles(views));
       if (!makes_26()) {
         Summarize(views, step);

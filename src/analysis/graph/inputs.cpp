@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/layer_mapping.h"
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/graph/match.h"
 #include "src/analysis/graph/step_views.h"
 #include "src/base/files.h"

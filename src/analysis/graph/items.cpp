@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/line26/judge.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
@@ -46,7 +45,7 @@ std::optional<NumberedDirection> ParseNumbered(std::string_view name, std::strin
 NodeType TypeOfName(std::string_view name, Edition edition) {
   const auto starts = [name](std::string_view kind) { return StartsWithKind(name, kind); };
   if (std::any_of(std::begin(kApiStarts), std::end(kApiStarts), starts) ||
-      (edition == Edition::k26 && starts("MindSpeed"))) {
+      (edition == Edition::kV26 && starts("MindSpeed"))) {
     return NodeType::kApi;
   }
   return name.starts_with(kCollectionName) ? NodeType::kCollection : NodeType::kModule;
@@ -218,7 +217,7 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
     if (is_statistic) {
       has_statistic[statistic] = true;
     }
-    const bool is_26 = edition_ == Edition::k26;
+    const bool is_26 = edition_ == Edition::kV26;
     const bool is_dtype = dump::KeyIs(key, "dtype");
     const bool is_shape = !is_dtype && key == kShapeKey;
     const bool is_checksum = dump::KeyIs(key, "md5");
@@ -246,7 +245,7 @@ void ItemWriter::WriteFields(uint32_t leaf, const SideRow& row, json::Writer& js
   if (!has_data_name) {
     json.Member("data_name", row.data_name);
   }
-  if (edition_ == Edition::k26 && !has_requires_grad) {
+  if (edition_ == Edition::kV26 && !has_requires_grad) {
     json.Member("requires_grad", kNull);
   }
   for (size_t i = 0; i < compare::kStatCount; ++i) {
@@ -273,7 +272,7 @@ void ItemWriter::WriteCells(const SideRow& row, const ComparedRows& compared, ui
   const SideRow* bench = result.pair.bench < compared.bench->rows.size()
                              ? &compared.bench->rows[result.pair.bench]
                              : nullptr;
-  const bool is_26 = edition_ == Edition::k26;
+  const bool is_26 = edition_ == Edition::kV26;
   switch (compared.result->mode) {
     case CompareMode::kStatistics:
       for (size_t i = 0; i < kStatisticCells.size(); ++i) {
@@ -331,7 +330,7 @@ std::string_view ItemWriter::TextOfFloat(double value) {
   constexpr double kMost = 1e8;
   text_.clear();
   if (const double size = std::fabs(value);
-      edition_ == Edition::k8 && size >= kLeast && size < kMost) {
+      edition_ == Edition::kV8 && size >= kLeast && size < kMost) {
     base::AppendFixed(value, kDecimals, text_);
     while (text_.ends_with('0') && text_[text_.size() - 2] != '.') {
       text_.pop_back();
@@ -340,7 +339,7 @@ std::string_view ItemWriter::TextOfFloat(double value) {
   }
   base::AppendPythonFloatRepr(value, text_);
   const bool has_exponent = text_.find('e') != std::string::npos;
-  if (edition_ == Edition::k26 || text_.find_first_of("naif") != std::string::npos) {
+  if (edition_ == Edition::kV26 || text_.find_first_of("naif") != std::string::npos) {
     return text_;
   }
   if (has_exponent) {

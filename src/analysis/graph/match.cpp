@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/line26/judge.h"
+#include "src/analysis/compare/judging_v26.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/graph/items.h"
@@ -76,7 +76,7 @@ class Matcher {
         continue;
       }
       same_path[index] = bench;
-      if (options_.edition == Edition::k26 ||
+      if (options_.edition == Edition::kV26 ||
           SameShapes(index, bench, /*as_far_as_both_go=*/false)) {
         Pair(index, bench);
       }
@@ -99,7 +99,7 @@ class Matcher {
   }
 
   bool FuzzilySameShapes(uint32_t npu, uint32_t bench) const {
-    return options_.edition == Edition::k26 || SameShapes(npu, bench, /*as_far_as_both_go=*/true);
+    return options_.edition == Edition::kV26 || SameShapes(npu, bench, /*as_far_as_both_go=*/true);
   }
 
   using Numbered = std::pair<std::string, size_t>;
@@ -120,7 +120,7 @@ class Matcher {
         continue;
       }
       text += text.empty() ? "" : ".";
-      const size_t rank = options_.edition == Edition::k26 ? field.rfind("_rank") : field.npos;
+      const size_t rank = options_.edition == Edition::kV26 ? field.rfind("_rank") : field.npos;
       const bool has_rank = rank != field.npos && rank + 5 < field.size() &&
                             std::all_of(field.begin() + rank + 5, field.end(), base::IsDigit);
       text += has_rank ? field.substr(0, rank) : field;
@@ -187,7 +187,7 @@ class Matcher {
   void TakeMicroSteps() {
     for (const uint32_t index : bench_.LevelOrder()) {
       Node& node = bench_.nodes[index];
-      if (index == kRoot || (options_.edition == Edition::k8 && node.parent != kRoot)) {
+      if (index == kRoot || (options_.edition == Edition::kV8 && node.parent != kRoot)) {
         continue;
       }
       if (node.match != kNone) {
@@ -364,7 +364,7 @@ double ScoreOf(const NodeRows& node, std::string_view name) {
   if (ReturnsRawMemory(name)) {
     return node.result.mode == CompareMode::kMd5 ? 1 : 0;
   }
-  if (node.result.edition == Edition::k26) {
+  if (node.result.edition == Edition::kV26) {
     return VerdictScore(node);
   }
   switch (node.result.mode) {
@@ -464,11 +464,11 @@ void SetPlaces(Side& side, Edition edition) {
       continue;
     }
     compare::StatValue value = row.stats[compare::kMax];
-    if (edition == Edition::k26 && value.kind == compare::StatKind::kInteger) {
+    if (edition == Edition::kV26 && value.kind == compare::StatKind::kInteger) {
       value.kind = compare::StatKind::kText;
       value.text = side.Intern(std::to_string(value.integer));
       row.dtype = row.type;
-    } else if (edition == Edition::k8 && value.kind == compare::StatKind::kText) {
+    } else if (edition == Edition::kV8 && value.kind == compare::StatKind::kText) {
       value.kind = compare::StatKind::kInteger;
       row.dtype = dump::PythonClass(dump::NodeKind::kInt);
     }
@@ -539,10 +539,10 @@ PairResult CompareNodes(const RankDump& npu_dump, RankDump& bench_dump, const Gr
     bench_dump.side().rows.push_back(nothing);
     for (const uint32_t row : surplus) {
       result.rows[row].metrics.fill(Metric::Text(kSurplusCell));
-      result.rows[row].pair.bench = options.edition == Edition::k26 ? place : compare::kNoRow;
+      result.rows[row].pair.bench = options.edition == Edition::kV26 ? place : compare::kNoRow;
     }
   }
-  if (options.edition == Edition::k26) {
+  if (options.edition == Edition::kV26) {
     compare::JudgeRules rules;
     rules.ignore_shapes = options.ignore_shapes;
     compare::JudgeCalls(npu_side, bench_dump.side(), rules, result);
@@ -568,7 +568,7 @@ std::vector<NodeScore> ScoreNodes(const RankDump& npu_dump, const Graph& npu,
       }
     }
   });
-  const bool best_is_one = result.edition == Edition::k8 && result.mode == CompareMode::kMd5;
+  const bool best_is_one = result.edition == Edition::kV8 && result.mode == CompareMode::kMd5;
   for (size_t i = 0; i < npu.nodes.size(); ++i) {
     const Node& node = npu.nodes[i];
     if (node.type != NodeType::kCollection || node.match == kNone) {

@@ -18,7 +18,7 @@
 namespace msprobe::analysis::graph {
 
 struct MatchOptions {
-  Edition edition = Edition::k26;
+  Edition edition = Edition::kV26;
   bool ignore_shapes = false;
   bool fuzzy = false;  // calls below matched modules pair by their order, whatever their numbers
   // The bench call beside each NPU call; null: no mapping. Others keep their own names.
@@ -40,7 +40,7 @@ Result<std::optional<compare::CompareMode>> ModeOf(const compare::Side& npu,
 
 struct ScoreOptions {
   compare::CompareMode mode = compare::CompareMode::kStatistics;
-  Edition edition = Edition::k26;
+  Edition edition = Edition::kV26;
   bool ignore_shapes = false;
   bool quiet = false;
 };

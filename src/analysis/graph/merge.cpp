@@ -465,7 +465,7 @@ Result<MergedRanks> MergeRanks(const std::vector<std::filesystem::path>& ranks,
   dumps.reserve(ranks.size());
   for (const std::filesystem::path& folder : ranks) {
     MSP_ASSIGN_OR_RETURN(RankDump dump, RankDump::Load(folder));
-    SetPlaces(dump.side(), Edition::k26);
+    SetPlaces(dump.side(), Edition::kV26);
     dumps.push_back(std::move(dump));
   }
   const RankGroups groups = FindRankGroups(dumps, sizes, warnings);

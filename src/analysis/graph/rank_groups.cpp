@@ -185,7 +185,7 @@ PartnersOfNodes PartnerFinder::Of(int64_t rank) const {
       const CommunicationNode& partner = node_of(member);
       if (event.is_transfer) {
         if (member.contributes != end.sends &&
-            (edition_ == Edition::k26 || call.first_output == partner.first_output)) {
+            (edition_ == Edition::kV26 || call.first_output == partner.first_output)) {
           partners.nodes.emplace_back(other, &partner.node);
         }
       } else if (is_led) {

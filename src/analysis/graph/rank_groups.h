@@ -82,7 +82,7 @@ class PartnerFinder {
  private:
   std::vector<RankCommunications> ranks_;  // by number
   dump::CommunicationMatching matching_;
-  Edition edition_ = Edition::k26;
+  Edition edition_ = Edition::kV26;
 };
 
 // Numbers of ranks: by group, then place in it. Every rank is in one group of each kind; where a

@@ -85,7 +85,7 @@ std::vector<ColorClass> ColorsOf(std::optional<CompareMode> mode, Edition editio
   if (!mode) {
     return {unmatched};
   }
-  if (edition == Edition::k26) {
+  if (edition == Edition::kV26) {
     return {{"#FFFCF3", {{0, 0.3}}, kVerdict, "pass"},
             {"#FFDC7F", {{0.3, 0.6}}, kVerdict, "warning"},
             {"#FF704D", {{0.6, 1}}, kVerdict, "error"},
@@ -122,7 +122,7 @@ void WriteColors(std::optional<CompareMode> mode, Edition edition, json::Writer&
         }
         json.EndArray();
         json.Member("description", color.description);
-        if (edition == Edition::k26) {
+        if (edition == Edition::kV26) {
           json.Member("accuracy_level", color.level);
         }
       });
@@ -192,8 +192,8 @@ compare::Options CompareOptionsOf(const Options& options) {
   compare::Options compared;
   compared.npu_path = options.npu_path;
   compared.bench_path = options.bench_path;
-  compared.fuzzy = options.fuzzy;
-  compared.layer_mapping = options.layer_mapping;
+  compared.match.fuzzy = options.fuzzy;
+  compared.match.layer_mapping = options.layer_mapping;
   compared.threads = options.threads;
   compared.quiet = options.quiet;
   return compared;
@@ -245,10 +245,11 @@ void DivergenceWalks::Walk(size_t place, base::ThreadPool& pool) {
                        *before->second.step + 1 == *planned.input.step;
   const compare::PairSides sides = {rank.npu->side(), rank.bench->side(), &rank.npu->stacks(),
                                     &rank.npu->construct()};
-  compare::PairFindings findings;
-  walk.status = compare::FindDifferences(options_, planned.input, sides, pool,
-                                         follows ? &before->second : nullptr, findings);
-  if (walk.status.ok()) {
+  Result<compare::PairFindings> found = compare::FindDifferences(
+      options_, planned.input, sides, pool, follows ? &before->second : nullptr);
+  walk.status = found.status();
+  if (found.ok()) {
+    compare::PairFindings& findings = *found;
     KeepReadTensors(findings.result, sides.npu.rows.size(), rank.tensors);
     rank.comparison = compare::SummarizePair(planned, sides.npu, sides.bench, findings);
     walk.record = std::move(findings.record);
@@ -325,7 +326,7 @@ void BuildSide(const Options& options, const RankDump& dump, Edition edition, Si
   BuildOptions build;
   build.edition = edition;
   build.collect = !options.merges();
-  build.complete_stacks = options.complete_stacks || edition == Edition::k26;
+  build.complete_stacks = options.complete_stacks || edition == Edition::kV26;
   view.dump = &dump;
   view.graph = BuildGraph(dump, build, warnings);
   view.scores.resize(view.graph.nodes.size());

@@ -20,7 +20,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/kernel/kernel_compare.h"
+#include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/kernel_dump/code_mapping.h"
 #include "src/analysis/kernel_dump/dump_files.h"

@@ -878,13 +878,6 @@ Result<Plan> PlanPairs(const PairOptions& options) {
   return plan;
 }
 
-// Errors after which the other ranks still make sense; a full disk would only repeat.
-bool ConcernsThisPairOnly(StatusCode code) {
-  return code == StatusCode::kBadFormat || code == StatusCode::kNotFound ||
-         code == StatusCode::kUnsupported || code == StatusCode::kMismatch ||
-         code == StatusCode::kUsage;
-}
-
 class Runner {
  public:
   explicit Runner(const Options& options)
@@ -919,7 +912,7 @@ class Runner {
         }
         Status status = RunPair(pairs[index], /*is_single=*/false);
         if (!status.ok()) {
-          if (!ConcernsThisPairOnly(status.code())) {
+          if (!base::ConcernsOneInput(status) && status.code() != StatusCode::kUsage) {
             return status;
           }
           RankSummary& failed = run_.summary.ranks.emplace_back();

@@ -259,7 +259,7 @@ Result<std::vector<RankFile>> FindRankFiles(const std::filesystem::path& folder,
     if (added) {
       continue;
     }
-    // Of one comparison's workbook and csv the workbook keeps the cell types.
+    // If a comparison wrote both, the workbook is better: it keeps the cell types.
     const bool newer =
         std::pair(file.stamp, !file.is_csv) > std::pair(place->second.stamp, !place->second.is_csv);
     if (file.stamp != place->second.stamp) {
@@ -370,7 +370,7 @@ std::vector<LoadedRank> LoadRanks(const std::vector<RankFile>& files, const Merg
   return ranks;
 }
 
-// Which row of each rank stands in each row of the result.
+// A row of the result: the row of each rank in it.
 struct JoinedRow {
   std::string_view name;
   std::vector<uint32_t> row_of_rank;  // kNoRow where the rank has none

@@ -1,4 +1,4 @@
-// What `merge_result` answers.
+// merge_result: one table per metric of the comparison results of many ranks.
 #pragma once
 
 #include <array>
@@ -19,8 +19,6 @@
 
 namespace msprobe::analysis::compare::merge {
 
-// What merging the results of many ranks is asked to do.
-
 struct Options {
   std::filesystem::path
       input_folder;  // holds compare_result_rank<N>_<stamp>.xlsx or .csv; not searched below
@@ -40,7 +38,7 @@ struct Summary {
   std::vector<std::string> warnings;
 };
 
-// What merge_result reads: its config, the files of a folder, and the rows of one rank's result.
+// Inputs: the config, the files of a folder, and the rows of one rank's result.
 
 struct MergeConfig {
   std::vector<std::string> apis;     // prefixes of calls, never empty

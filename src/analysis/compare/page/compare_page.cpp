@@ -247,7 +247,7 @@ class ColumnMaker {
     }
   }
 
-  // Those of real data; what statistics differ by follows from them.
+  // Metrics of real data only; differences of statistics follow from the statistics.
   void AddMetrics(Columns& columns) {
     if (pair_.result.mode != CompareMode::kRealData) {
       return;

@@ -53,7 +53,7 @@ class ComparePage {
   const std::vector<std::string>& notes() const { return notes_; }  // after Write
 
  private:
-  // What is not clean comes first, by step; then origins of a rank's own.
+  // Pairs that are not clean come first, by step; then origins of a rank's own.
   using Place = std::tuple<bool, int64_t, bool, bool, size_t>;
 
   std::string Listing(const RunSummary& summary, const std::string& graph_page) const;

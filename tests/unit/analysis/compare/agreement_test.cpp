@@ -31,7 +31,7 @@ SideRow Tensor(std::string_view dtype, double max, double min, double mean, doub
 }
 
 bool Agrees(const SideRow& npu, const SideRow& bench, Provenance provenance,
-            CompareMode mode = CompareMode::kStatistics, Options options = {}) {
+            CompareMode mode = CompareMode::kStatistics, NoiseRules options = {}) {
   Agreement agreement(options, mode);
   const Distance distance =
       mode == CompareMode::kMd5 ? Md5Distance(npu, bench) : StatisticsDistance(npu, bench);
@@ -157,7 +157,7 @@ TEST(Agreement, AWeightRoundedToFloat16IsTheSameWeight) {
 TEST(Agreement, NoElementOfARoundedWeightMovesByMoreThanHalfAUnit) {
   const SideRow rounded = Tensor("torch.bfloat16", 0.25, -0.25, 0, 4.5625);
   const SideRow exact = Tensor("torch.float32", 0.2498, -0.2499, 0, 4.57);
-  const Options options;
+  const NoiseRules options;
   Agreement agreement(options, CompareMode::kRealData);
   Distance distance;
   distance.comparable = true;
@@ -188,7 +188,7 @@ TEST(Agreement, ANanOnOneSideIsNoNoiseWhateverTheTolerance) {
   const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
   SideRow npu = Tensor("torch.float32", NAN, NAN, NAN, NAN);
   npu.md5 = "11111111";
-  Options tolerant;
+  NoiseRules tolerant;
   tolerant.relative_tolerance = 1e30;
   tolerant.absolute_tolerance = 1e30;
   for (const CompareMode mode :
@@ -203,10 +203,10 @@ TEST(Agreement, ANanOnOneSideIsNoNoiseWhateverTheTolerance) {
 TEST(Agreement, TolerancesRaiseTheFloor) {
   const SideRow bench = Tensor("torch.float32", 1, -1, 0, 20);
   const SideRow npu = Tensor("torch.float32", 1.05, -1, 0, 20);
-  Options relative;
+  NoiseRules relative;
   relative.relative_tolerance = 0.1;
   EXPECT_TRUE(Agrees(npu, bench, Provenance::kStored, CompareMode::kStatistics, relative));
-  Options absolute;
+  NoiseRules absolute;
   absolute.absolute_tolerance = 0.1;
   EXPECT_TRUE(Agrees(npu, bench, Provenance::kComputed, CompareMode::kStatistics, absolute));
   absolute.absolute_tolerance = 0.01;
@@ -219,8 +219,8 @@ TEST(Agreement, UsesACallsOwnNoiseInPlaceOfThatOfItsDtype) {
   SideRow far = Tensor("torch.float32", 2, -4, 0, 32 * (1 + 1e-3));
   EXPECT_TRUE(Agrees(near, bench, Provenance::kComputed));
   EXPECT_FALSE(Agrees(far, bench, Provenance::kComputed));
-  near.own_noise = 1e-7F;
-  far.own_noise = 1e-2F;
+  near.noise_floor = 1e-7F;
+  far.noise_floor = 1e-2F;
   EXPECT_FALSE(Agrees(near, bench, Provenance::kComputed));
   EXPECT_TRUE(Agrees(far, bench, Provenance::kComputed));
 }
@@ -229,27 +229,27 @@ TEST(Agreement, OwnNoiseOfBothSidesAddsUpAndOneStandsForTheOther) {
   SideRow npu = Tensor("torch.float32", 2, -4, 0, 32);
   SideRow bench = npu;
   EXPECT_EQ(MeasuredNoise(npu, bench), 0);
-  bench.own_noise = 3e-3F;
+  bench.noise_floor = 3e-3F;
   EXPECT_NEAR(MeasuredNoise(npu, bench), 3e-3 * std::sqrt(2.0), 1e-9);
-  npu.own_noise = 4e-3F;
+  npu.noise_floor = 4e-3F;
   EXPECT_NEAR(MeasuredNoise(npu, bench), 5e-3, 1e-9);
 }
 
 TEST(Agreement, OwnNoiseIsNeverBelowTwoUnits) {
   SideRow npu = Tensor("torch.bfloat16", 2, -4, 0, 32);
   SideRow bench = npu;
-  npu.own_noise = bench.own_noise = 0;
-  Options options;
+  npu.noise_floor = bench.noise_floor = 0;
+  NoiseRules options;
   EXPECT_DOUBLE_EQ(Agreement(options, CompareMode::kStatistics).Noise(npu, bench), 0x1p-6);
 }
 
 TEST(Agreement, OwnNoiseSaysNothingBetweenDtypes) {
   SideRow npu = Tensor("torch.bfloat16", 2, -4, 0, 32);
   SideRow bench = Tensor("torch.float32", 2, -4, 0, 32);
-  Options options;
+  NoiseRules options;
   Agreement agreement(options, CompareMode::kStatistics);
   const double plain = agreement.Noise(npu, bench);
-  bench.own_noise = 1e-7F;
+  bench.noise_floor = 1e-7F;
   EXPECT_DOUBLE_EQ(agreement.Noise(npu, bench), plain);
 }
 

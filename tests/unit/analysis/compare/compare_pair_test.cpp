@@ -93,7 +93,7 @@ TEST(ComparePair, ComparesTheCompleteEntriesOfATruncatedFileWhenAllowed) {
 TEST(ComparePair, MatchesFuzzilyInStatisticsModeToo) {
   PairOnDisk pair(CallText("Torch.a.3.forward", TensorText(1), TensorText(1)),
                   CallText("Torch.a.0.forward", TensorText(1), TensorText(1)));
-  pair.options.fuzzy = true;
+  pair.options.match.fuzzy = true;
   const Result<ComparedPair> compared = pair.Compare();
   ASSERT_TRUE(compared.ok()) << compared.status().message();
   EXPECT_NE(compared->result.rows[0].pair.bench, kNoRow);
@@ -125,7 +125,7 @@ TEST(ComparePair, KeepsOnlyTheRowsThatTheFilterNames) {
   const std::string entries = CallText("Torch.a.0.forward", TensorText(1), TensorText(1)) + "," +
                               CallText("Torch.b.0.forward", TensorText(1), TensorText(1));
   PairOnDisk pair(entries, entries);
-  pair.options.name_filter = "Torch.b.*.output.*";
+  pair.options.match.name_filter = "Torch.b.*.output.*";
   const Result<ComparedPair> compared = pair.Compare();
   ASSERT_TRUE(compared.ok()) << compared.status().message();
   EXPECT_EQ(compared->result.rows.size(), 1u);

@@ -208,8 +208,8 @@ TEST(FindDivergence, TellsTheCodeLineAndTheParentOfTheOrigin) {
 
 TEST(FindDivergence, AFloorAboveThePerturbationLeavesNothing) {
   Options options;
-  options.relative_tolerance = 0.01;
-  options.absolute_tolerance = 0.01;
+  options.noise.relative_tolerance = 0.01;
+  options.noise.absolute_tolerance = 0.01;
   const ComparedPair pair =
       ComparePaths(DataFolder() / "gpt_statistics_L1_perturbed/dump" / kSingle,
                    DataFolder() / "gpt_statistics_L1/dump" / kSingle, options);

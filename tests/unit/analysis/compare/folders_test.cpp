@@ -1,4 +1,4 @@
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 
 #include <cmath>
 #include <cstring>
@@ -12,7 +12,8 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/graph_folders.h"
+#include "src/analysis/compare/folders/graph_folders.h"
+#include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 #include "tests/unit/support/view_of.h"
@@ -82,7 +83,7 @@ TEST(HalveRows, CutsUntilEveryPartFits) {
 
 class GraphFoldersTest : public FoldersTest {
  protected:
-  GraphFoldersTest() { options_.rank_ids.emplace(); }
+  GraphFoldersTest() { options_.folders.rank_ids.emplace(); }
 
   fs::path Kernel(const std::string& side, const std::string& place, const std::string& name) {
     return folder_.path() / side / place / (name + ".DefaultFormat.npy");
@@ -179,12 +180,12 @@ TEST_F(GraphFoldersTest, FiltersByRankAndStepAndWarnsOfMissingPartners) {
   ASSERT_TRUE(comparison.ok());
   EXPECT_EQ(comparison->tables.size(), 2U);
   EXPECT_THAT(comparison->warnings, ElementsAre(HasSubstr("rank 1, step 1")));
-  options_.step_ids = {2};
+  options_.folders.step_ids = {2};
   comparison = CompareGraphFolders(options_, pool_);
   ASSERT_TRUE(comparison.ok());
   ASSERT_EQ(comparison->tables.size(), 1U);
   EXPECT_EQ(comparison->tables[0].name, "compare_result_0_2");
-  options_.rank_ids = std::vector<int64_t>{5};
+  options_.folders.rank_ids = std::vector<int64_t>{5};
   EXPECT_EQ(CompareGraphFolders(options_, pool_).status().code(), StatusCode::kNotFound);
 }
 
@@ -208,7 +209,7 @@ TEST_F(CommonFoldersTest, PairsGroupsByNameOrMapAndFilesByNumber) {
   WriteVector(bench / "out_float32_3.npy", {3, 4});
   WriteVector(npu / "input_float32_0.npy", {5, 6});
   WriteVector(bench / "x_float32_0.npy", {5, 7});
-  options_.common_map = {{"input", "x"}};
+  options_.folders.common_map = {{"input", "x"}};
   const auto comparison = CompareCommonFolders(options_, pool_);
   ASSERT_TRUE(comparison.ok()) << comparison.status().message();
   ASSERT_EQ(comparison->tables.size(), 1U);
@@ -257,20 +258,20 @@ TEST_F(CommonFoldersTest, NothingInCommonIsAnError) {
 }
 
 TEST(NumpyShapeText, IsWrittenAsPythonPrintsATuple) {
-  EXPECT_EQ(NumpyShapeText({}), "()");
-  EXPECT_EQ(NumpyShapeText({3}), "(3,)");
-  EXPECT_EQ(NumpyShapeText({3, 4}), "(3, 4)");
+  EXPECT_EQ(kernel_dump::TupleText({}), "()");
+  EXPECT_EQ(kernel_dump::TupleText({3}), "(3,)");
+  EXPECT_EQ(kernel_dump::TupleText({3, 4}), "(3, 4)");
 }
 
 TEST(ArrayStatCell, ShortFormNamesTheValueInItsOwnDType) {
   ArraySummary summary;
   summary.stats = {static_cast<double>(0.1F), 0, 0, HUGE_VAL};
-  EXPECT_EQ(report::CellText(ShortArrayStatCell(summary, kMax)), "0.1");
+  EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax, Digits::kShortest)), "0.1");
   EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax)), "0.1000000014901161");
-  EXPECT_EQ(report::CellText(ShortArrayStatCell(summary, kNorm)), "inf");
+  EXPECT_EQ(report::CellText(ArrayStatCell(summary, kNorm, Digits::kShortest)), "inf");
   summary.dtype = DType::kFloat16;
   summary.stats[kMax] = 4.11328125;
-  EXPECT_EQ(report::CellText(ShortArrayStatCell(summary, kMax)), "4.113");
+  EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax, Digits::kShortest)), "4.113");
   summary.dtype = DType::kBool;
   summary.stats[kMax] = 1;
   EXPECT_EQ(report::CellText(ArrayStatCell(summary, kMax)), "True");

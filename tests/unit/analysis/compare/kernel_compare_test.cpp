@@ -1,6 +1,4 @@
 // Recorded kernel dumps against each other, and against the dump of the calls above them.
-#include "src/analysis/compare/kernel/kernel_compare.h"
-
 #include <filesystem>
 #include <string>
 
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/compare/compare.h"
+#include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/compare/summary.h"
 #include "tests/unit/support/temporary_folder.h"
 
@@ -40,8 +39,8 @@ struct KernelScene {
     Options options;
     options.npu_path = npu;
     options.bench_path = bench;
-    options.kernel_call = call;
-    options.output_folder = folder / "out";
+    options.folders.kernel_call = call;
+    options.output.folder = folder / "out";
     options.quiet = true;
     options.threads = threads;
     return Run(options);

@@ -61,7 +61,7 @@ class MappingTest : public ::testing::Test {
 
 TEST_F(MappingTest, RowsKeepTheirNamesWithoutFlags) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0"}}});
-  const auto mapping = BuildRowMapping(Options(), npu, npu);
+  const auto mapping = BuildRowMapping(MatchRules(), npu, npu);
   EXPECT_THAT(Keys(mapping), ElementsAre("Torch.add.0.forward.input.0"));
   EXPECT_FALSE(mapping->by_key_only);
 }
@@ -69,7 +69,7 @@ TEST_F(MappingTest, RowsKeepTheirNamesWithoutFlags) {
 TEST_F(MappingTest, DataMappingRenamesListedRowsAndDropsShapesFromTheKey) {
   const Side npu =
       MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0", ".output.0"}}});
-  Options options;
+  MatchRules options;
   options.data_mapping = {
       true, Write("map.yaml", "Torch.add.0.forward.input.0: Torch.sum.3.forward.input.k\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
@@ -81,7 +81,7 @@ TEST_F(MappingTest, DataMappingRenamesListedRowsAndDropsShapesFromTheKey) {
 TEST_F(MappingTest, DataMappingMayUseAllOfYaml) {
   const Side npu =
       MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0", ".output.0"}}});
-  Options options;
+  MatchRules options;
   options.data_mapping = {true, Write("map.yaml",
                                       "# a comment\n"
                                       "\"Torch.add.0.forward.input.0\": 'Torch.a b'\n"
@@ -91,7 +91,7 @@ TEST_F(MappingTest, DataMappingMayUseAllOfYaml) {
 
 TEST_F(MappingTest, DataMappingNamesTheLineOfARepeatedName) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {});
-  Options options;
+  MatchRules options;
   options.data_mapping = {true, Write("map.yaml", "A.a.0: B.b.0\nA.a.0: B.b.1\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
   ASSERT_FALSE(mapping.ok());
@@ -100,7 +100,7 @@ TEST_F(MappingTest, DataMappingNamesTheLineOfARepeatedName) {
 
 TEST_F(MappingTest, DataMappingWithoutAnyKnownRowWarns) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.data_mapping = {true, Write("map.yml", "Torch.mul.0.forward.input.0: x\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
   ASSERT_TRUE(mapping.ok()) << mapping.status().message();
@@ -110,7 +110,7 @@ TEST_F(MappingTest, DataMappingWithoutAnyKnownRowWarns) {
 
 TEST_F(MappingTest, DataMappingThatIsAListIsRefusedByName) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {});
-  Options options;
+  MatchRules options;
   options.data_mapping = {true, Write("map.yaml", "- a\n- b\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
   ASSERT_FALSE(mapping.ok());
@@ -121,7 +121,7 @@ TEST_F(MappingTest, BareCellMappingTurnsCellsIntoModules) {
   const Side npu = MakeSide("npu", Framework::kMindSpore,
                             {{"Cell.net.CellList.forward.0", {".input.0"}},
                              {"Functional.lstmCell.0.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.cell_mapping.given = true;
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)),
               ElementsAre("Module.net.CellList.forward.0.input.0",
@@ -134,7 +134,7 @@ TEST_F(MappingTest, CellMappingFileRenamesPathAndClassInEveryDirection) {
                              {"Cell.net.fc1.Dense.backward.0", {".input.0"}},
                              {"Cell.net.fc1.Dense.parameters_grad", {".weight"}},
                              {"Cell.net.fc10.Dense.forward.0", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.cell_mapping = {true, Write("cells.yaml", "net.fc1.Dense: model.fc.Linear\n")};
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)),
               ElementsAre("Module.model.fc.Linear.forward.0.parameters.weight",
@@ -150,7 +150,7 @@ TEST_F(MappingTest, BareApiMappingUsesTheBuiltInTable) {
                              {"MintFunctional.relu.0.forward", {".input.0"}},
                              {"Functional.dense.2.forward", {".output.0"}},
                              {"Functional.no_such_api.0.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.api_mapping.given = true;
   EXPECT_THAT(
       Keys(BuildRowMapping(options, npu, npu)),
@@ -166,7 +166,7 @@ TEST_F(MappingTest, ApiMappingFileMovesPositionsAndAbandonsTheRest) {
         {".input.0", ".input.1.0", ".input.10", ".input.scale", ".output.0", ".output.1"}}});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"NPU.fusion.4.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.fa\n"
                                      "  pt_api: NPU.fusion\n"
@@ -195,7 +195,7 @@ TEST_F(MappingTest, ApiMappingFileMayMoveManyPositions) {
   const Side npu = MakeSide("npu", Framework::kMindSpore, {call});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"NPU.fusion.4.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.api_mapping = {
       true, Write("apis.yaml", "- ms_api: Functional.fa\n  pt_api: NPU.fusion\n  ms_args: [" + ms +
                                    ", 0]\n  pt_args: [" + pt + ", last]\n")};
@@ -213,7 +213,7 @@ TEST_F(MappingTest, ApiMappingFileTakesTheLastOfSeveralRulesAndTheShortestName) 
                               {{"NPU.one.4.forward", {".input.0"}},
                                {"NPU.two.4.forward", {".input.0"}},
                                {"NPU.three.4.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   const auto rule = [](const std::string& ms, const std::string& pt) {
     return "- ms_api: " + ms + "\n  pt_api: " + pt + "\n  ms_args: [0]\n  pt_args: [0]\n";
   };
@@ -230,7 +230,7 @@ TEST_F(MappingTest, ApiMappingReadsTheUndocumentedSpellingOfOutputsToo) {
       MakeSide("npu", Framework::kMindSpore, {{"Functional.fa.0.forward", {".output.0"}}});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"NPU.fusion.0.forward", {".output.0"}}});
-  Options options;
+  MatchRules options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.fa\n"
                                      "  pt_api: NPU.fusion\n"
@@ -245,7 +245,7 @@ TEST_F(MappingTest, ApiRuleOfUnequalListsIsLeftOutWithAWarning) {
       MakeSide("npu", Framework::kMindSpore, {{"Functional.abs.0.forward", {".input.0"}}});
   const Side bench =
       MakeSide("bench", Framework::kPyTorch, {{"Torch.abs.0.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.abs\n"
                                      "  pt_api: Torch.abs\n"
@@ -261,7 +261,7 @@ TEST_F(MappingTest, ApiRuleNeedsItsApisInBothDumps) {
   const Side npu =
       MakeSide("npu", Framework::kMindSpore, {{"Functional.abs.0.forward", {".input.0"}}});
   const Side bench = MakeSide("bench", Framework::kPyTorch, {});
-  Options options;
+  MatchRules options;
   options.api_mapping = {true, Write("apis.yaml",
                                      "- ms_api: Functional.abs\n"
                                      "  pt_api: NPU.abs\n"
@@ -274,7 +274,7 @@ TEST_F(MappingTest, ApiRuleNeedsItsApisInBothDumps) {
 TEST_F(MappingTest, ApiMappingWinsOverTheOthersButDataMappingDecidesTheMerge) {
   const Side npu =
       MakeSide("npu", Framework::kMindSpore, {{"Functional.abs.0.forward", {".input.0"}}});
-  Options options;
+  MatchRules options;
   options.api_mapping.given = true;
   options.data_mapping = {true, Write("map.yaml", "Functional.abs.0.forward.input.0: x\n")};
   const auto mapping = BuildRowMapping(options, npu, npu);
@@ -293,8 +293,8 @@ class LayerMappingTest : public MappingTest {
     Write("npu/construct.json", npu);
     Write("bench/construct.json", bench);
   }
-  Options MakeOptions(const std::string& yaml) {
-    Options options;
+  MatchRules MakeOptions(const std::string& yaml) {
+    MatchRules options;
     options.framework = Framework::kMindSpore;
     options.layer_mapping.given = true;
     if (!yaml.empty()) {
@@ -396,7 +396,7 @@ TEST_F(LayerMappingTest, FramesOfTheGroupedStackLayoutCountOnlyWhenAskedFor) {
   Write("npu/stack.json",
         R"({"0": [["Mint.add.0.forward"],
                   ["File /x/site-packages/mindspore/a.py, line 3, in smooth, \n y"]]})");
-  Options options = MakeOptions("");
+  MatchRules options = MakeOptions("");
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, bench)),
               ElementsAre("Torch.add.0.forward.output.0"));
   options.layer_mapping_frames = true;
@@ -422,7 +422,7 @@ TEST_F(LayerMappingTest, MissingConstructJsonIsAnErrorWithARemedy) {
 
 TEST_F(LayerMappingTest, IsIgnoredForPyTorch) {
   const Side npu = MakeSide("npu", Framework::kPyTorch, {{"Torch.add.0.forward", {".output.0"}}});
-  Options options = MakeOptions("");
+  MatchRules options = MakeOptions("");
   options.framework = Framework::kPyTorch;
   EXPECT_THAT(Keys(BuildRowMapping(options, npu, npu)),
               ElementsAre("Torch.add.0.forward.output.0"));

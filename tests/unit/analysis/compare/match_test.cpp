@@ -74,7 +74,7 @@ TEST(MatchExactly, CallsThatAnApiMappingDoesNotKnowStayWhereTheNpuDumpHasThem) {
                    "  pt_api: NPU.npu_fusion_attention\n"
                    "  ms_args: [1]\n  pt_args: [0]\n  ms_outputs: [0]\n  pt_outputs: [0]\n");
   for (const std::filesystem::path& mapping_file : {std::filesystem::path(), file}) {
-    Options options;
+    MatchRules options;
     options.framework = Framework::kMindSpore;
     options.api_mapping = {true, mapping_file};
     const Result<RowMapping> mapping = BuildRowMapping(options, npu, bench);

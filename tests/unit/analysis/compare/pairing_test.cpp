@@ -96,7 +96,7 @@ TEST(PlanPairs, PairsOtherRankNumbersByPositionFor26Only) {
     AddRank(folder, std::string("gpu/rank") + rank);
   }
   const Result<PairingPlan> plan =
-      PlanPairs(folder.path() / "npu", folder.path() / "gpu", Edition::k26);
+      PlanPairs(folder.path() / "npu", folder.path() / "gpu", Edition::kV26);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   ASSERT_EQ(plan->pairs.size(), 2u);
   EXPECT_EQ(plan->pairs[1].rank_suffix, "_rank1");

@@ -141,7 +141,7 @@ TEST(ComputeRealMetrics, ComparesSingleValuesInFloat32For26) {
   const auto npu = Make<int64_t>(DType::kInt64, {}, {7});
   const auto bench = Make<int64_t>(DType::kInt64, {}, {0});
   EXPECT_EQ(
-      ComputeRealMetrics(npu.view(), bench.view(), Edition::k26).metrics[kMaxRelativeErr].number,
+      ComputeRealMetrics(npu.view(), bench.view(), Edition::kV26).metrics[kMaxRelativeErr].number,
       58720256.0);
 }
 

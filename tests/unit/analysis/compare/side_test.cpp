@@ -131,9 +131,9 @@ TEST(LoadSide, ReadsTheNoiseFloorOfOutputs) {
       TensorText(2) + ", " + TensorText(3) +
       R"(], "noise_floor": {"repeats": 5, "output": {"1": {"digits": 3.5, "noise": 0.001}}}})");
   ASSERT_EQ(side.rows.size(), 3U);
-  EXPECT_LT(side.rows[0].own_noise, 0);
-  EXPECT_LT(side.rows[1].own_noise, 0);
-  EXPECT_FLOAT_EQ(side.rows[2].own_noise, 0.001F);
+  EXPECT_LT(side.rows[0].noise_floor, 0);
+  EXPECT_LT(side.rows[1].noise_floor, 0);
+  EXPECT_FLOAT_EQ(side.rows[2].noise_floor, 0.001F);
   EXPECT_FLOAT_EQ(side.rows[2].digits, 3.5F);
 }
 
@@ -151,7 +151,7 @@ TEST(LoadSide, ReadsTheNoiseFloorOfManyOutputs) {
   const Side side = SideFromEntries(R"("Torch.f.0.forward": {"output": [)" + outputs +
                                     R"(], "noise_floor": {"output": {)" + floor + "}}}");
   ASSERT_EQ(side.rows.size(), kOutputs);
-  EXPECT_FLOAT_EQ(side.rows.back().own_noise, 0.5F);
+  EXPECT_FLOAT_EQ(side.rows.back().noise_floor, 0.5F);
 }
 
 // 100,000 names of 100,000 letters would be 10 GB.
@@ -183,7 +183,7 @@ TEST(LoadSide, TakesNoNonsenseForANoiseFloor) {
     const Side side = SideFromEntries(R"("Torch.f.0.forward": {"output": [)" + TensorText(2) +
                                       R"(], "noise_floor": )" + floor + "}");
     ASSERT_EQ(side.rows.size(), 1U) << floor;
-    EXPECT_LT(side.rows[0].own_noise, 0) << floor;
+    EXPECT_LT(side.rows[0].noise_floor, 0) << floor;
   }
 }
 

@@ -1,4 +1,6 @@
 // Dumps of torchair against the reports that the Python tool made of them.
+#include "src/analysis/compare/folders/torchair.h"
+
 #include <cmath>
 #include <map>
 #include <string>
@@ -8,7 +10,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/line26/torchair_compare.h"
 #include "src/base/numbers.h"
 #include "src/base/threads.h"
 #include "src/report/table.h"
@@ -34,9 +35,9 @@ Result<FolderComparison> Compare(const fs::path& mine, const fs::path& golden,
   Options options;
   options.npu_path = mine;
   options.bench_path = golden;
-  options.line26.emplace();
-  options.line26->torchair = true;
-  options.line26->torchair_rank = rank;
+  options.v26.emplace();
+  options.v26->torchair = true;
+  options.v26->torchair_rank = rank;
   return CompareTorchair(options, pool);
 }
 
@@ -98,7 +99,7 @@ TEST(CompareTorchair, KernelsBesideThoseWithoutFusion) {
   // The Python tool leaves the fused kernel out.
   EXPECT_EQ(table.table.row_count(), 12U);
   EXPECT_EQ(table.counts.npu_only, 2U) << "a Cast that the other side does not have";
-  EXPECT_EQ(table.counts.compared, 12U);
+  EXPECT_EQ(table.counts.matched, 12U);
 }
 
 TEST(CompareTorchair, RanksPairByNumber) {

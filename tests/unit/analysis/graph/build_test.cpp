@@ -27,7 +27,7 @@ TEST(BuildGraph, ABackwardCallWithoutParentStandsBelowTheBackwardOfItsForwardsPa
       "Module.a.b.B.forward.0": "Module.a.A.forward.0",
       "Module.a.b.B.backward.0": null,
       "Functional.linear.0.backward": null)");
-  const Graph graph = BuildOf(dump, Edition::k8);
+  const Graph graph = BuildOf(dump, Edition::kV8);
   EXPECT_EQ(ParentNameOf(graph, "Module.a.b.B.backward.0"), "Module.a.A.backward.0");
   EXPECT_EQ(ParentNameOf(graph, "Functional.linear.0.backward"), "Module.a.A.backward.0");
   EXPECT_EQ(ParentNameOf(graph, "Module.a.A.backward.0"), kRootName);
@@ -39,7 +39,7 @@ TEST(BuildGraph, RunsOfCallsBetweenModulesAreGathered) {
       "Torch.add.0.forward": "", "Torch.add.1.forward": null,
       "Module.a.A.forward.0": null,
       "Torch.add.2.forward": null)");
-  const Graph graph = BuildOf(dump, Edition::k26);
+  const Graph graph = BuildOf(dump, Edition::kV26);
   EXPECT_EQ(ParentNameOf(graph, "Torch.add.1.forward"), "Apis_Between_Modules.0");
   EXPECT_EQ(ParentNameOf(graph, "Torch.add.2.forward"), kRootName);
   EXPECT_EQ(graph.Find("Apis_Between_Modules.1"), kNone);
@@ -50,7 +50,7 @@ TEST(BuildGraph, ACallThatIsNamedLikeACollectionKeepsItsName) {
   const test_support::TemporaryFolder scratch;
   const RankDump dump = LoadDump(scratch, "a", R"(
       "Apis_Between_Modules.0": null, "Torch.add.0.forward": null, "Torch.add.1.forward": null)");
-  const Graph graph = BuildOf(dump, Edition::k26);
+  const Graph graph = BuildOf(dump, Edition::kV26);
   EXPECT_EQ(ParentNameOf(graph, "Torch.add.1.forward"), "Apis_Between_Modules.1");
   EXPECT_EQ(graph.nodes.size(), 5U);
 }
@@ -62,7 +62,7 @@ TEST(BuildGraph, ParentsInACircleAreBrokenWithAWarning) {
       "Module.b.B.forward.0": "Module.a.A.forward.0",
       "Module.c.C.forward.0": "Module.c.C.forward.0")");
   std::vector<std::string> warnings;
-  const Graph graph = BuildOf(dump, Edition::k26, &warnings);
+  const Graph graph = BuildOf(dump, Edition::kV26, &warnings);
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].find("circle"), std::string::npos);
   EXPECT_EQ(graph.PostOrder().size(), graph.nodes.size());
@@ -81,7 +81,7 @@ TEST(BuildGraph, OfManyChildrenOfACircleTheFirstAreNamed) {
   }
   const RankDump dump = LoadDump(scratch, "a", construct + R"("b": "a", "a": "b")");
   std::vector<std::string> warnings;
-  const Graph graph = BuildOf(dump, Edition::k8, &warnings);
+  const Graph graph = BuildOf(dump, Edition::kV8, &warnings);
   ASSERT_EQ(warnings.size(), 9U);
   EXPECT_NE(warnings[7].find("the parents of c7 form a circle"), std::string::npos) << warnings[7];
   EXPECT_NE(warnings[8].find("199,993 nodes"), std::string::npos) << warnings[8];
@@ -103,7 +103,7 @@ TEST(BuildGraph, StacksThatManyNodesShareAreLeftOutBeyondTheirLimit) {
   const RankDump dump =
       LoadDump(scratch, "a", construct, "", fmt::format(R"("0": [[{}], ["{}"]])", names, line));
   std::vector<std::string> warnings;
-  const Graph graph = BuildOf(dump, Edition::k26, &warnings);
+  const Graph graph = BuildOf(dump, Edition::kV26, &warnings);
   ASSERT_EQ(graph.nodes.size(), kNodes + 1);
   EXPECT_EQ(graph.nodes[1].stack[0], line);
   EXPECT_NE(graph.nodes.back().stack[0].find("see stack.json"), std::string::npos);
@@ -122,7 +122,7 @@ TEST(BuildGraph, AParentThatIsNotListedStandsAtTheTop) {
   const test_support::TemporaryFolder scratch;
   const RankDump dump =
       LoadDump(scratch, "a", R"("Torch.add.0.forward": "Module.gone.G.forward.0")");
-  const Graph graph = BuildOf(dump, Edition::k8);
+  const Graph graph = BuildOf(dump, Edition::kV8);
   EXPECT_EQ(ParentNameOf(graph, "Torch.add.0.forward"), "Module.gone.G.forward.0");
   EXPECT_EQ(ParentNameOf(graph, "Module.gone.G.forward.0"), kRootName);
 }
@@ -134,10 +134,10 @@ TEST(BuildGraph, GradientsStandBelowTheLastBackwardOfTheirModule) {
       R"("Module.a.A.backward.0": null, "Module.a.A.backward.10": null, "Module.a.A.backward.9": null)",
       R"("Module.a.A.parameters_grad": {"weight": [null]}, "Module.b.B.parameters_grad": {"w": [null]},
          "Module.a.A.parameters_grad.3": {"weight": [null]})");
-  EXPECT_EQ(ParentNameOf(BuildOf(dump, Edition::k8), "Module.a.A.parameters_grad"),
+  EXPECT_EQ(ParentNameOf(BuildOf(dump, Edition::kV8), "Module.a.A.parameters_grad"),
             "Module.a.A.backward.10");
-  EXPECT_EQ(ParentNameOf(BuildOf(dump, Edition::k8), "Module.a.A.parameters_grad.3"), "not there");
-  const Graph newer = BuildOf(dump, Edition::k26);
+  EXPECT_EQ(ParentNameOf(BuildOf(dump, Edition::kV8), "Module.a.A.parameters_grad.3"), "not there");
+  const Graph newer = BuildOf(dump, Edition::kV26);
   EXPECT_EQ(ParentNameOf(newer, "Module.a.A.parameters_grad.3"), "Module.a.A.backward.10");
   EXPECT_EQ(ParentNameOf(newer, "Module.b.B.parameters_grad"), "not there");
 }
@@ -147,11 +147,11 @@ TEST(BuildGraph, MicroStepsAreCountedByForwardsAfterBackwards) {
   const RankDump dump = LoadDump(scratch, "a", R"(
       "Module.a.A.forward.0": null, "Module.a.A.backward.0": null,
       "Module.a.A.forward.1": null, "Torch.add.0.forward": "Module.a.A.forward.1")");
-  const Graph older = BuildOf(dump, Edition::k8);
+  const Graph older = BuildOf(dump, Edition::kV8);
   EXPECT_EQ(older.micro_step_count, 2);
   EXPECT_EQ(older.nodes[older.Find("Module.a.A.forward.1")].micro_step, 1);
   EXPECT_EQ(older.nodes[older.Find("Torch.add.0.forward")].micro_step, std::nullopt);
-  const Graph newer = BuildOf(dump, Edition::k26);
+  const Graph newer = BuildOf(dump, Edition::kV26);
   EXPECT_EQ(newer.nodes[newer.Find("Torch.add.0.forward")].micro_step, 1);
 }
 
@@ -160,7 +160,7 @@ TEST(BuildGraph, MegatronTellsItsMicroStepsItself) {
   const RankDump dump = LoadDump(scratch, "a", R"(
       "Module.a.A.forward.0": [null, 2], "Torch.add.0.forward": ["Module.a.A.forward.0", 2],
       "megatron_micro_step_number": 3)");
-  const Graph graph = BuildOf(dump, Edition::k26);
+  const Graph graph = BuildOf(dump, Edition::kV26);
   EXPECT_EQ(graph.micro_step_count, 4);
   EXPECT_EQ(graph.nodes[graph.Find("Torch.add.0.forward")].micro_step, 2);
   EXPECT_EQ(graph.Find("megatron_micro_step_number"), kNone);

@@ -60,7 +60,7 @@ class Ranks {
   }
 
   // "<node>: <kind> <rank>=<node> ..." for each node of `rank` that has partners, by name.
-  std::vector<std::string> PartnersOf(int64_t rank, Edition edition = Edition::k26) const {
+  std::vector<std::string> PartnersOf(int64_t rank, Edition edition = Edition::kV26) const {
     const test_support::TemporaryFolder scratch;
     std::vector<RankDump> dumps;
     std::vector<Graph> graphs;
@@ -123,8 +123,8 @@ TEST(Partners, ByTheRulesOf8AMessageHasTheSameValuesAtBothEnds) {
     Ranks ranks;
     ranks.Add(0, Made("Distributed.isend.0.forward", "", "\"dst\": " + Integer(1)));
     ranks.Add(1, Made("Distributed.irecv.0.forward", "", "\"src\": " + Integer(0), received));
-    EXPECT_EQ(ranks.PartnersOf(0, Edition::k8).size(), received == 1.0 ? 1U : 0U);
-    EXPECT_EQ(ranks.PartnersOf(0, Edition::k26).size(), 1U);
+    EXPECT_EQ(ranks.PartnersOf(0, Edition::kV8).size(), received == 1.0 ? 1U : 0U);
+    EXPECT_EQ(ranks.PartnersOf(0, Edition::kV26).size(), 1U);
   }
 }
 

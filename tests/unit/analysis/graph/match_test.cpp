@@ -45,10 +45,10 @@ TEST(MatchNodes, ByTheOlderRulesShapesMustBeEqual) {
   Sides sides;
   sides.Load(kTree, fmt::format(R"("Torch.add.0.forward": {})", Call("[2, 3]")), kTree,
              fmt::format(R"("Torch.add.0.forward": {})", Call("[2, 4]")));
-  sides.Match(Edition::k8);
+  sides.Match(Edition::kV8);
   EXPECT_EQ(sides.PartnerOf("Module.a.A.forward.0"), "Module.a.A.forward.0");
   EXPECT_EQ(sides.PartnerOf("Torch.add.0.forward"), "none");
-  sides.Match(Edition::k26);
+  sides.Match(Edition::kV26);
   EXPECT_EQ(sides.PartnerOf("Torch.add.0.forward"), "Torch.add.0.forward");
 }
 
@@ -56,7 +56,7 @@ TEST(MatchNodes, ANodeThatStandsElsewhereHasNoPartner) {
   Sides sides;
   sides.Load(R"("Module.a.A.forward.0": null, "Torch.add.0.forward": "Module.a.A.forward.0")", "",
              R"("Module.a.A.forward.0": null, "Torch.add.0.forward": null)", "");
-  sides.Match(Edition::k26);
+  sides.Match(Edition::kV26);
   EXPECT_EQ(sides.PartnerOf("Torch.add.0.forward"), "none");
 }
 
@@ -71,7 +71,7 @@ TEST(MatchNodes, FuzzilyTheOrderOfCallsCountsAndNotTheirNumbers) {
                 "Torch.add.0.forward": "Module.a.A.forward.0",
                 "Torch.add.1.forward": "Module.a.A.forward.0")",
              "");
-  sides.Match(Edition::k26, /*fuzzy=*/true);
+  sides.Match(Edition::kV26, /*fuzzy=*/true);
   EXPECT_EQ(sides.PartnerOf("Torch.add.3.forward"), "Torch.add.0.forward");
   EXPECT_EQ(sides.PartnerOf("Torch.add.4.forward"), "Torch.add.1.forward");
   EXPECT_EQ(sides.PartnerOf("Torch.mul.9.forward"), "none");

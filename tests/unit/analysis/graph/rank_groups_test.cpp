@@ -36,7 +36,7 @@ constexpr std::string_view kInAttention =
 RankDump Loaded(const TemporaryFolder& scratch, int64_t rank, std::string_view construct,
                 std::string_view data) {
   RankDump dump = LoadDump(scratch, fmt::format("rank{}", rank), construct, data);
-  SetPlaces(dump.side(), Edition::k26);
+  SetPlaces(dump.side(), Edition::kV26);
   return dump;
 }
 

@@ -1,7 +1,8 @@
-#include "src/analysis/compare/line26/first_difference.h"
+#include "src/analysis/compare/first_difference.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <string>
@@ -9,8 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "src/analysis/compare/line26/judge.h"
-#include "src/analysis/compare/line26/result_table26.h"
+#include "src/analysis/compare/judging_v26.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"
@@ -21,36 +21,6 @@
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::compare {
-
-Result<PairingPlan> PlanPairs26(const Options& options) {
-  PairingPlan all;
-  bool mixed = false;
-  for (const char* kind : {"graph", "pynative"}) {
-    const std::filesystem::path npu = options.npu_path / kind;
-    const std::filesystem::path bench = options.bench_path / kind;
-    if (!base::IsFolder(npu) || !base::IsFolder(bench)) {
-      continue;
-    }
-    mixed = true;
-    MSP_ASSIGN_OR_RETURN(PairingPlan plan, PlanPairs(npu, bench, Edition::k26));
-    for (PlannedPair& pair : plan.pairs) {
-      const std::string step =
-          pair.input.step ? fmt::format("step{}", *pair.input.step) : std::string();
-      pair.result_subfolder = std::filesystem::path(kind) / step;
-      all.pairs.push_back(std::move(pair));
-    }
-    for (auto [from, to] :
-         {std::pair(&plan.npu_only, &all.npu_only), std::pair(&plan.bench_only, &all.bench_only)}) {
-      for (const std::string& place : *from) {
-        to->push_back(std::string(kind) + "/" + place);
-      }
-    }
-  }
-  if (mixed) {
-    return all;
-  }
-  return PlanPairs(options.npu_path, options.bench_path, Edition::k26);
-}
 
 namespace {
 
@@ -90,44 +60,41 @@ std::string_view StateName(dump::RowState state) {
                                           : dump::RowStateName(state);
 }
 
+// The reader of this file is the Python tool, which writes infinities bare.
 void PutStatistic(json::Writer& json, const StatValue& stat) {
-  const report::Cell cell = StatisticCell(stat);
-  switch (cell.kind()) {
-    case report::CellKind::kInteger:
-      json.Int(cell.integer());
+  switch (stat.kind) {
+    case StatKind::kBool:
+      json.Bool(stat.boolean);
       break;
-    case report::CellKind::kNumber:
-      json.Float(cell.number());
+    case StatKind::kInteger:
+      json.Int(stat.integer);
       break;
-    default:
-      if (stat.kind == StatKind::kBool) {
-        json.Bool(stat.boolean);
-      } else if (stat.kind == StatKind::kNumber) {
-        // The reader of this file is the Python tool, which writes infinities bare.
-        if (stat.number != stat.number) {
-          json.Text("Nan");
-        } else {
-          json.Float(stat.number);
-        }
-      } else {
-        json.Text(cell.text());
+    case StatKind::kNumber:
+      if (!std::isnan(stat.number)) {
+        json.Float(stat.number);
+        break;
       }
-  }
-}
-
-std::string FieldText(const Metric& metric) {
-  switch (metric.kind) {
-    case MetricKind::kNumber:
-      return base::PythonFloatRepr(metric.number);
-    case MetricKind::kPercent:
-      return base::PythonFloatRepr(metric.number) + '%';
-    case MetricKind::kText:
+      json.Text("Nan");
+      break;
+    case StatKind::kNone:
+    case StatKind::kText:
+      json.Text(StatText(stat));
       break;
   }
-  return std::string(metric.text);
 }
 
 constexpr const char* kStatNames[] = {"max", "min", "mean", "l2norm"};
+
+void PutStatistics(json::Writer& json, std::string_view side, const SideRow* row) {
+  for (size_t i = 0; i < kStatCount; ++i) {
+    json.Key(fmt::format("{} {}", side, kStatNames[i]));
+    if (row == nullptr) {
+      json.Text(kNotApplicable);
+    } else {
+      PutStatistic(json, row->stats[i]);
+    }
+  }
+}
 
 class Recorder {
  public:
@@ -175,9 +142,9 @@ class Recorder {
       const SideRow& npu = pair_.npu.rows[row.pair.npu];
       const SideRow* bench = BenchOf(row);
       if (bench == nullptr) {
-        row.metrics.fill(Metric::Text(kNoValue));
+        row.metrics.fill(Metric::Text(kNotApplicable));
       } else if (mode_ == CompareMode::kStatistics) {
-        CompareStatistics26(npu, *bench, row);
+        CompareStatisticsV26(npu, *bench, row);
       }
       if (npu.state == dump::RowState::kOutput && OutputDiffers(mode_, npu, bench, row)) {
         call.is_same = false;
@@ -253,7 +220,7 @@ class Recorder {
     const SideRow* bench = BenchOf(row);
     const auto both = [&](const char* npu_key, const char* bench_key, auto&& text_of) {
       json_.Member(npu_key, text_of(npu));
-      json_.Member(bench_key, bench == nullptr ? kNoValue : text_of(*bench));
+      json_.Member(bench_key, bench == nullptr ? kNotApplicable : text_of(*bench));
     };
     json_.BeginObject();
     both("NPU Name", "Bench Name", [](const SideRow& side) { return side.name; });
@@ -264,29 +231,20 @@ class Recorder {
       both("NPU MD5", "BENCH MD5", [](const SideRow& side) { return side.md5; });
     } else {
       for (size_t i = 0; i < metric_names_.size(); ++i) {
-        json_.Member(metric_names_[i], FieldText(row.metrics[i]));
+        json_.Member(metric_names_[i], MetricText(row.metrics[i]));
       }
-      for (size_t i = 0; i < kStatCount; ++i) {
-        json_.Key(std::string("NPU ") + kStatNames[i]);
-        PutStatistic(json_, npu.stats[i]);
-      }
-      for (size_t i = 0; i < kStatCount; ++i) {
-        json_.Key(std::string("Bench ") + kStatNames[i]);
-        if (bench == nullptr) {
-          json_.Text(kNoValue);
-        } else {
-          PutStatistic(json_, bench->stats[i]);
-        }
-      }
+      PutStatistics(json_, "NPU", &npu);
+      PutStatistics(json_, "Bench", bench);
     }
-    const std::string_view bench_grad = bench == nullptr ? kNoValue : RequiresGradText(*bench);
+    const std::string_view bench_grad =
+        bench == nullptr ? kNotApplicable : RequiresGradText(*bench);
     json_.Member("Requires_grad Consistent", RequiresGradText(npu) == bench_grad);
     json_.Member("Result", mode_ == CompareMode::kMd5 ? ChecksumWord(npu, bench) : "");
     json_.Member("Err_message", "");
     if (with_stack_) {
       json_.Key("NPU_Stack_Info");
       if (frames == nullptr) {
-        json_.Text(kNoValue);
+        json_.Text(kNotApplicable);
       } else {
         PutStack(frames, json_);
       }
@@ -309,7 +267,7 @@ class Recorder {
 
   static std::string_view ChecksumWord(const SideRow& npu, const SideRow* bench) {
     if (bench == nullptr) {
-      return kNoValue;
+      return kNotApplicable;
     }
     return npu.md5 == bench->md5 ? "pass" : "Different";
   }
@@ -333,10 +291,7 @@ class Recorder {
         if (mode_ == CompareMode::kMd5) {
           json.Member("NPU MD5", npu.md5);
         } else {
-          for (size_t i = 0; i < kStatCount; ++i) {
-            json.Key(std::string("NPU ") + kStatNames[i]);
-            PutStatistic(json, npu.stats[i]);
-          }
+          PutStatistics(json, "NPU", &npu);
           json.Member("NPU P2POp peer",
                       npu.point_to_point == 0
                           ? kNone

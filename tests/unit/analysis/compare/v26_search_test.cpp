@@ -9,9 +9,9 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/line26/first_difference.h"
-#include "src/analysis/compare/line26/tensor_changes.h"
-#include "src/analysis/compare/line26/training_inference.h"
+#include "src/analysis/compare/first_difference.h"
+#include "src/analysis/compare/tensor_changes.h"
+#include "src/analysis/compare/training_inference.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
 namespace msprobe::analysis::compare {
@@ -107,12 +107,11 @@ std::vector<std::string> Lines(std::string_view npu_entries, std::string_view be
                                TrainingBackend backend) {
   Side npu = SideFromEntries(npu_entries);
   Side bench = SideFromEntries(bench_entries);
-  Options options;
-  options.line26.emplace();
-  options.line26->backend = backend;
-  options.write_xlsx = false;
+  V26Options options;
+  options.backend = backend;
   PairResult result;
-  const Result<MatchResult> matches = MatchTrainingWithInference(options, npu, bench, result);
+  const Result<MatchResult> matches =
+      MatchTrainingWithInference(options, false, npu, bench, result);
   EXPECT_TRUE(matches.ok()) << matches.status().message();
   std::vector<std::string> lines;
   auto alone = result.shown_bench_only.begin();

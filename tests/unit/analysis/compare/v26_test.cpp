@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/compare/line26/judge.h"
-#include "src/analysis/compare/line26/result_table26.h"
-#include "src/analysis/compare/line26/row_mapping26.h"
+#include "src/analysis/compare/judging_v26.h"
+#include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/match.h"
+#include "src/analysis/compare/result_table.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
 
 namespace msprobe::analysis::compare {
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 Side Load(std::string_view entries) {
   const TemporaryFolder folder;
   SideOptions options;
-  options.edition = Edition::k26;
+  options.edition = Edition::kV26;
   Result<Side> side = LoadSide(folder.Write("dump.json", DumpText(entries)), options);
   EXPECT_TRUE(side.ok()) << side.status().message();
   return side.ok() ? *std::move(side) : Side();
@@ -42,11 +42,11 @@ RowResult CompareLeaves(std::string_view npu, std::string_view bench) {
   const Side n = Load(CallText("Torch.a.0.forward", npu, npu));
   const Side b = Load(CallText("Torch.a.0.forward", bench, bench));
   RowResult row;
-  CompareStatistics26(n.rows[0], b.rows[0], row);
+  CompareStatisticsV26(n.rows[0], b.rows[0], row);
   return row;
 }
 
-TEST(CompareStatistics26, GivesZeroForEqualTextsAndWordsForWhatIsNoNumber) {
+TEST(CompareStatisticsV26, GivesZeroForEqualTextsAndWordsForWhatIsNoNumber) {
   RowResult row = CompareLeaves(Leaf("1.5", "2.0"), Leaf("1.5", "4.0"));
   EXPECT_EQ(row.metrics[kMaxDiff].text, "0");
   EXPECT_EQ(row.metrics[kNormDiff].number, -2.0);
@@ -75,12 +75,11 @@ struct Judged {
 
 Judged JudgeEntries(std::string_view npu, std::string_view bench, JudgeRules rules = {}) {
   Judged judged{Load(npu), Load(bench), {}};
-  Options options;
-  options.line26.emplace();
-  Result<RowMapping> mapping = BuildRowMapping26(options, judged.npu, judged.bench);
+  Result<RowMapping> mapping =
+      BuildRowMappingV26(MatchRules(), /*strict=*/false, judged.npu, judged.bench);
   EXPECT_TRUE(mapping.ok()) << mapping.status().message();
   const MatchResult matches = MatchExactly(judged.npu, judged.bench, *mapping);
-  judged.result.edition = Edition::k26;
+  judged.result.edition = Edition::kV26;
   judged.result.mode = judged.npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
   for (const RowPair& pair : matches.pairs) {
     RowResult row;
@@ -89,7 +88,7 @@ Judged JudgeEntries(std::string_view npu, std::string_view bench, JudgeRules rul
       row.metrics.fill(Metric::Text("N/A"));
       row.message = "No bench row matches. ";
     } else if (judged.result.mode == CompareMode::kStatistics) {
-      CompareStatistics26(judged.npu.rows[pair.npu], judged.bench.rows[pair.bench], row);
+      CompareStatisticsV26(judged.npu.rows[pair.npu], judged.bench.rows[pair.bench], row);
     }
     judged.result.rows.push_back(row);
   }
@@ -180,13 +179,13 @@ TEST(JudgeCalls, ComparesChecksums) {
   EXPECT_EQ(judged.Word(2), "warning");
 }
 
-TEST(MakeResultTable26, HasItsColumnsAndSpellsValues) {
+TEST(MakeResultTableV26, HasItsColumnsAndSpellsValues) {
   const Judged judged = JudgeEntries(
       CallText("Torch.a.0.forward", Leaf("Infinity", "2"), R"({"type": "int", "value": 3})"),
       CallText("Torch.a.0.forward", Leaf("Infinity", "2"), R"({"type": "int", "value": 3})"));
   const report::Table table =
-      MakeResultTable26(judged.npu, judged.bench, judged.result, nullptr, nullptr);
-  EXPECT_THAT(ResultColumns26(CompareMode::kMd5, true),
+      MakeResultTable(judged.npu, judged.bench, judged.result, nullptr, nullptr);
+  EXPECT_THAT(ResultColumns(CompareMode::kMd5, true, Edition::kV26),
               ElementsAre("NPU Name", "Bench Name", "NPU Dtype", "Bench Dtype", "NPU Tensor Shape",
                           "Bench Tensor Shape", "NPU Requires_grad", "Bench Requires_grad",
                           "NPU MD5", "BENCH MD5", "Requires_grad Consistent", "Result",
@@ -207,7 +206,7 @@ TEST(MakeResultTable26, HasItsColumnsAndSpellsValues) {
   EXPECT_EQ(cell(1, "Result"), "pass");
 }
 
-TEST(LoadSide26, ReadsPlacesAsTextsAndPointToPointCallsAsOneRow) {
+TEST(LoadSideV26, ReadsPlacesAsTextsAndPointToPointCallsAsOneRow) {
   const Side side = Load(
       R"("Distributed.batch_isend_irecv.0.forward": {"input_args": [[{"class_type": "torch.distributed.P2POp", "op": "isend", "peer": 1, "tag": 0, "group_id": "x", "tensor": )" +
       TensorText(1) +
@@ -223,11 +222,11 @@ TEST(LoadSide26, ReadsPlacesAsTextsAndPointToPointCallsAsOneRow) {
 }
 
 std::vector<std::string> PairsOf(std::string_view npu_entries, std::string_view bench_entries,
-                                 const Options& options) {
+                                 const MatchRules& rules, bool strict = false) {
   const Side npu = Load(npu_entries);
   const Side bench = Load(bench_entries);
   std::vector<std::string> pairs;
-  const Result<RowMapping> mapping = BuildRowMapping26(options, npu, bench);
+  const Result<RowMapping> mapping = BuildRowMappingV26(rules, strict, npu, bench);
   EXPECT_TRUE(mapping.ok()) << mapping.status().message();
   if (mapping.ok()) {
     for (const RowPair& pair : MatchExactly(npu, bench, *mapping).pairs) {
@@ -242,9 +241,8 @@ std::string Backward(std::string_view name) {
   return "\"" + std::string(name) + "\": {\"input\": [" + TensorText(1) + "], \"output\": []}";
 }
 
-TEST(BuildRowMapping26, PairsBackwardCallsByTheOrderInWhichTheyRan) {
-  Options options;
-  options.line26.emplace();
+TEST(BuildRowMappingV26, PairsBackwardCallsByTheOrderInWhichTheyRan) {
+  MatchRules options;
   const std::string npu = Backward("Torch.mul.1.backward") + "," +
                           Backward("Torch.mul.0.backward") + "," +
                           Backward("Module.l.Linear.backward.5");
@@ -258,40 +256,35 @@ TEST(BuildRowMapping26, PairsBackwardCallsByTheOrderInWhichTheyRan) {
                   "Module.l.Linear.backward.5.input.0 -> Module.l.Linear.backward.0.input.0"));
 }
 
-TEST(BuildRowMapping26, KeepsFittingBackwardNumbersWhenStrict) {
-  Options options;
-  options.line26.emplace();
+TEST(BuildRowMappingV26, KeepsFittingBackwardNumbersWhenStrict) {
+  MatchRules options;
   const std::string npu = Backward("Torch.mul.1.backward") + "," + Backward("Torch.mul.0.backward");
   const std::string bench =
       Backward("Torch.mul.0.backward") + "," + Backward("Torch.mul.1.backward");
   EXPECT_THAT(PairsOf(npu, bench, options),
               ElementsAre("Torch.mul.1.backward.input.0 -> Torch.mul.0.backward.input.0",
                           "Torch.mul.0.backward.input.0 -> Torch.mul.1.backward.input.0"));
-  options.line26->strict = true;
-  EXPECT_THAT(PairsOf(npu, bench, options),
+  EXPECT_THAT(PairsOf(npu, bench, options, /*strict=*/true),
               ElementsAre("Torch.mul.1.backward.input.0 -> Torch.mul.1.backward.input.0",
                           "Torch.mul.0.backward.input.0 -> Torch.mul.0.backward.input.0"));
 }
 
-TEST(BuildRowMapping26, PairsNumberedGradientsWithOlderOnesWhenStrict) {
-  Options options;
-  options.line26.emplace();
+TEST(BuildRowMappingV26, PairsNumberedGradientsWithOlderOnesWhenStrict) {
+  MatchRules options;
   const std::string npu =
       R"("Module.l.Linear.parameters_grad.0": {"weight": [)" + TensorText(1) + "]}";
   const std::string bench =
       R"("Module.l.Linear.parameters_grad": {"weight": [)" + TensorText(1) + "]}";
   EXPECT_THAT(PairsOf(npu, bench, options),
               ElementsAre("Module.l.Linear.parameters_grad.0.weight -> -"));
-  options.line26->strict = true;
-  EXPECT_THAT(PairsOf(npu, bench, options),
+  EXPECT_THAT(PairsOf(npu, bench, options, /*strict=*/true),
               ElementsAre("Module.l.Linear.parameters_grad.0.weight -> "
                           "Module.l.Linear.parameters_grad.weight"));
 }
 
-TEST(BuildRowMapping26, TranslatesModulesByFragmentsInTheOrderOfTheFile) {
+TEST(BuildRowMappingV26, TranslatesModulesByFragmentsInTheOrderOfTheFile) {
   const TemporaryFolder folder;
-  Options options;
-  options.line26.emplace();
+  MatchRules options;
   options.cell_mapping = {true,
                           folder.Write("cells.yaml", "fc1.Linear: dense.MyLinear\nblock: blk\n")};
   const auto call = [](const char* name) { return CallText(name, TensorText(1), ""); };
@@ -306,27 +299,26 @@ TEST(BuildRowMapping26, TranslatesModulesByFragmentsInTheOrderOfTheFile) {
 }
 
 // Every module of a dump would get a name as long as the file.
-TEST(BuildRowMapping26, RefusesReplacementsThatMakeNamesWithoutEnd) {
+TEST(BuildRowMappingV26, RefusesReplacementsThatMakeNamesWithoutEnd) {
   const TemporaryFolder folder;
   const Side side = Load(CallText("Module.abc.Linear.forward.0", TensorText(1), ""));
-  Options options;
-  options.line26.emplace();
+  MatchRules options;
   const std::string half(3000, 'x');
   options.cell_mapping = {true, folder.Write("a.yaml", "a: " + half + "\nz: y\n")};
-  EXPECT_TRUE(BuildRowMapping26(options, side, side).ok());
+  EXPECT_TRUE(BuildRowMappingV26(options, /*strict=*/false, side, side).ok());
   options.cell_mapping = {true, folder.Write("b.yaml", "a: " + half + "\nb: " + half + "\n")};
-  const Result<RowMapping> mapping = BuildRowMapping26(options, side, side);
+  const Result<RowMapping> mapping = BuildRowMappingV26(options, /*strict=*/false, side, side);
   ASSERT_FALSE(mapping.ok());
   EXPECT_EQ(mapping.status().code(), StatusCode::kUsage);
   EXPECT_THAT(mapping.status().message(), ::testing::HasSubstr("4096 bytes of the module abc."));
 }
 
-TEST(BuildRowMapping26, RefusesAnApiMappingOfPyTorch) {
+TEST(BuildRowMappingV26, RefusesAnApiMappingOfPyTorch) {
   const Side side = Load(CallText("Torch.a.0.forward", TensorText(1), TensorText(1)));
-  Options options;
-  options.line26.emplace();
+  MatchRules options;
   options.api_mapping.given = true;
-  EXPECT_EQ(BuildRowMapping26(options, side, side).status().code(), StatusCode::kUsage);
+  EXPECT_EQ(BuildRowMappingV26(options, /*strict=*/false, side, side).status().code(),
+            StatusCode::kUsage);
 }
 
 }  // namespace

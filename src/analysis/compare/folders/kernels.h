@@ -27,7 +27,7 @@
 
 namespace msprobe::analysis::compare {
 
-// Which tensors of a call are which tensors of kernels.
+// Finds the kernel tensors that are the tensors of a call.
 
 // Statistics that were computed elsewhere differ by roundings; those of other tensors by far more.
 inline constexpr double kSameTensor = 1e-3;
@@ -128,14 +128,13 @@ class KernelTensors final : public TensorLoader {
   const KernelSide* bench_;
 };
 
-// One pair of what is compared with what.
+struct KernelRunPair : PlannedPair {
+  KernelRun npu;
+  KernelRun bench;  // without files: input.bench_json is the dump of the call
+};
+
 struct KernelPlan {
-  struct Pair {
-    PlannedPair planned;
-    KernelRun npu;
-    KernelRun bench;  // without files: planned.input.bench_json is the dump of the call
-  };
-  std::vector<Pair> pairs;
+  std::vector<KernelRunPair> pairs;
   std::vector<std::string> npu_only;
   std::vector<std::string> bench_only;
 };
@@ -148,10 +147,11 @@ Result<KernelPlan> PlanKernels(const Options& options);
 // Kernels of equal type and name pair in the order in which they ran, their tensors by direction
 // and number.
 //
-// With the dump of a call (options.kernel_call names it, or the only one whose tensors are all
-// found) each tensor of the call has the kernel tensor beside it that has its shape and the nearest
-// statistics: of inputs the first such, of outputs the last. Other kernel tensors have no row.
-Result<ComparedPair> CompareKernels(const Options& options, const KernelPlan::Pair& pair,
+// With the dump of a call (options.folders.kernel_call names it, or the only one whose tensors are
+// all found) each tensor of the call has the kernel tensor beside it that has its shape and the
+// nearest statistics: of inputs the first such, of outputs the last. Other kernel tensors have no
+// row.
+Result<ComparedPair> CompareKernels(const Options& options, const KernelRunPair& pair,
                                     base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::compare

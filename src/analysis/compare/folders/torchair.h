@@ -10,7 +10,7 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/options.h"
 #include "src/base/threads.h"
 
@@ -46,7 +46,7 @@ std::vector<const GeNode*> SplitFused(const GeGraph& graph, std::string_view fus
                                       std::vector<std::string>* names = nullptr);
 
 // options.npu_path is a dump of GE with the text of its graph, options.bench_path one of GE or FX;
-// ranks that both have, or options.line26->torchair_rank. A table per rank, rows in the order of
+// ranks that both have, or options.v26->torchair_rank. A table per rank, rows in the order of
 // time, inputs before outputs. Kernels that have no partner are counted. kMismatch when no rank has
 // a row.
 //

@@ -16,9 +16,9 @@
 
 namespace msprobe::analysis::compare {
 
-// Which entries of a training dump belong to a forward pass over the prompt: reading pauses at the
-// first backward entry of the whole model (`strict`: of any module) and goes on at the next forward
-// of an embedding. To be called once per entry in file order.
+// Keeps the entries of a training dump that belong to a forward pass over the prompt: reading
+// pauses at the first backward entry of the whole model (`strict`: of any module) and goes on at
+// the next forward of an embedding. To be called once per entry in file order.
 std::function<bool(std::string_view entry_name)> ForwardPassFilter(TrainingBackend backend,
                                                                    bool strict);
 
@@ -26,7 +26,8 @@ std::function<bool(std::string_view entry_name)> ForwardPassFilter(TrainingBacke
 // inference side (megatron) that stand for one row of the other become one row of `npu` or `bench`:
 // texts joined, Max the largest, Min the smallest. Target order; bench rows alone stand where the
 // bench has them and go to `result.shown_bench_only`.
-Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu, Side& bench,
-                                               PairResult& result);
+// `for_workbook`: the joined names stand below each other in a cell.
+Result<MatchResult> MatchTrainingWithInference(const V26Options& options, bool for_workbook,
+                                               Side& npu, Side& bench, PairResult& result);
 
 }  // namespace msprobe::analysis::compare

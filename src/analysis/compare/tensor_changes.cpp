@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/tensor_changes.h"
+#include "src/analysis/compare/tensor_changes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include "msprobe/tensor_file.h"
 
 #include "src/analysis/compare/real_data.h"
 #include "src/base/files.h"
@@ -25,7 +23,6 @@ namespace {
 
 using tensor::TensorBuffer;
 
-constexpr size_t kLargestChangedBytes = size_t{16} << 30U;
 // As of any tensor file.
 constexpr uint64_t kFreeMatrixBytes = uint64_t{1} << 30U;
 constexpr uint64_t kMatrixBytesPerByte = 8;
@@ -40,16 +37,9 @@ struct PaddedCall {
 constexpr PaddedCall kPaddedCalls[] = {{"npu_grouped_matmul", "group_list"},
                                        {"npu_dequant_swiglu_quant", "group_index"}};
 
-Result<TensorBuffer> ReadTensor(const std::filesystem::path& path) {
-  MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, {}));
-  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
-  MSP_RETURN_IF_ERROR(tensor->status);
-  return tensor::MakeContiguous(tensor->view, kLargestChangedBytes);
-}
-
 Result<TensorBuffer> ReadRowTensor(const Side& side, std::string_view data_name) {
   MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
-  return ReadTensor(side.tensor_folder / data_name);
+  return ReadWholeTensor(side.tensor_folder / data_name);
 }
 
 std::vector<double> AsDoubles(const TensorView& view) {
@@ -134,7 +124,7 @@ using MatrixFiles = std::map<std::filesystem::path, Result<Matrix>>;
 
 Result<Matrix> ReadMatrix(const std::filesystem::path& path, bool transpose, double scale,
                           Calibrations& all) {
-  MSP_ASSIGN_OR_RETURN(TensorBuffer matrix, ReadTensor(path));
+  MSP_ASSIGN_OR_RETURN(TensorBuffer matrix, ReadWholeTensor(path));
   const TensorView view = matrix.view();
   if (view.shape.size() != 2) {
     return MismatchError(path.string() + ": not a matrix but of shape " + ShapeText(view.shape));
@@ -258,7 +248,7 @@ Result<TensorBuffer> MultiplyByMatrix(const TensorView& tensor, const TensorView
   shape[from_the_left ? axes - 2 : axes - 1] = from_the_left ? matrix.shape[0] : matrix.shape[1];
   const DType dtype = ProductType(tensor.dtype, matrix.dtype);
   const int64_t count = msprobe::ElementCount(shape);
-  if (count > static_cast<int64_t>(kLargestChangedBytes / DTypeSize(dtype))) {
+  if (count > static_cast<int64_t>(kMostTensorBytes / DTypeSize(dtype))) {
     return UnsupportedError(fmt::format("the product of {} and {} is too large",
                                         ShapeText(tensor.shape), ShapeText(matrix.shape)));
   }
@@ -308,20 +298,19 @@ void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std
             std::byte{0});
 }
 
-Result<TensorChanges> TensorChanges::Prepare(const Options& options, const Side& npu,
+Result<TensorChanges> TensorChanges::Prepare(const V26Options& options, const Side& npu,
                                              const Side& bench, const PairResult& result,
                                              std::vector<std::string>& warnings) {
   TensorChanges changes(npu, bench);
-  const Line26Options& line26 = *options.line26;
-  if (!line26.postprocess.empty()) {
-    std::vector<std::filesystem::path> files = {line26.postprocess};
-    if (base::IsFolder(line26.postprocess)) {
+  if (!options.postprocess.empty()) {
+    std::vector<std::filesystem::path> files = {options.postprocess};
+    if (base::IsFolder(options.postprocess)) {
       files.clear();
       MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                           base::ListFolder(line26.postprocess));
+                           base::ListFolder(options.postprocess));
       for (const std::string& name : names) {
         if (name.ends_with(".yaml") || name.ends_with(".yml")) {
-          files.push_back(line26.postprocess / name);
+          files.push_back(options.postprocess / name);
         }
       }
     }
@@ -329,7 +318,7 @@ Result<TensorChanges> TensorChanges::Prepare(const Options& options, const Side&
       MSP_RETURN_IF_ERROR(ReadCalibrations(file, changes.calibrations_, warnings));
     }
   }
-  changes.fused_ = line26.backend != TrainingBackend::kNone;
+  changes.fused_ = options.backend != TrainingBackend::kNone;
   if (!changes.fused_) {
     changes.FindValidRows(options, result, warnings);
   }
@@ -348,13 +337,13 @@ std::vector<std::string> TensorChanges::Failures() const {
   return texts;
 }
 
-void TensorChanges::FindValidRows(const Options& options, const PairResult& result,
+void TensorChanges::FindValidRows(const V26Options& options, const PairResult& result,
                                   std::vector<std::string>& warnings) {
   std::vector<PaddedCall> calls(std::begin(kPaddedCalls), std::end(kPaddedCalls));
-  for (const auto& [name, keyword] : options.line26->valid_rows) {
+  for (const auto& [name, keyword] : options.valid_rows) {
     calls.push_back({name, keyword});
   }
-  const bool strict = options.line26->strict;
+  const bool strict = options.strict;
   for (uint32_t i = 0; i < npu_.entries.size(); ++i) {
     const SideEntry& entry = npu_.entries[i];
     const auto call = std::find_if(calls.begin(), calls.end(), [&](const PaddedCall& padded) {

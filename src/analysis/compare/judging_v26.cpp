@@ -1,9 +1,14 @@
-#include "src/analysis/compare/line26/judge.h"
+// v26 judges rows call by call, by rules of the Python tool: an output is an error where it is far
+// off while the inputs are near, where one side alone is not finite, or where the sides are
+// different kinds of values; it is a warning where errors grow from the inputs to it. Calls that
+// return raw memory are not judged, and inputs that a communication fills are left out
+// (dump/call_facts.h).
+#include "src/analysis/compare/judging_v26.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,8 +17,8 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/statistics.h"
-#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/writer.h"
@@ -21,120 +26,20 @@
 namespace msprobe::analysis::compare {
 namespace {
 
-using report::Cell;
-
-Cell NumberCell(double number) {
-  if (std::isnan(number)) {
-    return Cell::Text("Nan");
-  }
-  if (std::isinf(number)) {
-    return Cell::Text(number > 0 ? " inf" : " -inf");
-  }
-  return Cell::Number(number);
-}
-
-}  // namespace
-
-std::string StatText(const StatValue& stat) {
-  switch (stat.kind) {
-    case StatKind::kNone:
-      return "None";
-    case StatKind::kBool:
-      return stat.boolean ? "True" : "False";
-    case StatKind::kInteger:
-      return std::to_string(stat.integer);
-    case StatKind::kNumber:
-      return base::PythonFloatRepr(stat.number);
-    case StatKind::kText:
-      break;
-  }
-  return std::string(stat.text);
-}
-
-std::string_view RequiresGradText(const SideRow& row) {
-  switch (row.requires_grad) {
-    case RequiresGrad::kFalse:
-      return "False";
-    case RequiresGrad::kTrue:
-      return "True";
-    case RequiresGrad::kNone:
-      return "None";
-    case RequiresGrad::kAbsent:
-      break;
-  }
-  return row.is_tensor ? "" : kNoValue;
-}
-
-Cell StatisticCell(const StatValue& stat) {
-  switch (stat.kind) {
-    case StatKind::kNone:
-      return Cell::Text("None");
-    case StatKind::kBool:
-      return Cell::Text(stat.boolean ? "True" : "False");
-    case StatKind::kInteger:
-      return Cell::Integer(stat.integer);
-    case StatKind::kText:
-      return Cell::Text(stat.text);
-    case StatKind::kNumber:
-      break;
-  }
-  return NumberCell(stat.number);
-}
-
-Cell MetricCell26(const Metric& metric, report::Table& table) {
-  switch (metric.kind) {
-    case MetricKind::kNumber:
-      return NumberCell(metric.number);
-    case MetricKind::kPercent:
-      return table.KeepText(base::PythonFloatRepr(metric.number) + '%');
-    case MetricKind::kText:
-      break;
-  }
-  // The metrics of tensors are shared with the older tables, which mark infinities with a tab.
-  if (metric.text == "inf\t") {
-    return Cell::Text(" inf");
-  }
-  return Cell::Text(metric.text == "-inf\t" ? " -inf" : metric.text);
-}
-
+// Whether both read the same as texts: 1 and 1.0 differ, so do 0.0 and -0.0; NaN equals NaN.
 bool SameText(const StatValue& a, const StatValue& b) {
-  if (a.kind != b.kind) {
-    return (a.kind == StatKind::kText || b.kind == StatKind::kText) && StatText(a) == StatText(b);
+  if (a.kind == StatKind::kNumber && b.kind == StatKind::kNumber) {
+    return std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) ||
+           (std::isnan(a.number) && std::isnan(b.number));
   }
-  switch (a.kind) {
-    case StatKind::kNone:
-      return true;
-    case StatKind::kBool:
-      return a.boolean == b.boolean;
-    case StatKind::kInteger:
-      return a.integer == b.integer;
-    case StatKind::kText:
-      return a.text == b.text;
-    case StatKind::kNumber:
-      break;
-  }
-  if (std::isnan(a.number) || std::isnan(b.number)) {
-    return std::isnan(a.number) && std::isnan(b.number);
-  }
-  return a.number == b.number && std::signbit(a.number) == std::signbit(b.number);
+  return a.kind == StatKind::kInteger && b.kind == StatKind::kInteger ? a.integer == b.integer
+                                                                      : StatText(a) == StatText(b);
 }
-
-namespace {
 
 enum class ValueKind : uint8_t { kNumber, kNan, kInf, kNegativeInf, kDevice, kMissing, kOther };
 
-ValueKind KindOfNumber(double number) {
-  if (std::isnan(number)) {
-    return ValueKind::kNan;
-  }
-  if (std::isinf(number)) {
-    return number > 0 ? ValueKind::kInf : ValueKind::kNegativeInf;
-  }
-  return ValueKind::kNumber;
-}
-
 ValueKind KindOfText(std::string_view text) {
-  if (text == kNoValue) {
+  if (text == kNotApplicable) {
     return ValueKind::kMissing;
   }
   const std::string lower = base::AsciiLower(text);
@@ -153,17 +58,20 @@ ValueKind KindOfText(std::string_view text) {
 }
 
 ValueKind KindOf(const StatValue& stat) {
-  if (stat.is_numeric()) {
-    return KindOfNumber(stat.number);
+  if (!stat.is_numeric()) {
+    return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
   }
-  return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
+  return std::isnan(stat.number)    ? ValueKind::kNan
+         : !std::isinf(stat.number) ? ValueKind::kNumber
+         : stat.number > 0          ? ValueKind::kInf
+                                    : ValueKind::kNegativeInf;
 }
 
 // The word for a pair that is not a pair of numbers; the same for difference and relative error.
 std::string_view PairWord(ValueKind npu, ValueKind bench) {
   const auto either = [&](ValueKind kind) { return npu == kind || bench == kind; };
   if (either(ValueKind::kMissing) || (npu == ValueKind::kDevice && bench == ValueKind::kDevice)) {
-    return kNoValue;
+    return kNotApplicable;
   }
   if (either(ValueKind::kDevice) || either(ValueKind::kOther)) {
     return "Diff";
@@ -179,7 +87,7 @@ std::string_view PairWord(ValueKind npu, ValueKind bench) {
 
 }  // namespace
 
-void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& result) {
+void CompareStatisticsV26(const SideRow& npu, const SideRow& bench, RowResult& result) {
   for (size_t i = 0; i < kStatCount; ++i) {
     Metric& difference = result.metrics[kMaxDiff + i];
     Metric& relative = result.metrics[kMaxRel + i];
@@ -205,19 +113,14 @@ void CompareStatistics26(const SideRow& npu, const SideRow& bench, RowResult& re
 
 namespace {
 
-bool IsNonFinite(const StatValue& stat) {
-  if (stat.is_numeric()) {
-    return !std::isfinite(stat.number);
-  }
-  if (stat.kind != StatKind::kText) {
-    return false;
-  }
-  const std::string lower = base::AsciiLower(base::Trim(stat.text));
-  return lower == "nan" || lower == "inf" || lower == "-inf";
+bool ReadsNonFinite(const StatValue& stat) {
+  const ValueKind kind =
+      stat.kind == StatKind::kText ? KindOfText(base::Trim(stat.text)) : KindOf(stat);
+  return kind == ValueKind::kNan || kind == ValueKind::kInf || kind == ValueKind::kNegativeInf;
 }
 
 bool HasNonFiniteExtreme(const SideRow& row) {
-  return IsNonFinite(row.stats[kMax]) || IsNonFinite(row.stats[kMin]);
+  return ReadsNonFinite(row.stats[kMax]) || ReadsNonFinite(row.stats[kMin]);
 }
 
 bool IsText(const Metric& metric, std::string_view text) {
@@ -319,12 +222,12 @@ class CallJudge {
         continue;
       }
       const std::string_view npu = row.npu->md5;
-      const std::string_view bench = row.bench == nullptr ? kNoValue : row.bench->md5;
+      const std::string_view bench = row.bench == nullptr ? kNotApplicable : row.bench->md5;
       if (npu == bench) {
         continue;
       }
       const auto missing = [](std::string_view md5) {
-        return md5.empty() || md5 == kNoValue || md5 == "Nan";
+        return md5.empty() || md5 == kNotApplicable || md5 == "Nan";
       };
       if (missing(npu) || missing(bench)) {
         Warn(row, "warning: The parameter of NPU does not match the bench.");
@@ -345,26 +248,41 @@ class CallJudge {
     if (!fills) {
       JudgeErrors(rows);
     }
-    const auto each = [&](auto&& rule) {
-      for (Row& row : rows) {
-        if (judged(row) && row.bench != nullptr) {
-          rule(row);
-        }
+    for (Row& row : rows) {
+      if (judged(row) && row.bench != nullptr) {
+        JudgeKind(row, /*scalars_too=*/!fills);
       }
-    };
-    if (rules_.backend == TrainingBackend::kNone) {
-      each([&](Row& row) { JudgeRequiresGrad(row); });
     }
-    if (!fills) {
-      each([&](Row& row) { JudgeScalar(row); });
-    }
-    each([&](Row& row) { JudgeDType(row); });
-    each([&](Row& row) { JudgeShape(row); });
     if (!fills) {
       JudgeGrowth(rows);
     }
     if (rules_.strict) {
       JudgeStrictly(rows);
+    }
+  }
+
+  // Whether both sides are the same kind of value.
+  void JudgeKind(Row& row, bool scalars_too) {
+    const SideRow& npu = *row.npu;
+    const SideRow& bench = *row.bench;
+    const std::string_view npu_grad = RequiresGradText(npu);
+    const std::string_view bench_grad = RequiresGradText(bench);
+    if (rules_.backend == TrainingBackend::kNone && !npu_grad.empty() && !bench_grad.empty() &&
+        npu_grad != bench_grad) {
+      Error(row, "error: The Required_Grad of NPU and Bench are inconsistent");
+    }
+    const auto is_class = [](const SideRow& side) {
+      return side.dtype.find("class") != std::string_view::npos;
+    };
+    if (scalars_too && !row.is_output && is_class(npu) && is_class(bench) && npu.shape == "[]" &&
+        !SameText(npu.stats[kMax], bench.stats[kMax])) {
+      Error(row, "error: The scalar parameters of NPU and Bench are inconsistent.");
+    }
+    if (npu.dtype != bench.dtype && !IsFused(row)) {
+      Error(row, "error: The dtype of NPU and Bench are inconsistent.");
+    }
+    if (!SameShape(row)) {
+      Error(row, "error: The shape of NPU and Bench are inconsistent.");
     }
   }
 
@@ -398,64 +316,34 @@ class CallJudge {
   // Good inputs, bad outputs.
   void JudgeErrors(std::span<Row> rows) {
     if (mode_ == CompareMode::kStatistics) {
-      if (!(LargestFraction(rows, false) < line26::kSmallInputError)) {
+      if (!(LargestFraction(rows, false) < judging_v26::kSmallInputError)) {
         return;
       }
       for (Row& row : rows) {
         const Metric& error = row.result->metrics[kNormRel];
         const bool infinite = IsText(error, "inf") || IsText(error, "-inf");
-        if (row.is_output && (infinite || FractionOf(error) > line26::kLargeOutputError)) {
+        if (row.is_output && (infinite || FractionOf(error) > judging_v26::kLargeOutputError)) {
           Error(row, fmt::format("error: The NormRelativeErr of output is greater than {}.",
-                                 line26::kLargeOutputError));
+                                 judging_v26::kLargeOutputError));
         }
       }
       return;
     }
     Row* output = FirstOutput(rows);
     if (output != nullptr &&
-        SmallestNumber(rows, false, kOneThousandth) > line26::kGoodInputRatio &&
-        SmallestNumber(rows, true, kOneThousandth) < line26::kBadOutputRatio) {
+        SmallestNumber(rows, false, kOneThousandth) > judging_v26::kGoodInputRatio &&
+        SmallestNumber(rows, true, kOneThousandth) < judging_v26::kBadOutputRatio) {
       Error(
           *output,
           fmt::format(
               "error: The input/parameters of One Thousandth Err Ratio > {} while the output < {}.",
-              line26::kGoodInputRatio, line26::kBadOutputRatio));
-    }
-  }
-
-  void JudgeRequiresGrad(Row& row) {
-    const std::string_view npu = RequiresGradText(*row.npu);
-    const std::string_view bench = RequiresGradText(*row.bench);
-    if (!npu.empty() && !bench.empty() && npu != bench) {
-      Error(row, "error: The Required_Grad of NPU and Bench are inconsistent");
-    }
-  }
-
-  void JudgeScalar(Row& row) {
-    const auto is_class = [](const SideRow& side) {
-      return side.dtype.find("class") != std::string_view::npos;
-    };
-    if (!row.is_output && is_class(*row.npu) && is_class(*row.bench) && row.npu->shape == "[]" &&
-        !SameText(row.npu->stats[kMax], row.bench->stats[kMax])) {
-      Error(row, "error: The scalar parameters of NPU and Bench are inconsistent.");
+              judging_v26::kGoodInputRatio, judging_v26::kBadOutputRatio));
     }
   }
 
   static bool IsFused(const Row& row) {
     return row.bench->name.find("qkv") != std::string_view::npos ||
            row.bench->name.find("gate_up") != std::string_view::npos;
-  }
-
-  void JudgeDType(Row& row) {
-    if (row.npu->dtype != row.bench->dtype && !IsFused(row)) {
-      Error(row, "error: The dtype of NPU and Bench are inconsistent.");
-    }
-  }
-
-  void JudgeShape(Row& row) {
-    if (!SameShape(row)) {
-      Error(row, "error: The shape of NPU and Bench are inconsistent.");
-    }
   }
 
   bool SameShape(const Row& row) const {
@@ -488,20 +376,20 @@ class CallJudge {
     if (mode_ == CompareMode::kStatistics) {
       const double in = LargestFraction(rows, false);
       const double out = LargestFraction(rows, true);
-      if (in == 0 ? out > line26::kErrorFromNothing : out / in > line26::kErrorGrowth) {
+      if (in == 0 ? out > judging_v26::kErrorFromNothing : out / in > judging_v26::kErrorGrowth) {
         Warn(*output,
              fmt::format("warning: The norm relative error of output is {} times that of input.",
-                         line26::kErrorGrowth));
+                         judging_v26::kErrorGrowth));
       }
       return;
     }
     const double in = SmallestNumber(rows, false, kCosine);
-    if (in > line26::kGoodInputCosine &&
-        in - SmallestNumber(rows, true, kCosine) > line26::kCosineLoss) {
+    if (in > judging_v26::kGoodInputCosine &&
+        in - SmallestNumber(rows, true, kCosine) > judging_v26::kCosineLoss) {
       Warn(*output,
            fmt::format(
                "warning: The input/parameters of Cosine > {}, and input/parameters - output > {}",
-               line26::kGoodInputCosine, line26::kCosineLoss));
+               judging_v26::kGoodInputCosine, judging_v26::kCosineLoss));
     }
   }
 
@@ -519,12 +407,12 @@ class CallJudge {
         }
         continue;
       }
-      const bool inputs_agree = LargestFraction(rows, false) < line26::kSmallInputError;
+      const bool inputs_agree = LargestFraction(rows, false) < judging_v26::kSmallInputError;
       for (const StatMetric metric : {kMaxRel, kMinRel, kMeanRel}) {
         const Metric& error = row.result->metrics[metric];
         const bool large = error.kind == MetricKind::kPercent
-                               ? FractionOf(error) > line26::kLargeOutputError
-                               : !IsText(error, "0") && !IsText(error, kNoValue);
+                               ? FractionOf(error) > judging_v26::kLargeOutputError
+                               : !IsText(error, "0") && !IsText(error, kNotApplicable);
         if (row.is_output && inputs_agree && large) {
           Warn(row, "warning: Maximum, minimum or mean of the output differ by more than half.");
           break;
@@ -574,18 +462,6 @@ class CallJudge {
 };
 
 }  // namespace
-
-std::string_view ResultWord(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kNo:
-    case Verdict::kDifferent:
-      return "error";
-    case Verdict::kWarning:
-      return "warning";
-    default:
-      return "pass";
-  }
-}
 
 void JudgeCalls(const Side& npu, const Side& bench, const JudgeRules& rules, PairResult& result) {
   CallJudge judge(rules, result);

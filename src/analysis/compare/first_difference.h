@@ -18,12 +18,6 @@
 
 namespace msprobe::analysis::compare {
 
-// Which dumps of two folders the 26.x line compares with each other.
-
-// As PlanPairs with Edition::k26; where both sides hold folders named graph or pynative (MindSpore
-// programs of both kinds), every step below each, with results in <folder>/<step>.
-Result<PairingPlan> PlanPairs26(const Options& options);
-
 // One call of one rank, as the search sees it. Texts are copies: the sides are gone by then.
 struct RankCall {
   std::string name;
@@ -41,7 +35,7 @@ struct RankCalls {
   std::vector<RankCall> calls;  // in file order
 };
 
-// What the search needs of a compared pair, and the text of its compare_result_rank<N>.json:
+// A compared pair as the search needs it, and the text of its compare_result_rank<N>.json:
 // {call: {"is_same", "op_items": [row, ...]}}. Compares statistics or checksums, also of dumps with
 // tensors.
 struct RankRecord {

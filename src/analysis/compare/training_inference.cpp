@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/training_inference.h"
+#include "src/analysis/compare/training_inference.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/analysis/compare/line26/judge.h"
 #include "src/analysis/compare/mapping.h"
+#include "src/analysis/compare/result_table.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/names.h"
@@ -35,7 +35,7 @@ constexpr Renamed kMegatronModules[] = {
     {"linear_proj", "o_proj"},           {"router", "gate"},
     {"linear_fc1", "gate_up_proj"},      {"linear_fc2", "down_proj"}};
 
-// What a row is found by on the other side.
+// The key by which a row is found on the other side.
 struct Key {
   int64_t layer = -1;
   std::string module;
@@ -90,83 +90,58 @@ class Keys {
   Keys(TrainingBackend backend, TextMap modules)
       : backend_(backend), modules_(std::move(modules)) {}
 
-  std::vector<std::optional<Key>> OfTraining(const Side& side) const {
+  // A key per row of the side; none for rows of other calls than modules'.
+  std::vector<std::optional<Key>> Of(const Side& side, bool is_training) const {
     std::unordered_map<std::string_view, uint64_t> calls;  // by entry name without its number
     std::vector<std::optional<Key>> keys(side.rows.size());
     for (const SideEntry& entry : side.entries) {
-      const std::optional<Parts> parts = Split(entry.name);
-      if (!parts) {
+      const size_t forward = entry.name.find(".forward.");
+      const size_t at = forward == std::string_view::npos ? entry.name.find(".backward.") : forward;
+      if (at == std::string_view::npos) {
         continue;
       }
-      const uint64_t call = calls[entry.name.substr(0, parts->name_end)]++;
+      // "Module.model.layers.0.mlp.Qwen2MLP" and "forward.0"
+      const std::string_view module = entry.name.substr(0, at);
+      const std::string_view call = entry.name.substr(at + 1);
+      const std::optional<LayerPlace> layer = FindLayer(module);
       Key key;
-      key.layer = LayerOf(parts->module);
-      key.module = Translated(TrainingModule(parts->module));
-      key.call = std::string(parts->direction) + "." + std::to_string(call);
-      Fill(side, entry, key, keys);
-    }
-    return keys;
-  }
-
-  std::vector<std::optional<Key>> OfInference(const Side& side) const {
-    std::vector<std::optional<Key>> keys(side.rows.size());
-    for (const SideEntry& entry : side.entries) {
-      const std::optional<Parts> parts = Split(entry.name);
-      if (!parts) {
-        continue;
+      key.layer = layer ? layer->number : -1;
+      key.module = is_training ? Translated(TrainingModule(module, layer))
+                               : std::string(InferenceModule(module, layer));
+      key.call = call;
+      if (is_training) {
+        const std::string_view direction = call.substr(0, call.find('.'));
+        const uint64_t number = calls[entry.name.substr(0, at + 1 + direction.size())]++;
+        key.call = std::string(direction) + "." + std::to_string(number);
       }
-      Key key;
-      key.layer = LayerOf(parts->module);
-      key.module = InferenceModule(parts->module);
-      key.call = entry.name.substr(parts->module.size() + 1);
-      Fill(side, entry, key, keys);
+      for (uint32_t row = entry.first_row; row < entry.first_row + entry.row_count; ++row) {
+        const std::string_view name = side.rows[row].name;
+        if (name.starts_with(entry.name) && name.size() > entry.name.size() + 1) {
+          key.argument = name.substr(entry.name.size() + 1);
+          keys[row] = key;
+        }
+      }
     }
     return keys;
   }
 
  private:
-  struct Parts {
-    std::string_view module;     // "Module.model.layers.0.mlp.Qwen2MLP"
-    std::string_view direction;  // "forward"
-    size_t name_end = 0;         // of the name without its number
-  };
-  static std::optional<Parts> Split(std::string_view entry_name) {
-    for (const std::string_view direction : {"forward", "backward"}) {
-      const size_t at = entry_name.find("." + std::string(direction) + ".");
-      if (at != std::string_view::npos) {
-        return Parts{entry_name.substr(0, at), direction, at + 1 + direction.size()};
-      }
-    }
-    return std::nullopt;
-  }
-
-  static int64_t LayerOf(std::string_view module) {
-    const std::optional<LayerPlace> layer = FindLayer(module);
-    return layer ? layer->number : -1;
-  }
-
-  std::string_view TrainingModule(std::string_view module) const {
-    std::string_view path = module;
-    if (backend_ == TrainingBackend::kFsdp) {
-      path = Behind(module, kWrapped);
-    } else if (const std::optional<LayerPlace> layer = FindLayer(module)) {
-      path = module.substr(layer->behind);
-    }
+  std::string_view TrainingModule(std::string_view module,
+                                  const std::optional<LayerPlace>& layer) const {
+    std::string_view path = backend_ == TrainingBackend::kFsdp ? Behind(module, kWrapped)
+                            : layer                            ? module.substr(layer->behind)
+                                                               : module;
     path = WithoutClass(Behind(path, "module.module."));
     const size_t dot = path.find('.');
     return dot == std::string_view::npos ? path : path.substr(dot + 1);
   }
 
-  std::string InferenceModule(std::string_view module) const {
-    std::string_view path = module;
-    if (const std::optional<LayerPlace> layer = FindLayer(module)) {
-      path = module.substr(layer->behind);
-    } else {
-      path = Behind(module, "Module.model.");
-    }
-    path = WithoutClass(path);
+  std::string_view InferenceModule(std::string_view module,
+                                   const std::optional<LayerPlace>& layer) const {
+    const std::string_view path =
+        WithoutClass(layer ? module.substr(layer->behind) : Behind(module, "Module.model."));
     const size_t dot = backend_ == TrainingBackend::kFsdp ? path.rfind('.') : path.find('.');
-    return std::string(dot == std::string_view::npos ? path : path.substr(dot + 1));
+    return dot == std::string_view::npos ? path : path.substr(dot + 1);
   }
 
   std::string Translated(std::string_view module) const {
@@ -185,17 +160,6 @@ class Keys {
                                                           : in(kMegatronModules));
   }
 
-  static void Fill(const Side& side, const SideEntry& entry, Key& key,
-                   std::vector<std::optional<Key>>& keys) {
-    for (uint32_t row = entry.first_row; row < entry.first_row + entry.row_count; ++row) {
-      const std::string_view name = side.rows[row].name;
-      if (name.starts_with(entry.name) && name.size() > entry.name.size() + 1) {
-        key.argument = name.substr(entry.name.size() + 1);
-        keys[row] = key;
-      }
-    }
-  }
-
   const TrainingBackend backend_;
   const TextMap modules_;
 };
@@ -208,7 +172,7 @@ struct Unit {
 
 struct RowsOfOneKey {
   std::vector<uint32_t> rows;
-  // Of NPU rows: whether it is decided how they pair, whether one by one, and how many did.
+  // For NPU rows: whether it is decided how they pair, whether one by one, and how many did.
   bool decided = false;
   bool in_order = false;
   size_t paired = 0;
@@ -430,16 +394,16 @@ std::function<bool(std::string_view)> ForwardPassFilter(TrainingBackend backend,
   };
 }
 
-Result<MatchResult> MatchTrainingWithInference(const Options& options, Side& npu, Side& bench,
-                                               PairResult& result) {
-  const TrainingBackend backend = options.line26->backend;
-  MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.line26->module_mapping));
+Result<MatchResult> MatchTrainingWithInference(const V26Options& options, bool for_workbook,
+                                               Side& npu, Side& bench, PairResult& result) {
+  const TrainingBackend backend = options.backend;
+  MSP_ASSIGN_OR_RETURN(TextMap modules, LoadTextMap(options.module_mapping));
   const Keys keys(backend, std::move(modules));
   const bool merge_npu = backend == TrainingBackend::kFsdp;
   PairBudget budget(npu.rows.size(), bench.rows.size());
   const std::vector<Unit> units =
-      Ordered(Join(npu, keys.OfTraining(npu), bench, keys.OfInference(bench), merge_npu, budget));
-  const std::string_view separator = options.write_xlsx ? ";\n" : ";  ";
+      Ordered(Join(npu, keys.Of(npu, true), bench, keys.Of(bench, false), merge_npu, budget));
+  const std::string_view separator = for_workbook ? ";\n" : ";  ";
   const std::vector<uint32_t> npu_rows = MergeRows(units, &Unit::npu, separator, npu);
   const std::vector<uint32_t> bench_rows = MergeRows(units, &Unit::bench, separator, bench);
   MatchResult matches;

@@ -1,5 +1,5 @@
-#include "src/analysis/compare/line26/atb_compare.h"
-
+// Dumps of the Ascend Transformer Boost: a folder per execution round, with statistic.csv and the
+// tensors of every operator.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,11 +15,10 @@
 
 #include <fmt/format.h>
 
-#include "msprobe/tensor_file.h"
-
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_data.h"
+#include "src/analysis/compare/result_table.h"
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
@@ -39,9 +38,8 @@ using report::Cell;
 constexpr const char* kStatisticFile = "statistic.csv";
 constexpr std::string_view kPathColumn = "Tensor Path";  // the last one
 constexpr std::string_view kDumpFolder = "atb_dump_data";
-// Of a tensor path, the parts from atb_dump_data on that the round folder stands for.
+// Parts of a tensor path, from atb_dump_data on, that are the path of the round folder.
 constexpr size_t kRoundParts = 4;
-constexpr size_t kLargestTensorBytes = size_t{16} << 30U;
 
 // The columns of statistic.csv, by position.
 enum Column : uint8_t {
@@ -161,33 +159,21 @@ Result<fs::path> TensorPath(const Round& round, const std::string& recorded) {
 
 // Integers and float64 are compared as float32, as the statistics of the dump were computed.
 Result<tensor::TensorBuffer> ReadAsFloat(const fs::path& path) {
-  MSP_ASSIGN_OR_RETURN(TensorFile file, TensorFile::Open(path, {}));
-  MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file.Single());
-  MSP_RETURN_IF_ERROR(tensor->status);
-  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer values,
-                       tensor::MakeContiguous(tensor->view, kLargestTensorBytes));
-  const DTypeKind kind = GetDTypeInfo(tensor->view.dtype).kind;
+  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer values, ReadWholeTensor(path));
+  const TensorView view = values.view();
+  const DTypeKind kind = GetDTypeInfo(view.dtype).kind;
   const bool integer = kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned;
-  if (!integer && tensor->view.dtype != DType::kFloat64) {
+  if (!integer && view.dtype != DType::kFloat64) {
     return values;
   }
-  tensor::TensorBuffer narrow(DType::kFloat32, tensor->view.shape);
-  std::vector<double> wide(static_cast<size_t>(tensor->view.element_count()));
-  kernels::WidenToDouble(tensor->view.dtype, values.view().bytes(), wide);
+  tensor::TensorBuffer narrow(DType::kFloat32, view.shape);
+  std::vector<double> wide(static_cast<size_t>(view.element_count()));
+  kernels::WidenToDouble(view.dtype, view.bytes(), wide);
   auto* out = reinterpret_cast<float*>(narrow.mutable_bytes().data());
   std::transform(wide.begin(), wide.end(), out,
                  [](double value) { return static_cast<float>(value); });
   return narrow;
 }
-
-struct TensorRow {
-  std::array<std::string, 6> metrics;
-  std::array<std::string, kStatCount> target;
-  std::array<std::string, kStatCount> golden;
-  Distance distance;
-  double noise = 0;
-  std::string problem;
-};
 
 std::string NumberText(double value) {
   return std::isnan(value) ? std::string(kNotApplicable) : base::PythonFloatRepr(value);
@@ -200,12 +186,13 @@ double HalfMean(const TensorView& view) {
   return tensor::RoundToDType(view.dtype, tensor::RoundToDType(view.dtype, sum) / count);
 }
 
-std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
+std::array<std::string, kStatCount> StatTexts(const Result<tensor::TensorBuffer>& tensor) {
   std::array<std::string, kStatCount> texts;
   texts.fill(std::string(kNotApplicable));
-  if (view.shape.empty() || view.element_count() == 0) {
+  if (!tensor.ok() || tensor->view().shape.empty() || tensor->view().element_count() == 0) {
     return texts;
   }
+  const TensorView view = tensor->view();
   const ArraySummary summary = SummarizeArray(view);
   if (view.dtype == DType::kBool) {
     texts[kMax] = summary.stats[kMax] != 0 ? "True" : "False";
@@ -221,71 +208,78 @@ std::array<std::string, kStatCount> StatTexts(const TensorView& view) {
   return texts;
 }
 
-std::string AtbMetricText(const Metric& metric) {
-  return metric.kind == MetricKind::kText ? std::string(base::Trim(metric.text))
-                                          : base::PythonFloatRepr(metric.number);
-}
-
-TensorRow CompareTensorRow(const Round& target, const Record& t, const Round& golden,
-                           const Record& g) {
-  TensorRow row;
-  row.metrics.fill(std::string(kNotApplicable));
-  row.target.fill(std::string(kNotApplicable));
-  row.golden.fill(std::string(kNotApplicable));
+void AddTensors(const Round& target, const Record& t, const Round& golden, const Record& g,
+                FolderRow& row) {
   const auto read = [](const Round& round, const Record& record) -> Result<tensor::TensorBuffer> {
     MSP_ASSIGN_OR_RETURN(const fs::path path, TensorPath(round, record.cells[kTensorPath]));
     return ReadAsFloat(path);
   };
   const Result<tensor::TensorBuffer> n = read(target, t);
   const Result<tensor::TensorBuffer> b = read(golden, g);
-  if (n.ok()) {
-    row.target = StatTexts(n->view());
+  if (n.ok() && b.ok()) {
+    const RealMetrics metrics = ComputeRealMetrics(n->view(), b->view(), Edition::kV26);
+    for (size_t i = 0; i <= kFiveThousandths; ++i) {
+      row.Add(std::string(base::Trim(MetricText(metrics.metrics[i]))));
+    }
+    row.distance = metrics.distance;
+    row.noise = FolderNoise(n->view().dtype, b->view().dtype);
+  } else {
+    for (size_t i = 0; i <= kFiveThousandths; ++i) {
+      row.Add(Cell::Text(kNotApplicable));
+    }
+    row.outcome = FolderRow::Outcome::kNoValues;
+    row.unreadable = true;
+    row.warning = fmt::format("{}: {}", t.key, (n.ok() ? b : n).status().message());
   }
-  if (b.ok()) {
-    row.golden = StatTexts(b->view());
+  const auto n_texts = StatTexts(n);
+  const auto b_texts = StatTexts(b);
+  for (size_t stat = 0; stat < kStatCount; ++stat) {
+    row.Add(n_texts[stat]);
+    row.Add(b_texts[stat]);
   }
-  if (!n.ok() || !b.ok()) {
-    row.problem = n.ok() ? b.status().message() : n.status().message();
-    return row;
-  }
-  const RealMetrics metrics = ComputeRealMetrics(n->view(), b->view(), Edition::k26);
-  for (size_t i = 0; i < row.metrics.size(); ++i) {
-    row.metrics[i] = AtbMetricText(metrics.metrics[i]);
-  }
-  row.distance = metrics.distance;
-  row.noise = FolderNoise(n->view().dtype, b->view().dtype);
-  return row;
 }
 
-struct StatisticRow {
-  std::array<std::string, kStatCount> difference;
-  std::array<std::string, kStatCount> relative;
-  Distance distance;
-};
-
-StatisticRow CompareStatisticRow(const Record& t, const Record& g) {
-  StatisticRow row;
+void AddRecordedStatistics(const Record& t, const Record& g, FolderRow& row) {
   std::array<double, kStatCount> target{};
   std::array<double, kStatCount> golden{};
+  std::array<std::string, kStatCount> relative;
   for (size_t i = 0; i < kStatCount; ++i) {
     const std::optional<double> n = base::ParseDouble(t.cells[kMaximum + i]);
     const std::optional<double> b = base::ParseDouble(g.cells[kMaximum + i]);
-    const bool known = n && b;
-    target[i] = known ? *n : std::numeric_limits<double>::quiet_NaN();
-    golden[i] = known ? *b : std::numeric_limits<double>::quiet_NaN();
-    row.difference[i] = row.relative[i] = kNotApplicable;
+    target[i] = n && b ? *n : std::numeric_limits<double>::quiet_NaN();
+    golden[i] = n && b ? *b : std::numeric_limits<double>::quiet_NaN();
     const double difference = target[i] - golden[i];
-    if (std::isnan(difference)) {
-      continue;
-    }
-    row.difference[i] = base::PythonFloatRepr(difference);
-    if (difference == 0) {
-      row.relative[i] = "0.0";
-    } else if (*b != 0) {
-      row.relative[i] = base::PythonFloatRepr(std::fabs(difference / *b * 100));
-    }
+    row.Add(NumberText(difference));
+    relative[i] = difference == 0 ? "0.0"
+                  : std::isnan(difference) || golden[i] == 0
+                      ? std::string(kNotApplicable)
+                      : base::PythonFloatRepr(std::fabs(difference / golden[i] * 100));
+  }
+  for (std::string& text : relative) {
+    row.Add(std::move(text));
+  }
+  for (size_t i = 0; i < kStatCount; ++i) {
+    row.Add(t.cells[kMaximum + i]);
+    row.Add(g.cells[kMaximum + i]);
   }
   row.distance = FolderDistance(target, golden);
+  row.noise = kTextNoise;
+}
+
+FolderRow RecordRow(const Round& target, const Record& t, const Round& golden, const Record& g) {
+  FolderRow row;
+  row.name = t.key;
+  row.Add(t.key);
+  row.Add(g.key);
+  for (const Column column : {kDevice, kExecution, kDType, kShape}) {
+    row.Add(t.cells[column]);
+    row.Add(g.cells[column]);
+  }
+  if (target.has_tensors) {
+    AddTensors(target, t, golden, g, row);
+  } else {
+    AddRecordedStatistics(t, g, row);
+  }
   return row;
 }
 
@@ -336,71 +330,29 @@ Result<FolderComparison> CompareAtb(const Options& options, base::ThreadPool& po
                                      golden.has_tensors ? "tensors" : "statistics"))
         .WithHint("dump both sides with the same task");
   }
+  FolderTable& table = comparison.tables.emplace_back();
   std::vector<std::pair<const Record*, const Record*>> pairs;
-  FolderCounts counts;
   for (const Record& record : target.records) {
     const auto found = golden.by_key.find(record.key);
     if (found != golden.by_key.end()) {
       pairs.emplace_back(&record, &golden.records[found->second]);
     } else {
-      ++counts.npu_only;
+      ++table.counts.npu_only;
     }
   }
   if (pairs.empty()) {
     return MismatchError(fmt::format("{} and {} have no tensor of one name", target.folder.string(),
                                      golden.folder.string()));
   }
-  counts.bench_only = golden.records.size() - pairs.size();
-  const bool tensors = target.has_tensors;
-  std::vector<TensorRow> rows(tensors ? pairs.size() : 0);
-  pool.ParallelFor(rows.size(), [&](size_t i, size_t) {
-    rows[i] = CompareTensorRow(target, *pairs[i].first, golden, *pairs[i].second);
-  });
-  FolderTable out;
-  out.counts = counts;
-  out.name = tensors ? "atb_tensor_compare_result" : "atb_stats_compare_result";
-  out.table = report::Table("Sheet", AtbColumns(tensors));
-  std::vector<Cell> cells;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    const auto& [t, g] = pairs[i];
-    cells.clear();
-    const auto add = [&](std::string_view text) { cells.push_back(out.table.KeepText(text)); };
-    add(t->key);
-    add(g->key);
-    for (const Column column : {kDevice, kExecution, kDType, kShape}) {
-      add(t->cells[column]);
-      add(g->cells[column]);
-    }
-    if (tensors) {
-      for (const std::string& text : rows[i].metrics) {
-        add(text);
-      }
-      for (size_t stat = 0; stat < kStatCount; ++stat) {
-        add(rows[i].target[stat]);
-        add(rows[i].golden[stat]);
-      }
-      out.counts.Add(rows[i].distance, rows[i].noise, t->key);
-      if (!rows[i].problem.empty()) {
-        ++out.counts.unreadable;
-        comparison.warnings.push_back(fmt::format("{}: {}", t->key, rows[i].problem));
-      }
-    } else {
-      const StatisticRow row = CompareStatisticRow(*t, *g);
-      for (const std::string& text : row.difference) {
-        add(text);
-      }
-      for (const std::string& text : row.relative) {
-        add(text);
-      }
-      for (size_t stat = 0; stat < kStatCount; ++stat) {
-        add(t->cells[kMaximum + stat]);
-        add(g->cells[kMaximum + stat]);
-      }
-      out.counts.Add(row.distance, kTextNoise, t->key);
-    }
-    out.table.AddRow(cells);
-  }
-  comparison.tables.push_back(std::move(out));
+  table.counts.bench_only = golden.records.size() - pairs.size();
+  table.name = target.has_tensors ? "atb_tensor_compare_result" : "atb_stats_compare_result";
+  table.table = report::Table("Sheet", AtbColumns(target.has_tensors));
+  CompareRows(
+      pairs.size(),
+      [&](size_t i, size_t) {
+        return RecordRow(target, *pairs[i].first, golden, *pairs[i].second);
+      },
+      FirstBy::kPlace, pool, comparison);
   return comparison;
 }
 

@@ -1,4 +1,4 @@
-#include "src/analysis/compare/kernel/kernel_compare.h"
+#include "src/analysis/compare/folders/kernels.h"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/compare_pair.h"
-#include "src/analysis/compare/folders.h"
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/files.h"
@@ -197,13 +197,6 @@ bool IsKernelFile(const kernel_dump::DumpPath& file) {
   return file.parsed && !file.parsed->is_overflow();
 }
 
-std::optional<int64_t> NumberOf(std::string_view text) {
-  const std::optional<int64_t> value = base::ParseInt(text);
-  return value && *value >= 0 && text.find_first_not_of("0123456789") == std::string_view::npos
-             ? value
-             : std::nullopt;
-}
-
 const kd::DumpedTensor* TensorOf(const kd::KernelDump& dump, size_t slot) {
   if (slot < dump.inputs.size()) {
     return &dump.inputs[slot];
@@ -212,38 +205,29 @@ const kd::DumpedTensor* TensorOf(const kd::KernelDump& dump, size_t slot) {
   return slot < dump.outputs.size() ? &dump.outputs[slot] : nullptr;
 }
 
-struct TensorFacts {
-  bool is_output = false;
-  size_t number = 0;
-  Status status;
-  DType dtype = DType::kFloat32;
-  Shape shape;
-  kernels::TensorStats stats;
-};
-
 struct KernelFacts {
   std::string op_type;
   std::string op_name;
-  std::vector<TensorFacts> tensors;
+  std::vector<Result<ArraySummary>> inputs;
+  std::vector<Result<ArraySummary>> outputs;
   std::vector<std::string> warnings;
   Status status;
 };
 
-void ReadTensors(const std::vector<kd::DumpedTensor>& tensors, bool are_outputs,
-                 KernelFacts& facts) {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    TensorFacts& tensor = facts.tensors.emplace_back();
-    tensor.is_output = are_outputs;
-    tensor.number = i;
-    const Result<tensor::TensorBuffer> buffer = kernel_dump::ReadPlainTensor(tensors[i]);
-    if (buffer.ok()) {
-      tensor.dtype = buffer->view().dtype;
-      tensor.shape = buffer->view().shape;
-      tensor.stats = kernel_dump::StatisticsOf(buffer->view());
-    } else {
-      tensor.status = buffer.status();
+std::vector<Result<ArraySummary>> ReadTensors(const std::vector<kd::DumpedTensor>& dumped) {
+  std::vector<Result<ArraySummary>> tensors;
+  for (const kd::DumpedTensor& tensor : dumped) {
+    const Result<tensor::TensorBuffer> buffer = kernel_dump::ReadPlainTensor(tensor);
+    if (!buffer.ok()) {
+      tensors.emplace_back(buffer.status());
+      continue;
     }
+    const kernels::TensorStats stats = kernel_dump::StatisticsOf(buffer->view());
+    tensors.emplace_back(ArraySummary{buffer->view().dtype,
+                                      buffer->view().shape,
+                                      {stats.max, stats.min, stats.mean, stats.norm}});
   }
+  return tensors;
 }
 
 Status ReadKernel(const fs::path& path, KernelFacts& facts) {
@@ -253,8 +237,8 @@ Status ReadKernel(const fs::path& path, KernelFacts& facts) {
     facts.op_name = dump.op_name;
   }
   facts.warnings = dump.warnings;
-  ReadTensors(dump.inputs, false, facts);
-  ReadTensors(dump.outputs, true, facts);
+  facts.inputs = ReadTensors(dump.inputs);
+  facts.outputs = ReadTensors(dump.outputs);
   return base::CheckMappedFile(file.bytes());
 }
 
@@ -263,34 +247,21 @@ std::string WithoutDots(std::string text) {
   return text;
 }
 
-void AddRow(const std::string& entry_name, const TensorFacts& tensor, uint32_t entry, uint32_t slot,
-            Side& side) {
-  SideRow row;
-  row.name = side.Keep(
-      fmt::format("{}.{}.{}", entry_name, tensor.is_output ? "output" : "input", tensor.number));
-  row.entry = entry;
-  row.leaf = slot;
-  row.state = tensor.is_output ? dump::RowState::kOutput : dump::RowState::kInput;
-  row.api_name = row.name.substr(0, entry_name.size() + 1);
-  row.is_tensor = true;
-  row.type = "tensor";
-  row.data_name = row.name;  // KernelTensors reads it, or says why it cannot be read
-  row.dtype = "None";
-  row.shape = "None";
-  row.md5 = kNotApplicable;
-  if (tensor.status.ok()) {
-    row.dtype = DTypeName(tensor.dtype);
-    row.shape = side.Intern(ShapeText(tensor.shape));
-    const std::array<double, kStatCount> stats = {tensor.stats.max, tensor.stats.min,
-                                                  tensor.stats.mean, tensor.stats.norm};
-    for (size_t i = 0; i < kStatCount && tensor.stats.element_count > 0; ++i) {
-      row.stats[i].kind = StatKind::kNumber;
-      row.stats[i].number = stats[i];
-    }
-  } else {
-    row.problem = side.Keep(tensor.status.message());
+// A row per tensor; `state` says which of both sides of the kernel they are.
+void AddKernelRows(const std::vector<Result<ArraySummary>>& tensors, dump::RowState state,
+                   const std::string& entry_name, Side& side) {
+  const auto entry = static_cast<uint32_t>(side.entries.size() - 1);
+  for (size_t number = 0; number < tensors.size(); ++number) {
+    SideRow row;
+    row.name = side.Keep(fmt::format("{}.{}.{}", entry_name, dump::RowStateName(state), number));
+    row.entry = entry;
+    row.leaf = side.entries.back().row_count++;
+    row.state = state;
+    row.api_name = row.name.substr(0, entry_name.size() + 1);
+    row.data_name = row.name;  // KernelTensors reads it, or says why it cannot be read
+    DescribeTensor(tensors[number], side, row);
+    side.rows.push_back(row);
   }
-  side.rows.push_back(row);
 }
 
 }  // namespace
@@ -318,11 +289,11 @@ Result<std::vector<KernelRun>> FindKernelRuns(const fs::path& path) {
       const std::string name = part.string();
       if (name.starts_with(kStepFolder)) {
         const std::optional<int64_t> number =
-            NumberOf(std::string_view(name).substr(kStepFolder.size()));
+            FolderNumber(std::string_view(name).substr(kStepFolder.size()));
         step = number ? number : step;
       }
     }
-    device = NumberOf(place.filename().string());
+    device = FolderNumber(place.filename().string());
     KernelRun& run = runs[{step, device}];
     if (run.files.empty()) {
       run.step = step;
@@ -356,21 +327,17 @@ KernelSide LoadKernelSide(const KernelRun& run, base::ThreadPool& pool) {
   });
   KernelSide loaded;
   Side& side = loaded.side;
-  side.json_path = run.path;
-  side.tensor_folder = run.path;
-  side.header.task = "tensor";
+  side = MakeFileSide(run.path);
   side.header.level = "L2";
-  side.header.has_data = true;
   std::map<std::string, uint64_t> occurrences;
   for (size_t i = 0; i < kernels.size(); ++i) {
     KernelFacts& kernel = kernels[i];
     if (!kernel.status.ok()) {
       side.warnings.push_back(
           fmt::format("{}: {}", run.files[i].path.string(), kernel.status.message()));
-      // A row that says so: of a kernel that nobody can read nothing is equal.
-      kernel.tensors.resize(1);
-      kernel.tensors[0].is_output = true;
-      kernel.tensors[0].status = kernel.status;
+      // A row that says so: a kernel that cannot be read is equal to nothing.
+      kernel.inputs.clear();
+      kernel.outputs.assign(1, kernel.status);
     }
     for (const std::string& warning : kernel.warnings) {
       side.warnings.push_back(fmt::format("{}: {}", run.files[i].path.string(), warning));
@@ -378,13 +345,10 @@ KernelSide LoadKernelSide(const KernelRun& run, base::ThreadPool& pool) {
     const std::string label =
         fmt::format("{}.{}", WithoutDots(kernel.op_type), WithoutDots(kernel.op_name));
     const std::string name = fmt::format("{}.{}.forward", label, occurrences[label]++);
-    const auto entry = static_cast<uint32_t>(side.entries.size());
-    side.entries.push_back({side.Keep(name), static_cast<uint32_t>(side.rows.size()),
-                            static_cast<uint32_t>(kernel.tensors.size())});
+    side.entries.push_back({side.Keep(name), static_cast<uint32_t>(side.rows.size()), 0});
     loaded.files.push_back(run.files[i].path);
-    for (size_t slot = 0; slot < kernel.tensors.size(); ++slot) {
-      AddRow(name, kernel.tensors[slot], entry, static_cast<uint32_t>(slot), side);
-    }
+    AddKernelRows(kernel.inputs, dump::RowState::kInput, name, side);
+    AddKernelRows(kernel.outputs, dump::RowState::kOutput, name, side);
   }
   side.header.entry_count = side.entries.size();
   return loaded;
@@ -433,8 +397,8 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
   std::vector<CallMatch> fitting;
   for (uint32_t entry = 0; entry < calls.entries.size(); ++entry) {
     const std::string_view name = calls.entries[entry].name;
-    if (!options.kernel_call.empty()) {
-      if (name != options.kernel_call) {
+    if (!options.folders.kernel_call.empty()) {
+      if (name != options.folders.kernel_call) {
         continue;
       }
       CallMatch match = finder.Match(entry);
@@ -449,7 +413,7 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
       fitting.push_back(std::move(match));
     }
   }
-  if (!options.kernel_call.empty()) {
+  if (!options.folders.kernel_call.empty()) {
     SideOptions every_call;
     every_call.allow_truncated = options.allow_truncated;
     const Result<Side> all = LoadSide(calls.json_path, every_call);
@@ -458,8 +422,9 @@ Result<CallMatch> ChooseCall(const Options& options, const CallFinder& finder, c
       names.emplace_back(all->entries[entry].name);
     }
     return NotFoundError(fmt::format("{} has no call {}", calls.json_path.string(),
-                                     base::Printable(options.kernel_call)))
-        .WithHint(dump::NamesLikeHint(options.kernel_call, names, calls.json_path.string()));
+                                     base::Printable(options.folders.kernel_call)))
+        .WithHint(
+            dump::NamesLikeHint(options.folders.kernel_call, names, calls.json_path.string()));
   }
   if (fitting.size() != 1) {
     std::vector<std::string> names;
@@ -516,20 +481,22 @@ std::string CallLine(const std::filesystem::path& json, std::string_view call) {
   return frames == nullptr ? "" : dump::UserCodeLine(*frames);
 }
 
-// Fills compared.bench and compared.mapping, and leaves of `kernels` the rows that stand for a
+// Fills compared.bench and source.mapping, and leaves of `kernels` the rows that stand for a
 // tensor of the call. What was found is said in compared.call. kUsage when the call has to be
 // named, kNotFound when the dump does not have it, kMismatch when no tensor of it fits a kernel.
 Status LoadCallOfKernels(const Options& options, const std::filesystem::path& json,
-                         KernelSide& kernels, ComparedPair& compared) {
+                         KernelSide& kernels, LoadedPair& compared, PairSource& source) {
   SideOptions side_options;
   side_options.allow_truncated = options.allow_truncated;
-  if (!options.kernel_call.empty()) {
-    side_options.keep_entry = [&](std::string_view name) { return name == options.kernel_call; };
+  if (!options.folders.kernel_call.empty()) {
+    side_options.keep_entry = [&](std::string_view name) {
+      return name == options.folders.kernel_call;
+    };
   }
   MSP_ASSIGN_OR_RETURN(Side calls, LoadSide(json, side_options));
   const CallFinder finder(kernels.side, calls);
   if (finder.left_out() > 0) {
-    compared.warnings.push_back(finder.LeftOutText());
+    source.warnings.push_back(finder.LeftOutText());
   }
   MSP_ASSIGN_OR_RETURN(const CallMatch match, ChooseCall(options, finder, calls));
   const std::string call(calls.entries[match.entry].name);
@@ -538,9 +505,10 @@ Status LoadCallOfKernels(const Options& options, const std::filesystem::path& js
   // One entry is left, whose rows have moved to the front.
   const uint32_t first = calls.entries[match.entry].first_row;
   KeepRows(match, calls, kernels);
-  compared.mapping.by_key_only = true;
+  RowMapping& mapping = source.mapping.emplace();
+  mapping.by_key_only = true;
   for (const CallMatch::Row& row : match.rows) {
-    compared.mapping.keys.push_back(compared.bench.rows[row.call - first].name);
+    mapping.keys.push_back(compared.bench.rows[row.call - first].name);
   }
   kernels.side.header.task = compared.bench.header.task;
   kernels.side.has_md5 = compared.bench.has_md5;
@@ -558,7 +526,7 @@ std::string KernelPlaceText(const Number& step, const Number& device) {
                      device ? fmt::format("device {}", *device) : "device");
 }
 
-// What both kinds of bench sides have: a step and a device, or a rank.
+// A bench side of either kind: a step and a device, or a rank.
 struct BenchPlace {
   Number step;
   Number device;
@@ -621,14 +589,14 @@ Result<KernelPlan> PlanKernels(const Options& options) {
       plan.npu_only.push_back(KernelPlaceText(run.step, run.device));
       continue;
     }
-    KernelPlan::Pair pair;
-    pair.planned.input = {run.path, partner->json.empty() ? partner->run.path : partner->json,
-                          run.step, run.device};
+    KernelRunPair pair;
+    pair.input = {run.path, partner->json.empty() ? partner->run.path : partner->json, run.step,
+                  run.device};
     if (run_count > 1 && run.device) {
-      pair.planned.rank_suffix = fmt::format("_rank{}", *run.device);
+      pair.rank_suffix = fmt::format("_rank{}", *run.device);
     }
     if (!any_step && run.step) {
-      pair.planned.result_subfolder = fmt::format("step{}", *run.step);
+      pair.result_subfolder = fmt::format("step{}", *run.step);
     }
     pair.npu = std::move(run);
     pair.bench = std::move(partner->run);
@@ -648,30 +616,27 @@ Result<KernelPlan> PlanKernels(const Options& options) {
   return plan;
 }
 
-Result<ComparedPair> CompareKernels(const Options& options, const KernelPlan::Pair& pair,
+Result<ComparedPair> CompareKernels(const Options& options, const KernelRunPair& pair,
                                     base::ThreadPool& pool) {
   const base::Stopwatch load_watch;
-  ComparedPair compared;
+  LoadedPair loaded;
+  PairSource source;
   KernelSide npu = LoadKernelSide(pair.npu, pool);
   std::optional<KernelSide> bench;
   if (pair.bench.files.empty()) {
-    MSP_RETURN_IF_ERROR(LoadCallOfKernels(options, pair.planned.input.bench_json, npu, compared));
+    MSP_RETURN_IF_ERROR(LoadCallOfKernels(options, pair.input.bench_json, npu, loaded, source));
   } else {
     bench = LoadKernelSide(pair.bench, pool);
-    compared.bench = std::move(bench->side);
+    loaded.bench = std::move(bench->side);
   }
-  compared.npu = std::move(npu.side);
+  loaded.npu = std::move(npu.side);
   if (bench) {
-    PairRowsByName(compared);
+    source.mapping = MapRowsByName(loaded.npu, loaded.bench);
   }
-  compared.timings.load_seconds = load_watch.seconds();
+  source.load_seconds = load_watch.seconds();
   const KernelTensors tensors(&npu, bench ? &*bench : nullptr);
-  compared.loader = &tensors;
-  const Status done =
-      CompareLoaded(options, pair.planned.input, pool, /*previous=*/nullptr, compared);
-  compared.loader = nullptr;
-  MSP_RETURN_IF_ERROR(Status(done));
-  return compared;
+  source.loader = &tensors;
+  return CompareLoaded(options, pair.input, std::move(loaded), std::move(source), pool);
 }
 
 }  // namespace msprobe::analysis::compare

@@ -37,7 +37,7 @@ struct Calibration {
 struct Calibrations {
   std::vector<Calibration> target;
   std::vector<Calibration> golden;
-  // Of all matrices: what they take and what their files have. A matrix of which a file holds few
+  // Sizes of all matrices in memory and of their files. A matrix of which a file holds few
   // elements may be large; all of them take no more than a tensor file may.
   uint64_t matrix_bytes = 0;
   uint64_t file_bytes = 0;
@@ -45,7 +45,7 @@ struct Calibrations {
 Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibrations,
                         std::vector<std::string>& warnings);
 
-// What the products of one tensor may take. Files of a few bytes can hold tensors of many equal
+// Limits of the products of one tensor. Files of a few bytes can hold tensors of many equal
 // elements, whose product takes hours.
 inline constexpr uint64_t kFreeMultiplications = uint64_t{1} << 26U;
 inline constexpr uint64_t kMultiplicationsPerByte = 32'768;
@@ -72,8 +72,8 @@ void ClearRowsFrom(int64_t valid_rows, const TensorView& shape_of, std::span<std
 class TensorChanges final : public TensorLoader {
  public:
   // `result` tells which bench rows go with the target's calls. Adds to `warnings`.
-  static Result<TensorChanges> Prepare(const Options& options, const Side& npu, const Side& bench,
-                                       const PairResult& result,
+  static Result<TensorChanges> Prepare(const V26Options& options, const Side& npu,
+                                       const Side& bench, const PairResult& result,
                                        std::vector<std::string>& warnings);
 
   bool empty() const;
@@ -90,7 +90,7 @@ class TensorChanges final : public TensorLoader {
 
   TensorChanges(const Side& npu, const Side& bench)
       : npu_(npu), bench_(bench), failures_(std::make_unique<FailureList>()) {}
-  void FindValidRows(const Options& options, const PairResult& result,
+  void FindValidRows(const V26Options& options, const PairResult& result,
                      std::vector<std::string>& warnings);
   Result<tensor::TensorBuffer> LoadFused(const Side& side, const SideRow& row) const;
 
@@ -99,7 +99,7 @@ class TensorChanges final : public TensorLoader {
   bool fused_ = false;
   Calibrations calibrations_;
   std::unordered_map<uint32_t, int64_t> valid_npu_rows_;    // by index into Side::entries
-  std::unordered_map<uint32_t, int64_t> valid_bench_rows_;  // with Line26Options::strict
+  std::unordered_map<uint32_t, int64_t> valid_bench_rows_;  // with V26Options::strict
   std::unique_ptr<FailureList> failures_;                   // a list that can be moved
 };
 

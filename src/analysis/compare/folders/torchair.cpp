@@ -1,4 +1,4 @@
-#include "src/analysis/compare/line26/torchair_compare.h"
+#include "src/analysis/compare/folders/torchair.h"
 
 #include <algorithm>
 #include <array>
@@ -75,7 +75,7 @@ struct TorchairMetrics {
   bool mine_finite = true;
 };
 
-// Which tensors of two dumps of torchair belong together.
+// Pairs of tensors of two dumps of torchair.
 
 // Where one tensor of a row lies.
 struct TensorPlace {
@@ -273,15 +273,8 @@ constexpr std::string_view kGraphFile = "dynamo_original_graph_";
 constexpr std::string_view kRankMark = "_global_rank";
 constexpr std::string_view kWorld = "worldsize";
 
-std::optional<int64_t> FolderNumber(std::string_view text) {
-  const std::optional<int64_t> number = base::ParseInt(text);
-  return number && *number >= 0 && std::all_of(text.begin(), text.end(), base::IsDigit)
-             ? number
-             : std::nullopt;
-}
-
-// Of the folder "worldsize2_global_rank1" on the way to a file, and of the nearest folder that is a
-// number.
+// The rank of the folder "worldsize2_global_rank1" on the way to a file, and the nearest folder
+// that is a number.
 struct FolderPlace {
   std::optional<int64_t> rank;
   std::optional<int64_t> token;
@@ -338,7 +331,7 @@ Status ReadTree(const fs::path& folder, TorchairSide& side) {
     } else if (std::optional<FxKey> key = ParseArrayName(name)) {
       const FolderPlace place = PlaceOf(path.parent_path().lexically_relative(folder));
       key->token = place.token.value_or(1) - 1;
-      // Of a call that was dumped twice the first by name, whatever the order of the file system.
+      // If a call was dumped twice: the first by name, whatever the order of the file system.
       fs::path& array = side.ranks[place.rank].arrays[*std::move(key)];
       if (array.empty() || path < array) {
         array = path;
@@ -378,10 +371,10 @@ Result<TorchairSide> ReadTorchairSide(const fs::path& folder) {
 
 constexpr float kSmallFloat = 0x1p-23F;
 
-// What stands in the report is float32.
+// Numbers of the report are float32.
 double AsFloat(double value) { return static_cast<double>(static_cast<float>(value)); }
 
-// torchair_compare.h has the formulas. Both are plain and have at least one element.
+// torchair.h has the formulas. Both are plain and have at least one element.
 TorchairMetrics MeasureTorchair(const TensorView& golden, const TensorView& mine) {
   TorchairMetrics metrics;
   const auto count = static_cast<double>(golden.element_count());
@@ -463,7 +456,7 @@ class RankPairing {
   bool AddKernel(const GeKernel& kernel) {
     const size_t before = rows_.size();
     const Result<OpenOperator> open = OpenOperator::Open(kernel.op);
-    // What cannot be read has a row all the same, of its first output.
+    // An unreadable kernel has one row, of its first output.
     const size_t inputs = open.ok() ? open->count(false) : 0;
     const size_t outputs = open.ok() ? open->count(true) : 1;
     if (golden_.is_ge()) {
@@ -566,7 +559,7 @@ Result<tensor::TensorBuffer> TensorPlace::Read() const {
   return buffer;
 }
 
-// The rows of one rank, in the order of time, by the rules that torchair_compare.h tells. Both
+// The rows of one rank, in the order of time, by the rules of torchair.h. Both
 // ranks must outlive them. `without_partner` counts the kernels under test that have no row.
 std::vector<TorchairRow> PairTorchairRank(const TorchairSide& mine, const TorchairRank& mine_rank,
                                           const TorchairSide& golden,
@@ -581,94 +574,92 @@ std::vector<TorchairRow> PairTorchairRank(const TorchairSide& mine, const Torcha
 
 using report::Cell;
 
-struct SideCells {
-  std::string dtype;
-  std::string shape;
-  std::array<std::string, 3> stats;  // max, min, mean
-};
-
-struct ComparedRow {
-  SideCells golden;
-  SideCells mine;
-  std::optional<TorchairMetrics> metrics;
-  std::string reason;
-  Status status;
-  Distance distance;
-  double noise = 0;
-};
-
-// Statistics of float32, whatever the dtype is; none of what has no elements or is complex.
-SideCells CellsOf(const TensorView& view) {
-  SideCells cells;
-  cells.dtype = fmt::format("torch.{}", DTypeName(view.dtype));
-  cells.shape = ShapeText(view.shape);
-  const auto count = static_cast<size_t>(view.element_count());
-  if (count == 0 || !kernel_dump::CheckMeasurable(view, view).ok()) {
-    return cells;
-  }
-  kernels::NumberReader<float> numbers(view);
-  double largest = -INFINITY;
-  double smallest = INFINITY;
-  double sum = 0;
-  for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
-    for (const float number :
-         numbers.Read(first, std::min(tensor::kCopyBlockElements, count - first))) {
-      const auto value = static_cast<double>(number);
-      largest = kernel_dump::LargerOrNaN(largest, value);
-      smallest = kernel_dump::SmallerOrNaN(smallest, value);
-      sum += value;
+// Path, operator, dtype, shape, and statistics of float32, whatever the dtype is; no statistics of
+// what has no elements or is complex.
+void AddTensor(const TensorPlace& place, const Result<tensor::TensorBuffer>& tensor,
+               FolderRow& row) {
+  row.Add(place.Text());
+  row.Add(place.op == nullptr ? std::string() : place.op->op_type);
+  std::array<std::string, 5> texts;  // dtype, shape, max, min, mean
+  if (tensor.ok()) {
+    const TensorView view = tensor->view();
+    texts[0] = fmt::format("torch.{}", DTypeName(view.dtype));
+    texts[1] = ShapeText(view.shape);
+    const auto count = static_cast<size_t>(view.element_count());
+    if (count > 0 && kernel_dump::CheckMeasurable(view, view).ok()) {
+      kernels::NumberReader<float> numbers(view);
+      double largest = -INFINITY;
+      double smallest = INFINITY;
+      double sum = 0;
+      for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
+        for (const float number :
+             numbers.Read(first, std::min(tensor::kCopyBlockElements, count - first))) {
+          const auto value = static_cast<double>(number);
+          largest = kernel_dump::LargerOrNaN(largest, value);
+          smallest = kernel_dump::SmallerOrNaN(smallest, value);
+          sum += value;
+        }
+      }
+      texts[2] = base::PythonFloatRepr(largest);
+      texts[3] = base::PythonFloatRepr(smallest);
+      texts[4] = base::PythonFloatRepr(AsFloat(sum / static_cast<double>(count)));
     }
   }
-  const auto mean = static_cast<float>(sum / static_cast<double>(count));
-  cells.stats = {base::PythonFloatRepr(largest), base::PythonFloatRepr(smallest),
-                 base::PythonFloatRepr(static_cast<double>(mean))};
-  return cells;
+  for (std::string& text : texts) {
+    row.Add(std::move(text));
+  }
 }
 
-ComparedRow CompareTorchairRow(const TorchairRow& row) {
-  ComparedRow out;
-  const Result<tensor::TensorBuffer> golden = row.golden.Read();
-  const Result<tensor::TensorBuffer> mine = row.mine.Read();
-  if (golden.ok()) {
-    out.golden = CellsOf(golden->view());
-  }
-  if (mine.ok()) {
-    out.mine = CellsOf(mine->view());
-  }
-  if (!golden.ok() || !mine.ok()) {
-    out.status = golden.ok() ? mine.status() : golden.status();
-    out.reason = out.status.message();
-    return out;
+// The metrics of both tensors, flattened, or why there are none.
+Result<TorchairMetrics> Measure(const Result<tensor::TensorBuffer>& golden,
+                                const Result<tensor::TensorBuffer>& mine, FolderRow& row) {
+  for (const Result<tensor::TensorBuffer>* tensor : {&golden, &mine}) {
+    MSP_RETURN_IF_ERROR(Status(tensor->status()));
   }
   TensorView a = golden->view();
   TensorView b = mine->view();
   if (a.element_count() != b.element_count()) {
-    out.reason = "data shape doesn't match.";
-    out.status = MismatchError(out.reason);
-    return out;
+    return MismatchError("data shape doesn't match.");
   }
-  out.status = kernel_dump::CheckMeasurable(b, a);
-  if (out.status.ok() && a.element_count() == 0) {
-    out.status = UnsupportedError("no elements to compare");
-  }
-  if (!out.status.ok()) {
-    out.reason = out.status.message();
-    return out;
+  MSP_RETURN_IF_ERROR(kernel_dump::CheckMeasurable(b, a));
+  if (a.element_count() == 0) {
+    return UnsupportedError("no elements to compare");
   }
   for (TensorView* view : {&a, &b}) {
     view->shape = {view->element_count()};
     view->strides = {1};
   }
-  out.metrics = MeasureTorchair(a, b);
-  if (!out.metrics->golden_finite) {
-    out.reason = "golden_data includes NAN or inf.";
+  row.distance = ComputeRealMetrics(b, a, Edition::kV26).distance;
+  row.noise = FolderNoise(b.dtype, a.dtype);
+  return MeasureTorchair(a, b);
+}
+
+// `id`: its place in the report.
+FolderRow ReportRow(const TorchairRow& pair, size_t id) {
+  FolderRow row;
+  row.name = pair.mine.Text();
+  row.Add(Cell::Integer(pair.token));
+  row.Add(Cell::Integer(static_cast<int64_t>(id)));
+  const Result<tensor::TensorBuffer> golden = pair.golden.Read();
+  const Result<tensor::TensorBuffer> mine = pair.mine.Read();
+  AddTensor(pair.golden, golden, row);
+  AddTensor(pair.mine, mine, row);
+  const Result<TorchairMetrics> metrics = Measure(golden, mine, row);
+  std::string reason = metrics.ok() ? "" : metrics.status().message();
+  if (metrics.ok()) {
+    reason += metrics->golden_finite ? "" : "golden_data includes NAN or inf.";
+    reason += metrics->mine_finite ? "" : "my_data includes NAN or inf.";
+  } else {
+    const bool mismatched = metrics.status().code() == StatusCode::kMismatch;
+    row.outcome = mismatched ? FolderRow::Outcome::kMismatched : FolderRow::Outcome::kNoValues;
+    row.unreadable = !mismatched;
   }
-  if (!out.metrics->mine_finite) {
-    out.reason += "my_data includes NAN or inf.";
+  const bool has_values = metrics.ok() && reason.empty();
+  for (size_t i = 0; i < kTorchairMetricCount; ++i) {
+    row.AddIf(has_values, has_values ? base::PythonFloatRepr(metrics->values[i]) : "");
   }
-  out.distance = ComputeRealMetrics(b, a, Edition::k26).distance;
-  out.noise = FolderNoise(b.dtype, a.dtype);
-  return out;
+  row.Add(base::Printable(reason));
+  return row;
 }
 
 std::vector<std::string> ReportColumns() {
@@ -684,57 +675,12 @@ std::vector<std::string> ReportColumns() {
   return columns;
 }
 
-void AddReportRow(const TorchairRow& row, const ComparedRow& compared, size_t id,
-                  report::Table& table) {
-  std::vector<Cell> cells = {Cell::Integer(row.token), Cell::Integer(static_cast<int64_t>(id))};
-  for (const auto& [place, facts] :
-       {std::pair(&row.golden, &compared.golden), std::pair(&row.mine, &compared.mine)}) {
-    cells.push_back(table.KeepText(place->Text()));
-    cells.push_back(table.KeepText(place->op == nullptr ? "" : place->op->op_type));
-    cells.push_back(table.KeepText(facts->dtype));
-    cells.push_back(table.KeepText(facts->shape));
-    for (const std::string& stat : facts->stats) {
-      cells.push_back(table.KeepText(stat));
-    }
-  }
-  const bool has_values =
-      compared.metrics && compared.metrics->golden_finite && compared.metrics->mine_finite;
-  for (size_t i = 0; i < kTorchairMetricCount; ++i) {
-    cells.push_back(has_values ? table.KeepText(base::PythonFloatRepr(compared.metrics->values[i]))
-                               : Cell());
-  }
-  cells.push_back(table.KeepText(base::Printable(compared.reason)));
-  table.AddRow(cells);
-}
-
-FolderTable MakeTable(const std::vector<TorchairRow>& rows, std::optional<int64_t> rank,
-                      FolderCounts counts, base::ThreadPool& pool) {
-  FolderTable out;
-  out.counts = counts;
-  out.name = fmt::format("msprobe_cmp_report{}", rank ? fmt::format("_rank{}", *rank) : "");
-  out.table = report::Table("report", ReportColumns());
-  std::vector<ComparedRow> compared(rows.size());
-  pool.ParallelFor(rows.size(),
-                   [&](size_t i, size_t) { compared[i] = CompareTorchairRow(rows[i]); });
-  for (size_t i = 0; i < rows.size(); ++i) {
-    AddReportRow(rows[i], compared[i], i, out.table);
-    if (compared[i].status.ok()) {
-      out.counts.Add(compared[i].distance, compared[i].noise, rows[i].mine.Text());
-    } else if (compared[i].status.code() == StatusCode::kMismatch) {
-      ++out.counts.mismatched;
-    } else {
-      ++out.counts.unreadable;
-    }
-  }
-  return out;
-}
-
 std::string RankName(std::optional<int64_t> rank) {
   return rank ? fmt::format("rank {}", *rank) : "what is in no folder of a rank";
 }
 
-std::string LonelyRank(std::optional<int64_t> rank, const std::filesystem::path& here,
-                       const std::filesystem::path& there) {
+std::string RankWithoutPartner(std::optional<int64_t> rank, const std::filesystem::path& here,
+                               const std::filesystem::path& there) {
   return fmt::format("{} of {} is not in {}", RankName(rank), here.string(), there.string());
 }
 
@@ -750,7 +696,7 @@ Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPoo
         .WithHint("the dump of GE comes first, one of GE or FX second");
   }
   FolderComparison comparison;
-  const std::optional<int64_t>& asked = options.line26->torchair_rank;
+  const std::optional<int64_t>& asked = options.v26->torchair_rank;
   bool found = false;
   for (const auto& [rank, mine_rank] : mine.ranks) {
     if (asked && rank != asked) {
@@ -758,23 +704,34 @@ Result<FolderComparison> CompareTorchair(const Options& options, base::ThreadPoo
     }
     const auto partner = golden.ranks.find(rank);
     if (partner == golden.ranks.end()) {
-      comparison.warnings.push_back(LonelyRank(rank, options.npu_path, options.bench_path));
+      comparison.warnings.push_back(RankWithoutPartner(rank, options.npu_path, options.bench_path));
       continue;
     }
     found = true;
-    FolderCounts counts;
+    uint64_t without_partner = 0;
     const std::vector<TorchairRow> rows =
-        PairTorchairRank(mine, mine_rank, golden, partner->second, counts.npu_only);
+        PairTorchairRank(mine, mine_rank, golden, partner->second, without_partner);
     if (rows.empty()) {
       comparison.warnings.push_back(
-          fmt::format("{}: none of {} kernels has a partner", RankName(rank), counts.npu_only));
+          fmt::format("{}: none of {} kernels has a partner", RankName(rank), without_partner));
       continue;
     }
-    comparison.tables.push_back(MakeTable(rows, rank, counts, pool));
+    FolderTable& table = comparison.tables.emplace_back();
+    table.counts.npu_only = without_partner;
+    table.name = fmt::format("msprobe_cmp_report{}", rank ? fmt::format("_rank{}", *rank) : "");
+    table.table = report::Table("report", ReportColumns());
+    CompareRows(
+        rows.size(),
+        [&](size_t i, size_t) {
+          FolderRow row = ReportRow(rows[i], i);
+          row.table = comparison.tables.size() - 1;
+          return row;
+        },
+        FirstBy::kPlace, pool, comparison);
   }
   for (const auto& [rank, unused] : golden.ranks) {
     if (mine.ranks.count(rank) == 0 && !asked) {
-      comparison.warnings.push_back(LonelyRank(rank, options.bench_path, options.npu_path));
+      comparison.warnings.push_back(RankWithoutPartner(rank, options.bench_path, options.npu_path));
     }
   }
   if (asked && !found) {
