@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
 #include "src/capture/settings.h"
@@ -17,8 +18,7 @@ namespace msprobe::capture {
 namespace {
 
 using json::Config;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 using json::SettingsReader;
 
 constexpr std::string_view kFreeBenchmark = "free_benchmark";
@@ -39,11 +39,11 @@ Status CheckFuzzLevel(const SettingsReader& reader, std::string_view key,
 // A list, or a text that stands for a list of one.
 Status TextOrList(const SettingsReader& reader, std::string_view key,
                   std::vector<std::string>& out) {
-  const ConfigValue* value = reader.Find(key);
-  if (value != nullptr && value->kind == ConfigKind::kText) {
+  const Json* value = reader.Find(key);
+  if (value != nullptr && value->is_string()) {
     out.clear();
-    if (!value->text.empty()) {
-      out.push_back(value->text);
+    if (!json::TextOf(*value).empty()) {
+      out.push_back(json::TextOf(*value));
     }
     return {};
   }
@@ -55,7 +55,7 @@ Status CheckFuzzKeysTogether(const SettingsReader& reader, Framework framework,
                              const FreeBenchmarkSettings& settings) {
   const auto complain = [&reader](std::string_view key, std::string_view other,
                                   std::string_view what) {
-    const ConfigValue* value = reader.Find(key);
+    const Json* value = reader.Find(key);
     if (value == nullptr) {
       key = other;
       value = reader.Find(other);
@@ -147,14 +147,14 @@ Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config
   MSP_ASSIGN_OR_RETURN(const GivenConfigs given, ReadGivenConfigs(config_path, "the defaults",
                                                                   overrides_json, overrides_name));
   const Config& file = given.file;
-  const SettingsReader file_reader(file, file.root, "");
-  const SettingsReader override_reader(given.overrides, given.overrides.root, "");
+  const SettingsReader file_reader(file, file.root(), "");
+  const SettingsReader override_reader(given.overrides, given.overrides.root(), "");
   FreeBenchmarkSettings settings;
   MSP_RETURN_IF_ERROR(json::ReadRows(TopRows(), file_reader, settings));
-  if (const ConfigValue* section = file_reader.Find(kFreeBenchmark)) {
+  if (const Json* section = file_reader.Find(kFreeBenchmark)) {
     const SettingsReader reader(file, *section, kFreeBenchmark);
     const std::vector<std::string> valid = json::KeyNames(SectionRows());
-    for (const auto& [key, value] : section->members) {
+    for (const auto& [key, value] : section->items()) {
       if (!base::IsOneOf(key, valid)) {
         return json::UnknownKeyError(reader, value, key, valid);
       }
@@ -164,7 +164,7 @@ Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config
   }
   MSP_RETURN_IF_ERROR(json::ReadRows(TopRows(), override_reader, settings));
   if (settings.dump_path.empty()) {
-    return file.ErrorAt(file.root, "dump_path",
+    return file.ErrorAt(file.root(), "dump_path",
                         "is missing or empty; allowed: the folder to write to");
   }
   return settings;
@@ -182,8 +182,8 @@ std::string FreeBenchmarkJson(const FreeBenchmarkSettings& settings) {
 
 Result<std::string> ConfiguredTask(const base::Path& config_path) {
   MSP_ASSIGN_OR_RETURN(const Config file, json::LoadJsonConfig(config_path));
-  const ConfigValue* task = file.root.Find("task");
-  return task != nullptr && task->kind == ConfigKind::kText ? task->text : std::string();
+  const Json* task = json::Find(file.root(), "task");
+  return task != nullptr && task->is_string() ? json::TextOf(*task) : std::string();
 }
 
 }  // namespace msprobe::capture

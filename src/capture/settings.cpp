@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
 #include "src/capture/filters.h"
@@ -29,8 +30,7 @@ namespace {
 
 using json::Choice;
 using json::Config;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 using json::NameOf;
 using json::SettingsReader;
 using json::ShownValue;
@@ -61,9 +61,9 @@ constexpr int64_t kMostWriterThreads = 64;
 constexpr int64_t kMostRepeats = 64;  // as many results of a call are in memory at a time
 
 Status ReadTask(const SettingsReader& reader, Task& task) {
-  if (const ConfigValue* value = reader.Find("task")) {
+  if (const Json* value = reader.Find("task")) {
     for (const std::string_view foreign : kForeignTasks) {
-      if (value->kind == ConfigKind::kText && value->text == foreign) {
+      if (value->is_string() && json::TextOf(*value) == foreign) {
         Status error =
             reader.Error(*value, "task",
                          fmt::format("is \"{}\", which is not supported; allowed: statistics, "
@@ -81,7 +81,7 @@ Status ReadTask(const SettingsReader& reader, Task& task) {
 }  // namespace
 
 Status ReadDumpPath(const SettingsReader& reader, std::string_view key, std::string& dump_path) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   MSP_RETURN_IF_ERROR(reader.Text(key, dump_path));
   if (value == nullptr || dump_path.empty()) {
     return {};  // a missing one is an error once all sources have been read
@@ -132,7 +132,7 @@ std::vector<std::string> DataModeWords(const DataMode& mode) {
 }
 
 Status ReadDataMode(const SettingsReader& reader, std::string_view key, DataMode& mode) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
@@ -170,7 +170,7 @@ Status ReadDataMode(const SettingsReader& reader, std::string_view key, DataMode
 Status ReadScope(const SettingsReader& reader, std::string_view key,
                  std::vector<std::string>& scope) {
   MSP_RETURN_IF_ERROR(reader.TextList(key, scope));
-  if (const ConfigValue* value = reader.Find(key);
+  if (const Json* value = reader.Find(key);
       value != nullptr && !scope.empty() && scope.size() != 2) {
     return reader.Error(*value, key,
                         fmt::format("has {} {}; allowed: an empty list, or the first and the last "
@@ -181,9 +181,9 @@ Status ReadScope(const SettingsReader& reader, std::string_view key,
 }
 
 Status ReadSummaryMode(const SettingsReader& reader, std::string_view key, SummaryMode& mode) {
-  const ConfigValue* value = reader.Find(key);
-  if (value != nullptr && value->kind == ConfigKind::kList) {
-    return value->items.empty()
+  const Json* value = reader.Find(key);
+  if (value != nullptr && value->is_array()) {
+    return value->empty()
                ? Status()
                : reader.Error(
                      *value, key,
@@ -194,97 +194,97 @@ Status ReadSummaryMode(const SettingsReader& reader, std::string_view key, Summa
 }
 
 Status ReadOverflowLimit(const SettingsReader& reader, std::string_view key, int64_t& limit) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kInt || value->integer < -1 || value->integer == 0) {
+  if (!value->is_number_integer() || json::IntOf(*value) < -1 || json::IntOf(*value) == 0) {
     return reader.Error(
         *value, key,
         fmt::format("is {}; allowed: -1 (never stop) or a number of overflows from 1",
                     ShownValue(*value)));
   }
-  limit = value->integer;
+  limit = json::IntOf(*value);
   return {};
 }
 
-Status ReadSliceItem(const Config& config, const ConfigValue& item, size_t index,
-                     TensorSlice& slice) {
+Status ReadSliceItem(const Config& config, const Json& item, size_t index, TensorSlice& slice) {
   const std::string key = fmt::format("slice item {}", index + 1);
   constexpr std::string_view kRule =
       "allowed: an object of the integers dim and size (0 or more), begin and end";
-  if (item.kind != ConfigKind::kObject) {
+  if (!item.is_object()) {
     return config.ErrorAt(item, key, fmt::format("is {}; {}", ShownValue(item), kRule));
   }
-  for (const auto& [name, value] : item.members) {
+  for (const auto& [name, value] : item.items()) {
     const bool known = name == "dim" || name == "size" || name == "begin" || name == "end";
     const bool natural = name == "dim" || name == "size";
-    if (value.kind == ConfigKind::kNull && known) {
+    if (value.is_null() && known) {
       continue;
     }
-    if (!known || value.kind != ConfigKind::kInt || (natural && value.integer < 0)) {
+    if (!known || !value.is_number_integer() || (natural && json::IntOf(value) < 0)) {
       return config.ErrorAt(
           value, key,
           known ? fmt::format("{} is {}; {}", name, ShownValue(value), kRule)
                 : fmt::format("has no key \"{}\"; {}", base::Printable(name), kRule));
     }
     if (name == "dim") {
-      slice.dimension = value.integer;
+      slice.dimension = json::IntOf(value);
     } else if (name == "size") {
-      slice.size = value.integer;
+      slice.size = json::IntOf(value);
     } else if (name == "begin") {
-      slice.begin = value.integer;
+      slice.begin = json::IntOf(value);
     } else {
-      slice.end = value.integer;
+      slice.end = json::IntOf(value);
     }
   }
   return {};
 }
 
 Status ReadSlices(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kList) {
+  if (!value->is_array()) {
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: a list of objects such as "
                                     "{{\"dim\": 0, \"begin\": 0, \"end\": 4}}",
                                     ShownValue(*value)));
   }
   settings.slices.clear();
-  for (size_t i = 0; i < value->items.size(); ++i) {
+  for (size_t i = 0; i < value->size(); ++i) {
     MSP_RETURN_IF_ERROR(
-        ReadSliceItem(reader.config(), value->items[i], i, settings.slices.emplace_back()));
+        ReadSliceItem(reader.config(), (*value)[i], i, settings.slices.emplace_back()));
   }
   return {};
 }
 
 // How often calls are repeated: never, or often enough for a deviation.
 Status ReadRepeat(const SettingsReader& reader, std::string_view key, int64_t& repeat) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kInt ||
-      (value->integer != 0 && (value->integer < 2 || value->integer > kMostRepeats))) {
+  if (!value->is_number_integer() ||
+      (json::IntOf(*value) != 0 &&
+       (json::IntOf(*value) < 2 || json::IntOf(*value) > kMostRepeats))) {
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: 0 (never), or a number of repetitions from 2 "
                                     "to {}",
                                     ShownValue(*value), kMostRepeats));
   }
-  repeat = value->integer;
+  repeat = json::IntOf(*value);
   return {};
 }
 
 Status ReadOverhead(const SettingsReader& reader, std::string_view key, double& milliseconds) {
-  const ConfigValue* value = reader.Find(key);
-  const bool number = value->kind == ConfigKind::kInt || value->kind == ConfigKind::kFloat;
-  if (!number || !(value->number > 0)) {
+  const Json* value = reader.Find(key);
+  const bool number = value->is_number_integer() || value->is_number_float();
+  if (!number || !(json::NumberOf(*value) > 0)) {
     return reader.Error(
         *value, key, fmt::format("is {}; allowed: milliseconds, more than 0", ShownValue(*value)));
   }
-  milliseconds = value->number;
+  milliseconds = json::NumberOf(*value);
   return {};
 }
 
@@ -448,7 +448,7 @@ Status ReadAt(std::initializer_list<size_t> places, const SettingsReader& reader
   return {};
 }
 
-Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+Status UnknownKey(const SettingsReader& reader, const Json& value, std::string_view key,
                   std::span<const std::string> valid) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kElsewhere = {
       {{"seed", "call seed_all(seed=...) in the training script"},
@@ -462,8 +462,7 @@ Status UnknownKey(const SettingsReader& reader, const ConfigValue& value, std::s
 }
 
 // Of the whole file, or of the arguments of a call, which hold no sections.
-Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
-                         bool sections_allowed) {
+Status CheckTopLevelKeys(const SettingsReader& reader, const Json& root, bool sections_allowed) {
   std::vector<std::string> valid = KeysAt(kCommon);
   const std::vector<std::string> of_tasks = KeysAt(kOfTasks);
   valid.insert(valid.end(), of_tasks.begin(), of_tasks.end());
@@ -474,9 +473,9 @@ Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
     }
     sections.insert(sections.end(), kForeignTasks.begin(), kForeignTasks.end());
   }
-  for (const auto& [key, value] : root.members) {
+  for (const auto& [key, value] : root.items()) {
     if (base::IsOneOf(key, sections)) {
-      if (value.kind != ConfigKind::kObject && value.kind != ConfigKind::kNull) {
+      if (!value.is_object() && !value.is_null()) {
         return reader.Error(value, key,
                             fmt::format("is {}; allowed: an object of keys", ShownValue(value)));
       }
@@ -489,10 +488,10 @@ Status CheckTopLevelKeys(const SettingsReader& reader, const ConfigValue& root,
 }
 
 // Of the section of `task`; none may stand in `root` as well.
-Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section,
-                        const ConfigValue& root, Task task) {
+Status CheckSectionKeys(const SettingsReader& reader, const Json& section, const Json& root,
+                        Task task) {
   const std::vector<std::string> valid = KeysAt(SectionOf(task));
-  for (const auto& [key, value] : section.members) {
+  for (const auto& [key, value] : section.items()) {
     if (!base::IsOneOf(key, valid)) {
       if (base::IsOneOf(key, KeysAt(kOfTasks))) {
         return reader.Error(value, key, fmt::format("has no effect for task {}", TaskName(task)))
@@ -503,9 +502,10 @@ Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section
       }
       return UnknownKey(reader, value, key, valid);
     }
-    if (const ConfigValue* twin = root.Find(key); twin != nullptr) {
-      return reader.Error(value, key,
-                          fmt::format("is also given at the top level, in line {}", twin->line));
+    if (const Json* twin = json::Find(root, key); twin != nullptr) {
+      return reader.Error(
+          value, key,
+          fmt::format("is also given at the top level, in line {}", reader.config().LineOf(*twin)));
     }
   }
   return {};
@@ -513,12 +513,12 @@ Status CheckSectionKeys(const SettingsReader& reader, const ConfigValue& section
 
 Status ReadSection(const Config& file, Settings& settings) {
   const std::string_view name = TaskName(settings.task);
-  const ConfigValue* section = file.root.Find(name);
-  if (section == nullptr || section->kind == ConfigKind::kNull) {
+  const Json* section = json::Find(file.root(), name);
+  if (section == nullptr || section->is_null()) {
     return {};
   }
   const SettingsReader reader(file, *section, name);
-  MSP_RETURN_IF_ERROR(CheckSectionKeys(reader, *section, file.root, settings.task));
+  MSP_RETURN_IF_ERROR(CheckSectionKeys(reader, *section, file.root(), settings.task));
   return ReadAt({SectionOf(settings.task)}, reader, settings);
 }
 
@@ -527,8 +527,7 @@ Status ReadSection(const Config& file, Settings& settings) {
 Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
                                       std::string_view overrides_json,
                                       std::string_view overrides_name) {
-  GivenConfigs given{{std::move(nameless_file), ConfigValue()}, {}};
-  given.file.root.kind = ConfigKind::kObject;
+  GivenConfigs given{json::Config(std::move(nameless_file)), json::Config()};
   if (!config_path.empty()) {
     MSP_ASSIGN_OR_RETURN(given.file, json::LoadJsonConfig(config_path));
   }
@@ -536,16 +535,16 @@ Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string
                        json::ParseJsonConfig(overrides_json.empty() ? "{}" : overrides_json,
                                              std::string(overrides_name)));
   for (const json::Config* config : {&given.file, &given.overrides}) {
-    if (config->root.kind != ConfigKind::kObject) {
+    if (!config->root().is_object()) {
       return config->ErrorAt(
-          config->root, "",
-          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root)));
+          config->root(), "",
+          fmt::format("is {}; allowed: one object of keys", ShownValue(config->root())));
     }
   }
-  MSP_RETURN_IF_ERROR(
-      CheckTopLevelKeys(SettingsReader(given.file, given.file.root, ""), given.file.root, true));
-  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.overrides, given.overrides.root, ""),
-                                        given.overrides.root, false));
+  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.file, given.file.root(), ""),
+                                        given.file.root(), true));
+  MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.overrides, given.overrides.root(), ""),
+                                        given.overrides.root(), false));
   return given;
 }
 
@@ -770,8 +769,8 @@ Result<Settings> LoadSettings(const base::Path& config_path, std::string_view ov
                        overrides_json, overrides_name));
   const Config& file = given.file;
   const Config& overrides = given.overrides;
-  const SettingsReader file_reader(file, file.root, "");
-  const SettingsReader override_reader(overrides, overrides.root, "");
+  const SettingsReader file_reader(file, file.root(), "");
+  const SettingsReader override_reader(overrides, overrides.root(), "");
   Settings settings;
   settings.framework = framework;
   // The section that counts is that of the task that wins.

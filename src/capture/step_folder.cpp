@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -369,8 +370,8 @@ std::string FindRunIdentity() {
 Result<std::string> FromManifest(const base::Path& rank_folder, std::string_view key) {
   MSP_ASSIGN_OR_RETURN(const json::Config manifest,
                        json::LoadJsonConfig(rank_folder / dump::kManifestFileName));
-  const json::ConfigValue* value = manifest.root.Find(key);
-  return value != nullptr && value->kind == json::ConfigKind::kText ? value->text : std::string();
+  const json::Json* value = json::Find(manifest.root(), key);
+  return value != nullptr && value->is_string() ? json::TextOf(*value) : std::string();
 }
 
 bool HasResults(const base::Path& folder) {

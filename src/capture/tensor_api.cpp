@@ -18,8 +18,8 @@
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/settings.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/json_source.h"
-#include "src/json/value_tree.h"
 #include "src/perturb/agreement.h"
 #include "src/perturb/noise_floor.h"
 #include "src/perturb/perturbation.h"
@@ -99,8 +99,7 @@ Status Write(DType dtype, std::span<const double> exact, std::byte* out) {
 Status Recompute(std::string_view name, std::string_view call_json,
                  std::span<const msprobe_tensor> tensors, size_t threads,
                  std::span<const msprobe_tensor> goldens) {
-  MSP_ASSIGN_OR_RETURN(const msprobe::dump::EntryTree call,
-                       msprobe::json::ParseValueTree(call_json));
+  MSP_ASSIGN_OR_RETURN(const msprobe::dump::EntryTree call, msprobe::dump::ParseEntry(call_json));
   uint64_t elements = 0;
   std::vector<TensorView> views;
   for (const msprobe_tensor& tensor : tensors) {

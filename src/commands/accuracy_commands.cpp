@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <stdlib.h>
 
 #include "msprobe/status.h"
@@ -207,8 +208,8 @@ Status ReadOnline(const json::Config& config, const json::SettingsReader& settin
   return online::CheckEndpoint(found.endpoint, online::Side::kChecker).AddContext(config.file);
 }
 
-Status ReadSection(const json::Config& config, const json::ConfigValue& object,
-                   std::string_view section, bool is_yaml, accuracy::CheckOptions& options,
+Status ReadSection(const json::Config& config, const json::Json& object, std::string_view section,
+                   bool is_yaml, accuracy::CheckOptions& options,
                    std::optional<OnlineConfig>& online) {
   std::vector<std::string> keys = {
       "white_list", "black_list", "error_data_path", "is_online", "nfs_path",   "host",
@@ -245,11 +246,11 @@ Status ReadRunUtConfig(const std::filesystem::path& path, std::string_view secti
   const std::string ending = base::AsciiLower(path.extension().string());
   if (ending == ".yaml" || ending == ".yml") {
     MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));
-    return ReadSection(config, config.root, "", true, options, online);
+    return ReadSection(config, config.root(), "", true, options, online);
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
-  if (const json::ConfigValue* object = config.root.Find(section); object != nullptr) {
-    if (object->kind != json::ConfigKind::kObject) {
+  if (const json::Json* object = json::Find(config.root(), section); object != nullptr) {
+    if (!object->is_object()) {
       return config.ErrorAt(*object, section, "must be an object");
     }
     return ReadSection(config, *object, section, false, options, online);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "msprobe/status.h"
 
@@ -49,8 +50,8 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::O
       "npu_path", "bench_path", "stack_path", "is_print_compare_log",
       "rank_id",  "step_id",    "common",     "map_dict"};
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(file));
-  const json::ConfigValue& root = config.root;
-  if (root.kind != json::ConfigKind::kObject) {
+  const json::Json& root = config.root();
+  if (!root.is_object()) {
     return config.ErrorAt(root, "", "the file must hold an object with npu_path and bench_path");
   }
   // The Python tool ignores keys it does not know; a mistyped one deserves a word.
@@ -68,16 +69,15 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::O
   // Only looked at for its kind: this tool prints no two lines per row.
   MSP_RETURN_IF_ERROR(config.Bool(root, "is_print_compare_log", true).status());
   MSP_ASSIGN_OR_RETURN(options.folders.common, config.Bool(root, "common", false));
-  if (root.Find("rank_id") != nullptr) {
+  if (json::Find(root, "rank_id") != nullptr) {
     MSP_ASSIGN_OR_RETURN(options.folders.rank_ids, config.IntList(root, "rank_id"));
   }
   MSP_ASSIGN_OR_RETURN(options.folders.step_ids, config.IntList(root, "step_id"));
-  if (const json::ConfigValue* map = root.Find("map_dict");
-      map != nullptr && map->kind != json::ConfigKind::kNull) {
-    if (map->kind != json::ConfigKind::kObject) {
+  if (const json::Json* map = json::Find(root, "map_dict"); map != nullptr && !map->is_null()) {
+    if (!map->is_object()) {
       return config.ErrorAt(*map, "map_dict", "must be an object of NPU name to bench name");
     }
-    for (const auto& [npu_name, value] : map->members) {
+    for (const auto& [npu_name, value] : map->items()) {
       MSP_ASSIGN_OR_RETURN(std::string bench_name, config.RequiredText(*map, npu_name));
       options.folders.common_map.emplace_back(npu_name, std::move(bench_name));
     }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 #include "src/base/files.h"
@@ -83,16 +84,16 @@ struct Counts {
   double wall_seconds = 0;
 };
 
-void AddNumber(const json::ConfigValue& manifest, std::string_view key, uint64_t& sum) {
-  const json::ConfigValue* value = manifest.Find(key);
-  sum += value != nullptr && value->kind == json::ConfigKind::kInt && value->integer > 0
-             ? static_cast<uint64_t>(value->integer)
+void AddNumber(const json::Json& manifest, std::string_view key, uint64_t& sum) {
+  const json::Json* value = json::Find(manifest, key);
+  sum += value != nullptr && value->is_number_integer() && json::IntOf(*value) > 0
+             ? static_cast<uint64_t>(json::IntOf(*value))
              : 0;
 }
 
-double SecondsOf(const json::ConfigValue& manifest, std::string_view key) {
-  const json::ConfigValue* value = manifest.Find(key);
-  return value == nullptr ? 0 : value->number;
+double SecondsOf(const json::Json& manifest, std::string_view key) {
+  const json::Json* value = json::Find(manifest, key);
+  return value == nullptr ? 0 : json::NumberOf(*value);
 }
 
 // Whether the manifest says that everything is there.
@@ -101,7 +102,7 @@ bool AddManifest(const fs::path& file, Counts& counts) {
   if (!config.ok()) {
     return false;
   }
-  const json::ConfigValue& manifest = config->root;
+  const json::Json& manifest = config->root();
   AddNumber(manifest, "entries", counts.entries);
   AddNumber(manifest, "tensors", counts.tensors);
   AddNumber(manifest, "tensor_files", counts.files);
@@ -117,8 +118,8 @@ bool AddManifest(const fs::path& file, Counts& counts) {
   counts.engine_seconds += SecondsOf(manifest, "engine_seconds");
   counts.repeat_seconds += SecondsOf(manifest, "repeat_seconds");
   counts.wall_seconds += SecondsOf(manifest, "wall_seconds");
-  const json::ConfigValue* complete = manifest.Find("complete");
-  return complete != nullptr && complete->boolean;
+  const json::Json* complete = json::Find(manifest, "complete");
+  return complete != nullptr && json::BoolOf(*complete);
 }
 
 std::string Named(const std::vector<std::string>& folders) {

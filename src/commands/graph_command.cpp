@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "src/analysis/graph/graph.h"
 #include "src/analysis/graph/options.h"
 #include "src/base/log.h"
@@ -123,8 +125,8 @@ class GraphCommand final : public Command {
     static const std::vector<std::string> known_keys = {"npu_path", "bench_path",
                                                         "is_print_compare_log"};
     MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(config_));
-    const json::ConfigValue& root = config.root;
-    if (root.kind != json::ConfigKind::kObject) {
+    const json::Json& root = config.root();
+    if (!root.is_object()) {
       return config.ErrorAt(root, "", "the file must hold an object with npu_path");
     }
     if (const Status unknown = config.CheckKeys(root, known_keys); !unknown.ok()) {

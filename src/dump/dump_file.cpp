@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "src/dump/entry_tree.h"
 #include "src/dump/json_source.h"
 #include "src/dump/names.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 
 namespace msprobe::dump {
 namespace {
@@ -151,7 +151,7 @@ class FileReader {
     MemberStream stream = MakeStream();
     stream.BorrowTexts();
     walked_ = &stream;
-    const bool is_whole = json::WalkPlainObject(object, stream) && stream.status().ok();
+    const bool is_whole = json::ParsePlainObject(object, stream) && stream.status().ok();
     walked_ = nullptr;
     header_.has_data = stream.found_expanded();
     return is_whole || !refused_.ok();

@@ -352,8 +352,7 @@ class Scanner {
       }
       std::string_view name(key, static_cast<size_t>(quote - key));
       if (!plain) {
-        Result<EntryTree> decoded =
-            json::ParseValueTree(std::string_view(key - 1, name.size() + 2));
+        Result<EntryTree> decoded = ParseEntry(std::string_view(key - 1, name.size() + 2));
         if (!decoded.ok()) {
           return Error("a key holds an unknown escape or a raw control character");
         }
@@ -386,7 +385,7 @@ class Scanner {
     }
     if ((key == "framework" || key == "task") && *at_ == '"') {
       MSP_ASSIGN_OR_RETURN(const EntryTree tree,
-                           json::ParseValueTree({at_, static_cast<size_t>(value.end - at_)}));
+                           ParseEntry({at_, static_cast<size_t>(value.end - at_)}));
       (key == "task" ? outcome_.task : outcome_.framework).emplace(tree[0].text);
     }
     at_ = value.end;
@@ -480,7 +479,7 @@ Status EntryAccess::Read(uint64_t offset, uint64_t bytes, EntryTree& tree) const
     return IoError(
         fmt::format("cannot read {}: it was truncated while being read", file_->path.string()));
   }
-  Status parsed = json::ParseValueTree(text.substr(offset, bytes), tree);
+  Status parsed = ParseEntry(text.substr(offset, bytes), tree);
   return parsed.ok() ? std::move(parsed)
                      : std::move(parsed).AddContext(fmt::format("cannot read {}: entry at byte {}",
                                                                 file_->path.string(), offset));

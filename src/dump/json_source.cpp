@@ -55,22 +55,22 @@ bool MemberStream::FinishValue(bool taken) {
   return *go_on;
 }
 
-bool MemberStream::OnNull() { return StartValue("null") && FinishValue(builder_.Null()); }
+bool MemberStream::OnNull() { return StartValue("null") && FinishValue(builder_.OnNull()); }
 
 bool MemberStream::OnBool(bool value) {
-  return StartValue("true or false") && FinishValue(builder_.Bool(value));
+  return StartValue("true or false") && FinishValue(builder_.OnBool(value));
 }
 
 bool MemberStream::OnInt(int64_t value) {
-  return StartValue("a number") && FinishValue(builder_.Int(value));
+  return StartValue("a number") && FinishValue(builder_.OnInt(value));
 }
 
 bool MemberStream::OnFloat(double value, std::string_view digits) {
-  return StartValue("a number") && FinishValue(builder_.Float(value, digits));
+  return StartValue("a number") && FinishValue(builder_.OnFloat(value, digits));
 }
 
 bool MemberStream::OnText(std::string_view value) {
-  return StartValue("text") && FinishValue(builder_.Text(value));
+  return StartValue("text") && FinishValue(builder_.OnText(value));
 }
 
 bool MemberStream::OnBeginObject() {
@@ -91,9 +91,9 @@ bool MemberStream::OnBeginObject() {
     return false;
   }
   if (is_whole_value) {
-    value_begin_ = place_;
+    value_begin_ = place() - 1;
   }
-  return FinishValue(builder_.Begin(NodeKind::kObject));
+  return FinishValue(builder_.OnBeginObject());
 }
 
 bool MemberStream::OnKey(std::string_view key) {
@@ -101,7 +101,7 @@ bool MemberStream::OnKey(std::string_view key) {
     return false;
   }
   if (building_) {
-    builder_.Key(key);
+    builder_.OnKey(key);
   } else {
     name_.assign(key);
   }
@@ -113,7 +113,7 @@ bool MemberStream::OnEndObject() {
     return false;
   }
   if (building_) {
-    builder_.End();
+    builder_.OnEndObject();
     return FinishValue(true);
   }
   level_ = level_ == Level::kExpanded ? Level::kTop : Level::kOutside;
@@ -121,14 +121,14 @@ bool MemberStream::OnEndObject() {
 }
 
 bool MemberStream::OnBeginArray() {
-  return StartValue("a list") && FinishValue(builder_.Begin(NodeKind::kList));
+  return StartValue("a list") && FinishValue(builder_.OnBeginArray());
 }
 
 bool MemberStream::OnEndArray() {
   if (stopped_) {
     return false;
   }
-  builder_.End();
+  builder_.OnEndArray();
   return FinishValue(true);
 }
 

@@ -11,20 +11,11 @@
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/record_log.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 
 namespace msprobe::dump {
-
-// One entry of a dump.json (a call's inputs and outputs) as a flat tree that is reused from entry
-// to entry: no document of the whole file ever exists.
-
-using NodeKind = json::ValueKind;
-using Node = json::ValueNode;
-using EntryTree = json::ValueTree;
-using EntryTreeBuilder = json::ValueTreeBuilder;
-using json::CompactText;
 
 // The members of a JSON document's top object, one tree at a time: what dump, stack and construct
 // files have in common.
@@ -42,22 +33,16 @@ class MemberStream final : public json::Handler {
   // The text that is read outlives the stream: trees need not copy it.
   void BorrowTexts() { builder_.BorrowTexts(); }
 
-  // While an object is handed over: its text in what is read. Empty of other values, and while who
-  // reads does not say where it is.
+  // While an object is handed over: its text in what is read. Empty of other values.
   std::string_view value_text() const {
     return value_begin_ == nullptr
                ? std::string_view()
-               : std::string_view(value_begin_, static_cast<size_t>(place_ - value_begin_));
+               : std::string_view(value_begin_, static_cast<size_t>(place() - value_begin_));
   }
 
   // Why reading was stopped by this side: a visitor's error, or a document of the wrong form.
   const Status& status() const { return status_; }
-  // Nothing more is wanted, for whatever reason; further events are ignored.
-  bool stopped() const { return stopped_; }
   bool found_expanded() const { return found_expanded_; }
-
-  // Of json::WalkPlainObject: where the next bracket is, behind it if it ends something.
-  void OnPlace(const char* at) { place_ = at; }
 
   bool OnNull() override;
   bool OnBool(bool value) override;
@@ -84,7 +69,6 @@ class MemberStream final : public json::Handler {
   const Visit entry_;
   EntryTreeBuilder builder_;
   std::string name_;
-  const char* place_ = nullptr;
   const char* value_begin_ = nullptr;
   Level level_ = Level::kOutside;
   bool building_ = false;

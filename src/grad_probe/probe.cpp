@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/csv.h"
 #include "src/base/numbers.h"
@@ -35,8 +36,7 @@ namespace msprobe::grad_probe {
 namespace {
 
 using json::Config;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 using json::SettingsReader;
 
 constexpr std::string_view kTask = "grad_probe";
@@ -66,42 +66,42 @@ Result<Source> Load(const base::Path& config_path, std::string_view overrides_js
 }
 
 Status ReadBounds(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* const value = reader.Find(key);
+  const Json* const value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kList) {
+  if (!value->is_array()) {
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: a list of rising numbers, such as [-1, 0, 1]",
                                     json::ShownValue(*value)));
   }
-  if (value->items.size() > kMostBounds) {
+  if (value->size() > kMostBounds) {
     return reader.Error(
         *value, key,
-        fmt::format("has {} numbers; at most {} are allowed", value->items.size(), kMostBounds));
+        fmt::format("has {} numbers; at most {} are allowed", value->size(), kMostBounds));
   }
   settings.bounds.clear();
   double before = -std::numeric_limits<double>::infinity();
-  for (const ConfigValue& item : value->items) {
-    const bool whole = item.kind == ConfigKind::kInt;
-    if (!whole && item.kind != ConfigKind::kFloat) {
+  for (const Json& item : *value) {
+    const bool whole = item.is_number_integer();
+    if (!whole && !item.is_number_float()) {
       return reader.Error(item, key,
                           fmt::format("holds {}; allowed: numbers", json::ShownValue(item)));
     }
-    if (!(item.number >= -kLargestBound && item.number < kLargestBound)) {
+    if (!(json::NumberOf(item) >= -kLargestBound && json::NumberOf(item) < kLargestBound)) {
       return reader.Error(
           item, key,
           fmt::format("holds {}; allowed: numbers that fit into 64 bits", json::ShownValue(item)));
     }
-    if (!(item.number > before)) {
+    if (!(json::NumberOf(item) > before)) {
       return reader.Error(item, key,
                           fmt::format("holds {} behind a number that is not smaller: bounds rise",
                                       json::ShownValue(item)));
     }
-    before = item.number;
+    before = json::NumberOf(item);
     settings.bounds.push_back(
-        {static_cast<double>(static_cast<float>(item.number)),
-         whole ? std::to_string(item.integer) : base::PythonFloatRepr(item.number)});
+        {static_cast<double>(static_cast<float>(json::NumberOf(item))),
+         whole ? std::to_string(json::IntOf(item)) : base::PythonFloatRepr(json::NumberOf(item))});
   }
   return {};
 }
@@ -126,16 +126,16 @@ const std::vector<Row>& SectionRows() {
 }
 
 Status ReadSource(const Config& config, Settings& settings) {
-  if (config.root.kind != ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "a configuration is an object");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a configuration is an object");
   }
-  const SettingsReader reader(config, config.root, "");
+  const SettingsReader reader(config, config.root(), "");
   MSP_RETURN_IF_ERROR(json::ReadRows(TopRows(), reader, settings));
-  const ConfigValue* const section = reader.Find(kTask);
+  const Json* const section = reader.Find(kTask);
   if (section == nullptr) {
     return {};
   }
-  if (section->kind != ConfigKind::kObject) {
+  if (!section->is_object()) {
     return reader.Error(*section, kTask, "is " + json::ShownValue(*section) + ", not an object");
   }
   MSP_RETURN_IF_ERROR(config.CheckKeys(*section, json::KeyNames(SectionRows())));
@@ -150,12 +150,12 @@ bool IsGradProbe(const base::Path& config_path, std::string_view overrides_json)
     return false;
   }
   for (const std::optional<Config>* const config : {&source->overrides, &source->file}) {
-    if (!config->has_value() || (*config)->root.kind != ConfigKind::kObject) {
+    if (!config->has_value() || !(*config)->root().is_object()) {
       continue;
     }
-    const ConfigValue* const task = (*config)->root.Find("task");
-    if (task != nullptr && task->kind == ConfigKind::kText && !task->text.empty()) {
-      return task->text == kTask;
+    const Json* const task = json::Find((*config)->root(), "task");
+    if (task != nullptr && task->is_string() && !json::TextOf(*task).empty()) {
+      return json::TextOf(*task) == kTask;
     }
   }
   return false;

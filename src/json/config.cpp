@@ -1,222 +1,88 @@
 #include "src/json/config.h"
 
 #include <algorithm>
-#include <iterator>
-#include <numeric>
-#include <unordered_map>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-
-namespace msprobe::json::internal {
-
-bool TreeBuilder::Fail(int line, std::string_view complaint) {
-  if (status_.ok()) {
-    status_ = BadFormatError(fmt::format("line {}: {}", line, complaint));
-  }
-  return false;
-}
-
-bool TreeBuilder::Count(size_t nodes, int line) {
-  if (nodes > kConfigNodes - nodes_) {
-    return Fail(line, fmt::format("more than {} values", kConfigNodes));
-  }
-  nodes_ += nodes;
-  return true;
-}
-
-bool TreeBuilder::expects_key() const {
-  return !open_.empty() && open_.back().value.kind == ConfigKind::kObject && !open_.back().has_key;
-}
-
-bool TreeBuilder::Add(ConfigValue value) {
-  return !failed() && Count(1, value.line) && Place(std::move(value));
-}
-
-bool TreeBuilder::Place(ConfigValue value) {
-  if (open_.empty()) {
-    root_ = std::move(value);
-    last_ = &root_;
-    return true;
-  }
-  Level& parent = open_.back();
-  if (parent.value.kind == ConfigKind::kList) {
-    parent.value.items.push_back(std::move(value));
-    last_ = &parent.value.items.back();
-    return true;
-  }
-  if (parent.is_merge) {
-    return PlaceMerged(parent, std::move(value));
-  }
-  value.key_kind = parent.key_kind;
-  parent.value.members.emplace_back(std::move(parent.key), std::move(value));
-  parent.key_lines.push_back(parent.key_line);
-  parent.has_key = false;
-  last_ = &parent.value.members.back().second;
-  return true;
-}
-
-bool TreeBuilder::PlaceMerged(Level& level, ConfigValue value) {
-  const int line = level.key_line;
-  level.has_key = false;
-  level.is_merge = false;
-  std::vector<ConfigValue> objects;
-  if (value.kind == ConfigKind::kList) {
-    // Of several objects the first counts.
-    objects.assign(std::make_move_iterator(value.items.rbegin()),
-                   std::make_move_iterator(value.items.rend()));
-  } else {
-    objects.push_back(std::move(value));
-  }
-  for (ConfigValue& object : objects) {
-    if (object.kind != ConfigKind::kObject) {
-      return Fail(line, "the value of << must be a mapping");
-    }
-    level.merged.push_back(std::move(object));
-  }
-  last_ = nullptr;
-  return true;
-}
-
-bool TreeBuilder::Begin(ConfigKind kind, int line, size_t end) {
-  if (failed() || !Count(1, line)) {
-    return false;
-  }
-  if (open_.size() >= static_cast<size_t>(kConfigDepth)) {
-    return Fail(line, fmt::format("more than {} nested levels", kConfigDepth));
-  }
-  Level& level = open_.emplace_back();
-  level.value.kind = kind;
-  level.value.line = line;
-  level.value.end = end;
-  return true;
-}
-
-bool TreeBuilder::MergeKey(int line) {
-  if (!Key("<<", line)) {
-    return false;
-  }
-  open_.back().is_merge = true;
-  return true;
-}
-
-void TreeBuilder::KeepLastMembers(Level& level) {
-  std::vector<std::pair<std::string, ConfigValue>> kept;
-  std::unordered_map<std::string, size_t> places;
-  const auto take = [&](std::vector<std::pair<std::string, ConfigValue>>& members) {
-    for (auto& [key, value] : members) {
-      const auto [place, is_new] = places.emplace(key, kept.size());
-      if (is_new) {
-        kept.emplace_back(std::move(key), std::move(value));
-      } else {
-        kept[place->second].second = std::move(value);
-      }
-    }
-  };
-  for (ConfigValue& object : level.merged) {
-    take(object.members);
-  }
-  take(level.value.members);
-  level.value.members = std::move(kept);
-}
-
-bool TreeBuilder::Key(std::string key, int line, ConfigKind kind) {
-  if (failed()) {
-    return false;
-  }
-  Level& level = open_.back();
-  level.key = std::move(key);
-  level.key_line = line;
-  level.key_kind = kind;
-  level.has_key = true;
-  return true;
-}
-
-bool TreeBuilder::CheckDuplicates(const Level& level) {
-  const auto& members = level.value.members;
-  std::vector<size_t> order(members.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&members](size_t left, size_t right) {
-    return members[left].first < members[right].first;
-  });
-  for (size_t i = 1; i < order.size(); ++i) {
-    if (members[order[i]].first == members[order[i - 1]].first) {
-      return Fail(level.key_lines[order[i]],
-                  fmt::format("key \"{}\": already given on line {}", members[order[i]].first,
-                              level.key_lines[order[i - 1]]));
-    }
-  }
-  return true;
-}
-
-bool TreeBuilder::End() {
-  if (failed()) {
-    return false;
-  }
-  Level level = std::move(open_.back());
-  open_.pop_back();
-  if (use_ == TreeUse::kData) {
-    KeepLastMembers(level);
-  } else if (!CheckDuplicates(level)) {
-    return false;
-  }
-  return Place(std::move(level.value));
-}
-
-}  // namespace msprobe::json::internal
+#include "src/json/tree_builder.h"
 
 namespace msprobe::json {
 
-std::string_view ConfigKindName(ConfigKind kind) {
-  switch (kind) {
-    case ConfigKind::kNull:
-      return "null";
-    case ConfigKind::kBool:
-      return "true or false";
-    case ConfigKind::kInt:
-      return "an integer";
-    case ConfigKind::kFloat:
-      return "a number";
-    case ConfigKind::kText:
-      return "text";
-    case ConfigKind::kList:
-      return "a list";
-    case ConfigKind::kObject:
-      return "an object";
+struct Config::Contents {
+  Json root;
+  std::string spellings;
+  std::vector<std::pair<const Json*, internal::Note>> notes;  // sorted by address
+
+  const internal::Note* Find(const Json& value) const {
+    const auto found = std::lower_bound(
+        notes.begin(), notes.end(), &value,
+        [](const auto& note, const Json* at) { return std::less<const Json*>()(note.first, at); });
+    return found == notes.end() || found->first != &value ? nullptr : &found->second;
   }
-  return "unknown";
+};
+
+namespace {
+
+// Every value in document order. Nested as deep as the parser allows.
+void Collect(const Json& value, std::vector<const Json*>& values) {
+  values.push_back(&value);
+  if (value.is_structured()) {
+    for (const Json& child : value) {
+      Collect(child, values);
+    }
+  }
 }
 
-ConfigValue::ConfigValue() = default;
+}  // namespace
 
-ConfigValue::ConfigValue(const ConfigValue& other) = default;
+Config::Config(std::string file_name)
+    : Config(std::move(file_name), {Json::object(), {internal::Note()}, {}}) {}
 
-ConfigValue& ConfigValue::operator=(const ConfigValue& other) = default;
-
-ConfigValue::ConfigValue(ConfigValue&& other) noexcept = default;
-
-ConfigValue& ConfigValue::operator=(ConfigValue&& other) noexcept = default;
-
-ConfigValue::~ConfigValue() = default;
-
-const ConfigValue* ConfigValue::Find(std::string_view key) const {
-  const auto found = std::find_if(members.begin(), members.end(),
-                                  [key](const auto& member) { return member.first == key; });
-  return found == members.end() ? nullptr : &found->second;
+Config::Config(std::string file_name, internal::Tree tree) : file(std::move(file_name)) {
+  auto contents = std::make_shared<Contents>();
+  contents->root = std::move(tree.root);
+  contents->spellings = std::move(tree.spellings);
+  std::vector<const Json*> values;
+  Collect(contents->root, values);
+  for (size_t i = 0; i < std::min(values.size(), tree.notes.size()); ++i) {
+    contents->notes.emplace_back(values[i], tree.notes[i]);
+  }
+  std::sort(contents->notes.begin(), contents->notes.end(), [](const auto& a, const auto& b) {
+    return std::less<const Json*>()(a.first, b.first);
+  });
+  contents_ = std::move(contents);
 }
 
-Status Config::ErrorAt(const ConfigValue& value, std::string_view key,
-                       std::string_view complaint) const {
-  return UsageError(
-      key.empty() ? fmt::format("{} line {}: {}", file, value.line, complaint)
-                  : fmt::format("{} line {}: key \"{}\": {}", file, value.line, key, complaint));
+const Json& Config::root() const { return contents_->root; }
+
+int Config::LineOf(const Json& value) const {
+  const internal::Note* const note = contents_->Find(value);
+  return note == nullptr ? 0 : note->line;
 }
 
-Status Config::CheckKeys(const ConfigValue& object, std::span<const std::string> valid) const {
-  for (const auto& [key, value] : object.members) {
+std::string_view Config::SpellingOf(const Json& value) const {
+  const internal::Note* const note = contents_->Find(value);
+  return value.is_string() || note == nullptr
+             ? std::string_view(TextOf(value))
+             : std::string_view(contents_->spellings).substr(note->spelling, note->spelling_size);
+}
+
+Status Config::ErrorAt(const Json& value, std::string_view key, std::string_view complaint) const {
+  return UsageError(fmt::format("{} line {}: {}{}", file, LineOf(value),
+                                key.empty() ? "" : fmt::format("key \"{}\": ", key), complaint));
+}
+
+Status Config::CheckKeys(const Json& object, std::span<const std::string> valid) const {
+  if (!object.is_object()) {
+    return {};
+  }
+  for (const auto& [key, value] : object.items()) {
     if (std::find(valid.begin(), valid.end(), key) != valid.end()) {
       continue;
     }
@@ -231,92 +97,78 @@ Status Config::CheckKeys(const ConfigValue& object, std::span<const std::string>
 
 namespace {
 
-// The member if it is there and not null.
-const ConfigValue* Given(const ConfigValue& object, std::string_view key) {
-  const ConfigValue* value = object.Find(key);
-  return value == nullptr || value->kind == ConfigKind::kNull ? nullptr : value;
+Status WrongKind(const Config& config, const Json& value, std::string_view key,
+                 std::string_view wanted) {
+  return config.ErrorAt(value, key, fmt::format("must be {}, not {}", wanted, KindName(value)));
 }
 
-Status WrongKind(const Config& config, const ConfigValue& value, std::string_view key,
-                 std::string_view wanted) {
-  return config.ErrorAt(value, key,
-                        fmt::format("must be {}, not {}", wanted, ConfigKindName(value.kind)));
-}
-
-Status WrongItem(const Config& config, const ConfigValue& item, std::string_view key,
-                 std::string_view wanted) {
-  return config.ErrorAt(
-      item, key, fmt::format("every item must be {}, not {}", wanted, ConfigKindName(item.kind)));
+// The items of a list of one kind, which `take` reads; false from it: an item of another kind.
+template <typename Item, typename Take>
+Result<std::vector<Item>> ListOf(const Config& config, const Json& object, std::string_view key,
+                                 std::string_view kind, std::string_view item_kind, Take take) {
+  std::vector<Item> items;
+  const Json* value = FindGiven(object, key);
+  if (value == nullptr) {
+    return items;
+  }
+  if (!value->is_array()) {
+    return WrongKind(config, *value, key, kind);
+  }
+  for (const Json& item : *value) {
+    if (!take(item, items)) {
+      return config.ErrorAt(
+          item, key, fmt::format("every item must be {}, not {}", item_kind, KindName(item)));
+    }
+  }
+  return items;
 }
 
 }  // namespace
 
-Result<std::string> Config::Text(const ConfigValue& object, std::string_view key,
+Result<std::string> Config::Text(const Json& object, std::string_view key,
                                  std::string_view fallback) const {
-  const ConfigValue* value = Given(object, key);
+  const Json* value = FindGiven(object, key);
   if (value == nullptr) {
     return std::string(fallback);
   }
-  if (value->kind != ConfigKind::kText) {
+  if (!value->is_string()) {
     return WrongKind(*this, *value, key, "text");
   }
-  return value->text;
+  return TextOf(*value);
 }
 
-Result<std::string> Config::RequiredText(const ConfigValue& object, std::string_view key) const {
-  if (Given(object, key) == nullptr) {
+Result<std::string> Config::RequiredText(const Json& object, std::string_view key) const {
+  if (FindGiven(object, key) == nullptr) {
     return ErrorAt(object, key, "is missing");
   }
   return Text(object, key, "");
 }
 
-Result<bool> Config::Bool(const ConfigValue& object, std::string_view key, bool fallback) const {
-  const ConfigValue* value = Given(object, key);
+Result<bool> Config::Bool(const Json& object, std::string_view key, bool fallback) const {
+  const Json* value = FindGiven(object, key);
   if (value == nullptr) {
     return fallback;
   }
-  if (value->kind != ConfigKind::kBool) {
+  if (!value->is_boolean()) {
     return WrongKind(*this, *value, key, "true or false");
   }
-  return value->boolean;
+  return BoolOf(*value);
 }
 
-Result<std::vector<int64_t>> Config::IntList(const ConfigValue& object,
-                                             std::string_view key) const {
-  std::vector<int64_t> numbers;
-  const ConfigValue* value = Given(object, key);
-  if (value == nullptr) {
-    return numbers;
-  }
-  if (value->kind != ConfigKind::kList) {
-    return WrongKind(*this, *value, key, "a list of integers");
-  }
-  for (const ConfigValue& item : value->items) {
-    if (item.kind != ConfigKind::kInt) {
-      return WrongItem(*this, item, key, "an integer");
-    }
-    numbers.push_back(item.integer);
-  }
-  return numbers;
+Result<std::vector<int64_t>> Config::IntList(const Json& object, std::string_view key) const {
+  return ListOf<int64_t>(*this, object, key, "a list of integers", "an integer",
+                         [](const Json& item, std::vector<int64_t>& items) {
+                           items.push_back(IntOf(item));
+                           return item.is_number_integer();
+                         });
 }
 
-Result<std::vector<std::string>> Config::TextList(const ConfigValue& object,
-                                                  std::string_view key) const {
-  std::vector<std::string> texts;
-  const ConfigValue* value = Given(object, key);
-  if (value == nullptr) {
-    return texts;
-  }
-  if (value->kind != ConfigKind::kList) {
-    return WrongKind(*this, *value, key, "a list of texts");
-  }
-  for (const ConfigValue& item : value->items) {
-    if (item.kind != ConfigKind::kText) {
-      return WrongItem(*this, item, key, "text");
-    }
-    texts.push_back(item.text);
-  }
-  return texts;
+Result<std::vector<std::string>> Config::TextList(const Json& object, std::string_view key) const {
+  return ListOf<std::string>(*this, object, key, "a list of texts", "text",
+                             [](const Json& item, std::vector<std::string>& items) {
+                               items.push_back(TextOf(item));
+                               return item.is_string();
+                             });
 }
 
 namespace {
@@ -336,105 +188,94 @@ std::optional<int64_t> Digits(std::string_view text) {
 
 }  // namespace
 
-std::string ShownValue(const ConfigValue& value) {
-  switch (value.kind) {
-    case ConfigKind::kBool:
-      return value.boolean ? "true" : "false";
-    case ConfigKind::kInt:
-      return fmt::format("{}", value.integer);
-    case ConfigKind::kFloat:
-      return base::PythonFloatRepr(value.number);
-    case ConfigKind::kText: {
-      const bool whole = value.text.size() <= kShownCharacters;
-      return fmt::format("\"{}{}\"",
-                         base::Printable(std::string_view(value.text).substr(0, kShownCharacters)),
-                         whole ? "" : "...");
-    }
-    default:
-      return std::string(ConfigKindName(value.kind));
+std::string ShownValue(const Json& value) {
+  if (value.is_string()) {
+    const std::string_view text = TextOf(value);
+    return fmt::format("\"{}{}\"", base::Printable(text.substr(0, kShownCharacters)),
+                       text.size() <= kShownCharacters ? "" : "...");
   }
+  return value.is_null() || value.is_structured() ? std::string(KindName(value))
+         : value.is_number_float()                ? base::PythonFloatRepr(NumberOf(value))
+                                   : DocumentText(value, -1, Writer::NonFinite::kPython);
 }
 
-const ConfigValue* SettingsReader::Find(std::string_view key) const {
-  const ConfigValue* value = object_.Find(key);
-  return value == nullptr || value->kind == ConfigKind::kNull ? nullptr : value;
-}
+const Json* SettingsReader::Find(std::string_view key) const { return FindGiven(object_, key); }
 
-Status SettingsReader::Error(const ConfigValue& value, std::string_view key,
+Status SettingsReader::Error(const Json& value, std::string_view key,
                              std::string_view complaint) const {
   return config_.ErrorAt(
       value, section_.empty() ? std::string(key) : fmt::format("{}.{}", section_, key), complaint);
 }
 
 Status SettingsReader::Bool(std::string_view key, bool& out) const {
-  const ConfigValue* value = Find(key);
+  const Json* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kBool) {
+  if (!value->is_boolean()) {
     return Error(*value, key, fmt::format("is {}; allowed: true, false", ShownValue(*value)));
   }
-  out = value->boolean;
+  out = BoolOf(*value);
   return {};
 }
 
 Status SettingsReader::Int(std::string_view key, int64_t least, int64_t most, int64_t& out) const {
-  const ConfigValue* value = Find(key);
+  const Json* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kInt || value->integer < least || value->integer > most) {
+  if (!value->is_number_integer() || IntOf(*value) < least || IntOf(*value) > most) {
     return Error(
         *value, key,
         fmt::format("is {}; allowed: integers from {} to {}", ShownValue(*value), least, most));
   }
-  out = value->integer;
+  out = IntOf(*value);
   return {};
 }
 
 Status SettingsReader::Text(std::string_view key, std::string& out) const {
-  const ConfigValue* value = Find(key);
+  const Json* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kText) {
+  if (!value->is_string()) {
     return Error(*value, key, fmt::format("is {}; allowed: a text", ShownValue(*value)));
   }
-  out = value->text;
+  out = TextOf(*value);
   return {};
 }
 
 Status SettingsReader::TextList(std::string_view key, std::vector<std::string>& out) const {
-  const ConfigValue* value = Find(key);
+  const Json* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kList) {
+  if (!value->is_array()) {
     return Error(*value, key, fmt::format("is {}; allowed: a list of texts", ShownValue(*value)));
   }
   std::vector<std::string> texts;
-  for (size_t i = 0; i < value->items.size(); ++i) {
-    const ConfigValue& item = value->items[i];
-    if (item.kind != ConfigKind::kText) {
+  for (size_t i = 0; i < value->size(); ++i) {
+    const Json& item = (*value)[i];
+    if (!item.is_string()) {
       return Error(item, key,
                    fmt::format("item {} is {}; allowed: a list of texts", i + 1, ShownValue(item)));
     }
-    texts.push_back(item.text);
+    texts.push_back(TextOf(item));
   }
   out = std::move(texts);
   return {};
 }
 
-Status SettingsReader::NumbersOf(const ConfigValue& item, std::string_view key, size_t index,
+Status SettingsReader::NumbersOf(const Json& item, std::string_view key, size_t index,
                                  int64_t& first, int64_t& last) const {
   const auto complain = [&](std::string_view why) {
     return Error(item, key,
                  fmt::format("item {} is {}{}; {}", index + 1, ShownValue(item), why, kNumberRule));
   };
-  if (item.kind == ConfigKind::kInt) {
-    first = last = item.integer;
-  } else if (item.kind == ConfigKind::kText) {
-    const std::string_view text = item.text;
+  if (item.is_number_integer()) {
+    first = last = IntOf(item);
+  } else if (item.is_string()) {
+    const std::string_view text = TextOf(item);
     const size_t hyphen = text.find('-');
     const std::optional<int64_t> left = Digits(text.substr(0, hyphen));
     const std::optional<int64_t> right =
@@ -457,23 +298,23 @@ Status SettingsReader::NumbersOf(const ConfigValue& item, std::string_view key, 
 }
 
 Status SettingsReader::NumberSet(std::string_view key, std::vector<int64_t>& out) const {
-  const ConfigValue* value = Find(key);
+  const Json* value = Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kList) {
+  if (!value->is_array()) {
     return Error(*value, key, fmt::format("is {}; allowed: a list", ShownValue(*value)));
   }
-  if (value->items.size() > kMostItems) {
+  if (value->size() > kMostItems) {
     return Error(*value, key, fmt::format("has more than {} items", kMostItems));
   }
   // Ranges are counted by their ends: a million ranges of a million numbers cost two passes, not a
   // million million insertions.
-  std::vector<int64_t> opened_minus_closed(value->items.empty() ? 0 : kLargestNumber + 2);
-  for (size_t i = 0; i < value->items.size(); ++i) {
+  std::vector<int64_t> opened_minus_closed(value->empty() ? 0 : kLargestNumber + 2);
+  for (size_t i = 0; i < value->size(); ++i) {
     int64_t first = 0;
     int64_t last = 0;
-    MSP_RETURN_IF_ERROR(NumbersOf(value->items[i], key, i, first, last));
+    MSP_RETURN_IF_ERROR(NumbersOf((*value)[i], key, i, first, last));
     ++opened_minus_closed[static_cast<size_t>(first)];
     --opened_minus_closed[static_cast<size_t>(last) + 1];
   }
@@ -490,12 +331,12 @@ Status SettingsReader::NumberSet(std::string_view key, std::vector<int64_t>& out
 
 Status SettingsReader::OneOf(std::string_view key, std::span<const std::string_view> names,
                              std::string_view& out) const {
-  const ConfigValue* value = Find(key);
-  if (value == nullptr || (value->kind == ConfigKind::kText && value->text.empty())) {
+  const Json* value = Find(key);
+  if (value == nullptr || (value->is_string() && TextOf(*value).empty())) {
     return {};
   }
-  const auto found = std::find(names.begin(), names.end(), std::string_view(value->text));
-  if (value->kind == ConfigKind::kText && found != names.end()) {
+  const auto found = std::find(names.begin(), names.end(), std::string_view(TextOf(*value)));
+  if (value->is_string() && found != names.end()) {
     out = *found;
     return {};
   }
@@ -503,7 +344,7 @@ Status SettingsReader::OneOf(std::string_view key, std::span<const std::string_v
   Status error =
       Error(*value, key,
             fmt::format("is {}; allowed: {}", ShownValue(*value), base::Join(allowed, ", ")));
-  if (const auto nearest = base::NearestMatch(value->text, allowed)) {
+  if (const auto nearest = base::NearestMatch(config_.SpellingOf(*value), allowed)) {
     return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
   }
   return error;

@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -24,16 +25,17 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
+#include "src/json/tree_builder.h"
 
-namespace msprobe::json::internal {
+namespace msprobe::json {
 namespace {
 
-// What an unquoted YAML word means.
+using internal::Note;
+using internal::TreeUse;
 
-// By the rules of YAML 1.1 that Python programs use (null, yes/no/on/off/true/false, integers in
-// base 2, 8, 10 and 16, floats, .inf, .nan), without base 60. Everything else is text. Integers
-// beyond int64 become floats.
-ConfigValue ResolvePlainScalar(std::string_view text);
+// An unquoted YAML word means what Python programs take it for, by the rules of YAML 1.1: null,
+// yes/no/on/off/true/false, integers in base 2, 8, 10 and 16, floats, .inf, .nan. Everything else
+// is text.
 
 // The three spellings YAML 1.1 allows: lower, Capital, UPPER.
 bool IsWord(std::string_view text, std::string_view lower) {
@@ -95,64 +97,53 @@ int TakeBase(std::string& digits) {
   return !digits.empty() && std::all_of(digits.begin(), digits.end(), fits) ? base : 0;
 }
 
-std::optional<ConfigValue> AsInteger(std::string_view text) {
+// Integers beyond int64 are floats; in data decimal ones keep their digits.
+std::optional<Json> AsInteger(std::string_view text, TreeUse use) {
   Unsigned number = StripSign(text);
   const int radix = TakeBase(number.digits);
   if (radix == 0) {
     return std::nullopt;
   }
-  ConfigValue value;
-  value.text = text;
   const std::string signed_digits = (number.negative ? "-" : "") + number.digits;
   const char* end = signed_digits.data() + signed_digits.size();
-  if (std::from_chars(signed_digits.data(), end, value.integer, radix).ec == std::errc()) {
-    value.kind = ConfigKind::kInt;
-    value.number = static_cast<double>(value.integer);
-    return value;
+  int64_t integer = 0;
+  if (std::from_chars(signed_digits.data(), end, integer, radix).ec == std::errc()) {
+    return integer;
   }
-  value.kind = ConfigKind::kFloat;
-  value.integer = 0;
   if (radix == 10) {
-    value.number = base::ParseDouble(number.digits).value_or(0);
-  } else {
-    for (const char digit : number.digits) {
-      const int place = base::IsDigit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10;
-      value.number = value.number * radix + place;
-    }
+    return use == TreeUse::kData ? BigInteger(signed_digits)
+                                 : Json(base::ParseDouble(signed_digits).value_or(0));
   }
-  value.number = number.negative ? -value.number : value.number;
-  return value;
+  double value = 0;
+  for (const char digit : number.digits) {
+    const int place = base::IsDigit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10;
+    value = value * radix + place;
+  }
+  return number.negative ? -value : value;
 }
 
-std::optional<ConfigValue> AsFloat(std::string_view text) {
+std::optional<Json> AsFloat(std::string_view text) {
   const Unsigned number = StripSign(text);
-  std::string_view digits = number.digits;
-  ConfigValue value;
-  value.kind = ConfigKind::kFloat;
-  value.text = text;
+  const std::string_view digits = number.digits;
+  double value = 0;
   if (digits == ".inf" || digits == ".Inf" || digits == ".INF") {
-    value.number = std::numeric_limits<double>::infinity();
+    value = std::numeric_limits<double>::infinity();
   } else if (text == ".nan" || text == ".NaN" || text == ".NAN") {
-    value.number = std::numeric_limits<double>::quiet_NaN();
+    value = std::numeric_limits<double>::quiet_NaN();
   } else {
     // YAML 1.1 wants a point ("1e5" is text there); "1.e5" without a sign in the exponent is taken
     // as Python would.
-    const bool numeric = std::all_of(digits.begin(), digits.end(), [](char c) {
-      return base::IsDigit(c) || c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+';
-    });
-    const bool has_digit = std::any_of(digits.begin(), digits.end(), base::IsDigit);
-    if (!numeric || !has_digit || digits.find('.') == std::string_view::npos ||
-        !(base::IsDigit(digits.front()) || digits.front() == '.')) {
-      return std::nullopt;
-    }
-    const std::optional<double> parsed = base::ParseDouble(digits);
+    const bool is_number = !digits.empty() && (base::IsDigit(digits[0]) || digits[0] == '.') &&
+                           digits.find('.') != std::string_view::npos &&
+                           digits.find_first_of("0123456789") != std::string_view::npos &&
+                           digits.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
+    const std::optional<double> parsed = is_number ? base::ParseDouble(digits) : std::nullopt;
     if (!parsed) {
       return std::nullopt;
     }
-    value.number = *parsed;
+    value = *parsed;
   }
-  value.number = number.negative ? -value.number : value.number;
-  return value;
+  return number.negative ? -value : value;
 }
 
 // The digits between colons of "12:30:45.5", all but the first below 60; empty: nothing of the
@@ -178,32 +169,23 @@ std::vector<std::string_view> Base60Parts(std::string_view text) {
 }
 
 // "12:30" is 750.
-std::optional<ConfigValue> AsBase60(std::string_view text) {
+std::optional<Json> AsBase60(std::string_view text) {
   const std::vector<std::string_view> parts = Base60Parts(text);
-  if (parts.empty()) {
-    return std::nullopt;
-  }
-  ConfigValue value;
-  value.text = text;
-  const std::string_view last = parts.back();
-  const bool is_float = last.find('.') != std::string_view::npos;
-  if (!is_float && parts[0][0] == '0') {
+  const bool is_float = !parts.empty() && parts.back().find('.') != std::string_view::npos;
+  if (parts.empty() || (!is_float && parts[0][0] == '0')) {
     return std::nullopt;
   }
   double number = 0;
   for (const std::string_view part : parts) {
-    const Unsigned digits = StripSign(part);
-    const std::optional<double> parsed = base::ParseDouble(digits.digits);
+    const std::optional<double> parsed = base::ParseDouble(StripSign(part).digits);
     if (!parsed) {
       return std::nullopt;
     }
     number = number * 60 + *parsed;
   }
-  value.number = text.starts_with('-') ? -number : number;
   constexpr double kExact = 9007199254740992.0;
-  value.kind = is_float || number > kExact ? ConfigKind::kFloat : ConfigKind::kInt;
-  value.integer = value.kind == ConfigKind::kInt ? static_cast<int64_t>(value.number) : 0;
-  return value;
+  const double value = text.starts_with('-') ? -number : number;
+  return is_float || number > kExact ? Json(value) : Json(static_cast<int64_t>(value));
 }
 
 // 2024-01-31, or with a time behind it.
@@ -249,52 +231,28 @@ bool IsTimestamp(std::string_view text) {
          (text.empty() || (takes(':') && takes_digits(2, 2) && text.empty()));
 }
 
-// The same as PyYAML does it: with base 60, an exponent wants its sign, and dates are typed text.
-ConfigValue ResolvePlainData(std::string_view text) {
-  if (std::optional<ConfigValue> number = AsBase60(text)) {
+Json ResolvePlainScalar(std::string_view text, TreeUse use) {
+  if (text.empty() || text == "~" || IsWord(text, "null")) {
+    return nullptr;
+  }
+  const bool is_true = IsOneOf(text, {"true", "yes", "on"});
+  if (is_true || IsOneOf(text, {"false", "no", "off"})) {
+    return is_true;
+  }
+  // PyYAML also knows base 60, and an exponent wants its sign.
+  if (std::optional<Json> number = use == TreeUse::kData ? AsBase60(text) : std::nullopt) {
     return *std::move(number);
   }
-  ConfigValue value = ResolvePlainScalar(text);
-  const size_t exponent = text.find_first_of("eE");
-  const bool unsigned_exponent = value.kind == ConfigKind::kFloat &&
-                                 exponent != std::string_view::npos && text.find('.') < exponent &&
-                                 exponent + 1 < text.size() && base::IsDigit(text[exponent + 1]);
-  if (unsigned_exponent) {
-    value = ConfigValue();
-    value.kind = ConfigKind::kText;
-    value.text = text;
-  }
-  value.is_typed_text = value.kind == ConfigKind::kText && IsTimestamp(text);
-  return value;
-}
-
-ConfigValue ResolvePlainScalar(std::string_view text) {
-  ConfigValue value;
-  value.text = text;
-  if (text.empty() || text == "~" || IsWord(text, "null")) {
-    return value;
-  }
-  if (IsOneOf(text, {"true", "yes", "on"}) || IsOneOf(text, {"false", "no", "off"})) {
-    value.kind = ConfigKind::kBool;
-    value.boolean = IsOneOf(text, {"true", "yes", "on"});
-    return value;
-  }
-  if (std::optional<ConfigValue> integer = AsInteger(text)) {
+  if (std::optional<Json> integer = AsInteger(text, use)) {
     return *std::move(integer);
   }
-  if (std::optional<ConfigValue> number = AsFloat(text)) {
-    return *std::move(number);
-  }
-  value.kind = ConfigKind::kText;
-  return value;
+  const size_t exponent =
+      use == TreeUse::kData ? std::min(text.find_first_of("eE"), text.size()) : text.size();
+  const bool is_unsigned =
+      exponent + 1 < text.size() && text.find('.') < exponent && base::IsDigit(text[exponent + 1]);
+  const std::optional<Json> number = is_unsigned ? std::nullopt : AsFloat(text);
+  return number ? *number : Json(text);
 }
-
-}  // namespace
-
-}  // namespace msprobe::json::internal
-
-namespace msprobe::json {
-namespace {
 
 // No tag, and the standard ones that say what the spelling says anyway.
 constexpr std::array<std::string_view, 6> kPlainTags = {"",
@@ -317,42 +275,21 @@ int LineOf(const YAML::Mark& mark) { return mark.line + 1; }
 struct TreeSize {
   size_t nodes = 0;
   size_t bytes = 0;  // of texts and keys
+  size_t depth = 0;
 };
 
-TreeSize SizeOf(const ConfigValue& root) {
-  TreeSize size;
-  std::vector<const ConfigValue*> pending = {&root};
-  while (!pending.empty()) {
-    const ConfigValue* value = pending.back();
-    pending.pop_back();
-    ++size.nodes;
-    size.bytes += value->text.size();
-    for (const ConfigValue& item : value->items) {
-      pending.push_back(&item);
-    }
-    for (const auto& [key, member] : value->members) {
-      size.bytes += key.size();
-      pending.push_back(&member);
-    }
+// Nested as deep as the parser allows.
+void AddSize(const Json& value, size_t depth, TreeSize& size) {
+  ++size.nodes;
+  size.bytes += TextOf(value).size();
+  size.depth = std::max(size.depth, depth);
+  if (!value.is_structured()) {
+    return;
   }
-  return size;
-}
-
-size_t Depth(const ConfigValue& root) {
-  size_t deepest = 0;
-  std::vector<std::pair<const ConfigValue*, size_t>> pending = {{&root, 0}};
-  while (!pending.empty()) {
-    const auto [value, depth] = pending.back();
-    pending.pop_back();
-    deepest = std::max(deepest, depth);
-    for (const ConfigValue& item : value->items) {
-      pending.emplace_back(&item, depth + 1);
-    }
-    for (const auto& [key, member] : value->members) {
-      pending.emplace_back(&member, depth + 1);
-    }
+  for (const auto& [key, child] : value.items()) {
+    size.bytes += value.is_object() ? key.size() : 0;
+    AddSize(child, depth + 1, size);
   }
-  return deepest;
 }
 
 // yaml-cpp's events into the tree. They cannot be stopped, so after a failure they are only
@@ -360,37 +297,42 @@ size_t Depth(const ConfigValue& root) {
 // values and of bytes, so that nested aliases and long texts cannot blow up.
 class YamlTree final : public YAML::EventHandler {
  public:
-  explicit YamlTree(internal::TreeUse use)
-      : is_data_(use == internal::TreeUse::kData), builder_(use) {}
+  YamlTree(TreeUse use, YamlKeys keys) : use_(use), keys_(keys), builder_(use) {}
 
   void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (is_data_ && builder_.expects_key()) {
-      builder_.Key("null", LineOf(mark), ConfigKind::kNull);
+    if (use_ == TreeUse::kData && builder_.expects_key()) {
+      AddKey("null", nullptr, LineOf(mark));
       return;
     }
-    AddScalar(ConfigValue{}, mark, anchor);
+    AddScalar(nullptr, {}, mark, anchor);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
+    const int line = LineOf(mark);
     if (builder_.expects_key()) {
-      Remember(anchor, TextValue(text, LineOf(mark)));
-      AddKey(text, tag, LineOf(mark));
+      Remember(anchor, text, {}, line);
+      const bool is_plain = use_ == TreeUse::kData && (tag.empty() || tag == "?");
+      if (is_plain && text == "<<") {
+        builder_.MergeKey(line);
+      } else {
+        AddKey(text, is_plain ? ResolvePlainScalar(text, use_) : Json(text), line);
+      }
       return;
     }
     if (tag == "!" || tag == "tag:yaml.org,2002:str") {
-      AddScalar(TextValue(text, LineOf(mark)), mark, anchor);
+      AddScalar(text, {}, mark, anchor);
     } else if (std::find(kPlainTags.begin(), kPlainTags.end(), tag) != kPlainTags.end()) {
-      AddScalar(Resolve(text), mark, anchor);
-    } else if (is_data_ && (tag == kBinaryTag || tag == kTimestampTag)) {
-      ConfigValue value = TextValue(text, LineOf(mark));
-      value.is_typed_text = true;
-      AddScalar(std::move(value), mark, anchor);
+      Json value = ResolvePlainScalar(text, use_);
+      const bool is_date = keys_ == YamlKeys::kTexts && value.is_string() && IsTimestamp(text);
+      AddScalar(is_date ? Json() : std::move(value), text, mark, anchor);
+    } else if (use_ == TreeUse::kData && (tag == kBinaryTag || tag == kTimestampTag)) {
+      AddScalar(keys_ == YamlKeys::kTexts ? Json() : Json(text), {}, mark, anchor);
     } else {
-      builder_.Fail(LineOf(mark), fmt::format("tag {} is not supported", tag));
+      builder_.Fail(line, fmt::format("tag {} is not supported", tag));
     }
   }
 
@@ -403,15 +345,16 @@ class YamlTree final : public YAML::EventHandler {
     }
     const Anchored& named = known->second;
     if (builder_.expects_key()) {
-      if (named.value.kind != ConfigKind::kText) {
+      if (!named.value.is_string()) {
         builder_.Fail(line, "a key must be text");
       } else if (CountBytes(named.size.bytes, line)) {
-        builder_.Key(named.value.text, line);
+        builder_.Key(TextOf(named.value), line);
       }
       return;
     }
-    if (builder_.depth() + named.depth > static_cast<size_t>(internal::kConfigDepth)) {
-      builder_.Fail(line, fmt::format("more than {} nested levels", internal::kConfigDepth));
+    CheckKey(named.line);
+    if (builder_.depth() + named.size.depth > internal::kConfigLimits.depth) {
+      builder_.Fail(line, fmt::format("more than {} nested levels", internal::kConfigLimits.depth));
       return;
     }
     copied_ += named.size.nodes;
@@ -420,18 +363,18 @@ class YamlTree final : public YAML::EventHandler {
       return;
     }
     if (builder_.Count(named.size.nodes, line) && CountBytes(named.size.bytes, line)) {
-      builder_.Add(named.value);
+      builder_.AddCopy(named.value, named.notes);
     }
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value /*style*/) override {
-    Begin(ConfigKind::kList, mark, anchor);
+    Begin(Json::value_t::array, mark, anchor);
   }
   void OnSequenceEnd() override { End(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value /*style*/) override {
-    Begin(ConfigKind::kObject, mark, anchor);
+    Begin(Json::value_t::object, mark, anchor);
   }
   void OnMapEnd() override { End(); }
 
@@ -439,9 +382,10 @@ class YamlTree final : public YAML::EventHandler {
 
  private:
   struct Anchored {
-    ConfigValue value;
+    Json value;
+    std::vector<Note> notes;
     TreeSize size;
-    size_t depth = 0;
+    int line = 0;
   };
 
   bool CountBytes(size_t bytes, int line) {
@@ -453,84 +397,89 @@ class YamlTree final : public YAML::EventHandler {
     return true;
   }
 
-  static ConfigValue TextValue(const std::string& text, int line) {
-    ConfigValue value;
-    value.kind = ConfigKind::kText;
-    value.text = text;
-    value.line = line;
-    return value;
+  // `meaning`: what the key would be if it were a value.
+  void AddKey(const std::string& text, const Json& meaning, int line) {
+    const bool must_be_text = keys_ == YamlKeys::kTexts && !meaning.is_string();
+    const bool is_top = builder_.depth() == 1;
+    bad_key_ = must_be_text && !is_top ? std::optional(text) : std::nullopt;
+    builder_.Key(must_be_text && meaning.is_boolean() ? BoolOf(meaning) ? "true" : "false" : text,
+                 line);
   }
 
-  ConfigValue Resolve(const std::string& text) const {
-    return is_data_ ? internal::ResolvePlainData(text) : internal::ResolvePlainScalar(text);
-  }
-
-  void AddKey(const std::string& text, const std::string& tag, int line) {
-    const bool plain = is_data_ && (tag.empty() || tag == "?");
-    if (plain && text == "<<") {
-      builder_.MergeKey(line);
-    } else {
-      builder_.Key(text, line, plain ? Resolve(text).kind : ConfigKind::kText);
+  // A key is complained of with the line of its value.
+  void CheckKey(int line) {
+    if (bad_key_) {
+      builder_.Fail(line, fmt::format("the key {} is not a string", *bad_key_));
     }
   }
 
-  void AddScalar(ConfigValue value, const YAML::Mark& mark, YAML::anchor_t anchor) {
-    value.line = LineOf(mark);
+  void AddScalar(Json value, std::string_view spelling, const YAML::Mark& mark,
+                 YAML::anchor_t anchor) {
+    const int line = LineOf(mark);
     if (builder_.expects_key()) {
-      builder_.Fail(value.line, "a key must be text");
+      builder_.Fail(line, "a key must be text");
       return;
     }
-    if (builder_.Add(std::move(value)) && builder_.last() != nullptr) {
-      Remember(anchor, *builder_.last());
+    CheckKey(line);
+    const std::string_view kept = value.is_string() ? std::string_view() : spelling;
+    if (builder_.Add(std::move(value), line, kept) && builder_.last() != nullptr) {
+      Remember(anchor, *builder_.last(), builder_.last_notes(), line);
     }
   }
 
-  void Begin(ConfigKind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+  void Begin(Json::value_t kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    const int line = LineOf(mark);
     if (builder_.expects_key()) {
-      builder_.Fail(LineOf(mark), "a key must be text");
+      builder_.Fail(line, "a key must be text");
       return;
     }
-    open_anchors_.push_back(anchor);
-    builder_.Begin(kind, LineOf(mark));
+    CheckKey(line);
+    bad_key_.reset();
+    open_.emplace_back(anchor, line);
+    builder_.Begin(kind, line);
   }
 
   void End() {
     if (builder_.failed() || !builder_.End()) {
       return;
     }
-    const YAML::anchor_t anchor = open_anchors_.back();
-    open_anchors_.pop_back();
+    const auto [anchor, line] = open_.back();
+    open_.pop_back();
     if (builder_.last() != nullptr) {
-      Remember(anchor, *builder_.last());
+      Remember(anchor, *builder_.last(), builder_.last_notes(), line);
     }
   }
 
-  void Remember(YAML::anchor_t anchor, const ConfigValue& value) {
+  void Remember(YAML::anchor_t anchor, const Json& value, std::span<const Note> notes, int line) {
     if (anchor == YAML::NullAnchor || builder_.failed()) {
       return;
     }
-    const TreeSize size = SizeOf(value);
-    if (builder_.Count(size.nodes, value.line) && CountBytes(size.bytes, value.line)) {
-      anchors_[anchor] = {value, size, Depth(value)};
+    TreeSize size;
+    AddSize(value, 0, size);
+    if (builder_.Count(size.nodes, line) && CountBytes(size.bytes, line)) {
+      anchors_[anchor] = {value, {notes.begin(), notes.end()}, size, line};
     }
   }
 
-  const bool is_data_;
+  const TreeUse use_;
+  const YamlKeys keys_;
   size_t copied_ = 0;
   size_t copied_bytes_ = 0;
   internal::TreeBuilder builder_;
+  std::optional<std::string> bad_key_;  // the key at hand, where it may not be one
   std::map<YAML::anchor_t, Anchored> anchors_;
-  std::vector<YAML::anchor_t> open_anchors_;
+  std::vector<std::pair<YAML::anchor_t, int>> open_;  // with the lines where they begin
 };
 
-Result<Config> ParseYaml(std::string_view text, std::string file_name, internal::TreeUse use) {
-  YamlTree tree(use);
+Result<internal::Tree> ParseYaml(std::string_view text, std::string_view file_name, TreeUse use,
+                                 YamlKeys keys) {
+  YamlTree tree(use, keys);
   try {
     std::istringstream input{std::string(text)};
     YAML::Parser parser(input);
     parser.HandleNextDocument(tree);
     if (!tree.builder().failed()) {
-      YamlTree second(use);
+      YamlTree second(use, keys);
       if (parser.HandleNextDocument(second)) {
         return BadFormatError(fmt::format("{}: holds more than one document", file_name));
       }
@@ -544,17 +493,20 @@ Result<Config> ParseYaml(std::string_view text, std::string file_name, internal:
     return BadFormatError(fmt::format("{}: not valid YAML ({})", file_name, error.what()));
   }
   MSP_RETURN_IF_ERROR(Status(tree.builder().status()), file_name);
-  return Config{std::move(file_name), tree.builder().TakeRoot()};
+  return tree.builder().Take();
 }
 
 }  // namespace
 
 Result<Config> ParseYamlConfig(std::string_view text, std::string file_name) {
-  return ParseYaml(text, std::move(file_name), internal::TreeUse::kSettings);
+  MSP_ASSIGN_OR_RETURN(internal::Tree tree,
+                       ParseYaml(text, file_name, TreeUse::kSettings, YamlKeys::kAny));
+  return Config(std::move(file_name), std::move(tree));
 }
 
-Result<Config> ParseYamlData(std::string_view text, std::string file_name) {
-  return ParseYaml(text, std::move(file_name), internal::TreeUse::kData);
+Result<Json> ParseYamlData(std::string_view text, std::string_view file_name, YamlKeys keys) {
+  MSP_ASSIGN_OR_RETURN(internal::Tree tree, ParseYaml(text, file_name, TreeUse::kData, keys));
+  return std::move(tree.root);
 }
 
 Result<Config> LoadYamlConfig(const std::filesystem::path& path) {

@@ -3,12 +3,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
 
 namespace msprobe::json {
 
-Status UnknownKeyError(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+Status UnknownKeyError(const SettingsReader& reader, const Json& value, std::string_view key,
                        std::span<const std::string> valid) {
   Status error = reader.Error(value, key, "no such key");
   if (const auto nearest = base::NearestMatch(key, valid)) {

@@ -97,7 +97,7 @@ std::vector<std::string> KeyNames(const std::vector<Row>& rows) {
 }
 
 // "no such key", with the nearest of the valid ones or all of them as hint.
-Status UnknownKeyError(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+Status UnknownKeyError(const SettingsReader& reader, const Json& value, std::string_view key,
                        std::span<const std::string> valid);
 
 // Kinds. `member`: a pointer to a member of the settings; or, after the settings' type as template

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -40,28 +41,12 @@ namespace {
 // RapidJSON recurses once per level: more than this is refused whatever the caller asks for.
 constexpr int kDeepestAllowed = 4096;
 
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-// The four digits behind "\u", or -1.
-int ReadHex4(const char* at, const char* end) {
-  if (end - at < 4) {
-    return -1;
-  }
-  int value = 0;
-  for (int i = 0; i < 4; ++i) {
-    const int digit = HexDigit(at[i]);
-    if (digit < 0) {
-      return -1;
-    }
-    value = value * 16 + digit;
-  }
-  return value;
+// The four digits behind "\u".
+std::optional<uint32_t> ReadHex4(const char* at, const char* end) {
+  uint32_t value = 0;
+  return end - at >= 4 && std::from_chars(at, at + 4, value, 16).ptr == at + 4
+             ? std::optional(value)
+             : std::nullopt;
 }
 
 // Decodes one escape at `at` (a backslash) into `out`; returns the place behind it, or null when it
@@ -76,16 +61,16 @@ const char* DecodeEscape(const char* at, const char* end, std::string& out) {
     out += kMeanings[known];
     return at + 2;
   }
-  const int first = at[1] == 'u' ? ReadHex4(at + 2, end) : -1;
-  if (first < 0) {
+  const std::optional<uint32_t> first = at[1] == 'u' ? ReadHex4(at + 2, end) : std::nullopt;
+  if (!first) {
     return nullptr;
   }
   at += 6;
-  auto code = static_cast<uint32_t>(first);
+  uint32_t code = *first;
   if (code >= 0xD800 && code < 0xDC00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u') {
-    const int second = ReadHex4(at + 2, end);
-    if (second >= 0xDC00 && second < 0xE000) {
-      code = 0x10000 + ((code - 0xD800) << 10U) + (static_cast<uint32_t>(second) - 0xDC00);
+    const std::optional<uint32_t> second = ReadHex4(at + 2, end);
+    if (second && *second >= 0xDC00 && *second < 0xE000) {
+      code = 0x10000 + ((code - 0xD800) << 10U) + (*second - 0xDC00);
       at += 6;
     }
   }
@@ -132,6 +117,7 @@ class TextStream {
 
   void SkipBlanks() { at_ = internal::SkipBlanks(at_, end_); }
 
+  const char* at() const { return at_; }
   bool AtEnd() const { return at_ == end_; }
   std::string_view Before(size_t length) const { return {at_ - length, length}; }
 
@@ -177,23 +163,23 @@ class Bridge {
   Bridge(const TextStream& stream, const LastText& last_text, Handler& handler, int max_depth)
       : stream_(stream), last_text_(last_text), handler_(handler), max_depth_(max_depth) {}
 
-  bool Null() { return handler_.OnNull(); }
-  bool Bool(bool value) { return handler_.OnBool(value); }
+  bool Null() { return Next().OnNull(); }
+  bool Bool(bool value) { return Next().OnBool(value); }
   bool String(const char* /*unused*/, rapidjson::SizeType /*unused*/, bool /*unused*/) {
-    return handler_.OnText(last_text_.view);
+    return Next().OnText(last_text_.view);
   }
   bool Key(const char* /*unused*/, rapidjson::SizeType /*unused*/, bool /*unused*/) {
-    return handler_.OnKey(last_text_.view);
+    return Next().OnKey(last_text_.view);
   }
-  bool StartObject() { return Deeper() && handler_.OnBeginObject(); }
+  bool StartObject() { return Deeper() && Next().OnBeginObject(); }
   bool EndObject(rapidjson::SizeType /*unused*/) {
     --depth_;
-    return handler_.OnEndObject();
+    return Next().OnEndObject();
   }
-  bool StartArray() { return Deeper() && handler_.OnBeginArray(); }
+  bool StartArray() { return Deeper() && Next().OnBeginArray(); }
   bool EndArray(rapidjson::SizeType /*unused*/) {
     --depth_;
-    return handler_.OnEndArray();
+    return Next().OnEndArray();
   }
   bool RawNumber(const char* /*unused*/, rapidjson::SizeType length, bool /*unused*/) {
     // A number at the very end of an unfinished document may have lost digits: the parser reports
@@ -201,7 +187,7 @@ class Bridge {
     if (depth_ > 0 && stream_.AtEnd()) {
       return true;
     }
-    return handler_.OnNumber(stream_.Before(length));
+    return Next().OnNumber(stream_.Before(length));
   }
   // Never called in the modes we use.
   bool Int(int /*unused*/) { return false; }
@@ -216,6 +202,12 @@ class Bridge {
   bool Deeper() {
     too_deep_ = ++depth_ > max_depth_;
     return !too_deep_;
+  }
+
+  // The handler, with the place of its next event.
+  Handler& Next() {
+    handler_.SetPlace(stream_.at());
+    return handler_;
   }
 
   const TextStream& stream_;

@@ -1,11 +1,11 @@
 // Streaming JSON: events instead of a document, so that a dump of any size is read in constant
-// memory. Accepts what Python's json module writes: bare NaN, Infinity, -Infinity.
+// memory. Accepts what Python's json module writes: bare NaN, Infinity, -Infinity. ParseStream
+// reads all JSON and explains what is damaged; ParsePlainObject is a quick way for plain objects.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 
 #include "msprobe/status.h"
@@ -100,51 +100,6 @@ TextPosition Locate(std::string_view text, size_t offset);
 // kBadFormat: "line 3 column 1 (byte 11): expected ':' behind a key".
 Status ErrorAt(std::string_view text, size_t offset, std::string_view what);
 
-// What a CountingIterator went over: the place of the byte that was taken last.
-struct LineCounter {
-  size_t taken = 0;  // bytes
-  int line = 1;
-  bool line_ends = false;  // the byte is a line break, so the next one stands on the next line
-
-  void Take(char byte) {
-    line += line_ends ? 1 : 0;
-    line_ends = byte == '\n';
-    ++taken;
-  }
-};
-
-// Goes over a text and counts in `counter`, which is borrowed, as all copies do: for parsers that
-// take iterators and tell of a value right behind its last byte, or one byte later. In both cases
-// counter->line is the line of the value's end, because what ends a number is at most the line
-// break itself.
-class CountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingIterator(const char* at, LineCounter* counter) : at_(at), counter_(counter) {}
-
-  const char& operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    counter_->Take(*at_);
-    ++at_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
-
- private:
-  const char* at_;
-  LineCounter* counter_;
-};
-
 }  // namespace msprobe::json::internal
 
 namespace msprobe::json {
@@ -167,6 +122,13 @@ class Handler {
   virtual bool OnEndObject() = 0;
   virtual bool OnBeginArray() = 0;
   virtual bool OnEndArray() = 0;
+
+  // Behind the last byte of the token at hand, in the text that is read.
+  const char* place() const { return place_; }
+  void SetPlace(const char* place) { place_ = place; }
+
+ private:
+  const char* place_ = nullptr;
 };
 
 struct ParseOutcome {
@@ -178,5 +140,215 @@ struct ParseOutcome {
 // error, never a crash.
 Status ParseStream(std::string_view text, Handler& handler, ParseOutcome* outcome = nullptr,
                    int max_depth = 512);
+
+namespace internal {
+
+// The quick way over the JSON that dumps are mostly made of, which hands its events to one class
+// of handlers without virtual calls.
+//
+// The last byte is a bracket, which ends numbers, words and blanks. So only who goes past a
+// bracket, or over a text, where a bracket means nothing, has to ask whether there is more.
+template <typename Events>
+class PlainReader {
+ public:
+  PlainReader(std::string_view text, Events& events)
+      : at_(text.data()), end_(text.data() + text.size()), events_(events) {}
+
+  bool Run() {
+    if (end_ - at_ < 2 || *at_ != '{' || end_[-1] != '}') {
+      return false;
+    }
+    do {
+      if (!Value() || !Next()) {
+        return stopped_;
+      }
+    } while (depth_ > 0);
+    return at_ == end_;
+  }
+
+ private:
+  static constexpr unsigned kDeepest = 64;  // one bit each
+  static constexpr std::ptrdiff_t kLongestNumber = 32;
+
+  bool in_object() const { return (objects_ & 1U) != 0; }
+  bool IsAt(char c) const { return *at_ == c; }
+  bool IsAtClosing() const { return IsAt(in_object() ? '}' : ']'); }
+
+  // Hands an event over, whose token ends at `at_`.
+  template <typename Event>
+  bool Tell(Event event) {
+    events_.SetPlace(at_);
+    stopped_ = !event();
+    return !stopped_;
+  }
+
+  // From the beginning of a value to behind the first that is not a container or an empty one,
+  // which is left open.
+  bool Value() {
+    while (IsAt('{') || IsAt('[')) {
+      if (!Open()) {
+        return false;
+      }
+      if (IsAtClosing()) {
+        return true;
+      }
+      if (in_object() && !Key()) {
+        return false;
+      }
+    }
+    return Scalar();
+  }
+
+  // From behind a value to the next one, or behind the last.
+  bool Next() {
+    while (depth_ > 0) {
+      if (at_ == end_) {
+        return false;
+      }
+      at_ = SkipBlanks(at_, end_);
+      if (IsAt(',')) {
+        at_ = SkipBlanks(at_ + 1, end_);
+        return !in_object() || Key();
+      }
+      if (!IsAtClosing() || !Close()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool Open() {
+    if (depth_ == kDeepest) {
+      return false;
+    }
+    const bool is_object = *at_++ == '{';
+    objects_ = objects_ << 1U | (is_object ? 1U : 0U);
+    ++depth_;
+    const bool go_on =
+        Tell([&] { return is_object ? events_.OnBeginObject() : events_.OnBeginArray(); });
+    at_ = SkipBlanks(at_, end_);
+    return go_on;
+  }
+
+  bool Close() {
+    const bool was_object = in_object();
+    objects_ >>= 1U;
+    --depth_;
+    ++at_;
+    return Tell([&] { return was_object ? events_.OnEndObject() : events_.OnEndArray(); });
+  }
+
+  // From a key to the value behind it.
+  bool Key() {
+    std::string_view key;
+    if (!IsAt('"') || !Text(key) || !Tell([&] { return events_.OnKey(key); })) {
+      return false;
+    }
+    at_ = SkipBlanks(at_, end_);
+    if (!IsAt(':')) {
+      return false;
+    }
+    at_ = SkipBlanks(at_ + 1, end_);
+    return true;
+  }
+
+  bool Scalar() {
+    std::string_view text;
+    switch (*at_) {
+      case '"':
+        return Text(text) && Tell([&] { return events_.OnText(text); });
+      case 't':
+        return Word("true") && Tell([&] { return events_.OnBool(true); });
+      case 'f':
+        return Word("false") && Tell([&] { return events_.OnBool(false); });
+      case 'n':
+        return Word("null") && Tell([&] { return events_.OnNull(); });
+      default:
+        return Number();
+    }
+  }
+
+  // A text without escapes; `at_` is its quote.
+  bool Text(std::string_view& text) {
+    const char* const begin = at_ + 1;
+    at_ = EndOfPlainRun(begin, end_);
+    text = std::string_view(begin, static_cast<size_t>(at_ - begin));
+    if (at_ == end_ || !IsAt('"')) {
+      return false;
+    }
+    ++at_;
+    return true;
+  }
+
+  bool Word(std::string_view word) {
+    if (!std::string_view(at_, static_cast<size_t>(end_ - at_)).starts_with(word)) {
+      return false;
+    }
+    at_ += word.size();
+    return true;
+  }
+
+  bool Digits() {
+    const char* const begin = at_;
+    while (*at_ >= '0' && *at_ <= '9') {
+      ++at_;
+    }
+    return at_ != begin;
+  }
+
+  bool Number() {
+    const char* const begin = at_;
+    at_ += *at_ == '-' ? 1 : 0;
+    const char* const digits = at_;
+    if (IsAt('I') || IsAt('N')) {
+      if (!Word("Infinity") && (at_ != begin || !Word("NaN"))) {
+        return false;
+      }
+    } else if (!Digits() || (*digits == '0' && at_ - digits > 1) || !Fraction() || !Exponent() ||
+               at_ - begin > kLongestNumber) {
+      return false;
+    }
+    const std::string_view number(begin, static_cast<size_t>(at_ - begin));
+    return Tell([&] { return events_.OnNumber(number); });
+  }
+
+  bool Fraction() {
+    if (!IsAt('.')) {
+      return true;
+    }
+    ++at_;
+    return Digits();
+  }
+
+  // Of at most two digits: no number is beyond what a double holds.
+  bool Exponent() {
+    if (!IsAt('e') && !IsAt('E')) {
+      return true;
+    }
+    ++at_;
+    at_ += IsAt('+') || IsAt('-') ? 1 : 0;
+    const char* const digits = at_;
+    return Digits() && at_ - digits <= 2;
+  }
+
+  const char* at_;
+  const char* const end_;
+  Events& events_;
+  uint64_t objects_ = 0;  // bit 0 speaks of the innermost open container
+  unsigned depth_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace internal
+
+// For readers that want a few values out of very many small objects. True: `text` is a JSON object,
+// and `events`, a final class of handlers, heard the same as ParseStream would have let it hear,
+// until it wanted no more. False: the text is damaged or holds what json.dump of Python seldom
+// writes (escapes, numbers of many digits, deep nesting); `events` has then heard a part of it and
+// is of no more use, and ParseStream has the answer.
+template <typename Events>
+bool ParsePlainObject(std::string_view text, Events& events) {
+  return internal::PlainReader<Events>(text, events).Run();
+}
 
 }  // namespace msprobe::json

@@ -9,6 +9,7 @@
 #include <random>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "src/json/writer.h"
 
 namespace msprobe::monitor {
@@ -56,7 +57,7 @@ void PutRanks(json::Writer& json, std::string_view key,
 
 Status WriteTopologyFile(const std::filesystem::path& folder, const RankTopology& topology,
                          const Settings& settings, std::string_view framework) {
-  MSP_ASSIGN_OR_RETURN(const json::ValueTree tree, json::ParseValueTree(SettingsJson(settings)));
+  MSP_ASSIGN_OR_RETURN(const json::Json written, json::ParseDocument(SettingsJson(settings)));
   std::string text;
   json::Writer json(text, 2);
   json.BeginObject();
@@ -73,7 +74,7 @@ Status WriteTopologyFile(const std::filesystem::path& folder, const RankTopology
   PutRanks(json, "tensor_ranks", topology.tensor_ranks);
   PutRanks(json, "data_ranks", topology.data_ranks);
   json.Key("settings");
-  json::WriteTree(tree, 0, json);
+  json::WriteDocument(written, json);
   json.EndObject();
   text += '\n';
   return base::WriteFileAtomically(folder / kTopologyFileName, text, base::Existing::kReplace);

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "src/monitor/measure.h"
 #include "src/monitor/settings.h"
 #include "src/monitor/writer.h"
@@ -24,8 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 
 constexpr std::string_view kEvents = "feed.jsonl";
 constexpr std::string_view kBytes = "feed.bin";
@@ -38,39 +38,30 @@ struct Measured {
 };
 
 // Typed members of one line.
-class Event {
- public:
-  Event(const ValueTree& tree, uint32_t node) : tree_(tree), node_(node) {}
-
-  Result<uint32_t> Member(std::string_view key, ValueKind kind, std::string_view wanted) const {
-    const uint32_t found =
-        tree_[node_].kind == ValueKind::kObject ? tree_.Find(node_, key) : ValueTree::kNone;
-    if (found == ValueTree::kNone || tree_[found].kind != kind) {
-      return BadFormatError(fmt::format("\"{}\" is missing, or is not {}", key, wanted));
-    }
-    return found;
+Status Missing(std::string_view key, std::string_view wanted) {
+  return BadFormatError(fmt::format("\"{}\" is missing, or is not {}", key, wanted));
+}
+Result<std::string_view> Text(const Json& event, std::string_view key) {
+  const Json& text = json::Member(event, key);
+  return text.is_string() ? Result<std::string_view>(json::TextOf(text)) : Missing(key, "a text");
+}
+Result<std::span<const Json>> List(const Json& event, std::string_view key) {
+  const Json& list = json::Member(event, key);
+  return list.is_array() ? Result<std::span<const Json>>(json::ItemsOf(list))
+                         : Missing(key, "a list");
+}
+Result<int64_t> Count(const Json& event, std::string_view key) {
+  const Json& count = json::Member(event, key);
+  if (!count.is_number_integer()) {
+    return Missing(key, "an integer");
   }
-  Result<std::string_view> Text(std::string_view key) const {
-    MSP_ASSIGN_OR_RETURN(const uint32_t found, Member(key, ValueKind::kText, "a text"));
-    return tree_[found].text;
-  }
-  Result<int64_t> Count(std::string_view key) const {
-    MSP_ASSIGN_OR_RETURN(const uint32_t found, Member(key, ValueKind::kInt, "an integer"));
-    if (tree_[found].integer < 0) {
-      return BadFormatError(fmt::format("\"{}\" is {}", key, tree_[found].integer));
-    }
-    return tree_[found].integer;
-  }
-  bool Flag(std::string_view key) const {
-    const uint32_t found =
-        tree_[node_].kind == ValueKind::kObject ? tree_.Find(node_, key) : ValueTree::kNone;
-    return found != ValueTree::kNone && tree_[found].boolean;
-  }
-
- private:
-  const ValueTree& tree_;
-  const uint32_t node_;
-};
+  const int64_t value = json::IntOf(count);
+  return value >= 0 ? Result<int64_t>(value)
+                    : BadFormatError(fmt::format("\"{}\" is {}", key, value));
+}
+bool Flag(const Json& event, std::string_view key) {
+  return json::BoolOf(json::Member(event, key));
+}
 
 class Player {
  public:
@@ -79,14 +70,13 @@ class Player {
     rules_.compat = settings.compat;
   }
 
-  Status Play(const ValueTree& tree) {
-    const Event event(tree, 0);
-    MSP_ASSIGN_OR_RETURN(const std::string_view kind, event.Text("event"));
+  Status Play(const Json& event) {
+    MSP_ASSIGN_OR_RETURN(const std::string_view kind, Text(event, "event"));
     if (kind == "metrics") {
-      return TakeMetrics(tree, event);
+      return TakeMetrics(event);
     }
     if (kind == "write") {
-      return WriteRows(tree, event);
+      return WriteRows(event);
     }
     return BadFormatError(fmt::format("no event is called \"{}\"", base::Printable(kind)));
   }
@@ -99,44 +89,41 @@ class Player {
   const ReplayTotals& totals() const { return totals_; }
 
  private:
-  Status TakeMetrics(const ValueTree& tree, const Event& event) {
-    MSP_ASSIGN_OR_RETURN(const uint32_t eps, event.Member("eps", ValueKind::kFloat, "a number"));
-    MSP_ASSIGN_OR_RETURN(const uint32_t ops, event.Member("ops", ValueKind::kList, "a list"));
-    MSP_ASSIGN_OR_RETURN(const uint32_t items, event.Member("items", ValueKind::kList, "a list"));
+  Status TakeMetrics(const Json& event) {
+    const Json& eps = json::Member(event, "eps");
+    if (!eps.is_number_float()) {
+      return Missing("eps", "a number");
+    }
+    MSP_ASSIGN_OR_RETURN(const auto ops, List(event, "ops"));
+    MSP_ASSIGN_OR_RETURN(const auto items, List(event, "items"));
     columns_.clear();
-    Status known;
-    tree.ForEachChild(ops, [&](uint32_t child) {
-      const std::optional<Statistic> op = FindWantedStatistic(tree[child].text);
+    for (const Json& name : ops) {
+      const std::optional<Statistic> op = FindWantedStatistic(json::TextOf(name));
       if (!op) {
-        known = BadFormatError(
-            fmt::format("no statistic is called \"{}\"", base::Printable(tree[child].text)));
-      } else {
-        columns_.push_back(*op);
+        return BadFormatError(
+            fmt::format("no statistic is called \"{}\"", base::Printable(json::TextOf(name))));
       }
-    });
-    MSP_RETURN_IF_ERROR(std::move(known));
-    rules_.eps = tree[eps].number;
-    Status status;
-    tree.ForEachChild(items, [&](uint32_t child) {
-      if (status.ok()) {
-        status = TakeItem(tree, Event(tree, child));
-      }
-    });
-    return status;
+      columns_.push_back(*op);
+    }
+    rules_.eps = json::NumberOf(eps);
+    for (const Json& item : items) {
+      MSP_RETURN_IF_ERROR(TakeItem(item));
+    }
+    return {};
   }
 
-  Status TakeItem(const ValueTree& tree, const Event& item) {
-    MSP_ASSIGN_OR_RETURN(const std::string_view tag, item.Text("tag"));
+  Status TakeItem(const Json& item) {
+    MSP_ASSIGN_OR_RETURN(const std::string_view tag, Text(item, "tag"));
     Measured& measured = measured_[std::string(tag)];
     measured = {};
     ++totals_.tensors;
-    if (item.Flag("non_tensor")) {
+    if (Flag(item, "non_tensor")) {
       return {};
     }
-    MSP_ASSIGN_OR_RETURN(const int64_t offset, item.Count("offset"));
-    MSP_ASSIGN_OR_RETURN(const int64_t size_bytes, item.Count("nbytes"));
-    MSP_ASSIGN_OR_RETURN(const std::string_view dtype_text, item.Text("dtype"));
-    MSP_ASSIGN_OR_RETURN(const uint32_t shape, item.Member("shape", ValueKind::kList, "a list"));
+    MSP_ASSIGN_OR_RETURN(const int64_t offset, Count(item, "offset"));
+    MSP_ASSIGN_OR_RETURN(const int64_t size_bytes, Count(item, "nbytes"));
+    MSP_ASSIGN_OR_RETURN(const std::string_view dtype_text, Text(item, "dtype"));
+    MSP_ASSIGN_OR_RETURN(const auto shape, List(item, "shape"));
     const std::optional<DType> dtype = ParseDType(dtype_text);
     if (!dtype) {
       return BadFormatError(fmt::format("no dtype is called \"{}\"", base::Printable(dtype_text)));
@@ -144,8 +131,8 @@ class Player {
     auto needed = static_cast<int64_t>(DTypeSize(*dtype));
     bool fits = true;
     bool empty = false;
-    tree.ForEachChild(shape, [&](uint32_t child) {
-      const int64_t size = tree[child].kind == ValueKind::kInt ? tree[child].integer : -1;
+    for (const Json& axis : shape) {
+      const int64_t size = axis.is_number_integer() ? json::IntOf(axis) : -1;
       empty = empty || size == 0;
       // Of an empty tensor, too: strides are products of sizes.
       fits = fits && size >= 0 && measured.shape.size() < kMostAxes &&
@@ -153,7 +140,7 @@ class Player {
       if (fits) {
         measured.shape.push_back(size);
       }
-    });
+    }
     needed = empty ? 0 : needed;
     const auto available = static_cast<int64_t>(bytes_.size());
     if (!fits || needed != size_bytes || offset > available || size_bytes > available - offset) {
@@ -173,10 +160,10 @@ class Player {
     return {};
   }
 
-  Status WriteRows(const ValueTree& tree, const Event& event) {
-    MSP_ASSIGN_OR_RETURN(const std::string_view prefix, event.Text("prefix"));
-    MSP_ASSIGN_OR_RETURN(const int64_t step, event.Count("step"));
-    MSP_ASSIGN_OR_RETURN(const uint32_t tags, event.Member("tags", ValueKind::kList, "a list"));
+  Status WriteRows(const Json& event) {
+    MSP_ASSIGN_OR_RETURN(const std::string_view prefix, Text(event, "prefix"));
+    MSP_ASSIGN_OR_RETURN(const int64_t step, Count(event, "step"));
+    MSP_ASSIGN_OR_RETURN(const auto tags, List(event, "tags"));
     if (prefix.empty() || prefix.find_first_of("/\\") != std::string_view::npos) {
       return BadFormatError(
           fmt::format("\"{}\" is not the name of a table", base::Printable(prefix)));
@@ -190,14 +177,10 @@ class Player {
     batch.step = step;
     batch.columns = columns_;
     batch.has_micro_step =
-        prefix == "actv" || prefix == "actv_grad" || event.Flag("use_micro_step");
-    Status status;
-    tree.ForEachChild(tags, [&](uint32_t child) {
-      if (status.ok()) {
-        status = AddRow(tree[child].text, batch);
-      }
-    });
-    MSP_RETURN_IF_ERROR(std::move(status));
+        prefix == "actv" || prefix == "actv_grad" || Flag(event, "use_micro_step");
+    for (const Json& tag : tags) {
+      MSP_RETURN_IF_ERROR(AddRow(json::TextOf(tag), batch));
+    }
     totals_.rows += batch.rows.size();
     return writer_->Write(batch);
   }
@@ -273,8 +256,8 @@ Result<ReplayTotals> Replay(const ReplayOptions& options) {
       continue;
     }
     const std::string place = fmt::format("{} line {}", events_path.string(), number);
-    MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(line), place);
-    MSP_RETURN_IF_ERROR(player.Play(tree), place);
+    MSP_ASSIGN_OR_RETURN(const Json event, json::ParseDocument(line), place);
+    MSP_RETURN_IF_ERROR(player.Play(event), place);
   }
   MSP_RETURN_IF_ERROR(player.Finish());
   MSP_RETURN_IF_ERROR(staging.MoveFiles());

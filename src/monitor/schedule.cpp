@@ -7,12 +7,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "src/json/writer.h"
 
 namespace msprobe::monitor {
@@ -207,23 +208,14 @@ constexpr std::string_view kSwitch = "dynamic_on";
 
 // The same document with "dynamic_on": false, as Python writes it with indent 2.
 Result<std::string> SwitchedOff(const std::string& text) {
-  MSP_ASSIGN_OR_RETURN(const json::ValueTree tree, json::ParseValueTree(text));
-  if (tree[0].kind != json::ValueKind::kObject) {
+  MSP_ASSIGN_OR_RETURN(json::Json document, json::ParseDocument(text));
+  if (!document.is_object()) {
     return BadFormatError("not an object of keys");
   }
-  std::string out;
-  json::Writer json(out, 2);
-  json.BeginObject();
-  tree.ForEachChild(0, [&](uint32_t child) {
-    json.Key(tree[child].key);
-    if (tree[child].key == kSwitch) {
-      json.Bool(false);
-    } else {
-      json::WriteTree(tree, child, json);
-    }
-  });
-  json.EndObject();
-  return out;
+  if (document.contains(kSwitch)) {
+    document[std::string(kSwitch)] = false;
+  }
+  return json::DocumentText(document, 2, json::Writer::NonFinite::kPython);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "msprobe/status.h"
 
@@ -29,8 +30,7 @@ namespace msprobe::monitor {
 namespace {
 
 using json::Config;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 using json::SettingsReader;
 using json::ShownValue;
 
@@ -70,15 +70,15 @@ std::optional<Statistic> FindWantedStatistic(std::string_view name) {
 namespace {
 
 // The Python tool ignores unknown keys, so existing files may hold some.
-void WarnOfUnknownKeys(const Config& config, const ConfigValue& object, std::string_view section,
+void WarnOfUnknownKeys(const Config& config, const Json& object, std::string_view section,
                        const std::vector<std::string>& valid, std::vector<std::string>& warnings) {
-  for (const auto& [key, value] : object.members) {
+  for (const auto& [key, value] : object.items()) {
     if (std::find(valid.begin(), valid.end(), key) != valid.end()) {
       continue;
     }
-    std::string text =
-        fmt::format("{} line {}: key \"{}{}{}\" is unknown and has no effect", config.file,
-                    value.line, section, section.empty() ? "" : ".", base::Printable(key));
+    std::string text = fmt::format("{} line {}: key \"{}{}{}\" is unknown and has no effect",
+                                   config.file, config.LineOf(value), section,
+                                   section.empty() ? "" : ".", base::Printable(key));
     if (const auto nearest = base::NearestMatch(key, valid)) {
       text += fmt::format("; did you mean \"{}\"?", *nearest);
     }
@@ -86,7 +86,7 @@ void WarnOfUnknownKeys(const Config& config, const ConfigValue& object, std::str
   }
 }
 
-void Warn(const SettingsReader& reader, const ConfigValue& value, std::string_view key,
+void Warn(const SettingsReader& reader, const Json& value, std::string_view key,
           std::string_view complaint, Settings& settings) {
   settings.warnings.push_back(reader.Error(value, key, complaint).message());
 }
@@ -94,10 +94,10 @@ void Warn(const SettingsReader& reader, const ConfigValue& value, std::string_vi
 // Wrong values are reported and replaced by false.
 json::SettingsKind<Settings> CorrectedSwitch(bool Settings::*member) {
   return {[member](const SettingsReader& reader, std::string_view key, Settings& settings) {
-            const ConfigValue* const value = reader.Find(key);
+            const Json* const value = reader.Find(key);
             if (value != nullptr) {
-              const bool is_right = value->kind == ConfigKind::kBool;
-              settings.*member = is_right && value->boolean;
+              const bool is_right = value->is_boolean();
+              settings.*member = is_right && json::BoolOf(*value);
               if (!is_right) {
                 Warn(reader, *value, key,
                      fmt::format("is {}; allowed: true, false. Taken as false", ShownValue(*value)),
@@ -113,16 +113,17 @@ json::SettingsKind<Settings> CorrectedSwitch(bool Settings::*member) {
 json::SettingsKind<Settings> CorrectedNumber(int64_t Settings::*member, int64_t least,
                                              int64_t fallback) {
   return {[=](const SettingsReader& reader, std::string_view key, Settings& settings) -> Status {
-            const ConfigValue* const value = reader.Find(key);
+            const Json* const value = reader.Find(key);
             if (value == nullptr) {
               return {};
             }
-            const bool is_whole_float = value->kind == ConfigKind::kFloat &&
-                                        value->number == std::trunc(value->number) &&
-                                        std::fabs(value->number) < 1e15;
+            const bool is_whole_float =
+                value->is_number_float() &&
+                json::NumberOf(*value) == std::trunc(json::NumberOf(*value)) &&
+                std::fabs(json::NumberOf(*value)) < 1e15;
             const int64_t number =
-                is_whole_float ? static_cast<int64_t>(value->number) : value->integer;
-            if ((value->kind == ConfigKind::kInt || is_whole_float) && number >= least) {
+                is_whole_float ? static_cast<int64_t>(json::NumberOf(*value)) : json::IntOf(*value);
+            if ((value->is_number_integer() || is_whole_float) && number >= least) {
               settings.*member = std::min(number, kMostSteps);
               return {};
             }
@@ -137,21 +138,21 @@ json::SettingsKind<Settings> CorrectedNumber(int64_t Settings::*member, int64_t 
 }
 
 Status ReadTargets(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kObject) {
+  if (!value->is_object()) {
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: an object such as {{\"layers.0.mlp\": {{}}}}",
                                     ShownValue(*value)));
   }
-  if (value->members.size() > static_cast<size_t>(kMostTargets)) {
+  if (value->size() > static_cast<size_t>(kMostTargets)) {
     return reader.Error(*value, key, fmt::format("has more than {} names", kMostTargets));
   }
   settings.targets.clear();
-  for (const auto& [name, inner] : value->members) {
-    if (inner.kind != ConfigKind::kObject) {
+  for (const auto& [name, inner] : value->items()) {
+    if (!inner.is_object()) {
       return reader.Error(
           inner, fmt::format("{}.{}", key, base::Printable(name)),
           fmt::format("is {}; allowed: an object, which may be empty", ShownValue(inner)));
@@ -194,12 +195,12 @@ const std::vector<json::SettingsRow<CommunicationSettings>>& CommunicationRows()
 }
 
 Status ReadCommunication(const SettingsReader& top, std::string_view key, Settings& settings) {
-  const ConfigValue* value = top.Find(key);
+  const Json* value = top.Find(key);
   if (value == nullptr) {
     return {};
   }
   const std::vector<std::string> valid = json::KeyNames(CommunicationRows());
-  if (value->kind != ConfigKind::kObject) {
+  if (!value->is_object()) {
     return top.Error(*value, key,
                      fmt::format("is {}; allowed: an object of the keys {}", ShownValue(*value),
                                  base::Join(valid, ", ")));
@@ -218,38 +219,38 @@ void WriteCommunication(const Settings& settings, std::string_view key, json::Wr
 }
 
 Status ReadModuleRanks(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* ranks = reader.Find(key);
+  const Json* ranks = reader.Find(key);
   if (ranks == nullptr) {
     return {};
   }
-  if (ranks->kind != ConfigKind::kList) {
+  if (!ranks->is_array()) {
     return reader.Error(*ranks, key,
                         fmt::format("is {}; allowed: a list of ranks", ShownValue(*ranks)));
   }
   settings.module_ranks.clear();
-  for (const ConfigValue& rank : ranks->items) {
-    if (rank.kind != ConfigKind::kInt) {
+  for (const Json& rank : *ranks) {
+    if (!rank.is_number_integer()) {
       return reader.Error(
           rank, key,
           fmt::format("holds {}; allowed: a list of ranks, each an integer", ShownValue(rank)));
     }
-    settings.module_ranks.push_back(rank.integer);
+    settings.module_ranks.push_back(json::IntOf(rank));
   }
   std::sort(settings.module_ranks.begin(), settings.module_ranks.end());
   return {};
 }
 
 // Names that are not statistics are reported and left out.
-std::vector<Statistic> ReadOpList(const SettingsReader& reader, const ConfigValue& list,
+std::vector<Statistic> ReadOpList(const SettingsReader& reader, const Json& list,
                                   std::string_view key, Settings& settings) {
   std::vector<Statistic> ops;
-  for (const ConfigValue& item : list.items) {
-    const auto op = item.kind == ConfigKind::kText ? FindWantedStatistic(item.text) : std::nullopt;
+  for (const Json& item : list) {
+    const auto op = item.is_string() ? FindWantedStatistic(json::TextOf(item)) : std::nullopt;
     if (!op) {
       std::string text =
           fmt::format("holds {}, which is not a statistic and is ignored; allowed: {}",
                       ShownValue(item), base::Join(WantedStatistics(), ", "));
-      if (const auto nearest = base::NearestMatch(item.text, WantedStatistics())) {
+      if (const auto nearest = base::NearestMatch(json::TextOf(item), WantedStatistics())) {
         text += fmt::format("; did you mean \"{}\"?", *nearest);
       }
       Warn(reader, item, key, text, settings);
@@ -270,11 +271,11 @@ void PutOps(json::Writer& json, std::string_view key, const std::vector<Statisti
 }
 
 Status ReadOps(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kList) {
+  if (!value->is_array()) {
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: a list out of {}", ShownValue(*value),
                                     base::Join(WantedStatistics(), ", ")));
@@ -288,17 +289,17 @@ void WriteOps(const Settings& settings, std::string_view key, json::Writer& json
 }
 
 Status ReadEps(const SettingsReader& reader, std::string_view key, double& eps) {
-  const ConfigValue* const value = reader.Find(key);
+  const Json* const value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kFloat || !std::isfinite(value->number)) {
+  if (!value->is_number_float() || !std::isfinite(json::NumberOf(*value))) {
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: a number with a decimal point or an "
                                     "exponent, such as 1e-8",
                                     ShownValue(*value)));
   }
-  eps = value->number;
+  eps = json::NumberOf(*value);
   return {};
 }
 
@@ -311,12 +312,12 @@ Status ReadDigits(const SettingsReader& reader, std::string_view key, Settings& 
 }
 
 Status ReadFormat(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
   for (const json::Choice<Format>& choice : kFormats) {
-    if (value->kind == ConfigKind::kText && value->text == choice.name) {
+    if (value->is_string() && json::TextOf(*value) == choice.name) {
       settings.format = choice.value;
       return {};
     }
@@ -330,7 +331,7 @@ Status ReadFormat(const SettingsReader& reader, std::string_view key, Settings& 
 }
 
 Status ReadAppendOutput(const SettingsReader& reader, std::string_view key, Settings& settings) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
@@ -356,9 +357,9 @@ Status ReadAppendOutput(const SettingsReader& reader, std::string_view key, Sett
   return {};
 }
 
-Status ReadRule(const SettingsReader& top, const ConfigValue& value, const std::string& path,
+Status ReadRule(const SettingsReader& top, const Json& value, const std::string& path,
                 AlertRule& rule, Settings& settings) {
-  if (value.kind != ConfigKind::kObject) {
+  if (!value.is_object()) {
     return top.Error(
         value, path,
         fmt::format("is {}; allowed: {{\"rule_name\": ..., \"args\": {{\"threshold\": ...}}}}",
@@ -370,28 +371,29 @@ Status ReadRule(const SettingsReader& top, const ConfigValue& value, const std::
                      "is missing; allowed: AnomalyTurbulence, AnomalyNan");
   }
   MSP_RETURN_IF_ERROR(reader.Choose("rule_name", kRuleNames, rule.kind));
-  const ConfigValue* args = reader.Find("args");
+  const Json* args = reader.Find("args");
   if (args == nullptr) {
     return rule.kind == AlertRule::Kind::kTurbulence
                ? top.Error(value, path + ".args",
                            "is missing; AnomalyTurbulence needs {\"threshold\": ...}")
                : Status();
   }
-  if (args->kind != ConfigKind::kObject) {
+  if (!args->is_object()) {
     return top.Error(*args, path + ".args",
                      fmt::format("is {}; allowed: {{\"threshold\": ...}}", ShownValue(*args)));
   }
-  const ConfigValue* threshold = args->Find("threshold");
-  const bool is_number = threshold != nullptr && (threshold->kind == ConfigKind::kInt ||
-                                                  threshold->kind == ConfigKind::kFloat);
-  if (!is_number || !(threshold->number >= 0) || !std::isfinite(threshold->number)) {
+  const Json* threshold = json::Find(*args, "threshold");
+  const bool is_number =
+      threshold != nullptr && (threshold->is_number_integer() || threshold->is_number_float());
+  if (!is_number || !(json::NumberOf(*threshold) >= 0) ||
+      !std::isfinite(json::NumberOf(*threshold))) {
     return top.Error(threshold != nullptr ? *threshold : *args, path + ".args.threshold",
                      fmt::format("is {}; allowed: a number from 0",
                                  threshold != nullptr ? ShownValue(*threshold) : "missing"));
   }
-  rule.threshold = threshold->number;
-  if (const ConfigValue* ops = args->Find("ops"); ops != nullptr) {
-    if (ops->kind != ConfigKind::kList) {
+  rule.threshold = json::NumberOf(*threshold);
+  if (const Json* ops = json::Find(*args, "ops"); ops != nullptr) {
+    if (!ops->is_array()) {
       return top.Error(*ops, path + ".args.ops",
                        fmt::format("is {}; allowed: a list of statistics", ShownValue(*ops)));
     }
@@ -402,18 +404,18 @@ Status ReadRule(const SettingsReader& top, const ConfigValue& value, const std::
 
 Status ReadRules(const SettingsReader& top, const SettingsReader& reader,
                  std::vector<AlertRule>& rules, Settings& settings) {
-  const ConfigValue* list = reader.Find("rules");
+  const Json* list = reader.Find("rules");
   if (list == nullptr) {
     return {};
   }
-  if (list->kind != ConfigKind::kList) {
+  if (!list->is_array()) {
     return reader.Error(*list, "rules",
                         fmt::format("is {}; allowed: a list of rules", ShownValue(*list)));
   }
-  for (size_t i = 0; i < list->items.size(); ++i) {
+  for (size_t i = 0; i < list->size(); ++i) {
     AlertRule rule;
     MSP_RETURN_IF_ERROR(
-        ReadRule(top, list->items[i], fmt::format("alert.rules[{}]", i), rule, settings));
+        ReadRule(top, (*list)[i], fmt::format("alert.rules[{}]", i), rule, settings));
     rules.push_back(std::move(rule));
   }
   return {};
@@ -452,11 +454,11 @@ const std::vector<json::SettingsRow<AlertSettings>>& AlertRows() {
 }
 
 Status ReadAlert(const SettingsReader& top, std::string_view key, Settings& settings) {
-  const ConfigValue* value = top.Find(key);
+  const Json* value = top.Find(key);
   if (value == nullptr) {
     return {};
   }
-  if (value->kind != ConfigKind::kObject) {
+  if (!value->is_object()) {
     return top.Error(
         *value, key,
         fmt::format("is {}; allowed: an object such as {{\"rules\": []}}", ShownValue(*value)));
@@ -496,13 +498,13 @@ const std::vector<std::string>& HookNames() {
 }
 
 Status ReadFeatureTargets(const SettingsReader& top, std::string_view key, Settings& settings) {
-  const ConfigValue* const object = top.Find(key);
+  const Json* const object = top.Find(key);
   if (object == nullptr) {
     return {};
   }
   const Config& config = top.config();
-  const ConfigValue& value = *object;
-  if (value.kind != ConfigKind::kObject) {
+  const Json& value = *object;
+  if (!value.is_object()) {
     return top.Error(value, key,
                      fmt::format("is {}; allowed: an object such as "
                                  "{{\"linear_hook\": [\"layers.0.mlp\"]}}",
@@ -512,7 +514,7 @@ Status ReadFeatureTargets(const SettingsReader& top, std::string_view key, Setti
   const SettingsReader reader(config, value, key);
   for (size_t hook = 0; hook < kFeatureHookCount; ++hook) {
     const FeatureTable& table = kFeatureTables[hook];
-    const ConfigValue* list = reader.Find(table.name);
+    const Json* list = reader.Find(table.name);
     if (list == nullptr) {
       settings.features.targets[hook].reset();
       continue;
@@ -583,16 +585,16 @@ const std::vector<KeyRow>& Rows() {
 }
 
 Status Load(const Config& config, Settings& settings) {
-  const SettingsReader reader(config, config.root, "");
-  if (config.root.kind != ConfigKind::kObject) {
+  const SettingsReader reader(config, config.root(), "");
+  if (!config.root().is_object()) {
     return config.ErrorAt(
-        config.root, "",
-        fmt::format("is {}; allowed: one object of keys", ShownValue(config.root)));
+        config.root(), "",
+        fmt::format("is {}; allowed: one object of keys", ShownValue(config.root())));
   }
-  WarnOfUnknownKeys(config, config.root, "", json::KeyNames(Rows()), settings.warnings);
+  WarnOfUnknownKeys(config, config.root(), "", json::KeyNames(Rows()), settings.warnings);
   MSP_RETURN_IF_ERROR(json::ReadRows(Rows(), reader, settings));
   constexpr std::string_view kRecordFeatures = "recording_l2_features";
-  const ConfigValue* const asked = reader.Find(kRecordFeatures);
+  const Json* const asked = reader.Find(kRecordFeatures);
   const FeatureSettings& features = settings.features;
   const bool has_targets = std::any_of(features.targets.begin(), features.targets.end(),
                                        [](const auto& names) { return names.has_value(); });

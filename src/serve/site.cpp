@@ -8,10 +8,11 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/graph/graph_page.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "src/report/web_page.h"
 
 namespace msprobe::serve {
@@ -178,38 +179,30 @@ std::optional<PartName> ParsePartName(std::string_view part) {
   return name;
 }
 
-std::string_view TextOf(const json::ValueTree& tree, uint32_t object, std::string_view key) {
-  if (object == json::ValueTree::kNone || tree[object].kind != json::ValueKind::kObject) {
-    return {};
-  }
-  const uint32_t child = tree.Find(object, key);
-  return child == json::ValueTree::kNone ? std::string_view() : tree[child].text;
-}
-
 // Where the runs part, out of the listing of a page of graph or compare.
-std::string TitleIn(const json::ValueTree& tree) {
+std::string TitleIn(const json::Json& page) {
   for (const std::string_view key : {"ranks", "pairs"}) {
-    const uint32_t items = tree.Find(0, key);
-    if (items == json::ValueTree::kNone) {
+    const json::Json* items = json::Find(page, key);
+    if (items == nullptr) {
       continue;
     }
-    const uint32_t leading = tree.Find(0, "leading");
+    const json::Json* leading = json::Find(page, "leading");
     int64_t place = 0;
-    std::string title;
-    tree.ForEachChild(items, [&](uint32_t item) {
-      if (tree[item].kind != json::ValueKind::kObject) {
-        return;
+    for (const json::Json& item : json::ItemsOf(*items)) {
+      if (!item.is_object()) {
+        continue;
       }
-      const uint32_t mark = tree.Find(item, "is_leading");
-      const bool is_leading = mark != json::ValueTree::kNone ? tree[mark].boolean
-                                                             : leading != json::ValueTree::kNone &&
-                                                                   tree[leading].integer == place;
-      if (is_leading && title.empty()) {
-        title = TextOf(tree, item, "title");
+      const json::Json* mark = json::Find(item, "is_leading");
+      const bool is_leading = mark != nullptr
+                                  ? json::BoolOf(*mark)
+                                  : leading != nullptr && json::IntOf(*leading) == place;
+      const std::string& title = json::TextOf(json::Member(item, "title"));
+      if (is_leading && !title.empty()) {
+        return title;
       }
       ++place;
-    });
-    return title;
+    }
+    return {};
   }
   return {};
 }
@@ -262,10 +255,10 @@ bool DescribePage(const base::InputFile& file, IndexLine& line) {
   if (!listing.ok()) {
     return true;
   }
-  const Result<json::ValueTree> tree = json::ParseValueTree(*listing);
-  if (tree.ok() && (*tree)[0].kind == json::ValueKind::kObject) {
-    line.verdict = TextOf(*tree, 0, "verdict");
-    if (const std::string where = TitleIn(*tree); !where.empty()) {
+  const Result<json::Json> page = json::ParseDocument(*listing);
+  if (page.ok() && page->is_object()) {
+    line.verdict = json::TextOf(json::Member(*page, "verdict"));
+    if (const std::string where = TitleIn(*page); !where.empty()) {
       line.text = fmt::format("it starts with {}; {}", where, line.text);
     }
   }

@@ -7,7 +7,7 @@
 #include "src/analysis/accuracy/check/arguments.h"
 #include "src/analysis/accuracy/common/output_judge.h"
 #include "src/analysis/accuracy/precision_compare/precision_compare.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace {
 
@@ -35,8 +35,8 @@ void ReadFrame(std::string_view text) {
 }
 
 void MakeArguments(std::string_view text) {
-  const msprobe::Result<msprobe::json::ValueTree> tree = msprobe::json::ParseValueTree(text);
-  if (!tree.ok() || (*tree)[0].kind != msprobe::json::ValueKind::kObject) {
+  const msprobe::Result<msprobe::dump::EntryTree> tree = msprobe::dump::ParseEntry(text);
+  if (!tree.ok() || (*tree)[0].kind != msprobe::dump::NodeKind::kObject) {
     return;
   }
   msprobe::Result<SharedMemory> memory = SharedMemory::Create(kMemoryBytes);

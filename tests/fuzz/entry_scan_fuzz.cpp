@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         entry.text.find_first_of("eE") == std::string_view::npos) {
       std::abort();
     }
-    const auto tree = msprobe::json::ParseValueTree(entry.text);
+    const auto tree = msprobe::dump::ParseEntry(entry.text);
     if (tree.ok()) {
       static_cast<void>(nonfinite::JudgeEntry(entry.name, *tree));
       using msprobe::dump::MatchRules;

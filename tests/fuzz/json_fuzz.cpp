@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace {
@@ -71,7 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool accepted = msprobe::json::ParseStream(text, first).ok();
   std::string walked;
   Copier walker(walked);
-  if (msprobe::json::WalkPlainObject(text, walker) && (!accepted || walked != once)) {
+  if (msprobe::json::ParsePlainObject(text, walker) && (!accepted || walked != once)) {
     std::abort();
   }
   if (!accepted) {

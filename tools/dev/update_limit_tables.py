@@ -67,7 +67,7 @@ LIMITS = [
     ("graphs of compiled models (rules of fusion)", [
         ("operators", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionOperators", ""),
         ("inputs and outputs of all", "src/analysis/kernel_dump/fusion_rules.h", "kMostFusionTensors", ""),
-        ("values of one operator (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
+        ("values of one operator (the file is read as a stream and may have any size)", "src/json/document.cpp", "kMostValues", "")]),
     ("graph texts of torchair", [
         ("nesting", "src/analysis/compare/folders/torchair.h", "kDeepestGeGraph", ""),
         ("operators", "src/analysis/compare/folders/torchair.h", "kMostGeNodes", "")]),
@@ -92,7 +92,7 @@ LIMITS = [
         ("slices of query groups, beside one per 256 bytes of the files", "src/analysis/ckpt/mapping_side.cpp", "kFreeSlices", "")]),
     ("dump.json, stack.json, construct.json", [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
-        ("values of one call (the file is read as a stream and may have any size)", "src/json/value_tree.h", "kMaxNodes", "")]),
+        ("values of one call (the file is read as a stream and may have any size)", "src/dump/entry_tree.h", "kMaxNodes", "")]),
     ("dumps that recheck reads", [
         ("product of the dims beside one of size 0", "src/reference/call.cpp", "kMostBesideEmpty", ""),
         ("how often one tensor file is read", "src/reference/call.h", "kMostLoads", ""),
@@ -117,9 +117,9 @@ LIMITS = [
         ("all files", "src/dump/record_log.cpp", "kMostSourceBytes", "B"),
         ("lines that are taken from them", "src/dump/record_log.cpp", "kMostCodeBytes", "B")]),
     ("configurations in JSON and YAML", [
-        ("size", "src/json/config.h", "kConfigLimitBytes", "B"),
-        ("nesting", "src/json/config.h", "kConfigDepth", ""),
-        ("values", "src/json/config.h", "kConfigNodes", ""),
+        ("size", "src/json/tree_builder.h", "kConfigLimitBytes", "B"),
+        ("nesting", "src/json/tree_builder.h", "kConfigDepth", ""),
+        ("values", "src/json/tree_builder.h", "kConfigNodes", ""),
         ("values that YAML aliases repeat", "src/json/config_yaml.cpp", "kMostCopied", ""),
         ("bytes that YAML anchors and aliases repeat", "src/json/config_yaml.cpp", "kMostCopiedBytes", "B")]),
     ("regular expressions in a configuration", [

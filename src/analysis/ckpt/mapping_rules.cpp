@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
 #include "src/json/config.h"
@@ -160,8 +161,7 @@ std::vector<std::string> NamePattern::Placeholders() const {
 namespace {
 
 using json::Config;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 
 const std::vector<std::string>& RuleKeys() {
   static const std::vector<std::string> keys = {"from",  "to",    "axis", "transpose", "layout",
@@ -196,13 +196,11 @@ std::string ValidWords(const Words& words) {
   return base::Join(all, ", ");
 }
 
-Result<NamePattern> ReadPattern(const Config& config, const ConfigValue& value,
-                                std::string_view key) {
-  if (value.kind != ConfigKind::kText) {
-    return config.ErrorAt(value, key,
-                          fmt::format("must be a name, not {}", json::ConfigKindName(value.kind)));
+Result<NamePattern> ReadPattern(const Config& config, const Json& value, std::string_view key) {
+  if (!value.is_string()) {
+    return config.ErrorAt(value, key, fmt::format("must be a name, not {}", json::KindName(value)));
   }
-  Result<NamePattern> pattern = NamePattern::Parse(value.text);
+  Result<NamePattern> pattern = NamePattern::Parse(json::TextOf(value));
   if (!pattern.ok()) {
     return config.ErrorAt(value, key, pattern.status().message());
   }
@@ -210,19 +208,19 @@ Result<NamePattern> ReadPattern(const Config& config, const ConfigValue& value,
 }
 
 // One name or a list of names.
-Result<std::vector<NamePattern>> ReadPatterns(const Config& config, const ConfigValue& object,
+Result<std::vector<NamePattern>> ReadPatterns(const Config& config, const Json& object,
                                               std::string_view key) {
-  const ConfigValue* value = object.Find(key);
+  const Json* value = json::Find(object, key);
   if (value == nullptr) {
     return config.ErrorAt(object, key, "is missing");
   }
   std::vector<NamePattern> patterns;
-  if (value->kind != ConfigKind::kList) {
+  if (!value->is_array()) {
     MSP_ASSIGN_OR_RETURN(NamePattern pattern, ReadPattern(config, *value, key));
     patterns.push_back(std::move(pattern));
     return patterns;
   }
-  for (const ConfigValue& item : value->items) {
+  for (const Json& item : *value) {
     MSP_ASSIGN_OR_RETURN(NamePattern pattern, ReadPattern(config, item, key));
     patterns.push_back(std::move(pattern));
   }
@@ -233,7 +231,7 @@ Result<std::vector<NamePattern>> ReadPatterns(const Config& config, const Config
 }
 
 // Every pattern must bind what the others need, so that a rule can be read both ways.
-Status CheckPlaceholders(const Config& config, const ConfigValue& object, const Rule& rule) {
+Status CheckPlaceholders(const Config& config, const Json& object, const Rule& rule) {
   const std::vector<std::string> wanted = rule.from.front().Placeholders();
   const auto check = [&](std::span<const NamePattern> patterns, std::string_view key) -> Status {
     for (const NamePattern& pattern : patterns) {
@@ -249,19 +247,19 @@ Status CheckPlaceholders(const Config& config, const ConfigValue& object, const 
   return check(rule.to, "to");
 }
 
-Status ReadLayout(const Config& config, const ConfigValue& object, Rule& rule) {
+Status ReadLayout(const Config& config, const Json& object, Rule& rule) {
   const size_t parts = std::max(rule.from.size(), rule.to.size());
   MSP_ASSIGN_OR_RETURN(const std::string layout, config.Text(object, "layout", "parts"));
   const auto* known = std::find_if(std::begin(kLayouts), std::end(kLayouts),
                                    [&](const LayoutWord& word) { return word.word == layout; });
   if (known == std::end(kLayouts)) {
-    return config.ErrorAt(*object.Find("layout"), "layout",
+    return config.ErrorAt(*json::Find(object, "layout"), "layout",
                           fmt::format("must be one of {}", ValidWords(kLayouts)));
   }
   rule.arrangement = known->arrangement;
   rule.proportion = known->proportion;
   if (rule.proportion == Proportion::kQueryKeyValue && parts != 3) {
-    return config.ErrorAt(*object.Find("layout"), "layout",
+    return config.ErrorAt(*json::Find(object, "layout"), "layout",
                           fmt::format("{} needs three parts: query, key, value", layout));
   }
   MSP_ASSIGN_OR_RETURN(rule.sizes, config.IntList(object, "sizes"));
@@ -270,16 +268,16 @@ Status ReadLayout(const Config& config, const ConfigValue& object, Rule& rule) {
   if (!rule.sizes.empty() &&
       (!positive || rule.sizes.size() != parts || rule.proportion != Proportion::kSizes)) {
     return config.ErrorAt(
-        *object.Find("sizes"), "sizes",
+        *json::Find(object, "sizes"), "sizes",
         fmt::format("must be {} relative lengths above 0, one for each part, with layout parts",
                     parts));
   }
   return {};
 }
 
-Result<Rule> ReadRule(const Config& config, const ConfigValue& object) {
+Result<Rule> ReadRule(const Config& config, const Json& object) {
   Rule rule;
-  rule.line = object.line;
+  rule.line = config.LineOf(object);
   MSP_ASSIGN_OR_RETURN(rule.from, ReadPatterns(config, object, "from"));
   MSP_ASSIGN_OR_RETURN(rule.to, ReadPatterns(config, object, "to"));
   if (rule.from.size() > 1 && rule.to.size() > 1) {
@@ -288,53 +286,54 @@ Result<Rule> ReadRule(const Config& config, const ConfigValue& object) {
   MSP_RETURN_IF_ERROR(CheckPlaceholders(config, object, rule));
   MSP_RETURN_IF_ERROR(ReadLayout(config, object, rule));
   MSP_ASSIGN_OR_RETURN(rule.transpose, config.Bool(object, "transpose", false));
-  if (const ConfigValue* gated = object.Find("gated")) {
+  if (const Json* gated = json::Find(object, "gated")) {
     MSP_ASSIGN_OR_RETURN(rule.gated, config.Bool(object, "gated", false));
-    if (gated->kind == ConfigKind::kNull) {
+    if (gated->is_null()) {
       rule.gated.reset();
     }
   }
-  if (const ConfigValue* axis = object.Find("axis")) {
-    if (axis->kind != ConfigKind::kInt || axis->integer < 0 || axis->integer > 63) {
+  if (const Json* axis = json::Find(object, "axis")) {
+    if (!axis->is_number_integer() || json::IntOf(*axis) < 0 || json::IntOf(*axis) > 63) {
       return config.ErrorAt(*axis, "axis", "must be the number of an axis, 0 being the first");
     }
-    rule.axis = static_cast<size_t>(axis->integer);
+    rule.axis = static_cast<size_t>(json::IntOf(*axis));
   }
   MSP_ASSIGN_OR_RETURN(const std::string side, config.Text(object, "side", "both"));
   const auto* known = std::find_if(std::begin(kSides), std::end(kSides),
                                    [&](const SideWord& word) { return word.word == side; });
   if (known == std::end(kSides)) {
-    return config.ErrorAt(*object.Find("side"), "side",
+    return config.ErrorAt(*json::Find(object, "side"), "side",
                           fmt::format("must be one of {}", ValidWords(kSides)));
   }
   rule.side = known->side;
   return rule;
 }
 
-Status ReadRuleList(const Config& config, const ConfigValue& list, RuleSet& set) {
-  if (list.kind != ConfigKind::kList) {
+Status ReadRuleList(const Config& config, const Json& list, RuleSet& set) {
+  if (!list.is_array()) {
     return config.ErrorAt(list, "",
                           "a mapping is a list of rules such as \"- {from: old.name, to: "
                           "new.name}\"");
   }
-  for (const ConfigValue& object : list.items) {
-    if (object.kind != ConfigKind::kObject) {
+  for (const Json& object : list) {
+    if (!object.is_object()) {
       return config.ErrorAt(object, "", "a rule is an object with the keys from and to, or ignore");
     }
     MSP_RETURN_IF_ERROR(config.CheckKeys(object, RuleKeys()));
-    const ConfigValue* ignored = object.Find("ignore");
+    const Json* ignored = json::Find(object, "ignore");
     if (ignored == nullptr) {
       MSP_ASSIGN_OR_RETURN(Rule rule, ReadRule(config, object));
       set.rules.push_back(std::move(rule));
       continue;
     }
-    if (object.Find("from") != nullptr || object.Find("to") != nullptr) {
+    if (json::Find(object, "from") != nullptr || json::Find(object, "to") != nullptr) {
       return config.ErrorAt(object, "ignore", "cannot be combined with from and to");
     }
     MSP_ASSIGN_OR_RETURN(NamePattern name, ReadPattern(config, *ignored, "ignore"));
-    MSP_ASSIGN_OR_RETURN(std::string reason, config.Text(object, "reason",
-                                                         fmt::format("left out by {} line {}",
-                                                                     config.file, object.line)));
+    MSP_ASSIGN_OR_RETURN(
+        std::string reason,
+        config.Text(object, "reason",
+                    fmt::format("left out by {} line {}", config.file, config.LineOf(object))));
     set.ignored.push_back({std::move(name), std::move(reason)});
   }
   return {};
@@ -343,16 +342,16 @@ Status ReadRuleList(const Config& config, const ConfigValue& list, RuleSet& set)
 Result<RuleSet> ReadRules(const Config& config) {
   RuleSet set;
   set.source = config.file;
-  if (config.root.kind != ConfigKind::kNull) {
-    MSP_RETURN_IF_ERROR(ReadRuleList(config, config.root, set));
+  if (!config.root().is_null()) {
+    MSP_RETURN_IF_ERROR(ReadRuleList(config, config.root(), set));
   }
   return set;
 }
 
-Status ReadMemberRules(const Config& config, const ConfigValue& object, std::string_view key,
+Status ReadMemberRules(const Config& config, const Json& object, std::string_view key,
                        RuleSet& set) {
   set.source = config.file;
-  const ConfigValue* list = object.Find(key);
+  const Json* list = json::Find(object, key);
   return list == nullptr ? config.ErrorAt(object, key, "is missing")
                          : ReadRuleList(config, *list, set);
 }
@@ -373,20 +372,20 @@ Result<BuiltInMapping> LoadBuiltInMapping() {
   MSP_ASSIGN_OR_RETURN(const Config config,
                        json::ParseYamlConfig(resources::kCkptMapping, "built-in name mapping"));
   BuiltInMapping mapping;
-  MSP_ASSIGN_OR_RETURN(mapping.wrappers, config.TextList(config.root, "wrappers"));
-  MSP_ASSIGN_OR_RETURN(mapping.prefixes, config.TextList(config.root, "prefixes"));
-  MSP_ASSIGN_OR_RETURN(mapping.vocabulary, config.TextList(config.root, "vocabulary"));
-  MSP_ASSIGN_OR_RETURN(mapping.embedding, config.RequiredText(config.root, "embedding"));
-  MSP_ASSIGN_OR_RETURN(mapping.output_layer, config.RequiredText(config.root, "output_layer"));
-  MSP_RETURN_IF_ERROR(ReadMemberRules(config, config.root, "spellings", mapping.spellings));
-  const ConfigValue* dialects = config.root.Find("dialects");
+  MSP_ASSIGN_OR_RETURN(mapping.wrappers, config.TextList(config.root(), "wrappers"));
+  MSP_ASSIGN_OR_RETURN(mapping.prefixes, config.TextList(config.root(), "prefixes"));
+  MSP_ASSIGN_OR_RETURN(mapping.vocabulary, config.TextList(config.root(), "vocabulary"));
+  MSP_ASSIGN_OR_RETURN(mapping.embedding, config.RequiredText(config.root(), "embedding"));
+  MSP_ASSIGN_OR_RETURN(mapping.output_layer, config.RequiredText(config.root(), "output_layer"));
+  MSP_RETURN_IF_ERROR(ReadMemberRules(config, config.root(), "spellings", mapping.spellings));
+  const Json* dialects = json::Find(config.root(), "dialects");
   if (dialects == nullptr) {
-    return config.ErrorAt(config.root, "dialects", "is missing");
+    return config.ErrorAt(config.root(), "dialects", "is missing");
   }
-  for (const ConfigValue& object : dialects->items) {
+  for (const Json& object : *dialects) {
     Dialect dialect;
     MSP_ASSIGN_OR_RETURN(dialect.name, config.RequiredText(object, "name"));
-    if (const ConfigValue* conv1d = object.Find("conv1d")) {
+    if (const Json* conv1d = json::Find(object, "conv1d")) {
       MSP_ASSIGN_OR_RETURN(dialect.conv1d, ReadPattern(config, *conv1d, "conv1d"));
     }
     MSP_RETURN_IF_ERROR(ReadMemberRules(config, object, "rules", dialect.set));

@@ -290,7 +290,7 @@ report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<si
   return verdict;
 }
 
-// What belongs to the verdict but is not its one line.
+// Sentences that complete the verdict's one line.
 Section MakeRemarks(const RunSummary& summary, const report::Verdict& verdict) {
   Section section;
   if (verdict.word == "NOTHING COMPARED") {

@@ -1,4 +1,4 @@
-// What a comparison answers: the verdict, where it starts, the counts, what to do next.
+// The answer of a comparison: verdict, first divergence, counts, next step.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ inline constexpr std::array<report::GateLevel, 4> kGateLevels = {
 
 // The parts of it that an answer of another command has, too.
 report::Verdict MakeVerdict(const RunSummary& summary);
-// Of the pair to look at first; no blocks when no pair has anything to tell.
+// For the leading pair; no blocks if no pair diverges.
 report::Section MakeOrigins(const RunSummary& summary);
 // What to do about it; of a run, about the pair to look at first.
 report::Advice NextStep(const PairSummary& pair);

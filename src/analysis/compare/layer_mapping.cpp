@@ -10,6 +10,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/numbers.h"
@@ -304,31 +306,31 @@ Result<LayerRules> LoadLayerRules(const std::filesystem::path& file) {
     return rules;
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
-  if (config.root.kind == json::ConfigKind::kNull) {
+  if (config.root().is_null()) {
     return rules;
   }
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "a layer mapping holds one object per module type");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a layer mapping holds one object per module type");
   }
-  for (const auto& [type_name, object] : config.root.members) {
-    if (object.kind == json::ConfigKind::kNull) {
+  for (const auto& [type_name, object] : config.root().items()) {
+    if (object.is_null()) {
       continue;
     }
-    if (object.kind != json::ConfigKind::kObject) {
+    if (!object.is_object()) {
       return config.ErrorAt(object, type_name, "must be an object `NPU name: bench name`");
     }
     const std::string_view type = type_name == "Cell" ? kTopLayer : std::string_view(type_name);
-    for (const auto& [from, to] : object.members) {
-      if (to.kind == json::ConfigKind::kList || to.kind == json::ConfigKind::kObject) {
-        return config.ErrorAt(to, from,
-                              "must be a name, not " + std::string(json::ConfigKindName(to.kind)));
+    for (const auto& [from, to] : object.items()) {
+      if (to.is_array() || to.is_object()) {
+        return config.ErrorAt(to, from, "must be a name, not " + std::string(json::KindName(to)));
       }
       LayerRule rule;
       for (const std::string_view segment : base::Split(from, '.')) {
         rule.segments.emplace_back(segment);
       }
-      if (to.kind != json::ConfigKind::kNull) {
-        rule.target = base::Trim(std::string_view(to.text).substr(0, to.text.find('(')));
+      if (!to.is_null()) {
+        const std::string_view target = config.SpellingOf(to);
+        rule.target = base::Trim(target.substr(0, target.find('(')));
       }
       rules[RuleKey(type, rule.segments.front())].push_back(std::move(rule));
     }

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"
@@ -60,23 +60,29 @@ std::optional<TextMap> ReadPlainLines(std::string_view text) {
   return map;
 }
 
-using Members = std::span<const std::pair<std::string, json::ConfigValue>>;
+struct NameMember {
+  std::string key;
+  std::string text;
+  bool is_null = false;
+};
 
 // The members of a mapping document, all of them names or nulls; none of an empty one.
-Result<Members> NameMembers(const json::Config& config) {
-  if (config.root.kind == json::ConfigKind::kNull) {
-    return Members();
+Result<std::vector<NameMember>> NameMembers(const json::Config& config) {
+  std::vector<NameMember> members;
+  if (config.root().is_null()) {
+    return members;
   }
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "a mapping file holds lines `name: other name`");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "a mapping file holds lines `name: other name`");
   }
-  for (const auto& [key, value] : config.root.members) {
-    if (value.kind == json::ConfigKind::kList || value.kind == json::ConfigKind::kObject) {
+  for (const auto& [key, value] : config.root().items()) {
+    if (value.is_array() || value.is_object()) {
       return config.ErrorAt(value, key,
-                            "must be a name, not " + std::string(json::ConfigKindName(value.kind)));
+                            "must be a name, not " + std::string(json::KindName(value)));
     }
+    members.push_back({key, std::string(config.SpellingOf(value)), value.is_null()});
   }
-  return Members(config.root.members);
+  return members;
 }
 
 }  // namespace
@@ -90,12 +96,12 @@ Result<TextMap> LoadTextMap(const std::filesystem::path& path) {
     return *std::move(plain);
   }
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseYamlConfig(text, path.string()));
-  MSP_ASSIGN_OR_RETURN(const auto members, NameMembers(config));
+  MSP_ASSIGN_OR_RETURN(const std::vector<NameMember> members, NameMembers(config));
   TextMap map;
   map.reserve(members.size());
-  for (const auto& [key, value] : members) {
-    if (value.kind != json::ConfigKind::kNull) {
-      map.emplace(key, value.text);
+  for (const NameMember& member : members) {
+    if (!member.is_null) {
+      map.emplace(member.key, member.text);
     }
   }
   return map;
@@ -214,16 +220,16 @@ Status MapRowsByCell(const std::filesystem::path& file, const Side& npu, RowMapp
 
 // Replacements of each fragment may make a name as long as the file, for every module again.
 Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMapping& mapping) {
-  json::Config config;
+  std::vector<NameMember> entries;
   if (!file.empty()) {
-    MSP_ASSIGN_OR_RETURN(config, json::LoadYamlConfig(file));
+    MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
+    MSP_ASSIGN_OR_RETURN(entries, NameMembers(config));
   }
-  MSP_ASSIGN_OR_RETURN(const Members entries, NameMembers(config));
   std::unordered_map<std::string_view, std::string_view> exact;
   std::vector<std::string_view> fragments;
-  for (const auto& [from, to] : entries) {
-    exact.try_emplace(from, to.text);
-    fragments.push_back(from);
+  for (const NameMember& entry : entries) {
+    exact.try_emplace(entry.key, entry.text);
+    fragments.push_back(entry.key);
   }
   const base::TextFinder finder(fragments);
   std::unordered_map<std::string_view, std::string> known;  // by module
@@ -236,7 +242,7 @@ Status MapRowsByModule(const std::filesystem::path& file, const Side& npu, RowMa
           target = whole->second;
         } else if (is_new) {
           for (const uint32_t index : finder.All(module)) {
-            target = base::ReplaceFirst(target, entries[index].first, entries[index].second.text);
+            target = base::ReplaceFirst(target, entries[index].key, entries[index].text);
             if (target.size() > std::max(kLongestMappedModule, module.size())) {
               return UsageError(fmt::format(
                   "{}: makes a name of more than {} bytes of the module {}", file.string(),
@@ -269,9 +275,9 @@ Result<TextMap> ParseBuiltInApis() {
   MSP_ASSIGN_OR_RETURN(const json::Config config,
                        json::ParseJsonConfig(resources::kMsToPtApi, "built-in API table"));
   TextMap table;
-  table.reserve(config.root.members.size());
-  for (const auto& [mindspore, pytorch] : config.root.members) {
-    table.emplace(mindspore, pytorch.text);
+  table.reserve(config.root().size());
+  for (const auto& [mindspore, pytorch] : config.root().items()) {
+    table.emplace(mindspore, json::TextOf(pytorch));
   }
   return table;
 }
@@ -395,33 +401,32 @@ struct ApiRule {
   std::array<Positions, kParts.size()> positions;
 };
 
-Result<std::vector<std::string>> PositionList(const json::Config& config,
-                                              const json::ConfigValue& object, std::string_view key,
-                                              std::string_view other) {
-  const json::ConfigValue* list = object.Find(key);
+Result<std::vector<std::string>> PositionList(const json::Config& config, const json::Json& object,
+                                              std::string_view key, std::string_view other) {
+  const json::Json* list = json::Find(object, key);
   if (list == nullptr && !other.empty()) {
-    list = object.Find(other);
+    list = json::Find(object, other);
   }
   std::vector<std::string> positions;
-  if (list == nullptr || list->kind == json::ConfigKind::kNull) {
+  if (list == nullptr || list->is_null()) {
     return positions;
   }
-  if (list->kind != json::ConfigKind::kList) {
+  if (!list->is_array()) {
     return config.ErrorAt(*list, key, "must be a list of positions or argument names");
   }
-  for (const json::ConfigValue& item : list->items) {
-    if (item.kind != json::ConfigKind::kInt && item.kind != json::ConfigKind::kText) {
+  for (const json::Json& item : *list) {
+    if (!item.is_number_integer() && !item.is_string()) {
       return config.ErrorAt(item, key, "must hold positions or argument names only");
     }
-    positions.push_back(item.text.empty() ? std::to_string(item.integer) : item.text);
+    positions.emplace_back(config.SpellingOf(item));
   }
   return positions;
 }
 
 // nullopt: the object contradicts itself; a warning was added.
-Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::ConfigValue& object,
+Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::Json& object,
                                         std::vector<std::string>& warnings) {
-  if (object.kind != json::ConfigKind::kObject) {
+  if (!object.is_object()) {
     return config.ErrorAt(object, "", "each item must be an object with ms_api and pt_api");
   }
   ApiRule rule;
@@ -434,8 +439,9 @@ Result<std::optional<ApiRule>> ReadRule(const json::Config& config, const json::
     MSP_ASSIGN_OR_RETURN(const std::vector<std::string> pt,
                          PositionList(config, object, lists.pt_key, lists.pt_other_spelling));
     if (ms.size() != pt.size()) {
-      warnings.push_back(config.file + " line " + std::to_string(object.line) + ": " + rule.ms_api +
-                         ": " + std::string(lists.ms_key) + " and " + std::string(lists.pt_key) +
+      warnings.push_back(config.file + " line " + std::to_string(config.LineOf(object)) + ": " +
+                         rule.ms_api + ": " + std::string(lists.ms_key) + " and " +
+                         std::string(lists.pt_key) +
                          " differ in length; the whole item is left out");
       return std::optional<ApiRule>();
     }
@@ -451,13 +457,13 @@ Result<std::vector<ApiRule>> LoadRules(const std::filesystem::path& file,
                                        std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
   std::vector<ApiRule> rules;
-  if (config.root.kind == json::ConfigKind::kNull) {
+  if (config.root().is_null()) {
     return rules;
   }
-  if (config.root.kind != json::ConfigKind::kList) {
-    return config.ErrorAt(config.root, "", "an API mapping is a list of objects");
+  if (!config.root().is_array()) {
+    return config.ErrorAt(config.root(), "", "an API mapping is a list of objects");
   }
-  for (const json::ConfigValue& object : config.root.items) {
+  for (const json::Json& object : config.root()) {
     MSP_ASSIGN_OR_RETURN(std::optional<ApiRule> rule, ReadRule(config, object, warnings));
     if (rule) {
       rules.push_back(std::move(*rule));

@@ -15,9 +15,9 @@
 #include "src/base/utf8.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/entry_scan.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/json_source.h"
 #include "src/dump/layout.h"
-#include "src/json/value_tree.h"
 #include "src/kernels/crc32.h"
 
 namespace msprobe::analysis::compare {
@@ -328,7 +328,7 @@ class RowBuilder {
     Walk(tree, tensor, depth + 1, state);
     const auto text = [&](std::string_view key) {
       const uint32_t child = tree.Find(index, key);
-      return child == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, child));
+      return child == EntryTree::kNone ? kNoneText : side_.Intern(dump::PythonStr(tree, child));
     };
     for (size_t row = first; row < side_.rows.size(); ++row) {
       side_.rows[row].point_to_point = static_cast<uint32_t>(side_.point_to_point.size()) + 1;
@@ -379,7 +379,7 @@ class RowBuilder {
         edition_ == Edition::kV8 || tree[member].kind == NodeKind::kNull) {
       return TextOf(tree, member);
     }
-    return side_.Keep(json::PythonStr(tree, member));
+    return side_.Keep(dump::PythonStr(tree, member));
   }
 
   StatValue ToStat(const EntryTree& tree, uint32_t index) {
@@ -407,7 +407,7 @@ class RowBuilder {
       case NodeKind::kText:
       case NodeKind::kList:
       case NodeKind::kObject:
-        stat = TextStat(json::PythonStr(tree, index));
+        stat = TextStat(dump::PythonStr(tree, index));
         break;
     }
     return stat;
@@ -442,10 +442,10 @@ class RowBuilder {
     const uint32_t value = members.value;
     if (dtype != EntryTree::kNone && !IsFalseLike(tree[dtype])) {
       row.is_tensor = true;
-      row.dtype = side_.Intern(json::PythonStr(tree, dtype));
+      row.dtype = side_.Intern(dump::PythonStr(tree, dtype));
       row.shape = members.shape == EntryTree::kNone
                       ? kNoneText
-                      : side_.Intern(json::PythonStr(tree, members.shape));
+                      : side_.Intern(dump::PythonStr(tree, members.shape));
       for (size_t i = 0; i < kStatCount; ++i) {
         row.stats[i] = ToStat(tree, members.stats[i]);
       }
@@ -461,7 +461,7 @@ class RowBuilder {
     } else if (value == EntryTree::kNone) {
       row.md5 = kChecksumOfNothing;
     } else {
-      const std::string text = json::PythonStr(tree, value);
+      const std::string text = dump::PythonStr(tree, value);
       row.md5 = side_.Intern(fmt::format("{:08x}", kernels::Crc32(std::string_view(text))));
       if (tree[value].kind == NodeKind::kText && LooksLikeFormula(tree[value].text)) {
         NoteFormula(row.name, tree[value].text);
@@ -491,7 +491,7 @@ class RowBuilder {
     if (place == EntryTree::kNone) {
       return false;
     }
-    row.stats.fill(TextStat(json::PythonStr(tree, place)));
+    row.stats.fill(TextStat(dump::PythonStr(tree, place)));
     row.md5 = row.stats[0].text;
     return true;
   }
@@ -508,7 +508,7 @@ class RowBuilder {
     row.dtype = side_.Intern(type);
     if (type == "torch.Size") {
       row.shape =
-          value == EntryTree::kNone ? kNoneText : side_.Intern(json::PythonStr(tree, value));
+          value == EntryTree::kNone ? kNoneText : side_.Intern(dump::PythonStr(tree, value));
     } else if (type == "slice") {
       row.shape = side_.Intern(value == EntryTree::kNone ? "()" : SliceShape(tree, value));
     } else if (type == "ellipsis") {
@@ -516,10 +516,10 @@ class RowBuilder {
     } else if (type == "torch.ProcessGroup") {
       const uint32_t ranks = tree.Find(index, "group_ranks");
       row.stats.fill(ranks == EntryTree::kNone ? TextStat(kNoneText)
-                                               : TextStat(json::PythonStr(tree, ranks)));
+                                               : TextStat(dump::PythonStr(tree, ranks)));
     } else {
-      row.dtype = value == EntryTree::kNone ? json::PythonClass(NodeKind::kNull)
-                                            : json::PythonClass(tree[value].kind);
+      row.dtype = value == EntryTree::kNone ? dump::PythonClass(NodeKind::kNull)
+                                            : dump::PythonClass(tree[value].kind);
       row.stats.fill(ToStat(tree, value));
     }
   }
@@ -599,7 +599,7 @@ Status SkimSide(const SideOptions& options, RowBuilder& builder, Side& side) {
     if (keep && options.places != nullptr) {
       options.places->push_back({entry.offset, entry.text.size()});
     }
-    const Result<EntryTree> tree = json::ParseValueTree(entry.text);
+    const Result<EntryTree> tree = dump::ParseEntry(entry.text);
     failed = !tree.ok() ? tree.status()
              : keep     ? builder.AddEntry(entry.name, *tree)
                         : builder.PassEntry(*tree);

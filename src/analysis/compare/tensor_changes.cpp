@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/compare/real_data.h"
 #include "src/base/files.h"
@@ -161,15 +162,15 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
                bool from_the_left, bool transpose, double scale, MatrixFiles& files,
                Calibrations& all, std::vector<Calibration>& out,
                std::vector<std::string>& warnings) {
-  const json::ConfigValue* map = config.root.Find(key);
-  if (map == nullptr || map->kind == json::ConfigKind::kNull) {
+  const json::Json* map = json::Find(config.root(), key);
+  if (map == nullptr || map->is_null()) {
     return OkStatus();
   }
-  if (map->kind != json::ConfigKind::kObject) {
+  if (!map->is_object()) {
     return config.ErrorAt(*map, key, "must hold lines `matrix file: [data_name, ...]`");
   }
-  for (const auto& [name, list] : map->members) {
-    if (list.kind != json::ConfigKind::kList) {
+  for (const auto& [name, list] : map->items()) {
+    if (!list.is_array()) {
       warnings.push_back(fmt::format(
           "{}: {}: \"{}\" is skipped, it does not name a list of tensors", config.file, key, name));
       continue;
@@ -185,9 +186,9 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
                          "; its tensors are compared as they are");
       continue;
     }
-    for (const json::ConfigValue& item : list.items) {
-      out.push_back({item.text, matrix->second->values, matrix->second->file_bytes, path.string(),
-                     from_the_left});
+    for (const json::Json& item : list) {
+      out.push_back({json::TextOf(item), matrix->second->values, matrix->second->file_bytes,
+                     path.string(), from_the_left});
     }
   }
   return OkStatus();
@@ -198,10 +199,10 @@ Status ReadOne(const json::Config& config, const std::filesystem::path& base, st
 Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibrations,
                         std::vector<std::string>& warnings) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(file));
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "expected the keys mode and target_tensor_map");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "expected the keys mode and target_tensor_map");
   }
-  MSP_ASSIGN_OR_RETURN(const std::string mode, config.Text(config.root, "mode", ""));
+  MSP_ASSIGN_OR_RETURN(const std::string mode, config.Text(config.root(), "mode", ""));
   if (mode != "right_matmul" && mode != "left_matmul") {
     warnings.push_back(
         fmt::format("{}: the mode \"{}\" is unknown (right_matmul, left_matmul); "
@@ -209,15 +210,14 @@ Status ReadCalibrations(const std::filesystem::path& file, Calibrations& calibra
                     file.string(), mode));
     return OkStatus();
   }
-  MSP_ASSIGN_OR_RETURN(const bool transpose, config.Bool(config.root, "transpose", false));
-  const json::ConfigValue* scale_value = config.root.Find("scale");
+  MSP_ASSIGN_OR_RETURN(const bool transpose, config.Bool(config.root(), "transpose", false));
+  const json::Json* scale_value = json::Find(config.root(), "scale");
   double scale = 1;
   if (scale_value != nullptr) {
-    if (scale_value->kind != json::ConfigKind::kInt &&
-        scale_value->kind != json::ConfigKind::kFloat) {
+    if (!scale_value->is_number_integer() && !scale_value->is_number_float()) {
       return config.ErrorAt(*scale_value, "scale", "must be a number");
     }
-    scale = scale_value->number;
+    scale = json::NumberOf(*scale_value);
   }
   const bool left = mode == "left_matmul";
   const std::filesystem::path base = file.parent_path();

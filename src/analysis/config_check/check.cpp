@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
@@ -167,9 +168,9 @@ Result<std::string> Pack::ReadText(std::string_view member) const {
   return std::string(bytes.text());
 }
 
-Result<json::ValueTree> Pack::ReadJson(std::string_view member) const {
+Result<json::Json> Pack::ReadJson(std::string_view member) const {
   MSP_ASSIGN_OR_RETURN(const io::ZipBytes bytes, Read(member));
-  Result<json::ValueTree> tree = json::ParseValueTree(bytes.text());
+  Result<json::Json> tree = json::ParseDocument(bytes.text());
   if (!tree.ok()) {
     return std::move(tree)
         .status()
@@ -180,9 +181,9 @@ Result<json::ValueTree> Pack::ReadJson(std::string_view member) const {
   return tree;
 }
 
-Result<json::ValueTree> Pack::ReadJsonObject(std::string_view member) const {
-  MSP_ASSIGN_OR_RETURN(json::ValueTree tree, ReadJson(member));
-  if (tree[0].kind != json::ValueKind::kObject) {
+Result<json::Json> Pack::ReadJsonObject(std::string_view member) const {
+  MSP_ASSIGN_OR_RETURN(json::Json tree, ReadJson(member));
+  if (!tree.is_object()) {
     return BadFormatError(fmt::format("{}: member \"{}\" holds no object {{...}}", path_.string(),
                                       base::Printable(member)));
   }

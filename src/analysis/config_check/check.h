@@ -16,7 +16,7 @@
 
 #include "src/base/files.h"
 #include "src/io/zip.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::config_check {
@@ -101,9 +101,9 @@ class Pack {
 
   // Errors name the pack and the member.
   Result<std::string> ReadText(std::string_view member) const;
-  Result<json::ValueTree> ReadJson(std::string_view member) const;
+  Result<json::Json> ReadJson(std::string_view member) const;
   // The same, and the value must be an object.
-  Result<json::ValueTree> ReadJsonObject(std::string_view member) const;
+  Result<json::Json> ReadJsonObject(std::string_view member) const;
 
   // Writes every member below `folder`, one after another.
   Status Extract(const std::filesystem::path& folder) const;

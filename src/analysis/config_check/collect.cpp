@@ -288,10 +288,10 @@ EnvironmentJson WriteEnvironment(const Environment& environment,
     }
   }
   for (const ScriptVariable& set : of_scripts) {
-    json::ConfigValue value = set.value;
-    result.masked += MaskParameter(set.name, value) > 0 ? 1 : 0;
+    json::Json value = set.value;
+    result.masked += MaskParameters(value, set.name) > 0 ? 1 : 0;
     writer.Key(set.name);
-    WriteParameter(value, writer);
+    json::WriteDocument(value, writer);
   }
   writer.EndObject();
   return result;

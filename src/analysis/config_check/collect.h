@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "msprobe/status.h"
 
 #include "src/base/files.h"
@@ -58,8 +60,8 @@ Environment ParseEnvironment(const char* const* entries);
 // A variable that launch scripts set for their training.
 struct ScriptVariable {
   std::string name;
-  json::ConfigValue value;  // a text, or what OneOf() makes of several
-  std::string origin;       // "train.sh line 3"
+  json::Json value;    // a text, or what OneOf() makes of several
+  std::string origin;  // "train.sh line 3"
 };
 
 // Empty when there is no such variable.

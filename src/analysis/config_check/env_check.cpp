@@ -17,34 +17,26 @@
 #include "src/analysis/config_check/rules.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
 #include "src/report/advice.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 using report::Cell;
 
 constexpr std::string_view kError = "error";
 constexpr std::string_view kWarning = "warning";
 
-// A value of either side: in the pack, or the default in the rules.
-struct Value {
-  const ValueTree* tree = nullptr;
-  uint32_t node = 0;
-};
-
 // The environment that one of the packs recorded.
 class PackEnvironment {
  public:
-  PackEnvironment(const Pack& pack, ValueTree tree, ValueTree origins)
+  PackEnvironment(const Pack& pack, Json variables, Json origins)
       : label_(pack.label()),
-        tree_(std::move(tree)),
-        variables_(tree_, 0),
+        variable_tree_(std::move(variables)),
+        variables_(variable_tree_),
         origin_tree_(std::move(origins)),
-        origins_(origin_tree_, 0) {
+        origins_(origin_tree_) {
     const auto any = [this](std::initializer_list<std::string_view> words) {
       return std::any_of(variables_.begin(), variables_.end(), [&](const Members::Member& member) {
         return base::ContainsAny(member.key, words);
@@ -77,22 +69,18 @@ class PackEnvironment {
     return means_npu ? rule.npu : rule.gpu;
   }
 
-  std::optional<Value> Find(std::string_view name) const {
-    const uint32_t node = variables_.Find(name);
-    if (node == ValueTree::kNone || (ignore_collector_ && SetByCollector(name))) {
-      return std::nullopt;
-    }
-    return Value{&tree_, node};
+  // nullptr where it is not set.
+  const Json* Find(std::string_view name) const {
+    return ignore_collector_ && SetByCollector(name) ? nullptr : variables_.Find(name);
   }
 
   // The variables that launch scripts set.
   const Members& origins() const { return origins_; }
   // " (train.sh line 3)" of a variable that a launch script sets.
   std::string Origin(std::string_view name) const {
-    const uint32_t node = origins_.Find(name);
-    return node == ValueTree::kNone
-               ? std::string()
-               : fmt::format(" ({})", base::Printable(origin_tree_[node].text));
+    const Json* const origin = origins_.Find(name);
+    return origin == nullptr ? std::string()
+                             : fmt::format(" ({})", base::Printable(json::TextOf(*origin)));
   }
 
   // The Python tool's own start sets two variables before it looks at the environment.
@@ -106,28 +94,26 @@ class PackEnvironment {
     return name == "PYTHONHASHSEED" || name == "HCCL_DETERMINISTIC";
   }
   bool Sets(std::string_view name) const {
-    return !name.empty() && Find(name).has_value() && !(polluted() && SetByCollector(name));
+    return !name.empty() && Find(name) != nullptr && !(polluted() && SetByCollector(name));
   }
   std::string_view TextOf(std::string_view name) const {
-    const uint32_t node = variables_.Find(name);
-    return node == ValueTree::kNone ? std::string_view() : tree_[node].text;
+    const Json* const value = variables_.Find(name);
+    return value == nullptr ? std::string_view() : json::TextOf(*value);
   }
 
   std::string label_;
-  ValueTree tree_;
+  Json variable_tree_;
   Members variables_;
-  ValueTree origin_tree_;
+  Json origin_tree_;
   Members origins_;
   bool is_npu_ = false;
   bool sees_device_ = false;  // false: only by default it is a gpu
   bool ignore_collector_ = false;
 };
 
-std::string Text(const Value& value) { return json::PythonStr(*value.tree, value.node); }
-
 // One spelling for what means the same: "0", "false", "off"; "1", "true", "on"; "None" and "".
-std::string Meaning(const Value& value) {
-  std::string text = base::AsciiLower(base::Trim(Text(value)));
+std::string Meaning(const Json& value) {
+  std::string text = base::AsciiLower(base::Trim(json::PythonStr(value)));
   if (text == "false" || text == "off" || text == "no") {
     return "0";
   }
@@ -140,7 +126,7 @@ std::string Meaning(const Value& value) {
   return text;
 }
 
-bool SameMeaning(const Value& a, const Value& b) {
+bool SameMeaning(const Json& a, const Json& b) {
   const std::string meaning_a = Meaning(a);
   const std::string meaning_b = Meaning(b);
   if (meaning_a == meaning_b) {
@@ -151,10 +137,7 @@ bool SameMeaning(const Value& a, const Value& b) {
   return number_a && number_b && *number_a == *number_b;
 }
 
-bool Empty(const Value& value) {
-  return (*value.tree)[value.node].kind == ValueKind::kText &&
-         (*value.tree)[value.node].text.empty();
-}
+bool IsEmptyText(const Json& value) { return value.is_string() && json::TextOf(value).empty(); }
 
 // The sheet of the Python tool has the sides exchanged: what it calls bench is the second pack.
 // Who reads that sheet by program relies on it, so rows keep it; findings name the sides as they
@@ -211,16 +194,12 @@ class EnvCheck {
   }
 
  private:
-  Value Default(const VariableOnDevice& definition) const {
-    return {&rules_.tree, definition.default_node};
-  }
-
-  void AddRow(std::string_view left_name, std::string_view right_name,
-              const std::optional<Value>& left, const std::optional<Value>& right,
-              std::string_view level) {
+  // A value is null where the variable is not set.
+  void AddRow(std::string_view left_name, std::string_view right_name, const Json* left,
+              const Json* right, std::string_view level) {
     report::Table& table = result_.table;
-    const auto cell = [&table](const std::optional<Value>& value) {
-      return value ? ValueCell(table, *value->tree, value->node) : Cell();
+    const auto cell = [&table](const Json* value) {
+      return value != nullptr ? ValueCell(table, *value) : Cell();
     };
     const std::array<Cell, 5> cells = {table.KeepText(left_name), table.KeepText(right_name),
                                        cell(left), cell(right), Cell::Text(level)};
@@ -235,44 +214,45 @@ class EnvCheck {
       ruled_.insert({on_left.name, on_right.name});
     }
     if (!on_right.name.empty()) {
-      const std::optional<Value> set_in_right = right_.Find(on_right.name);
-      const Value right = set_in_right.value_or(Default(on_right));
+      const Json* const set_in_right = right_.Find(on_right.name);
+      const Json& right = set_in_right != nullptr ? *set_in_right : *on_right.default_value;
       if (on_left.name.empty()) {
-        AddRow("only cmp has this env", on_right.name, std::nullopt, right, kWarning);
+        AddRow("only cmp has this env", on_right.name, nullptr, &right, kWarning);
         AddExample(one_side_, fmt::format("{} ({})", on_right.name, right_.label()));
         return;
       }
-      const std::optional<Value> set_in_left = left_.Find(on_left.name);
-      const Value left = set_in_left.value_or(Default(on_left));
-      if (PythonEqual(*left.tree, left.node, *right.tree, right.node)) {
+      const Json* const set_in_left = left_.Find(on_left.name);
+      const Json& left = set_in_left != nullptr ? *set_in_left : *on_left.default_value;
+      if (PythonEqual(left, right)) {
         return;
       }
       const bool same_meaning = SameMeaning(left, right);
       if (same_meaning && options_.normalize_env) {
         return;
       }
-      AddRow(on_left.name, on_right.name, left, right, kError);
-      Tell(rule, on_right.name, on_left.name, {right, set_in_right.has_value()},
-           {left, set_in_left.has_value()}, same_meaning);
+      AddRow(on_left.name, on_right.name, &left, &right, kError);
+      Tell(rule, on_right.name, on_left.name, {&right, set_in_right != nullptr},
+           {&left, set_in_left != nullptr}, same_meaning);
       return;
     }
     if (on_left.name.empty()) {
       return;
     }
-    std::optional<Value> left = left_.Find(on_left.name);
-    if (!left || Empty(*left)) {
-      left = Default(on_left);
+    const Json* left = left_.Find(on_left.name);
+    if (left == nullptr || IsEmptyText(*left)) {
+      left = on_left.default_value;
     }
-    AddRow(on_left.name, "only bench has this env", left, std::nullopt, kWarning);
+    AddRow(on_left.name, "only bench has this env", left, nullptr, kWarning);
     AddExample(one_side_, fmt::format("{} ({})", on_left.name, left_.label()));
   }
 
   void Tell(const VariableRule& rule, const std::string& bench_name, const std::string& cmp_name,
-            std::pair<Value, bool> bench, std::pair<Value, bool> cmp, bool same_meaning) {
-    const auto shown = [](const std::pair<Value, bool>& value, const PackEnvironment& side,
+            std::pair<const Json*, bool> bench, std::pair<const Json*, bool> cmp,
+            bool same_meaning) {
+    const auto shown = [](std::pair<const Json*, bool> value, const PackEnvironment& side,
                           std::string_view name) {
-      return value.second ? Shown(Text(value.first)) + side.Origin(name)
-                          : fmt::format("not set ({})", Shown(Text(value.first)));
+      const std::string text = Shown(json::PythonStr(*value.first));
+      return value.second ? text + side.Origin(name) : fmt::format("not set ({})", text);
     };
     const std::string bench_shown = shown(bench, bench_, bench_name);
     const std::string cmp_shown = shown(cmp, cmp_, cmp_name);
@@ -309,18 +289,19 @@ class EnvCheck {
     Finding errors;
     Finding warnings;
     for (const std::string_view name : names) {
-      const std::optional<Value> bench = bench_.Find(name);
-      const std::optional<Value> cmp = cmp_.Find(name);
+      const Json* const bench = bench_.Find(name);
+      const Json* const cmp = cmp_.Find(name);
       const bool same =
-          bench && cmp ? SameMeaning(*bench, *cmp) : bench.has_value() == cmp.has_value();
+          bench != nullptr && cmp != nullptr ? SameMeaning(*bench, *cmp) : bench == cmp;
       if (ruled_.count(name) > 0 || same || rules_.IsLocal(name)) {
         continue;
       }
       const bool matters = rules_.Compares(name);
       told_.insert(std::string(name));
       AddRow(name, name, cmp, bench, matters ? kError : kWarning);
-      const auto shown = [name](const std::optional<Value>& value, const PackEnvironment& side) {
-        return value ? Shown(Text(*value)) + side.Origin(name) : std::string("not set");
+      const auto shown = [name](const Json* value, const PackEnvironment& side) {
+        return value != nullptr ? Shown(json::PythonStr(*value)) + side.Origin(name)
+                                : std::string("not set");
       };
       AddExample(matters ? errors : warnings, fmt::format("{}: {} / {}", base::Printable(name),
                                                           shown(bench, bench_), shown(cmp, cmp_)));
@@ -347,13 +328,13 @@ class EnvCheck {
         continue;
       }
       const bool comparable = bench_.MayBe(variable.device) && cmp_.MayBe(variable.device);
-      const std::optional<Value> bench = bench_.Find(variable.name);
-      const std::optional<Value> cmp = cmp_.Find(variable.name);
+      const Json* const bench = bench_.Find(variable.name);
+      const Json* const cmp = cmp_.Find(variable.name);
       const bool same =
-          bench && cmp ? SameMeaning(*bench, *cmp) : bench.has_value() == cmp.has_value();
+          bench != nullptr && cmp != nullptr ? SameMeaning(*bench, *cmp) : bench == cmp;
       if (comparable && !same) {
-        const auto shown = [](const std::optional<Value>& value) {
-          return value ? Shown(Text(*value)) : std::string("not set");
+        const auto shown = [](const Json* value) {
+          return value != nullptr ? Shown(json::PythonStr(*value)) : std::string("not set");
         };
         finding.examples.push_back(
             fmt::format("{}: {} / {} ({})", variable.name, shown(bench), shown(cmp), variable.why));
@@ -378,22 +359,24 @@ class EnvCheck {
   std::set<std::string, std::less<>> told_;   // variables of launch scripts
 };
 
-Result<ValueTree> ReadOrigins(const Pack& pack) {
+Result<Json> ReadOrigins(const Pack& pack) {
   return pack.HasMember(kScriptEnvMember) ? pack.ReadJsonObject(kScriptEnvMember)
-                                          : json::ParseValueTree("{}");
+                                          : Result<Json>(Json::object());
 }
 
 }  // namespace
 
 Result<CheckResult> CheckEnv(const PackPair& packs, const CheckOptions& options) {
-  MSP_ASSIGN_OR_RETURN(const ValueTree bench_tree, packs.bench.ReadJsonObject(kEnvMember));
-  MSP_ASSIGN_OR_RETURN(const ValueTree cmp_tree, packs.cmp.ReadJsonObject(kEnvMember));
+  MSP_ASSIGN_OR_RETURN(Json bench_variables, packs.bench.ReadJsonObject(kEnvMember));
+  MSP_ASSIGN_OR_RETURN(Json cmp_variables, packs.cmp.ReadJsonObject(kEnvMember));
   // What is not set counts by its default, but an environment without any variable is none.
-  const bool has_variables = bench_tree[0].child_count > 0 && cmp_tree[0].child_count > 0;
-  MSP_ASSIGN_OR_RETURN(ValueTree bench_origins, ReadOrigins(packs.bench));
-  MSP_ASSIGN_OR_RETURN(ValueTree cmp_origins, ReadOrigins(packs.cmp));
-  PackEnvironment bench(packs.bench, MaskParameters(bench_tree).tree, std::move(bench_origins));
-  PackEnvironment cmp(packs.cmp, MaskParameters(cmp_tree).tree, std::move(cmp_origins));
+  const bool has_variables = !bench_variables.empty() && !cmp_variables.empty();
+  MSP_ASSIGN_OR_RETURN(Json bench_origins, ReadOrigins(packs.bench));
+  MSP_ASSIGN_OR_RETURN(Json cmp_origins, ReadOrigins(packs.cmp));
+  MaskParameters(bench_variables);
+  MaskParameters(cmp_variables);
+  PackEnvironment bench(packs.bench, std::move(bench_variables), std::move(bench_origins));
+  PackEnvironment cmp(packs.cmp, std::move(cmp_variables), std::move(cmp_origins));
   if (options.ignore_collector_env) {
     bench.IgnoreCollector();
     cmp.IgnoreCollector();

@@ -11,14 +11,12 @@
 #include "src/analysis/config_check/rules.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
 #include "src/report/advice.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 using report::Cell;
 
 constexpr std::array<std::string_view, 2> kFiles = {"hyperparameters_static.json",
@@ -31,21 +29,16 @@ constexpr size_t kMaxFuzzyPairs = 20'000'000;
 struct Row {
   std::string_view bench_name;  // or what stands in its place
   std::string_view cmp_name;
-  std::optional<uint32_t> bench_node;
-  std::optional<uint32_t> cmp_node;
+  const Json* bench = nullptr;
+  const Json* cmp = nullptr;
   std::string matched_with;
 };
 
 // One file of both sides.
 class FileCheck {
  public:
-  FileCheck(const Rules& rules, const ValueTree& bench, const ValueTree& cmp, uint64_t most_steps)
-      : rules_(rules),
-        most_steps_(most_steps),
-        bench_(bench),
-        cmp_(cmp),
-        bench_members_(bench, 0),
-        cmp_members_(cmp, 0) {
+  FileCheck(const Rules& rules, const Json& bench, const Json& cmp, uint64_t most_steps)
+      : rules_(rules), most_steps_(most_steps), bench_members_(bench), cmp_members_(cmp) {
     taken_.resize(cmp_members_.size(), false);
   }
 
@@ -55,13 +48,13 @@ class FileCheck {
       std::string matched_with;
       const std::optional<size_t> partner = FindPartner(member.key, matched_with);
       if (!partner) {
-        rows.push_back({member.key, "Only in benchmark", member.node, std::nullopt, ""});
+        rows.push_back({member.key, "Only in benchmark", member.value, nullptr, ""});
         continue;
       }
       taken_[*partner] = true;
       const Members::Member& other = cmp_members_[*partner];
-      if (!PythonEqual(bench_, member.node, cmp_, other.node)) {
-        rows.push_back({member.key, other.key, member.node, other.node, std::move(matched_with)});
+      if (!PythonEqual(*member.value, *other.value)) {
+        rows.push_back({member.key, other.key, member.value, other.value, std::move(matched_with)});
       } else if (other.key != member.key) {
         renamed_.push_back(fmt::format("{} = {}", Shown(member.key), Shown(other.key)));
       }
@@ -69,7 +62,7 @@ class FileCheck {
     for (size_t i = 0; i < cmp_members_.size(); ++i) {
       if (!taken_[i]) {
         const Members::Member& member = cmp_members_[i];
-        rows.push_back({"Only in comparison", member.key, std::nullopt, member.node, ""});
+        rows.push_back({"Only in comparison", member.key, nullptr, member.value, ""});
       }
     }
     std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
@@ -145,8 +138,6 @@ class FileCheck {
 
   const Rules& rules_;
   const uint64_t most_steps_;
-  const ValueTree& bench_;
-  const ValueTree& cmp_;
   const Members bench_members_;
   const Members cmp_members_;
   std::vector<bool> taken_;  // per member of cmp
@@ -170,10 +161,10 @@ class HyperparameterCheck {
     only_.part = renamed_.part = Part::kHyperparameters;
   }
 
-  void AddFile(std::string_view file, const ValueTree& bench, const ValueTree& cmp) {
+  void AddFile(std::string_view file, const Json& bench, const Json& cmp) {
     FileCheck check(rules_, bench, cmp, most_steps_);
     for (const Row& row : check.Rows()) {
-      AddRow(file, bench, cmp, row);
+      AddRow(file, row);
     }
     for (const std::string& pair : check.renamed()) {
       AddExample(renamed_, pair);
@@ -217,17 +208,16 @@ class HyperparameterCheck {
     return name.empty() ? Cell() : result_.table.KeepText(name);
   }
 
-  void AddRow(std::string_view file, const ValueTree& bench, const ValueTree& cmp, const Row& row) {
+  void AddRow(std::string_view file, const Row& row) {
     report::Table& table = result_.table;
-    const bool error = row.bench_node && row.cmp_node;
-    const std::array<Cell, 7> cells = {
-        Cell::Text(file),
-        NameCell(row.bench_name),
-        NameCell(row.cmp_name),
-        row.bench_node ? ValueCell(table, bench, *row.bench_node) : Cell(),
-        row.cmp_node ? ValueCell(table, cmp, *row.cmp_node) : Cell(),
-        NameCell(row.matched_with),
-        Cell::Text(error ? "error" : "warning")};
+    const bool error = row.bench != nullptr && row.cmp != nullptr;
+    const std::array<Cell, 7> cells = {Cell::Text(file),
+                                       NameCell(row.bench_name),
+                                       NameCell(row.cmp_name),
+                                       row.bench != nullptr ? ValueCell(table, *row.bench) : Cell(),
+                                       row.cmp != nullptr ? ValueCell(table, *row.cmp) : Cell(),
+                                       NameCell(row.matched_with),
+                                       Cell::Text(error ? "error" : "warning")};
     table.AddRow(cells);
     ++(error ? result_.errors : result_.warnings);
     if (error) {
@@ -235,11 +225,11 @@ class HyperparameterCheck {
                                    ? Shown(row.bench_name)
                                    : Shown(row.bench_name) + " = " + Shown(row.cmp_name);
       by_topic_[rules_.TopicOf(row.bench_name)].push_back(
-          fmt::format("{}: {} / {}", name, Shown(json::PythonStr(bench, *row.bench_node)),
-                      Shown(json::PythonStr(cmp, *row.cmp_node))));
+          fmt::format("{}: {} / {}", name, Shown(json::PythonStr(*row.bench)),
+                      Shown(json::PythonStr(*row.cmp))));
     } else {
-      AddExample(only_, row.bench_node ? Shown(row.bench_name) + " (bench)"
-                                       : Shown(row.cmp_name) + " (cmp)");
+      AddExample(only_, row.bench != nullptr ? Shown(row.bench_name) + " (bench)"
+                                             : Shown(row.cmp_name) + " (cmp)");
     }
   }
 
@@ -287,9 +277,11 @@ Result<CheckResult> CheckHyperparameters(const PackPair& packs, uint64_t most_st
   for (const std::string_view file : kFiles) {
     const std::string member = fmt::format("hyperparameters/{}", file);
     if (packs.bench.HasMember(member) && packs.cmp.HasMember(member)) {
-      MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(member));
-      MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(member));
-      check.AddFile(file, MaskParameters(bench).tree, MaskParameters(cmp).tree);
+      MSP_ASSIGN_OR_RETURN(Json bench, packs.bench.ReadJsonObject(member));
+      MSP_ASSIGN_OR_RETURN(Json cmp, packs.cmp.ReadJsonObject(member));
+      MaskParameters(bench);
+      MaskParameters(cmp);
+      check.AddFile(file, bench, cmp);
     }
   }
   return check.Finish();

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,68 +17,23 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
-#include "src/json/value_tree.h"
-#include "src/json/writer.h"
+#include "src/json/config.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
-using json::ConfigKind;
-using json::ConfigValue;
-using json::ValueKind;
-using json::ValueNode;
-using json::ValueTree;
-
 constexpr uint64_t kLimitBytes = uint64_t{64} << 20U;
-
-// Nested as deep as the parser allows.
-ConfigValue ConfigValueOf(const ValueTree& tree, uint32_t index) {
-  const ValueNode& node = tree[index];
-  ConfigValue value;
-  switch (node.kind) {
-    case ValueKind::kNull:
-      break;
-    case ValueKind::kBool:
-      value.kind = ConfigKind::kBool;
-      value.boolean = node.boolean;
-      break;
-    case ValueKind::kInt:
-      value.kind = ConfigKind::kInt;
-      value.integer = node.integer;
-      value.number = node.number;
-      break;
-    case ValueKind::kFloat:
-      value.kind = ConfigKind::kFloat;
-      value.number = node.number;
-      value.text = node.text;
-      break;
-    case ValueKind::kText:
-      value = TextParameter(std::string(node.text));
-      break;
-    case ValueKind::kList:
-      value.kind = ConfigKind::kList;
-      tree.ForEachChild(index,
-                        [&](uint32_t child) { value.items.push_back(ConfigValueOf(tree, child)); });
-      break;
-    case ValueKind::kObject:
-      value.kind = ConfigKind::kObject;
-      tree.ForEachChild(index, [&](uint32_t child) {
-        value.members.emplace_back(std::string(tree[child].key), ConfigValueOf(tree, child));
-      });
-      break;
-  }
-  return value;
-}
 
 }  // namespace
 
 Result<std::string> ReadDynamicParameters(const std::filesystem::path& path, size_t* masked) {
   MSP_ASSIGN_OR_RETURN(const std::string text, base::ReadTextFile(path, kLimitBytes));
-  MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text), path.string());
-  if (tree[0].kind != ValueKind::kObject) {
+  MSP_ASSIGN_OR_RETURN(json::Json parameters, json::ParseDocument(text), path.string());
+  if (!parameters.is_object()) {
     return BadFormatError(fmt::format("{}: parameters are one JSON object", path.string()));
   }
-  return WriteMasked(ConfigValueOf(tree, 0), masked);
+  return WriteMasked(std::move(parameters), masked);
 }
 
 namespace {
@@ -89,26 +44,22 @@ class Flattener {
   Flattener(bool compat, size_t bytes) : compat_(compat), names_(bytes) {}
 
   // Takes what is kept out of `value`: a list may be large.
-  Status Walk(const std::string& name, ConfigValue& value, bool top) {
+  Status Walk(const std::string& name, json::Json& value, bool top) {
     MSP_RETURN_IF_ERROR(names_.Take(name));
-    if (value.kind == ConfigKind::kObject && (compat_ || top || !value.members.empty())) {
-      for (auto& [key, member] : value.members) {
-        if (compat_ && !top && member.key_kind != ConfigKind::kText) {
-          return BadFormatError(
-              fmt::format("line {}: the key {} is not a string", member.line, key));
-        }
-        MSP_RETURN_IF_ERROR(Walk(
-            name.empty() ? KeyText(key, member) : fmt::format("{}.{}", name, key), member, false));
+    if (value.is_object() && (compat_ || top || !value.empty())) {
+      for (auto& [key, member] : value.get_ref<json::Json::object_t&>()) {
+        MSP_RETURN_IF_ERROR(
+            Walk(name.empty() ? key : fmt::format("{}.{}", name, key), member, false));
       }
       return {};
     }
-    if (compat_ && value.kind == ConfigKind::kList) {
-      for (ConfigValue& item : value.items) {
+    if (compat_ && value.is_array()) {
+      for (json::Json& item : value) {
         MSP_RETURN_IF_ERROR(Walk(name, item, false));
       }
       return {};
     }
-    if (!compat_ || IsKept(value)) {
+    if (!compat_ || (!value.is_number_float() && !value.is_null())) {
       parameters_.Set(name, std::move(value));
     }
     return {};
@@ -117,27 +68,6 @@ class Flattener {
   Parameters& parameters() { return parameters_; }
 
  private:
-  static bool IsKept(const ConfigValue& value) {
-    const bool whole_number = value.kind == ConfigKind::kFloat && !value.text.empty() &&
-                              value.text.find_first_not_of("+-_0123456789") == std::string::npos;
-    return value.kind == ConfigKind::kInt || value.kind == ConfigKind::kBool || whole_number ||
-           (value.kind == ConfigKind::kText && !value.is_typed_text);
-  }
-
-  // Keys that are not text are spelled as JSON spells them.
-  std::string KeyText(const std::string& key, const ConfigValue& member) const {
-    if (!compat_ || member.key_kind == ConfigKind::kText) {
-      return key;
-    }
-    if (member.key_kind == ConfigKind::kBool) {
-      const char second = static_cast<char>(key.size() > 1 ? key[1] | 0x20 : '\0');
-      return key[0] == 't' || key[0] == 'T' || key[0] == 'y' || key[0] == 'Y' || second == 'n'
-                 ? "true"
-                 : "false";
-    }
-    return key;
-  }
-
   const bool compat_;
   NameBudget names_;
   Parameters parameters_;
@@ -145,9 +75,9 @@ class Flattener {
 
 }  // namespace
 
-Result<Parameters> FlattenConfig(ConfigValue root, size_t bytes, bool compat) {
+Result<Parameters> FlattenConfig(json::Json root, size_t bytes, bool compat) {
   Flattener flattener(compat, bytes);
-  if (root.kind != ConfigKind::kNull) {
+  if (!root.is_null()) {
     MSP_RETURN_IF_ERROR(flattener.Walk({}, root, true));
   }
   return std::move(flattener.parameters());
@@ -192,66 +122,18 @@ std::string Normalized(std::string_view text) {
   return base::ReplaceAll(text, "\r\n", "\n");
 }
 
-bool IsNumeric(const ConfigValue& value) {
-  return value.kind == ConfigKind::kBool || value.kind == ConfigKind::kInt ||
-         value.kind == ConfigKind::kFloat;
-}
-
-double NumberOfConfig(const ConfigValue& value) {
-  return value.kind == ConfigKind::kBool ? (value.boolean ? 1 : 0) : value.number;
-}
-
 // What a value at this level is indented by when it is written, with all in it.
-uint64_t BlanksOf(const ConfigValue& value, uint64_t level) {
+uint64_t BlanksOf(const json::Json& value, uint64_t level) {
   uint64_t blanks = uint64_t{kIndent} * level;
-  for (const ConfigValue& item : value.items) {
-    blanks += BlanksOf(item, level + 1);
-  }
-  for (const auto& member : value.members) {
-    blanks += BlanksOf(member.second, level + 1);
+  if (value.is_structured()) {
+    for (const json::Json& child : value) {
+      blanks += BlanksOf(child, level + 1);
+    }
   }
   return blanks;
 }
 
 }  // namespace
-
-bool EqualValues(const ConfigValue& left, const ConfigValue& right) {
-  if (IsNumeric(left) && IsNumeric(right)) {
-    return left.kind == ConfigKind::kInt && right.kind == ConfigKind::kInt
-               ? left.integer == right.integer
-               : NumberOfConfig(left) == NumberOfConfig(right);
-  }
-  if (left.kind != right.kind || left.text != right.text ||
-      left.items.size() != right.items.size() || left.members.size() != right.members.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < left.items.size(); ++i) {
-    if (!EqualValues(left.items[i], right.items[i])) {
-      return false;
-    }
-  }
-  // By name, made where the order differs first: an object may have very many members.
-  std::unordered_map<std::string_view, const ConfigValue*> others;
-  for (size_t i = 0; i < left.members.size(); ++i) {
-    const auto& [name, value] = left.members[i];
-    if (others.empty() && right.members[i].first == name) {
-      if (!EqualValues(value, right.members[i].second)) {
-        return false;
-      }
-      continue;
-    }
-    if (others.empty()) {
-      for (const auto& [other_name, other] : right.members) {
-        others.emplace(other_name, &other);
-      }
-    }
-    const auto other = others.find(name);
-    if (other == others.end() || !EqualValues(value, *other->second)) {
-      return false;
-    }
-  }
-  return true;
-}
 
 Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::string_view text) {
   FileKind kind = KindByName(name);
@@ -281,14 +163,15 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
     return UnsupportedError(fmt::format("{}: neither a launch script nor a config", name))
         .WithHint("name files .sh, .yaml, .yml or .json; scripts may begin with #!/bin/bash");
   }
-  MSP_ASSIGN_OR_RETURN(json::Config config, kind == FileKind::kYaml
-                                                ? json::ParseYamlData(text, std::string(name))
-                                                : json::ParseJsonData(text, std::string(name)));
+  const json::YamlKeys keys = compat_ ? json::YamlKeys::kTexts : json::YamlKeys::kAny;
+  MSP_ASSIGN_OR_RETURN(json::Json config, kind == FileKind::kYaml
+                                              ? json::ParseYamlData(text, name, keys)
+                                              : json::ParseJsonData(text, name));
   MSP_ASSIGN_OR_RETURN(Parameters parameters,
-                       FlattenConfig(std::move(config.root), text.size(), compat_), name);
+                       FlattenConfig(std::move(config), text.size(), compat_), name);
   uint64_t blanks = 0;
-  for (const auto& member : parameters.object().members) {
-    blanks += BlanksOf(member.second, 1);
+  for (const json::Json& value : parameters.object()) {
+    blanks += BlanksOf(value, 1);
   }
   if (blanks > kMostBlanks + text.size()) {
     return UnsupportedError(
@@ -300,7 +183,7 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
   if (!compat_ || kind != FileKind::kYaml) {
     return parameters;
   }
-  for (const auto& [key, value] : parameters.object().members) {
+  for (const auto& [key, value] : parameters.object().items()) {
     yaml_so_far_.Set(key, value);
   }
   return yaml_so_far_;
@@ -348,6 +231,23 @@ bool HyperparameterReader::IsPartOfAnother(const std::filesystem::path& path) co
   return base::IsOneOf(path.filename().string(), parts_);
 }
 
+namespace {
+
+// A value, or those that several places give for it, unless they are there.
+void AddValues(const json::Json& value, std::vector<json::Json>& values, bool takes_apart = true) {
+  const json::Json* const several = takes_apart ? ValuesOf(value) : nullptr;
+  const std::span<const json::Json> added =
+      several == nullptr ? std::span(&value, 1) : json::ItemsOf(*several);
+  for (const json::Json& one : added) {
+    if (std::none_of(values.begin(), values.end(),
+                     [&one](const json::Json& known) { return PythonEqual(known, one); })) {
+      values.push_back(one);
+    }
+  }
+}
+
+}  // namespace
+
 void HyperparameterReader::Merge(std::string_view script, std::vector<LaunchVariable> variables) {
   for (LaunchVariable& variable : variables) {
     // Made of what only a running shell knows, paths mostly: what this process has says more,
@@ -362,17 +262,10 @@ void HyperparameterReader::Merge(std::string_view script, std::vector<LaunchVari
                      [&](const ScriptVariable& other) { return other.name == variable.name; });
     if (known == environment_.end()) {
       environment_.push_back({variable.name, std::move(variable.value), std::move(origin)});
-    } else if (!EqualValues(known->value, variable.value)) {
-      std::vector<ConfigValue> values;
-      for (const ConfigValue* one : {&known->value, &variable.value}) {
-        const std::vector<ConfigValue>* several = ValuesOf(*one);
-        for (const ConfigValue& item : several != nullptr ? *several : std::vector{*one}) {
-          if (std::none_of(values.begin(), values.end(),
-                           [&](const ConfigValue& old) { return EqualValues(old, item); })) {
-            values.push_back(item);
-          }
-        }
-      }
+    } else if (!PythonEqual(known->value, variable.value)) {
+      std::vector<json::Json> values;
+      AddValues(known->value, values);
+      AddValues(variable.value, values);
       known->value = values.size() == 1 ? values[0] : OneOf(std::move(values));
       known->origin += ", " + origin;
     }
@@ -380,32 +273,17 @@ void HyperparameterReader::Merge(std::string_view script, std::vector<LaunchVari
 }
 
 void HyperparameterReader::Merge(Parameters parameters) {
-  ConfigValue object = parameters.Take();
-  for (auto& member : object.members) {
-    // Not as bindings: clang 14 does not let a lambda see those.
-    const std::string& name = member.first;
-    ConfigValue& value = member.second;
-    const ConfigValue* known = merged_.Find(name);
+  json::Json object = parameters.Take();
+  for (auto& [name, value] : object.get_ref<json::Json::object_t&>()) {
+    const json::Json* known = merged_.Find(name);
     if (known == nullptr) {
       merged_.Set(name, std::move(value));
       continue;
     }
-    const std::vector<ConfigValue>* known_values = compat_ ? nullptr : ValuesOf(*known);
-    const std::vector<ConfigValue>* new_values = compat_ ? nullptr : ValuesOf(value);
-    std::vector<ConfigValue> values =
-        known_values != nullptr ? *known_values : std::vector<ConfigValue>{*known};
+    std::vector<json::Json> values;
+    AddValues(*known, values, !compat_);
     const size_t before = values.size();
-    const auto add = [&](const ConfigValue& item) {
-      if (std::none_of(values.begin(), values.end(),
-                       [&](const ConfigValue& old) { return EqualValues(old, item); })) {
-        values.push_back(item);
-      }
-    };
-    if (new_values == nullptr) {
-      add(value);
-    } else {
-      std::for_each(new_values->begin(), new_values->end(), add);
-    }
+    AddValues(value, values, !compat_);
     if (values.size() > before) {
       merged_.Set(name, OneOf(std::move(values)));
     }
@@ -435,18 +313,12 @@ std::string HyperparameterReader::Json(size_t* masked) const {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): what is masked is the copy
-std::string WriteMasked(ConfigValue object, size_t* masked) {
-  size_t count = 0;
-  for (auto& [name, value] : object.members) {
-    count += MaskParameter(name, value);
-  }
+std::string WriteMasked(json::Json object, size_t* masked) {
+  const size_t count = MaskParameters(object);
   if (masked != nullptr) {
     *masked += count;
   }
-  std::string text;
-  json::Writer writer(text, kIndent);
-  WriteParameter(object, writer);
-  return text;
+  return json::DocumentText(object, kIndent, json::Writer::NonFinite::kPython);
 }
 
 }  // namespace msprobe::analysis::config_check::internal

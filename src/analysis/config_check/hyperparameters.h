@@ -20,7 +20,7 @@ namespace msprobe::analysis::config_check::internal {
 // Names of nested keys are joined by dots. As the Python tool does it (`compat`): floats, nulls,
 // dates and empty lists are left out, the last element stands for a list, and keys that are no
 // text are refused below the top.
-Result<Parameters> FlattenConfig(json::ConfigValue root, size_t bytes, bool compat);
+Result<Parameters> FlattenConfig(json::Json root, size_t bytes, bool compat);
 
 // Reads one file after the other, and merges what they say.
 class HyperparameterReader {
@@ -65,14 +65,11 @@ class HyperparameterReader {
 };
 
 // An object of parameters as the content of a member. Secrets are replaced and counted.
-std::string WriteMasked(json::ConfigValue object, size_t* masked);
+std::string WriteMasked(json::Json object, size_t* masked);
 
 // The content of hyperparameters_dynamic.json: what a running program says of itself, a file with
 // one JSON object (NaN and Infinity allowed). Secrets are replaced and counted.
 Result<std::string> ReadDynamicParameters(const std::filesystem::path& path,
                                           size_t* masked = nullptr);
-
-// Equal as Python sees it: 1 == 1.0 == true, and texts never equal numbers.
-bool EqualValues(const json::ConfigValue& left, const json::ConfigValue& right);
 
 }  // namespace msprobe::analysis::config_check::internal

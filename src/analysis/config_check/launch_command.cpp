@@ -107,7 +107,7 @@ void SetOverride(std::string_view text, Parameters& parameters) {
   const size_t sign = text.find('=');
   const size_t begin = std::min(text.find_first_not_of("+~"), sign);
   parameters.Set(std::string(text.substr(begin, sign - begin)),
-                 TextParameter(std::string(text.substr(sign + 1))));
+                 json::Json(std::string(text.substr(sign + 1))));
 }
 
 // One text for one value or several, as a shell would need it spelled.
@@ -156,7 +156,7 @@ void ReadScriptArguments(std::span<const ShellField> arguments, Parameters& para
     }
     if (option.value) {
       const ShellField value = {.text = std::move(*option.value)};
-      parameters.Set(option.name, TextParameter(ValueText({&value, 1})));
+      parameters.Set(option.name, json::Json(ValueText({&value, 1})));
       continue;
     }
     const size_t first = at;
@@ -169,9 +169,9 @@ void ReadScriptArguments(std::span<const ShellField> arguments, Parameters& para
                             (takes_overrides || !IsOverride(arguments[at].text))))) {
       ++at;
     }
-    parameters.Set(option.name,
-                   at == first ? TrueParameter()
-                               : TextParameter(ValueText(arguments.subspan(first, at - first))));
+    parameters.Set(option.name, at == first
+                                    ? json::Json(true)
+                                    : json::Json(ValueText(arguments.subspan(first, at - first))));
   }
 }
 
@@ -191,7 +191,7 @@ size_t ReadLauncherArguments(std::span<const ShellField> arguments, Parameters& 
     }
     if (option.value) {
       const ShellField value = {.text = std::move(*option.value)};
-      parameters.Set(option.name, TextParameter(ValueText({&value, 1})));
+      parameters.Set(option.name, json::Json(ValueText({&value, 1})));
       continue;
     }
     const bool is_flag = base::IsOneOf(base::ReplaceAll(option.name, "-", "_"), kLauncherFlags) ||
@@ -201,7 +201,7 @@ size_t ReadLauncherArguments(std::span<const ShellField> arguments, Parameters& 
       continue;
     }
     parameters.Set(option.name,
-                   is_flag ? TrueParameter() : TextParameter(ValueText(arguments.subspan(at, 1))));
+                   is_flag ? json::Json(true) : json::Json(ValueText(arguments.subspan(at, 1))));
     at += is_flag ? 0 : 1;
   }
   return at;

@@ -26,8 +26,8 @@ constexpr size_t kMostRuns = 256;
 
 // What a setting is in one launch.
 struct Choice {
-  std::optional<json::ConfigValue> value;  // nullopt: the launch does not have it
-  bool is_argument = false;                // its value is made of arguments of the script
+  std::optional<json::Json> value;  // nullopt: the launch does not have it
+  bool is_argument = false;         // its value is made of arguments of the script
   bool is_known = true;
   bool is_given = false;  // made of a variable where a test of its emptiness finds a value: the
                           // script has a default for it, which is the other choice
@@ -35,7 +35,7 @@ struct Choice {
 
 bool SameChoice(const Choice& a, const Choice& b) {
   return a.value.has_value() == b.value.has_value() && a.is_argument == b.is_argument &&
-         (!a.value || (a.value->kind == b.value->kind && a.value->text == b.value->text));
+         a.value == b.value;
 }
 
 // Settings in the order in which they were first seen, each with all that it may be.
@@ -99,18 +99,20 @@ struct RunSettings {
   std::unordered_map<std::string, int> lines;  // of the environment
 };
 
-Choice ChoiceOf(const ShellRun& run, json::ConfigValue value) {
+Choice ChoiceOf(const ShellRun& run, json::Json value) {
   Choice choice;
-  for (const ShellUnknown* unknown : run.UnknownsIn(value.text)) {
+  for (const ShellUnknown* unknown : run.UnknownsIn(json::TextOf(value))) {
     choice.is_known = false;
     choice.is_argument = choice.is_argument || unknown->kind == ShellUnknown::Kind::kArgument;
     choice.is_given = choice.is_given || unknown->assumed_set;
   }
-  // Several words in quotes, as where all of them are known.
-  const std::string spelled = run.Spelled(value.text);
-  const bool bare = !choice.is_known && spelled.find_first_of(" \t\n") != std::string::npos &&
-                    !spelled.starts_with('"');
-  value.text = bare ? fmt::format("\"{}\"", spelled) : spelled;
+  if (value.is_string()) {
+    // Several words in quotes, as where all of them are known.
+    const std::string spelled = run.Spelled(json::TextOf(value));
+    const bool bare = !choice.is_known && spelled.find_first_of(" \t\n") != std::string::npos &&
+                      !spelled.starts_with('"');
+    value = bare ? fmt::format("\"{}\"", spelled) : spelled;
+  }
   choice.value = std::move(value);
   return choice;
 }
@@ -118,7 +120,7 @@ Choice ChoiceOf(const ShellRun& run, json::ConfigValue value) {
 void AddEnvironment(const ShellRun& run, const std::map<std::string, ShellSetting>& variables,
                     RunSettings& settings, Choices& environment) {
   for (const auto& [name, setting] : variables) {
-    Choices::Add(environment[name], ChoiceOf(run, TextParameter(setting.value)));
+    Choices::Add(environment[name], ChoiceOf(run, json::Json(setting.value)));
     settings.lines[name] = setting.line;
   }
 }
@@ -140,7 +142,7 @@ RunSettings SettingsOf(ShellRun& run) {
     Parameters parameters;
     ReadLaunchArguments(first->kind, first->arguments, parameters);
     Choices own;
-    for (const auto& [name, value] : parameters.object().members) {
+    for (const auto& [name, value] : parameters.object().items()) {
       Choices::Add(own[run.Spelled(name)], ChoiceOf(run, value));
     }
     auto program = std::find_if(programs.begin(), programs.end(),
@@ -165,7 +167,7 @@ RunSettings SettingsOf(ShellRun& run) {
 }
 
 // nullopt: the value is unknown.
-std::optional<json::ConfigValue> OnlyOrAll(std::vector<Choice> choices) {
+std::optional<json::Json> OnlyOrAll(std::vector<Choice> choices) {
   const auto is_given = [](const Choice& choice) { return choice.is_given; };
   // The default, if there is one: an option that is only there with the variable is undecided.
   if (std::any_of(choices.begin(), choices.end(), [](const Choice& choice) {
@@ -173,15 +175,13 @@ std::optional<json::ConfigValue> OnlyOrAll(std::vector<Choice> choices) {
       })) {
     choices.erase(std::remove_if(choices.begin(), choices.end(), is_given), choices.end());
   }
-  std::vector<json::ConfigValue> values;
+  std::vector<json::Json> values;
   bool has_value = false;
   for (Choice& choice : choices) {
     const bool tells = choice.value && !choice.is_argument;
-    json::ConfigValue value = tells ? *std::move(choice.value) : json::ConfigValue();
+    json::Json value = tells ? *std::move(choice.value) : json::Json();
     has_value = has_value || tells;
-    if (std::none_of(values.begin(), values.end(), [&](const json::ConfigValue& known) {
-          return known.kind == value.kind && known.text == value.text;
-        })) {
+    if (std::find(values.begin(), values.end(), value) == values.end()) {
       values.push_back(std::move(value));
     }
   }
@@ -197,8 +197,8 @@ std::optional<json::ConfigValue> OnlyOrAll(std::vector<Choice> choices) {
 std::vector<std::string> AddWhatThePythonToolFinds(std::string_view text, Parameters& parameters) {
   const Parameters theirs = ReadLaunchScriptAsPythonTool(text);
   std::vector<std::string> added;
-  std::vector<std::pair<std::string, json::ConfigValue>> missing;
-  for (const auto& [name, value] : theirs.object().members) {
+  std::vector<std::pair<std::string, json::Json>> missing;
+  for (const auto& [name, value] : theirs.object().items()) {
     if (parameters.Find(name) == nullptr) {
       missing.emplace_back(name, value);
     }
@@ -206,18 +206,18 @@ std::vector<std::string> AddWhatThePythonToolFinds(std::string_view text, Parame
   if (missing.empty()) {
     return added;
   }
-  for (const auto& [name, value] : theirs.object().members) {
-    const json::ConfigValue* ours = parameters.Find(name);
-    const bool takes_text = value.kind == json::ConfigKind::kText && !value.text.starts_with('-');
-    if (ours != nullptr && ours->kind == json::ConfigKind::kBool && takes_text) {
+  for (const auto& [name, value] : theirs.object().items()) {
+    const json::Json* ours = parameters.Find(name);
+    const bool takes_text = value.is_string() && !json::TextOf(value).starts_with('-');
+    if (ours != nullptr && ours->is_boolean() && takes_text) {
       parameters.Set(name, value);
       added.push_back(name);
     }
   }
   for (auto& [name, value] : missing) {
     // An option that was taken for the value of another one.
-    const bool is_option = value.kind == json::ConfigKind::kText && value.text.starts_with("--");
-    parameters.Set(name, is_option ? TrueParameter() : std::move(value));
+    const bool is_option = value.is_string() && json::TextOf(value).starts_with("--");
+    parameters.Set(name, is_option ? json::Json(true) : std::move(value));
     added.push_back(name);
   }
   return added;
@@ -310,11 +310,11 @@ Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup&
     if (argument) {
       unknown.push_back(name);
     }
-    std::optional<json::ConfigValue> value = OnlyOrAll(std::move(choices));
+    std::optional<json::Json> value = OnlyOrAll(std::move(choices));
     if (!value) {
       continue;
     }
-    if (value->kind == json::ConfigKind::kObject) {
+    if (value->is_object()) {
       undecided.push_back(name);
     }
     result.parameters.Set(name, *std::move(value));
@@ -334,7 +334,7 @@ Result<LaunchScript> ReadLaunchScript(std::string_view text, const ScriptLookup&
   for (auto& [name, choices] : all.environment.settings()) {
     const bool is_known = std::all_of(choices.begin(), choices.end(),
                                       [](const Choice& choice) { return choice.is_known; });
-    if (std::optional<json::ConfigValue> value = OnlyOrAll(std::move(choices))) {
+    if (std::optional<json::Json> value = OnlyOrAll(std::move(choices))) {
       result.environment.push_back({name, *std::move(value), is_known, all.lines[name]});
     }
   }
@@ -505,8 +505,8 @@ Parameters ReadLaunchScriptAsPythonTool(std::string_view text) {
     work += has_value && view[value] == '$' ? script.size() : 0;
     const std::string_view source = work > kWorkLimitBytes ? std::string_view() : script;
     parameters.Set(key, has_value
-                            ? TextParameter(Resolve(view.substr(value, value_end - value), source))
-                            : TrueParameter());
+                            ? json::Json(Resolve(view.substr(value, value_end - value), source))
+                            : json::Json(true));
     at = has_value ? value_end : end;
   }
   return parameters;

@@ -16,8 +16,8 @@ namespace msprobe::analysis::config_check::internal {
 // A variable of the training's environment that the script sets.
 struct LaunchVariable {
   std::string name;
-  json::ConfigValue value;  // a text, or what OneOf() makes of several
-  bool is_known = true;     // false: it is made of what only a running shell knows
+  json::Json value;      // a text, or what OneOf() makes of several
+  bool is_known = true;  // false: it is made of what only a running shell knows
   int line = 0;
 };
 

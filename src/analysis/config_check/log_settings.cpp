@@ -14,8 +14,7 @@
 #include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
-#include "src/json/value_tree.h"
-#include "src/json/writer.h"
+#include "src/json/document.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -27,38 +26,46 @@ namespace msprobe::analysis::config_check {
 namespace {
 
 namespace fs = std::filesystem;
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 
 constexpr std::string_view kMissing = "NA";
 constexpr uint64_t kRequirementsLimitBytes = uint64_t{1} << 20U;
 
 struct PrintedSettings {
   std::string source;
-  ValueTree tree;    // as printed: compared, never shown
-  ValueTree masked;  // the same nodes
+  Json tree;    // as printed: compared, never shown
+  Json masked;  // the same values
   size_t masked_count = 0;
 };
 
-PrintedSettings WithMasked(std::string source, ValueTree tree) {
-  MaskedTree masked = MaskParameters(tree);
-  return {std::move(source), std::move(tree), std::move(masked.tree), masked.count};
+PrintedSettings WithMasked(std::string source, Json tree) {
+  PrintedSettings settings{std::move(source), std::move(tree), {}, 0};
+  settings.masked = settings.tree;
+  settings.masked_count = MaskParameters(settings.masked);
+  return settings;
 }
 
-// Node by name; an empty dict is a value, and so is a list. Depth is limited where the tree is
+// A value as printed and masked; neither where there is none.
+struct BothForms {
+  const Json* printed = nullptr;
+  const Json* masked = nullptr;
+};
+
+// Values by name; an empty dict is a value, and so is a list. Depth is limited where the tree is
 // read.
-Status Flatten(const ValueTree& tree, uint32_t node, const std::string& name,
-               internal::NameBudget& names, std::map<std::string, uint32_t>& settings) {
+Status Flatten(const BothForms& value, const std::string& name, internal::NameBudget& names,
+               std::map<std::string, BothForms>& settings) {
   MSP_RETURN_IF_ERROR(names.Take(name));
-  if (tree[node].kind != ValueKind::kObject || (tree[node].child_count == 0 && !name.empty())) {
-    settings[name] = node;
+  if (!value.printed->is_object() || (value.printed->empty() && !name.empty())) {
+    settings[name] = value;
     return {};
   }
-  for (const Members::Member& member : Members(tree, node)) {
-    MSP_RETURN_IF_ERROR(
-        Flatten(tree, member.node,
-                name.empty() ? std::string(member.key) : fmt::format("{}/{}", name, member.key),
-                names, settings));
+  auto masked = value.masked->begin();
+  for (const auto& [key, member] : value.printed->items()) {
+    MSP_RETURN_IF_ERROR(Flatten({&member, &*masked},
+                                name.empty() ? key : fmt::format("{}/{}", name, key), names,
+                                settings));
+    ++masked;
   }
   return {};
 }
@@ -68,48 +75,49 @@ bool IsLeftOut(std::string_view name) {
          name.find("profiler/") != std::string_view::npos;
 }
 
-LogSetting Compare(const std::string& name, std::span<const PrintedSettings> sides,
-                   std::array<std::optional<uint32_t>, 2> nodes) {
+std::string Repr(const Json& value) {
+  std::string text;
+  json::AppendPythonRepr(value, text);
+  return text;
+}
+
+LogSetting Compare(const std::string& name, const std::array<BothForms, 2>& values) {
   LogSetting setting;
   setting.name = name;
   for (size_t side = 0; side < 2; ++side) {
-    setting.present[side] = nodes[side].has_value();
-    if (nodes[side]) {
-      json::AppendPythonRepr(sides[side].masked, *nodes[side], setting.values[side]);
-    } else {
-      setting.values[side] = kMissing;
-    }
+    setting.present[side] = values[side].printed != nullptr;
+    setting.values[side] = setting.present[side] ? Repr(*values[side].masked) : kMissing;
+  }
+  if (!setting.present[0] || !setting.present[1]) {
+    return setting;
   }
   // Reports that two secrets differ without showing them; an already masked one compares as equal.
-  const auto equal = [&](const ValueTree& first, const ValueTree& second) {
-    return nodes[0] && nodes[1] && PythonEqual(first, *nodes[0], second, *nodes[1]);
+  const auto holds_mask = [](const BothForms& value) {
+    return Repr(*value.printed).find(base::kMaskedText) != std::string::npos;
   };
-  const auto holds_mask = [&](size_t side) {
-    std::string text;
-    json::AppendPythonRepr(sides[side].tree, *nodes[side], text);
-    return text.find(base::kMaskedText) != std::string::npos;
-  };
-  setting.equal = equal(sides[0].tree, sides[1].tree) ||
-                  (equal(sides[0].masked, sides[1].masked) && (holds_mask(0) || holds_mask(1)));
+  setting.equal = PythonEqual(*values[0].printed, *values[1].printed) ||
+                  (PythonEqual(*values[0].masked, *values[1].masked) &&
+                   (holds_mask(values[0]) || holds_mask(values[1])));
   return setting;
 }
 
 Result<std::vector<LogSetting>> Settings(std::span<const PrintedSettings> sides, bool only_first) {
-  std::array<std::map<std::string, uint32_t>, 2> flat;
-  std::map<std::string, std::array<std::optional<uint32_t>, 2>> all;
+  std::map<std::string, std::array<BothForms, 2>> all;
   for (size_t side = 0; side < 2; ++side) {
     internal::NameBudget names;
-    MSP_RETURN_IF_ERROR(Flatten(sides[side].tree, 0, {}, names, flat[side]), sides[side].source);
-    for (const auto& [name, node] : flat[side]) {
+    std::map<std::string, BothForms> flat;
+    MSP_RETURN_IF_ERROR(Flatten({&sides[side].tree, &sides[side].masked}, {}, names, flat),
+                        sides[side].source);
+    for (const auto& [name, value] : flat) {
       if (side == 0 || !only_first || all.contains(name)) {
-        all[name][side] = node;
+        all[name][side] = value;
       }
     }
   }
   std::vector<LogSetting> settings;
-  for (const auto& [name, nodes] : all) {
+  for (const auto& [name, values] : all) {
     if (only_first || !IsLeftOut(name)) {
-      settings.push_back(Compare(name, sides, nodes));
+      settings.push_back(Compare(name, values));
     }
   }
   return settings;
@@ -143,16 +151,12 @@ Result<PrintedSettings> ReadRequirements(const fs::path& path) {
     MSP_ASSIGN_OR_RETURN(text, base::ReadTextFile(path, kRequirementsLimitBytes));
     source = path.filename().string();
   }
-  MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseYamlData(text, path.string()));
-  if (config.root.kind != json::ConfigKind::kObject || config.root.members.empty()) {
+  MSP_ASSIGN_OR_RETURN(Json settings, json::ParseYamlData(text, path.string()));
+  if (!settings.is_object() || settings.empty()) {
     return BadFormatError(fmt::format("{} holds no settings", path.string()))
         .WithHint("a mapping like \"trainer: {balance_batch: false}\"");
   }
-  std::string as_json;
-  json::Writer writer(as_json, -1);
-  internal::WriteParameter(config.root, writer);
-  MSP_ASSIGN_OR_RETURN(ValueTree tree, json::ParseValueTree(as_json), path.string());
-  return WithMasked(std::move(source), std::move(tree));
+  return WithMasked(std::move(source), std::move(settings));
 }
 
 Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> files) {
@@ -162,10 +166,7 @@ Status CheckFolder(const LogSettingsOptions& options, std::span<const fs::path> 
 }
 
 std::string JsonOf(const PrintedSettings& side) {
-  std::string text;
-  json::Writer writer(text, -1);
-  json::WriteTree(side.masked, 0, writer);
-  return text;
+  return json::DocumentText(side.masked, -1, json::Writer::NonFinite::kPython);
 }
 
 // Headings and words are the Python tool's: "name of the hyperparameter", "value in effect", "is

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
 #include "src/base/files.h"
@@ -252,12 +253,11 @@ std::string CudaVersion(const Environment& environment, const fs::path& root) {
   folders.push_back(root / "usr/local/cuda");
   for (const fs::path& folder : folders) {
     const Result<json::Config> config = json::LoadJsonConfig(folder / "version.json");
-    if (!config.ok() || config->root.Find("cuda") == nullptr) {
-      continue;
-    }
-    const json::ConfigValue* version = config->root.Find("cuda")->Find(kVersionKey);
-    if (version != nullptr && version->kind == json::ConfigKind::kText) {
-      return version->text;
+    if (config.ok()) {
+      const json::Json& version = json::Member(json::Member(config->root(), "cuda"), kVersionKey);
+      if (version.is_string()) {
+        return json::TextOf(version);
+      }
     }
   }
   return {};

@@ -2,21 +2,18 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "msprobe/status.h"
 
-#include "src/json/config.h"
-#include "src/json/value_tree.h"
-#include "src/json/writer.h"
+#include "src/json/document.h"
 #include "src/report/table.h"
 
 namespace msprobe::analysis::config_check::internal {
@@ -50,80 +47,47 @@ class NameBudget {
 class Parameters {
  public:
   // A name that is there keeps its place and gets the new value.
-  void Set(const std::string& name, json::ConfigValue value);
-  const json::ConfigValue* Find(const std::string& name) const;
-  size_t size() const { return object_.members.size(); }
-  const json::ConfigValue& object() const { return object_; }
+  void Set(const std::string& name, json::Json value);
+  const json::Json* Find(const std::string& name) const;
+  size_t size() const { return object_.size(); }
+  const json::Json& object() const { return object_; }
   // One object; nothing is left.
-  json::ConfigValue Take();
+  json::Json Take();
 
  private:
-  json::ConfigValue object_ = MakeObject();
+  json::Json object_ = json::Json::object();
   std::unordered_map<std::string, size_t> places_;
-
-  static json::ConfigValue MakeObject() {
-    json::ConfigValue object;
-    object.kind = json::ConfigKind::kObject;
-    return object;
-  }
 };
 
 // "description" of the object that stands for the values which several files give.
 inline constexpr std::string_view kSeveralValues = "duplicate_value";
 
-// As JSON.
-void WriteParameter(const json::ConfigValue& value, json::Writer& writer);
-
-inline json::ConfigValue TextParameter(std::string text) {
-  json::ConfigValue value;
-  value.kind = json::ConfigKind::kText;
-  value.text = std::move(text);
-  return value;
-}
-
 // The values that a parameter may have, or has in several places: the Python tool's way to say so.
-json::ConfigValue OneOf(std::vector<json::ConfigValue> values);
+json::Json OneOf(std::vector<json::Json> values);
 // The values of such a one; nullptr: it is one value.
-const std::vector<json::ConfigValue>* ValuesOf(const json::ConfigValue& value);
-
-inline json::ConfigValue TrueParameter() {
-  json::ConfigValue value;
-  value.kind = json::ConfigKind::kBool;
-  value.boolean = true;
-  return value;
-}
+const json::Json* ValuesOf(const json::Json& value);
 
 }  // namespace msprobe::analysis::config_check::internal
 
 namespace msprobe::analysis::config_check {
 
-// What must not travel inside a pack or stand in a result, by the rules of base/secrets.h: here for
-// values that hold others.
-
-// Masks a hyperparameter in place, with all that is inside of it; returns how many values were
-// replaced.
-size_t MaskParameter(std::string_view name, json::ConfigValue& value);
-
-struct MaskedTree {
-  json::ValueTree tree;
-  size_t count = 0;
-};
-// The same for an object of parameters. Masking twice changes nothing more, so two sides of which
-// only one was masked agree after both were.
-MaskedTree MaskParameters(const json::ValueTree& tree);
+// What must not travel inside a pack or stand in a result, by the rules of base/secrets.h: masks a
+// parameter in place, with all that is inside of it, and returns how many values were replaced.
+// Without a name it is an object of parameters. Masking twice changes nothing more, so two sides of
+// which only one was masked agree after both were.
+size_t MaskParameters(json::Json& value, std::string_view name = {});
 
 // Values of a pack's JSON members as the Python tool compares and shows them.
 
-// The members of an object as a Python dict has them: a key that is there twice keeps its first
-// place and its last value. Empty for anything but an object. Borrows from the tree.
+// The members of an object by name; none of anything else. Borrows from the tree.
 class Members {
  public:
   struct Member {
     std::string_view key;
-    uint32_t node = 0;
+    const json::Json* value = nullptr;
   };
 
-  Members(const json::ValueTree& tree, uint32_t node);
+  explicit Members(const json::Json& object);
 
   auto begin() const { return members_.begin(); }
   auto end() const { return members_.end(); }
@@ -131,8 +95,8 @@ class Members {
   const Member& operator[](size_t place) const { return members_[place]; }
   // The place of a key, nullopt when there is none.
   std::optional<size_t> IndexOf(std::string_view key) const;
-  // Its node, ValueTree::kNone when there is none.
-  uint32_t Find(std::string_view key) const;
+  // nullptr when there is none.
+  const json::Json* Find(std::string_view key) const;
 
  private:
   std::vector<Member> members_;
@@ -140,12 +104,11 @@ class Members {
 };
 
 // a == b in Python: 1 == 1.0 == True, "1" is not 1, NaN is not NaN, containers by content.
-bool PythonEqual(const json::ValueTree& a, uint32_t node_a, const json::ValueTree& b,
-                 uint32_t node_b);
+bool PythonEqual(const json::Json& a, const json::Json& b);
 
 // How a value stands in the workbook: numbers and booleans as such, None, NaN and empty texts
 // blank, infinities as "inf" and "-inf", containers as Python prints them.
-report::Cell ValueCell(report::Table& table, const json::ValueTree& tree, uint32_t node);
+report::Cell ValueCell(report::Table& table, const json::Json& value);
 report::Cell NumberCell(double value);
 
 }  // namespace msprobe::analysis::config_check

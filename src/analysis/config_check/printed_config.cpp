@@ -684,10 +684,6 @@ std::optional<std::pair<std::string, size_t>> ReadArgumentDump(const Lines& line
   return std::pair(json + "}", begin - 1);
 }
 
-bool HasVerlKey(const json::ValueTree& tree) {
-  return tree.Find(0, kVerlKey) != json::ValueTree::kNone;
-}
-
 }  // namespace
 
 Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view file_name) {
@@ -701,9 +697,9 @@ Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view f
         unclosed = unclosed.value_or(start.line + 1);
         continue;
       }
-      MSP_ASSIGN_OR_RETURN(json::ValueTree tree, json::ParseValueTree(*json), file_name, " line ",
+      MSP_ASSIGN_OR_RETURN(json::Json tree, json::ParseDocument(*json), file_name, " line ",
                            std::to_string(start.line + 1));
-      if (verl && !HasVerlKey(tree)) {
+      if (verl && json::Find(tree, kVerlKey) == nullptr) {
         continue;
       }
       config.tree = std::move(tree);
@@ -727,7 +723,7 @@ Result<PrintedConfig> FindPrintedConfig(std::string_view log, std::string_view f
   }
   if (!found) {
     if (const auto dump = ReadArgumentDump(lines)) {
-      MSP_ASSIGN_OR_RETURN(config.tree, json::ParseValueTree(dump->first), file_name);
+      MSP_ASSIGN_OR_RETURN(config.tree, json::ParseDocument(dump->first), file_name);
       config.line = dump->second + 1;
       found = true;
     }

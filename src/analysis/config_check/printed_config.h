@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "msprobe/status.h"
 
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis::config_check::internal {
 
@@ -85,8 +87,8 @@ class LiteralLines {
 namespace msprobe::analysis::config_check {
 
 struct PrintedConfig {
-  json::ValueTree tree;  // one object
-  size_t line = 0;       // of the log, where it begins; 1-based
+  json::Json tree;  // one object
+  size_t line = 0;  // of the log, where it begins; 1-based
   std::vector<std::string> warnings;
 };
 

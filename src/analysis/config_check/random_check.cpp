@@ -15,14 +15,12 @@
 #include "src/analysis/config_check/parameters.h"
 #include "src/analysis/config_check/rules.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
 #include "src/report/advice.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 using report::Cell;
 
 constexpr double kLeastScore = 0.8;
@@ -55,8 +53,7 @@ struct Frame {
 
 // The calls of one operation from one place.
 struct Entry {
-  const ValueTree* tree = nullptr;
-  std::optional<uint32_t> count;
+  const Json* count = nullptr;
   std::vector<Frame> frames;
   std::string stack;  // lines
   // What a partner has, too: file and function of each frame, behind a mark because a stack without
@@ -167,29 +164,25 @@ void SetPlaces(Entry& entry) {
   }
 }
 
-std::vector<Entry> EntriesOf(const ValueTree& tree, uint32_t operation) {
+std::vector<Entry> EntriesOf(const Json* operation) {
   std::vector<Entry> entries;
-  if (operation == ValueTree::kNone || tree[operation].kind != ValueKind::kList) {
+  if (operation == nullptr) {
     return entries;
   }
-  tree.ForEachChild(operation, [&](uint32_t node) {
+  for (const Json& place : json::ItemsOf(*operation)) {
     Entry& entry = entries.emplace_back();
-    entry.tree = &tree;
-    const uint32_t count = tree.Find(node, "count");
-    if (count != ValueTree::kNone) {
-      entry.count = count;
+    entry.count = json::Find(place, "count");
+    const Json& stack = json::Member(place, "stack");
+    if (!stack.is_array()) {
+      continue;
     }
-    const uint32_t stack = tree.Find(node, "stack");
-    if (stack == ValueTree::kNone || tree[stack].kind != ValueKind::kList) {
-      return;
-    }
-    tree.ForEachChild(stack, [&](uint32_t frame) {
+    for (const Json& frame : stack) {
       entry.stack += entry.frames.empty() ? "" : "\n";
-      entry.stack += tree[frame].text;
-      entry.frames.emplace_back(tree[frame].text);
-    });
+      entry.stack += json::TextOf(frame);
+      entry.frames.emplace_back(json::TextOf(frame));
+    }
     SetPlaces(entry);
-  });
+  }
   return entries;
 }
 
@@ -240,16 +233,14 @@ class RandomRows {
 
  private:
   static std::string CountText(const Entry* entry) {
-    return entry == nullptr ? "0"
-           : entry->count   ? json::PythonStr(*entry->tree, *entry->count)
-                            : "None";
+    return entry == nullptr ? "0" : entry->count ? json::PythonStr(*entry->count) : "None";
   }
 
   Cell CountCell(const Entry* entry) {
     if (entry == nullptr) {
       return Cell::Integer(0);
     }
-    return entry->count ? ValueCell(result_.table, *entry->tree, *entry->count) : Cell();
+    return entry->count ? ValueCell(result_.table, *entry->count) : Cell();
   }
 
   Cell StackCell(const Entry* entry) {
@@ -261,7 +252,7 @@ class RandomRows {
 
   void AddRow(std::string_view operation, int64_t rank, const Entry* bench, const Entry* cmp) {
     const bool equal = bench != nullptr && cmp != nullptr && bench->count && cmp->count &&
-                       PythonEqual(*bench->tree, *bench->count, *cmp->tree, *cmp->count);
+                       PythonEqual(*bench->count, *cmp->count);
     const std::array<Cell, 7> cells = {result_.table.KeepText(operation),
                                        Cell::Integer(rank),
                                        StackCell(bench),
@@ -308,10 +299,10 @@ std::map<int64_t, std::string_view> FindRanks(const Pack& pack,
   return ranks;
 }
 
-Result<ValueTree> ReadRank(const Pack& pack, const std::map<int64_t, std::string_view>& ranks,
-                           int64_t rank) {
+Result<Json> ReadRank(const Pack& pack, const std::map<int64_t, std::string_view>& ranks,
+                      int64_t rank) {
   const auto found = ranks.find(rank);
-  return found == ranks.end() ? json::ParseValueTree("{}") : pack.ReadJsonObject(found->second);
+  return found == ranks.end() ? Result<Json>(Json::object()) : pack.ReadJsonObject(found->second);
 }
 
 }  // namespace
@@ -324,17 +315,17 @@ Result<CheckResult> CheckRandom(const PackPair& packs, uint64_t most_steps) {
   all.insert(cmp_ranks.begin(), cmp_ranks.end());
   RandomRows rows(most_steps);
   for (const auto& [rank, member] : all) {
-    MSP_ASSIGN_OR_RETURN(const ValueTree bench, ReadRank(packs.bench, bench_ranks, rank));
-    MSP_ASSIGN_OR_RETURN(const ValueTree cmp, ReadRank(packs.cmp, cmp_ranks, rank));
-    const Members bench_operations(bench, 0);
-    const Members cmp_operations(cmp, 0);
+    MSP_ASSIGN_OR_RETURN(const Json bench, ReadRank(packs.bench, bench_ranks, rank));
+    MSP_ASSIGN_OR_RETURN(const Json cmp, ReadRank(packs.cmp, cmp_ranks, rank));
+    const Members bench_operations(bench);
+    const Members cmp_operations(cmp);
     for (const Members::Member& operation : bench_operations) {
-      rows.Compare(operation.key, rank, EntriesOf(bench, operation.node),
-                   EntriesOf(cmp, cmp_operations.Find(operation.key)));
+      rows.Compare(operation.key, rank, EntriesOf(operation.value),
+                   EntriesOf(cmp_operations.Find(operation.key)));
     }
     for (const Members::Member& operation : cmp_operations) {
       if (!bench_operations.IndexOf(operation.key)) {
-        rows.Compare(operation.key, rank, {}, EntriesOf(cmp, operation.node));
+        rows.Compare(operation.key, rank, {}, EntriesOf(operation.value));
       }
     }
   }
@@ -353,41 +344,29 @@ Result<CheckResult> CheckRandom(const PackPair& packs, uint64_t most_steps) {
 
 namespace {
 
-using json::ValueNode;
-
 constexpr std::array<std::string_view, 4> kFeatures = {"max", "min", "mean", "norm"};
 
-// The nodes of max, min, mean and norm; nullopt when the node is not exactly these four.
-using FeatureNodes = std::array<uint32_t, kFeatures.size()>;
-std::optional<FeatureNodes> FeaturesAt(const ValueTree& tree, uint32_t node) {
-  if (tree[node].kind != ValueKind::kObject || tree[node].child_count != kFeatures.size()) {
-    return std::nullopt;
-  }
-  FeatureNodes nodes{};
+// The values of max, min, mean and norm; nullopt when the object has not exactly these four.
+using Features = std::array<const Json*, kFeatures.size()>;
+std::optional<Features> FeaturesOf(const Json& object) {
+  Features features{};
   for (size_t i = 0; i < kFeatures.size(); ++i) {
-    nodes[i] = tree.Find(node, kFeatures[i]);
-    if (nodes[i] == ValueTree::kNone) {
-      return std::nullopt;
-    }
+    features[i] = json::Find(object, kFeatures[i]);
   }
-  return nodes;
+  const bool has_all = std::find(features.begin(), features.end(), nullptr) == features.end();
+  return has_all && object.size() == features.size() ? std::optional(features) : std::nullopt;
 }
 
-double NumberOf(const ValueNode& value) {
-  switch (value.kind) {
-    case ValueKind::kBool:
-      return value.boolean ? 1 : 0;
-    case ValueKind::kInt:
-    case ValueKind::kFloat:
-      return value.number;
-    default:
-      return std::nan("");
-  }
+double NumberOf(const Json& value) {
+  const bool is_number = value.is_number() || json::IsBigInteger(value);
+  return value.is_boolean() ? (json::BoolOf(value) ? 1 : 0)
+         : is_number        ? json::NumberOf(value)
+                            : std::nan("");
 }
 
 // |bench - cmp| / bench: the sign of bench stays in it, as the Python tool has it. NaN where
 // there is none.
-double RelativeDifference(const ValueNode& bench, const ValueNode& cmp) {
+double RelativeDifference(const Json& bench, const Json& cmp) {
   const double bench_value = NumberOf(bench);
   if (bench_value == 0) {
     return std::nan("");
@@ -416,17 +395,16 @@ class FeatureRows {
   }
 
   // Two tensors, both with features.
-  void Compare(std::string_view name, const ValueTree& bench, const FeatureNodes& bench_nodes,
-               const ValueTree& cmp, const FeatureNodes& cmp_nodes) {
+  void Compare(std::string_view name, const Features& bench, const Features& cmp) {
     result_.compared = true;
     bool equal = true;
     bool only_nan = true;  // that makes them unequal
     std::array<Cell, kFeatures.size()> differences;
     double largest = 0;
     for (size_t i = 0; i < kFeatures.size(); ++i) {
-      const bool same = PythonEqual(bench, bench_nodes[i], cmp, cmp_nodes[i]);
-      const ValueNode& bench_value = bench[bench_nodes[i]];
-      const ValueNode& cmp_value = cmp[cmp_nodes[i]];
+      const Json& bench_value = *bench[i];
+      const Json& cmp_value = *cmp[i];
+      const bool same = PythonEqual(bench_value, cmp_value);
       equal = equal && same;
       only_nan = only_nan &&
                  (same || (std::isnan(NumberOf(bench_value)) && std::isnan(NumberOf(cmp_value))));
@@ -561,40 +539,39 @@ std::string Joined(const std::string& path, std::string_view key) {
 }
 
 // The inputs of one forward call. Depth is bounded by the JSON reader.
-Status CompareInputs(const ValueTree& bench, uint32_t bench_node, const ValueTree& cmp,
-                     uint32_t cmp_node, const std::string& path, internal::NameBudget& names,
-                     FeatureRows& rows) {
-  const Members bench_members(bench, bench_node);
-  const Members cmp_members(cmp, cmp_node);
+Status CompareInputs(const Json& bench, const Json& cmp, const std::string& path,
+                     internal::NameBudget& names, FeatureRows& rows) {
+  const Members bench_members(bench);
+  const Members cmp_members(cmp);
   for (const Members::Member& member : bench_members) {
     const std::string tag = Joined(path, member.key);
     MSP_RETURN_IF_ERROR(names.Take(tag));
-    const uint32_t other = cmp_members.Find(member.key);
-    if (other == ValueTree::kNone) {
+    const Json* const other = cmp_members.Find(member.key);
+    if (other == nullptr) {
       rows.AddUnequal(tag, "only in bench");
       continue;
     }
-    if (bench[member.node].kind != ValueKind::kObject) {
+    if (!member.value->is_object()) {
       continue;  // no tensor
     }
-    const std::optional<FeatureNodes> bench_features = FeaturesAt(bench, member.node);
+    const std::optional<Features> bench_features = FeaturesOf(*member.value);
     if (!bench_features) {
-      if (cmp[other].kind == ValueKind::kObject) {
-        MSP_RETURN_IF_ERROR(CompareInputs(bench, member.node, cmp, other, tag, names, rows));
+      if (other->is_object()) {
+        MSP_RETURN_IF_ERROR(CompareInputs(*member.value, *other, tag, names, rows));
       } else {
         rows.AddUnequal(tag, "a container in bench only");
       }
       continue;
     }
-    const std::optional<FeatureNodes> cmp_features = FeaturesAt(cmp, other);
+    const std::optional<Features> cmp_features = FeaturesOf(*other);
     if (cmp_features) {
-      rows.Compare(tag, bench, *bench_features, cmp, *cmp_features);
+      rows.Compare(tag, *bench_features, *cmp_features);
     } else {
       rows.AddUnequal(tag, "a tensor in bench only");
     }
   }
   for (const Members::Member& member : cmp_members) {
-    if (bench_members.Find(member.key) == ValueTree::kNone) {
+    if (bench_members.Find(member.key) == nullptr) {
       const std::string tag = Joined(path, member.key);
       MSP_RETURN_IF_ERROR(names.Take(tag));
       rows.AddUnequal(tag, "only in cmp");
@@ -603,25 +580,25 @@ Status CompareInputs(const ValueTree& bench, uint32_t bench_node, const ValueTre
   return {};
 }
 
-void CompareParameters(const ValueTree& bench, const ValueTree& cmp, FeatureRows& rows) {
-  const Members bench_members(bench, 0);
-  const Members cmp_members(cmp, 0);
+void CompareParameters(const Json& bench, const Json& cmp, FeatureRows& rows) {
+  const Members bench_members(bench);
+  const Members cmp_members(cmp);
   for (const Members::Member& member : bench_members) {
-    const uint32_t other = cmp_members.Find(member.key);
-    if (other == ValueTree::kNone) {
+    const Json* const other = cmp_members.Find(member.key);
+    if (other == nullptr) {
       rows.AddOnly(member.key, "only bench have", "bench");
       continue;
     }
-    const std::optional<FeatureNodes> bench_features = FeaturesAt(bench, member.node);
-    const std::optional<FeatureNodes> cmp_features = FeaturesAt(cmp, other);
+    const std::optional<Features> bench_features = FeaturesOf(*member.value);
+    const std::optional<Features> cmp_features = FeaturesOf(*other);
     if (bench_features && cmp_features) {
-      rows.Compare(member.key, bench, *bench_features, cmp, *cmp_features);
+      rows.Compare(member.key, *bench_features, *cmp_features);
     } else {
       rows.AddUnequal(member.key, "no max, min, mean and norm");
     }
   }
   for (const Members::Member& member : cmp_members) {
-    if (bench_members.Find(member.key) == ValueTree::kNone) {
+    if (bench_members.Find(member.key) == nullptr) {
       rows.AddOnly(member.key, "only cmp have", "cmp");
     }
   }
@@ -638,11 +615,11 @@ Result<CheckResult> CheckDataset(const PackPair& packs) {
     if (!packs.cmp.HasMember(file.member)) {
       continue;  // told with the gaps
     }
-    MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(file.member));
-    MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(file.member));
+    MSP_ASSIGN_OR_RETURN(const Json bench, packs.bench.ReadJsonObject(file.member));
+    MSP_ASSIGN_OR_RETURN(const Json cmp, packs.cmp.ReadJsonObject(file.member));
     rows.StartFile(file);
     names.Add(kTimesFileSize * (packs.bench.BytesOf(file.member) + packs.cmp.BytesOf(file.member)));
-    MSP_RETURN_IF_ERROR(CompareInputs(bench, 0, cmp, 0, "", names, rows), file.member);
+    MSP_RETURN_IF_ERROR(CompareInputs(bench, cmp, "", names, rows), file.member);
   }
   rows.AddUnplaced(packs.bench, files.unplaced);
   rows.AddUnplaced(packs.cmp, FindStepFiles(packs.cmp, Part::kDataset, "dataset.json").unplaced);
@@ -653,15 +630,15 @@ Result<CheckResult> CheckWeights(const PackPair& packs) {
   FeatureRows rows(Part::kWeights, "weight_name");
   const StepFiles files = FindStepFiles(packs.bench, Part::kWeights, "");
   for (const StepFile& file : files.files) {
-    MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(file.member));
+    MSP_ASSIGN_OR_RETURN(const Json bench, packs.bench.ReadJsonObject(file.member));
     rows.StartFile(file);
     if (!packs.cmp.HasMember(file.member)) {
-      for (const Members::Member& member : Members(bench, 0)) {
+      for (const Members::Member& member : Members(bench)) {
         rows.AddOnly(member.key, "only bench have", "bench");
       }
       continue;
     }
-    MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(file.member));
+    MSP_ASSIGN_OR_RETURN(const Json cmp, packs.cmp.ReadJsonObject(file.member));
     CompareParameters(bench, cmp, rows);
   }
   rows.AddUnplaced(packs.bench, files.unplaced);

@@ -25,7 +25,6 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/document.h"
-#include "src/json/value_tree.h"
 #include "src/report/advice.h"
 #include "src/report/cell_document.h"
 #include "src/report/writers.h"
@@ -274,7 +273,7 @@ Status WriteResultFolder(const CompareOptions& options, const PackPair& packs,
   return {};
 }
 
-using json::ValueTree;
+using json::Json;
 
 Result<CheckResult> RunCheck(Part part, const PackPair& packs, const CheckOptions& options) {
   switch (part) {
@@ -343,20 +342,19 @@ Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
   if (!packs.bench.HasMember(kVersionsMember) || !packs.cmp.HasMember(kVersionsMember)) {
     return {};
   }
-  MSP_ASSIGN_OR_RETURN(const ValueTree bench, packs.bench.ReadJsonObject(kVersionsMember));
-  MSP_ASSIGN_OR_RETURN(const ValueTree cmp, packs.cmp.ReadJsonObject(kVersionsMember));
-  const Members bench_members(bench, 0);
-  const Members cmp_members(cmp, 0);
+  MSP_ASSIGN_OR_RETURN(const Json bench, packs.bench.ReadJsonObject(kVersionsMember));
+  MSP_ASSIGN_OR_RETURN(const Json cmp, packs.cmp.ReadJsonObject(kVersionsMember));
+  const Members bench_members(bench);
+  const Members cmp_members(cmp);
   Finding finding;
   finding.severity = Severity::kWarning;
   for (const Members::Member& member : bench_members) {
-    const uint32_t other = cmp_members.Find(member.key);
+    const Json* const other = cmp_members.Find(member.key);
     // Where the interpreter lies says nothing about what it computes.
-    if (member.key != "python_path" && other != ValueTree::kNone &&
-        !PythonEqual(bench, member.node, cmp, other)) {
+    if (member.key != "python_path" && other != nullptr && !PythonEqual(*member.value, *other)) {
       AddExample(finding, fmt::format("{}: {} / {}", Shown(member.key),
-                                      Shown(json::PythonStr(bench, member.node)),
-                                      Shown(json::PythonStr(cmp, other))));
+                                      Shown(json::PythonStr(*member.value)),
+                                      Shown(json::PythonStr(*other))));
     }
   }
   if (!finding.examples.empty()) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include <nlohmann/json.hpp>
+
 #include "src/base/strings.h"
 #include "src/report/advice.h"
 
@@ -13,26 +15,23 @@ extern const std::string_view kConfigCheckRules;
 namespace msprobe::analysis::config_check {
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 
-std::string TextOf(const ValueTree& tree, uint32_t object, std::string_view key) {
-  const uint32_t node = tree.Find(object, key);
-  return node == ValueTree::kNone ? std::string() : std::string(tree[node].text);
+std::string Text(const Json& object, std::string_view key) {
+  return json::TextOf(json::Member(object, key));
 }
 
-std::vector<std::string> TextsOf(const ValueTree& tree, uint32_t list) {
+std::vector<std::string> Texts(const Json& list) {
   std::vector<std::string> texts;
-  tree.ForEachChild(list, [&](uint32_t child) { texts.emplace_back(tree[child].text); });
+  for (const Json& item : json::ItemsOf(list)) {
+    texts.push_back(json::TextOf(item));
+  }
   return texts;
 }
 
-VariableOnDevice DeviceOf(const ValueTree& tree, uint32_t variable, std::string_view device) {
-  const uint32_t node = tree.Find(variable, device);
-  if (tree[node].kind != ValueKind::kObject) {
-    return {};
-  }
-  return {TextOf(tree, node, "name"), tree.Find(node, "default")};
+VariableOnDevice DeviceOf(const Json& variable, std::string_view device) {
+  const Json& known = json::Member(variable, device);
+  return {Text(known, "name"), json::Find(known, "default")};
 }
 
 std::string Lower(std::string_view text) {
@@ -45,37 +44,36 @@ std::string Lower(std::string_view text) {
 
 // The file is a part of the program: a test loads it, so nothing in it can be missing here.
 Rules Load() {
-  Result<ValueTree> parsed = json::ParseValueTree(resources::kConfigCheckRules);
+  Result<Json> parsed = json::ParseDocument(resources::kConfigCheckRules);
   assert(parsed.ok());
   Rules rules;
-  rules.tree = *std::move(parsed);
-  const ValueTree& tree = rules.tree;
-  tree.ForEachChild(tree.Find(0, "variables"), [&](uint32_t node) {
-    rules.variables.push_back({DeviceOf(tree, node, "npu"), DeviceOf(tree, node, "gpu"),
-                               report::AdviceText(TextOf(tree, node, "why")),
-                               report::AdviceText(TextOf(tree, node, "fix"))});
-  });
-  tree.ForEachChild(tree.Find(0, "further_variables"), [&](uint32_t node) {
-    rules.further_variables.push_back(
-        {TextOf(tree, node, "name"), TextOf(tree, node, "device"), TextOf(tree, node, "why")});
-  });
-  rules.local_variables = TextsOf(tree, tree.Find(0, "local_variables"));
-  rules.packages = TextsOf(tree, tree.Find(0, "packages"));
-  tree.ForEachChild(tree.Find(0, "further_packages"), [&](uint32_t node) {
-    rules.further_packages.push_back(
-        {TextOf(tree, node, "name"), TextOf(tree, node, "one_side") == "error"});
-  });
-  tree.ForEachChild(tree.Find(0, "aliases"), [&](uint32_t node) {
-    rules.aliases.emplace_back(std::string(tree[node].key), TextsOf(tree, node));
-  });
-  tree.ForEachChild(tree.Find(0, "checks"), [&](uint32_t node) {
-    rules.checks.emplace_back(std::string(tree[node].key),
-                              Remedy{report::AdviceText(TextOf(tree, node, "why")),
-                                     report::AdviceText(TextOf(tree, node, "fix"))});
-  });
-  tree.ForEachChild(tree.Find(0, "topics"), [&](uint32_t node) {
-    rules.topics.push_back({TextsOf(tree, tree.Find(node, "names")), TextOf(tree, node, "why")});
-  });
+  rules.tree = std::make_shared<const Json>(*std::move(parsed));
+  const auto member = [&rules](std::string_view key) -> const Json& {
+    return json::Member(*rules.tree, key);
+  };
+  for (const Json& row : member("variables")) {
+    rules.variables.push_back({DeviceOf(row, "npu"), DeviceOf(row, "gpu"),
+                               report::AdviceText(Text(row, "why")),
+                               report::AdviceText(Text(row, "fix"))});
+  }
+  for (const Json& row : member("further_variables")) {
+    rules.further_variables.push_back({Text(row, "name"), Text(row, "device"), Text(row, "why")});
+  }
+  rules.local_variables = Texts(member("local_variables"));
+  rules.packages = Texts(member("packages"));
+  for (const Json& row : member("further_packages")) {
+    rules.further_packages.push_back({Text(row, "name"), Text(row, "one_side") == "error"});
+  }
+  for (const auto& [name, others] : member("aliases").items()) {
+    rules.aliases.emplace_back(name, Texts(others));
+  }
+  for (const auto& [name, check] : member("checks").items()) {
+    rules.checks.emplace_back(name, Remedy{report::AdviceText(Text(check, "why")),
+                                           report::AdviceText(Text(check, "fix"))});
+  }
+  for (const Json& row : member("topics")) {
+    rules.topics.push_back({Texts(json::Member(row, "names")), Text(row, "why")});
+  }
   return rules;
 }
 

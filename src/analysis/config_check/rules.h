@@ -1,19 +1,20 @@
 // What config_check compares and why it matters: the tables of config/config_check.json.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis::config_check {
 
 // The name of a variable on one kind of device and what counts when it is not set.
 struct VariableOnDevice {
-  std::string name;           // empty: no such variable there
-  uint32_t default_node = 0;  // in Rules::tree, with the type it is compared with
+  std::string name;                           // empty: no such variable there
+  const json::Json* default_value = nullptr;  // of Rules::tree, with the type it is compared with
 };
 
 struct VariableRule {
@@ -47,7 +48,7 @@ struct Topic {
 };
 
 struct Rules {
-  json::ValueTree tree;
+  std::shared_ptr<const json::Json> tree;
   std::vector<VariableRule> variables;
   std::vector<FurtherVariable> further_variables;
   std::vector<std::string> packages;

@@ -540,12 +540,13 @@ void ShellRun::AddLaunch(const Launch& launch, std::vector<ShellField>& fields, 
                            : std::string(text.substr(std::min(text.size(), kRuntime.size() + 1))));
       // Marks are no JSON.
       json = base::ReplaceAll(base::ReplaceAll(json, "\x01", "\\u0001"), "\x02", "\\u0002");
-      const Result<json::Config> config = json::ParseJsonData(json, std::string(kRuntime));
-      const json::ConfigValue* variables = config.ok() ? (*config).root.Find("env_vars") : nullptr;
-      if (variables != nullptr) {
-        for (const auto& [name, value] : variables->members) {
-          if (value.kind == json::ConfigKind::kText) {
-            found.environment[name] = {Resolve(value.text), line};
+      const Result<json::Json> environment = json::ParseJsonData(json, kRuntime);
+      const json::Json* variables =
+          environment.ok() ? json::Find(*environment, "env_vars") : nullptr;
+      if (variables != nullptr && variables->is_object()) {
+        for (const auto& [name, value] : variables->items()) {
+          if (value.is_string()) {
+            found.environment[name] = {Resolve(json::TextOf(value)), line};
           }
         }
       }

@@ -432,13 +432,28 @@ static ShellTruth TruthOf(bool value) { return value ? ShellTruth::kTrue : Shell
 
 }  // namespace
 
-// A condition over words: what [ and [[ have in common.
+// The condition of [ ... ], test and [[ ... ]]. They read their words by the same grammar, but for
+// their signs, and that [ takes three words around a comparison before it looks for other signs.
 class ShellCondition {
  public:
+  struct Word {
+    std::string sign;  // unquoted text as it stands; of [ the text
+    std::string text;
+    std::string pattern;  // of [[: what stands unquoted behind == is a pattern
+  };
+
   using Outcome = ShellRun::Outcome;
 
-  explicit ShellCondition(ShellRun& run) : run_(run) {}
+  ShellCondition(ShellRun& run, bool is_test, std::vector<Word> words)
+      : run_(run), is_test_(is_test), words_(std::move(words)) {}
 
+  // Evaluates all words, and tells the run what came of it. `key` names the condition.
+  void Run(std::string key) {
+    Value value = is_test_ && words_.empty() ? Of(false) : Or();
+    Finish(at_ == words_.size() ? value : Unknown(), std::move(key));
+  }
+
+ private:
   // Outcomes of a single test remember what they are about, so that a decision binds it.
   struct Value {
     ShellTruth truth = ShellTruth::kFalse;
@@ -591,7 +606,6 @@ class ShellCondition {
     run_.outcome_ = std::move(outcome);
   }
 
- protected:
   static Value Both(const Value& a, const Value& b) {
     if (a.truth == ShellTruth::kFalse || b.truth == ShellTruth::kFalse) {
       return {ShellTruth::kFalse};
@@ -610,96 +624,10 @@ class ShellCondition {
     return value;
   }
 
-  ShellRun& run_;
-};
-
-namespace {
-
-// [ ... ] and test.
-class TestWords : public ShellCondition {
- public:
-  TestWords(ShellRun& run, const std::vector<std::string>& words)
-      : ShellCondition(run), words_(words) {}
-
-  Value All() {
-    if (words_.empty()) {
-      return Of(false);
-    }
-    Value value = Or();
-    return at_ == words_.size() ? value : Unknown();
-  }
-
- private:
-  bool Is(std::string_view word) const { return at_ < words_.size() && words_[at_] == word; }
-  size_t left() const { return words_.size() - at_; }
-  Value Or() {
-    Value value = And();
-    while (Is("-o")) {
-      ++at_;
-      value = Either(value, And());
-    }
-    return value;
-  }
-  Value And() {
-    Value value = Term();
-    while (Is("-a")) {
-      ++at_;
-      value = Both(value, Term());
-    }
-    return value;
-  }
-  Value Term() {
-    if (left() == 0 || ++depth_ > 100) {
-      return Unknown();
-    }
-    if (left() >= 3 && IsBinary(words_[at_ + 1])) {
-      at_ += 3;
-      return Binary(words_[at_ - 3], words_[at_ - 2], words_[at_ - 1], false);
-    }
-    if (Is("!") && left() > 1) {
-      ++at_;
-      return Inverted(Term());
-    }
-    if (Is("(") && left() > 2) {
-      ++at_;
-      Value value = Or();
-      at_ += Is(")") ? 1 : 0;
-      return value;
-    }
-    if (left() >= 2 && IsUnary(words_[at_])) {
-      at_ += 2;
-      return Unary(words_[at_ - 2], words_[at_ - 1]);
-    }
-    ++at_;
-    return Unary("-n", words_[at_ - 1]);
-  }
-
-  const std::vector<std::string>& words_;
-  size_t at_ = 0;
-  int depth_ = 0;
-};
-
-// [[ ... ]]: what stands unquoted behind == is a pattern.
-class ShellConditionWords : public ShellCondition {
- public:
-  struct Word {
-    std::string sign;  // unquoted text as it stands
-    std::string text;
-    std::string pattern;
-  };
-  ShellConditionWords(ShellRun& run, std::vector<Word> words)
-      : ShellCondition(run), words_(std::move(words)) {}
-
-  Value All() {
-    Value value = Or();
-    return at_ == words_.size() ? value : Unknown();
-  }
-
- private:
   bool Is(std::string_view sign) const { return at_ < words_.size() && words_[at_].sign == sign; }
   Value Or() {
     Value value = And();
-    while (Is("||")) {
+    while (Is(is_test_ ? "-o" : "||")) {
       ++at_;
       value = Either(value, And());
     }
@@ -707,67 +635,74 @@ class ShellConditionWords : public ShellCondition {
   }
   Value And() {
     Value value = Term();
-    while (Is("&&")) {
+    while (Is(is_test_ ? "-a" : "&&")) {
       ++at_;
       value = Both(value, Term());
     }
     return value;
   }
   Value Term() {
-    if (at_ >= words_.size() || ++depth_ > 100) {
+    const size_t left = words_.size() - at_;
+    if (left == 0 || ++depth_ > 100) {
       return Unknown();
     }
-    if (Is("!")) {
+    const bool is_binary = left >= 3 && IsBinary(words_[at_ + 1].sign);
+    if (is_test_ && is_binary) {
+      return Comparison();
+    }
+    if (Is("!") && (!is_test_ || left > 1)) {
       ++at_;
       return Inverted(Term());
     }
-    if (Is("(")) {
+    if (Is("(") && (!is_test_ || left > 2)) {
       ++at_;
       Value value = Or();
       at_ += Is(")") ? 1 : 0;
       return value;
     }
-    if (at_ + 2 < words_.size() && IsBinary(words_[at_ + 1].sign)) {
-      at_ += 3;
-      const std::string& sign = words_[at_ - 2].sign;
-      const bool compares = sign == "=" || sign == "==" || sign == "!=";
-      return Binary(words_[at_ - 3].text, sign,
-                    compares || sign == "=~" ? words_[at_ - 1].pattern : words_[at_ - 1].text,
-                    compares);
+    if (is_binary) {
+      return Comparison();
     }
-    if (at_ + 1 < words_.size() && IsUnary(words_[at_].sign)) {
-      at_ += 2;
-      return Unary(words_[at_ - 2].sign, words_[at_ - 1].text);
-    }
-    ++at_;
-    return Unary("-n", words_[at_ - 1].text);
+    const bool is_unary = left >= 2 && IsUnary(words_[at_].sign);
+    at_ += is_unary ? 2 : 1;
+    return Unary(is_unary ? words_[at_ - 2].sign : "-n", words_[at_ - 1].text);
+  }
+  Value Comparison() {
+    at_ += 3;
+    const Word& right = words_[at_ - 1];
+    const std::string& sign = words_[at_ - 2].sign;
+    const bool compares = !is_test_ && (sign == "=" || sign == "==" || sign == "!=");
+    const bool takes_pattern = compares || (!is_test_ && sign == "=~");
+    return Binary(words_[at_ - 3].text, sign, takes_pattern ? right.pattern : right.text, compares);
   }
 
-  std::vector<Word> words_;
+  ShellRun& run_;
+  const bool is_test_;
+  const std::vector<Word> words_;
   size_t at_ = 0;
   int depth_ = 0;
 };
 
-}  // namespace
-
 Status ShellRun::EvaluateCondition(const ShellNode& node) {
-  std::vector<ShellConditionWords::Word> words;
+  std::vector<ShellCondition::Word> words;
   std::string key = "[[";
   for (const ShellWord& word : node.words) {
-    ShellConditionWords::Word& made = words.emplace_back();
+    ShellCondition::Word& made = words.emplace_back();
     made.sign = word.Plain();
     MSP_ASSIGN_OR_RETURN(made.text, Text(word));
     MSP_ASSIGN_OR_RETURN(made.pattern, Pattern(word));
     key += " " + made.text;
   }
-  ShellConditionWords condition(*this, std::move(words));
-  condition.Finish(condition.All(), Spelled(key));
+  ShellCondition(*this, false, std::move(words)).Run(Spelled(key));
   return {};
 }
 
 void ShellRun::Test(const std::vector<std::string>& words) {
-  TestWords condition(*this, words);
-  condition.Finish(condition.All(), Spelled("[[ " + base::Join(words, " ")));
+  std::vector<ShellCondition::Word> made;
+  for (const std::string& word : words) {
+    made.push_back({word, word, {}});
+  }
+  ShellCondition(*this, true, std::move(made)).Run(Spelled("[[ " + base::Join(words, " ")));
 }
 
 // Numbers as the shell computes them: 64 bits that wrap.

@@ -15,8 +15,8 @@
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/items.h"
 #include "src/base/threads.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/layout.h"
-#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {
@@ -216,7 +216,7 @@ class RowFormatter {
     if (info == dump::EntryTree::kNone) {
       end(kMergeInfoText);
     } else {
-      fill(kMergeInfoText, [&](json::Writer& json) { json::WriteTree(items_.tree(), info, json); });
+      fill(kMergeInfoText, [&](json::Writer& json) { dump::WriteTree(items_.tree(), info, json); });
     }
     fill(kPartnersText, [&](json::Writer& json) {
       if (const std::vector<Partners>* partners = side_.PartnersOf(node)) {

@@ -12,7 +12,7 @@
 #include "src/dump/call_facts.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/entry_scan.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -318,7 +318,7 @@ std::string_view ItemWriter::TextOf(uint32_t node) {
       return TextOfText(value.text);
     default:
       text_.clear();
-      json::AppendPythonRepr(tree_, node, text_);
+      dump::AppendPythonRepr(tree_, node, text_);
       return text_;
   }
 }

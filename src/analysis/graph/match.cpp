@@ -19,7 +19,7 @@
 #include "src/analysis/graph/items.h"
 #include "src/analysis/nonfinite/search.h"
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::graph {
 namespace {
@@ -470,7 +470,7 @@ void SetPlaces(Side& side, Edition edition) {
       row.dtype = row.type;
     } else if (edition == Edition::kV8 && value.kind == compare::StatKind::kText) {
       value.kind = compare::StatKind::kInteger;
-      row.dtype = json::PythonClass(json::ValueKind::kInt);
+      row.dtype = dump::PythonClass(dump::NodeKind::kInt);
     }
     row.stats.fill(value);
   }

@@ -568,7 +568,7 @@ Result<std::string> FirstInputs(const fs::path& folder) {
   Status failed;
   const auto scanned = dump::ScanEntries(
       folder / dump::kDumpFileName, [&](const dump::ScannedEntry& entry, const auto& /*so_far*/) {
-        const Result<dump::EntryTree> tree = json::ParseValueTree(entry.text);
+        const Result<dump::EntryTree> tree = dump::ParseEntry(entry.text);
         if (!tree.ok()) {
           failed = tree.status();
           return false;

@@ -14,8 +14,8 @@
 #include "src/analysis/graph/items.h"
 #include "src/analysis/graph/step_views.h"
 #include "src/base/files.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/layout.h"
-#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {
@@ -143,7 +143,7 @@ class EntryWriter {
   Status Write() {
     MSP_ASSIGN_OR_RETURN(const EntryTree tree, content_.dump->ReadEntry(content_.entry));
     if (tree[0].kind != NodeKind::kObject) {
-      json::WriteTree(tree, 0, json_);
+      dump::WriteTree(tree, 0, json_);
       return {};
     }
     json_.BeginObject();
@@ -217,7 +217,7 @@ class EntryWriter {
       tree.ForEachChild(node, [&](uint32_t child) { WriteNode(tree, child); });
       json_.EndArray();
     } else {
-      json::WriteTree(tree, node, json_);
+      dump::WriteTree(tree, node, json_);
     }
   }
 
@@ -239,7 +239,7 @@ class EntryWriter {
           }
         }
       }
-      json::WriteTree(tree, child, json_);
+      dump::WriteTree(tree, child, json_);
     });
     // Values that are no numbers are written as texts.
     if (!row.is_tensor && row.stats[compare::kMax].kind == compare::StatKind::kText) {

@@ -18,7 +18,7 @@
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::graph {
@@ -37,14 +37,14 @@ constexpr std::string_view kNotAGraph =
     "a .vis.db holds the tables tb_config, tb_nodes and tb_stack; msprobe graph writes it again";
 
 Result<std::vector<int64_t>> NumbersOf(std::string_view text) {
-  MSP_ASSIGN_OR_RETURN(const json::ValueTree tree, json::ParseValueTree(text));
+  MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, dump::ParseEntry(text));
   std::vector<int64_t> numbers;
-  if (tree[0].kind != json::ValueKind::kList) {
+  if (tree[0].kind != dump::NodeKind::kList) {
     return BadFormatError("not a list");
   }
   bool whole = true;
   tree.ForEachChild(0, [&](uint32_t child) {
-    whole = whole && tree[child].kind == json::ValueKind::kInt;
+    whole = whole && tree[child].kind == dump::NodeKind::kInt;
     numbers.push_back(tree[child].integer);
   });
   if (!whole) {
@@ -250,8 +250,8 @@ struct StoredSide {
 // The texts of a JSON list; none where it is no such list.
 std::vector<std::string> TextsOf(std::string_view list) {
   std::vector<std::string> texts;
-  if (const Result<json::ValueTree> tree = json::ParseValueTree(list);
-      tree.ok() && (*tree)[0].kind == json::ValueKind::kList) {
+  if (const Result<dump::EntryTree> tree = dump::ParseEntry(list);
+      tree.ok() && (*tree)[0].kind == dump::NodeKind::kList) {
     tree->ForEachChild(0, [&](uint32_t child) { texts.emplace_back((*tree)[child].text); });
   }
   return texts;
@@ -388,9 +388,9 @@ void WriteStoredPartners(const StoredSide& npu, json::Writer& writer) {
     if (npu.distributed[i].empty()) {
       continue;
     }
-    if (const Result<json::ValueTree> tree = json::ParseValueTree(npu.distributed[i]); tree.ok()) {
+    if (const Result<dump::EntryTree> tree = dump::ParseEntry(npu.distributed[i]); tree.ok()) {
       writer.Key(npu.names[i]);
-      json::WriteTree(*tree, 0, writer);
+      dump::WriteTree(*tree, 0, writer);
     }
   }
 }
@@ -490,16 +490,16 @@ class TensorReader {
  private:
   // {"<node>.input.0": {"dtype": ..., "shape": ..., "Max": ...}, ...}, all values texts.
   void AddItems(std::string_view node, std::string_view text, PageTensors::Side& side) {
-    const Result<json::ValueTree> parsed = json::ParseValueTree(text);
-    if (!parsed.ok() || (*parsed)[0].kind != json::ValueKind::kObject) {
+    const Result<dump::EntryTree> parsed = dump::ParseEntry(text);
+    if (!parsed.ok() || (*parsed)[0].kind != dump::NodeKind::kObject) {
       return;
     }
-    const json::ValueTree& tree = *parsed;
+    const dump::EntryTree& tree = *parsed;
     tree.ForEachChild(0, [&](uint32_t item) {
-      const bool is_object = tree[item].kind == json::ValueKind::kObject;
+      const bool is_object = tree[item].kind == dump::NodeKind::kObject;
       const auto field = [&](std::string_view key) {
-        const uint32_t child = is_object ? tree.Find(item, key) : json::ValueTree::kNone;
-        return child == json::ValueTree::kNone ? std::string_view() : tree[child].text;
+        const uint32_t child = is_object ? tree.Find(item, key) : dump::EntryTree::kNone;
+        return child == dump::EntryTree::kNone ? std::string_view() : tree[child].text;
       };
       tensors_.AddWords(side, node, tree[item].key, {field("dtype"), field("shape"), field("md5")});
       for (size_t i = 0; i < compare::kStatCount; ++i) {

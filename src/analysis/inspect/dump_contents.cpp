@@ -29,10 +29,10 @@
 #include "src/base/threads.h"
 #include "src/base/utf8.h"
 #include "src/dump/dump_file.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/io/contents.h"
-#include "src/json/value_tree.h"
 #include "src/report/readers.h"
 
 namespace msprobe::analysis::inspect {
@@ -365,15 +365,15 @@ LeftOut ReadLeftOut(const fs::path& folder) {
   LeftOut left_out;
   const Result<std::string> text =
       base::ReadTextFile(folder / dump::kManifestFileName, kMostManifestBytes);
-  const Result<json::ValueTree> tree =
-      text.ok() ? json::ParseValueTree(*text) : Result<json::ValueTree>(text.status());
-  if (!tree.ok() || (*tree)[0].kind != json::ValueKind::kObject) {
+  const Result<dump::EntryTree> tree =
+      text.ok() ? dump::ParseEntry(*text) : Result<dump::EntryTree>(text.status());
+  if (!tree.ok() || (*tree)[0].kind != dump::NodeKind::kObject) {
     return left_out;
   }
   for (const auto& [key, count] : {std::pair("dropped_records", &left_out.records),
                                    std::pair("dropped_files", &left_out.files)}) {
     const uint32_t node = tree->Find(0, key);
-    if (node != json::ValueTree::kNone && (*tree)[node].kind == json::ValueKind::kInt) {
+    if (node != dump::EntryTree::kNone && (*tree)[node].kind == dump::NodeKind::kInt) {
       *count = std::max<int64_t>(0, (*tree)[node].integer);
     }
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"
@@ -17,41 +18,30 @@ namespace {
 constexpr uint64_t kLargestRecord = uint64_t{1} << 30U;
 constexpr std::string_view kStackMark = "stack_info";
 
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 
-std::string NumberText(const ConfigValue& value) {
-  switch (value.kind) {
-    case ConfigKind::kInt:
-      return std::to_string(value.integer);
-    case ConfigKind::kFloat:
-      return base::PythonFloatRepr(value.number);
-    case ConfigKind::kText:
-      return value.text;
-    case ConfigKind::kBool:
-      return value.boolean ? "True" : "False";
-    default:
-      return "None";
+std::string NumberText(const Json& value) {
+  std::string text = json::TextOf(value);
+  if (!value.is_string()) {
+    json::AppendPythonRepr(value.is_structured() ? Json() : value, text);
   }
+  return text;
 }
 
-std::string ListText(const ConfigValue& list) {
+std::string ListText(const Json& list) {
   std::string text = "[";
-  for (const ConfigValue& item : list.items) {
+  for (const Json& item : list) {
     text += fmt::format("{}{}", text.size() > 1 ? ", " : "", NumberText(item));
   }
   return text + "]";
 }
 
-void AddStack(const ConfigValue& line, std::vector<std::string>& lines) {
-  for (const ConfigValue& item : line.items) {
-    if (item.kind != ConfigKind::kList) {
-      continue;
-    }
+void AddStack(const Json& line, std::vector<std::string>& lines) {
+  for (const Json& item : line) {
     // Innermost first in the file; people read it the other way round.
-    for (auto frame = item.items.rbegin(); frame != item.items.rend(); ++frame) {
-      const std::string text =
-          frame->kind == ConfigKind::kList ? ListText(*frame) : NumberText(*frame);
+    const std::span<const Json> frames = json::ItemsOf(item);
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+      const std::string text = frame->is_array() ? ListText(*frame) : NumberText(*frame);
       for (const std::string_view part : base::Split(base::Trim(text), '\n')) {
         lines.push_back("  " + base::Printable(part));
       }
@@ -61,26 +51,26 @@ void AddStack(const ConfigValue& line, std::vector<std::string>& lines) {
 
 // [name, step, [], dtype, shape, [max, min, mean]], of which old versions lack the step or the
 // list.
-void AddTensor(const ConfigValue& line, std::vector<std::string>& lines) {
+void AddTensor(const Json& line, std::vector<std::string>& lines) {
   std::string dtype = "None";
   std::optional<size_t> shape;
   std::optional<size_t> values;
-  for (size_t i = 1; i < line.items.size(); ++i) {
-    const ConfigValue& item = line.items[i];
-    if (item.kind == ConfigKind::kText && !shape) {
-      dtype = item.text;
-    } else if (item.kind == ConfigKind::kList && (dtype != "None" || !item.items.empty())) {
+  for (size_t i = 1; i < line.size(); ++i) {
+    const Json& item = line[i];
+    if (item.is_string() && !shape) {
+      dtype = json::TextOf(item);
+    } else if (item.is_array() && (dtype != "None" || !item.empty())) {
       (shape ? values : shape) = i;
     }
   }
-  const ConfigValue none;
-  const ConfigValue& summary = values ? line.items[*values] : none;
+  const std::span<const Json> summary =
+      values ? json::ItemsOf(line[*values]) : std::span<const Json>();
   const auto value = [&](size_t index) {
-    return index < summary.items.size() ? NumberText(summary.items[index]) : std::string("None");
+    return index < summary.size() ? NumberText(summary[index]) : std::string("None");
   };
-  lines.push_back(base::Printable(fmt::format(
-      "  [{}][dtype: {}][shape: {}][max: {}][min: {}][mean: {}]", line.items[0].text, dtype,
-      shape ? ListText(line.items[*shape]) : "[]", value(0), value(1), value(2))));
+  lines.push_back(base::Printable(
+      fmt::format("  [{}][dtype: {}][shape: {}][max: {}][min: {}][mean: {}]", json::TextOf(line[0]),
+                  dtype, shape ? ListText(line[*shape]) : "[]", value(0), value(1), value(2))));
 }
 
 }  // namespace
@@ -95,15 +85,14 @@ Result<std::vector<std::string>> DescribeCalls(const std::filesystem::path& file
     if (base::Trim(row).empty() || row.find(name) == std::string_view::npos) {
       continue;
     }
-    const Result<json::Config> parsed =
-        json::ParseJsonData(row, fmt::format("{} line {}", file.string(), number));
-    MSP_RETURN_IF_ERROR(parsed.ok() ? Status() : Status(parsed.status()));
-    const ConfigValue& line = parsed->root;
-    if (line.kind != ConfigKind::kList || line.items.empty() ||
-        line.items[0].kind != ConfigKind::kText || !line.items[0].text.starts_with(name)) {
+    MSP_ASSIGN_OR_RETURN(
+        const Json line,
+        json::ParseJsonData(row, fmt::format("{} line {}", file.string(), number)));
+    if (!line.is_array() || line.empty() || !line[0].is_string() ||
+        !json::TextOf(line[0]).starts_with(name)) {
       continue;
     }
-    if (line.items[0].text.find(kStackMark) != std::string::npos) {
+    if (json::TextOf(line[0]).find(kStackMark) != std::string::npos) {
       AddStack(line, lines);
     } else {
       AddTensor(line, lines);

@@ -4,63 +4,27 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/io/kernel_dump/format.h"
+#include "src/json/document.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::kernel_dump {
 
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 
 constexpr std::string_view kOperators = "op";
 constexpr std::string_view kOriginName = "_datadump_origin_name";
 constexpr std::string_view kOriginOutput = "_datadump_origin_output_index";
 constexpr std::string_view kOriginNames = "_datadump_original_op_names";
 
-std::string_view TextOf(const ValueTree& tree, uint32_t object, std::string_view key) {
-  const uint32_t found = object == ValueTree::kNone ? object : tree.Find(object, key);
-  return found != ValueTree::kNone && tree[found].kind == ValueKind::kText ? tree[found].text
-                                                                           : std::string_view();
-}
-
-// A number, which some writers put in quotes.
-std::optional<size_t> NumberOf(const ValueTree& tree, uint32_t object, std::string_view key) {
-  const uint32_t found = object == ValueTree::kNone ? object : tree.Find(object, key);
-  if (found == ValueTree::kNone) {
-    return std::nullopt;
-  }
-  const std::optional<int64_t> number = tree[found].kind == ValueKind::kInt
-                                            ? std::optional<int64_t>(tree[found].integer)
-                                            : base::ParseInt(tree[found].text);
-  return number && *number >= 0 ? std::optional<size_t>(static_cast<size_t>(*number))
-                                : std::nullopt;
-}
-
-// Calls visit(child) for each object in the list `key` of an object.
-template <typename Visit>
-void ForEachObject(const ValueTree& tree, uint32_t object, std::string_view key,
-                   const Visit& visit) {
-  const uint32_t list = object == ValueTree::kNone ? object : tree.Find(object, key);
-  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList) {
-    return;
-  }
-  tree.ForEachChild(list, [&](uint32_t child) {
-    if (tree[child].kind == ValueKind::kObject) {
-      visit(child);
-    }
-  });
-}
-
-uint32_t MemberObject(const ValueTree& tree, uint32_t object, std::string_view key) {
-  const uint32_t found = object == ValueTree::kNone ? object : tree.Find(object, key);
-  return found != ValueTree::kNone && tree[found].kind == ValueKind::kObject ? found
-                                                                             : ValueTree::kNone;
+std::string_view TextOf(const Json& object, std::string_view key) {
+  return json::TextOf(json::Member(object, key));
 }
 
 // "conv:1"; a name without a number is output 0.
@@ -76,54 +40,44 @@ OutputPlace ParseSource(std::string_view text) {
 
 }  // namespace
 
-// Builds one operator at a time.
+// Finds the operators, the objects of the list "op", and reads them one at a time.
 class FusionReader final : public json::Handler {
  public:
   explicit FusionReader(FusionRules& rules) : rules_(rules) {}
 
   const Status& status() const { return status_; }
 
-  bool OnNull() override { return !building_ || Kept(builder_.Null()); }
-  bool OnBool(bool value) override { return !building_ || Kept(builder_.Bool(value)); }
-  bool OnInt(int64_t value) override { return !building_ || Kept(builder_.Int(value)); }
-  bool OnFloat(double value, std::string_view digits) override {
-    return !building_ || Kept(builder_.Float(value, digits));
-  }
-  bool OnText(std::string_view value) override { return !building_ || Kept(builder_.Text(value)); }
+  bool OnNull() override { return true; }
+  bool OnBool(bool /*value*/) override { return true; }
+  bool OnNumber(std::string_view /*digits*/) override { return true; }
+  bool OnInt(int64_t /*value*/) override { return true; }
+  bool OnFloat(double /*value*/, std::string_view /*digits*/) override { return true; }
+  bool OnText(std::string_view /*value*/) override { return true; }
   bool OnKey(std::string_view key) override {
-    if (building_) {
-      builder_.Key(key);
-    } else {
-      is_operators_ = key == kOperators;
-    }
+    is_operators_ = begin_ == nullptr && key == kOperators;
     return true;
   }
   bool OnBeginObject() override {
     ++depth_;
-    if (!building_ && list_depth_ != 0 && depth_ == list_depth_ + 1) {
-      building_ = true;
-      builder_.Reset();
+    if (list_depth_ != 0 && depth_ == list_depth_ + 1) {
+      begin_ = place() - 1;
     }
     is_operators_ = false;
-    return !building_ || Kept(builder_.Begin(ValueKind::kObject));
+    return true;
   }
   bool OnEndObject() override {
     --depth_;
-    if (!building_) {
+    if (begin_ == nullptr || depth_ != list_depth_) {
       return true;
     }
-    builder_.End();
-    if (depth_ == list_depth_) {
-      building_ = false;
-      return AddOperator(builder_.tree());
-    }
-    return true;
+    const std::string_view text(begin_, static_cast<size_t>(place() - begin_));
+    begin_ = nullptr;
+    const Result<Json> op = json::ParseDocument(text);
+    status_ = op.ok() ? AddOperator(*op) : UnsupportedError("an operator of too many values");
+    return status_.ok();
   }
   bool OnBeginArray() override {
     ++depth_;
-    if (building_) {
-      return Kept(builder_.Begin(ValueKind::kList));
-    }
     if (is_operators_) {
       list_depth_ = depth_;
     }
@@ -132,81 +86,76 @@ class FusionReader final : public json::Handler {
   }
   bool OnEndArray() override {
     --depth_;
-    if (building_) {
-      builder_.End();
-    } else if (depth_ < list_depth_) {
+    if (depth_ < list_depth_) {
       list_depth_ = 0;
     }
     return true;
   }
 
  private:
-  bool Kept(bool fits) {
-    if (!fits) {
-      status_ = UnsupportedError("an operator of too many values");
+  // Where a tensor came from, as the attributes of an output say.
+  static std::optional<OutputPlace> OriginOf(const Json& output) {
+    std::optional<OutputPlace> place;
+    size_t number = 0;
+    for (const Json& attribute : json::ItemsOf(json::Member(output, "attr"))) {
+      const std::string_view key = TextOf(attribute, "key");
+      const Json& value = json::Member(attribute, "value");
+      if (const std::string_view text = TextOf(value, "s"); key == kOriginName && !text.empty()) {
+        place = OutputPlace{io::kernel_dump::InFileNames(text), 0};
+      } else if (key == kOriginOutput) {
+        // Some writers put the number in quotes.
+        const Json& index = json::Member(value, "i");
+        const int64_t told = index.is_number_integer()
+                                 ? json::IntOf(index)
+                                 : base::ParseInt(json::TextOf(index)).value_or(0);
+        number = static_cast<size_t>(std::max<int64_t>(told, 0));
+      }
     }
-    return fits;
+    if (place) {
+      place->output = number;
+    }
+    return place;
   }
 
-  bool AddOperator(const ValueTree& tree) {
-    const std::string_view name = TextOf(tree, 0, "name");
+  Status AddOperator(const Json& object) {
+    const std::string_view name = TextOf(object, "name");
     if (name.empty()) {
-      return true;
+      return {};
     }
     FusionRules::Operator op;
-    ForEachObject(tree, 0, "attr", [&](uint32_t attribute) {
-      if (TextOf(tree, attribute, "key") == kOriginNames) {
-        const uint32_t list = MemberObject(tree, MemberObject(tree, attribute, "value"), "list");
-        const uint32_t names = list == ValueTree::kNone ? list : tree.Find(list, "s");
-        if (names != ValueTree::kNone && tree[names].kind == ValueKind::kList) {
-          tree.ForEachChild(names, [&](uint32_t child) {
-            op.last = io::kernel_dump::InFileNames(tree[child].text);
-          });
+    for (const Json& attribute : json::ItemsOf(json::Member(object, "attr"))) {
+      if (TextOf(attribute, "key") == kOriginNames) {
+        const Json& list = json::Member(json::Member(attribute, "value"), "list");
+        for (const Json& original : json::ItemsOf(json::Member(list, "s"))) {
+          op.last = io::kernel_dump::InFileNames(json::TextOf(original));
         }
       }
-    });
-    ForEachObject(tree, 0, "output_desc", [&](uint32_t output) {
-      std::optional<OutputPlace>& place = op.outputs.emplace_back();
-      size_t number = 0;
-      ForEachObject(tree, output, "attr", [&](uint32_t attribute) {
-        const std::string_view key = TextOf(tree, attribute, "key");
-        const uint32_t value = MemberObject(tree, attribute, "value");
-        if (const std::string_view text = TextOf(tree, value, "s");
-            key == kOriginName && !text.empty()) {
-          place = OutputPlace{io::kernel_dump::InFileNames(text), 0};
-        } else if (key == kOriginOutput) {
-          number = NumberOf(tree, value, "i").value_or(0);
-        }
-      });
-      if (place) {
-        place->output = number;
+    }
+    for (const Json& output : json::ItemsOf(json::Member(object, "output_desc"))) {
+      if (output.is_object()) {
+        op.outputs.push_back(OriginOf(output));
       }
-    });
-    if (const uint32_t inputs = tree.Find(0, "input");
-        inputs != ValueTree::kNone && tree[inputs].kind == ValueKind::kList) {
-      tree.ForEachChild(inputs, [&](uint32_t child) {
-        // "x:-1" orders two operators and is not a tensor.
-        if (!tree[child].text.empty() && !tree[child].text.ends_with(":-1")) {
-          op.inputs.push_back(ParseSource(tree[child].text));
-        }
-      });
+    }
+    for (const Json& input : json::ItemsOf(json::Member(object, "input"))) {
+      // "x:-1" orders two operators and is not a tensor.
+      const std::string& source = json::TextOf(input);
+      if (!source.empty() && !source.ends_with(":-1")) {
+        op.inputs.push_back(ParseSource(source));
+      }
     }
     rules_.tensors_ += op.outputs.size() + op.inputs.size();
     rules_.operators_[io::kernel_dump::InFileNames(name)] = std::move(op);
-    if (rules_.operators_.size() > kMostFusionOperators || rules_.tensors_ > kMostFusionTensors) {
-      status_ = UnsupportedError("too many operators");
-      return false;
-    }
-    return true;
+    return rules_.operators_.size() > kMostFusionOperators || rules_.tensors_ > kMostFusionTensors
+               ? UnsupportedError("too many operators")
+               : Status();
   }
 
   FusionRules& rules_;
   Status status_;
-  json::ValueTreeBuilder builder_;
+  const char* begin_ = nullptr;  // of the operator that is open
   size_t depth_ = 0;
   size_t list_depth_ = 0;      // of the list of operators around; 0: none
   bool is_operators_ = false;  // the key in front says so
-  bool building_ = false;
 };
 
 Result<FusionRules> FusionRules::Read(const std::filesystem::path& path) {

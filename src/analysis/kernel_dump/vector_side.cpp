@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/analysis/kernel_dump/numbers.h"
@@ -21,47 +22,33 @@
 #include "src/io/contents.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/layout.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis::kernel_dump {
 namespace {
 
 namespace kd = io::kernel_dump;
-using json::ValueKind;
-using json::ValueTree;
+using json::Json;
 
-// Child number `index` of a list; kNone where there is none.
-uint32_t Item(const ValueTree& tree, uint32_t list, size_t index) {
-  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList ||
-      index >= tree[list].child_count) {
-    return ValueTree::kNone;
-  }
-  uint32_t child = list + 1;
-  for (; index > 0; --index) {
-    child = tree[child].end;
-  }
-  return child;
+// Item number `index` of a list; null where there is none.
+const Json& Item(const Json& list, size_t index) {
+  static const Json kNull;
+  const std::span<const Json> items = json::ItemsOf(list);
+  return index < items.size() ? items[index] : kNull;
 }
 
-std::optional<int64_t> Integer(const ValueTree& tree, uint32_t node) {
-  return node != ValueTree::kNone && tree[node].kind == ValueKind::kInt
-             ? std::optional<int64_t>(tree[node].integer)
-             : std::nullopt;
+std::optional<int64_t> Integer(const Json& value) {
+  return value.is_number_integer() ? std::optional<int64_t>(json::IntOf(value)) : std::nullopt;
 }
 
-std::optional<TensorPart> ReadPart(const ValueTree& tree, uint32_t axes, size_t rank) {
-  if (axes == ValueTree::kNone || tree[axes].kind != ValueKind::kList ||
-      tree[axes].child_count != rank) {
+std::optional<TensorPart> ReadPart(const Json& axes, size_t rank) {
+  if (!axes.is_array() || axes.size() != rank) {
     return std::nullopt;
   }
   TensorPart part;
-  for (size_t axis = 0; axis < rank; ++axis) {
-    const uint32_t range = Item(tree, axes, axis);
-    if (tree[range].kind != ValueKind::kObject) {
-      return std::nullopt;
-    }
-    const std::optional<int64_t> lower = Integer(tree, tree.Find(range, "lower"));
-    const std::optional<int64_t> higher = Integer(tree, tree.Find(range, "higher"));
+  for (const Json& range : axes) {
+    const std::optional<int64_t> lower = Integer(json::Member(range, "lower"));
+    const std::optional<int64_t> higher = Integer(json::Member(range, "higher"));
     if (!lower || !higher || *lower < 0 || *higher < *lower) {
       return std::nullopt;
     }
@@ -107,17 +94,18 @@ std::optional<Shape> WholeOf(const std::vector<TensorPart>& parts) {
 
 class SliceReader {
  public:
-  SliceReader(const ValueTree& tree, std::span<const kd::KernelDump* const> threads)
+  SliceReader(const Json& tree, std::span<const kd::KernelDump* const> threads)
       : tree_(tree), threads_(threads) {}
 
   std::optional<std::vector<TensorSlices>> Read(bool is_output) const {
     const std::vector<kd::DumpedTensor>& first = TensorsOf(*threads_[0], is_output);
-    const uint32_t cut = tree_.Find(0, is_output ? "outputCutList" : "inputCutList");
-    const uint32_t slices = tree_.Find(0, is_output ? "output_tensor_slice" : "input_tensor_slice");
+    const Json& cut = json::Member(tree_, is_output ? "outputCutList" : "inputCutList");
+    const Json& slices =
+        json::Member(tree_, is_output ? "output_tensor_slice" : "input_tensor_slice");
     std::vector<TensorSlices> all;
     for (size_t number = 0; number < first.size(); ++number) {
       TensorSlices& tensor = all.emplace_back();
-      if (Integer(tree_, Item(tree_, cut, number)).value_or(1) == 0) {
+      if (Integer(Item(cut, number)).value_or(1) == 0) {
         continue;
       }
       if (!ReadTensor(slices, is_output, number, tensor)) {
@@ -133,7 +121,7 @@ class SliceReader {
   }
 
  private:
-  bool ReadTensor(uint32_t slices, bool is_output, size_t number, TensorSlices& tensor) const {
+  bool ReadTensor(const Json& slices, bool is_output, size_t number, TensorSlices& tensor) const {
     std::vector<TensorPart> parts;
     for (size_t thread = 0; thread < threads_.size(); ++thread) {
       const kd::DumpedTensor& dumped = TensorsOf(*threads_[thread], is_output)[number];
@@ -143,7 +131,7 @@ class SliceReader {
         return false;
       }
       std::optional<TensorPart> part =
-          ReadPart(tree_, Item(tree_, Item(tree_, slices, thread), number), dumped.shape->size());
+          ReadPart(Item(Item(slices, thread), number), dumped.shape->size());
       if (!part || part->size != *dumped.shape) {
         return false;
       }
@@ -159,7 +147,7 @@ class SliceReader {
     return true;
   }
 
-  const ValueTree& tree_;
+  const Json& tree_;
   const std::span<const kd::KernelDump* const> threads_;
 };
 
@@ -179,11 +167,11 @@ std::optional<ThreadSlices> FindThreadSlices(std::span<const kd::KernelDump* con
       return std::nullopt;
     }
   }
-  const Result<ValueTree> tree = json::ParseValueTree(threads[0]->attributes[0].second);
-  if (!tree.ok() || (*tree)[0].kind != ValueKind::kObject) {
+  const Result<Json> tree = json::ParseDocument(threads[0]->attributes[0].second);
+  if (!tree.ok() || !tree->is_object()) {
     return std::nullopt;
   }
-  const std::optional<int64_t> told = Integer(*tree, tree->Find(0, "slice_instance_num"));
+  const std::optional<int64_t> told = Integer(json::Member(*tree, "slice_instance_num"));
   if (told && *told != static_cast<int64_t>(threads.size())) {
     return std::nullopt;  // the file of a thread is missing
   }

@@ -27,11 +27,11 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/dump/entry_scan.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/dump/record_log.h"
 #include "src/dump/stack_file.h"
-#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::nonfinite {
@@ -341,7 +341,7 @@ void FindFirstRuns(const RankDump& rank, std::vector<Recomputed>& wanted) {
     if (name.direction != dump::Direction::kForward || !apis.contains(api)) {
       return true;
     }
-    const Result<dump::EntryTree> tree = json::ParseValueTree(entry.text);
+    const Result<dump::EntryTree> tree = dump::ParseEntry(entry.text);
     const Result<EntryFacts> facts =
         ReadEntryFacts(entry.text, std::numeric_limits<double>::infinity());
     if (!tree.ok() || !facts.ok() || facts->is_recompute) {
@@ -573,7 +573,7 @@ void PutData(Writer& json, const Finding& finding) {
         finding.entry.size() > 0 && finding.entry[0].kind == dump::NodeKind::kObject;
     const uint32_t at = has_members ? finding.entry.Find(0, key) : dump::EntryTree::kNone;
     if (at != dump::EntryTree::kNone) {
-      json::WriteTree(finding.entry, at, json);
+      dump::WriteTree(finding.entry, at, json);
     } else {
       json.Raw(is_list ? "[]" : "{}");
     }

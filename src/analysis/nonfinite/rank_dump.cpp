@@ -17,10 +17,10 @@
 #include "src/dump/communication.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/entry_scan.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::nonfinite {
@@ -257,7 +257,7 @@ BadValues BadValuesOfNode(const dump::Node& node, double threshold) {
 }
 
 Result<EntryFacts> ReadEntryFacts(std::string_view text, double threshold) {
-  if (FactsReader quick(threshold); json::WalkPlainObject(text, quick)) {
+  if (FactsReader quick(threshold); json::ParsePlainObject(text, quick)) {
     return quick.facts();
   }
   FactsReader reader(threshold);
@@ -295,7 +295,7 @@ bool IsWholeIndex(const dump::EntryTree& entry, uint32_t index) {
 
 // tensor[index] = value returns nothing: what it did to its first argument follows from the others.
 Status SetByIndex(const dump::ScannedEntry& scanned, EntryFacts& facts) {
-  MSP_ASSIGN_OR_RETURN(const dump::EntryTree entry, json::ParseValueTree(scanned.text));
+  MSP_ASSIGN_OR_RETURN(const dump::EntryTree entry, dump::ParseEntry(scanned.text));
   const uint32_t arguments = entry.Find(0, "input_args");
   bool is_whole = false;
   size_t place = 0;
@@ -419,7 +419,7 @@ class Loader {
 
  private:
   Status TakeCall(const dump::ScannedEntry& scanned, Operator& op) {
-    MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, json::ParseValueTree(scanned.text));
+    MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, dump::ParseEntry(scanned.text));
     const dump::Communication call = dump::ReadCommunication(
         dump::CommunicationApiOf(scanned.name), tree, dump::MatchRules::kLibraries,
         dump_.is_mindspore && scanned.name.starts_with("Distributed."));

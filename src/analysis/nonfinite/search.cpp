@@ -221,7 +221,7 @@ Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPoo
   pool.ParallelFor(ranks.size(), [&](size_t place, size_t /*worker*/) {
     const RankDump& rank = ranks[place];
     const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
-      const Result<EntryTree> tree = json::ParseValueTree(entry.text);
+      const Result<EntryTree> tree = dump::ParseEntry(entry.text);
       if (!tree.ok()) {
         return true;  // reported when the rank was loaded
       }

@@ -27,7 +27,6 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/document.h"
-#include "src/json/value_tree.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -441,9 +440,7 @@ bool AnyRankFailed(const RunSummary& run) {
 
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
-using Json = nlohmann::ordered_json;
+using json::Json;
 
 constexpr int kSchemaVersion = 1;
 
@@ -568,38 +565,34 @@ Json ToJson(const std::vector<Item>& items) {
   return list;
 }
 
-void Take(const ValueTree& tree, uint32_t at, std::optional<int64_t>& number) {
-  if (tree[at].kind == ValueKind::kInt) {
-    number = tree[at].integer;
+void Take(const Json& value, std::optional<int64_t>& number) {
+  if (value.is_number_integer()) {
+    number = json::IntOf(value);
   }
 }
-void Take(const ValueTree& tree, uint32_t at, double& number) { number = tree[at].number; }
-void Take(const ValueTree& tree, uint32_t at, int64_t& number) { number = tree[at].integer; }
-void Take(const ValueTree& tree, uint32_t at, bool& value) { value = tree[at].boolean; }
-void Take(const ValueTree& tree, uint32_t at, std::string& text) { text = tree[at].text; }
+void Take(const Json& value, double& number) { number = json::NumberOf(value); }
+void Take(const Json& value, int64_t& number) { number = json::IntOf(value); }
+void Take(const Json& value, bool& flag) { flag = json::BoolOf(value); }
+void Take(const Json& value, std::string& text) { text = json::TextOf(value); }
 
 template <typename Item>
-void Take(const ValueTree& tree, uint32_t at, std::vector<Item>& items);
+void Take(const Json& value, std::vector<Item>& items);
 
 template <typename Structure>
 requires std::is_class_v<Structure>
-void Take(const ValueTree& tree, uint32_t at, Structure& structure) {
-  if (tree[at].kind != ValueKind::kObject) {
-    return;
-  }
+void Take(const Json& value, Structure& structure) {
   VisitMembers(structure, [&](std::string_view key, auto& member) {
-    if (const uint32_t child = tree.Find(at, key); child != ValueTree::kNone) {
-      Take(tree, child, member);
+    if (const Json* child = json::Find(value, key)) {
+      Take(*child, member);
     }
   });
 }
 
 template <typename Item>
-void Take(const ValueTree& tree, uint32_t at, std::vector<Item>& items) {
-  if (tree[at].kind != ValueKind::kList) {
-    return;
+void Take(const Json& value, std::vector<Item>& items) {
+  for (const Json& item : json::ItemsOf(value)) {
+    Take(item, items.emplace_back());
   }
-  tree.ForEachChild(at, [&](uint32_t child) { Take(tree, child, items.emplace_back()); });
 }
 
 Json ToJson(const Spread& spread) {
@@ -646,16 +639,16 @@ std::string SummaryJson(const RunSummary& run, int exit_code) {
 
 // By the reader of dumps: a path that is not UTF-8 is written as half surrogate pairs.
 Result<std::vector<RankSummary>> ParseRanks(std::string_view text) {
-  MSP_ASSIGN_OR_RETURN(const ValueTree tree, json::ParseValueTree(text));
-  if (tree.size() == 0 || tree[0].kind != ValueKind::kObject) {
+  MSP_ASSIGN_OR_RETURN(const Json summary, json::ParseDocument(text));
+  if (!summary.is_object()) {
     return BadFormatError("a summary is a JSON object");
   }
-  const uint32_t list = tree.Find(0, "ranks");
-  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList) {
+  const Json& list = json::Member(summary, "ranks");
+  if (!list.is_array()) {
     return BadFormatError("a summary has a list of ranks");
   }
   std::vector<RankSummary> ranks;
-  Take(tree, list, ranks);
+  Take(list, ranks);
   return ranks;
 }
 

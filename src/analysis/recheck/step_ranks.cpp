@@ -4,6 +4,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
@@ -53,14 +54,14 @@ void DumpEntries::ReadRemarks() {
   if (!manifest.ok()) {
     return;
   }
-  if (const json::ConfigValue* altered = manifest->root.Find("altered_modules")) {
-    for (const auto& [module, why] : altered->members) {
-      altered_modules_.emplace(module, why.text);
+  if (const json::Json* altered = json::Find(manifest->root(), "altered_modules")) {
+    for (const auto& [module, why] : altered->items()) {
+      altered_modules_.emplace(module, json::TextOf(why));
     }
   }
-  if (const json::ConfigValue* own = manifest->root.Find("own_gradients")) {
-    for (const json::ConfigValue& parameter : own->items) {
-      own_gradients_.insert(parameter.text);
+  if (const json::Json* own = json::Find(manifest->root(), "own_gradients")) {
+    for (const json::Json& parameter : json::ItemsOf(*own)) {
+      own_gradients_.insert(json::TextOf(parameter));
     }
   }
 }

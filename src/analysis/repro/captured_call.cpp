@@ -13,10 +13,10 @@
 #include "src/analysis/repro/entry_json.h"
 #include "src/base/files.h"
 #include "src/dump/dump_file.h"
+#include "src/dump/entry_tree.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/json/document.h"
-#include "src/json/value_tree.h"
 #include "src/kernels/stats.h"
 
 namespace msprobe::analysis::repro {
@@ -75,8 +75,8 @@ void SetStatistics(Json& leaf, const TensorView& view) {
   }
 }
 
-Result<json::ValueTree> TreeOf(const Json& entry) {
-  return json::ParseValueTree(json::DocumentText(entry, -1, json::Writer::NonFinite::kPython));
+Result<dump::EntryTree> TreeOf(const Json& entry) {
+  return dump::ParseEntry(json::DocumentText(entry, -1, json::Writer::NonFinite::kPython));
 }
 
 }  // namespace
@@ -186,9 +186,9 @@ Result<recheck::CallVerdict> Recheck(const CapturedCall& call, base::ThreadPool&
     return tensor == call.tensors.end() ? Result<reference::Value>(NotFoundError("no such tensor"))
                                         : reference::ValueOf(tensor->second->view());
   };
-  std::vector<json::ValueTree> trees;
+  std::vector<dump::EntryTree> trees;
   for (const auto& [entry, value] : call.entries.items()) {
-    MSP_ASSIGN_OR_RETURN(json::ValueTree tree, TreeOf(value));
+    MSP_ASSIGN_OR_RETURN(dump::EntryTree tree, TreeOf(value));
     trees.push_back(std::move(tree));
   }
   recorded.remarks = call.remarks;

@@ -10,31 +10,31 @@ namespace {
 
 constexpr size_t kMostDepth = 32;
 
-Result<Json> ToJson(const json::ValueTree& tree, uint32_t index, size_t depth) {
+Result<Json> ToJson(const dump::EntryTree& tree, uint32_t index, size_t depth) {
   if (depth > kMostDepth) {
     return BadFormatError(fmt::format("values are nested deeper than {} levels", kMostDepth));
   }
-  const json::ValueNode& node = tree[index];
+  const dump::Node& node = tree[index];
   Json value;
   Status status;
   switch (node.kind) {
-    case json::ValueKind::kNull:
+    case dump::NodeKind::kNull:
       break;
-    case json::ValueKind::kBool:
+    case dump::NodeKind::kBool:
       value = node.boolean;
       break;
-    case json::ValueKind::kInt:
+    case dump::NodeKind::kInt:
       value = node.integer;
       break;
-    case json::ValueKind::kFloat:
+    case dump::NodeKind::kFloat:
       value = node.number;
       break;
-    case json::ValueKind::kText:
+    case dump::NodeKind::kText:
       value = std::string(node.text);
       break;
-    case json::ValueKind::kList:
-    case json::ValueKind::kObject: {
-      const bool is_list = node.kind == json::ValueKind::kList;
+    case dump::NodeKind::kList:
+    case dump::NodeKind::kObject: {
+      const bool is_list = node.kind == dump::NodeKind::kList;
       value = is_list ? Json::array() : Json::object();
       tree.ForEachChild(index, [&](uint32_t child) {
         if (!status.ok()) {
@@ -58,7 +58,7 @@ Result<Json> ToJson(const json::ValueTree& tree, uint32_t index, size_t depth) {
 
 }  // namespace
 
-Result<Json> EntryJson(const json::ValueTree& tree) { return ToJson(tree, 0, 0); }
+Result<Json> EntryJson(const dump::EntryTree& tree) { return ToJson(tree, 0, 0); }
 
 bool IsTensorRecord(const Json& value) {
   const auto is = [&](const char* key) { return value.is_object() && value.contains(key); };

@@ -5,14 +5,14 @@
 
 #include "msprobe/status.h"
 
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::repro {
 
 using Json = nlohmann::ordered_json;
 
 // The whole value. kBadFormat: it is nested too deeply.
-Result<Json> EntryJson(const json::ValueTree& tree);
+Result<Json> EntryJson(const dump::EntryTree& tree);
 
 // The record of a tensor: it has a dtype and a shape.
 bool IsTensorRecord(const Json& value);

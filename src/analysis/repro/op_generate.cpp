@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/common/standards.h"
@@ -44,22 +45,22 @@ struct Asked {
 
 Result<int64_t> Integer(const json::Config& config, std::string_view key, int64_t fallback,
                         int64_t least, int64_t most) {
-  const json::ConfigValue* const value = config.root.Find(key);
-  if (value == nullptr || value->kind == json::ConfigKind::kNull) {
+  const json::Json* const value = json::Find(config.root(), key);
+  if (value == nullptr || value->is_null()) {
     return fallback;
   }
-  if (value->kind != json::ConfigKind::kInt || value->integer < least || value->integer > most) {
+  if (!value->is_number_integer() || json::IntOf(*value) < least || json::IntOf(*value) > most) {
     return config.ErrorAt(*value, key, fmt::format("must be an integer, {} to {}", least, most));
   }
-  return value->integer;
+  return json::IntOf(*value);
 }
 
 Result<std::string> OneOf(const json::Config& config, std::string_view key, const char* fallback,
                           const std::array<std::string_view, 2>& words) {
-  MSP_ASSIGN_OR_RETURN(std::string word, config.Text(config.root, key, fallback));
+  MSP_ASSIGN_OR_RETURN(std::string word, config.Text(config.root(), key, fallback));
   if (word != words[0] && word != words[1]) {
-    const json::ConfigValue* const value = config.root.Find(key);
-    return config.ErrorAt(value != nullptr ? *value : config.root, key,
+    const json::Json* const value = json::Find(config.root(), key);
+    return config.ErrorAt(value != nullptr ? *value : config.root(), key,
                           fmt::format("must be \"{}\" or \"{}\"", words[0], words[1]));
   }
   return word;
@@ -74,7 +75,7 @@ Status CheckKind(const json::Config& config, std::string_view api, bool for_mind
   if (for_mindspore ? base::IsOneOf(kind, kMindSpore) : base::IsOneOf(kind, kPyTorch)) {
     return OkStatus();
   }
-  return config.ErrorAt(*config.root.Find("api_name"), "api_name",
+  return config.ErrorAt(*json::Find(config.root(), "api_name"), "api_name",
                         fmt::format("type {} of API is not supported: {}", base::Printable(kind),
                                     for_mindspore ? "Functional, Mint, MintFunctional or Tensor"
                                                   : "Functional, Tensor or Torch"));
@@ -85,16 +86,16 @@ Result<Asked> ReadConfig(const std::filesystem::path& path, bool for_mindspore) 
                                                  "propagation",    "data_mode", "random_seed",
                                                  "iter_times"};
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "the file must hold an object with api_name");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "the file must hold an object with api_name");
   }
-  MSP_RETURN_IF_ERROR(config.CheckKeys(config.root, kKeys));
+  MSP_RETURN_IF_ERROR(config.CheckKeys(config.root(), kKeys));
   Asked asked;
-  MSP_ASSIGN_OR_RETURN(const std::string dump, config.Text(config.root, "dump_json_path", ""));
+  MSP_ASSIGN_OR_RETURN(const std::string dump, config.Text(config.root(), "dump_json_path", ""));
   asked.dump = dump;
-  MSP_ASSIGN_OR_RETURN(asked.api, config.RequiredText(config.root, "api_name"));
+  MSP_ASSIGN_OR_RETURN(asked.api, config.RequiredText(config.root(), "api_name"));
   MSP_ASSIGN_OR_RETURN(const std::string extracted,
-                       config.RequiredText(config.root, "extract_api_path"));
+                       config.RequiredText(config.root(), "extract_api_path"));
   asked.extracted = extracted;
   MSP_ASSIGN_OR_RETURN(asked.propagation,
                        OneOf(config, "propagation", "forward", {"forward", "backward"}));
@@ -154,7 +155,7 @@ Result<Json> Extract(const Asked& asked) {
 Result<Json> ReadExtracted(const Asked& asked) {
   MSP_ASSIGN_OR_RETURN(const std::string text,
                        base::ReadTextFile(asked.extracted, kLargestExtract));
-  MSP_ASSIGN_OR_RETURN(const json::ValueTree tree, json::ParseValueTree(text),
+  MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, dump::ParseEntry(text),
                        asked.extracted.string());
   MSP_ASSIGN_OR_RETURN(Json entries, EntryJson(tree), asked.extracted.string());
   if (!entries.is_object()) {

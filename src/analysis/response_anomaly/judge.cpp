@@ -7,19 +7,19 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/json/config.h"
+#include "src/json/document.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 
 namespace msprobe::analysis::response_anomaly {
 namespace {
 
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 
 // Vocabularies in use have a quarter of a million entries.
 constexpr int64_t kLargestVocabulary = int64_t{1} << 24U;
@@ -33,18 +33,18 @@ std::string PlainName(std::string_view name) {
   return plain;
 }
 
-Result<std::vector<int64_t>> EndIds(const json::Config& config, const ConfigValue& value) {
+Result<std::vector<int64_t>> EndIds(const json::Config& config, const Json& value) {
   std::vector<int64_t> ids;
-  if (value.kind == ConfigKind::kInt) {
-    ids.push_back(value.integer);
+  if (value.is_number_integer()) {
+    ids.push_back(json::IntOf(value));
     return ids;
   }
-  if (value.kind == ConfigKind::kList) {
-    for (const ConfigValue& item : value.items) {
-      if (item.kind != ConfigKind::kInt) {
+  if (value.is_array()) {
+    for (const Json& item : value) {
+      if (!item.is_number_integer()) {
         return config.ErrorAt(item, "eos", "must hold token ids");
       }
-      ids.push_back(item.integer);
+      ids.push_back(json::IntOf(item));
     }
     return ids;
   }
@@ -72,8 +72,8 @@ Result<Categories> Categories::Parse(std::string_view text, int64_t vocabulary_s
   if (vocabulary_size > kLargestVocabulary) {
     return BadFormatError(fmt::format("a vocabulary of {} tokens", vocabulary_size));
   }
-  MSP_ASSIGN_OR_RETURN(const json::ValueTree tree, json::ParseValueTree(text));
-  if (tree[0].kind != json::ValueKind::kObject) {
+  MSP_ASSIGN_OR_RETURN(const Json table, json::ParseDocument(text));
+  if (!table.is_object()) {
     return BadFormatError("must hold an object, {\"token id\": \"category\"}");
   }
   std::map<std::string, Category, std::less<>> numbers = {{"english_latin", kLatin},
@@ -81,55 +81,47 @@ Result<Categories> Categories::Parse(std::string_view text, int64_t vocabulary_s
                                                           {"punctuation", kPunctuation},
                                                           {"whitespace", kWhitespace}};
   Categories categories;
-  Status status;
-  tree.ForEachChild(0, [&](uint32_t child) {
-    const json::ValueNode& node = tree[child];
-    const std::optional<int64_t> id = base::ParseInt(node.key);
-    if (!status.ok()) {
-      return;
-    }
-    if (!id || *id < 0 || node.kind != json::ValueKind::kText) {
-      status = BadFormatError(fmt::format("\"{}\": must be a token id with the name of a category",
-                                          base::Printable(node.key)));
-      return;
+  for (const auto& [key, name] : table.items()) {
+    const std::optional<int64_t> id = base::ParseInt(key);
+    if (!id || *id < 0 || !name.is_string()) {
+      return BadFormatError(fmt::format("\"{}\": must be a token id with the name of a category",
+                                        base::Printable(key)));
     }
     if (*id > vocabulary_size) {
-      return;
+      continue;
     }
     const auto next = static_cast<Category>(numbers.size() + 1);
-    const auto found = numbers.emplace(std::string(node.text), next).first;
+    const auto found = numbers.emplace(json::TextOf(name), next).first;
     if (found->second == std::numeric_limits<Category>::max()) {
-      status = BadFormatError("more than 65,534 categories");
-      return;
+      return BadFormatError("more than 65,534 categories");
     }
     const auto index = static_cast<size_t>(*id);
     if (categories.of_id_.size() <= index) {
       categories.of_id_.resize(index + 1, kUnknown);
     }
     categories.of_id_[index] = found->second;
-  });
-  MSP_RETURN_IF_ERROR(std::move(status));
+  }
   return categories;
 }
 
 Result<ModelTable> ModelTable::Load(const std::filesystem::path& models,
                                     const std::filesystem::path& categories) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(models));
-  if (config.root.kind != ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "must hold an object with a member per model");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "must hold an object with a member per model");
   }
-  if (config.root.members.size() > kMostModels) {
+  if (config.root().size() > kMostModels) {
     return config.ErrorAt(
-        config.root, "",
-        fmt::format("has {} models, more than {}", config.root.members.size(), kMostModels));
+        config.root(), "",
+        fmt::format("has {} models, more than {}", config.root().size(), kMostModels));
   }
   std::vector<std::string> files;
   if (!categories.empty()) {
     MSP_ASSIGN_OR_RETURN(files, base::ListFolder(categories));
   }
   ModelTable table;
-  for (const auto& [name, value] : config.root.members) {
-    const ConfigValue* end = value.kind == ConfigKind::kObject ? value.Find("eos") : nullptr;
+  for (const auto& [name, value] : config.root().items()) {
+    const Json* end = value.is_object() ? json::Find(value, "eos") : nullptr;
     if (end == nullptr) {
       return config.ErrorAt(value, name, "must be an object with the key \"eos\"");
     }

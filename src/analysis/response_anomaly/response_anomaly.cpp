@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "src/analysis/response_anomaly/judge.h"
@@ -24,8 +25,7 @@ namespace msprobe::analysis::response_anomaly {
 namespace {
 
 using json::Config;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 using json::SettingsReader;
 
 constexpr int64_t kLargestWindow = 1 << 16;
@@ -35,31 +35,31 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 // A number from `least` to `most`.
 Status ReadNumber(const SettingsReader& reader, std::string_view key, double least, double most,
                   double& out) {
-  const ConfigValue* value = reader.Find(key);
+  const Json* value = reader.Find(key);
   if (value == nullptr) {
     return {};
   }
-  const bool is_number = value->kind == ConfigKind::kInt || value->kind == ConfigKind::kFloat;
-  if (!is_number || !std::isfinite(value->number) || value->number < least ||
-      value->number > most) {
+  const bool is_number = value->is_number_integer() || value->is_number_float();
+  if (!is_number || !std::isfinite(json::NumberOf(*value)) || json::NumberOf(*value) < least ||
+      json::NumberOf(*value) > most) {
     const std::string allowed = std::isinf(least)  ? fmt::format("a number up to {}", most)
                                 : std::isinf(most) ? fmt::format("a number from {}", least)
                                                    : fmt::format("{} to {}", least, most);
     return reader.Error(*value, key,
                         fmt::format("is {}; allowed: {}", json::ShownValue(*value), allowed));
   }
-  out = value->number;
+  out = json::NumberOf(*value);
   return {};
 }
 
 // The object under `key`, checked for unknown keys; null when there is none.
-Result<const ConfigValue*> FindSection(const Config& config, const ConfigValue& object,
-                                       std::string_view key, std::vector<std::string> valid) {
-  const ConfigValue* section = object.Find(key);
-  if (section == nullptr || section->kind == ConfigKind::kNull) {
+Result<const Json*> FindSection(const Config& config, const Json& object, std::string_view key,
+                                std::vector<std::string> valid) {
+  const Json* section = json::Find(object, key);
+  if (section == nullptr || section->is_null()) {
     return nullptr;
   }
-  if (section->kind != ConfigKind::kObject) {
+  if (!section->is_object()) {
     return config.ErrorAt(*section, key,
                           fmt::format("is {}; allowed: keys", json::ShownValue(*section)));
   }
@@ -67,13 +67,13 @@ Result<const ConfigValue*> FindSection(const Config& config, const ConfigValue& 
   return section;
 }
 
-Status ReadRepetition(const Config& config, const ConfigValue& section, Limits& limits) {
+Status ReadRepetition(const Config& config, const Json& section, Limits& limits) {
   const SettingsReader reader(config, section, "repetition");
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   MSP_RETURN_IF_ERROR(reader.Int("single_window_thresh", 0, kMost, limits.single_window_thresh));
   MSP_RETURN_IF_ERROR(reader.Int("multi_window_thresh", 0, kMost, limits.multi_window_thresh));
   MSP_ASSIGN_OR_RETURN(
-      const ConfigValue* trajectory,
+      const Json* trajectory,
       FindSection(config, section, "trajectory", {"n", "distinct_n_thresh", "logp_thresh"}));
   if (trajectory != nullptr) {
     const SettingsReader inner(config, *trajectory, "repetition.trajectory");
@@ -83,7 +83,7 @@ Status ReadRepetition(const Config& config, const ConfigValue& section, Limits& 
         ReadNumber(inner, "logp_thresh", -kUnbounded, 0, limits.trajectory_logp_thresh));
   }
   MSP_ASSIGN_OR_RETURN(
-      const ConfigValue* acf,
+      const Json* acf,
       FindSection(config, section, "acf", {"acf_threshold", "logp_thresh", "harmonic_thresh"}));
   if (acf != nullptr) {
     const SettingsReader inner(config, *acf, "repetition.acf");
@@ -96,11 +96,11 @@ Status ReadRepetition(const Config& config, const ConfigValue& section, Limits& 
 
 Result<Limits> ReadLimits(const Config& config) {
   Limits limits;
-  const ConfigValue& root = config.root;
-  if (root.kind == ConfigKind::kNull) {
+  const Json& root = config.root();
+  if (root.is_null()) {
     return limits;  // an empty file
   }
-  if (root.kind != ConfigKind::kObject) {
+  if (!root.is_object()) {
     return config.ErrorAt(root, "", "must hold keys such as window_size");
   }
   const std::vector<std::string> keys = {"window_size", "stride", "rare_character", "garbled",
@@ -110,14 +110,14 @@ Result<Limits> ReadLimits(const Config& config) {
   MSP_RETURN_IF_ERROR(reader.Int("window_size", 1, kLargestWindow, limits.window_size));
   MSP_RETURN_IF_ERROR(reader.Int("stride", 1, kLargestWindow, limits.stride));
   if (limits.stride > limits.window_size) {
-    const ConfigValue* place = root.Find("stride");
+    const Json* place = json::Find(root, "stride");
     return config.ErrorAt(
-        place != nullptr ? *place : *root.Find("window_size"), "stride",
+        place != nullptr ? *place : *json::Find(root, "window_size"), "stride",
         fmt::format("is {}, more than the window_size of {}: tokens between the windows would "
                     "not be looked at",
                     limits.stride, limits.window_size));
   }
-  MSP_ASSIGN_OR_RETURN(const ConfigValue* rare,
+  MSP_ASSIGN_OR_RETURN(const Json* rare,
                        FindSection(config, root, "rare_character",
                                    {"explogp_sum_thresh", "category_thresh", "top1_logp_thresh"}));
   if (rare != nullptr) {
@@ -128,7 +128,7 @@ Result<Limits> ReadLimits(const Config& config) {
         ReadNumber(inner, "top1_logp_thresh", -kUnbounded, 0, limits.rare_top1_logp_thresh));
   }
   MSP_ASSIGN_OR_RETURN(
-      const ConfigValue* garbled,
+      const Json* garbled,
       FindSection(config, root, "garbled", {"top1_logp_thresh", "window_ratio", "window_thresh"}));
   if (garbled != nullptr) {
     const SettingsReader inner(config, *garbled, "garbled");
@@ -138,7 +138,7 @@ Result<Limits> ReadLimits(const Config& config) {
     MSP_RETURN_IF_ERROR(inner.Int("window_thresh", 0, 1'000'000, limits.window_thresh));
   }
   MSP_ASSIGN_OR_RETURN(
-      const ConfigValue* repetition,
+      const Json* repetition,
       FindSection(config, root, "repetition",
                   {"trajectory", "acf", "single_window_thresh", "multi_window_thresh"}));
   if (repetition != nullptr) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
@@ -129,18 +130,17 @@ using Shards = std::map<std::string, std::vector<std::string>>;
 
 Result<Shards> ReadIndex(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config index, json::LoadJsonConfig(path));
-  const json::ConfigValue* weight_map = index.root.Find("weight_map");
-  if (weight_map == nullptr || weight_map->kind != json::ConfigKind::kObject ||
-      weight_map->members.empty()) {
+  const json::Json* weight_map = json::Find(index.root(), "weight_map");
+  if (weight_map == nullptr || !weight_map->is_object() || weight_map->empty()) {
     return BadFormatError(
         fmt::format("{}: no \"weight_map\" that names parameters", path.native()));
   }
   Shards shards;
-  for (const auto& [name, file] : weight_map->members) {
-    if (file.kind != json::ConfigKind::kText || !IsPlainFileName(file.text)) {
+  for (const auto& [name, file] : weight_map->items()) {
+    if (!file.is_string() || !IsPlainFileName(json::TextOf(file))) {
       return index.ErrorAt(file, name.substr(0, 200), "must name a file in the same folder");
     }
-    shards[file.text].push_back(name);
+    shards[json::TextOf(file)].push_back(name);
   }
   return shards;
 }
@@ -340,22 +340,21 @@ class Reader {
 };
 
 // The first of several spellings that holds a positive number.
-std::optional<int64_t> NumberMember(const json::ConfigValue& object,
+std::optional<int64_t> NumberMember(const json::Json& object,
                                     std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys) {
-    const json::ConfigValue* value = object.Find(key);
-    if (value != nullptr && value->kind == json::ConfigKind::kInt && value->integer > 0) {
-      return value->integer;
+    const json::Json* value = json::Find(object, key);
+    if (value != nullptr && value->is_number_integer() && json::IntOf(*value) > 0) {
+      return json::IntOf(*value);
     }
   }
   return std::nullopt;
 }
 
-ModelFacts FactsOf(const json::ConfigValue& root) {
+ModelFacts FactsOf(const json::Json& root) {
   // Models of text and pictures keep the text's facts one level down.
-  const json::ConfigValue* inner = root.Find("text_config");
-  const json::ConfigValue& config =
-      inner != nullptr && inner->kind == json::ConfigKind::kObject ? *inner : root;
+  const json::Json* inner = json::Find(root, "text_config");
+  const json::Json& config = inner != nullptr && inner->is_object() ? *inner : root;
   ModelFacts facts;
   facts.layers = NumberMember(config, {"num_hidden_layers", "num_layers", "n_layer"});
   facts.attention_heads = NumberMember(config, {"num_attention_heads", "n_head"});
@@ -365,9 +364,9 @@ ModelFacts FactsOf(const json::ConfigValue& root) {
   facts.hidden_size = NumberMember(config, {"hidden_size", "n_embd"});
   facts.experts = NumberMember(config, {"num_local_experts", "num_experts", "n_routed_experts"});
   facts.vocabulary = NumberMember(config, {"vocab_size"});
-  if (const json::ConfigValue* type = root.Find("model_type");
-      type != nullptr && type->kind == json::ConfigKind::kText) {
-    facts.architecture = type->text;
+  if (const json::Json* type = json::Find(root, "model_type");
+      type != nullptr && type->is_string()) {
+    facts.architecture = json::TextOf(*type);
   }
   return facts;
 }
@@ -396,7 +395,7 @@ Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Op
   if (base::IsOneOf(kConfigName, names)) {
     const Result<json::Config> config = json::LoadJsonConfig(folder / kConfigName);
     if (config.ok()) {
-      checkpoint.facts = FactsOf(config->root);
+      checkpoint.facts = FactsOf(config->root());
     } else {
       checkpoint.warnings.push_back(config.status().message());
     }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "msprobe/status.h"
 
@@ -23,8 +24,8 @@
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/json/document.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 #include "src/profile/ascend_text/trace.h"
 #include "src/profile/profile.h"
 
@@ -500,42 +501,31 @@ Status ReadGroupNames(const std::filesystem::path& folder, bool strict, Profile&
   if (!text.ok()) {
     return Report(std::move(text).status(), strict, profile);
   }
-  Result<json::ValueTree> parsed = json::ParseValueTree(*text);
+  Result<json::Json> parsed = json::ParseDocument(*text);
   if (!parsed.ok()) {
     return Report(
         std::move(parsed).status().AddContext(fmt::format("cannot read {}", path.string())), strict,
         profile);
   }
-  const json::ValueTree& tree = *parsed;
-  if (tree[0].kind != json::ValueKind::kObject) {
-    return {};
-  }
-  const uint32_t groups = tree.Find(0, "parallel_group_info");
-  if (groups == json::ValueTree::kNone || tree[groups].kind != json::ValueKind::kObject) {
+  const json::Json& groups = json::Member(*parsed, "parallel_group_info");
+  if (!groups.is_object()) {
     return {};
   }
   std::unordered_map<TextId, std::vector<CommunicationGroup*>> by_name;
   for (CommunicationGroup& known : profile.groups) {
     by_name[known.name].push_back(&known);
   }
-  tree.ForEachChild(groups, [&](uint32_t group) {
-    if (tree[group].kind != json::ValueKind::kObject) {
-      return;
-    }
-    const uint32_t name = tree.Find(group, "group_name");
-    if (name == json::ValueTree::kNone || tree[name].kind != json::ValueKind::kText) {
-      return;
-    }
-    const TextId thread =
-        profile.texts.Find(fmt::format("Group {} Communication", tree[group].key));
+  for (const auto& [key, group] : groups.items()) {
+    const json::Json& name = json::Member(group, "group_name");
+    const TextId thread = profile.texts.Find(fmt::format("Group {} Communication", key));
     const auto named = by_name.find(thread);
-    if (thread == kNoText || named == by_name.end()) {
-      return;
+    if (!name.is_string() || thread == kNoText || named == by_name.end()) {
+      continue;
     }
     for (CommunicationGroup* known : named->second) {
-      known->parallel_name = profile.texts.Intern(tree[name].text);
+      known->parallel_name = profile.texts.Intern(json::TextOf(name));
     }
-  });
+  }
   return {};
 }
 

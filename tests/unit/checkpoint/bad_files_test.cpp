@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "src/checkpoint/checkpoint.h"
 #include "src/json/config.h"
@@ -13,14 +14,14 @@ namespace {
 
 std::string BadFolder() { return std::string(MSPROBE_TEST_DATA) + "/formats/bad/"; }
 
-const json::ConfigValue& Expected() {
+const json::Json& Expected() {
   static const Result<json::Config> expected = json::LoadJsonConfig(BadFolder() + "expected.json");
-  return expected->root;
+  return expected->root();
 }
 
 std::vector<std::string> Files() {
   std::vector<std::string> files;
-  for (const auto& [name, value] : Expected().members) {
+  for (const auto& [name, value] : Expected().items()) {
     if (!name.ends_with(".zip")) {  // packs of another command
       files.push_back(name);
     }
@@ -41,9 +42,9 @@ bool SomethingWasExecuted() {
 class BadCheckpointFile : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(BadCheckpointFile, IsAnsweredAsItMustBe) {
-  const json::ConfigValue* entry = Expected().Find(GetParam());
+  const json::Json* entry = json::Find(Expected(), GetParam());
   ASSERT_NE(entry, nullptr);
-  const std::string must = entry->Find("must")->text;
+  const std::string must = json::TextOf(json::Member(*entry, "must"));
   const Result<Checkpoint> checkpoint = OpenCheckpoint(BadFolder() + GetParam(), Options());
   bool good = checkpoint.ok();
   if (checkpoint.ok()) {

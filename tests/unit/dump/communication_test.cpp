@@ -29,7 +29,7 @@ std::string Group(const std::string& ranks, const std::string& id = "") {
 // A call whose first argument is a tensor.
 Communication Read(std::string_view api, const std::string& arguments, const std::string& keywords,
                    MatchRules rules = MatchRules::kLibraries) {
-  const Result<EntryTree> tree = json::ParseValueTree(
+  const Result<EntryTree> tree = ParseEntry(
       "{\"input_args\": [" + std::string(kTensor) + (arguments.empty() ? "" : ", ") + arguments +
       "], \"input_kwargs\": {" + keywords + "}, \"output\": [" + kTensor + "]}");
   EXPECT_TRUE(tree.ok());
@@ -42,8 +42,8 @@ std::string Operation(const std::string& op, int64_t peer, const std::string& mo
 }
 
 Communication ReadBatch(const std::string& operations, MatchRules rules = MatchRules::kLibraries) {
-  const Result<EntryTree> tree = json::ParseValueTree("{\"input_args\": [[" + operations +
-                                                      "]], \"output\": [[" + operations + "]]}");
+  const Result<EntryTree> tree =
+      ParseEntry("{\"input_args\": [[" + operations + "]], \"output\": [[" + operations + "]]}");
   EXPECT_TRUE(tree.ok());
   return ReadCommunication("batch_isend_irecv", *tree, rules);
 }
@@ -174,9 +174,9 @@ TEST(ReadCommunication, ABatchMayNameEachRankOfALargeGroup) {
     operations += comma + R"({"op": "isend", "peer": )" + std::to_string(i) + "}";
     ranks += comma + std::to_string(kRanks - 1 - i);
   }
-  const Result<EntryTree> tree = json::ParseValueTree(
-      "{\"input_args\": [[" + operations + "]], \"input_kwargs\": {\"group\": {\"group_ranks\": [" +
-      ranks + "]}}}");
+  const Result<EntryTree> tree =
+      ParseEntry("{\"input_args\": [[" + operations +
+                 "]], \"input_kwargs\": {\"group\": {\"group_ranks\": [" + ranks + "]}}}");
   ASSERT_TRUE(tree.ok());
   const Communication call = ReadCommunication("batch_isend_irecv", *tree, MatchRules::kLibraries);
   ASSERT_EQ(call.transfers.size(), static_cast<size_t>(kRanks));

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "msprobe/tensor_file.h"
 
@@ -24,14 +25,14 @@
 namespace msprobe {
 namespace {
 
-using Json = json::ConfigValue;
+using json::Json;
 
 std::string FormatsFolder() { return std::string(MSPROBE_TEST_DATA) + "/formats/"; }
 
 Json Load(const std::string& path) {
   const Result<json::Config> config = json::LoadJsonConfig(path);
   EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? config->root : Json();
+  return config.ok() ? config->root() : Json();
 }
 
 const Json& Expected() {
@@ -47,14 +48,14 @@ const Json& ExpectedOfBad() {
 // A member that must be there.
 const Json& Member(const Json& object, std::string_view key) {
   static const Json missing;
-  const Json* member = object.Find(key);
+  const Json* member = json::Find(object, key);
   EXPECT_NE(member, nullptr) << key;
   return member != nullptr ? *member : missing;
 }
 
 std::vector<std::string> KeysOf(const Json& object) {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : object.members) {
+  for (const auto& [key, value] : object.items()) {
     keys.push_back(key);
   }
   return keys;
@@ -114,14 +115,14 @@ std::pair<double, double> ElementAt(DType dtype, const std::byte* bytes) {
 }
 
 double NumberOf(const Json& value) {
-  if (value.kind == json::ConfigKind::kText) {
-    const std::string text = value.text;
+  if (value.is_string()) {
+    const std::string text = json::TextOf(value);
     const double infinity = std::numeric_limits<double>::infinity();
     return text == "inf"    ? infinity
            : text == "-inf" ? -infinity
                             : std::numeric_limits<double>::quiet_NaN();
   }
-  return value.kind == json::ConfigKind::kBool ? (value.boolean ? 1 : 0) : value.number;
+  return value.is_boolean() ? (json::BoolOf(value) ? 1 : 0) : json::NumberOf(value);
 }
 
 void ExpectSame(double actual, const Json& expected) {
@@ -136,31 +137,30 @@ void ExpectSame(double actual, const Json& expected) {
 
 void ExpectElements(DType dtype, std::span<const std::byte> bytes, const Json& expected) {
   const size_t element_bytes = DTypeSize(dtype);
-  ASSERT_LE(expected.items.size() * element_bytes, bytes.size());
-  for (size_t i = 0; i < expected.items.size(); ++i) {
+  ASSERT_LE(expected.size() * element_bytes, bytes.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
     SCOPED_TRACE(i);
     const auto [real, imaginary] = ElementAt(dtype, bytes.data() + i * element_bytes);
-    const bool complex = expected.items[i].kind == json::ConfigKind::kList;
-    ExpectSame(real, complex ? expected.items[i].items[0] : expected.items[i]);
+    const bool complex = expected[i].is_array();
+    ExpectSame(real, complex ? expected[i][0] : expected[i]);
     if (complex) {
-      ExpectSame(imaginary, expected.items[i].items[1]);
+      ExpectSame(imaginary, expected[i][1]);
     }
   }
 }
 
 Shape ShapeOf(const Json& sizes) {
   Shape shape;
-  for (const Json& size : sizes.items) {
-    shape.push_back(size.integer);
+  for (const Json& size : sizes) {
+    shape.push_back(json::IntOf(size));
   }
   return shape;
 }
 
 const NamedTensor* FindTensor(const TensorFile& file, const Json& path) {
   std::vector<std::string> wanted;
-  for (const Json& part : path.items) {
-    wanted.push_back(part.kind == json::ConfigKind::kText ? part.text
-                                                          : std::to_string(part.integer));
+  for (const Json& part : path) {
+    wanted.push_back(part.is_string() ? json::TextOf(part) : std::to_string(json::IntOf(part)));
   }
   for (const NamedTensor& tensor : file.tensors()) {
     if (tensor.path == wanted) {
@@ -184,11 +184,10 @@ void ExpectSum(DType dtype, std::span<const std::byte> bytes, const Json& expect
     for (size_t at = 0; at < bytes.size(); at += sizeof sum) {
       sum += io::LoadLittle<uint64_t>(bytes.data() + at);
     }
-    EXPECT_EQ(static_cast<int64_t>(sum), expected.integer);
+    EXPECT_EQ(static_cast<int64_t>(sum), json::IntOf(expected));
     return;
   }
-  const Json& expected_real =
-      expected.kind == json::ConfigKind::kList ? expected.items[0] : expected;
+  const Json& expected_real = expected.is_array() ? expected[0] : expected;
   const double number = NumberOf(expected_real);
   if (std::isnan(number)) {
     EXPECT_TRUE(std::isnan(real));
@@ -197,8 +196,8 @@ void ExpectSum(DType dtype, std::span<const std::byte> bytes, const Json& expect
   } else {
     EXPECT_NEAR(real, number, std::abs(number) * 1e-12);
   }
-  if (expected.kind == json::ConfigKind::kList) {
-    EXPECT_NEAR(imaginary, expected.items[1].number, 1e-9);
+  if (expected.is_array()) {
+    EXPECT_NEAR(imaginary, json::NumberOf(expected[1]), 1e-9);
   }
 }
 
@@ -207,44 +206,44 @@ void ExpectTensor(const TensorFile& file, const Json& expected) {
   ASSERT_NE(tensor, nullptr);
   ASSERT_TRUE(tensor->status.ok()) << tensor->status.message();
   const TensorView& view = tensor->view;
-  const std::string dtype = Member(expected, "dtype").text;
+  const std::string dtype = json::TextOf(Member(expected, "dtype"));
   EXPECT_EQ(DTypeName(view.dtype), dtype == "void16" ? "bfloat16" : dtype);
   EXPECT_EQ(view.shape, ShapeOf(Member(expected, "shape")));
-  if (expected.Find("stride") != nullptr) {
+  if (json::Find(expected, "stride") != nullptr) {
     EXPECT_EQ(view.strides, ShapeOf(Member(expected, "stride")));
   }
   constexpr size_t kLimitBytes = 1 << 20;
   const Result<tensor::TensorBuffer> contiguous = tensor::MakeContiguous(view, kLimitBytes);
   ASSERT_TRUE(contiguous.ok()) << contiguous.status().message();
   const std::span<const std::byte> bytes = contiguous->view().bytes();
-  if (expected.Find("numel") != nullptr) {
-    EXPECT_EQ(view.element_count(), Member(expected, "numel").integer);
+  if (json::Find(expected, "numel") != nullptr) {
+    EXPECT_EQ(view.element_count(), json::IntOf(Member(expected, "numel")));
   }
-  if (expected.Find("sha256_le_contiguous") != nullptr) {
+  if (json::Find(expected, "sha256_le_contiguous") != nullptr) {
     kernels::Sha256 sha256;
     sha256.Add(bytes);
     std::string digest;
     for (const std::byte byte : sha256.Finish()) {
       digest += fmt::format("{:02x}", std::to_integer<int>(byte));
     }
-    EXPECT_EQ(digest, Member(expected, "sha256_le_contiguous").text);
+    EXPECT_EQ(digest, json::TextOf(Member(expected, "sha256_le_contiguous")));
   }
   for (const char* values : {"first", "all_values", "first_bf16_hint"}) {
-    if (expected.Find(values) != nullptr) {
+    if (json::Find(expected, values) != nullptr) {
       SCOPED_TRACE(values);
       ExpectElements(view.dtype, bytes, Member(expected, values));
     }
   }
-  if (expected.Find("sum") != nullptr) {
+  if (json::Find(expected, "sum") != nullptr) {
     ExpectSum(view.dtype, bytes, Member(expected, "sum"));
   }
 }
 
 std::string AsPathText(const Json& path) {
   std::string text;
-  for (const Json& part : path.items) {
+  for (const Json& part : path) {
     text.push_back('/');
-    text += part.kind == json::ConfigKind::kText ? part.text : std::to_string(part.integer);
+    text += part.is_string() ? json::TextOf(part) : std::to_string(json::IntOf(part));
   }
   return text;
 }
@@ -274,24 +273,24 @@ class GoldenFile : public ::testing::TestWithParam<std::string> {
     options.scratch = scratch;
     options.void16_is_bfloat16 = true;
     const Result<TensorFile> file = TensorFile::Open(FormatsFolder() + GetParam(), options);
-    if (Member(expected, "format").text == "npy-unsupported") {
+    if (json::TextOf(Member(expected, "format")) == "npy-unsupported") {
       ASSERT_FALSE(file.ok());
       EXPECT_EQ(file.status().code(), StatusCode::kUnsupported) << file.status().message();
       return;
     }
     ASSERT_TRUE(file.ok()) << file.status().message();
-    EXPECT_EQ(file->format(), FormatCalled(Member(expected, "format").text));
+    EXPECT_EQ(file->format(), FormatCalled(json::TextOf(Member(expected, "format"))));
     for (const char* list : {"tensors", "inert_tensors", "numpy"}) {
-      if (expected.Find(list) != nullptr) {
-        for (const Json& tensor : Member(expected, list).items) {
+      if (json::Find(expected, list) != nullptr) {
+        for (const Json& tensor : Member(expected, list)) {
           SCOPED_TRACE(AsPathText(Member(tensor, "path")));
           ExpectTensor(*file, tensor);
         }
       }
     }
-    if (expected.Find("tensor_count") != nullptr) {
+    if (json::Find(expected, "tensor_count") != nullptr) {
       EXPECT_EQ(file->tensors().size(),
-                static_cast<size_t>(Member(expected, "tensor_count").integer));
+                static_cast<size_t>(json::IntOf(Member(expected, "tensor_count"))));
     }
   }
 };

@@ -1,12 +1,14 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/json/config.h"
@@ -20,7 +22,7 @@ using ::testing::HasSubstr;
 Config Parse(std::string_view text) {
   Result<Config> config = ParseJsonConfig(text, "a.json");
   EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *std::move(config) : Config{};
+  return config.ok() ? *std::move(config) : Config();
 }
 
 std::string ErrorOf(std::string_view text) {
@@ -31,28 +33,28 @@ std::string ErrorOf(std::string_view text) {
 TEST(JsonConfig, KeepsKindsOrderAndLines) {
   const Config config =
       Parse("{\n\"b\": [1, 2.5,\n null],\n\n\"a\": {\"x\": true}, \"t\": \"\\u4f60\"}");
-  ASSERT_EQ(config.root.members.size(), 3U);
-  EXPECT_EQ(config.root.members[0].first, "b");
-  EXPECT_EQ(config.root.members[1].first, "a");
-  const ConfigValue& list = config.root.members[0].second;
-  ASSERT_EQ(list.items.size(), 3U);
-  EXPECT_EQ(list.items[0].integer, 1);
-  EXPECT_EQ(list.items[0].number, 1.0);
-  EXPECT_EQ(list.items[1].kind, ConfigKind::kFloat);
-  EXPECT_EQ(list.items[2].kind, ConfigKind::kNull);
-  EXPECT_EQ(list.items[2].line, 3);
-  EXPECT_EQ(list.line, 2);
-  EXPECT_EQ(config.root.Find("a")->line, 5);
-  EXPECT_TRUE(config.root.Find("a")->Find("x")->boolean);
-  EXPECT_EQ(config.root.Find("t")->text, "\u4f60");
-  EXPECT_EQ(config.root.Find("none"), nullptr);
+  ASSERT_EQ(config.root().size(), 3U);
+  EXPECT_EQ(config.root().begin().key(), "b");
+  EXPECT_EQ(std::next(config.root().begin()).key(), "a");
+  const Json& list = config.root().at("b");
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(IntOf(list[0]), 1);
+  EXPECT_EQ(NumberOf(list[0]), 1.0);
+  EXPECT_TRUE(list[1].is_number_float());
+  EXPECT_TRUE(list[2].is_null());
+  EXPECT_EQ(config.LineOf(list[2]), 3);
+  EXPECT_EQ(config.LineOf(list), 2);
+  EXPECT_EQ(config.LineOf(config.root().at("a")), 5);
+  EXPECT_TRUE(BoolOf(config.root().at("a").at("x")));
+  EXPECT_EQ(TextOf(config.root().at("t")), "\u4f60");
+  EXPECT_EQ(Find(config.root(), "none"), nullptr);
 }
 
 TEST(JsonConfig, AllowsCommentsAndTrailingCommas) {
   const Config config =
       Parse("// head\n{\"a\": 1, /* in\n between */ \"b\": [1, 2,], // tail\n}\n");
-  EXPECT_EQ(config.root.Find("b")->items.size(), 2U);
-  EXPECT_EQ(config.root.Find("b")->line, 3);
+  EXPECT_EQ(config.root().at("b").size(), 2U);
+  EXPECT_EQ(config.LineOf(config.root().at("b")), 3);
 }
 
 TEST(JsonConfig, NamesFileLineAndColumnOfASyntaxError) {
@@ -89,51 +91,53 @@ TEST(JsonConfig, CountsLinesBehindCommentsAndLineBreaksOfEveryKind) {
       "\xEF\xBB\xBF{\r\n\"a\": 1,\r\n/* one\n * two\r\n */ \"b\": -2.5\n,// three\n\"c\": "
       "\"x\\ny\", "
       "\"d\": [\n\n\"e\"\n], \"f\": null}");
-  EXPECT_EQ(config.root.line, 1);
-  EXPECT_EQ(config.root.Find("a")->line, 2);
-  EXPECT_EQ(config.root.Find("b")->line, 5);
-  EXPECT_EQ(config.root.Find("b")->number, -2.5);
-  EXPECT_EQ(config.root.Find("c")->line, 7);
-  EXPECT_EQ(config.root.Find("c")->text, "x\ny");
-  EXPECT_EQ(config.root.Find("d")->line, 7);
-  EXPECT_EQ(config.root.Find("d")->items[0].line, 9);
-  EXPECT_EQ(config.root.Find("f")->line, 10);
+  EXPECT_EQ(config.LineOf(config.root()), 1);
+  EXPECT_EQ(config.LineOf(config.root().at("a")), 2);
+  EXPECT_EQ(config.LineOf(config.root().at("b")), 5);
+  EXPECT_EQ(NumberOf(config.root().at("b")), -2.5);
+  EXPECT_EQ(config.LineOf(config.root().at("c")), 7);
+  EXPECT_EQ(TextOf(config.root().at("c")), "x\ny");
+  EXPECT_EQ(config.LineOf(config.root().at("d")), 7);
+  EXPECT_EQ(config.LineOf(config.root().at("d")[0]), 9);
+  EXPECT_EQ(config.LineOf(config.root().at("f")), 10);
 }
 
 TEST(JsonConfig, CountsTheLineOfANumberAtTheEndOfItsLine) {
   const Config config = Parse("{\"a\": 1\n, \"b\": 2.5\n, \"c\": 18446744073709551615\n\n}");
-  EXPECT_EQ(config.root.Find("a")->line, 1);
-  EXPECT_EQ(config.root.Find("b")->line, 2);
-  EXPECT_EQ(config.root.Find("c")->line, 3);
-  EXPECT_EQ(Parse("1").root.line, 1);
-  EXPECT_EQ(Parse("\n\n2.5").root.line, 3);
+  EXPECT_EQ(config.LineOf(config.root().at("a")), 1);
+  EXPECT_EQ(config.LineOf(config.root().at("b")), 2);
+  EXPECT_EQ(config.LineOf(config.root().at("c")), 3);
+  const Config first = Parse("1");
+  EXPECT_EQ(first.LineOf(first.root()), 1);
+  const Config third = Parse("\n\n2.5");
+  EXPECT_EQ(third.LineOf(third.root()), 3);
 }
 
 TEST(JsonConfig, KeepsWhatANumberIs) {
-  const auto number = [](std::string_view text) { return Parse(text).root; };
-  EXPECT_EQ(number("-0").kind, ConfigKind::kInt);
-  EXPECT_EQ(number("-0").integer, 0);
-  EXPECT_EQ(number("9223372036854775807").integer, INT64_MAX);
-  EXPECT_EQ(number("-9223372036854775808").integer, INT64_MIN);
+  const auto number = [](std::string_view text) { return Parse(text).root(); };
+  EXPECT_EQ(number("-0").type(), Json::value_t::number_integer);
+  EXPECT_EQ(IntOf(number("-0")), 0);
+  EXPECT_EQ(IntOf(number("9223372036854775807")), INT64_MAX);
+  EXPECT_EQ(IntOf(number("-9223372036854775808")), INT64_MIN);
   for (const char* digits : {"9223372036854775808", "18446744073709551615", "18446744073709551616",
                              "-9223372036854775809", "123456789012345678901234567890", "1.50",
                              "-0.0", "1e-400", "1E+5", "0.1000000000000000055511151231257827",
                              "1.7976931348623157e308", "NaN", "Infinity", "-Infinity"}) {
     for (const std::string& text : {std::string(digits), "\n " + std::string(digits) + " ",
                                     "/*1*/" + std::string(digits) + "//2"}) {
-      const ConfigValue value = number(text);
-      EXPECT_EQ(value.kind, ConfigKind::kFloat) << text;
-      EXPECT_EQ(value.text, digits);
+      const Config value = Parse(text);
+      EXPECT_TRUE(value.root().is_number_float()) << text;
+      EXPECT_EQ(value.SpellingOf(value.root()), digits);
     }
-    const ConfigValue list = number("[" + std::string(digits) + "," + std::string(digits) + ",]");
-    ASSERT_EQ(list.items.size(), 2U);
-    EXPECT_EQ(list.items[1].text, digits);
+    const Config list = Parse("[" + std::string(digits) + "," + std::string(digits) + ",]");
+    ASSERT_EQ(list.root().size(), 2U);
+    EXPECT_EQ(list.SpellingOf(list.root()[1]), digits);
   }
-  EXPECT_EQ(number("18446744073709551615").number, 18446744073709551615.0);
-  EXPECT_TRUE(std::isnan(number("NaN").number));
-  EXPECT_EQ(number("-Infinity").number, -HUGE_VAL);
-  EXPECT_TRUE(std::signbit(number("-0.0").number));
-  EXPECT_EQ(number("1e-400").number, 0.0);
+  EXPECT_EQ(NumberOf(number("18446744073709551615")), 18446744073709551615.0);
+  EXPECT_TRUE(std::isnan(NumberOf(number("NaN"))));
+  EXPECT_EQ(NumberOf(number("-Infinity")), -HUGE_VAL);
+  EXPECT_TRUE(std::signbit(NumberOf(number("-0.0"))));
+  EXPECT_EQ(NumberOf(number("1e-400")), 0.0);
 }
 
 TEST(JsonConfig, RefusesNumbersBeyondADouble) {
@@ -168,12 +172,13 @@ TEST(JsonConfig, SaysWhatWasExpectedWhere) {
       {"\xEF\xBB\xBF ", "line 1 column 5 (byte 4): the document is empty"},
       {"{\"a\": [1, 2", "(byte 11): the document ends too early (expected ',' or ']')"},
       {"{\"a\": tr", "byte 8): the document ends too early (expected a value)"},
-      {"[1.", "byte 3): the document ends too early (invalid number; expected digit after '.')"},
-      {"[\"a", "byte 3): the document ends too early (invalid string: missing closing quote)"},
-      {"[1.x]", "line 1 column 4 (byte 3): invalid number; expected digit after '.'"},
-      {"[\"a\nb\"]", "line 1 column 4 (byte 3): invalid string: control character U+000A (LF)"},
+      {"[1.", "byte 3): the document ends too early (a digit must follow the decimal point)"},
+      {"[\"a", "byte 3): the document ends too early (a text has no closing quote)"},
+      {"[1.x]", "line 1 column 4 (byte 3): a digit must follow the decimal point"},
+      {"[\"a\nb\"]",
+       "line 1 column 4 (byte 3): a text holds an unknown escape or a raw control character"},
       {"[\"a\", \"\\x\"]",
-       "line 1 column 9 (byte 8): invalid string: forbidden character after backslash"},
+       "line 1 column 8 (byte 7): a text holds an unknown escape or a raw control character"},
   };
   for (const auto& [text, error] : cases) {
     EXPECT_THAT(ErrorOf(text), HasSubstr(error)) << text;
@@ -184,7 +189,8 @@ TEST(JsonConfig, RefusesNulBytes) {
   EXPECT_THAT(ErrorOf(std::string_view("[1]\0[2]", 7)),
               HasSubstr("(byte 3): more text follows the end of the document"));
   EXPECT_THAT(ErrorOf(std::string_view("[1,\0 2]", 7)), HasSubstr("(byte 3): expected a value"));
-  EXPECT_THAT(ErrorOf(std::string_view("[\"a\0\"]", 6)), HasSubstr("(byte 3): invalid string"));
+  EXPECT_THAT(ErrorOf(std::string_view("[\"a\0\"]", 6)),
+              HasSubstr("(byte 3): a text has no closing quote"));
   EXPECT_THAT(ErrorOf(std::string_view("\0", 1)), HasSubstr("expected a value"));
 }
 
@@ -196,55 +202,77 @@ TEST(JsonConfig, RefusesTextsThatAreNoUtf8) {
 }
 
 TEST(JsonData, TakesWhatPythonWrites) {
-  const Result<Config> data =
-      ParseJsonData("{\"a\": 1, \"a\": NaN, \"b\": \"x\\ud800y\"}", "a.json");
+  const Result<Json> data = ParseJsonData("{\"a\": 1, \"a\": NaN, \"b\": \"x\\ud800y\"}", "a.json");
   ASSERT_TRUE(data.ok()) << data.status().message();
-  ASSERT_EQ(data->root.members.size(), 2U);
-  EXPECT_TRUE(std::isnan(data->root.Find("a")->number));
-  EXPECT_EQ(data->root.Find("b")->text, "x\uFFFDy");
+  ASSERT_EQ(data->size(), 2U);
+  EXPECT_TRUE(std::isnan(NumberOf(data->at("a"))));
+  EXPECT_EQ(TextOf(data->at("b")), "x\uFFFDy");
+}
+
+TEST(JsonData, ReplacesHalfSurrogatePairs) {
+  const Result<Json> data =
+      ParseJsonData(R"(["\ud800", "\udc00\ud83d\ude00", "\\ud800", "\u00e9"])", "a.json");
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  const std::vector<std::string> texts = {"\uFFFD", "\uFFFD\U0001F600", "\\ud800", "\u00e9"};
+  EXPECT_EQ(*data, Json(texts));
+  EXPECT_THAT(ErrorOf(R"(["\udc00"])"), HasSubstr("surrogate"));
+}
+
+TEST(JsonData, KeepsTheDigitsOfIntegersBeyond64Bits) {
+  const Result<Json> data = ParseJsonData("[9223372036854775808, -1, 1.5]", "a.json");
+  ASSERT_TRUE(data.ok()) << data.status().message();
+  EXPECT_TRUE(IsBigInteger((*data)[0]));
+  EXPECT_EQ(NumberOf((*data)[0]), 9223372036854775808.0);
+  EXPECT_EQ(DocumentText(*data, -1, Writer::NonFinite::kPython), "[9223372036854775808, -1, 1.5]");
+}
+
+TEST(JsonConfig, KnowsNonFiniteNumbersByTheirFullNamesOnly) {
+  EXPECT_THAT(ErrorOf("[Nan]"), HasSubstr("expected a value"));
+  EXPECT_THAT(ErrorOf("[inf]"), HasSubstr("expected a value"));
+  EXPECT_THAT(ErrorOf("[-Inf]"), HasSubstr("expected a value"));
 }
 
 TEST(JsonConfig, GivesTypedMembersOrTheirFallbacks) {
   const Config config = Parse(R"({"t": "x", "b": true, "n": null, "i": [1, 2], "l": ["a", "b"]})");
-  EXPECT_EQ(*config.Text(config.root, "t", "y"), "x");
-  EXPECT_EQ(*config.Text(config.root, "n", "y"), "y");
-  EXPECT_EQ(*config.Text(config.root, "absent", "y"), "y");
-  EXPECT_EQ(*config.RequiredText(config.root, "t"), "x");
-  EXPECT_TRUE(*config.Bool(config.root, "b", false));
-  EXPECT_TRUE(*config.Bool(config.root, "absent", true));
-  EXPECT_THAT(*config.IntList(config.root, "i"), ElementsAre(1, 2));
-  EXPECT_THAT(*config.TextList(config.root, "l"), ElementsAre("a", "b"));
-  EXPECT_TRUE(config.TextList(config.root, "absent")->empty());
+  EXPECT_EQ(*config.Text(config.root(), "t", "y"), "x");
+  EXPECT_EQ(*config.Text(config.root(), "n", "y"), "y");
+  EXPECT_EQ(*config.Text(config.root(), "absent", "y"), "y");
+  EXPECT_EQ(*config.RequiredText(config.root(), "t"), "x");
+  EXPECT_TRUE(*config.Bool(config.root(), "b", false));
+  EXPECT_TRUE(*config.Bool(config.root(), "absent", true));
+  EXPECT_THAT(*config.IntList(config.root(), "i"), ElementsAre(1, 2));
+  EXPECT_THAT(*config.TextList(config.root(), "l"), ElementsAre("a", "b"));
+  EXPECT_TRUE(config.TextList(config.root(), "absent")->empty());
 }
 
 TEST(JsonConfig, SaysWhichKindAMemberMustHave) {
   const Config config = Parse("{\n\"t\": [1],\n\"b\": \"yes\",\n\"l\": [\"a\",\n3]}");
-  EXPECT_EQ(config.Text(config.root, "t", "").status().message(),
+  EXPECT_EQ(config.Text(config.root(), "t", "").status().message(),
             "a.json line 2: key \"t\": must be text, not a list");
-  EXPECT_EQ(config.Bool(config.root, "b", false).status().message(),
+  EXPECT_EQ(config.Bool(config.root(), "b", false).status().message(),
             "a.json line 3: key \"b\": must be true or false, not text");
-  EXPECT_EQ(config.TextList(config.root, "l").status().message(),
+  EXPECT_EQ(config.TextList(config.root(), "l").status().message(),
             "a.json line 5: key \"l\": every item must be text, not an integer");
-  EXPECT_EQ(config.IntList(config.root, "l").status().message(),
+  EXPECT_EQ(config.IntList(config.root(), "l").status().message(),
             "a.json line 4: key \"l\": every item must be an integer, not text");
-  EXPECT_EQ(config.RequiredText(config.root, "npu_path").status().message(),
+  EXPECT_EQ(config.RequiredText(config.root(), "npu_path").status().message(),
             "a.json line 1: key \"npu_path\": is missing");
-  EXPECT_EQ(config.RequiredText(config.root, "npu_path").status().code(), StatusCode::kUsage);
+  EXPECT_EQ(config.RequiredText(config.root(), "npu_path").status().code(), StatusCode::kUsage);
 }
 
 TEST(JsonConfig, SuggestsTheNearestValidKey) {
   const Config config = Parse("{\"npu_path\": \"a\",\n\"bench_pth\": \"b\"}");
   const std::vector<std::string> valid = {"npu_path", "bench_path", "stack_path"};
-  const Status status = config.CheckKeys(config.root, valid);
+  const Status status = config.CheckKeys(config.root(), valid);
   EXPECT_EQ(status.message(), "a.json line 2: key \"bench_pth\": no such key");
   EXPECT_EQ(status.hint(), "did you mean \"bench_path\"?");
-  EXPECT_TRUE(Parse("{\"npu_path\": 1}").CheckKeys(config.root.members[0].second, valid).ok());
+  EXPECT_TRUE(Parse("{\"npu_path\": 1}").CheckKeys(config.root().at("npu_path"), valid).ok());
 }
 
 TEST(JsonConfig, ListsTheValidKeysWhenNoneIsNear) {
   const Config config = Parse("{\"zzzzzzzz\": 1}");
   const std::vector<std::string> valid = {"npu_path", "bench_path"};
-  EXPECT_EQ(config.CheckKeys(config.root, valid).hint(), "valid keys: npu_path, bench_path");
+  EXPECT_EQ(config.CheckKeys(config.root(), valid).hint(), "valid keys: npu_path, bench_path");
 }
 
 std::string WithOn(std::string_view text) {

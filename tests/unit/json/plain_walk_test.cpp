@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 #include "tests/unit/json/event_log.h"
 
 namespace msprobe::json {
@@ -19,13 +18,13 @@ constexpr std::string_view kDocument =
 
 bool IsPlain(std::string_view text) {
   EventLog log;
-  return WalkPlainObject(text, log);
+  return ParsePlainObject(text, log);
 }
 
 // What the walk takes, the parser takes, and both tell the same.
 void ExpectSameAsParser(std::string_view text, uint64_t* plain = nullptr) {
   EventLog walked;
-  if (!WalkPlainObject(text, walked)) {
+  if (!ParsePlainObject(text, walked)) {
     return;
   }
   EventLog parsed;

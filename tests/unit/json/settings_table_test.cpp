@@ -52,7 +52,7 @@ const std::vector<SettingsRow<Options>>& Rows() {
 
 Status Read(std::string_view text, Options& options) {
   MSP_ASSIGN_OR_RETURN(const Config config, ParseJsonConfig(text, "it.json"));
-  return ReadRows(Rows(), SettingsReader(config, config.root, ""), options);
+  return ReadRows(Rows(), SettingsReader(config, config.root(), ""), options);
 }
 
 TEST(SettingsTable, LeavesWhatIsNotGivenAsItIs) {
@@ -88,8 +88,8 @@ TEST(SettingsTable, NamesKeyAndLimitsOfAWrongValue) {
 TEST(SettingsTable, SuggestsTheNearestKeyOrListsAll) {
   const Result<Config> config = ParseJsonConfig(R"({"cuont": 1})", "it.json");
   ASSERT_TRUE(config.ok());
-  const SettingsReader reader(*config, config->root, "");
-  const ConfigValue& value = *reader.Find("cuont");
+  const SettingsReader reader(*config, config->root(), "");
+  const Json& value = *reader.Find("cuont");
   EXPECT_EQ(UnknownKeyError(reader, value, "cuont", KeyNames(Rows())).hint(),
             "did you mean \"count\"?");
   const std::vector<std::string> few = {"one", "two"};

@@ -7,10 +7,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::monitor {
@@ -230,12 +231,12 @@ TEST(AlertJudge, KeysEntriesByStatisticAndTellsTheMicroStep) {
   judged.See(4, Statistic::kNorm, kNan);
   judged.See(4, Statistic::kMax, kNan);
   const std::string text = judged.File();
-  const Result<json::ValueTree> tree = json::ParseValueTree(text);
+  const Result<json::Json> tree = json::ParseDocument(text);
   ASSERT_TRUE(tree.ok()) << text;
-  const uint32_t norm = tree->Find(0, "0:w/rank0/actv_step_4_call_3_norm");
-  ASSERT_NE(norm, json::ValueTree::kNone) << text;
-  EXPECT_EQ((*tree)[tree->Find(norm, "micro_step")].integer, 1);
-  EXPECT_NE(tree->Find(0, "0:w/rank0/actv_step_4_call_3_max"), json::ValueTree::kNone);
+  const json::Json* norm = json::Find(*tree, "0:w/rank0/actv_step_4_call_3_norm");
+  ASSERT_NE(norm, nullptr) << text;
+  EXPECT_EQ(json::IntOf(json::Member(*norm, "micro_step")), 1);
+  EXPECT_NE(json::Find(*tree, "0:w/rank0/actv_step_4_call_3_max"), nullptr);
 }
 
 TEST(AlertJudge, LeavesAnEmptyObjectWhereNothingIsWrong) {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::resources {
 extern const std::string_view kCheckedApis;    // config/captured_apis.json
@@ -89,14 +89,14 @@ constexpr std::string_view kMindSporeDType = "mindspore.dtype";
 
 using ApiSections = std::map<std::string, ApiNames, std::less<>>;
 
-void AddNames(const json::ValueTree& tree, uint32_t section, ApiSections& sections) {
+void AddNames(const dump::EntryTree& tree, uint32_t section, ApiSections& sections) {
   ApiNames& names = sections[std::string(tree[section].key)];
   tree.ForEachChild(section, [&](uint32_t item) { names.emplace(tree[item].text); });
 }
 
 ApiSections ReadSections(std::string_view framework) {
   ApiSections sections;
-  const Result<json::ValueTree> tree = json::ParseValueTree(resources::kCheckedApis);
+  const Result<dump::EntryTree> tree = dump::ParseEntry(resources::kCheckedApis);
   if (tree.ok()) {
     tree->ForEachChild(tree->Find(0, framework),
                        [&](uint32_t section) { AddNames(*tree, section, sections); });
@@ -113,7 +113,7 @@ ApiSections ReadSections(std::string_view framework) {
 const ApiSections& Sections() {
   static const ApiSections kSections = [] {
     ApiSections sections = ReadSections("pytorch");
-    const Result<json::ValueTree> aten = json::ParseValueTree(resources::kAtenOperators);
+    const Result<dump::EntryTree> aten = dump::ParseEntry(resources::kAtenOperators);
     if (aten.ok()) {
       AddNames(*aten, aten->Find(0, "operators"), sections);
     }

@@ -397,9 +397,9 @@ Result<WorkerGreeting> ReadGreeting(std::string_view payload) {
 
 namespace {
 
-using json::ValueKind;
-using json::ValueNode;
-using json::ValueTree;
+using dump::EntryTree;
+using dump::Node;
+using dump::NodeKind;
 
 constexpr size_t kMostListDepth = 10;
 
@@ -422,10 +422,10 @@ uint32_t RoundedToHf32(uint32_t bits) {
 }
 
 // The keys of a dump for the file of a tensor.
-std::string_view FileOf(const ValueTree& tree, uint32_t place) {
+std::string_view FileOf(const EntryTree& tree, uint32_t place) {
   for (const std::string_view key : {"data_name", "datapath"}) {
     const uint32_t file = tree.Find(place, key);
-    if (file != ValueTree::kNone && tree[file].kind == ValueKind::kText) {
+    if (file != EntryTree::kNone && tree[file].kind == NodeKind::kText) {
       return tree[file].text;
     }
   }
@@ -442,9 +442,9 @@ std::optional<TensorView> ArgumentMaker::Leaf::View(SharedMemory& memory) const 
   return tensor::RowMajorView(dtype, shape, {memory.at(offset), bytes});
 }
 
-Status ArgumentMaker::Positional(const ValueTree& tree, uint32_t list, FrameWriter& out) {
+Status ArgumentMaker::Positional(const EntryTree& tree, uint32_t list, FrameWriter& out) {
   is_keyword_ = false;
-  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList) {
+  if (list == EntryTree::kNone || tree[list].kind != NodeKind::kList) {
     return BadFormatError("the record has no list input_args");
   }
   out.Tag(frame_tag::kList);
@@ -460,14 +460,14 @@ Status ArgumentMaker::Positional(const ValueTree& tree, uint32_t list, FrameWrit
   return status;
 }
 
-Status ArgumentMaker::Keywords(const ValueTree& tree, uint32_t dict, FrameWriter& out) {
+Status ArgumentMaker::Keywords(const EntryTree& tree, uint32_t dict, FrameWriter& out) {
   is_keyword_ = true;
   out.Tag(frame_tag::kDict);
-  if (dict == ValueTree::kNone) {
+  if (dict == EntryTree::kNone) {
     out.Count(0);
     return {};
   }
-  if (tree[dict].kind != ValueKind::kObject) {
+  if (tree[dict].kind != NodeKind::kObject) {
     return BadFormatError("input_kwargs of the record is no object");
   }
   out.Count(tree[dict].child_count);
@@ -475,7 +475,7 @@ Status ArgumentMaker::Keywords(const ValueTree& tree, uint32_t dict, FrameWriter
   tree.ForEachChild(dict, [&](uint32_t item) {
     if (status.ok()) {
       out.Text(tree[item].key);
-      in_keyword_list_ = tree[item].kind == ValueKind::kList;
+      in_keyword_list_ = tree[item].kind == NodeKind::kList;
       status = Value(tree, item, 0, out);
     }
   });
@@ -483,19 +483,19 @@ Status ArgumentMaker::Keywords(const ValueTree& tree, uint32_t dict, FrameWriter
   return status;
 }
 
-Status ArgumentMaker::Gradient(const ValueTree& tree, uint32_t place, FrameWriter& out) {
+Status ArgumentMaker::Gradient(const EntryTree& tree, uint32_t place, FrameWriter& out) {
   is_gradient_ = true;
   return Value(tree, place, 0, out);
 }
 
-Status ArgumentMaker::Read(const ValueTree& tree, uint32_t list, std::vector<Leaf>& out) {
-  if (list == ValueTree::kNone || tree[list].kind != ValueKind::kList) {
+Status ArgumentMaker::Read(const EntryTree& tree, uint32_t list, std::vector<Leaf>& out) {
+  if (list == EntryTree::kNone || tree[list].kind != NodeKind::kList) {
     return BadFormatError("the record has no list of outputs");
   }
   Status status;
   // Lists within the list are taken as one.
   for (uint32_t item = list + 1; item < tree[list].end && status.ok();) {
-    const bool is_list = tree[item].kind == ValueKind::kList;
+    const bool is_list = tree[item].kind == NodeKind::kList;
     if (IsTensorRecord(tree, item)) {
       const std::string_view name = FileOf(tree, item);
       if (name.empty()) {
@@ -514,15 +514,15 @@ Status ArgumentMaker::Read(const ValueTree& tree, uint32_t list, std::vector<Lea
   return status;
 }
 
-Status ArgumentMaker::Value(const ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out) {
+Status ArgumentMaker::Value(const EntryTree& tree, uint32_t place, size_t depth, FrameWriter& out) {
   if (depth > kMostListDepth) {
     return BadFormatError(fmt::format("lists are nested deeper than {} levels", kMostListDepth));
   }
-  const ValueNode& node = tree[place];
-  if (node.kind == ValueKind::kObject) {
+  const Node& node = tree[place];
+  if (node.kind == NodeKind::kObject) {
     return Object(tree, place, depth, out);
   }
-  if (node.kind == ValueKind::kList) {
+  if (node.kind == NodeKind::kList) {
     out.Tag(frame_tag::kList);
     out.Count(node.child_count);
     Status status;
@@ -537,19 +537,19 @@ Status ArgumentMaker::Value(const ValueTree& tree, uint32_t place, size_t depth,
   return Scalar(node, out);
 }
 
-Status ArgumentMaker::Scalar(const ValueNode& node, FrameWriter& out) {
+Status ArgumentMaker::Scalar(const Node& node, FrameWriter& out) {
   switch (node.kind) {
-    case ValueKind::kNull:
+    case NodeKind::kNull:
       out.Tag(frame_tag::kNone);
       break;
-    case ValueKind::kBool:
+    case NodeKind::kBool:
       out.Tag(node.boolean ? frame_tag::kTrue : frame_tag::kFalse);
       break;
-    case ValueKind::kInt:
+    case NodeKind::kInt:
       out.Tag(frame_tag::kInteger);
       out.Integer(node.integer);
       break;
-    case ValueKind::kFloat:
+    case NodeKind::kFloat:
       // An integer beyond 64 bits is kept as its digits.
       if (!node.text.empty() && node.text.find_first_not_of("-0123456789") == node.text.npos) {
         out.Tag(frame_tag::kBigInteger);
@@ -559,7 +559,7 @@ Status ArgumentMaker::Scalar(const ValueNode& node, FrameWriter& out) {
         out.Float(node.number);
       }
       break;
-    case ValueKind::kText:
+    case NodeKind::kText:
       out.Tag(frame_tag::kText);
       out.Text(node.text);
       break;
@@ -569,14 +569,14 @@ Status ArgumentMaker::Scalar(const ValueNode& node, FrameWriter& out) {
   return {};
 }
 
-Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth,
+Status ArgumentMaker::Object(const EntryTree& tree, uint32_t place, size_t depth,
                              FrameWriter& out) {
   if (IsTensorRecord(tree, place)) {
     return Tensor(tree, place, out);
   }
   const uint32_t type_place = tree.Find(place, "type");
   const uint32_t value = tree.Find(place, "value");
-  if (type_place == ValueTree::kNone || tree[type_place].kind != ValueKind::kText) {
+  if (type_place == EntryTree::kNone || tree[type_place].kind != NodeKind::kText) {
     out.Tag(frame_tag::kDict);
     out.Count(tree[place].child_count);
     Status status;
@@ -599,7 +599,7 @@ Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth
     return {};
   }
   if (IsConstantType(type)) {
-    return Constant(tree, type, value == ValueTree::kNone ? tree.Find(place, "format") : value,
+    return Constant(tree, type, value == EntryTree::kNone ? tree.Find(place, "format") : value,
                     out);
   }
   constexpr std::string_view kNumpy = "numpy.";
@@ -610,15 +610,15 @@ Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth
     return UnsupportedError(
         fmt::format("an argument of type {} cannot be made again", base::Printable(type)));
   }
-  if (value == ValueTree::kNone) {
+  if (value == EntryTree::kNone) {
     return BadFormatError(fmt::format("a record of type {} has no value", base::Printable(type)));
   }
-  const ValueNode& node = tree[value];
+  const Node& node = tree[value];
   const auto invalid = [&] {
     return BadFormatError(fmt::format("a record of type {} has no valid value", type));
   };
   if (is_sizes) {
-    if (node.kind != ValueKind::kList || (type == "slice" && node.child_count != 3)) {
+    if (node.kind != NodeKind::kList || (type == "slice" && node.child_count != 3)) {
       return invalid();
     }
     out.Tag(type == "slice" ? frame_tag::kSlice : frame_tag::kSize);
@@ -634,22 +634,22 @@ Status ArgumentMaker::Object(const ValueTree& tree, uint32_t place, size_t depth
     return status;
   }
   if (is_numpy) {
-    if (node.kind != ValueKind::kInt && node.kind != ValueKind::kFloat &&
-        node.kind != ValueKind::kBool) {
+    if (node.kind != NodeKind::kInt && node.kind != NodeKind::kFloat &&
+        node.kind != NodeKind::kBool) {
       return invalid();
     }
     out.Tag(frame_tag::kNumpy);
     out.Text(type.substr(kNumpy.size()));
   }
-  if (node.kind == ValueKind::kList) {
+  if (node.kind == NodeKind::kList) {
     return Value(tree, value, depth, out);
   }
   return Scalar(node, out);
 }
 
-Status ArgumentMaker::Constant(const ValueTree& tree, std::string_view type, uint32_t value,
+Status ArgumentMaker::Constant(const EntryTree& tree, std::string_view type, uint32_t value,
                                FrameWriter& out) {
-  const bool is_text = value != ValueTree::kNone && tree[value].kind == ValueKind::kText;
+  const bool is_text = value != EntryTree::kNone && tree[value].kind == NodeKind::kText;
   // A memory format without its name is a default.
   if (type == "torch.memory_format" ? !is_text : is_text && tree[value].text == "None") {
     out.Tag(frame_tag::kNone);
@@ -667,7 +667,7 @@ Status ArgumentMaker::Constant(const ValueTree& tree, std::string_view type, uin
   return {};
 }
 
-Status ArgumentMaker::Tensor(const ValueTree& tree, uint32_t place, FrameWriter& out) {
+Status ArgumentMaker::Tensor(const EntryTree& tree, uint32_t place, FrameWriter& out) {
   MSP_ASSIGN_OR_RETURN(TensorRecord record, ReadTensorRecord(tree, place));
   const bool flagged = is_gradient_ || options_.for_mindspore || record.requires_grad;
   Leaf leaf;

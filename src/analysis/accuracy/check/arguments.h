@@ -18,7 +18,7 @@
 
 #include "src/analysis/accuracy/check/tensor_record.h"
 #include "src/analysis/accuracy/common/output_judge.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::accuracy {
 
@@ -167,10 +167,10 @@ class ArgumentMaker {
       : api_(api), options_(options), generator_(generator), memory_(memory) {}
 
   // `list`: a record's "input_args"; `dict`: its "input_kwargs". Their encoded values.
-  Status Positional(const json::ValueTree& tree, uint32_t list, FrameWriter& out);
-  Status Keywords(const json::ValueTree& tree, uint32_t dict, FrameWriter& out);
+  Status Positional(const dump::EntryTree& tree, uint32_t list, FrameWriter& out);
+  Status Keywords(const dump::EntryTree& tree, uint32_t dict, FrameWriter& out);
   // A gradient of an output: the tensor flags of arguments do not hold for it.
-  Status Gradient(const json::ValueTree& tree, uint32_t place, FrameWriter& out);
+  Status Gradient(const dump::EntryTree& tree, uint32_t place, FrameWriter& out);
 
   // The dtypes of float16, bfloat16 and float32 tensors among what was made.
   const std::set<DType>& float_dtypes() const { return float_dtypes_; }
@@ -188,15 +188,15 @@ class ArgumentMaker {
   };
   const std::vector<Leaf>& leaves() const { return leaves_; }
   // Tensors of a list that are read and not sent: outputs that the dump holds.
-  Status Read(const json::ValueTree& tree, uint32_t list, std::vector<Leaf>& out);
+  Status Read(const dump::EntryTree& tree, uint32_t list, std::vector<Leaf>& out);
 
  private:
-  Status Value(const json::ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out);
-  Status Object(const json::ValueTree& tree, uint32_t place, size_t depth, FrameWriter& out);
-  Status Scalar(const json::ValueNode& node, FrameWriter& out);
-  Status Constant(const json::ValueTree& tree, std::string_view type, uint32_t value,
+  Status Value(const dump::EntryTree& tree, uint32_t place, size_t depth, FrameWriter& out);
+  Status Object(const dump::EntryTree& tree, uint32_t place, size_t depth, FrameWriter& out);
+  Status Scalar(const dump::Node& node, FrameWriter& out);
+  Status Constant(const dump::EntryTree& tree, std::string_view type, uint32_t value,
                   FrameWriter& out);
-  Status Tensor(const json::ValueTree& tree, uint32_t place, FrameWriter& out);
+  Status Tensor(const dump::EntryTree& tree, uint32_t place, FrameWriter& out);
   // Bytes of the tensor in the shared memory; dtype and shape as they are there.
   Result<Leaf> Draw(TensorRecord record);
   // By the name in the record.

@@ -14,7 +14,7 @@
 #include "src/analysis/accuracy/check/tensor_record.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -91,8 +91,8 @@ Result<DumpCalls> ReadDumpCalls(const std::filesystem::path& path) {
 
 namespace {
 
-using json::ValueKind;
-using json::ValueTree;
+using dump::EntryTree;
+using dump::NodeKind;
 
 // Bits of a call's frame.
 constexpr unsigned kWithGradients = 1;
@@ -120,20 +120,19 @@ int64_t GradientIndexOf(std::string_view api) {
   return -1;
 }
 
-uint32_t ChildCount(const ValueTree& tree, uint32_t place) {
-  return place == ValueTree::kNone || tree[place].kind != ValueKind::kList
-             ? 0
-             : tree[place].child_count;
+uint32_t ChildCount(const EntryTree& tree, uint32_t place) {
+  return place == EntryTree::kNone || tree[place].kind != NodeKind::kList ? 0
+                                                                          : tree[place].child_count;
 }
 
 // The dtype of the first output, where it is one of floats.
-std::string OutputDType(const ValueTree& record) {
+std::string OutputDType(const EntryTree& record) {
   const uint32_t outputs = record.Find(0, "output");
-  if (ChildCount(record, outputs) == 0 || record[outputs + 1].kind != ValueKind::kObject) {
+  if (ChildCount(record, outputs) == 0 || record[outputs + 1].kind != NodeKind::kObject) {
     return {};
   }
   const uint32_t dtype = record.Find(outputs + 1, "dtype");
-  if (dtype == ValueTree::kNone) {
+  if (dtype == EntryTree::kNone) {
     return {};
   }
   constexpr std::array<std::string_view, 4> kFloats = {"torch.bfloat16", "torch.float16",
@@ -152,12 +151,12 @@ uint32_t HashOf(std::string_view text) {
 }
 
 // An argument without the keys that `left_out` names, as text.
-std::string TextWithout(const ValueTree& tree, uint32_t place,
+std::string TextWithout(const EntryTree& tree, uint32_t place,
                         std::span<const std::string_view> left_out) {
   std::string text;
   tree.ForEachChild(place, [&](uint32_t item) {
     if (!base::IsOneOf(tree[item].key, left_out)) {
-      text += fmt::format("{}={};", tree[item].key, json::CompactText(tree, item));
+      text += fmt::format("{}={};", tree[item].key, dump::CompactText(tree, item));
     }
   });
   return text;
@@ -189,7 +188,7 @@ std::optional<std::string> CallMaker::WhyNot(std::string_view call_name) const {
 }
 
 CallMaker::Precision CallMaker::PrecisionOf(std::string_view api, const std::set<DType>& dtypes,
-                                            const ValueTree& record) const {
+                                            const EntryTree& record) const {
   Precision precision;
   if (dtypes.empty()) {
     return precision;
@@ -218,31 +217,31 @@ CallMaker::Precision CallMaker::PrecisionOf(std::string_view api, const std::set
 
 Result<MadeCall> CallMaker::Make(const DumpCall& call, TorchGenerator& stream, SharedMemory& memory,
                                  bool overflow) const {
-  MSP_ASSIGN_OR_RETURN(const ValueTree record,
+  MSP_ASSIGN_OR_RETURN(const EntryTree record,
                        records_->Read(call.forward.offset, call.forward.bytes));
   return MakeFrom(call.name, record, call.backward, nullptr, stream, memory, overflow);
 }
 
-Result<MadeCall> CallMaker::MakeReceived(const std::string& name, const ValueTree& record,
+Result<MadeCall> CallMaker::MakeReceived(const std::string& name, const EntryTree& record,
                                          const TensorSource& tensors, SharedMemory& memory) const {
   TorchGenerator nothing_is_drawn;
   return MakeFrom(name, record, std::nullopt, &tensors, nothing_is_drawn, memory, false);
 }
 
-Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const ValueTree& record,
+Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const EntryTree& record,
                                      const std::optional<RecordPlace>& gradients,
                                      const TensorSource* tensors, TorchGenerator& stream,
                                      SharedMemory& memory, bool overflow) const {
-  if (record[0].kind != ValueKind::kObject) {
+  if (record[0].kind != NodeKind::kObject) {
     return BadFormatError("the record of the call is no object");
   }
   TorchGenerator own(HashOf(call_name));
   TorchGenerator& generator = options_.seed_per_operator ? own : stream;
   const OperatorName name = *ParseOperatorName(call_name);
   const uint32_t keyword_place = record.Find(0, "input_kwargs");
-  const bool has_out = keyword_place != ValueTree::kNone &&
-                       record[keyword_place].kind == ValueKind::kObject &&
-                       record.Find(keyword_place, "out") != ValueTree::kNone;
+  const bool has_out = keyword_place != EntryTree::kNone &&
+                       record[keyword_place].kind == NodeKind::kObject &&
+                       record.Find(keyword_place, "out") != EntryTree::kNone;
   MakeOptions make;
   make.source = tensors;
   if (tensors == nullptr) {
@@ -286,7 +285,7 @@ Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const ValueTr
   const int64_t index = GradientIndexOf(name.api);
   size_t gradient_count = 0;
   if (backward) {
-    MSP_ASSIGN_OR_RETURN(const ValueTree gradient_record,
+    MSP_ASSIGN_OR_RETURN(const EntryTree gradient_record,
                          records_->Read(gradients->offset, gradients->bytes));
     const uint32_t list = gradient_record.Find(0, "input");
     const uint32_t recorded = ChildCount(gradient_record, list);
@@ -346,19 +345,19 @@ Result<std::vector<bool>> RepeatedCalls(const DumpCalls& dump, const dump::Entry
   std::set<std::string> seen;
   for (size_t i = 0; i < dump.calls.size(); ++i) {
     const DumpCall& call = dump.calls[i];
-    MSP_ASSIGN_OR_RETURN(const ValueTree record,
+    MSP_ASSIGN_OR_RETURN(const EntryTree record,
                          records.Read(call.forward.offset, call.forward.bytes));
     std::string key = call.name.substr(0, call.name.rfind('.'));
     const auto add = [&](uint32_t place, bool in_arguments) {
-      if (place == ValueTree::kNone) {
+      if (place == EntryTree::kNone) {
         return;
       }
       record.ForEachChild(place, [&](uint32_t item) {
-        const bool is_object = record[item].kind == ValueKind::kObject;
+        const bool is_object = record[item].kind == NodeKind::kObject;
         if (is_object && (in_arguments || strict)) {
           key += fmt::format("|{}:{}", record[item].key, TextWithout(record, item, left_out));
         } else if (!in_arguments || strict) {
-          key += fmt::format("|{}:{}", record[item].key, json::CompactText(record, item));
+          key += fmt::format("|{}:{}", record[item].key, dump::CompactText(record, item));
         } else {
           key += '|';
         }

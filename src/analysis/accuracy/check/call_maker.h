@@ -71,12 +71,12 @@ class CallMaker {
   Result<MadeCall> Make(const DumpCall& call, TorchGenerator& generator, SharedMemory& memory,
                         bool overflow) const;
   // Forward only, of a call whose record and tensors are here.
-  Result<MadeCall> MakeReceived(const std::string& name, const json::ValueTree& record,
+  Result<MadeCall> MakeReceived(const std::string& name, const dump::EntryTree& record,
                                 const TensorSource& tensors, SharedMemory& memory) const;
 
  private:
   // `tensors`: where those of the record are; null: as the dump says.
-  Result<MadeCall> MakeFrom(const std::string& call_name, const json::ValueTree& record,
+  Result<MadeCall> MakeFrom(const std::string& call_name, const dump::EntryTree& record,
                             const std::optional<RecordPlace>& gradients,
                             const TensorSource* tensors, TorchGenerator& stream,
                             SharedMemory& memory, bool overflow) const;
@@ -85,7 +85,7 @@ class CallMaker {
     std::string autocast;
   };
   Precision PrecisionOf(std::string_view api, const std::set<DType>& dtypes,
-                        const json::ValueTree& record) const;
+                        const dump::EntryTree& record) const;
 
   const CheckOptions& options_;
   const Standards& standards_;

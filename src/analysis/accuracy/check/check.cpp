@@ -118,8 +118,8 @@ Status SaveErrorData(const std::filesystem::path& folder, std::string_view name,
   return {};
 }
 
-using json::ValueKind;
-using json::ValueTree;
+using dump::EntryTree;
+using dump::NodeKind;
 
 // Bits of a call's frame; the last: the tested values are in the dump, nothing else is run.
 constexpr unsigned kMindSporeFlags = 1 | 2;
@@ -223,9 +223,9 @@ class MindSporeChecking {
   bool is_recorded() const { return !dump_.tensor_folder.empty(); }
 
   Status Make(const DumpCall& call) {
-    MSP_ASSIGN_OR_RETURN(const ValueTree record,
+    MSP_ASSIGN_OR_RETURN(const EntryTree record,
                          records_.Read(call.forward.offset, call.forward.bytes));
-    if (record[0].kind != ValueKind::kObject) {
+    if (record[0].kind != NodeKind::kObject) {
       return BadFormatError("the record of the call is no object");
     }
     const OperatorName name = *ParseOperatorName(call.name);
@@ -249,7 +249,7 @@ class MindSporeChecking {
     gradient_values.Tag(frame_tag::kNone);
     unsigned flags = kMindSporeFlags | (is_recorded() ? kRecorded : 0U);
     if (call.backward) {
-      MSP_ASSIGN_OR_RETURN(const ValueTree backward,
+      MSP_ASSIGN_OR_RETURN(const EntryTree backward,
                            records_.Read(call.backward->offset, call.backward->bytes));
       ArgumentMaker gradients(name.api, make, unused, worker_.arguments());
       gradient_values = FrameWriter();

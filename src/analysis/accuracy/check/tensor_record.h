@@ -11,7 +11,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::accuracy {
 
@@ -69,8 +69,8 @@ Status DrawTensor(const TensorRecord& record, TorchGenerator& generator, std::by
 Status DrawUniformTensor(const TensorRecord& record, std::byte* out);
 
 // An object with a dtype and a shape.
-bool IsTensorRecord(const json::ValueTree& tree, uint32_t place);
+bool IsTensorRecord(const dump::EntryTree& tree, uint32_t place);
 // An error when the shape is none, or has more elements than memory could hold.
-Result<TensorRecord> ReadTensorRecord(const json::ValueTree& tree, uint32_t place);
+Result<TensorRecord> ReadTensorRecord(const dump::EntryTree& tree, uint32_t place);
 
 }  // namespace msprobe::analysis::accuracy

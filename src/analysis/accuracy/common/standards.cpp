@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
 
@@ -103,39 +104,38 @@ std::vector<std::string> KeysOf(const Keys& keys) {
   return names;
 }
 
-Status ReadNumber(const json::Config& config, const json::ConfigValue& object, std::string_view key,
+Status ReadNumber(const json::Config& config, const json::Json& object, std::string_view key,
                   double& out) {
-  const json::ConfigValue* value = object.Find(key);
+  const json::Json* value = json::Find(object, key);
   if (value == nullptr) {
     return {};
   }
-  const bool is_number =
-      value->kind == json::ConfigKind::kInt || value->kind == json::ConfigKind::kFloat;
-  if (!is_number || !(value->number >= 0)) {
+  const bool is_number = value->is_number_integer() || value->is_number_float();
+  if (!is_number || !(json::NumberOf(*value) >= 0)) {
     return config.ErrorAt(*value, key, "must be a number that is not negative");
   }
-  out = value->number;
+  out = json::NumberOf(*value);
   return {};
 }
 
-Status ReadObject(const json::Config& config, const json::ConfigValue& parent, std::string_view key,
-                  std::vector<std::string> valid, const json::ConfigValue*& out) {
-  out = parent.Find(key);
+Status ReadObject(const json::Config& config, const json::Json& parent, std::string_view key,
+                  std::vector<std::string> valid, const json::Json*& out) {
+  out = json::Find(parent, key);
   if (out == nullptr) {
     return {};
   }
-  if (out->kind != json::ConfigKind::kObject) {
+  if (!out->is_object()) {
     return config.ErrorAt(*out, key, "must be an object");
   }
   return config.CheckKeys(*out, valid);
 }
 
-Status ReadLimits(const json::Config& config, const json::ConfigValue& object, Limits& limits) {
+Status ReadLimits(const json::Config& config, const json::Json& object, Limits& limits) {
   for (const NumberKey& entry : kNumbers) {
     MSP_RETURN_IF_ERROR(ReadNumber(config, object, entry.key, limits.*entry.limit));
   }
   for (const DTypeLimitKey& entry : kDTypeLimits) {
-    const json::ConfigValue* by_dtype = nullptr;
+    const json::Json* by_dtype = nullptr;
     MSP_RETURN_IF_ERROR(
         ReadObject(config, object, entry.key, {"float16", "bfloat16", "float32"}, by_dtype));
     if (by_dtype != nullptr) {
@@ -146,7 +146,7 @@ Status ReadLimits(const json::Config& config, const json::ConfigValue& object, L
     }
   }
   for (const LevelLimitKey& entry : kLevelLimits) {
-    const json::ConfigValue* by_level = nullptr;
+    const json::Json* by_level = nullptr;
     MSP_RETURN_IF_ERROR(
         ReadObject(config, object, entry.key, {kLevels.begin(), kLevels.end()}, by_level));
     for (size_t level = 0; by_level != nullptr && level < kLevels.size(); ++level) {
@@ -169,17 +169,17 @@ std::string_view AlgorithmName(Standard standard, bool english) {
 }
 
 Status Standards::Read(const json::Config& config) {
-  if (config.root.kind != json::ConfigKind::kObject) {
-    return config.ErrorAt(config.root, "", "must be an object");
+  if (!config.root().is_object()) {
+    return config.ErrorAt(config.root(), "", "must be an object");
   }
   const std::vector<std::string> sections = {"standards", "levels", "limits", "apis"};
-  MSP_RETURN_IF_ERROR(config.CheckKeys(config.root, sections));
+  MSP_RETURN_IF_ERROR(config.CheckKeys(config.root(), sections));
   std::vector<std::string> standard_keys;
   for (const StandardName& name : kStandardNames) {
     standard_keys.emplace_back(name.key);
   }
-  const json::ConfigValue* object = nullptr;
-  MSP_RETURN_IF_ERROR(ReadObject(config, config.root, "standards", standard_keys, object));
+  const json::Json* object = nullptr;
+  MSP_RETURN_IF_ERROR(ReadObject(config, config.root(), "standards", standard_keys, object));
   if (object != nullptr) {
     std::map<std::string, Standard, std::less<>> named;
     for (const StandardName& name : kStandardNames) {
@@ -194,7 +194,7 @@ Status Standards::Read(const json::Config& config) {
     }
   }
   MSP_RETURN_IF_ERROR(ReadObject(
-      config, config.root, "levels",
+      config, config.root(), "levels",
       {std::string(kLevels[0]), std::string(kLevels[1]), std::string(kLevels[2])}, object));
   for (size_t level = 0; object != nullptr && level < kLevels.size(); ++level) {
     MSP_ASSIGN_OR_RETURN(const std::vector<std::string> apis,
@@ -207,13 +207,13 @@ Status Standards::Read(const json::Config& config) {
   for (const std::vector<std::string>& more : {KeysOf(kLevelLimits), KeysOf(kNumbers)}) {
     limit_keys.insert(limit_keys.end(), more.begin(), more.end());
   }
-  MSP_RETURN_IF_ERROR(ReadObject(config, config.root, "limits", limit_keys, object));
+  MSP_RETURN_IF_ERROR(ReadObject(config, config.root(), "limits", limit_keys, object));
   if (object != nullptr) {
     MSP_RETURN_IF_ERROR(ReadLimits(config, *object, limits_));
   }
-  MSP_RETURN_IF_ERROR(ReadObject(config, config.root, "apis", KeysOf(kApiLists), object));
+  MSP_RETURN_IF_ERROR(ReadObject(config, config.root(), "apis", KeysOf(kApiLists), object));
   for (const ApiListKey& entry : kApiLists) {
-    if (object != nullptr && object->Find(entry.key) != nullptr) {
+    if (object != nullptr && json::Find(*object, entry.key) != nullptr) {
       MSP_ASSIGN_OR_RETURN(apis_.*entry.list, config.TextList(*object, entry.key));
     }
   }

@@ -39,7 +39,7 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 #include "src/online/frame.h"
 #include "src/online/inbox.h"
 #include "src/online/receiver.h"
@@ -101,8 +101,8 @@ class RankFiles {
   std::array<std::filesystem::path, 4> paths_;
 };
 
-using json::ValueKind;
-using json::ValueTree;
+using dump::EntryTree;
+using dump::NodeKind;
 
 constexpr size_t kMostReceivedDepth = 10;
 constexpr std::array<std::string_view, 4> kRunTypes = {"Functional", "Tensor", "Torch", "NPU"};
@@ -118,12 +118,12 @@ ReceivedTensors TensorsOf(const online::Call& call) {
 }
 
 // The recorded outputs in the form of a worker's answer.
-Result<OutputValue> ReceivedValue(const ValueTree& tree, uint32_t place,
+Result<OutputValue> ReceivedValue(const EntryTree& tree, uint32_t place,
                                   const ReceivedTensors& tensors, size_t depth) {
   if (depth > kMostReceivedDepth) {
     return BadFormatError("outputs are nested too deeply");
   }
-  const json::ValueNode& node = tree[place];
+  const dump::Node& node = tree[place];
   OutputValue value;
   const auto scalar = [&](std::string type, std::string text) {
     value.kind = OutputValue::Kind::kScalar;
@@ -132,24 +132,24 @@ Result<OutputValue> ReceivedValue(const ValueTree& tree, uint32_t place,
     return value;
   };
   switch (node.kind) {
-    case ValueKind::kNull:
+    case NodeKind::kNull:
       value.type = "NoneType";
       return value;
-    case ValueKind::kBool:
+    case NodeKind::kBool:
       return scalar("bool", node.boolean ? "True" : "False");
-    case ValueKind::kInt:
+    case NodeKind::kInt:
       return scalar("int", std::to_string(node.integer));
-    case ValueKind::kFloat:
+    case NodeKind::kFloat:
       return scalar("float", base::PythonFloatRepr(node.number));
-    case ValueKind::kText:
+    case NodeKind::kText:
       return scalar("str", std::string(node.text));
-    case ValueKind::kList:
-    case ValueKind::kObject:
+    case NodeKind::kList:
+    case NodeKind::kObject:
       break;
   }
   if (IsTensorRecord(tree, place)) {
     const uint32_t name = tree.Find(place, "data_name");
-    const auto found = name == ValueTree::kNone ? tensors.end() : tensors.find(tree[name].text);
+    const auto found = name == EntryTree::kNone ? tensors.end() : tensors.find(tree[name].text);
     if (found == tensors.end()) {
       return NotFoundError("the values of an output were not sent");
     }
@@ -158,13 +158,13 @@ Result<OutputValue> ReceivedValue(const ValueTree& tree, uint32_t place,
     value.tensor = found->second;
     return value;
   }
-  const uint32_t typed = node.kind == ValueKind::kObject ? tree.Find(place, "value") : 0;
-  if (node.kind == ValueKind::kObject && typed != ValueTree::kNone &&
-      tree.Find(place, "type") != ValueTree::kNone) {
+  const uint32_t typed = node.kind == NodeKind::kObject ? tree.Find(place, "value") : 0;
+  if (node.kind == NodeKind::kObject && typed != EntryTree::kNone &&
+      tree.Find(place, "type") != EntryTree::kNone) {
     return ReceivedValue(tree, typed, tensors, depth + 1);
   }
-  value.kind = node.kind == ValueKind::kList ? OutputValue::Kind::kList : OutputValue::Kind::kDict;
-  value.type = node.kind == ValueKind::kList ? "list" : "dict";
+  value.kind = node.kind == NodeKind::kList ? OutputValue::Kind::kList : OutputValue::Kind::kDict;
+  value.type = node.kind == NodeKind::kList ? "list" : "dict";
   Status status;
   tree.ForEachChild(place, [&](uint32_t child) {
     if (!status.ok()) {
@@ -175,7 +175,7 @@ Result<OutputValue> ReceivedValue(const ValueTree& tree, uint32_t place,
       status = std::move(item).status();
       return;
     }
-    if (node.kind == ValueKind::kObject) {
+    if (node.kind == NodeKind::kObject) {
       value.keys.emplace_back(tree[child].key);
     }
     value.items.push_back(*std::move(item));
@@ -185,10 +185,10 @@ Result<OutputValue> ReceivedValue(const ValueTree& tree, uint32_t place,
 }
 
 // A record holds a list also where the operator gave one value back.
-Result<OutputValue> ReceivedOutputs(const ValueTree& record, const ReceivedTensors& tensors,
+Result<OutputValue> ReceivedOutputs(const EntryTree& record, const ReceivedTensors& tensors,
                                     const OutputValue& like) {
   const uint32_t place = record.Find(0, "output");
-  if (place == ValueTree::kNone || record[place].kind != ValueKind::kList) {
+  if (place == EntryTree::kNone || record[place].kind != NodeKind::kList) {
     return BadFormatError("the record has no list of outputs");
   }
   MSP_ASSIGN_OR_RETURN(OutputValue list, ReceivedValue(record, place, tensors, 0));
@@ -239,7 +239,7 @@ JudgedCall CallJudge::Judge(const online::Call& call, Worker& worker) const {
 }
 
 Result<JudgedCall> CallJudge::TryToJudge(const online::Call& call, Worker& worker) const {
-  MSP_ASSIGN_OR_RETURN(const ValueTree record, json::ParseValueTree(call.record));
+  MSP_ASSIGN_OR_RETURN(const EntryTree record, dump::ParseEntry(call.record));
   const OperatorName name = *ParseOperatorName(call.name);
   // A peer can only name an operator of the list, or one of the user's own.
   if (!base::IsOneOf(name.type, kRunTypes) && options_.reference_file.empty()) {

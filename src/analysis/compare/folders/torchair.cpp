@@ -28,7 +28,6 @@
 #include "src/base/strings.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/kernels/element_pairs.h"
-#include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::compare {
@@ -646,7 +645,7 @@ FolderRow ReportRow(const TorchairRow& pair, size_t id) {
   AddTensor(pair.golden, golden, row);
   AddTensor(pair.mine, mine, row);
   const Result<TorchairMetrics> metrics = Measure(golden, mine, row);
-  std::string reason = metrics.status().message();
+  std::string reason = metrics.ok() ? "" : metrics.status().message();
   if (metrics.ok()) {
     reason += metrics->golden_finite ? "" : "golden_data includes NAN or inf.";
     reason += metrics->mine_finite ? "" : "my_data includes NAN or inf.";

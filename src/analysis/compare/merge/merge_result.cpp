@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/compare/result_table.h"
 #include "src/analysis/compare/side.h"
@@ -209,15 +210,15 @@ std::optional<RankFileName> ParseRankFileName(std::string_view name) {
 
 Result<MergeConfig> LoadMergeConfig(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadYamlConfig(path));
-  if (config.root.kind != json::ConfigKind::kObject) {
+  if (!config.root().is_object()) {
     return UsageError(path.string() + ": must hold `api: [prefixes of calls]`");
   }
   MSP_RETURN_IF_ERROR(
-      config.CheckKeys(config.root, std::vector<std::string>{"api", "compare_index"}));
+      config.CheckKeys(config.root(), std::vector<std::string>{"api", "compare_index"}));
   MergeConfig merge;
-  MSP_ASSIGN_OR_RETURN(merge.apis, config.TextList(config.root, "api"));
+  MSP_ASSIGN_OR_RETURN(merge.apis, config.TextList(config.root(), "api"));
   MSP_ASSIGN_OR_RETURN(std::vector<std::string> metrics,
-                       config.TextList(config.root, "compare_index"));
+                       config.TextList(config.root(), "compare_index"));
   // A metric that is listed again would make a second sheet of one name.
   std::unordered_set<std::string_view> listed;
   for (const std::string& metric : metrics) {

@@ -5,14 +5,15 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/json/document.h"
 #include "src/json/stream_reader.h"
-#include "src/json/value_tree.h"
 #include "src/json/writer.h"
 
 namespace msprobe::analysis::monitor {
@@ -21,44 +22,35 @@ namespace {
 constexpr int kMostDepth = 16;
 constexpr size_t kMembers = 9;
 
-bool ReadInteger(const json::ValueTree& tree, std::string_view key, int64_t& value) {
-  const uint32_t node = tree.Find(0, key);
-  if (node == json::ValueTree::kNone || tree[node].kind != json::ValueKind::kInt) {
-    return false;
-  }
-  value = tree[node].integer;
-  return true;
+bool ReadInteger(const json::Json& object, std::string_view key, int64_t& value) {
+  const json::Json& member = json::Member(object, key);
+  value = json::IntOf(member);
+  return member.is_number_integer();
 }
 
-bool ReadText(const json::ValueTree& tree, std::string_view key, std::string& value) {
-  const uint32_t node = tree.Find(0, key);
-  if (node == json::ValueTree::kNone || tree[node].kind != json::ValueKind::kText) {
-    return false;
-  }
-  value = tree[node].text;
-  return true;
+bool ReadText(const json::Json& object, std::string_view key, std::string& value) {
+  const json::Json& member = json::Member(object, key);
+  value = json::TextOf(member);
+  return member.is_string();
 }
 
 // nullopt when a member is missing, is of another kind, or is one too many.
-std::optional<msprobe::monitor::Anomaly> ReadEntry(const json::ValueTree& tree, std::string key) {
+std::optional<msprobe::monitor::Anomaly> ReadEntry(const json::Json& object, std::string key) {
   msprobe::monitor::Anomaly entry;
   entry.key = std::move(key);
-  const uint32_t group = tree.Find(0, "group_mates");
-  if (tree[0].kind != json::ValueKind::kObject || tree[0].child_count != kMembers ||
-      group == json::ValueTree::kNone || tree[group].kind != json::ValueKind::kList ||
-      !ReadInteger(tree, "rank", entry.rank) || !ReadInteger(tree, "step", entry.step) ||
-      !ReadInteger(tree, "micro_step", entry.micro_step) ||
-      !ReadInteger(tree, "pp_stage", entry.pp_stage) ||
-      !ReadInteger(tree, "vpp_stage", entry.vpp_stage) ||
-      !ReadInteger(tree, "call_id", entry.call_id) || !ReadText(tree, "tag_name", entry.tag_name) ||
-      !ReadText(tree, "message", entry.message)) {
-    return std::nullopt;
+  const json::Json& group = json::Member(object, "group_mates");
+  bool good = object.is_object() && object.size() == kMembers && group.is_array() &&
+              ReadInteger(object, "rank", entry.rank) && ReadInteger(object, "step", entry.step) &&
+              ReadInteger(object, "micro_step", entry.micro_step) &&
+              ReadInteger(object, "pp_stage", entry.pp_stage) &&
+              ReadInteger(object, "vpp_stage", entry.vpp_stage) &&
+              ReadInteger(object, "call_id", entry.call_id) &&
+              ReadText(object, "tag_name", entry.tag_name) &&
+              ReadText(object, "message", entry.message);
+  for (const json::Json& rank : json::ItemsOf(group)) {
+    good = good && rank.is_number_integer();
+    entry.group_mates.push_back(json::IntOf(rank));
   }
-  bool good = true;
-  tree.ForEachChild(group, [&](uint32_t child) {
-    good = good && tree[child].kind == json::ValueKind::kInt;
-    entry.group_mates.push_back(tree[child].integer);
-  });
   return good ? std::optional(std::move(entry)) : std::nullopt;
 }
 
@@ -75,31 +67,22 @@ class EntryReader : public json::Handler {
  public:
   EntryReader(const std::string& name, AnomalyFile& file) : name_(name), file_(file) {}
 
-  bool OnNull() override {
-    return Value([this] { return builder_.Null(); });
+  bool OnNull() override { return Value(); }
+  bool OnBool(bool /*value*/) override { return Value(); }
+  bool OnNumber(std::string_view /*digits*/) override { return Value(); }
+  bool OnInt(int64_t /*value*/) override { return Value(); }
+  bool OnFloat(double /*value*/, std::string_view /*digits*/) override { return Value(); }
+  bool OnText(std::string_view /*value*/) override { return Value(); }
+  bool OnBeginObject() override {
+    is_object_ = is_object_ || depth_ == 0;
+    return Begin();
   }
-  bool OnBool(bool value) override {
-    return Value([&] { return builder_.Bool(value); });
-  }
-  bool OnInt(int64_t value) override {
-    return Value([&] { return builder_.Int(value); });
-  }
-  bool OnFloat(double value, std::string_view digits) override {
-    return Value([&] { return builder_.Float(value, digits); });
-  }
-  bool OnText(std::string_view value) override {
-    return Value([&] { return builder_.Text(value); });
-  }
-  bool OnBeginObject() override { return Begin(json::ValueKind::kObject); }
-  bool OnBeginArray() override { return Begin(json::ValueKind::kList); }
+  bool OnBeginArray() override { return depth_ > 0 && Begin(); }
   bool OnEndObject() override { return End(); }
   bool OnEndArray() override { return End(); }
   bool OnKey(std::string_view key) override {
     if (depth_ == 1) {
       key_ = key;
-      builder_.Reset();
-    } else {
-      builder_.Key(key);
     }
     return true;
   }
@@ -109,39 +92,34 @@ class EntryReader : public json::Handler {
   uint64_t more_skipped() const { return skipped_.more(); }
 
  private:
-  template <typename Add>
-  bool Value(const Add& add) {
-    if (depth_ == 0) {
-      return false;  // not an object
-    }
-    too_large_ = !add();
+  bool Value() {
     if (depth_ == 1) {
-      Finish();
+      Finish(nullptr);
     }
-    return !too_large_;
+    return depth_ > 0;  // else not an object
   }
-  bool Begin(json::ValueKind kind) {
-    if (depth_ == 0) {
-      is_object_ = kind == json::ValueKind::kObject;
-      ++depth_;
-      return is_object_;
-    }
+  bool Begin() {
     ++depth_;
-    too_large_ = !builder_.Begin(kind);
-    return !too_large_;
-  }
-  bool End() {
-    --depth_;
-    if (depth_ > 0) {
-      builder_.End();
-    }
-    if (depth_ == 1) {
-      Finish();
+    if (depth_ == 2) {
+      begin_ = place() - 1;
     }
     return true;
   }
-  void Finish() {
-    std::optional<msprobe::monitor::Anomaly> entry = ReadEntry(builder_.tree(), key_);
+  bool End() {
+    --depth_;
+    if (depth_ != 1) {
+      return true;
+    }
+    const Result<json::Json> entry =
+        json::ParseDocument({begin_, static_cast<size_t>(place() - begin_)});
+    too_large_ = !entry.ok();
+    if (entry.ok()) {
+      Finish(*entry);
+    }
+    return !too_large_;
+  }
+  void Finish(const json::Json& value) {
+    std::optional<msprobe::monitor::Anomaly> entry = ReadEntry(value, key_);
     if (entry.has_value()) {
       const auto [place, is_new] = places_.emplace(WrittenKey(entry->key), file_.entries.size());
       if (is_new) {
@@ -153,14 +131,13 @@ class EntryReader : public json::Handler {
       skipped_.Add(fmt::format("{}: entry {} lacks members of an alert; skipped", name_,
                                base::Printable(key_.substr(0, 120))));
     }
-    builder_.Reset();
   }
 
   const std::string& name_;
   AnomalyFile& file_;
-  json::ValueTreeBuilder builder_;
   std::unordered_map<std::string, size_t> places_;  // by written key
   std::string key_;
+  const char* begin_ = nullptr;  // of the entry that is open
   int depth_ = 0;
   bool is_object_ = false;
   bool too_large_ = false;

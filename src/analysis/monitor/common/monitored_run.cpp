@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/table_rows.h"
@@ -19,7 +20,7 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 #include "src/monitor/output_folder.h"
 #include "src/monitor/settings.h"
 
@@ -35,35 +36,31 @@ bool IsDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-std::optional<std::vector<int64_t>> Integers(const json::ValueTree& tree, std::string_view key) {
-  const uint32_t node = tree.Find(0, key);
-  if (node == json::ValueTree::kNone || tree[node].kind != json::ValueKind::kList) {
+std::optional<std::vector<int64_t>> Integers(const json::Json& object, std::string_view key) {
+  const json::Json& list = json::Member(object, key);
+  if (!list.is_array()) {
     return std::nullopt;
   }
   std::vector<int64_t> numbers;
-  tree.ForEachChild(node, [&](uint32_t child) {
-    if (tree[child].kind == json::ValueKind::kInt) {
-      numbers.push_back(tree[child].integer);
+  for (const json::Json& item : list) {
+    if (item.is_number_integer()) {
+      numbers.push_back(json::IntOf(item));
     }
-  });
+  }
   return numbers;
 }
 
 // The decimals of the settings, see docs/formats/monitor_config.md.
-double RoundingOf(const json::ValueTree& tree) {
+double RoundingOf(const json::Json& settings) {
   constexpr int64_t kMostDigits = 20;
-  const uint32_t settings = tree.Find(0, "settings");
-  if (settings == json::ValueTree::kNone) {
-    return 0;
+  const json::Json& digits = json::Member(settings, "ndigits");
+  const int64_t count = json::IntOf(digits);
+  if (digits.is_number_integer() && count >= 0 && count <= kMostDigits) {
+    return std::pow(10.0, -static_cast<double>(count));
   }
-  const uint32_t digits = tree.Find(settings, "ndigits");
-  if (digits != json::ValueTree::kNone && tree[digits].kind == json::ValueKind::kInt &&
-      tree[digits].integer >= 0 && tree[digits].integer <= kMostDigits) {
-    return std::pow(10.0, -static_cast<double>(tree[digits].integer));
-  }
-  const uint32_t compat = tree.Find(settings, "compat");
-  const bool is_compat = compat != json::ValueTree::kNone && tree[compat].boolean;
-  return is_compat ? std::pow(10.0, -msprobe::monitor::Settings().digits) : 0;
+  return json::BoolOf(json::Member(settings, "compat"))
+             ? std::pow(10.0, -msprobe::monitor::Settings().digits)
+             : 0;
 }
 
 // What monitor.json says.
@@ -77,23 +74,21 @@ void ReadMonitorFile(RankFolder& folder) {
     base::NoteUnseen(text.status());
     return;
   }
-  const Result<json::ValueTree> parsed = json::ParseValueTree(*text);
-  if (!parsed.ok() || (*parsed)[0].kind != json::ValueKind::kObject) {
+  const Result<json::Json> parsed = json::ParseDocument(*text);
+  if (!parsed.ok() || !parsed->is_object()) {
     return;
   }
-  const json::ValueTree& tree = *parsed;
-  const auto integer = [&tree](std::string_view key) {
-    const uint32_t node = tree.Find(0, key);
-    return node == json::ValueTree::kNone ? 0 : tree[node].integer;
+  const auto integer = [&](std::string_view key) {
+    return json::IntOf(json::Member(*parsed, key));
   };
   msprobe::monitor::RankTopology& topology = folder.topology.emplace();
   topology.rank = integer("rank");
   topology.world_size = integer("world_size");
   topology.pipeline_stage = integer("pipeline_stage");
-  topology.pipeline_ranks = Integers(tree, "group_mates").value_or(std::vector<int64_t>());
-  topology.tensor_ranks = Integers(tree, "tensor_ranks");
-  topology.data_ranks = Integers(tree, "data_ranks");
-  folder.rounding = RoundingOf(tree);
+  topology.pipeline_ranks = Integers(*parsed, "group_mates").value_or(std::vector<int64_t>());
+  topology.tensor_ranks = Integers(*parsed, "tensor_ranks");
+  topology.data_ranks = Integers(*parsed, "data_ranks");
+  folder.rounding = RoundingOf(json::Member(*parsed, "settings"));
 }
 
 // Where the year turns: the stamp behind the longest pause, if that is more than half a year.

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -36,7 +37,6 @@
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/json/config.h"
-#include "src/json/value_tree.h"
 #include "src/monitor/trend_store.h"
 
 namespace msprobe::analysis::monitor {
@@ -61,15 +61,15 @@ const msprobe::monitor::SqliteApi& LinkedSqlite() {
 Result<NameMapping> ReadMapping(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const json::Config config, json::LoadJsonConfig(path));
   NameMapping mapping;
-  if (config.root.kind != json::ConfigKind::kObject) {
+  if (!config.root().is_object()) {
     return UsageError(fmt::format("{} is not JSON object", path.string()))
         .WithHint("write {\"old\": \"new\"}");
   }
-  for (const auto& member : config.root.members) {
-    if (member.second.kind != json::ConfigKind::kText) {
-      return config.ErrorAt(member.second, member.first, "must be text");
+  for (const auto& [old_name, new_name] : config.root().items()) {
+    if (!new_name.is_string()) {
+      return config.ErrorAt(new_name, old_name, "must be text");
     }
-    mapping.emplace_back(member.first, member.second.text);
+    mapping.emplace_back(old_name, json::TextOf(new_name));
   }
   return mapping;
 }
@@ -113,19 +113,19 @@ Result<fs::path> WriteStoreFile(const fs::path& folder, std::string_view name,
   return file;
 }
 
-using json::ValueKind;
-using json::ValueTree;
+using dump::EntryTree;
+using dump::NodeKind;
 
 constexpr uint64_t kLimitBytes = uint64_t{256} << 20U;
 // More calls of the whole model within one step are a broken file; steps are reserved for each.
 constexpr int64_t kMostMicroSteps = 100'000;
 
 // An entry's parent; empty for none. Some versions write a list of it and further facts.
-std::string_view ParentAt(const ValueTree& tree, uint32_t node) {
-  if (tree[node].kind == ValueKind::kList && tree[node].child_count > 0) {
+std::string_view ParentAt(const EntryTree& tree, uint32_t node) {
+  if (tree[node].kind == NodeKind::kList && tree[node].child_count > 0) {
     ++node;
   }
-  return tree[node].kind == ValueKind::kText ? tree[node].text : std::string_view();
+  return tree[node].kind == NodeKind::kText ? tree[node].text : std::string_view();
 }
 
 // The names of construct.json by number, so that a long one is looked at once, not at every place
@@ -218,11 +218,11 @@ DumpCalls DumpCalls::Read(const std::filesystem::path& construct_file) {
   if (!text.ok()) {
     return calls;
   }
-  const Result<ValueTree> parsed = json::ParseValueTree(*text);
-  if (!parsed.ok() || (*parsed)[0].kind != ValueKind::kObject) {
+  const Result<EntryTree> parsed = dump::ParseEntry(*text);
+  if (!parsed.ok() || (*parsed)[0].kind != NodeKind::kObject) {
     return calls;
   }
-  const ValueTree& tree = *parsed;
+  const EntryTree& tree = *parsed;
   ParentTree parents;
   tree.ForEachChild(0,
                     [&](uint32_t child) { parents.Add(tree[child].key, ParentAt(tree, child)); });

@@ -7,7 +7,7 @@
 
 #include "src/analysis/accuracy/check/api_lists.h"
 #include "src/analysis/accuracy/check/arguments.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::accuracy {
 namespace {
@@ -146,7 +146,7 @@ std::vector<std::string> ErrorsOf(const std::string& argument) {
   for (const std::string& form :
        {"[" + argument + "]", "[[1, [" + argument + "]]]", "[{\"key\": " + argument + "}]",
         "{\"name\": " + argument + "}", "{\"name\": {\"key\": [" + argument + "]}}"}) {
-    const Result<json::ValueTree> tree = json::ParseValueTree("{\"a\": " + form + "}");
+    const Result<dump::EntryTree> tree = dump::ParseEntry("{\"a\": " + form + "}");
     EXPECT_TRUE(tree.ok()) << form;
     Result<SharedMemory> memory = SharedMemory::Create(1 << 20);
     TorchGenerator generator;

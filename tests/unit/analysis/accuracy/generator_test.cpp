@@ -29,7 +29,7 @@ TEST(TorchGenerator, IsTheMersenneTwister) {
 class GoldenGenerator : public ::testing::Test {
  protected:
   // The bytes of the tensor, or the error.
-  static Result<std::vector<std::byte>> Draw(const json::ValueTree& tree, uint32_t info,
+  static Result<std::vector<std::byte>> Draw(const dump::EntryTree& tree, uint32_t info,
                                              TorchGenerator& generator) {
     EXPECT_TRUE(IsTensorRecord(tree, info));
     MSP_ASSIGN_OR_RETURN(const TensorRecord record, ReadTensorRecord(tree, info));
@@ -40,7 +40,7 @@ class GoldenGenerator : public ::testing::Test {
   }
 
   const fs::path folder_ = fs::path(MSPROBE_TEST_DATA) / "accuracy/generate";
-  const json::ValueTree tree_ = testing_support::ReadJson(folder_ / "generate.json");
+  const dump::EntryTree tree_ = testing_support::ReadJson(folder_ / "generate.json");
 };
 
 TEST_F(GoldenGenerator, DrawsTheBitsOfThePythonTool) {
@@ -113,8 +113,8 @@ TEST(UniformTensor, IsThatOfNumPy) {
 TEST(TensorRecord, RefusesShapesThatCannotBe) {
   for (const char* shape :
        {"[-1]", "[1.5]", "[9223372036854775807, 4]", "[100000000, 100000000]"}) {
-    const Result<json::ValueTree> tree =
-        json::ParseValueTree(R"({"dtype": "torch.float32", "shape": )" + std::string(shape) + "}");
+    const Result<dump::EntryTree> tree =
+        dump::ParseEntry(R"({"dtype": "torch.float32", "shape": )" + std::string(shape) + "}");
     ASSERT_TRUE(tree.ok());
     EXPECT_FALSE(ReadTensorRecord(*tree, 0).ok()) << shape;
   }

@@ -10,21 +10,21 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/base/files.h"
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 namespace msprobe::analysis::accuracy::testing_support {
 
-inline json::ValueTree ReadJson(const std::filesystem::path& path) {
+inline dump::EntryTree ReadJson(const std::filesystem::path& path) {
   const Result<std::string> text = base::ReadTextFile(path, uint64_t{1} << 26U);
   EXPECT_TRUE(text.ok()) << text.status().message();
-  Result<json::ValueTree> tree = json::ParseValueTree(text.ok() ? *text : "null");
+  Result<dump::EntryTree> tree = dump::ParseEntry(text.ok() ? *text : "null");
   EXPECT_TRUE(tree.ok()) << tree.status().message();
   return *std::move(tree);
 }
 
-inline std::string TextAt(const json::ValueTree& tree, uint32_t object, std::string_view key) {
+inline std::string TextAt(const dump::EntryTree& tree, uint32_t object, std::string_view key) {
   const uint32_t place = tree.Find(object, key);
-  return place == json::ValueTree::kNone ? std::string() : std::string(tree[place].text);
+  return place == dump::EntryTree::kNone ? std::string() : std::string(tree[place].text);
 }
 
 class GoldenTensors {

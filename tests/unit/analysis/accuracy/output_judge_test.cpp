@@ -43,16 +43,16 @@ OutputValue ListOf(std::vector<OutputValue> items) {
   return value;
 }
 
-OutputValue ReadValue(const json::ValueTree& tree, uint32_t place, const GoldenTensors& tensors) {
+OutputValue ReadValue(const dump::EntryTree& tree, uint32_t place, const GoldenTensors& tensors) {
   OutputValue value;
-  if (place == json::ValueTree::kNone || tree[place].kind == json::ValueKind::kNull) {
+  if (place == dump::EntryTree::kNone || tree[place].kind == dump::NodeKind::kNull) {
     value.type = "NoneType";
     return value;
   }
-  if (tree.Find(place, "tensor") != json::ValueTree::kNone) {
+  if (tree.Find(place, "tensor") != dump::EntryTree::kNone) {
     return TensorValue(tensors.Get(TextAt(tree, place, "tensor")));
   }
-  if (const uint32_t list = tree.Find(place, "list"); list != json::ValueTree::kNone) {
+  if (const uint32_t list = tree.Find(place, "list"); list != dump::EntryTree::kNone) {
     std::vector<OutputValue> items;
     tree.ForEachChild(list,
                       [&](uint32_t item) { items.push_back(ReadValue(tree, item, tensors)); });
@@ -60,9 +60,9 @@ OutputValue ReadValue(const json::ValueTree& tree, uint32_t place, const GoldenT
   }
   value.kind = OutputValue::Kind::kScalar;
   value.type = TextAt(tree, place, "pytype");
-  const json::ValueNode& scalar = tree[tree.Find(place, "value")];
-  value.text = scalar.kind == json::ValueKind::kText ? std::string(scalar.text)
-                                                     : std::to_string(scalar.number);
+  const dump::Node& scalar = tree[tree.Find(place, "value")];
+  value.text = scalar.kind == dump::NodeKind::kText ? std::string(scalar.text)
+                                                    : std::to_string(scalar.number);
   return value;
 }
 
@@ -92,21 +92,21 @@ bool SameCell(const std::string& ours, const std::string& theirs) {
 
 TEST(OutputJudge, GivesTheRowsOfThePythonTool) {
   const fs::path folder = fs::path(MSPROBE_TEST_DATA) / "accuracy/compare";
-  const json::ValueTree cases = testing_support::ReadJson(folder / "cases.json");
+  const dump::EntryTree cases = testing_support::ReadJson(folder / "cases.json");
   const GoldenTensors tensors(folder / "tensors.npz");
   const auto expected = ReadRows(folder / "details.csv");
   const auto results = ReadRows(folder / "result.csv");
   size_t rows = 0;
   cases.ForEachChild(0, [&](uint32_t place) {
     const std::string name = TextAt(cases, place, "api_full_name");
-    if (cases.Find(place, "reference_exception") != json::ValueTree::kNone) {
+    if (cases.Find(place, "reference_exception") != dump::EntryTree::kNone) {
       return;
     }
     for (const std::string direction : {"forward", "backward"}) {
       const bool forward = direction == "forward";
       const uint32_t bench = cases.Find(place, forward ? "bench_output" : "bench_grad");
       const uint32_t device = cases.Find(place, forward ? "device_output" : "device_grad");
-      if (bench == json::ValueTree::kNone) {
+      if (bench == dump::EntryTree::kNone) {
         continue;
       }
       const Result<JudgedOutputs> judged =

@@ -9,27 +9,27 @@
 
 #include "src/analysis/config_check/hyperparameters.h"
 #include "src/base/strings.h"
+#include "src/json/config.h"
 
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
 namespace fs = std::filesystem;
-using json::ConfigKind;
-using json::ConfigValue;
+using json::Json;
 
 const fs::path& Folder() {
   static const fs::path folder = fs::path(MSPROBE_TEST_DATA) / "config_check" / "dump_inputs";
   return folder;
 }
 
-ConfigValue Expected() {
+Json Expected() {
   Result<json::Config> config = json::LoadJsonConfig(Folder() / "expected.json");
   EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? (*config).root : ConfigValue();
+  return config.ok() ? (*config).root() : Json();
 }
 
 // What a pack of these files holds; null when it has no hyperparameters.
-ConfigValue Collected(const std::string& files, bool compat) {
+Json Collected(const std::string& files, bool compat) {
   HyperparameterReader reader(compat);
   for (const std::string_view name : base::Split(files, ' ')) {
     // Files that cannot be read count as empty.
@@ -38,25 +38,25 @@ ConfigValue Collected(const std::string& files, bool compat) {
   if (reader.merged().size() == 0) {
     return {};
   }
-  Result<json::Config> config = json::ParseJsonData(reader.Json(), files);
+  Result<Json> config = json::ParseJsonData(reader.Json(), files);
   EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? (*config).root : ConfigValue();
+  return config.ok() ? *config : Json();
 }
 
 // "lr: 5" per line where the two differ, for the messages of a failure.
-std::string Differences(const ConfigValue& expected, const ConfigValue& actual) {
+std::string Differences(const Json& expected, const Json& actual) {
   std::string text;
-  for (const auto& [name, value] : expected.members) {
-    const ConfigValue* other = actual.Find(name);
+  for (const auto& [name, value] : expected.items()) {
+    const Json* other = json::Find(actual, name);
     if (other == nullptr) {
       text += "missing " + name + "\n";
-    } else if (!EqualValues(value, *other)) {
-      text += name + ": expected " + value.text + ", is " + other->text + "\n";
+    } else if (!PythonEqual(value, *other)) {
+      text += name + ": expected " + json::TextOf(value) + ", is " + json::TextOf(*other) + "\n";
     }
   }
-  for (const auto& [name, value] : actual.members) {
-    if (expected.Find(name) == nullptr) {
-      text += "too much: " + name + " = " + value.text + "\n";
+  for (const auto& [name, value] : actual.items()) {
+    if (json::Find(expected, name) == nullptr) {
+      text += "too much: " + name + " = " + json::TextOf(value) + "\n";
     }
   }
   return text;
@@ -65,12 +65,12 @@ std::string Differences(const ConfigValue& expected, const ConfigValue& actual) 
 class GoldenInputs : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenInputs, AreReadWithEveryQuirkOfThePythonToolUnderCompat) {
-  const ConfigValue expected = Expected();
-  const ConfigValue* value = expected.Find(GetParam());
+  const Json expected = Expected();
+  const Json* value = json::Find(expected, GetParam());
   ASSERT_NE(value, nullptr);
-  const ConfigValue actual = Collected(GetParam(), true);
-  EXPECT_EQ(value->kind, actual.kind);
-  EXPECT_TRUE(EqualValues(*value, actual)) << Differences(*value, actual);
+  const Json actual = Collected(GetParam(), true);
+  EXPECT_EQ(value->type(), actual.type());
+  EXPECT_TRUE(PythonEqual(*value, actual)) << Differences(*value, actual);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenInputs,
@@ -84,18 +84,18 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenInputs,
 class OrdinaryInputs : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OrdinaryInputs, AreReadAsByThePythonToolWithoutAnyFlag) {
-  const ConfigValue expected = Expected();
-  const ConfigValue* value = expected.Find(GetParam());
+  const Json expected = Expected();
+  const Json* value = json::Find(expected, GetParam());
   ASSERT_NE(value, nullptr);
-  const ConfigValue actual = Collected(GetParam(), false);
-  EXPECT_TRUE(EqualValues(*value, actual)) << Differences(*value, actual);
+  const Json actual = Collected(GetParam(), false);
+  EXPECT_TRUE(PythonEqual(*value, actual)) << Differences(*value, actual);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OrdinaryInputs,
                          ::testing::Values("bench.sh", "s7.sh", "sh2_s2.sh", "sh2_s3.sh", "y2.yaml",
                                            "y5.yaml", "y6.yaml", "y7.yaml", "y8.yaml"));
 
-TEST(GoldenInputs, AllAreTested) { EXPECT_EQ(Expected().members.size(), 23U); }
+TEST(GoldenInputs, AllAreTested) { EXPECT_EQ(Expected().size(), 23U); }
 
 }  // namespace
 }  // namespace msprobe::analysis::config_check::internal

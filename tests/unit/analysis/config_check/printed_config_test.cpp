@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/strings.h"
-#include "src/json/value_tree.h"
+#include "src/json/document.h"
 
 namespace msprobe::analysis::config_check {
 namespace {
@@ -28,7 +28,8 @@ std::string Literal(std::string_view text) {
 
 std::string Config(std::string_view log) {
   const Result<PrintedConfig> config = FindPrintedConfig(log, "a.log");
-  return config.ok() ? json::CompactText((*config).tree, 0) : config.status().message();
+  return config.ok() ? json::DocumentText((*config).tree, -1, json::Writer::NonFinite::kPython)
+                     : config.status().message();
 }
 
 TEST(LiteralLines, TakesPythonAndJsonAlike) {
@@ -73,7 +74,8 @@ TEST(PrintedConfig, IsTheLastOneOfTheLog) {
       "(Task pid=3) {'actor_rollout_ref': {'new': 2},\n(Task pid=3)  'x': 3}\n",
       "a.log");
   ASSERT_TRUE(config.ok()) << config.status().message();
-  EXPECT_EQ(json::CompactText((*config).tree, 0), R"({"actor_rollout_ref": {"new": 2}, "x": 3})");
+  EXPECT_EQ(json::DocumentText((*config).tree, -1, json::Writer::NonFinite::kPython),
+            R"({"actor_rollout_ref": {"new": 2}, "x": 3})");
   EXPECT_EQ((*config).line, 2U);
   EXPECT_THAT((*config).warnings, SizeIs(1));
 }

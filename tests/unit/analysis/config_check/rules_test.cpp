@@ -1,6 +1,7 @@
 #include "src/analysis/config_check/rules.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "src/analysis/config_check/check.h"
 
@@ -16,7 +17,7 @@ TEST(BuiltInRules, AreComplete) {
     EXPECT_FALSE(rule.fix.empty());
   }
   EXPECT_TRUE(rules.variables[2].gpu.name.empty());
-  EXPECT_EQ(rules.tree[rules.variables[0].npu.default_node].kind, json::ValueKind::kBool);
+  EXPECT_TRUE(rules.variables[0].npu.default_value->is_boolean());
   EXPECT_EQ(rules.packages.size(), 6U);
   EXPECT_EQ(rules.aliases.size(), 5U);
   for (const Part part :

@@ -191,18 +191,17 @@ TEST(ShellRun, AreWorkEvenWhereTheyExpandToNothing) {
   EXPECT_THAT(script.status().message(), HasSubstr("expand to more than"));
 }
 
-std::string ValueText(const json::ConfigValue& value) {
-  if (const std::vector<json::ConfigValue>* values = ValuesOf(value)) {
+std::string ValueText(const json::Json& value) {
+  if (const json::Json* values = ValuesOf(value)) {
     std::string text;
-    for (const json::ConfigValue& one : *values) {
-      text +=
-          (text.empty() ? "" : "|") + (one.kind == json::ConfigKind::kText   ? one.text
-                                       : one.kind == json::ConfigKind::kNull ? std::string("none")
-                                                                             : std::string("true"));
+    for (const json::Json& one : *values) {
+      text += (text.empty() ? "" : "|") + (one.is_string() ? json::TextOf(one)
+                                           : one.is_null() ? std::string("none")
+                                                           : std::string("true"));
     }
     return "=" + text;
   }
-  return value.kind == json::ConfigKind::kText ? "=" + value.text : "";
+  return value.is_string() ? "=" + json::TextOf(value) : "";
 }
 
 // "name=value name" of the parameters; without value: true; undecided: name=one|other.
@@ -212,7 +211,7 @@ std::string ReadShell(std::string_view text) {
     return script.status().message();
   }
   std::string result;
-  for (const auto& [name, value] : (*script).parameters.object().members) {
+  for (const auto& [name, value] : (*script).parameters.object().items()) {
     result += (result.empty() ? "" : " ") + name + ValueText(value);
   }
   return result;
@@ -461,7 +460,7 @@ TEST(LaunchScript, ReadsOtherScriptsOnlyWhereTheyAreGiven) {
   const std::string text = "LR=1\n. $(dirname $0)/common.sh\ntorchrun t.py --lr $LR --bs 2";
   const Result<LaunchScript> given = ReadLaunchScript(text, lookup);
   ASSERT_TRUE(given.ok());
-  EXPECT_EQ((*given).parameters.Find("lr")->text, "5");
+  EXPECT_EQ(json::TextOf(*(*given).parameters.Find("lr")), "5");
   EXPECT_THAT((*given).read_scripts, ElementsAre("common.sh"));
   // It may change what stands in front of it.
   EXPECT_EQ(ReadShell(text), "lr=1|$LR bs=2");

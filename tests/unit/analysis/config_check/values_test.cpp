@@ -7,17 +7,17 @@
 namespace msprobe::analysis::config_check {
 namespace {
 
-json::ValueTree Parse(std::string_view text) {
-  Result<json::ValueTree> tree = json::ParseValueTree(text);
+json::Json Parse(std::string_view text) {
+  Result<json::Json> tree = json::ParseDocument(text);
   EXPECT_TRUE(tree.ok()) << text;
   return *std::move(tree);
 }
 
 bool Equal(std::string_view a, std::string_view b) {
-  const json::ValueTree tree_a = Parse(a);
-  const json::ValueTree tree_b = Parse(b);
-  EXPECT_EQ(PythonEqual(tree_a, 0, tree_b, 0), PythonEqual(tree_b, 0, tree_a, 0));
-  return PythonEqual(tree_a, 0, tree_b, 0);
+  const json::Json tree_a = Parse(a);
+  const json::Json tree_b = Parse(b);
+  EXPECT_EQ(PythonEqual(tree_a, tree_b), PythonEqual(tree_b, tree_a));
+  return PythonEqual(tree_a, tree_b);
 }
 
 TEST(PythonEqual, TakesNumbersAndBooleansForWhatTheyAreWorth) {
@@ -47,19 +47,19 @@ TEST(PythonEqual, ComparesContainersByContent) {
 }
 
 TEST(Members, KeepTheFirstPlaceAndTheLastValueOfARepeatedKey) {
-  const json::ValueTree tree = Parse(R"({"a": 1, "b": 2, "a": 3})");
-  const Members members(tree, 0);
+  const json::Json tree = Parse(R"({"a": 1, "b": 2, "a": 3})");
+  const Members members(tree);
   ASSERT_EQ(members.size(), 2U);
   EXPECT_EQ(members[0].key, "a");
-  EXPECT_EQ(tree[members[0].node].integer, 3);
-  EXPECT_EQ(members.Find("c"), json::ValueTree::kNone);
+  EXPECT_EQ(json::IntOf(*members[0].value), 3);
+  EXPECT_EQ(members.Find("c"), nullptr);
 }
 
 TEST(ValueCell, ShowsValuesAsAWorkbookOfThePythonToolDoes) {
   report::Table table("t", {"a"});
   const auto shown = [&table](std::string_view text) {
-    const json::ValueTree tree = Parse(text);
-    const report::Cell cell = ValueCell(table, tree, 0);
+    const json::Json tree = Parse(text);
+    const report::Cell cell = ValueCell(table, tree);
     return std::to_string(static_cast<int>(cell.kind())) + ":" + report::CellText(cell);
   };
   EXPECT_EQ(shown("null"), "0:");

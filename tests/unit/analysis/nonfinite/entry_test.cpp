@@ -36,7 +36,7 @@ KeptCall Kept(std::string_view name, std::string_view text,
 }
 
 std::optional<LevelFinding> Judged(std::string_view name, std::string_view text) {
-  const Result<dump::EntryTree> tree = json::ParseValueTree(text);
+  const Result<dump::EntryTree> tree = dump::ParseEntry(text);
   EXPECT_TRUE(tree.ok());
   return JudgeEntry(name, *tree);
 }

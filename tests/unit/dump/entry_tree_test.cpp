@@ -1,4 +1,4 @@
-#include "src/json/value_tree.h"
+#include "src/dump/entry_tree.h"
 
 #include <memory>
 #include <string>
@@ -6,32 +6,32 @@
 
 #include <gtest/gtest.h>
 
-namespace msprobe::json {
+namespace msprobe::dump {
 namespace {
 
 // {"shape": [2, 3], "Max": 1.50, "name": "a"}
-void BuildSmallTensor(ValueTreeBuilder& builder) {
+void BuildSmallTensor(EntryTreeBuilder& builder) {
   builder.Reset();
-  builder.Begin(ValueKind::kObject);
-  builder.Key("shape");
-  builder.Begin(ValueKind::kList);
-  builder.Int(2);
-  builder.Int(3);
-  builder.End();
-  builder.Key("Max");
-  builder.Float(1.5, "1.50");
-  builder.Key("name");
-  builder.Text("a");
-  builder.End();
+  builder.OnBeginObject();
+  builder.OnKey("shape");
+  builder.OnBeginArray();
+  builder.OnInt(2);
+  builder.OnInt(3);
+  builder.OnEndArray();
+  builder.OnKey("Max");
+  builder.OnFloat(1.5, "1.50");
+  builder.OnKey("name");
+  builder.OnText("a");
+  builder.OnEndObject();
 }
 
-TEST(ValueTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
-  ValueTreeBuilder builder;
+TEST(EntryTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
+  EntryTreeBuilder builder;
   BuildSmallTensor(builder);
   ASSERT_TRUE(builder.complete());
-  const ValueTree& tree = builder.tree();
+  const EntryTree& tree = builder.tree();
   ASSERT_EQ(tree.size(), 6U);
-  EXPECT_EQ(tree[0].kind, ValueKind::kObject);
+  EXPECT_EQ(tree[0].kind, NodeKind::kObject);
   EXPECT_EQ(tree[0].child_count, 3U);
   EXPECT_EQ(tree[0].end, 6U);
   std::vector<std::string> keys;
@@ -44,41 +44,41 @@ TEST(ValueTree, KeepsDocumentOrderWithSiblingsReachableByTheirEnds) {
   EXPECT_EQ(tree[shape + 2].number, 3.0);
 }
 
-TEST(ValueTree, KeepsTheDigitsOfFloatsAsWritten) {
-  ValueTreeBuilder builder;
+TEST(EntryTree, KeepsTheDigitsOfFloatsAsWritten) {
+  EntryTreeBuilder builder;
   BuildSmallTensor(builder);
   const uint32_t max = builder.tree().Find(0, "Max");
   EXPECT_EQ(builder.tree()[max].text, "1.50");
   EXPECT_EQ(builder.tree()[max].number, 1.5);
 }
 
-TEST(ValueTree, FindsNothingUnderAnUnknownKeyOrInAList) {
-  ValueTreeBuilder builder;
+TEST(EntryTree, FindsNothingUnderAnUnknownKeyOrInAList) {
+  EntryTreeBuilder builder;
   BuildSmallTensor(builder);
-  EXPECT_EQ(builder.tree().Find(0, "Min"), ValueTree::kNone);
-  EXPECT_EQ(builder.tree().Find(1, ""), ValueTree::kNone);
+  EXPECT_EQ(builder.tree().Find(0, "Min"), EntryTree::kNone);
+  EXPECT_EQ(builder.tree().Find(1, ""), EntryTree::kNone);
 }
 
-TEST(ValueTree, FindsTheLastOfTwoMembersWithOneKeyAsPythonDoes) {
-  ValueTreeBuilder builder;
-  builder.Begin(ValueKind::kObject);
-  builder.Key("a");
-  builder.Int(1);
-  builder.Key("a");
-  builder.Int(2);
-  builder.End();
+TEST(EntryTree, FindsTheLastOfTwoMembersWithOneKeyAsPythonDoes) {
+  EntryTreeBuilder builder;
+  builder.OnBeginObject();
+  builder.OnKey("a");
+  builder.OnInt(1);
+  builder.OnKey("a");
+  builder.OnInt(2);
+  builder.OnEndObject();
   EXPECT_EQ(builder.tree()[builder.tree().Find(0, "a")].integer, 2);
 }
 
-TEST(ValueTree, KeepsEarlierTextsWhileItsTextGrows) {
-  ValueTreeBuilder builder;
-  builder.Begin(ValueKind::kObject);
+TEST(EntryTree, KeepsEarlierTextsWhileItsTextGrows) {
+  EntryTreeBuilder builder;
+  builder.OnBeginObject();
   for (int i = 0; i < 2000; ++i) {
-    builder.Key("key" + std::to_string(i));
-    builder.Text(std::string(static_cast<size_t>(i % 50), 'x') + std::to_string(i));
+    builder.OnKey("key" + std::to_string(i));
+    builder.OnText(std::string(static_cast<size_t>(i % 50), 'x') + std::to_string(i));
   }
-  builder.End();
-  const ValueTree& tree = builder.tree();
+  builder.OnEndObject();
+  const EntryTree& tree = builder.tree();
   ASSERT_EQ(tree[0].child_count, 2000U);
   for (uint32_t i = 0; i < 2000; ++i) {
     ASSERT_EQ(tree[i + 1].key, "key" + std::to_string(i));
@@ -86,31 +86,31 @@ TEST(ValueTree, KeepsEarlierTextsWhileItsTextGrows) {
   }
 }
 
-TEST(ValueTree, CopiesAndMovedTreesOwnTheirTexts) {
-  ValueTree copy;
-  ValueTree moved;
+TEST(EntryTree, CopiesAndMovedTreesOwnTheirTexts) {
+  EntryTree copy;
+  EntryTree moved;
   {
-    ValueTreeBuilder builder;
+    EntryTreeBuilder builder;
     BuildSmallTensor(builder);
     copy = builder.tree();
-    ValueTree second = builder.tree();
+    EntryTree second = builder.tree();
     moved = std::move(second);
     builder.Reset();
-    builder.Text("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
+    builder.OnText("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz");
   }
   EXPECT_EQ(copy[copy.Find(0, "name")].text, "a");
   EXPECT_EQ(moved[moved.Find(0, "Max")].text, "1.50");
 }
 
 // Whether the quick walk or the parser read them, and whatever the memory held before.
-TEST(ValueTree, MemoryIsUsedAgainFromTextToText) {
-  ValueTree tree;
-  ValueTree kept;
+TEST(EntryTree, MemoryIsUsedAgainFromTextToText) {
+  EntryTree tree;
+  EntryTree kept;
   for (int round = 0; round < 2; ++round) {
     for (const std::string& value : {std::string("short"), std::string(5000, 'l'),
                                      std::string(R"(with \"quotes\")"), std::string("s")}) {
       auto text = std::make_unique<std::string>(R"({"key": [")" + value + R"(", 1.50]})");
-      ASSERT_TRUE(ParseValueTree(*text, tree).ok());
+      ASSERT_TRUE(ParseEntry(*text, tree).ok());
       text.reset();  // nothing is left of it but the tree
       ASSERT_EQ(tree.size(), 4U);
       EXPECT_EQ(tree[1].key, "key");
@@ -119,37 +119,37 @@ TEST(ValueTree, MemoryIsUsedAgainFromTextToText) {
       if (value == "short") {
         kept = tree;
       }
-      EXPECT_FALSE(ParseValueTree(R"({"key": ["damaged", )", tree).ok());
+      EXPECT_FALSE(ParseEntry(R"({"key": ["damaged", )", tree).ok());
     }
   }
   EXPECT_EQ(kept[1].key, "key");
   EXPECT_EQ(kept[2].text, "short");
 }
 
-TEST(ValueTreeBuilder, IsCompleteAfterOneWholeValueOnly) {
-  ValueTreeBuilder builder;
+TEST(EntryTreeBuilder, IsCompleteAfterOneWholeValueOnly) {
+  EntryTreeBuilder builder;
   EXPECT_FALSE(builder.complete());
-  builder.Begin(ValueKind::kList);
-  builder.Begin(ValueKind::kList);
-  builder.End();
+  builder.OnBeginArray();
+  builder.OnBeginArray();
+  builder.OnEndArray();
   EXPECT_FALSE(builder.complete());
-  builder.End();
+  builder.OnEndArray();
   EXPECT_TRUE(builder.complete());
   builder.Reset();
   EXPECT_FALSE(builder.complete());
-  builder.Null();
+  builder.OnNull();
   EXPECT_TRUE(builder.complete());
 }
 
-TEST(ValueTreeBuilder, RefusesMoreNodesThanAnEntryCanReasonablyHave) {
-  ValueTreeBuilder builder;
-  builder.Begin(ValueKind::kList);
-  for (uint32_t i = 1; i < ValueTreeBuilder::kMaxNodes; ++i) {
-    ASSERT_TRUE(builder.Null());
+TEST(EntryTreeBuilder, RefusesMoreNodesThanAnEntryCanReasonablyHave) {
+  EntryTreeBuilder builder;
+  builder.OnBeginArray();
+  for (uint32_t i = 1; i < EntryTreeBuilder::kMaxNodes; ++i) {
+    ASSERT_TRUE(builder.OnNull());
   }
-  EXPECT_FALSE(builder.Null());
-  EXPECT_FALSE(builder.Begin(ValueKind::kList));
+  EXPECT_FALSE(builder.OnNull());
+  EXPECT_FALSE(builder.OnBeginArray());
 }
 
 }  // namespace
-}  // namespace msprobe::json
+}  // namespace msprobe::dump
