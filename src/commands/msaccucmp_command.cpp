@@ -149,6 +149,7 @@ class MsaccucmpCompareCommand final : public Command {
              kPython26),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        Group::kMethod,
         NotOurs("--custom-script-path", "-c", "DIR", &ignored_,
                 "Refused: no code is run from files"),
         NotOurs("--algorithm-options", "-a", "TEXT", &ignored_, "Refused: the measures have none"),
