@@ -106,8 +106,10 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
                     table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
                     table.KeepText(base::Printable(checked->message))});
     }
-    document.Add("Operators that differ most",
-                 report::DataTable{.table = std::move(table), .amounts = {3}, .names_rows = true});
+    report::DataTable shown{std::move(table)};
+    shown.amounts = {3};
+    shown.names_rows = true;
+    document.Add("Operators that differ most", std::move(shown));
   }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"forward", CountsText(check.forward)});

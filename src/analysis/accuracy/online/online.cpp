@@ -610,8 +610,10 @@ void AddWorst(const OnlineCheck& check, report::Document& document) {
                   table.KeepText(fmt::format("{:.3g}", checked->max_abs)),
                   table.KeepText(base::Printable(checked->message))});
   }
-  document.Add("Calls that differ most",
-               report::DataTable{.table = std::move(table), .amounts = {2}, .names_rows = true});
+  report::DataTable shown{std::move(table)};
+  shown.amounts = {2};
+  shown.names_rows = true;
+  document.Add("Calls that differ most", std::move(shown));
 }
 
 }  // namespace

@@ -755,8 +755,10 @@ report::Document MakeDocument(const PrecisionComparison& comparison) {
                                                             : fmt::format("{:.3g}x", worst.excess)),
                     table.KeepText(base::Printable(worst.reason))});
     }
-    document.Add("Furthest beyond their limits",
-                 report::DataTable{.table = std::move(table), .amounts = {2}, .names_rows = true});
+    report::DataTable shown{std::move(table)};
+    shown.amounts = {2};
+    shown.names_rows = true;
+    document.Add("Furthest beyond their limits", std::move(shown));
   }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"operators", CountsText(comparison.operators)});
