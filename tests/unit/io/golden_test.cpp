@@ -341,7 +341,7 @@ bool SomethingWasExecuted() {
 }
 
 TEST_P(BadFile, IsAnsweredAsItMustBe) {
-  const std::string must = Member(Member(ExpectedOfBad(), GetParam()), "must").text;
+  const std::string must = json::TextOf(Member(Member(ExpectedOfBad(), GetParam()), "must"));
   const Result<TensorFile> file = TensorFile::Open(FormatsFolder() + "bad/" + GetParam());
   const Status worst = WorstOf(file);
   if (must == "error") {
