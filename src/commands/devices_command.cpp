@@ -29,7 +29,7 @@ missing, the reason is shown, and so are features that an older library lacks.
 MSPROBE_ACL_LIB and MSPROBE_CUDA_LIB name other libraries to load.)";
 
 // A device, or a kind that has none here.
-struct Row {
+struct DeviceRow {
   std::string device;  // "acl:1"; "acl" without one
   device::DeviceInfo info;
   std::string runtime;
@@ -40,7 +40,7 @@ struct Row {
 };
 
 struct Listing {
-  std::vector<Row> rows;
+  std::vector<DeviceRow> rows;
   std::vector<std::string> remarks;  // what people should know about rows and kinds
 };
 
@@ -85,13 +85,13 @@ report::Cell TextOrEmpty(report::Table& table, const std::string& text) {
   return text.empty() ? report::Cell() : table.KeepText(text);
 }
 
-report::Table TableForPrograms(const std::vector<Row>& rows) {
+report::Table TableForPrograms(const std::vector<DeviceRow>& rows) {
   report::Table table("devices", {"Device", "Name", "Total_bytes", "Free_bytes", "Runtime",
                                   "Library", "State", "Note", "Limitations"});
   const auto bytes = [](uint64_t count) {
     return count == 0 ? report::Cell() : report::Cell::Integer(static_cast<int64_t>(count));
   };
-  for (const Row& row : rows) {
+  for (const DeviceRow& row : rows) {
     const std::array<report::Cell, 9> cells = {
         table.KeepText(row.device),
         TextOrEmpty(table, row.info.name),
@@ -107,9 +107,9 @@ report::Table TableForPrograms(const std::vector<Row>& rows) {
   return table;
 }
 
-report::Verdict MakeVerdict(const std::vector<Row>& rows) {
+report::Verdict MakeVerdict(const std::vector<DeviceRow>& rows) {
   std::vector<std::string> ready;
-  for (const Row& row : rows) {
+  for (const DeviceRow& row : rows) {
     if (row.state == "ready") {
       ready.push_back(row.device);
     }
@@ -129,7 +129,7 @@ report::Document DocumentOfDevices(const Listing& listing) {
   const auto bytes = [](bool known, uint64_t count) {
     return known ? base::FormatBytes(count) : std::string();
   };
-  for (const Row& row : listing.rows) {
+  for (const DeviceRow& row : listing.rows) {
     const bool known = row.info.total_bytes > 0;
     const std::array<report::Cell, 6> cells = {
         table.KeepText(row.device),

@@ -40,7 +40,7 @@ constexpr std::string_view kOwnFolders[] = {"../lib/msprobe/python", "../python"
 
 // Empty when nothing tells: in a container without /proc, and started by a name that does not lead
 // to it.
-fs::path ThisProgram() {
+fs::path OwnProgram() {
   std::error_code failure;
   fs::path program = fs::read_symlink("/proc/self/exe", failure);
   if (failure) {
@@ -93,7 +93,7 @@ Result<fs::path> FindPythonFolder() {
     }
     return folder;
   }
-  const fs::path program = ThisProgram();
+  const fs::path program = OwnProgram();
   if (program.empty()) {
     return NotFoundError("cannot find the location of this program without /proc")
         .WithHint("mount /proc, or set MSPROBE_PYTHON_PATH to the folder of the package msprobe");
@@ -136,7 +136,7 @@ namespace {
 constexpr char kFrameworkLetter = 'f';
 constexpr char kReasonBegins = '!';  // up to the end of the line
 constexpr size_t kMostReasons = 8;
-constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+constexpr uint64_t kMostTraceBytes = uint64_t{16} << 20;
 
 // The temporary file to which the processes append letters, and lines with their reasons.
 class LaunchTrace {
@@ -176,7 +176,7 @@ class LaunchTrace {
     if (path_.empty()) {
       return LaunchProgress::kUnknown;
     }
-    const Result<std::string> letters = base::ReadTextFile(path_, kMostBytes);
+    const Result<std::string> letters = base::ReadTextFile(path_, kMostTraceBytes);
     if (!letters.ok()) {
       return LaunchProgress::kUnknown;
     }
@@ -196,8 +196,8 @@ class LaunchTrace {
   // Each once.
   std::vector<std::string> Reasons() const {
     std::vector<std::string> reasons;
-    const Result<std::string> text =
-        path_.empty() ? Result<std::string>(std::string()) : base::ReadTextFile(path_, kMostBytes);
+    const Result<std::string> text = path_.empty() ? Result<std::string>(std::string())
+                                                   : base::ReadTextFile(path_, kMostTraceBytes);
     size_t begin = text.ok() ? text->find(kReasonBegins) : std::string::npos;
     while (begin != std::string::npos && reasons.size() < kMostReasons) {
       const size_t end = std::min(text->find('\n', begin), text->size());

@@ -137,7 +137,7 @@ std::string Spark(const std::vector<double>& history, bool utf8) {
   return text;
 }
 
-std::string Number(double value) {
+std::string ShownNumber(double value) {
   if (analysis::monitor::IsNoNumber(value)) {
     return "-";
   }
@@ -215,7 +215,7 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
       name += fmt::format(":{}", series.micro_step);
     }
     const bool broken = std::isinf(rows[i].score);
-    const std::string value = series.history.empty() ? "-" : Number(series.history.back());
+    const std::string value = series.history.empty() ? "-" : ShownNumber(series.history.back());
     const std::string line =
         fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  {}", Cut(name, name_width - 1),
                     name_width - 1, Cut(series.table, 14), series.rank, series.last_step, value,

@@ -46,7 +46,7 @@ VendorCode VendorCodeOf(const Status& status);
 
 namespace dumps = analysis::kernel_dump;
 
-constexpr const char* kCompareNotes =
+constexpr const char* kVectorCompareNotes =
     R"(Measures: 0 CosineSimilarity, 1 MaxAbsoluteError, 2 AccumulatedRelativeError, 3 RelativeEuclideanDistance,
 4 KullbackLeiblerDivergence, 5 StandardDeviation, 6 MeanAbsoluteError, 7 RootMeanSquareError, 8 MaxRelativeError,
 9 MeanRelativeError. A tensor counts as good with a cosine above 0.99, a relative distance below 0.05, a divergence
@@ -181,7 +181,7 @@ class MsaccucmpCompareCommand final : public Command {
   }
 
   std::string notes() const override {
-    return kCompareNotes + FailOnHelp(dumps::kVectorGateLevels);
+    return kVectorCompareNotes + FailOnHelp(dumps::kVectorGateLevels);
   }
 
   Result<ExitCode> Run(const Context& context) override {
