@@ -401,15 +401,7 @@ uint64_t BytesOf(const std::vector<std::string>& elements) {
 
 }  // namespace
 
-Status GraphPage::Available() {
-  if (resources::kGraphPage.empty()) {
-    return UnsupportedError("this msprobe was built without the page for --format html")
-        .WithHint(
-            "run tools/dev/build_web.sh (needs npm) and build msprobe again; other formats do not "
-            "need it");
-  }
-  return {};
-}
+Status GraphPage::Available() { return report::CheckShell(resources::kGraphPage); }
 
 std::string_view GraphPage::Shell() { return resources::kGraphPage; }
 
