@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/analysis/ckpt/ckpt.h"
-#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/result.h"
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/document.h"

@@ -2,8 +2,6 @@
 
 #include <libdeflate.h>
 
-#include "src/kernels/crc32_wide.h"
-
 namespace msprobe::kernels {
 
 uint32_t Crc32(std::span<const std::byte> data, uint32_t seed) {

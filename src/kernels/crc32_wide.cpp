@@ -1,6 +1,6 @@
-#include "src/kernels/crc32_wide.h"
-
 #include <libdeflate.h>
+
+#include "src/kernels/crc32.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,7 +1,7 @@
-#include "src/kernels/crc32c.h"
-
 #include <array>
 #include <cstring>
+
+#include "src/kernels/crc32.h"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>

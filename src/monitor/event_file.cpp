@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "src/kernels/crc32c.h"
+#include "src/kernels/crc32.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "src/analysis/ckpt/compare_pairs.h"
-#include "src/analysis/ckpt/document.h"
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/result.h"
 #include "src/base/files.h"

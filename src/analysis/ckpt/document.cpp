@@ -1,5 +1,3 @@
-#include "src/analysis/ckpt/document.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,6 +12,7 @@
 
 #include "msprobe/version.h"
 
+#include "src/analysis/ckpt/ckpt.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
 #include "src/kernels/convert.h"

@@ -1,5 +1,3 @@
-#include "src/checkpoint/deepspeed/reader.h"
-
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -17,6 +15,7 @@
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/io/contents.h"
 

@@ -1,5 +1,3 @@
-#include "src/checkpoint/hugging_face/reader.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -23,6 +21,7 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/common/state_dict.h"
 #include "src/io/contents.h"
 #include "src/io/safetensors.h"

@@ -1,11 +1,10 @@
-#include "src/checkpoint/tensor_file/reader.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/common/state_dict.h"
 
 namespace msprobe::checkpoint {

@@ -6,8 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/kernels/crc32_wide.h"
-
 namespace msprobe::kernels {
 namespace {
 

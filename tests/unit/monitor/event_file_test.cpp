@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/kernels/crc32c.h"
+#include "src/kernels/crc32.h"
 #include "src/monitor/writer.h"
 #include "tests/unit/support/event_reader.h"
 #include "tests/unit/support/temporary_folder.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/ckpt/document.h"
+#include "src/analysis/ckpt/ckpt.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {

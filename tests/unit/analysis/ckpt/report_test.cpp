@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "src/analysis/ckpt/ckpt.h"
-#include "src/analysis/ckpt/document.h"
 #include "src/report/render.h"
 
 namespace msprobe::analysis::ckpt {
