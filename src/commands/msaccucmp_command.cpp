@@ -400,10 +400,7 @@ Status MsaccucmpConvertCommand::FillOptions(const Context& context) {
                   : kind_ == "pt" ? dumps::ArrayFile::kPt
                                   : dumps::ArrayFile::kNpy;
   options_.names = kind_ == "msnpy" ? dumps::ArrayNames::kMindSpore : dumps::ArrayNames::kVendor;
-  if (options_.output.empty()) {
-    options_.output = ".";
-  }
-  return {};
+  return PrepareResults(options_.output, ".");
 }
 
 class MsaccucmpFileCompareCommand final : public Command {
