@@ -13,6 +13,7 @@
 #include "src/base/log.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
+#include "src/json/config.h"
 #include "src/json/document.h"
 #include "src/json/writer.h"
 
@@ -206,16 +207,41 @@ namespace {
 constexpr uint64_t kLargestConfig = uint64_t{16} << 20U;
 constexpr std::string_view kSwitch = "dynamic_on";
 
-// The same document with "dynamic_on": false, as Python writes it with indent 2.
+// Floats keep the spelling of the file.
+void WriteAsSpelled(const json::Config& config, const json::Json& value, json::Writer& writer) {
+  if (value.is_object()) {
+    writer.Object([&] {
+      for (const auto& [key, member] : value.items()) {
+        writer.Key(key);
+        WriteAsSpelled(config, member, writer);
+      }
+    });
+  } else if (value.is_array()) {
+    writer.Array(value, [&](const json::Json& item) { WriteAsSpelled(config, item, writer); });
+  } else if (value.is_number_float()) {
+    writer.Raw(config.SpellingOf(value));
+  } else {
+    json::WriteDocument(value, writer);
+  }
+}
+
+// The same document with "dynamic_on": false, as Python writes it with indent 2. Fails where it has
+// comments, which would be lost.
 Result<std::string> SwitchedOff(const std::string& text) {
-  MSP_ASSIGN_OR_RETURN(json::Json document, json::ParseDocument(text));
-  if (!document.is_object()) {
+  MSP_RETURN_IF_ERROR(json::ParseDocument(text).status());
+  MSP_ASSIGN_OR_RETURN(const json::Config config, json::ParseJsonConfig(text, "the configuration"));
+  if (!config.root().is_object()) {
     return BadFormatError("not an object of keys");
   }
-  if (document.contains(kSwitch)) {
-    document[std::string(kSwitch)] = false;
-  }
-  return json::DocumentText(document, 2, json::Writer::NonFinite::kPython);
+  std::string out;
+  json::Writer writer(out, 2);
+  writer.Object([&] {
+    for (const auto& [key, value] : config.root().items()) {
+      writer.Key(key);
+      key == kSwitch ? writer.Bool(false) : WriteAsSpelled(config, value, writer);
+    }
+  });
+  return out;
 }
 
 }  // namespace
