@@ -248,8 +248,8 @@ Status FillEither(const Positional& positional, const std::vector<std::string>& 
                                  : UsageError(fmt::format("{} is missing", positional.name));
   }
   if (!argument.empty() && !path.empty()) {
-    return UsageError(fmt::format("give {} or {}, not both: {} and {}", positional.or_flag,
-                                  positional.name, argument.string(), path.string()));
+    return UsageError(fmt::format("give {} or {}, not both: {} and {}", positional.name,
+                                  positional.or_flag, argument.string(), path.string()));
   }
   if (!argument.empty()) {
     path = std::move(argument);
