@@ -20,7 +20,7 @@ void KeepFreedMemory();
 
 class BufferPool {
  public:
-  // At most `keep_bytes` stay allocated while nobody uses them.
+  // At most `keep_bytes` stay allocated while unused.
   explicit BufferPool(size_t keep_bytes) : keep_bytes_(keep_bytes) {}
 
   // Page-aligned memory that returns to its pool on destruction. Must not outlive the pool.

@@ -32,7 +32,7 @@ class LimitedWarnings {
       ++more_;
     }
   }
-  // Those that nobody spelled.
+  // Warnings that were counted but not formatted.
   void Count(uint64_t more) { more_ += more; }
 
   // How many are not written: for one last text that says so.

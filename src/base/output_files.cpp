@@ -346,7 +346,7 @@ int Reserve(const std::string& path) {
   }
   const int error = errno;
   if (name == Name::kUnknown && is_new) {
-    ::unlink(path.c_str());  // nobody else has taken it: made a moment ago, and locked
+    ::unlink(path.c_str());  // still ours: made a moment ago, and locked
   }
   ::close(fd);
   errno = error;
@@ -511,7 +511,8 @@ void RunStamp::Release() {
     reservation_.clear();
   }
   if (descriptor_ >= 0) {
-    ::close(std::exchange(descriptor_, -1));  // behind its name: nobody takes a name without a lock
+    ::close(
+        std::exchange(descriptor_, -1));  // after its name: a name without a lock cannot be taken
   }
   ForgetOnInterrupt(std::exchange(cleanup_slot_, -1));
 }

@@ -26,7 +26,7 @@ namespace msprobe::base {
 // where they promised not to) removes them too and ends the process with exit code 3 and a message.
 void InstallInterruptCleanup();
 
-// Ends a process that an exception leaves which nobody catches as above. Part of
+// Ends a process as above when an exception leaves it uncaught. Part of
 // InstallInterruptCleanup(); alone for what runs before main().
 void InstallTerminateCleanup();
 

@@ -232,7 +232,8 @@ std::string Printable(std::string_view text, std::string_view kept) {
 
 std::optional<std::string> NearestMatch(std::string_view word,
                                         std::span<const std::string> candidates) {
-  // Of longer words nobody mistypes a letter; the work grows with the square of their length.
+  // Typing errors are looked for in short words only; the work grows with the square of their
+  // length.
   constexpr size_t kLongestWord = 1024;
   if (word.size() > kLongestWord) {
     return std::nullopt;

@@ -398,7 +398,7 @@ Status MakeInOrder(ThreadPool& pool, size_t count, const Make& make, const Take&
     try {
       work(number, worker);
     } catch (...) {
-      // Memory ran out: nobody may wait for this block.
+      // Memory ran out: no thread may wait for this block.
       const std::lock_guard lock(mutex);
       stopped = true;
       moved_on.notify_all();

@@ -176,7 +176,7 @@ class DeviceCopies::Line {
       } else {
         job.deliver(std::move(copied));
       }
-    } catch (const std::bad_alloc&) {  // of Wait(): whether the bytes came, nobody knows
+    } catch (const std::bad_alloc&) {  // of Wait(): whether the bytes arrived is unknown
       job.deliver(kNoMemoryForCopy);
     }
     job.copy.reset();

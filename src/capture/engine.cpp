@@ -112,7 +112,7 @@ bool OnlineCalls::MayWait() const {
 
 TensorMemory OnlineCalls::Take(TensorWriters& writers, size_t bytes, size_t held_bytes) {
   if (const online::Sender* sender = sender_.load(); sender == nullptr || sender->is_refused()) {
-    return {};  // nothing is copied for nobody
+    return {};  // no reader, no copy
   }
   TensorMemory memory = writers.TryTake(bytes);
   // What a call holds itself must not be waited for.

@@ -183,7 +183,7 @@ struct Engine {
   // The first file that could not be written is reported on stderr.
   const std::shared_ptr<std::atomic<bool>> told_lost_file =
       std::make_shared<std::atomic<bool>>(false);
-  // Set in the child of a fork: what the parent had in hand is nobody's business any more.
+  // Set in the child of a fork: the parent's pending work must not be touched.
   std::atomic<bool> abandoned{false};
 };
 

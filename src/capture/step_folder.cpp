@@ -253,7 +253,7 @@ Status StepFolder::MoveTo(int64_t rank) {
   const base::Path target = place.rank_path();
   MSP_RETURN_IF_ERROR(CheckOtherRuns(place));
   MSP_ASSIGN_OR_RETURN(const int lock, CreateAndLock(target));
-  // Closed at the end: until then nobody else claims the folder.
+  // Closed at the end: until then no other process can claim the folder.
   struct Unlock {
     int descriptor;
     ~Unlock() { ::close(descriptor); }

@@ -383,7 +383,7 @@ Status StepRecording::SetStack(std::string_view name, uint32_t id,
     return {};
   }
   std::string records;
-  // Held while appending: nobody may refer to a stack in front of its frames.
+  // Held while appending: no entry may refer to a stack before its frames are written.
   const std::lock_guard lock(mutex_);
   if (recorded_stacks_.size() <= id) {
     recorded_stacks_.resize(size_t{id} + 1);

@@ -309,7 +309,7 @@ std::string_view KindName(Kind kind) {
 
 namespace {
 
-// Marks parameters that repeat bytes without end: nobody can read them.
+// Marks parameters that repeat bytes without end as unreadable.
 void LimitRepeatedBytes(Checkpoint& checkpoint) {
   uint64_t bytes = 0;
   for (const TensorFile& file : checkpoint.files) {

@@ -242,6 +242,12 @@ Positional Argument(std::string_view name, Target fills, std::string help, const
   return argument;
 }
 
+// The script that a command runs, behind --.
+inline Positional ProgramArgument(std::vector<std::string>& program) {
+  return Argument("PROGRAM", &program, "The script to run and its arguments, after --", kRequired,
+                  kRest);
+}
+
 // A table: rows under headings. A heading holds for the rows below it, up to the next one, that
 // have no group of their own (other than Group::kMethod).
 using FlagTable = std::vector<std::variant<Group, Flag, std::vector<Flag>>>;

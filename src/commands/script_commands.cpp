@@ -62,10 +62,7 @@ class FreeBenchmarkCommand final : public Command {
     };
   }
 
-  std::vector<Positional> positionals() override {
-    return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --",
-                     kRequired, kRest)};
-  }
+  std::vector<Positional> positionals() override { return {ProgramArgument(program_)}; }
 
   std::vector<Example> examples() const override {
     return {
@@ -133,10 +130,7 @@ class IsolateCommand final : public Command {
                 "Run an unmodified script on a good run's values and name the modules that are "
                 "wrong themselves") {}
 
-  std::vector<Positional> positionals() override {
-    return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --",
-                     kRequired, kRest)};
-  }
+  std::vector<Positional> positionals() override { return {ProgramArgument(program_)}; }
 
   FlagTable flags() override {
     return {
@@ -325,10 +319,7 @@ class MonitorRunCommand : public Command {
     };
   }
 
-  std::vector<Positional> positionals() override {
-    return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --",
-                     kRequired, kRest)};
-  }
+  std::vector<Positional> positionals() override { return {ProgramArgument(program_)}; }
 
   std::vector<Example> examples() const override {
     return {

@@ -159,7 +159,7 @@ class StreamedRuntime : public Runtime {
   void RetireEvent(const RetiredEvent& retired, uint64_t begun);
   Result<Stream> CopyStream(int32_t device);
 
-  std::atomic<pid_t> process_ = 0;  // 0: nobody's yet
+  std::atomic<pid_t> process_ = 0;  // 0: not claimed yet
   std::mutex streams_mutex_;
   std::map<int32_t, Stream> copy_streams_;  // by device
   std::atomic<uint64_t> clock_ = 0;         // orders what calling threads queue

@@ -29,7 +29,7 @@ Status ReadMembers(const std::filesystem::path& path, std::string_view text,
   return std::move(parsed).AddContext("cannot read " + path.string());
 }
 
-// What Python takes for true: the newer layout is told by it.
+// Truth as Python defines it: the newer layout is recognised by it.
 bool IsTruthy(const EntryTree& value) {
   const Node& top = value[0];
   switch (top.kind) {

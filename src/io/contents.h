@@ -110,7 +110,7 @@ struct TensorFileContents {
   std::vector<Pickle> pickles;
   std::vector<std::vector<std::byte>> unpacked;  // elements that take less than a byte in the file
 
-  // A stored member whose checksum nobody has looked at yet; in order of address once the file is
+  // A stored member whose checksum has not been checked yet; in order of address once the file is
   // open.
   struct UncheckedMember {
     std::span<const std::byte> bytes;

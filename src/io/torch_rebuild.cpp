@@ -90,7 +90,7 @@ Result<tensor::TensorBuffer> Dequantize(const NamedTensor& tensor, size_t limit_
 
 namespace {
 
-// Parameters around tensors around device tensors: nobody nests deeper.
+// Parameters around tensors around device tensors: the deepest nesting that occurs.
 constexpr int kMaxWrappers = 16;
 
 struct StorageClass {

@@ -78,6 +78,24 @@ Status Config::ErrorAt(const Json& value, std::string_view key, std::string_view
                                 key.empty() ? "" : fmt::format("key \"{}\": ", key), complaint));
 }
 
+namespace {
+
+// With the valid key that the user may have meant as the hint, or all of them behind `list_title`.
+Status WithNearKey(Status error, std::string_view key, std::span<const std::string> valid,
+                   std::string_view list_title) {
+  const auto nearest = base::NearestMatch(key, valid);
+  return std::move(error).WithHint(
+      nearest ? fmt::format("did you mean \"{}\"?", *nearest)
+              : fmt::format("{}: {}", list_title, base::Join(valid, ", ")));
+}
+
+}  // namespace
+
+Status UnknownKeyError(const SettingsReader& reader, const Json& value, std::string_view key,
+                       std::span<const std::string> valid) {
+  return WithNearKey(reader.Error(value, key, "no such key"), key, valid, "valid here");
+}
+
 Status Config::CheckKeys(const Json& object, std::span<const std::string> valid) const {
   if (!object.is_object()) {
     return {};
@@ -86,11 +104,7 @@ Status Config::CheckKeys(const Json& object, std::span<const std::string> valid)
     if (std::find(valid.begin(), valid.end(), key) != valid.end()) {
       continue;
     }
-    Status error = ErrorAt(value, key, "no such key");
-    if (const auto nearest = base::NearestMatch(key, valid)) {
-      return std::move(error).WithHint(fmt::format("did you mean \"{}\"?", *nearest));
-    }
-    return std::move(error).WithHint(fmt::format("valid keys: {}", base::Join(valid, ", ")));
+    return WithNearKey(ErrorAt(value, key, "no such key"), key, valid, "valid keys");
   }
   return {};
 }

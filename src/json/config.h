@@ -145,6 +145,10 @@ class SettingsReader {
   std::string_view section_;
 };
 
+// "no such key", with the nearest of the valid ones or all of them as hint.
+Status UnknownKeyError(const SettingsReader& reader, const Json& value, std::string_view key,
+                       std::span<const std::string> valid);
+
 // A value as a complaint shows it: "\"L5\"", "17", "a list".
 std::string ShownValue(const Json& value);
 

@@ -96,10 +96,6 @@ std::vector<std::string> KeyNames(const std::vector<Row>& rows) {
   return names;
 }
 
-// "no such key", with the nearest of the valid ones or all of them as hint.
-Status UnknownKeyError(const SettingsReader& reader, const Json& value, std::string_view key,
-                       std::span<const std::string> valid);
-
 // Kinds. `member`: a pointer to a member of the settings; or, after the settings' type as template
 // argument, a function object that turns them into a reference, const or not as they are:
 // Switch<Options>([](auto& options) -> auto& { return options.inner.flag; }).

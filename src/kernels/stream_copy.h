@@ -1,4 +1,4 @@
-// Copies of bytes that nobody reads soon.
+// Copies that bypass the cache, for bytes that are not read soon.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ enum class Statistic : uint8_t {
   kSubnormals,    // number of values that are not 0 and below the smallest normal of their dtype
   kDynamicRange,  // log2(amax) - log2(smallest |x| that is not 0), of finite values
   kCalls,         // communication: calls of this step
-  kValue,         // the one number of a row that is no tensor's
+  kValue,         // the one number of a row that does not come from a tensor
   // Of settings.h:
   kEntropy,                 // attention: mean of -sum p ln p over the rows
   kSoftmaxMax,              // attention: mean of the largest p of each row

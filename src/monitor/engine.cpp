@@ -441,7 +441,7 @@ void Engine::ForgetNames() {
 }
 
 Engine::Next Engine::Conclude(bool is_changed) {
-  // Where nothing can be written there is nothing to measure.
+  // Without an output nothing is measured.
   const bool is_useful = IsRankSelected() && sink_failure_.ok();
   Next next{schedule_.StateOf(is_useful), is_changed};
   is_on_.store(next.state == State::kOn);

@@ -631,7 +631,8 @@ void Complete(Settings& settings) {
 }
 
 std::string Environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody of ours sets any
+  const char* value =
+      std::getenv(name);  // NOLINT(concurrency-mt-unsafe): the program sets no variables
   return value == nullptr ? std::string() : value;
 }
 

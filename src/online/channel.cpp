@@ -307,7 +307,7 @@ class FolderChannel final : public Channel {
   const int64_t rank_;
   const uint64_t most_bytes_;
   std::optional<Seal> seal_;     // with a shared secret
-  std::deque<Waiting> waiting_;  // files that nobody has taken
+  std::deque<Waiting> waiting_;  // files that no checker has taken
   uint64_t waiting_bytes_ = 0;
   uint64_t taken_ = 0;
 };

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Channel>> OpenSocketChannel(const Endpoint& endpoint, con
                                                    uint64_t session, uint64_t taken,
                                                    const Hello& hello, std::atomic<int>& descriptor,
                                                    const GoOn& go_on);
-// `most_bytes`: of files that nobody has taken yet.
+// `most_bytes`: of files not taken yet.
 Result<std::unique_ptr<Channel>> OpenFolderChannel(const Endpoint& endpoint, uint64_t session,
                                                    const Hello& hello, uint64_t most_bytes);
 

@@ -31,7 +31,7 @@ Status CheckTlsFolder(const fs::path& folder, Side side) {
   return {};
 }
 
-// In a folder that everybody may write to, nobody knows whose calls are in it.
+// The origin of calls in a world-writable folder is unknown.
 Status CheckFolder(const Endpoint& endpoint) {
   const std::string name = base::Printable(endpoint.folder.string());
   struct stat found {};

@@ -111,7 +111,7 @@ Frame RefusedFrame(uint64_t session, std::string_view why);
 Frame DigestFrame(FrameKind kind, uint64_t session, const kernels::Sha256Digest& digest);
 
 // The payloads. Every size and count is checked against the bytes that are there; tensors of a call
-// borrow from `payload`, its record is text that nobody has looked at.
+// borrow from `payload`, its record is unchecked text.
 Result<Hello> ReadHello(std::span<const std::byte> payload);
 Result<Call> ReadCall(std::span<const std::byte> payload);
 Result<End> ReadEnd(std::span<const std::byte> payload);

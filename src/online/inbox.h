@@ -57,7 +57,7 @@ class Inbox {
   void Release(uint64_t bytes);  // of a call that did not come
   // Takes a call whose room, `reserved`, was reserved; it is given back when the call is judged.
   // A number that was taken before is not an error, and dropped; one that is not the next is. So
-  // are calls of ranks that nobody expects.
+  // are calls of unexpected ranks.
   Status Put(uint64_t session, uint64_t sequence, Call call, uint64_t reserved);
   // A call that is not looked at, so that the next one can come.
   void LeaveOut(uint64_t session, uint64_t sequence);
@@ -75,7 +75,7 @@ class Inbox {
   // Waits; nullopt: there is nothing yet, or never will be (is_over).
   std::optional<Taken> Take(std::chrono::milliseconds wait);
   void Done(const Taken& taken) { Release(taken.reserved); }
-  // Nothing waits, and nobody is expected any more.
+  // The queue is empty, and no further sender is expected.
   bool is_over() const;
   // Nobody may put anything any more; what waits can still be taken.
   void Close();

@@ -58,7 +58,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20U;
 
 // Connections of those who have not said hello.
 constexpr size_t kMostStrangers = 128;
-constexpr uint64_t kMostToldStrangers = 20;  // nobody else fills our log
+constexpr uint64_t kMostToldStrangers = 20;  // bounds what strangers can add to the log
 
 // One training's connection.
 class Visit {
@@ -158,7 +158,7 @@ class Visit {
 
   // nullopt: nothing has come for a while.
   Result<std::optional<FrameHeader>> NextHeader() {
-    // Where nobody has said hello, nobody is waited for long.
+    // Without a greeting the wait is short.
     const Deadline deadline = session_ ? Clock::now() + kNewsSeconds : known_by_;
     size_t count = 0;
     while (count == 0 && Clock::now() < deadline && !inbox_.is_closed()) {
@@ -567,7 +567,7 @@ class FolderReceiver final : public Receiver {
     for (const std::string& name : *names) {
       const std::optional<FolderFile> file = ParseFolderFileName(name);
       if (!file || !inbox_.Expects(file->rank)) {
-        continue;  // another checker's, or nobody's
+        continue;  // not this checker's
       }
       SessionFiles& files = seen[file->session];
       if (file->kind == FrameKind::kCall) {

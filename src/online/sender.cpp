@@ -185,7 +185,7 @@ std::unique_ptr<Channel> Sender::Connect() {
     if (is_final) {
       is_refused_ = true;
     } else if (closing_since_) {
-      DropAll();  // nobody is there
+      DropAll();  // no checker is connected
     }
     pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
     return nullptr;

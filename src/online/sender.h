@@ -1,5 +1,5 @@
 // The training's side: calls queue up and a thread of ours sends them. Whatever becomes of the
-// checker, nobody waits for this but who asks to, and nothing is thrown.
+// checker, only callers that ask for it wait for this, and nothing is thrown.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ namespace msprobe::online {
 struct SenderOptions {
   Endpoint endpoint;
   Hello hello;
-  // Of calls in a shared folder that nobody has taken. What waits in memory is bounded by whoever
-  // gives the memory.
+  // Of calls in a shared folder that no checker has taken. What waits in memory is bounded by
+  // whoever gives the memory.
   uint64_t most_folder_bytes = uint64_t{1} << 30U;
   // At the end, for what is still on its way.
   std::chrono::milliseconds closing_patience{60'000};
@@ -41,7 +41,7 @@ struct SenderCounts {
 
 class Sender {
  public:
-  // How long a checker may take nothing until nobody waits for it any more.
+  // Timeout after which an idle checker is abandoned.
   static constexpr std::chrono::seconds kStallSeconds{5};
   // Calls and bytes of records that wait, beside the tensors' bytes.
   static constexpr size_t kMostWaitingCalls = 100'000;

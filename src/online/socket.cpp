@@ -399,7 +399,7 @@ struct TlsStream::State {
     if (ssl != nullptr) {
       if (!is_broken) {
         library->ERR_clear_error();
-        library->SSL_shutdown(ssl);  // says goodbye, and waits for nobody
+        library->SSL_shutdown(ssl);  // sends the closing alert and does not wait for an answer
       }
       library->SSL_free(ssl);
     }

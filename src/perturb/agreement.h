@@ -35,7 +35,7 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
 
 enum class AgreementReason : uint8_t {
   kMeasured,         // floating: by the errors below
-  kExact,            // no floating dtype, or nothing to measure: equal or not
+  kExact,            // not a floating dtype, or no elements: equal or not
   kShapes,           // other numbers of elements
   kCpuNotFinite,     // the CPU's result holds NaN, infinities or what the device's dtype cannot: it
                      // passes, as nothing can be said

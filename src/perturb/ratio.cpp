@@ -354,7 +354,7 @@ template <typename Format>
 RatioResult Compare(const TensorView& original, const TensorView& perturbed, double bound,
                     const RatioRules& rules) {
   if (rules.quotients) return CompareQuotients<Format>(original, perturbed, bound, rules);
-  // Nearly all results are consistent, and then nobody asks how many of their elements are not.
+  // Nearly all results are consistent, and then the number of inconsistent elements is not needed.
   if (const RatioResult result =
           CompareMagnitudes<Format>(original, perturbed, bound, rules, false);
       result.consistent(rules.threshold)) {

@@ -58,7 +58,7 @@ class Gate {
   explicit Gate(std::vector<std::string> asked) : asked_(std::move(asked)) {}
 
   // Something that is asked about is there; or nothing was compared. A word that the document
-  // does not know fails, too: what nobody looked for is not known to be absent.
+  // does not know fails, too: a level that was not looked for is not known to be absent.
   bool Fails(const Document& document) const;
   bool asks() const { return !asked_.empty(); }
   // Whether a JUnit case of this level counts as a failure: where something is asked about, a level

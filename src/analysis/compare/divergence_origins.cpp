@@ -149,7 +149,7 @@ std::span<const SideRow> RowsOf(const Side& side, uint32_t entry) {
   return std::span(side.rows).subspan(rows.first_row, rows.row_count);
 }
 
-// The first argument of a call on `side` that is no tensor and differs from the other side's.
+// The first non-tensor argument of a call on `side` that differs from the other side's.
 std::optional<ArgumentDifference> FirstDifferingArgument(const Side& side, uint32_t entry,
                                                          const Side& other, uint32_t other_entry) {
   const std::span<const SideRow> rows = RowsOf(side, entry);

@@ -40,7 +40,7 @@ inline constexpr double kOneRounding = 0.3;
 // [margin] The float32 division behind the largest relative error.
 inline constexpr double kHalfUnitRoom = 1.0001;
 // Whether all statistics have one common factor [derived]: scaling rounds, and so do sums, by units
-// of float32; a factor is told from them from 32 times that on.
+// of float32; a factor is distinguished from them if it is at least 32 times that.
 inline constexpr double kFactorDigits = 4 * 0x1p-23;
 inline constexpr double kFactorShare = 1e-3;  // [margin] of the factor's distance from 1
 inline constexpr double kFactorFrom = 32 * kFactorDigits;
@@ -49,7 +49,8 @@ inline constexpr double kFewestAlike = 2;
 
 // ---- What inputs and rounding explain: one operator (error_bound.cpp) ----
 
-// [margin] The estimates hold for errors in random directions; this many times more is no finding.
+// [margin] The estimates hold for errors in random directions; an error up to this many times
+// larger is not reported.
 inline constexpr double kSlack = 5;
 // [margin] Calls of which nothing but the name is known, with calls or loops inside.
 inline constexpr double kCompositeSlack = 8;

@@ -367,7 +367,7 @@ class RowBuilder {
     return row;
   }
 
-  // Empty where there is no such member, or it is not text.
+  // Empty if the member is missing or not a text.
   static std::string_view TextOf(const EntryTree& tree, uint32_t member) {
     return member != EntryTree::kNone && tree[member].kind == NodeKind::kText ? tree[member].text
                                                                               : std::string_view();

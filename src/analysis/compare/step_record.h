@@ -1,5 +1,5 @@
 // What a step of a training leaves to the next one: the values its parameters had and how far apart
-// their gradients were. With it a difference in a weight is told apart: noise of the gradients, a
+// their gradients were. With it a difference in a weight is classified: noise of the gradients, a
 // wrong optimizer, or another weight.
 #pragma once
 

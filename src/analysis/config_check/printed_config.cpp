@@ -303,7 +303,7 @@ bool LiteralLines::StepWord(std::string_view line, size_t* at) {
                      : word == "False" || word == "false" ? "false"
                                                           : NumberJson(word);
   if (json.empty()) {
-    // Of words that end their line nobody knows whether they belong here.
+    // Whether words at the end of their line belong here is unknown.
     if (end == std::string_view::npos || word.empty()) {
       return false;
     }

@@ -127,7 +127,7 @@ bool Exists(const fs::path& path) {
   return fs::symlink_status(path, error).type() != fs::file_type::not_found;
 }
 
-// The same where it matters that nobody knows.
+// The same; an error where it cannot be determined.
 Result<bool> IsThere(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
@@ -337,7 +337,7 @@ std::vector<std::string> FindGaps(const PackPair& packs) {
   return gaps;
 }
 
-// What stands beside the packages: CANN, drivers. The Python tool writes no such member.
+// Software that is not a Python package: CANN, drivers. The Python tool writes no such member.
 Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
   if (!packs.bench.HasMember(kVersionsMember) || !packs.cmp.HasMember(kVersionsMember)) {
     return {};

@@ -254,7 +254,7 @@ Status ShellRun::RunNode(const ShellNode& node) {
                redirection->kind == ShellRedirection::Kind::kHere ||
                redirection->kind == ShellRedirection::Kind::kHereText;
       });
-  // Where the output goes to a file, nobody reads it here.
+  // Output that goes to a file is not read here.
   const bool writes =
       std::any_of(node.redirections.begin(), node.redirections.end(), [](const auto& redirection) {
         return redirection->kind == ShellRedirection::Kind::kOutput && redirection->descriptor != 2;
@@ -450,7 +450,7 @@ Status ShellRun::RunIf(const ShellNode& node) {
 Status ShellRun::RunCase(const ShellNode& node) {
   MSP_ASSIGN_OR_RETURN(const std::string subject, Text(node.words[0]));
   Done(0);
-  // Those that may be the first to match; the last of them surely does, or none.
+  // Patterns that may be the first to match; the last of them surely matches, or none does.
   struct Candidate {
     size_t item;
     std::string literal;  // the pattern that matches, if it is plain text

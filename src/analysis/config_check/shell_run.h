@@ -234,7 +234,7 @@ class ShellRun {
   int flow_levels_ = 0;
   int nesting_ = 0;
   int subshells_ = 0;
-  Output* output_ = nullptr;  // nullptr: nobody reads it
+  Output* output_ = nullptr;  // nullptr: the output is not read
   std::shared_ptr<Input> input_ = std::make_shared<Input>();
   int substitutions_ = 0;
   std::vector<ShellLaunch> launches_;

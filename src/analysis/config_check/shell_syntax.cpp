@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> kDeclarations = {"export", "local", "d
 }  // namespace
 
 // A backslash at the end of a line. Blanks or a comment behind it are forgiven, as they are in the
-// Python tool: the shell would end the command there, which nobody means.
+// Python tool: the shell would end the command there, which is not intended.
 bool ShellParser::SkipContinuation() {
   size_t ahead = 1;
   while (IsShellBlank(Peek(ahead))) {

@@ -215,7 +215,7 @@ void DivergenceWalks::Begin(LoadedStep& step, const Options& options, base::Thre
   options_ = CompareOptionsOf(options);
   walks_.clear();
   to_take_ = 0;
-  // Merged statistics are estimates: there is no bound of what rounding explains of them.
+  // Merged statistics are estimates, for which rounding has no error bound.
   if (options.bench_path.empty() || options.npu_parallelism || step.ranks.empty() ||
       !step.ranks.front().mode) {
     return;

@@ -247,7 +247,7 @@ struct StoredSide {
   }
 };
 
-// The texts of a JSON list; none where it is no such list.
+// The texts of a JSON list of texts; empty for all else.
 std::vector<std::string> TextsOf(std::string_view list) {
   std::vector<std::string> texts;
   if (const Result<dump::EntryTree> tree = dump::ParseEntry(list);

@@ -74,7 +74,7 @@ inline double SmallerOrNaN(double a, double b) { return std::isnan(a) || a <= b 
 // Both must have as many elements. The result does not depend on how they lie.
 VectorMeasures MeasureVectors(const TensorView& mine, const TensorView& golden);
 
-// As in a table: six digits after the point; "NaN" where there is nothing to measure.
+// As in a table: six digits after the point; "NaN" where the measure is undefined.
 std::string MeasureText(const VectorMeasures& measures, Measure measure);
 
 // Whether every measure is within what counts as good: a cosine above 0.99, a relative distance

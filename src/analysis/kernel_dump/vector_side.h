@@ -85,7 +85,7 @@ class OpenOperator {
   // How many inputs or outputs it has; of arrays, up to the last one.
   size_t count(bool outputs) const;
   bool has(bool outputs, size_t number) const;
-  // Those that are there, from `first` on: names of arrays may have any numbers.
+  // The existing ones, from `first` on: names of arrays may have any numbers.
   std::vector<size_t> NumbersFrom(bool outputs, size_t first) const;
   bool is_dump() const { return is_dump_; }
   // The tensor of a kernel dump; null of arrays.

@@ -78,7 +78,7 @@ void CloseShards(Parameter& whole) {
     whole.status = size;
   }
   if (!size.ok()) {
-    whole.shape.clear();  // nobody can count its elements
+    whole.shape.clear();  // its elements cannot be counted
   }
   if (whole.status.ok()) {
     whole.status = CheckTiling(whole);

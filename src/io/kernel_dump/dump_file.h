@@ -81,7 +81,7 @@ bool IsNanoDump(std::span<const std::byte> bytes);
 struct PlainTensor {
   TensorView view;
   std::vector<std::byte> owned;  // what the view borrows from where bytes had to be unpacked
-  bool is_opaque = false;        // bytes of a type that nobody can read
+  bool is_opaque = false;        // bytes of an unknown type
 };
 // `limit_bytes`: of memory for unpacked elements.
 Result<PlainTensor> ToPlain(const DumpedTensor& tensor, uint64_t limit_bytes);

@@ -31,7 +31,7 @@ enum class Packing : uint8_t {
   kHiFloat8,     // one byte; width of the exponent told by the bits behind the sign
   kFloat8E8M0,   // one byte, 2^(byte - 127); 255 is NaN
   kHalfComplex,  // two float16
-  kOpaque,       // nobody knows; bytes
+  kOpaque,       // unknown: bytes
 };
 
 struct DataType {
@@ -62,7 +62,7 @@ std::vector<std::byte> Unpack(const DataType& type, std::span<const std::byte> p
 // a sign, a dot field of 2 to 4 bits that tells the width of the exponent, exponent and mantissa.
 double HiFloat8ToDouble(uint8_t bits);
 
-// Those that are converted; all others are known by name only.
+// The formats that are converted; all others are known by name only.
 namespace format {
 inline constexpr uint32_t kNCHW = 0;
 inline constexpr uint32_t kNHWC = 1;

@@ -22,7 +22,7 @@ class FlowTable {
  public:
   // An event of phase 's' or 'f'; others are no end of a flow.
   void Add(const TraceEvent& event, Texts& texts);
-  // Those that have both ends.
+  // Flows with both ends.
   std::vector<Flow> Complete() const;
 
  private:

@@ -287,7 +287,7 @@ struct Gradients {
     Shape parent;
   };
   std::vector<Passed> passed;
-  // Those that hooks may see, in the order in which they became known, results first.
+  // Values that hooks may see, in the order in which they became known, results first.
   std::vector<const Tensor*> order;
 };
 

@@ -325,7 +325,7 @@ Values Convolved(Call& call, const Arithmetic& m, const Convolution& of, const W
   }
   const int64_t in = of.x->shape[1] / of.groups;
   const int64_t out = of.transposed ? of.weight->shape[1] : of.weight->shape[0] / of.groups;
-  // In steps of a 16-bit type nobody transforms.
+  // No library uses a transform where steps are rounded to a 16-bit type.
   const size_t more = m.rounding().unit > 0x1p-16 ? 0 : kTermsOfFastAlgorithms;
   Values parts;
   for (int64_t group = 0; group < of.groups; ++group) {

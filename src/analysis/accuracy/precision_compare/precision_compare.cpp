@@ -228,7 +228,7 @@ class OutputJudge {
     return is_float ? Standard::kBenchmark : Standard::kBinary;
   }
 
-  // NaN, and the judgement is unusable, when there is no number.
+  // NaN, and the judgement is unusable, if the value is missing.
   double Value(const DetailCells& row, size_t column) {
     const std::string_view text = base::Trim(row[column]);
     if (text.empty() && options_.version == StandardVersion::k26) {

@@ -109,7 +109,7 @@ double FolderNoise(DType npu, DType bench);
 // The same of statistics that were written with six digits.
 inline constexpr double kTextNoise = 1e-4;
 
-// The distance of Max, Min, Mean and Norm; NaN where there is no number.
+// The distance of Max, Min, Mean and Norm; NaN where one of them is missing.
 Distance FolderDistance(const std::array<double, kStatCount>& npu,
                         const std::array<double, kStatCount>& bench);
 
@@ -218,5 +218,27 @@ void DescribeTensor(const Result<ArraySummary>& tensor, Side& side, SideRow& row
 // stay unmatched. A row that could not be read, without a shape, pairs with the other one, so that
 // it is reported as unreadable.
 RowMapping MapRowsByName(Side& npu, const Side& bench);
+
+// MindSpore graphs: how their kernels pair, and how large tables are cut.
+
+// A tensor by what identifies it in both runs, and when it was written.
+struct KernelKey {
+  std::string key;   // operator name, task, direction, slot
+  std::string time;  // digits
+};
+
+inline constexpr size_t kNoKernel = SIZE_MAX;
+struct KernelPair {
+  size_t npu = kNoKernel;
+  size_t bench = kNoKernel;
+};
+
+// Pairs the n-th of a key in time with the n-th of that key on the other side. NPU rows in their
+// order, then rows of the bench side alone in its order.
+std::vector<KernelPair> PairKernels(const std::vector<KernelKey>& npu,
+                                    const std::vector<KernelKey>& bench);
+
+// (first row, row count) of each part of a table that is halved until no part exceeds `limit` rows.
+std::vector<std::pair<size_t, size_t>> HalveRows(size_t row_count, size_t limit);
 
 }  // namespace msprobe::analysis::compare

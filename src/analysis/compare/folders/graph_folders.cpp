@@ -1,8 +1,6 @@
 // Kernels of MindSpore's static graphs: folders of .npy files, or of a statistic.csv, per rank and
 // step. A kernel's tensor is known by operator, task, direction and slot; the n-th of such a key in
 // time is compared with the n-th of the other side.
-#include "src/analysis/compare/folders/graph_folders.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/result_table.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"

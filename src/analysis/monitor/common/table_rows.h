@@ -83,9 +83,9 @@ struct SeriesScore {
   size_t first_non_finite = 0;  // index; of no meaning when there is none
 };
 
-// The unit of rounding of numbers that nobody describes: of the Python tool, whose tables say it
-// nowhere. The decimals that the numbers have, six at least, since those of a few numbers may all
-// end earlier; 0 once a number has too many to be rounded.
+// The unit of rounding of numbers whose precision is not recorded: of the Python tool, whose tables
+// say it nowhere. The decimals that the numbers have, six at least, since those of a few numbers
+// may all end earlier; 0 once a number has too many to be rounded.
 class RoundingSeen {
  public:
   void Take(double value);

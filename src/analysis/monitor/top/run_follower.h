@@ -28,7 +28,7 @@ struct FollowOptions {
   int64_t window_steps = 200;  // files that end earlier before the newest step are not read
 };
 
-// What a table of these statistics is judged by when nobody asked for one: norm, or the first.
+// The statistic by which a table is judged by default: norm, or the first.
 std::string_view MainOp(const std::vector<std::string>& ops);
 
 // One name of one table on one rank.

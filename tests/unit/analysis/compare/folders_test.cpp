@@ -12,7 +12,6 @@
 
 #include "msprobe/tensor_file.h"
 
-#include "src/analysis/compare/folders/graph_folders.h"
 #include "src/analysis/kernel_dump/numbers.h"
 #include "src/base/threads.h"
 #include "tests/unit/analysis/compare/dump_fixture.h"
