@@ -204,7 +204,7 @@ class Docs(unittest.TestCase):
     def test_examples(self):
         ran = 0
         for path in documents():
-            blocks = console_blocks(path)
+            blocks = console_blocks(path) if not path.name.endswith(".zh.md") else []  # equal to the English ones: test docs.translations
             if not blocks or RUN_BY_ANOTHER_TEST in path.read_text(encoding="utf-8") or (NEEDS_PYTORCH in path.read_text(encoding="utf-8") and not has_pytorch()):
                 continue
             folder, environment = self.prepare(str(path.relative_to(REPOSITORY)).replace("/", "_"))
@@ -261,6 +261,29 @@ class Docs(unittest.TestCase):
                 elif line.startswith("$ msprobe"):
                     self.assertEqual(inside, "console", "%s:%d: examples belong into ```console blocks" % (path.name, number))
 
+    def test_guides_spell_flags_in_one_way(self):
+        """In guides and READMEs: the name of a flag or its letter. Other spellings are those of the Python tools."""
+        tree = json.loads(subprocess.run([MSPROBE, "help", "--format", "json"], stdout=subprocess.PIPE, check=True).stdout)
+        seen = 0
+        for path in documents():
+            if path.name.startswith("README") and path.parent not in (REPOSITORY, REPOSITORY / "docs", REPOSITORY / "docs/example"):
+                continue
+            if not path.name.startswith("README") and path.parent not in (REPOSITORY / "docs", REPOSITORY / "docs/how-to"):
+                continue
+            for block in re.findall(r"^```(?:console|sh)\n(.*?)^```", path.read_text(encoding="utf-8"), re.S | re.M):
+                for line in re.findall(r"^(?:\$ )?msprobe (.*)$", block, re.M):
+                    command, known = tree, set()
+                    for word in shlex.split(re.sub(r"[|;&>].*", "", line.partition(" -- ")[0]), comments=True):
+                        known |= {spelling for flag in command["flags"] for spelling in (flag["name"], flag["letter"])}
+                        below = [sub for sub in command["subcommands"] if sub["command"].split()[-1] == word]
+                        if below:
+                            command = below[0]
+                        elif word.startswith("-"):
+                            with self.subTest(page=path.name, line=line):
+                                self.assertIn(word.partition("=")[0], known | {"-h", "--help"})
+                            seen += 1
+        self.assertGreater(seen, 50)
+
     def test_links_resolve(self):
         followed = 0
         for path in documents():
@@ -283,7 +306,7 @@ class Docs(unittest.TestCase):
         self.assertIn("msprobe monitor diff", titles)
         pages = {title: "commands/%s.md" % "_".join(title.split()[1:]) for title in titles}
         docs = REPOSITORY / "docs"
-        self.assertEqual(sorted(pages.values()), sorted("commands/" + path.name for path in (docs / "commands").iterdir()))
+        self.assertEqual(sorted(pages.values()), sorted("commands/" + path.name for path in (docs / "commands").iterdir() if not path.name.endswith(".zh.md")))
         for title, page in pages.items():
             with self.subTest(command=title):
                 self.assertEqual((docs / page).read_text(encoding="utf-8").splitlines()[0], "# " + title)
@@ -291,13 +314,14 @@ class Docs(unittest.TestCase):
             text = (docs / index).read_text(encoding="utf-8")
             listed = re.findall(r"^\| \[`(msprobe [^`]+)`\]\((commands/[^)]+)\)", text, re.M)
             with self.subTest(index=index):
-                self.assertEqual(listed, list(pages.items()))
+                self.assertEqual([(title, page.replace(".zh.md", ".md")) for title, page in listed], list(pages.items()))
 
     def test_both_languages_have_the_same_sections_and_links(self):
         for folder in (REPOSITORY, REPOSITORY / "docs"):
             texts = [(folder / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md")]
             sections = [len(re.findall(r"^## ", text, re.M)) for text in texts]
-            links = [sorted({target.replace(".zh.md", ".md") for target in re.findall(r"\]\(([^)\s]+)\)", text)}) for text in texts]
+            links = [sorted({target.partition("#")[0].replace(".zh.md", ".md") for target in re.findall(r"\]\(([^)\s]+)\)", text)})
+                     for text in texts]
             with self.subTest(folder=folder.name):
                 self.assertEqual(sections[0], sections[1])
                 self.assertEqual(links[0], links[1])
@@ -308,7 +332,9 @@ class Docs(unittest.TestCase):
             text = (docs / index).read_text(encoding="utf-8")
             linked = {(docs / target.partition("#")[0]).resolve() for target in re.findall(r"\]\(([^)\s]+)\)", text)}
             for page in sorted(docs.rglob("*.md")):
-                if page.parent != docs or not page.name.startswith("README"):
+                is_chinese, has_chinese = page.name.endswith(".zh.md"), page.with_name(page.stem + ".zh.md").exists()
+                wanted = is_chinese or not has_chinese if index == "README.zh.md" else not is_chinese
+                if wanted and (page.parent != docs or not page.name.startswith("README")):
                     with self.subTest(index=index, page=str(page.relative_to(docs))):
                         self.assertIn(page.resolve(), linked)
 
