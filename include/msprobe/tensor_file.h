@@ -113,7 +113,7 @@ class TensorFile {
                                       std::span<const Part> parts, const Options& options);
 
   TensorFileFormat format() const;
-  // Of the file, and of what had to be inflated.
+  // The size of the file and of what had to be inflated.
   uint64_t size_bytes() const;
   const std::vector<NamedTensor>& tensors() const;  // in file order; aliases appear once per name
   const std::vector<NamedScalar>& scalars() const;

@@ -182,7 +182,7 @@ CsvTokenizer::Row CsvTokenizer::Next() {
   }
   const Row row = ReadRow<RowEnd::kOutsideQuotes>(text_.size());
   row_text_ = text_.substr(begin, at_ - begin);
-  // What stands here now ends the row.
+  // The next character ends the row.
   if (at_ < text_.size() && text_[at_] == '\r') {
     ++at_;
   }

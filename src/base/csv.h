@@ -23,7 +23,7 @@ bool LooksLikeFormula(std::string_view text);
 // In quotes where csv needs them, and with an apostrophe in front of what looks like a formula.
 void AppendCsvText(std::string_view text, std::string& out);
 
-// What RFC 4180 leaves open, or files in the field do otherwise.
+// Choices that RFC 4180 leaves open, or that real files make differently.
 struct CsvDialect {
   enum class RowEnd : uint8_t {
     // CR LF, LF and CR outside of quotes; a quoted field may hold line ends.
@@ -68,8 +68,8 @@ class CsvTokenizer {
   // Past line ends that stand at the beginning of the next row.
   void SkipEmptyLines();
 
-  // Of the row, without quotes: views into the text or, of fields with doubled quotes, into copies.
-  // Valid until Next().
+  // The fields of the row, without quotes: views into the text or, for fields with doubled quotes,
+  // into copies. Valid until Next().
   std::span<const std::string_view> fields() const { return fields_; }
   // How many the row has, kept or not.
   size_t field_count() const { return field_count_; }

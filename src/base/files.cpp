@@ -251,7 +251,7 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
     file.bytes_ = {scratch->data(), static_cast<size_t>(size)};
     return file;
   }
-  // Of a small file all pages at once: each fault costs more than what it maps.
+  // Small files are mapped with all pages at once: each fault costs more than what it maps.
   const int all_pages = size <= kMapAtOnceBytes ? MAP_POPULATE : 0;
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | all_pages, input.descriptor(), 0);
   if (mapping == MAP_FAILED) {
@@ -592,7 +592,7 @@ std::atomic<size_t> g_used{0};  // slots behind these were never taken
 std::atomic<bool> g_guarded{false};
 std::atomic<uintptr_t> g_page{4096};
 
-// What the handler does not touch.
+// State that the handler does not touch.
 std::mutex g_mutex;
 std::array<std::string*, kMostFiles> g_paths{};
 std::array<bool, kMostFiles> g_told{};

@@ -94,7 +94,7 @@ class FileBytes {
   void* mapping_ = nullptr;
 };
 
-// What happens to a regular file that has the name of a result; anything else is never replaced.
+// Whether a regular file with the name of a result is replaced; anything else never is.
 enum class Existing : uint8_t { kRefuse, kReplace };
 
 // A new file under a temporary name in the target's folder; Commit() renames it into place, the

@@ -162,7 +162,8 @@ __extension__ using Wide = unsigned __int128;
 }  // namespace
 
 void AppendFixed(double value, int decimals, std::string& out) {
-  // What fits into 128 bits is multiplied and rounded exactly, without going through digits.
+  // Numbers that fit into 128 bits are multiplied and rounded exactly, without going through
+  // digits.
   constexpr std::array<uint64_t, 7> kPowers = {1, 10, 100, 1000, 10000, 100000, 1000000};
   constexpr double kLeast = 1e-3;
   constexpr double kMost = 1e9;

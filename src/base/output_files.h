@@ -39,7 +39,7 @@ inline Path Below(const Path& folder, const Path& below) {
   return below.empty() ? folder : folder / below;
 }
 
-// What a path leads to, where "nothing" and "the system does not tell" are not the same.
+// The kind of file at a path, where "nothing" and "unknown" are different answers.
 //
 // A program that takes an unreadable folder for a missing one gives an answer about less than it
 // was asked. So these say no as std::filesystem does, but remember that a look failed.
@@ -80,12 +80,12 @@ enum class Leftovers : uint8_t {
 
 // Removes what killed processes of this user left in `folder`, which is looked through once per
 // process. Only on file systems of this machine, whose locks are seen by all who could write there.
-// What cannot be looked at or removed stays.
+// Files that cannot be read or removed stay.
 void RemoveAbandoned(const Path& folder, Leftovers kind = Leftovers::kOfResults) noexcept;
 // The same for an open folder; O_PATH will do.
 void RemoveAbandonedIn(int folder, Leftovers kind = Leftovers::kOfResults) noexcept;
 
-// What a command may do to files that exist: one rule for all of them.
+// The rule about existing files, the same for all commands.
 //
 // A result is a new file, or with --force takes the place of a regular file of the same user.
 // Devices, FIFOs, sockets, symbolic links and folders are never replaced. Two runs of one second
@@ -144,8 +144,8 @@ class RunStamp {
   int cleanup_slot_ = -1;
 };
 
-// What a run tells programs, "summary.json". A folder that holds another run's keeps that one: then
-// "summary_<stamp>.json", with the stamp of this run's tables. Returns the path.
+// The name of a run's answer for programs, "summary.json". A folder that holds another run's keeps
+// that one: then "summary_<stamp>.json", with the stamp of this run's tables. Returns the path.
 Result<Path> WriteSummary(const Path& folder, const RunStamp& stamp, std::string_view text);
 
 // A file that a library writes by its path: under a name that no reader looks for until it is

@@ -186,8 +186,8 @@ bool ReadToEnd(int descriptor, Clock::time_point deadline, size_t most_bytes, Ch
   }
 }
 
-// What it has left behind, such as a process that it started, may hold the pipe open: its own end
-// is waited for until the deadline as well.
+// A process that it started may still hold the pipe open: the end of the pipe is awaited until the
+// deadline as well.
 void WaitFor(pid_t child, bool closed, Clock::time_point deadline, ChildEnd& end) {
   int state = 0;
   pid_t ended = 0;

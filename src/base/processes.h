@@ -60,7 +60,8 @@ std::vector<std::string> EnvironmentWith(
     const std::vector<std::pair<std::string, std::string>>& changes,
     const std::function<bool(std::string_view name, std::string_view value)>& keeps = {});
 
-// What exec() and its relatives want: pointers into `texts`, which they must not outlive, and null.
+// The arguments of exec() and its relatives: pointers into `texts`, which they must not outlive,
+// and null.
 std::vector<char*> Pointers(std::vector<std::string>& texts);
 
 // An error when it cannot be started at all. Its standard input is empty.
@@ -80,7 +81,7 @@ struct ProcessShare {
 // script that srun did not start is one process, whatever size its job has.
 ProcessShare ShareFromEnvironment();
 
-// What one process hands on: a file in a folder of the launch, which appears complete.
+// The contribution of one process: a file in a folder of the launch, which appears complete.
 struct Part {
   Path file;  // for messages
   std::string text;

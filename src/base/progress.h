@@ -14,8 +14,8 @@
 
 namespace msprobe::base {
 
-// Of a job over several inputs: whether an error says something about one of them only, so that the
-// others still make sense. Anything else (a full disk) would only repeat.
+// For jobs over several inputs: whether an error concerns one of them only, so that going on with
+// the others makes sense. Any other error (a full disk) would repeat.
 inline bool ConcernsOneInput(const Status& status) {
   return status.code() == StatusCode::kBadFormat || status.code() == StatusCode::kNotFound ||
          status.code() == StatusCode::kUnsupported || status.code() == StatusCode::kMismatch;
@@ -45,7 +45,8 @@ class ProgressSink {
 // One line on stderr: redrawn in place on a terminal, a plain line every few seconds otherwise.
 ProgressSink& StderrProgress();
 
-// Of the whole process: the command line gives the sink before it runs a command. Null: none.
+// Sets the sink of the whole process, which the command line does before it runs a command. Null:
+// none.
 void SetProgressSink(ProgressSink* sink);
 
 class Progress {

@@ -34,7 +34,7 @@ constexpr std::string_view kLikelyWords[] = {
     "token", "tokens",     "key",       "keys",      "auth",  "oauth", "pat",     "pats",
     "ak",    "sk",         "pw",        "pass",      "sas",   "dsn",   "cookie",  "cookies",
     "otp",   "jsessionid", "sessionid", "phpsessid", "authn", "jwt",   "webhook", "webhooks"};
-// Of these a model has some, too.
+// Words that also occur in the names of a model's settings.
 constexpr std::string_view kModelHas[] = {"token", "tokens", "key", "keys", "pass"};
 constexpr std::string_view kRandomWords[] = {"session",    "private", "signature",
                                              "signatures", "sig",     "hook"};
@@ -197,8 +197,8 @@ std::optional<std::pair<std::string_view, std::string_view>> Unglued(std::string
 
 bool AllCapitals(std::string_view name) { return std::none_of(name.begin(), name.end(), IsLower); }
 
-// Of the word at `place`, which is likely the name of a secret when nothing is around it. Where the
-// others speak of something else, the value decides.
+// How likely the word at `place` names a secret, given the words around it. Where those suggest
+// something else, the value decides.
 Secrecy SecrecyAround(const Words& words, size_t place, std::string_view before_glued,
                       std::string_view name) {
   const std::string_view in_front = !before_glued.empty() ? before_glued

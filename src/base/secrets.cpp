@@ -333,7 +333,7 @@ void SecretScanner::Separator(size_t length) {
   } else if (name->quote > 0 && c != '=') {
     context.opened = name->quote;
     context.opening = text_[name->begin - 1];
-    // Of an option the dashes are between the quote and the name.
+    // The dashes of an option are between the quote and the name.
     for (size_t i = name->begin; i > 0 && !IsQuote(context.opening); --i) {
       context.opening = text_[i - 1];
     }

@@ -1,6 +1,6 @@
-// What must not leave this machine in a result: passwords, tokens and keys, found by the names they
-// are stored under and by how they look. Used wherever variables, command lines, settings or
-// captured output are shown or stored.
+// Finds secrets, which must not leave this machine in a result: passwords, tokens and keys,
+// recognised by the names they are stored under and by how they look. Used wherever variables,
+// command lines, settings or captured output are shown or stored.
 //
 // Nothing that is masked changes what is around it: JSON stays JSON, YAML stays YAML, a command
 // line is split as before. Masking twice changes nothing more. Time is linear in the text.
@@ -26,7 +26,7 @@ struct Masked {
   size_t count = 0;  // values that were replaced
 };
 
-// What a name says of its value.
+// What a name reveals about its value.
 enum class Secrecy : uint8_t {
   kNone,
   kRandom,  // "session": a secret where it looks like random letters
@@ -108,7 +108,7 @@ class SecretScanner {
     char opening = '"';
     std::string quote;  // around the mask of a bare value
   };
-  // What the command of a line does with its options.
+  // The kind of program of a command line, which decides what its options mean.
   enum class Program : uint8_t { kOther, kPassword, kTransfer };
 
   char At(size_t place) const { return place < text_.size() ? text_[place] : '\n'; }
@@ -119,7 +119,7 @@ class SecretScanner {
   // Replaces [begin, end), and goes on behind it. A string of JSON stays one: a span that begins in
   // it ends in it.
   void Mask(size_t begin, size_t end, std::string quote = {});
-  // What is open at `place`, which only grows.
+  // Updates the open quotes and brackets up to `place`, which only grows.
   void CountTo(size_t place);
   // Whether the quote at `place` ends a string that is open there, as far as JSON goes.
   bool ClosesString(size_t place) const;
@@ -181,7 +181,7 @@ class SecretScanner {
   void MaskOptionValue(size_t value, Secrecy secrecy);
   // -p of programs that read a password there, -u of those that send one.
   bool ShortOption(std::string_view name, size_t begin, size_t end);
-  // Of "user:password" what is behind the colon.
+  // Masks what follows the colon of "user:password".
   void MaskPassword(size_t value);
   // ---- URLs ----
   void Url();
@@ -194,7 +194,7 @@ class SecretScanner {
   const std::string_view text_;
   size_t at_ = 0;
   std::vector<Span> spans_;
-  // Of the line up to counted_.
+  // State of the line up to counted_.
   size_t counted_ = 0;
   size_t slashes_ = 0;  // in a row
   size_t line_begin_ = 0;

@@ -56,7 +56,7 @@ NoFileSizeSignal::NoFileSizeSignal() : was_pending_(IsPending()) {
 }
 
 NoFileSizeSignal::~NoFileSizeSignal() {
-  // What our writes raised must not be delivered when the mask is restored.
+  // A signal that our writes raised must not be delivered when the mask is restored.
   if (!was_pending_ && IsPending()) {
     const sigset_t signal = FileSizeSignal();
     const timespec at_once = {0, 0};
@@ -126,7 +126,7 @@ struct ThreadPool::Job {
   const std::function<void(size_t, size_t)>* body;
   size_t count;
   std::atomic<size_t> next{0};
-  // What a library threw, memory that ran out before all: thrown again where the job was begun.
+  // An exception of a library, mostly out of memory: thrown again where the job was started.
   std::atomic<bool> failed{false};
   std::exception_ptr error;
 };
@@ -177,7 +177,7 @@ ThreadPool::ThreadPool(size_t threads) {
       is_made = false;
     }
     if (!is_made) {
-      // What there is left should go to the work and not to stacks: the caller does it alone.
+      // The remaining memory should go to the work and not to stacks: the caller works alone.
       EndThreads(mutex_, wake_, stopping_, workers_);
       break;
     }

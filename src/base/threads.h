@@ -386,7 +386,7 @@ Status MakeInOrder(ThreadPool& pool, size_t count, const Make& make, const Take&
         error = std::move(status);
         stopped = true;
       }
-      // Who waits for a free slot is woken for several of them.
+      // Threads that wait for a free slot are woken for several of them at once.
       if (stopped || next % pool.thread_count() == 0) {
         moved_on.notify_all();
       }

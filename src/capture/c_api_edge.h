@@ -11,7 +11,7 @@
 
 namespace msprobe::capture {
 
-// What msprobe_last_error returns.
+// The text that msprobe_last_error returns.
 const char* LastErrorText() noexcept;
 // Notes the outcome for LastErrorText and returns its MSPROBE_ code.
 int Conclude(const Status& status) noexcept;
@@ -32,7 +32,7 @@ inline std::string_view View(msprobe_text text) {
   return text.length > 0 ? std::string_view(text.data, text.length) : std::string_view();
 }
 
-// What the caller says about a tensor, checked; `result` may have been used before and keeps its
+// The caller's description of a tensor, checked; `result` may have been used before and keeps its
 // memory.
 Status Describe(const msprobe_tensor& tensor, TensorDescription& result);
 

@@ -56,7 +56,7 @@ class Ring {
     }
     end_before_ = end_;
     const auto place = static_cast<size_t>(end_ % capacity());
-    // What does not fit behind the last one begins at the front; the rest is passed over.
+    // A copy that does not fit after the last one begins at the front; the rest is skipped.
     const bool fits = place + rounded <= capacity();
     const size_t wanted = fits ? rounded : capacity() - place + rounded;
     if (end_ - begin_ + wanted > capacity()) {

@@ -115,7 +115,7 @@ TensorMemory OnlineCalls::Take(TensorWriters& writers, size_t bytes, size_t held
     return {};  // no reader, no copy
   }
   TensorMemory memory = writers.TryTake(bytes);
-  // What a call holds itself must not be waited for.
+  // Memory that a call holds itself must not be waited for.
   const bool can_fit = writers.fits(bytes) && held_bytes <= writers.memory_bytes() - bytes;
   while (!memory && can_fit && MayWait()) {
     const auto begin = std::chrono::steady_clock::now();

@@ -1,4 +1,5 @@
-// What all steps of a capture share. Entries and steps keep it alive, whoever is closed first.
+// The state that all steps of a capture share. Entries and steps keep it alive, whichever is closed
+// first.
 #pragma once
 
 #include <atomic>
@@ -27,8 +28,8 @@
 
 namespace msprobe::capture {
 
-// What a capture may take from a program that must not wait: a service. What does not fit is
-// dropped, and counted.
+// The limits of a capture in a program that must not wait: a service. Data beyond them is dropped
+// and counted.
 
 // Thread-safe.
 class Budget {

@@ -455,7 +455,7 @@ bool Entry::IsJudged() const {
   if (step_->settings().task != Task::kNanCheck) {
     return false;
   }
-  // Of a call, what it computed; all of parameters_grad.
+  // True for what a call computed, and for all of parameters_grad.
   return member_count_ == 0 || (!members_[member_count_ - 1].key.starts_with("input") &&
                                 members_[member_count_ - 1].key != "parameters");
 }
@@ -905,7 +905,7 @@ std::optional<TensorJob> Entry::PrepareFile(const TensorView& view) {
   }
   const bool may_wait = step_->settings().task != Task::kOverflowCheck;
   if (!job.memory && may_wait && writers.fits(size_bytes)) {
-    // What this piece holds back itself must not be waited for.
+    // Memory that this piece holds itself must not be waited for.
     SubmitFiles();
     job.memory = writers.Take(size_bytes, kPatience);
   }

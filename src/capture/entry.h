@@ -106,7 +106,7 @@ class Entry {
   void Complain(std::string_view what);
   void Fail(Status status);
   void Report(const Status& status);
-  // What is recorded of the tensor that comes next, decided once and carried out by Put...Values.
+  // What to record of the next tensor: decided once, carried out by Put...Values.
   struct TensorPlan {
     ValueRequest request;
     bool is_deferred = false;       // its statistics come later, from the framework's side

@@ -241,7 +241,7 @@ bool AnyMatches(std::vector<NamePattern>& patterns, std::string_view name) {
                      [name](NamePattern& pattern) { return pattern.Matches(name); });
 }
 
-// Which windows exist depends on the level: calls of APIs, of modules, or of both. Prefixes are not
+// The level decides which windows exist: calls of APIs, of modules, or of both. Prefixes are not
 // checked against a list: scripts may register APIs under their own.
 Status CheckScopeName(std::string_view name, Level level) {
   const dump::EntryName parsed = dump::ParseEntryName(name);
@@ -288,7 +288,7 @@ struct Filters::State {
            (list.empty() || !open_modules.empty() || AnyMatches(list, name));
   }
 
-  // What is wanted of a call by the windows as they are now.
+  // The parts of a call that the windows select at this moment.
   Wanted Answer(std::string_view name, const dump::EntryName& parsed) {
     if (!Selects(name) || (risk_level != RiskLevel::kAll && !parsed.is_module &&
                            !IsAtRisk(risk_level, parsed.kind, parsed.subject))) {

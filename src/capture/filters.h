@@ -1,4 +1,4 @@
-// Which halves of which calls are recorded: list, scope and data_mode as windows in time.
+// Decides which halves of which calls are recorded: list, scope and data_mode as windows in time.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class NamePattern {
 // chain_matmul in kCore.
 bool IsAtRisk(RiskLevel level, std::string_view kind, std::string_view api);
 
-// What to record of a call at this moment.
+// The parts of a call to record at this moment.
 struct Wanted {
   bool input = false;
   bool output = false;

@@ -67,7 +67,7 @@ void ErrorLog::Note(std::string_view name, std::string_view text) {
   const std::string line =
       fmt::format("[{}] [ERROR] {}: {} (process {})\n", LocalTime(), base::Printable(name),
                   base::Printable(text, "\n\t"), ::getpid());
-  // What cannot be written here was at least counted.
+  // A line that cannot be written here has at least been counted.
   [[maybe_unused]] const ssize_t written = ::write(descriptor, line.data(), line.size());
   ::close(descriptor);
 }

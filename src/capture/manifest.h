@@ -18,8 +18,8 @@
 
 namespace msprobe::capture {
 
-// Which rows of a flattened batch belong to which request of a service, and the part of a tensor
-// that a capture is about.
+// Maps rows of a flattened batch to requests of a service, and names the part of a tensor that a
+// capture is about.
 
 struct TensorDescription;
 
@@ -38,7 +38,7 @@ std::optional<TensorSlice> RowsOf(const std::vector<RequestRows>& batch, std::st
 // address: tensors without one keep their shape.
 void TakeSlices(const std::vector<TensorSlice>& slices, TensorDescription& tensor);
 
-// What a recheck has to know of a step and its calls do not tell.
+// Facts about a step that a recheck needs and its calls do not record.
 struct Remarks {
   enum Kind : uint8_t { kAlteredModule, kOwnGradient };
   // "Module.fc.Linear": why it computes more than its class does.

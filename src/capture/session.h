@@ -102,7 +102,7 @@ class Session {
   bool IsSelected(int64_t step) const;
   bool IsRankSelected(std::optional<int64_t> rank);
   Status FinishRecording();  // life_mutex_ held, as by the three that follow
-  // What is recorded of the batch; nullopt: it is not the request's.
+  // The slices of the batch to record; nullopt: the batch does not belong to the request.
   std::optional<std::vector<TensorSlice>> SlicesOfBatch();
   Result<std::shared_ptr<StepRecording>> BeginRecording(int64_t step, std::optional<int64_t> rank);
   // The same for a program that must not wait: null when the step is dropped.

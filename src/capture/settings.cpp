@@ -45,7 +45,7 @@ constexpr std::array<Choice<Precision>, 2> kPrecisions = {
     {{"high", Precision::kHigh}, {"low", Precision::kLow}}};
 constexpr std::array<Choice<ApiBackward>, 2> kApiBackwards = {
     {{"last_node", ApiBackward::kLastNode}, {"inputs", ApiBackward::kInputs}}};
-// Of keys that only older programs act upon.
+// Values of keys that only older programs act upon.
 constexpr std::array<std::string_view, 2> kDevices = {"host", "device"};
 constexpr std::array<std::string_view, 2> kFormats = {"npy", "bin"};
 constexpr std::array<std::string_view, 3> kCheckModes = {"all", "aicore", "atomic"};
@@ -461,7 +461,7 @@ Status UnknownKey(const SettingsReader& reader, const Json& value, std::string_v
   return json::UnknownKeyError(reader, value, key, valid);
 }
 
-// Of the whole file, or of the arguments of a call, which hold no sections.
+// Checks the keys of the whole file, or of the arguments of a call, which hold no sections.
 Status CheckTopLevelKeys(const SettingsReader& reader, const Json& root, bool sections_allowed) {
   std::vector<std::string> valid = KeysAt(kCommon);
   const std::vector<std::string> of_tasks = KeysAt(kOfTasks);
@@ -487,7 +487,7 @@ Status CheckTopLevelKeys(const SettingsReader& reader, const Json& root, bool se
   return {};
 }
 
-// Of the section of `task`; none may stand in `root` as well.
+// Checks the keys of the section of `task`; none of them may be in `root` as well.
 Status CheckSectionKeys(const SettingsReader& reader, const Json& section, const Json& root,
                         Task task) {
   const std::vector<std::string> valid = KeysAt(SectionOf(task));

@@ -1,4 +1,4 @@
-// What to capture: config.json with every default filled in and every rule checked.
+// The settings of a capture: config.json with every default filled in and every rule checked.
 #pragma once
 
 #include <array>
@@ -24,11 +24,11 @@ enum class SummaryMode { kStatistics, kMd5, kXor };
 // How floating statistics are rounded: from double to float32 (high), or as the frameworks' own
 // reductions in the tensor's dtype (low), for bit-equal comparison with old dumps.
 enum class Precision { kHigh, kLow };
-// What the backward entry of an API holds: gradients of its real inputs, or of its last autograd
-// node as older dumps have it.
+// The content of the backward entry of an API: gradients of its real inputs, or of its last
+// autograd node as older dumps have it.
 enum class ApiBackward { kInputs, kLastNode };
 
-// Which API calls are recorded where neither scope nor list selects any.
+// The API calls that are recorded where neither scope nor list selects any.
 enum class RiskLevel { kAll, kFocus, kCore };
 
 // A part of every tensor: [begin, end) along one dimension, counted from its end where negative.
@@ -50,7 +50,7 @@ struct DataMode {
 std::string_view TaskName(Task task);
 std::string_view LevelName(Level level);
 std::string_view FrameworkName(Framework framework);
-// Of its name; the error says which there are.
+// Parses a name; the error lists the valid ones.
 Result<Framework> FrameworkOf(std::string_view name);
 std::string_view RiskLevelName(RiskLevel level);
 
@@ -98,11 +98,12 @@ struct Settings {
   uint64_t deduplicate_from_bytes = 65536;
   uint64_t writer_memory_bytes = uint64_t{1} << 30U;  // tensor bytes waiting for the disk
   int64_t writer_threads = 2;
-  // What a program that must not wait allows. Given, everything beyond is dropped and counted.
+  // Limits for programs that must not wait. If given, everything beyond them is dropped and
+  // counted.
   std::optional<double> max_overhead_ms;  // of a step
   std::optional<int64_t> max_bytes_per_s;
 
-  // What was given but changes nothing, or was changed to make sense: for the user's eyes.
+  // Warnings about ignored or adjusted settings, shown to the user.
   std::vector<std::string> warnings;
 
   bool searches_differences() const { return !bench_path.empty(); }
@@ -160,8 +161,8 @@ Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string
 Status ReadDumpPath(const json::SettingsReader& reader, std::string_view key,
                     std::string& dump_path);
 
-// What free_benchmark checks: the section of that name, with every default filled in and every rule
-// checked.
+// The settings of free_benchmark: the section of that name, with every default filled in and every
+// rule checked.
 
 struct FreeBenchmarkSettings {
   std::string dump_path;       // as given; relative to the working directory

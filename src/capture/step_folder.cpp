@@ -328,7 +328,7 @@ std::optional<ProcessFacts> FactsOf(int64_t process) {
   return ProcessFacts{ended, *parent, std::string(fields[kStart])};
 }
 
-// Of a host since its last boot.
+// Identifies a host since its last boot.
 std::string BootId() {
   std::array<char, 64> text{};
   if (std::FILE* const file = std::fopen("/proc/sys/kernel/random/boot_id", "re")) {

@@ -44,7 +44,7 @@ class StepFolder {
   // refused. `with_tensors`: dump_tensor_data
   // too.
   static Result<StepFolder> Claim(StepPlace place, bool with_tensors);
-  // Of a step that writes nothing: no folder is made, and path() is empty.
+  // For a step that writes nothing: no folder is made, and path() is empty.
   static StepFolder Nowhere(StepPlace place);
   void SetRank(int64_t rank) { place_.rank = rank; }  // of such a step
   // Whether there was an earlier dump.
@@ -77,7 +77,8 @@ class StepFolder {
   bool replaced_ = false;
 };
 
-// Which run a dump belongs to, so that no run replaces or mixes with the dump of another.
+// Identifies the run that a dump belongs to, so that no run replaces or mixes with the dump of
+// another.
 
 // The run that this process is part of, the same for all processes of it where something tells:
 // MSPROBE_RUN_ID (msprobe dump sets it), torchrun's id, else this process. Stands in manifest.json
@@ -104,10 +105,10 @@ Result<std::string> RunOfDump(const base::Path& rank_folder);
 // another run, or to a living process of this one. Other ranks of this run write beside it.
 Status CheckOtherRuns(const StepPlace& place);
 
-// What is known before a run: an error when a dump that has been finished on this host, or long
-// ago, is in dump_path and belongs to another run, which this one would neither replace nor add to.
-// `rank`: the only one that will be written, if that is known. Not an error: what may be another
-// node's part of this run, which nobody here can see the processes of.
+// Checks before a run: an error if dump_path holds a dump of another run that has been finished on
+// this host, or long ago, which this run would neither replace nor extend. `rank`: the only one
+// that will be written, if that is known. Not an error: what may be another node's part of this
+// run, which nobody here can see the processes of.
 Status CheckBeforeRun(const std::string& dump_path, std::optional<int64_t> rank);
 
 // An error (kUsage) when a living process of this run other than this one left its dump in a rank

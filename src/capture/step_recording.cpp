@@ -235,7 +235,7 @@ void StepRecording::CountNonFinite(std::string_view name, uint64_t nans, uint64_
     const std::lock_guard lock(mutex_);
     first_non_finite_ = name;
   }
-  // What follows from the first one is seldom news.
+  // Later losses usually follow from the first one.
   constexpr int64_t kToldCalls = 5;
   const int64_t told = engine_->overflow_hits.fetch_add(1) + 1;
   if (told <= kToldCalls) {

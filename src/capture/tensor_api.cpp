@@ -45,7 +45,7 @@ using perturb::AgreementReason;
 
 namespace {
 
-// Of fewer elements a thread costs more than it saves.
+// Below this size a thread costs more than it saves.
 constexpr uint64_t kElementsPerThread = uint64_t{1} << 16U;
 
 template <typename Element>

@@ -56,8 +56,8 @@ base::Patience PatienceForBytes(std::chrono::seconds patience);
 enum class TensorFileKind : uint8_t { kPt, kNpy };
 
 // The name of a file for `path`, such as "Torch.abs.0.forward.input.0", with the kind's suffix.
-// What no reader accepts in a name is replaced, what is too long is cut; such names end with a
-// checksum of the path, so that they stay different.
+// Characters that no reader accepts in a name are replaced, names that are too long are cut; such
+// names end with a checksum of the path, so that they stay different.
 std::string TensorFileName(std::string_view path, TensorFileKind kind);
 
 struct TensorFileCounts {
@@ -68,7 +68,7 @@ struct TensorFileCounts {
   uint64_t lost = 0;
 };
 
-// Which tensors of a step have the same dtype, shape and bytes.
+// Finds tensors of a step that have the same dtype, shape and bytes.
 
 // 128 bits of the bytes, and the rest spelled out. Two different tensors share a key with a
 // probability of about 1e-26 per billion tensors.

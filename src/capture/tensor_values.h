@@ -1,4 +1,4 @@
-// What a dump says about the values of one tensor: statistics, checksums, and a copy of the bytes
+// The values of one tensor as a dump records them: statistics, checksums, and a copy of the bytes
 // for its file, from one pass over the elements.
 #pragma once
 
@@ -58,7 +58,7 @@ void PutStatistic(const StatisticValue& value, json::Writer& json);
 
 using Statistics = std::array<StatisticValue, dump::kStatisticCount>;
 
-// Which rules hold (docs/formats/dump_json.md).
+// The rules in effect (docs/formats/dump_json.md).
 struct StatisticRules {
   Precision precision = Precision::kHigh;
   bool is_numpy = false;

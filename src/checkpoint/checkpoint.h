@@ -30,7 +30,7 @@ struct Piece {
   TensorView view;        // borrows from the checkpoint's files
   Shape offset;           // of the view's first element in the parameter; as long as its shape
   size_t file = kNoFile;  // index into Checkpoint::files: whose pages may go when the piece is read
-  // Of elements that stand in no file as they are (dequantised, a number of the optimizer).
+  // Holds elements that no file contains as such (dequantised, a number of the optimizer).
   std::shared_ptr<const std::vector<std::byte>> memory = nullptr;
 };
 
@@ -45,7 +45,7 @@ struct Parameter {
   std::string raw_dtype = {};
   // Not ok: this parameter cannot be read (the others can). The shape may still be known.
   Status status;
-  // What a careful reader wants to know: "copies differ on TP ranks 0 and 1", ...
+  // Remarks for a careful reader: "copies differ on TP ranks 0 and 1", ...
   std::vector<std::string> notes;
 
   int64_t element_count() const { return ElementCount(shape); }
@@ -78,7 +78,7 @@ enum class Kind {
 };
 std::string_view KindName(Kind kind);  // "Megatron", "Hugging Face", ...
 
-// What is known about the model beside its tensors: from Megatron's args or Hugging Face's
+// Facts about the model other than its tensors, from Megatron's args or Hugging Face's
 // config.json. Absent = not recorded.
 struct ModelFacts {
   std::optional<int64_t> layers;
@@ -92,7 +92,7 @@ struct ModelFacts {
   std::string architecture;           // Hugging Face's model_type, else empty
 };
 
-// What an optimizer or a scheduler was told beside its tensors, as text: None, names.
+// A setting of an optimizer or a scheduler other than a tensor or number, as text: None, names.
 struct Setting {
   std::string name;
   std::string text;

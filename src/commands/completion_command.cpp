@@ -94,7 +94,7 @@ constexpr std::string_view kBashHead =
 
 _msprobe_words() { COMPREPLY=($(compgen -W "$1" -- "$current")); }
 
-# Of lists with commas the last part.
+# Completes the last part of lists with commas.
 _msprobe_list() {
   local before=""
   [[ $current == *,* ]] && before="${current%,*},"

@@ -19,8 +19,8 @@
 namespace msprobe::database {
 namespace {
 
-// What SQLite reads an open file by. Its own way opens a path, and whoever may write to the folder
-// can put another file under it between the look at it and the opening.
+// The file system through which SQLite reads an open file. Its own opens a path, and whoever may
+// write to the folder can put another file under it between the look at it and the opening.
 
 constexpr const char* kVfsName = "msprobe-descriptor";
 

@@ -53,7 +53,7 @@ class SqliteFile {
  public:
   // Here and below, kIo: the system refuses; kBadFormat: the file is not a database, or damaged.
   static Result<SqliteFile> Open(const std::filesystem::path& path);
-  // Of this very file, whatever has its name by now.
+  // Opens this very file, even if another one has taken its name meanwhile.
   static Result<SqliteFile> Open(base::InputFile input);
   SqliteFile(SqliteFile&&) noexcept;
   SqliteFile& operator=(SqliteFile&&) noexcept;
@@ -62,7 +62,7 @@ class SqliteFile {
   ~SqliteFile();
 
   bool HasTable(std::string_view table) const;
-  // Those of `columns` that `table` lacks; all of them when there is no such table.
+  // The columns among `columns` that `table` lacks; all of them if there is no such table.
   std::vector<std::string> Missing(std::string_view table,
                                    std::initializer_list<std::string_view> columns) const;
   // Rows in the order in which they stand in the table. A column whose name starts with '?' reads

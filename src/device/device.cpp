@@ -120,7 +120,7 @@ Result<KernelDump*> HostRuntime::GetKernelDump() { return NotOnHost("a dump of k
 
 namespace fs = std::filesystem;
 
-// What an experiment saw; a Status other than ok becomes kFailed, or kNotTried when the runtime
+// The result of an experiment; a Status other than ok becomes kFailed, or kNotTried if the runtime
 // lacks the feature.
 struct Observation {
   bool as_expected = true;
@@ -212,7 +212,7 @@ class Examiner {
     return Observation{true, fmt::format("{} rounds, every byte right", options_.rounds)};
   }
 
-  // What is queued behind a copy must not reach it.
+  // Work that is queued after a copy must not affect it.
   Result<Observation> ProducerWaits() {
     MSP_ASSIGN_OR_RETURN(Scratch* const scratch, OnDevice());
     for (int round = 0; round < options_.rounds; ++round) {

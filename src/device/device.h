@@ -38,7 +38,7 @@ struct DeviceInfo {
   std::string trouble;       // why it cannot be used, or why something above is not known
 };
 
-// What one runtime offers here and now.
+// The features of one runtime on this host.
 struct Inventory {
   Status status;        // ok, or why there is no device of this kind
   std::string library;  // the file that was opened; empty: none
@@ -83,9 +83,9 @@ struct CopyRequest {
   std::byte* target = nullptr;  // inside a HostBuffer of the same runtime
   // The copy waits for what was queued on this stream before the call.
   Stream producer = nullptr;
-  // What is queued on `producer` after the call waits for the copy: changes in place and memory
-  // that is given to somebody else cannot overtake it. Without, the caller keeps the memory as it
-  // is until the copy is done.
+  // Work that is queued on `producer` after the call waits for the copy: changes in place and reuse
+  // of the memory cannot overtake it. Without, the caller keeps the memory as it is until the copy
+  // is done.
   bool hold_producer = true;
 };
 
@@ -123,7 +123,7 @@ class Scratch {
   virtual Status Fill(uint8_t value, Stream stream) = 0;
 };
 
-// What a device does with results beyond the largest number of their type.
+// How a device treats results beyond the largest number of their type.
 enum class OverflowMode : uint8_t { kSaturation = 0, kInfNan = 1, kUndefined = 2 };
 
 // A file that the runtime handed over in pieces instead of writing it.
@@ -138,9 +138,9 @@ struct KernelDumpOptions {
   // Gets each complete file, one at a time on a thread of ours. Empty: the runtime writes the files
   // itself.
   std::function<void(KernelDumpFile)> sink;
-  // Of pieces that wait; the runtime waits when it is reached.
+  // Limit on pieces that wait; the runtime waits when it is reached.
   uint64_t queue_bytes = uint64_t{256} << 20U;
-  // Of files that are not complete yet; what comes beyond is lost and reported by End().
+  // Limit on files that are not complete yet; what exceeds it is lost and reported by End().
   uint64_t assembly_bytes = uint64_t{4} << 30U;
 };
 
@@ -196,7 +196,7 @@ class Runtime {
   virtual void FreeHost(int32_t device, void* memory) = 0;
 };
 
-// Whose process this is decides whether a vendor's library may be loaded, and finalised again.
+// The owner of the process decides whether a vendor's library may be loaded, and finalised again.
 enum class Loading : uint8_t {
   kOnlyIfLoaded,  // the process of a framework: use what it has loaded, leave its state alone
   kMayLoad,       // our own process

@@ -117,7 +117,8 @@ class StreamedRuntime::StreamedCopy final : public Copy {
     if (!scope.ok()) {
       return;  // in a forked child, or the device is lost: nothing can be given back
     }
-    // What only the copy's own stream knew is over with it; the producer may be behind.
+    // The event of the copy's own stream is not needed any more; the producer may not have reached
+    // its own.
     if (awaited_) {
       runtime_.DestroyEvent(produced_);
     } else if (produced_ != nullptr) {
@@ -145,7 +146,7 @@ class StreamedRuntime::StreamedCopy final : public Copy {
       return {};
     }
     if (!runtime_.MakeStreamWait(request.producer, copied_).ok()) {
-      // What the stream would have waited for, this thread waits for.
+      // This thread waits for what the stream would have waited for.
       return Wait();
     }
     held_ = ++runtime_.clock_;

@@ -1,5 +1,5 @@
-// What runtimes with streams and events have in common: the way a copy is ordered, and who may
-// touch a device. A vendor's runtime supplies the primitives.
+// The common part of runtimes with streams and events: how copies are ordered, and which process
+// may touch a device. A vendor's runtime supplies the primitives.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@ class Library {
  public:
   Library() = default;
 
-  // What `override_variable` names in the environment wins, whatever `loading` says. Otherwise the
-  // first of `names` that this process has loaded already; with kMayLoad also the first that the
-  // loader finds.
+  // The library that `override_variable` names in the environment wins, whatever `loading` says.
+  // Otherwise the first of `names` that this process has loaded already; with kMayLoad also the
+  // first that the loader finds.
   struct Search {
     const char* override_variable;
     std::vector<std::string> names;
@@ -56,8 +56,8 @@ class Library {
   std::string path_;
 };
 
-// Which features a library is too old for. A feature is a number; its name, such as "overflow
-// status", stands in messages behind "no".
+// The features for which a library is too old. A feature is a number; its name, such as "overflow
+// status", follows "no" in messages.
 class FeatureTable {
  public:
   explicit FeatureTable(std::vector<std::string_view> feature_names);

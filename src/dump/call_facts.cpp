@@ -201,7 +201,7 @@ constexpr CommunicationApi kCommunicationApis[] = {
     {"all_to_all_single", kCollective, "", "", "", "output", "0", kToolFills},
 };
 
-// What the first fields of such a name begin with, and what is found anywhere in it: MindSpore and
+// Beginnings of the first fields of such a name, and words found anywhere in it: MindSpore and
 // newer releases have more functions than the table ("gather_into_tensor", "all_gather_coalesced").
 constexpr std::string_view kPrefixes[] = {"Distributed", "MintDistributed", "Mint.distributed",
                                           "Communication"};

@@ -1,4 +1,4 @@
-// What is known of calls by their names: the one table of facts about the functions of PyTorch and
+// Facts about calls that follow from their names: the one table about the functions of PyTorch and
 // MindSpore, for every command. Which results are random, raw memory or views, which arguments are
 // a layer's own state or are overwritten, what comes from another rank.
 #pragma once
@@ -35,7 +35,7 @@ bool HasFact(std::string_view api, CallFact fact);
 // 2).
 bool IsLayerStateArgument(const EntryName& call, std::string_view argument);
 
-// Of these arguments, the running mean and variance, which each forward call in training mode
+// Whether the argument is a running mean or variance, which each forward call in training mode
 // updates.
 bool IsRunningStatistic(const EntryName& call, std::string_view argument);
 
@@ -73,7 +73,7 @@ struct CommunicationApi {
     kCarriesObjects = 1,  // pickled objects instead of tensors
     // Its buffer is also what the root hands out.
     kInPlace = 2,
-    // Whose inputs the Python tool's compare 26 takes for buffers to be filled.
+    // The Python tool's compare 26 takes the inputs of these for buffers to be filled.
     kToolFillsInputs = 4,
   };
 
@@ -102,8 +102,8 @@ struct CommunicationApi {
 // Null where the API is not in the table: a collective without root or buffer, as far as is known.
 const CommunicationApi* FindCommunicationApi(std::string_view api);
 
-// What a collective makes of the data of its ranks. Found by a word in the name, as MindSpore and
-// newer releases have more functions than the table ("all_gather_coalesced").
+// The effect of a collective on the data of its ranks, found by a word in the name, because
+// MindSpore and newer releases have more functions than the table ("all_gather_coalesced").
 enum class CollectiveEffect : uint8_t {
   kOther,         // every rank gets another rank's data as it is, or nothing
   kSum,           // all_reduce

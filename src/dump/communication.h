@@ -1,4 +1,4 @@
-// Which calls of different ranks are one communication.
+// Finds which calls of different ranks belong to one communication.
 //
 // Ranks share no clock, and a dump numbers the calls of each rank for itself. What belongs together
 // follows from two things that a dump does hold: what the calls have in common, which is called a
@@ -70,7 +70,7 @@ struct Communication {
   Direction direction = Direction::kForward;
   ProcessGroup group;
   std::optional<int64_t> root;  // of a collective: global rank
-  // Of a point-to-point call: one, or, of a batch, any number, also none.
+  // One for a point-to-point call; any number, also none, for a batch.
   std::vector<Transfer> transfers;
   bool is_point_to_point = false;
   bool is_incomplete = false;  // kPythonGraph: the tool finds too little to match it
@@ -78,7 +78,7 @@ struct Communication {
   uint32_t buffer = EntryTree::kNone;
 };
 
-// Of the text "[0, 1]" of a list of ranks; any other text but "None" is a name.
+// Parses the text of a list of ranks, "[0, 1]"; any other text but "None" is a name.
 ProcessGroup ParseProcessGroup(std::string_view text);
 
 // "all_reduce" of "Distributed.all_reduce.0.forward".
@@ -97,7 +97,7 @@ Communication DescribeCommunication(std::string_view api, ProcessGroup group,
 
 // ---- the calls of one rank ----
 
-// What the calls of different ranks have in common. Equal channels are one.
+// The properties that calls of different ranks share. Equal channels are one channel.
 struct Channel {
   bool is_transfer = false;
   std::string api;  // of transfers: what must agree about the API, mostly empty
@@ -134,7 +134,7 @@ class RankCommunications {
   const std::vector<Channel>& channels() const { return channels_; }
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   uint32_t call_count() const { return static_cast<uint32_t>(first_endpoint_.size() - 1); }
-  // Those of a call are [FirstEndpoint(call), FirstEndpoint(call + 1)).
+  // The endpoints of a call are [FirstEndpoint(call), FirstEndpoint(call + 1)).
   uint32_t FirstEndpoint(uint32_t call) const { return first_endpoint_[call]; }
 
  private:
@@ -170,8 +170,8 @@ class CommunicationIndex {
     const Channel* channel = nullptr;  // of this index
     uint32_t number = 0;               // endpoints of this channel and side before it
   };
-  // What both ends of an endpoint know it by. `peer`: the rank at the other end of a transfer, null
-  // where it is not known; of no use for collectives.
+  // The key by which both ends of a transfer find each other. `peer`: the rank at the other end of
+  // a transfer, null where it is not known; unused for collectives.
   Identity IdentityOf(uint32_t endpoint, const CommunicationIndex* peer) const;
 
   // The endpoint that has this identity here.

@@ -12,7 +12,7 @@
 namespace msprobe::dump {
 namespace {
 
-// What stands in a row's name for a member of an entry; empty for members that hold no values of
+// The part of a row's name for a member of an entry; empty for members that hold no values of
 // the call.
 std::string_view SectionName(std::string_view key) {
   if (key == "input_args" || key == "input_kwargs") {

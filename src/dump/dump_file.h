@@ -83,7 +83,7 @@ struct DumpHeader {
 
 inline constexpr size_t kMaxExtras = 1000;
 
-// Of a piece of a file's text, for EntryAccess.
+// The place of a piece of a file's text, for EntryAccess.
 struct TextPlace {
   uint64_t offset = 0;
   uint64_t bytes = 0;

@@ -196,9 +196,9 @@ class ContainerSkip {
     return false;
   }
 
-  // Of a number of more than 300 digits at least one block is all digits.
+  // A number of more than 300 digits fills at least one block with digits.
   bool HoldsHugeNumber(const BlockMasks& masks, uint64_t inside) const {
-    // What follows the last letter of a block is not in its masks.
+    // The character after the last letter of a block is not in its masks.
     const uint64_t followed = (masks.digits >> 1U) | (uint64_t{1} << 63U);
     for (uint64_t letters = masks.exponents & followed & ~inside; letters != 0;
          letters &= letters - 1) {

@@ -73,7 +73,7 @@ class EntryTree {
 // Fills a tree from parser events, one value at a time. Memory of the tree is kept between values.
 class EntryTreeBuilder final : public json::Handler {
  public:
-  // What holds more values is a broken or hostile file; 4 Mi nodes are 256 MiB.
+  // A file with more values is broken or hostile; 4 Mi nodes are 256 MiB.
   static constexpr uint32_t kMaxNodes = uint32_t{1} << 22U;
 
   // Forgets the value built before.

@@ -144,7 +144,7 @@ using Convert = std::string (*)(const RecordLog&);
 
 std::string StackText(const RecordLog& log) { return StackJsonText(log, SourceFiles::kPython); }
 
-// Which text of a log stands for the file; null for files that no log holds.
+// The function that makes the file's text from a log; null for files that no log holds.
 Convert ConversionOf(const std::filesystem::path& file_name) {
   if (file_name == kDumpFileName || file_name == kDebugFileName) {
     return DumpJsonText;

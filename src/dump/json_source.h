@@ -92,7 +92,7 @@ class JsonSource {
       file_.ReleasePages(file_.bytes().subspan(offset, bytes));
     }
   }
-  // What the log gave; nullopt when the file itself was read.
+  // The conversion of the log; nullopt if the file itself was read.
   const std::optional<LogConversion>& recovery() const { return recovery_; }
 
  private:

@@ -216,7 +216,8 @@ Result<DumpLayout> FindDump(const fs::path& path) {
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
   MSP_ASSIGN_OR_RETURN(layout.ranks, FindRanks(path, names));
   if (layout.ranks.empty()) {
-    // What could not be looked at may have been it: that is not another kind of folder.
+    // The dump may be among the paths that could not be read: that does not make it another kind of
+    // folder.
     MSP_RETURN_IF_ERROR(base::CheckUnseenPaths());
     return NothingFound(path, names);
   }

@@ -56,7 +56,7 @@ Result<std::vector<std::filesystem::path>> FilesOfSteps(
     const std::filesystem::path& folder,
     const std::function<bool(const std::filesystem::path&)>& is_wanted);
 
-// What a folder's name says: "rank3" -> valid, 3; "rank" -> valid without a number; "ranking",
+// Parses a folder's name: "rank3" -> valid, 3; "rank" -> valid without a number; "ranking",
 // "step" -> not valid.
 struct NumberedName {
   bool valid = false;

@@ -48,7 +48,7 @@ std::optional<RowName> ParseRowName(std::string_view name);
 // <-> "...forward.1". A name without a direction (and any name for kNone) is returned unchanged.
 std::string WithDirection(std::string_view entry_name, Direction direction);
 
-// What somebody may mean who asks for a call that is not there.
+// Suggestions for the name of a call that does not exist.
 // Up to five of `names`, of which none is `word`: those of the same subject first, then those with
 // the word in them; where there are none, those whose subject is a slip of the finger away. Sorted,
 // each once.

@@ -163,7 +163,7 @@ class LogParser {
   void Finish() {
     std::stable_sort(log_.pending.begin(), log_.pending.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    // Of several values for one ticket the last one stays.
+    // If a ticket has several values, the last one stays.
     auto out = log_.pending.begin();
     for (auto at = log_.pending.begin(); at != log_.pending.end(); ++at) {
       if (std::next(at) == log_.pending.end() || std::next(at)->first != at->first) {
@@ -205,8 +205,8 @@ class LogParser {
     return true;
   }
 
-  // Of the member with this key; members.size() where there is none, which is then added. An entry
-  // has few members; only one that has more gets a map of them.
+  // The index of the member with this key; members.size() where there is none, which is then added.
+  // An entry has few members; only one that has more gets a map of them.
   size_t PlaceOf(size_t entry, const std::vector<RecordLog::Member>& members,
                  std::string_view key) {
     constexpr size_t kFew = 16;
@@ -393,8 +393,9 @@ namespace {
 
 constexpr int kIndent = 1;
 constexpr uint64_t kLongestSourceBytes = uint64_t{16} << 20U;
-// Of all files together, and of the lines that are taken from them: a frame of a few bytes may name
-// a line of any length. Sources on the stacks of a training have some MiB, their lines less.
+// Limits on all source files together, and on the lines that are taken from them: a frame of a few
+// bytes may name a line of any length. The sources on the stacks of a training take some MiB, their
+// lines less.
 constexpr uint64_t kMostSourceBytes = uint64_t{64} << 20U;
 constexpr uint64_t kMostCodeBytes = uint64_t{256} << 20U;
 
@@ -494,7 +495,7 @@ class SourceLines {
   void Read(const std::string& file, Source& source) {
     base::Path path(file);
     if (allowed_ == SourceFiles::kPython) {
-      // What is opened decides, not the name of a link.
+      // The file that is opened decides, not the name of the link.
       std::error_code error;
       path = std::filesystem::canonical(path, error);
       if (error || path.extension() != kPythonEnd) {

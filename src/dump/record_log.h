@@ -55,7 +55,7 @@ void AppendConstruct(std::string_view name, std::optional<std::string_view> pare
 void AppendStack(uint32_t id, const std::vector<LogFrame>& frames, std::string& out);
 void AppendStackOf(std::string_view name, uint32_t id, std::string& out);
 
-// What a log says, as views into its bytes.
+// The content of a log, as views into its bytes.
 struct RecordLog {
   struct Member {
     std::string_view key;  // empty: the value of the whole entry
@@ -99,8 +99,8 @@ std::string RunOfLog(const base::Path& log);
 // The JSON texts, spelled as Python's json.dump with indent 1 does.
 std::string DumpJsonText(const RecordLog& log);  // dump.json or debug.json
 std::string ConstructJsonText(const RecordLog& log);
-// Which files are opened for the code of a frame: those that the log names, as the capture itself
-// wrote it in this process; or, of a log that may be anybody's, Python files alone, links followed.
+// The files that may be opened for the code of a frame: any file that the log names, if this
+// process wrote the log; only Python files, with links followed, if anybody may have written it.
 enum class SourceFiles { kOfThisProcess, kPython };
 // Reads the source lines of the frames; frames without source are left out.
 std::string StackJsonText(const RecordLog& log, SourceFiles allowed);

@@ -1,4 +1,4 @@
-// What `msprobe dump recover` makes of a rank folder whose process was killed.
+// `msprobe dump recover`: completes a rank folder whose process was killed.
 #pragma once
 
 #include <string>

@@ -181,7 +181,7 @@ namespace {
 // Beyond so many bounds a search per element is quicker than a count per bound.
 constexpr size_t kCountedBounds = 16;
 
-// What is kept between the blocks of one gradient, and from gradient to gradient.
+// State that is kept between the blocks of one gradient, and from gradient to gradient.
 struct Scratch {
   std::vector<std::byte> gathered;
   std::vector<float> floats;

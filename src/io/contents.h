@@ -1,5 +1,4 @@
-// What one tensor file turned out to hold, while it is being read: the inside of a TensorFile
-// without the file itself.
+// The contents of a tensor file while it is being read: a TensorFile without the file itself.
 #pragma once
 
 #include <cstddef>
@@ -103,7 +102,7 @@ struct TensorFileContents {
   std::vector<NamedScalar> scalars;
   std::vector<std::string> warnings;
 
-  // What the views borrow from beside the file's own bytes.
+  // Memory that the views borrow from, in addition to the file's own bytes.
   std::vector<ZipBytes> inflated;
   uint64_t inflated_bytes = 0;  // of the members in it
   uint64_t opened_bytes = 0;    // of the members that OpenTensorMember was asked for, in the file

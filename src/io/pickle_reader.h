@@ -85,7 +85,7 @@ class PickleReader {
   Status Memoize(uint64_t index);
   Status Recall(uint64_t index);
 
-  // What calls become.
+  // The value that stands for a call.
   Status Call(PickleId callee, PickleId arguments, PickleId keyword_arguments);
   Status CallDict(PickleGlobal callee, std::span<const PickleId> arguments);
   Status CallSequence(PickleKind kind, std::span<const PickleId> arguments);

@@ -289,7 +289,7 @@ std::string_view LayoutText(const Pickle& pickle, PickleId layout) {
              : std::string_view();
 }
 
-// What a sparse tensor of this layout is made of, in the order of PyTorch's arguments.
+// The parts of a sparse tensor of this layout, in the order of PyTorch's arguments.
 std::span<const std::string_view> SparseParts(std::string_view layout) {
   static constexpr std::string_view kCoordinates[] = {"indices", "values", "size"};
   static constexpr std::string_view kRows[] = {"crow_indices", "col_indices", "values", "size"};

@@ -39,7 +39,7 @@ std::string PickleKeyText(const Pickle& pickle, PickleId key);
 // Warns once about every suspicious global that the pickle names.
 void WarnAboutGlobals(const Pickle& pickle, std::vector<std::string>& warnings);
 
-// Of TorchScript: the names of the parameters and buffers of every class of modules, by the dotted
+// For TorchScript: the names of the parameters and buffers of every class of modules, by the dotted
 // name of the class.
 using ModuleMembers = std::unordered_map<std::string, std::unordered_set<std::string>>;
 

@@ -1,5 +1,6 @@
-// What a pickle says, as inert data: values live in one arena and refer to each other by number, so
-// that neither sharing, cycles nor nesting cost anything, and destruction is a handful of frees.
+// The contents of a pickle as inert data: values live in one arena and refer to each other by
+// number, so that neither sharing, cycles nor nesting cost anything, and destruction is a handful
+// of frees.
 #pragma once
 
 #include <cstddef>
@@ -117,16 +118,16 @@ class Pickle {
   size_t value_count() const { return values_.size(); }
 
   PickleKind kind(PickleId id) const { return values_[id].kind; }
-  // Of kBool (0 or 1) and kInt.
+  // The value of kBool (0 or 1) and kInt.
   int64_t integer(PickleId id) const { return values_[id].integer; }
-  // Of kFloat.
+  // The value of kFloat.
   double number(PickleId id) const { return values_[id].number; }
-  // Of kText and kBytes; of kGlobal "module\nname". Borrows from the pickle's bytes or from this
-  // object.
+  // The bytes of kText and kBytes; "module\nname" for kGlobal. Borrows from the pickle's bytes or
+  // from this object.
   std::string_view text(PickleId id) const { return {values_[id].text, values_[id].count}; }
-  // Of kList, kTuple, kSet; of kDict key, value, key, value, ... with duplicate keys as written
-  // (the last one counts). Of kPersistentId one item: what the reference says. Nothing for kinds
-  // that have none.
+  // The items of kList, kTuple, kSet; for kDict key, value, key, value, ... with duplicate keys as
+  // written (the last one counts); for kPersistentId one item: what the reference says. Empty for
+  // other kinds.
   std::span<const PickleId> items(PickleId id) const {
     const Value& value = values_[id];
     if (value.kind < PickleKind::kList || value.kind == PickleKind::kGlobal) {

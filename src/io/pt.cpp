@@ -106,8 +106,8 @@ void AddListedNames(std::string_view line, std::unordered_set<std::string>& name
   }
 }
 
-// What the sources of a TorchScript archive declare about its modules; they are read as far as they
-// are of a sane size, and run by nobody. "code/__torch__/torch/nn/modules/linear.py" declares the
+// The declarations about modules in the sources of a TorchScript archive. Sources are read up to a
+// limit of their size, and never executed. "code/__torch__/torch/nn/modules/linear.py" declares the
 // classes of __torch__.torch.nn.modules.linear.
 Status ReadModuleMembers(const ZipArchive& archive, std::string_view prefix,
                          ModuleMembers& members) {

@@ -95,7 +95,7 @@ bool LooksLikeMsgpack(std::string_view text) {
   return std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-// What the file is instead, where its first bytes tell.
+// Names the kind of another file by its first bytes.
 Status NotATensorFile(std::string_view text) {
   constexpr size_t kTarMagicAt = 257;
   if (text.empty()) {
@@ -179,10 +179,10 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
 
 namespace {
 
-// Of all parts of a file.
+// Warnings of all parts of a file together.
 constexpr size_t kMostPartWarnings = 20;
 
-// What a part's tensor borrows from moves to `contents`, and so do its warnings.
+// The memory that a part's tensor borrows from moves to `contents`, and so do its warnings.
 NamedTensor ReadPart(std::span<const std::byte> file, const TensorFile::Part& part,
                      const TensorFile::Options& options, TensorFileContents& contents) {
   NamedTensor tensor;

@@ -429,8 +429,8 @@ Status TensorRebuilder::RebuildStrided(std::span<const PickleId> arguments, bool
 // All elements of a small tensor.
 Result<std::vector<double>> TensorRebuilder::ReadNumbers(PickleId id) {
   constexpr int64_t kMostNumbers = 1 << 24;
-  // Of all scales and zero points of a file, beside those that its storages hold: they may repeat
-  // one number, and many tensors may name them.
+  // Limits all scales and zero points of a file beyond those that its storages hold: they may
+  // repeat one number, and many tensors may name them.
   constexpr uint64_t kFreeScaleBytes = uint64_t{64} << 20U;
   constexpr uint64_t kTimesStorages = 8;
   NamedTensor tensor;

@@ -34,7 +34,7 @@ std::string QuantizationText(const Quantization& quantization);
 // of them.
 Result<tensor::TensorBuffer> Dequantize(const NamedTensor& tensor, size_t limit_bytes);
 
-// What a persistent id says: ('storage', class, key, location, number of elements [, view]).
+// A parsed persistent id: ('storage', class, key, location, number of elements [, view]).
 struct StorageReference {
   std::string_view key;
   DType dtype = DType::kUInt8;

@@ -50,7 +50,7 @@ class ZipArchive {
   // `file` must outlive the archive, its entries and borrowed members.
   static Result<ZipArchive> Open(std::span<const std::byte> file);
 
-  // Of the whole file.
+  // The size of the whole file.
   uint64_t size_bytes() const { return file_.size(); }
   // In directory order; names may repeat.
   const std::vector<ZipEntry>& entries() const { return entries_; }

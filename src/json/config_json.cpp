@@ -130,7 +130,7 @@ class JsonTree final : public Handler {
  private:
   size_t Offset() const { return static_cast<size_t>(place() - text_.data()); }
 
-  // Of the token's last byte. No token holds a line break.
+  // The line of the token's last byte. No token holds a line break.
   int Line() {
     line_ += static_cast<int>(std::count(counted_, place(), '\n'));
     counted_ = place();
@@ -286,7 +286,7 @@ Result<std::string> WithFlag(std::string_view text, std::string file_name, std::
     return config.ErrorAt(*member, key,
                           fmt::format("must be true or false, not {}", KindName(*member)));
   }
-  // What was not meant to change must not: comments and blanks are not in the tree.
+  // Checks that nothing else changed: comments and blanks are not in the tree.
   MSP_ASSIGN_OR_RETURN(const Config after, ParseJsonConfig(changed, config.file));
   const Json* const set = Find(after.root(), key);
   if (set == nullptr || !set->is_boolean() || BoolOf(*set) != value ||

@@ -88,7 +88,7 @@ bool TreeBuilder::Place(Json value, size_t first_note) {
 bool TreeBuilder::PlaceMerged(Level& level, Json value) {
   level.has_key = false;
   level.is_merge = false;
-  // Of several objects the first counts.
+  // If there are several objects, the first one counts.
   const size_t before = level.merged.size();
   if (value.is_array()) {
     auto& objects = value.get_ref<Json::array_t&>();

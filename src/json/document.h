@@ -1,6 +1,6 @@
 // Documents that are read or written whole, as trees of nlohmann/json: reading their values without
 // knowing their kinds, parsing, and printing as JSON (spelled as Writer spells) or as Python does.
-// What is large, or copies parts of what was read, goes to a Writer directly.
+// Large documents, and those that copy parts of their input, are written with a Writer directly.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ std::string_view KindName(const Json& value);  // "a list", "text", ...
 // Only data have it; in settings such a number is a float.
 Json BigInteger(std::string_view digits);
 bool IsBigInteger(const Json& value);
-// Of an integer of either size.
+// The decimal text of a signed or unsigned integer.
 std::string IntegerText(const Json& value);
 
 // A whole text as data: accepts what ParseStream accepts; a key that is there twice keeps its first

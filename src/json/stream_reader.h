@@ -320,7 +320,7 @@ class PlainReader {
     return Digits();
   }
 
-  // Of at most two digits: no number is beyond what a double holds.
+  // At most two digits, so that no number exceeds the range of a double.
   bool Exponent() {
     if (!IsAt('e') && !IsAt('E')) {
       return true;

@@ -32,8 +32,8 @@ constexpr size_t kConfigNodes = 4'000'000;
 constexpr size_t kConfigDepth = 100;
 constexpr TreeLimits kConfigLimits = {kConfigNodes, kConfigDepth};
 
-// What a message says of a value: its line (1-based) and, of scalars that are no text, the spelling
-// in the file, as a part of Tree::spellings.
+// The place of a value for messages: its line (1-based) and, for scalars other than text, the
+// spelling in the file, as a part of Tree::spellings.
 struct Note {
   int line = 0;
   uint32_t spelling = 0;

@@ -121,7 +121,7 @@ void Widen(DType dtype, const std::byte* data, std::span<Out> out) {
   }
 }
 
-// What rounding took from value * value, exactly (Dekker 1971).
+// The rounding error of value * value, exactly (Dekker 1971).
 double SquareError(double value, double square) {
   const double scaled = value * 0x1.0000002p27;
   const double high = scaled - (scaled - value);

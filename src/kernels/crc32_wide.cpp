@@ -21,8 +21,8 @@ constexpr uint64_t Power(unsigned exponent) {
   return static_cast<uint64_t>(power) << 1U;
 }
 
-// What moves 128 bits of the message forward by `bits`: their first half and their second half are
-// multiplied by one of these each.
+// The constants that move 128 bits of the message forward by `bits`: their first half and their
+// second half are multiplied by one of these each.
 struct Fold {
   uint64_t first_half;
   uint64_t second_half;

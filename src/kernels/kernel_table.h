@@ -32,7 +32,7 @@ struct StatsLanes {
   uint64_t zero_count = 0;
 };
 
-// What the fast loop does not tell about a run that holds NaN or infinities.
+// Counts that the fast loop does not provide for a run with NaN or infinities.
 struct NonFiniteCounts {
   double max = 0;  // of everything but NaN; set before the first call to -inf
   double min = 0;  // to +inf
@@ -41,14 +41,14 @@ struct NonFiniteCounts {
   uint64_t negative_inf_count = 0;
 };
 
-// Which elements count as small, by their bits without the sign bit, which order as the magnitudes
-// do whatever the processor makes of subnormal numbers. In the width that the loop works in.
+// The limits of "small" elements, as bits without the sign bit: those order as the magnitudes do,
+// however the processor treats subnormal numbers. In the width that the loop works in.
 struct SmallRule {
   uint64_t zero_below_bits = 1;  // magnitudes below count as zero
   uint64_t normal_bits = 0;      // of the smallest normal number; 0 and 1: nothing is subnormal
 };
 
-// What the loops for small elements find beside StatsLanes.
+// The results of the loops for small elements, in addition to StatsLanes.
 struct SmallLanes {
   uint64_t subnormal_count = 0;
   double smallest_nonzero = 0;  // magnitude; set before the first call to +inf
@@ -130,7 +130,7 @@ struct KernelTable {
   ProductTile product;
 };
 
-// What this processor can run, best first; the last one is the plain implementation.
+// The tables that this processor can run, best first; the last one is the plain implementation.
 std::span<const KernelTable* const> AvailableTables();
 // The one in use: the best, unless a test chose another.
 const KernelTable& ActiveTable();

@@ -29,7 +29,7 @@ struct Unrounded {
 struct RoundedToFloat16 {
   static HWY_INLINE Floats Round(FloatTag d, Floats value) { return RoundToHalves(d, value); }
 };
-// Of finite numbers, and infinity.
+// Rounds finite numbers and infinity.
 struct RoundedToBFloat16 {
   static HWY_INLINE Floats Round(FloatTag d, Floats value) {
     const hn::RebindToUnsigned<FloatTag> du;
@@ -99,7 +99,7 @@ bool AreOrdinary(const T* original, const T* perturbed, size_t count) {
     const auto given = hn::LoadU(d, original + i);
     const auto o = Rounding::Round(d, given);
     const auto p = hn::LoadU(d, perturbed + i);
-    // Of NaN, rounding may make another number.
+    // Rounding may turn a NaN into a number.
     not_a_number = hn::Or(not_a_number, hn::VecFromMask(d, hn::IsNaN(given)));
     not_a_number = hn::Or(not_a_number, hn::VecFromMask(d, hn::IsNaN(p)));
     largest = hn::Max(largest, hn::Max(hn::Abs(o), hn::Abs(p)));

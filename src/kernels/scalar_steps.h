@@ -1,4 +1,4 @@
-// What happens to one element: the plain implementation, and the last few elements of every run.
+// The steps for one element: the plain implementation, and the last few elements of every run.
 #pragma once
 
 #include <bit>

@@ -463,7 +463,7 @@ HWY_INLINE void CompareVector(const std::byte* npu_group, const std::byte* bench
   state.below_five_thousandths = CountIn(state.below_five_thousandths,
                                          hn::Lt(relative, hn::Set(d, Relative::kFiveThousandths)));
   state.different = CountIn(state.different, hn::Ne(npu, bench));
-  // Of values without sign the integers order as the values do, with NaN above infinity: one
+  // Without signs, the bits as integers order as the values do, with NaN above infinity: one
   // maximum finds both.
   state.max_relative_bits = hn::Max(
       hn::BitCast(hn::RebindToSigned<typename Source::Tag>(), relative), state.max_relative_bits);

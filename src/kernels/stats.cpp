@@ -124,7 +124,7 @@ StatsPartial Finish(const Run& run, size_t element_count, bool looked_twice) {
     partial.positive_inf_count = run.counts.positive_inf_count;
     partial.negative_inf_count = run.counts.negative_inf_count;
   }
-  // Which of +0 and -0 wins depends on the order of the lanes: report +0.
+  // Whether +0 or -0 wins depends on the order of the lanes: report +0.
   partial.max += 0.0;
   partial.min += 0.0;
   // One NaN, whatever its sign and payload.

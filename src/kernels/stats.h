@@ -43,7 +43,7 @@ struct StatsPartial {
   double smallest_nonzero = std::numeric_limits<double>::infinity();
 };
 
-// What to find out about small elements in the same pass.
+// The limits by which the same pass counts small elements.
 struct SmallValues {
   // |x| below counts as zero (float32, float16 and bfloat16: compared in float32, so a bound of
   // less than 1e-45 counts nothing). 0: zeros alone; below 0: nothing.
@@ -63,7 +63,8 @@ TensorStats FinishStats(const StatsPartial& total);
 // The three above over all blocks of a tensor, in one thread.
 TensorStats ComputeStats(DType dtype, std::span<const std::byte> data);
 
-// What the inner loops use on this processor: "avx512", "avx2", "sse4", "neon" or "plain".
+// The instruction set that the inner loops use on this processor: "avx512", "avx2", "sse4", "neon"
+// or "plain".
 std::string_view InstructionSet();
 
 }  // namespace msprobe::kernels

@@ -9,7 +9,7 @@ namespace msprobe::kernels {
 // before. Worth it for results beyond the caches only. Call FinishStreams() behind the last copy.
 void StreamCopy(std::byte* to, const std::byte* from, size_t bytes);
 
-// What was streamed is in memory before anything that this thread writes afterwards.
+// Orders streamed stores before anything that this thread writes afterwards.
 void FinishStreams();
 
 }  // namespace msprobe::kernels

@@ -201,7 +201,7 @@ class AlertJudge::Impl {
   Status Close() { return file_.Close(); }
 
  private:
-  // Of one rule for one (tag, op).
+  // The state of one rule for one (tag, op).
   struct Open {
     bool alerting = false;
     uint64_t repeats = 0;

@@ -1,4 +1,5 @@
-// What the engine hands to its writers: the rows of one table and step, as values, not text.
+// The data that the engine hands to its writers: the rows of one table and step, as values, not
+// text.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ enum class Statistic : uint8_t {
   kDynamicRange,  // log2(amax) - log2(smallest |x| that is not 0), of finite values
   kCalls,         // communication: calls of this step
   kValue,         // the one number of a row that does not come from a tensor
-  // Of settings.h:
+  // Operations of settings.h:
   kEntropy,                 // attention: mean of -sum p ln p over the rows
   kSoftmaxMax,              // attention: mean of the largest p of each row
   kSpectralRatio,           // weight: Frobenius norm / largest singular value
@@ -50,7 +51,7 @@ std::optional<Statistic> FindStatistic(std::string_view name);
 // Min and max of integers stay integers, those of bool stay bool; monostate: none (written "nan").
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
-// What is not a number: nullopt for none and for texts; a bool is 0 or 1.
+// The value as a number: nullopt for no value and for texts; a bool is 0 or 1.
 std::optional<double> NumberOf(const Value& value);
 
 struct Row {

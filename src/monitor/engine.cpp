@@ -632,7 +632,7 @@ Status Engine::Accumulate(const Spot& spot, const TensorNumbers& numbers,
   if (is_first) {
     Describe(*record, slots_[spot.slot - 1], shape, dtype_text);
   } else if (!is_same) {
-    // Of calls that differ there is no one shape.
+    // Calls that differ have no common shape.
     record->dtype_text = nullptr;
   }
   return {};

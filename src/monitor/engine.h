@@ -56,7 +56,7 @@ class WriterThread {
   static constexpr std::chrono::seconds kRetryInterval{1};
 
   // `on_failure` hears of the first failure and of the first step that is lost.
-  // What waits is written at the end.
+  // Rows that still wait are written at the end.
   explicit WriterThread(std::function<void(const Status&)> on_failure);
   WriterThread(const WriterThread&) = delete;
   WriterThread& operator=(const WriterThread&) = delete;
@@ -92,7 +92,7 @@ class WriterThread {
   base::WorkQueue<Job> queue_;  // last: its thread uses the others
 };
 
-// Which value of a slot.
+// Selects one value of a slot.
 struct Spot {
   uint32_t slot = 0;
   int32_t index = kNone;

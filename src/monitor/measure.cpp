@@ -187,7 +187,8 @@ void TakePartial(const kernels::StatsPartial& partial, TensorNumbers& numbers) {
   numbers.largest_finite = std::max(std::fabs(partial.min), std::fabs(partial.max));
 }
 
-// What the pass over all dtypes alike does not tell; each needs a second look at few tensors only.
+// Numbers that the common pass over all dtypes does not provide; each needs a second pass over few
+// tensors only.
 void LookAgain(const TensorView& view, const MeasureRules& rules, TensorNumbers& numbers) {
   const DType dtype = view.dtype;
   const bool wide = (dtype == DType::kInt64 || dtype == DType::kUInt64) &&

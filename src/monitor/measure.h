@@ -20,7 +20,7 @@ struct MeasureRules {
   bool wants_small = true;  // subnormals, dynamic_range
 };
 
-// What every column is made of.
+// The numbers from which every column is computed.
 struct TensorNumbers {
   enum class Kind : uint8_t {
     kNotATensor,  // None: every column is NaN

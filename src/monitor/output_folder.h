@@ -41,7 +41,7 @@ std::optional<OutputFolderName> ParseOutputFolderName(std::string_view name);
 
 // Seconds within a year of 366 days; nullopt when it is not a time stamp.
 std::optional<int64_t> StampOrder(std::string_view stamp);
-// Of a time in seconds since 1970, in Asia/Shanghai (UTC+8 all year round).
+// The stamp of a time in seconds since 1970, in Asia/Shanghai (UTC+8 all year round).
 std::string StampOf(int64_t unix_seconds);
 // A stamp in the time zone of this process, "Nov29 10:50:32"; empty when it is none. Stamps have no
 // year: taken is the last one before a day after `now`.

@@ -134,7 +134,7 @@ class Player {
     for (const Json& axis : shape) {
       const int64_t size = axis.is_number_integer() ? json::IntOf(axis) : -1;
       empty = empty || size == 0;
-      // Of an empty tensor, too: strides are products of sizes.
+      // Checked for empty tensors, too: strides are products of sizes.
       fits = fits && size >= 0 && measured.shape.size() < kMostAxes &&
              (size == 0 || !__builtin_mul_overflow(needed, size, &needed));
       if (fits) {

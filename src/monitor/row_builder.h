@@ -41,7 +41,7 @@ std::string_view TableName(Table table);
 // nullopt: the table holds no features of layers.
 std::optional<FeatureHook> FeatureHookOf(Table table);
 
-// What was measured in one step, as numbers; names stay where the slots are.
+// The measurements of one step, as numbers; the names stay with the slots.
 
 // A place for values; never changes once made.
 struct SlotInfo {
@@ -100,7 +100,7 @@ class RowBuilder {
   void BuildTable(const StepBuffer& step, Table table, const Visit& visit);
 
  private:
-  // Of the table's records_.
+  // Emits the rows of the table's records_.
   void EmitTable(const StepBuffer& step, Table table, const Visit& visit);
   void Emit(const StepBuffer& step, Table table, const std::vector<uint32_t>& records,
             const Visit& visit);

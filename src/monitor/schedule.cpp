@@ -55,7 +55,7 @@ bool BeginsWithMarker(std::string_view rest, std::string_view word, bool needs_d
   return !needs_dot || (end < rest.size() && rest[end] == '.');
 }
 
-// What begins with a marker behind a dot, the last such place; never the whole name.
+// The part of the name from the last marker that follows a dot; never the whole name.
 std::string_view SquashAnchored(std::string_view name) {
   struct Marker {
     std::string_view word;
@@ -306,7 +306,7 @@ bool Schedule::LookAtFile() {
   if (!loaded->dynamic_on) {
     return false;
   }
-  // What a running monitor cannot change.
+  // Settings that a running monitor cannot change.
   loaded->squash_name = settings_->squash_name;
   loaded->squash_rules = settings_->squash_rules;
   loaded->append_output = settings_->append_output;

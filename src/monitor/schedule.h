@@ -1,5 +1,4 @@
-// Which steps are watched, and in dynamic mode when the configuration file is
-// applied anew.
+// Decides which steps are watched and, in dynamic mode, when the configuration file is read again.
 #pragma once
 
 #include <array>
@@ -18,7 +17,7 @@
 
 namespace msprobe::monitor {
 
-// Which parameters and modules are watched, and what they are called in the tables.
+// Selects the parameters and modules that are watched, and names them for the tables.
 
 // The short form of a name: "encoder.layers.0.mlp" is "0.mlp" (kFirst), or "layers.0.mlp"
 // (kAnchored).
@@ -84,7 +83,7 @@ class Schedule {
 
   void Begin(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
-  // Of the step to come. `is_rank_selected`: by module_ranks.
+  // The state for the next step. `is_rank_selected`: by module_ranks.
   State StateOf(bool is_rank_selected) const;
   // The step is over. `collected`: it was watched. True when the settings are new ones.
   bool EndStep(bool collected);

@@ -1,4 +1,5 @@
-// What to watch: the configuration file with every default filled in and every rule checked.
+// The settings of a monitor: the configuration file with every default filled in and every rule
+// checked.
 #pragma once
 
 #include <array>
@@ -53,7 +54,7 @@ constexpr const FeatureTable& TableOf(FeatureHook hook) {
 }
 
 enum class Format { kCsv, kTensorBoard, kSqlite, kApi };
-// Which part of a long name is left out.
+// The part of a long name that is left out.
 enum class SquashRules {
   kFirst,    // of the versions up to 8: "layers.0.mlp" becomes "0.mlp"
   kAnchored  // of version 26: "module.layers.0.mlp" becomes "layers.0.mlp"
@@ -95,7 +96,7 @@ struct Settings {
   std::vector<Statistic> ops;         // shape and dtype included
   double eps = 1e-8;
   int32_t digits = 6;
-  // Of numbers too small for `digits` decimals; 0: the file says ndigits, which leaves no choice.
+  // For numbers too small for `digits` decimals; 0: the file sets ndigits, which leaves no choice.
   int32_t significant_digits = 4;
   Format format = Format::kCsv;
   int64_t start_step = 0;
@@ -113,7 +114,7 @@ struct Settings {
   SquashRules squash_rules = SquashRules::kFirst;
   bool compat = false;  // numbers and cells exactly as the Python tool writes them
 
-  // What was corrected, or means nothing: for the user's eyes.
+  // Warnings about corrected or ignored settings, shown to the user.
   std::vector<std::string> warnings;
 };
 

@@ -14,7 +14,7 @@
 namespace msprobe::monitor {
 namespace {
 
-// Of sqlite3.h.
+// Constants of sqlite3.h.
 constexpr int kOk = 0;
 constexpr int kRow = 100;
 constexpr int kDone = 101;
@@ -67,7 +67,7 @@ bool IsNumber(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Of equal names the store has one row; the text keeps both apart from their numbers.
+// The store has one row for equal names; the text separates name and numbers.
 std::string KeyOf(std::string_view name, int64_t a, int64_t b) {
   return fmt::format("{}\n{}\n{}", a, b, name);
 }

@@ -37,7 +37,7 @@ class TrendStore {
 
   // A table ("actv") with the statistics of its rows, which are made columns. Repeatable.
   Result<int64_t> Metric(std::string_view name, std::span<const std::string> statistics);
-  // What a viewer can filter a name by.
+  // A tag by which a viewer can filter names.
   struct NameTag {
     std::string name;
     std::string_view category;  // of a lasting text

@@ -220,8 +220,8 @@ struct File {
   bool is_refused = false;  // has other columns
 };
 
-// Of a file of `size` bytes: whether it begins with `header`. An unfinished last line is cut off,
-// and taken from `size`.
+// Whether a file of `size` bytes begins with `header`. An unfinished last line is cut off and
+// subtracted from `size`.
 Result<bool> Continue(int descriptor, const fs::path& path, std::string_view header, off_t& size) {
   std::string start(std::min(header.size(), static_cast<size_t>(size)), '\0');
   if (::pread(descriptor, start.data(), start.size(), 0) != static_cast<ssize_t>(start.size())) {

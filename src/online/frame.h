@@ -1,4 +1,4 @@
-// What a training and its checker say to each other: typed frames of checked sizes, the same over a
+// The messages between a training and its checker: typed frames of checked sizes, the same over a
 // connection and in files of a shared folder. docs/formats/online_frames.md has the layout.
 #pragma once
 

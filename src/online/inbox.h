@@ -28,7 +28,7 @@ struct InboxOptions {
   std::chrono::seconds quiet{10};
 };
 
-// What is known of a rank.
+// The state of a rank.
 struct RankNews {
   uint64_t calls = 0;     // taken
   uint64_t dropped = 0;   // by the training

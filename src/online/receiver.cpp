@@ -115,7 +115,7 @@ class Visit {
   }
 
  private:
-  // Who cannot prove that it knows the secret learns nothing but that there is one.
+  // A peer that cannot prove that it knows the secret learns only that there is one.
   Status AskForProof() {
     MSP_ASSIGN_OR_RETURN(const std::optional<FrameHeader> greeting, NextHeader());
     if (!greeting || greeting->kind != FrameKind::kGreeting) {
@@ -193,7 +193,7 @@ class Visit {
     return payload;
   }
 
-  // Of the frame whose header was read last.
+  // Begins the code of the frame whose header was read last.
   kernels::HmacSha256 BeginMac() {
     kernels::HmacSha256 mac = from_training_->Next();
     mac.Add(header_bytes_);
@@ -451,7 +451,7 @@ class FrameFile {
     return file;
   }
 
-  // Of the whole file, whose size is what its header says.
+  // The header of the whole file, whose size must be what the header says.
   Result<FrameHeader> Header() const {
     MSP_ASSIGN_OR_RETURN(const FrameHeader header, ReadFrameHeader(header_bytes_));
     const uint64_t bytes =
@@ -528,13 +528,13 @@ class FolderReceiver final : public Receiver {
   }
 
  private:
-  // What lies in the folder of one session.
+  // The files in the folder of one session.
   struct SessionFiles {
     std::optional<FolderFile> start;
     std::map<uint64_t, FolderFile> calls;
     std::optional<FolderFile> end;
   };
-  // What was taken of it.
+  // The part of it that was taken.
   struct Progress {
     Clock::time_point since = Clock::now();
     std::optional<uint64_t> last;  // file that was looked at; nullopt: none yet

@@ -26,8 +26,8 @@ class Secret {
 
   explicit Secret(std::string bytes) : bytes_(std::move(bytes)) {}
 
-  // Of a file that only its owner may read, this user or root; with "", of the variable. Null:
-  // there is none.
+  // Reads a file that only its owner (this user or root) may read, or, with "", the variable. Null:
+  // there is no secret.
   static Result<std::shared_ptr<const Secret>> Read(const std::filesystem::path& file);
 
   kernels::HmacSha256 Mac() const { return kernels::HmacSha256(std::as_bytes(std::span(bytes_))); }
@@ -42,8 +42,8 @@ class Seal {
   explicit Seal(const kernels::Sha256Digest& key) : key_(key) {}
   static Seal OfFiles(const Secret& secret);
 
-  // Of the next frame, whose bytes are added. Its number is in it: a frame that somebody has seen
-  // does not pass a second time.
+  // The code of the next frame, whose bytes the caller adds. It covers the frame's number, so that
+  // a recorded frame is refused when it is sent again.
   kernels::HmacSha256 Next();
   kernels::Sha256Digest Of(const Frame& frame);
   // A file's place is in its frame; it has no number among others.
@@ -54,7 +54,7 @@ class Seal {
   uint64_t frames_ = 0;
 };
 
-// What both sides know once they have each other's random bytes.
+// The keys that both sides derive once they have each other's random bytes.
 class Handshake {
  public:
   Handshake(const Secret& secret, uint64_t session, const kernels::Sha256Digest& of_training,

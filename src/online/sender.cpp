@@ -100,7 +100,7 @@ SenderCounts Sender::counts() const {
 }
 
 void Sender::DropAll() {
-  // What was sent to a folder lies there.
+  // Files that were sent to a folder stay there.
   for (size_t i = is_durable_ ? next_ : 0; i < items_.size(); ++i) {
     ++counts_.dropped_calls;
     counts_.dropped_bytes += items_[i].tensor_bytes;

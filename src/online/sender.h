@@ -24,8 +24,8 @@ namespace msprobe::online {
 struct SenderOptions {
   Endpoint endpoint;
   Hello hello;
-  // Of calls in a shared folder that no checker has taken. What waits in memory is bounded by
-  // whoever gives the memory.
+  // The most bytes of calls that wait in a shared folder for a checker. What waits in memory is
+  // bounded by whoever provides that memory.
   uint64_t most_folder_bytes = uint64_t{1} << 30U;
   // At the end, for what is still on its way.
   std::chrono::milliseconds closing_patience{60'000};
@@ -67,7 +67,7 @@ class Sender {
   // Sends what waits, within the closing patience and as long as the checker takes something; what
   // is left is dropped. Tells how it went.
   void Close() noexcept;
-  // Of the connection, to be closed in the child of a fork; -1: none.
+  // The socket of the connection, to be closed in the child of a fork; -1: none.
   int descriptor_after_fork() const { return descriptor_.load(); }
 
  private:
@@ -108,7 +108,7 @@ class Sender {
   Clock::time_point last_progress_ = Clock::now();
   std::optional<Clock::time_point> closing_since_;
 
-  // Of the thread.
+  // Used by the thread only:
   bool told_failure_ = false;
   std::chrono::milliseconds pause_{0};
   std::thread thread_;

@@ -19,7 +19,7 @@ namespace msprobe::perturb {
 // How the elements of floating dtypes lie in memory, and a walk that changes
 // them.
 
-// What lies in memory, and what arithmetic on it gives.
+// The stored form of a number, and the results of arithmetic on it.
 struct Float16 {
   using Bits = uint16_t;
   using Value = float;

@@ -65,7 +65,7 @@ bool AllFinite(std::span<const Value> values) {
   return odd == 0;
 }
 
-// Of a run of elements.
+// The largest ratios in a run of elements.
 struct Extremes {
   double largest = 0;
   double smallest = std::numeric_limits<double>::infinity();

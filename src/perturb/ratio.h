@@ -30,7 +30,7 @@ struct RatioResult {
   // changed result's dtype (integers: float32); NaN counts as 1; infinite where p alone is.
   double ratio = 1;
   bool sign_changes = false;  // some o * p < -bound^2; then nothing else says much
-  // Of results that are not consistent; of others 1 and 0.
+  // Set for results that are not consistent; for others 1 and 0.
   double mean_ratio = 1;         // of max(r, 1/r), over finite ones
   uint64_t exceeding_count = 0;  // elements beyond the threshold
   uint64_t worst_index = 0;      // of the element that gives `ratio`, row-major

@@ -35,8 +35,8 @@ struct CapturedTensor {
 // floating one, or else of the first one. There is at least one.
 DType StorageOf(const std::vector<CapturedTensor>& tensors);
 
-// What the capture remarked of a module, in manifest.json: a call says what it computed, not what
-// else had a share in it.
+// Remarks of the capture about a module, in manifest.json: a call records what it computed, not
+// what else took part.
 struct Remarks {
   std::string alteration;  // why it computes more than its class does; empty: it does not
   std::set<std::string, std::less<>>
@@ -151,7 +151,7 @@ class Call {
   Value PeerTensor(size_t peer, size_t position, std::string_view name);
   std::vector<Value> PeerTensors(size_t peer, size_t position, std::string_view name);
   std::vector<int64_t> PeerInts(size_t peer, size_t position, std::string_view name);
-  // What other ranks sent to it, in the order of its receives.
+  // The tensors that other ranks sent to it, in the order of its receives.
   std::vector<CapturedTensor> Sent();
 
   // ---- the call of the same name one step later ----
@@ -175,7 +175,7 @@ class Call {
 
  private:
   CapturedTensor Read(const dump::EntryTree& tree, uint32_t index, std::string name) const;
-  // What `read` finds in the same call on another rank.
+  // The result of `read` for the same call on another rank.
   template <typename Reader>
   auto OfPeer(size_t peer, const Reader& read) -> decltype(read(*this));
 

@@ -1,5 +1,6 @@
-// What msprobe advises people to do, in every language: config/advice.json, which tools/web reads
-// as well. Documents hold the row and the values of its placeholders, a form asks for the text.
+// The advice that msprobe gives, in every language: config/advice.json, which tools/web reads as
+// well. Documents hold the row and the values of its placeholders; each output form asks for the
+// text.
 #pragma once
 
 #include <cstdint>

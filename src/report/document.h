@@ -1,5 +1,5 @@
-// What a command answers, whole and without a form: a verdict, sections of facts, tables, bars
-// and curves, what to do next, the files that were written. Analyses make documents and cut
+// The whole answer of a command, independent of its form: a verdict, sections of facts, tables,
+// bars and curves, what to do next, the files that were written. Analyses make documents and cut
 // nothing; render.h makes terminal text, JSON, JUnit and HTML of them, so that no form can know
 // more than another. A document knows no width and no colour: how important something is stands in
 // its tone and in the order of its list, how much of a list is enough for a first look in `brief`.
@@ -87,7 +87,7 @@ enum class Tone : uint8_t {
 // "strong", "good", "caution", "bad"; empty for kPlain.
 std::string_view ToneName(Tone tone);
 
-// What an answer is worth to a script; document.h makes the exit code of it.
+// The meaning of an answer for scripts; document.h derives the exit code from it.
 enum class Standing : uint8_t {
   kClean,            // done, and there is nothing to report
   kFindings,         // done, and there is something to look at
@@ -255,7 +255,7 @@ struct PageSection {
   std::vector<std::variant<List, Text, DataTable, Bars, Curves, StackedBars, Tree, Map>> blocks;
 };
 
-// What a page shows in place of the sections, where a browser has room for more than a screen.
+// The content of a page in place of the sections: a browser has more room than a screen.
 struct PageView {
   std::optional<Verdict> verdict;    // none: that of the document
   std::array<std::string, 2> sides;  // what was compared

@@ -15,12 +15,12 @@
 
 namespace msprobe::report {
 
-// What a file may make the reader hold: small files can claim to be huge.
+// Limits on the memory that a file may make the reader use: small files can claim to be huge.
 struct ReadLimits {
   uint64_t member_bytes = uint64_t{1} << 30U;  // of one member of a workbook, or of a csv file
   uint64_t total_bytes = uint64_t{10} << 30U;  // of all members of a workbook
-  // Of all members, too: as a multiple of the file's size, and in addition. Sheets may all name one
-  // member, and that may be all blanks.
+  // Limits on all members together, too: a multiple of the file's size, plus a constant. All sheets
+  // may name one member, and that one may hold nothing but blanks.
   static constexpr uint64_t kTimesFileSize = 64;
   uint64_t free_bytes = uint64_t{512} << 20U;
   size_t cells = size_t{1} << 26U;  // of all sheets, gaps included

@@ -47,8 +47,8 @@ bool EndedOtherwise(const Document& document, const Gate& gate) {
          document.exit_code != static_cast<int>(Judge(document, gate));
 }
 
-// What the report must have for the exit code: at least one error, at least one failure, or (where
-// a gate passed) neither. Without a gate the cases are what they are.
+// What the exit code requires of the report: at least one error, at least one failure, or (if a
+// gate passed) neither. Without a gate the cases stay as they are.
 CaseOutcome OutcomeOf(const Document& document, const Gate& gate) {
   const ExitClass judged = Judge(document, gate);
   return judged == ExitClass::kFailed || EndedOtherwise(document, gate) ? CaseOutcome::kError

@@ -137,7 +137,8 @@ constexpr size_t kColumnGap = 2;  // blanks between columns
 constexpr size_t kShortestName = 30;
 constexpr std::string_view kNoteColumn = "Note";
 constexpr std::string_view kFileColumn = "File";
-// What goes first where there is no room: a file is named like its row, the others matter rarely.
+// The columns that are left out first where there is no room: a file is named like its row, the
+// others matter rarely.
 constexpr std::array<std::string_view, 5> kDispensable = {"File", "Json_bytes", "Requires_grad",
                                                           "Framework", "Md5"};
 

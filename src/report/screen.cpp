@@ -88,7 +88,7 @@ void Screen::CutLine(Ink ink, std::string_view text) {
           Painted(ink, std::string(text.substr(0, last)) + (options_.ascii ? ">" : "…")) + "\n";
       return;
     }
-    // What stands before the last column makes room for the mark.
+    // Text before the last column makes room for the mark.
     last = columns < options_.width ? at + glyph.bytes : last;
     at += glyph.bytes;
   }

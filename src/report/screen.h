@@ -10,7 +10,7 @@ namespace msprobe::report {
 
 enum class Ink : uint8_t { kNone, kGreen, kYellow, kRed, kBold };
 
-// What the reader's screen is like: the only such description.
+// The properties of the reader's screen; the only description of it.
 struct ScreenOptions {
   size_t width = 100;  // in characters; at least 40 are used
   // A terminal has a right edge at `width`: everything but paths is wrapped there. Pipes and files
@@ -35,7 +35,7 @@ class Screen {
   // Never cut or wrapped: for copying, or formatted already.
   void Raw(std::string_view text) { text_ += text; }
 
-  // Of pictures that fill a terminal: whatever is too long is cut at the edge.
+  // For pictures that fill a terminal: text that is too long is cut at the edge.
   void CutLine(Ink ink, std::string_view text);
 
   const ScreenOptions& options() const { return options_; }

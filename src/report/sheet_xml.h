@@ -9,7 +9,7 @@
 
 namespace msprobe::report::internal {
 
-// What control characters in a text become.
+// The replacement of control characters in a text.
 enum class Controls : uint8_t {
   kReplaced,  // carriage returns are references, all others '_'
   kEscaped,   // _x000D_, as the format has it and only some readers undo

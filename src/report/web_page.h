@@ -30,7 +30,7 @@ struct PageBlock {
 // The element that holds a block; empty when its name is not plain or compressing failed, which
 // WriteWebPage refuses.
 std::string PackBlock(const PageBlock& block);
-// Of each block, in order; the same for any number of threads.
+// The compressed text of each block, in order; the same for any number of threads.
 std::vector<std::string> PackBlocks(std::span<const PageBlock> blocks, base::ThreadPool& pool);
 
 // Where the blocks go; the shell has it once.
@@ -110,8 +110,8 @@ inline constexpr size_t kMostCurveValues = 500'000;    // of all curves of a blo
 
 Status CheckAnswerPage();  // CheckShell of it
 
-// What is left out, because a limit above is reached, becomes a warning of the document and a note
-// in the page: items and curves at the end, of tables rows without a fill first.
+// Content that exceeds a limit above is left out, with a warning in the document and a note in the
+// page: the last items and curves, and of tables the rows without a fill first.
 Status WriteAnswerPage(const std::filesystem::path& path, Document& document);
 
 }  // namespace msprobe::report

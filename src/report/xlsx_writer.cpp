@@ -74,7 +74,7 @@ std::string StylesXml(std::string_view font, std::span<const std::string> fills,
          "builtinId=\"0\"/></cellStyles></styleSheet>";
 }
 
-// Of plain workbooks: the cell formats stand in the order of Style.
+// The styles of plain workbooks. The cell formats are in the order of Style.
 std::string PlainStylesXml() {
   constexpr std::string_view kFill = "<fgColor rgb=\"{0}\"/><bgColor rgb=\"{0}\"/>";
   const std::string fills[] = {fmt::format(kFill, "00FFFF00"), fmt::format(kFill, "FFFF0000")};
@@ -438,7 +438,7 @@ class BlockCompressor {
   bool ready_ = false;
 };
 
-// What ends a stream of such blocks: an empty last block.
+// The end of a stream of such blocks: an empty last block.
 constexpr std::string_view kStreamEnd("\x03\x00", 2);
 
 uint32_t Crc32(std::string_view text) {
@@ -704,7 +704,7 @@ using internal::kNoFill;
 using internal::XmlBuffer;
 
 constexpr uint32_t kRedRgb = 0xFF0000;
-// What a spreadsheet adds around the characters of a column.
+// Padding that a spreadsheet adds around the characters of a column.
 constexpr double kWidthPadding = 0.7109375;
 
 uint32_t Rgb(Shade shade) {

@@ -19,7 +19,7 @@ namespace msprobe::report {
 
 // Sheets of more rows than the format holds, cut into NAME_part_0, NAME_part_1, ... of equal size.
 
-// What a sheet of a workbook can hold. Rows: kMaxSheetRows in writers.h, the header not counted.
+// Limits of a sheet of a workbook. Rows: kMaxSheetRows in writers.h, the header not counted.
 inline constexpr size_t kMaxSheetColumns = 16'384;
 
 // (first row, row count) of parts of equal size, give or take one row, none above `limit` rows.

@@ -34,7 +34,7 @@ inline float Float16ToFloat(uint16_t bits) {
 uint16_t FloatToBFloat16(float value);
 uint16_t FloatToFloat16(float value);
 
-// What becomes of `value` in a tensor of `dtype`: float16 and bfloat16 by way of float32, as
+// Rounds `value` as a tensor of `dtype` stores it: float16 and bfloat16 by way of float32, as
 // frameworks cast doubles (which rounds twice), to nearest even; float64 stays. Every other dtype
 // rounds to float32, the type in which statistics of integers and 8-bit floats are kept.
 double RoundToDType(DType dtype, double value);

@@ -1,4 +1,4 @@
-// What the floating dtypes can hold: the one table of their precision and range.
+// The one table of the precision and range of the floating dtypes.
 //
 // IEEE 754-2019 (binary16, 32, 64); bfloat16 is binary32 with 7 bits of mantissa; the 8-bit formats
 // are those of P. Micikevicius et al., FP8 Formats for Deep Learning (2022), and their FNUZ

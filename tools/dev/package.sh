@@ -47,7 +47,7 @@ rm -rf "$work"
 mkdir -p "$work"
 cpack --config "$build/CPackConfig.cmake" -B "$work" >"$work/cpack.log" 2>&1 \
   || { tail -20 "$work/cpack.log" >&2; fail "cpack failed; the end of $work/cpack.log stands above"; }
-# Those of another version or C library would be installed beside these.
+# Packages of another version or C library would be installed together with these.
 case $machine in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; *) debian=$machine ;; esac
 rm -f build-package/msprobe-*_"$machine".whl build-package/msprobe-*-linux-"$machine".tar.gz build-package/msprobe_*_"$debian".deb
 made=()

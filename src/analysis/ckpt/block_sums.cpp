@@ -25,7 +25,7 @@ namespace {
 // are rare in checkpoints, so exactness counts here and speed does not; the SIMD kernels keep to
 // floats.
 
-// Of any dtype.
+// An element of any dtype.
 struct WideElement {
   ExtendedFloat real = 0;
   ExtendedFloat imaginary = 0;

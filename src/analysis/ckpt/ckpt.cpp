@@ -87,7 +87,7 @@ namespace fs = std::filesystem;
 using checkpoint::Checkpoint;
 using Clock = std::chrono::steady_clock;
 
-// Of each side, to find out whether a mapping by content is worth a hint.
+// Bytes of each side that are read to find out whether a mapping by content is worth a hint.
 constexpr uint64_t kMostBytesForHint = uint64_t{1} << 30U;
 
 fs::path DetailsPath(const Options& options, std::string_view extension) {

@@ -547,7 +547,7 @@ class Matcher {
     }
   }
 
-  // Of a parameter of the first layer that stands alone; 0 where there is none.
+  // The rows of a parameter of the first layer that is stored by itself; 0 where there is none.
   static int64_t Rows(const MappedCheckpoint& side, std::string_view name) {
     const auto place = side.parts.find(fmt::format("decoder.layers.0.self_attention.{}", name));
     if (place == side.parts.end()) {

@@ -15,7 +15,7 @@ extern const std::string_view kCkptMapping;
 namespace msprobe::analysis::ckpt {
 namespace {
 
-// Of one name, which has a few: each is looked for among the others.
+// Placeholders of one name, which has a few: each is looked for among the others.
 constexpr size_t kMostPlaceholders = 64;
 
 const std::string_view* Bound(const Bindings& bindings, std::string_view placeholder) {

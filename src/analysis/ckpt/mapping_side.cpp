@@ -13,7 +13,7 @@ namespace {
 
 using checkpoint::Parameter;
 
-// Of one checkpoint: hundreds of times what models with a thousand layers need.
+// Slices of one checkpoint: hundreds of times what models with a thousand layers need.
 constexpr uint64_t kFreeSlices = 500'000;
 constexpr uint64_t kFileBytesPerSlice = 256;
 // Each slice looks at every piece of its parameter.

@@ -45,7 +45,7 @@ class SoftExtendedFloat {
   friend bool operator==(const SoftExtendedFloat& a, const SoftExtendedFloat& b);
   friend bool operator>(const SoftExtendedFloat& a, const SoftExtendedFloat& b);
 
-  // Of a number that is not negative.
+  // The root of a number that is not negative.
   friend SoftExtendedFloat SquareRoot(const SoftExtendedFloat& value);
   friend SoftExtendedFloat Magnitude(const SoftExtendedFloat& value) {
     return value.negative_ ? -value : value;
@@ -87,7 +87,7 @@ struct WideSums {
   ExtendedFloat difference_square_sum = 0;
 };
 
-// Of a run of elements: as they are, or both sides taken as float32 first.
+// The sums over a run of elements: of the values themselves, or of both sides converted to float32.
 struct PairSums {
   // "npu" is the first checkpoint, "bench" the second. Pairs of which one side is not finite enter
   // the other side's sum of squares only.
@@ -121,7 +121,7 @@ struct PairMetrics {
   // The Python tool's figures. nullopt: null in its file.
   std::optional<double> l2;
   std::optional<double> cosine;
-  // Of our own, as IEEE 754 divides: infinity where only the divisor is zero.
+  // For our own columns. Ratios divide as IEEE 754 does: infinity where only the divisor is zero.
   double norm_a = 0;
   double norm_b = 0;
   double norm_ratio = 0;   // a to b

@@ -52,7 +52,7 @@ struct Options {
   bool quiet = false;  // no progress
 };
 
-// Which parameters of two checkpoints belong together.
+// The parameters of two checkpoints that belong together.
 
 struct MatchedPair {
   std::string name;         // what the results call it

@@ -1,3 +1,10 @@
+// Distances between rows, and what counts as noise; agreement.h has the rules.
+//
+// All checks work on the recorded statistics. StatisticsDistance() is the largest difference
+// over the four, relative to the scale of the row. Two rules hold for values that were only
+// rounded: Max and Min must be equal after rounding to the coarser dtype, because rounding is
+// monotone, and Mean and Norm may differ by the root of the number of elements times half a
+// unit, because roundings point in random directions.
 #include "src/analysis/compare/agreement.h"
 
 #include <algorithm>

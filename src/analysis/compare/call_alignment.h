@@ -1,7 +1,7 @@
-// Which calls of the two sides did the same work. Names carry call numbers, so that one call more
-// on one side shifts the number of every later call of its kind, and rows of equal names belong to
-// different calls. Lining up the two orders of execution finds the call that is too many, and the
-// pairs behind it.
+// Finds the calls of the two sides that did the same work. Names carry call numbers, so that one
+// call more on one side shifts the number of every later call of its kind, and rows of equal names
+// belong to different calls. Lining up the two orders of execution finds the call that is too many,
+// and the pairs behind it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr uint32_t kNoEntry = UINT32_MAX;
 struct ExecutionPlan {
   std::vector<uint32_t> order;         // entries as they happened
   std::vector<dump::EntryName> names;  // views into the side's names
-  // Of a backward entry: the forward entry of the same call; of a parameters_grad entry: the
+  // For a backward entry: the forward entry of the same call; for a parameters_grad entry: the
   // module's last backward.
   std::vector<uint32_t> partner;
   // Forward, backward and parameters_grad entries of one module share a number; kNoEntry for
@@ -38,9 +38,9 @@ struct ExecutionPlan {
 // the end.
 ExecutionPlan PlanExecution(const Side& side);
 
-// Which modules contain calls that diverged: their own outputs differ because of what happened
-// inside. From construct.json, or from module paths ("a.b" contains "a.b.c") when there is none.
-// Borrows all three.
+// Finds the modules that contain calls that diverged: their own outputs differ because of what
+// happened inside. From construct.json, or from module paths ("a.b" contains "a.b.c") when there is
+// none. Borrows all three.
 class Containment {
  public:
   // `construct` may be null.
@@ -78,8 +78,8 @@ class Containment {
   std::unordered_map<uint64_t, Inside> inside_;  // by hash of the module's name or path
 };
 
-// Which calls the capture levels of both sides record: modules (L0, mix), and functions (L1, mix).
-// What only one of them records says nothing about the run.
+// The kinds of calls that the capture levels of both sides record: modules (L0, mix), and functions
+// (L1, mix). Calls that only one side records say nothing about the run.
 struct SharedKinds {
   bool modules = true;
   bool functions = true;

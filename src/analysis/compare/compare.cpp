@@ -1,3 +1,10 @@
+// The whole run of `compare`.
+//
+// Finds out what was given (dumps, files, folders of other tools), plans the pairs, and compares
+// one pair after the other, so that the rows of only one pair are in memory. Steps come in
+// order, since a step is judged with what the step before it left (step_record). Each pair is
+// summed up, written, and added to the page; where both sides hold tensors, the first diverging
+// call is recomputed in higher precision to say which side is wrong.
 #include "src/analysis/compare/compare.h"
 
 #include <algorithm>
@@ -241,8 +248,8 @@ class Runner {
     return summary;
   }
 
-  // Of a dump.json or debug.json. Steps come in order: the weights of a step are what the step
-  // before made of them.
+  // Compares two dump.json or debug.json. Steps come in order: a step starts from the weights that
+  // the step before it left.
   Result<ComparedPair> ComparePlanned(const PlannedPair& planned) {
     const PairInput& input = planned.input;
     const std::pair lane(input.rank.value_or(-1), planned.is_debug);
@@ -306,7 +313,7 @@ class Runner {
     return {};
   }
 
-  // Of folders without a dump.json.
+  // Writes the tables of folders without a dump.json.
   Status WriteTables(Result<FolderComparison> compared) {
     MSP_ASSIGN_OR_RETURN(FolderComparison comparison, std::move(compared));
     for (FolderTable& table : comparison.tables) {

@@ -144,8 +144,8 @@ void CarryHidden(CallView& call) {
   }
 }
 
-// Of origins at one call the one with the lowest number is the first: what a call was given comes
-// before what it computed.
+// Orders the origins at one call; the lowest number comes first: the inputs of a call come before
+// its results.
 int Precedence(OriginKind kind) {
   switch (kind) {
     case OriginKind::kDType:

@@ -31,7 +31,7 @@ inline constexpr size_t kOriginKindCount = 6;
 // "parameter", "input", "computation", "optimizer", "dtype", "unmatched call".
 std::string_view OriginKindName(OriginKind kind);
 
-// Which side computed a call wrong, by its own inputs.
+// The side that computed a call wrong, given its own inputs.
 enum class WrongSide : uint8_t { kNpu, kBench, kBoth, kNeither, kUnknown };
 // "npu", "bench", "both", "neither", "unknown".
 std::string_view WrongSideName(WrongSide side);

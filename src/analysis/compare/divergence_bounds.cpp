@@ -41,7 +41,7 @@ std::vector<Operand> RecordedInputs(const WalkContext& context, uint32_t entry) 
   return operands;
 }
 
-// Of an output that has other shapes on both sides: other shapes of the inputs explain it.
+// For an output whose shape differs between the sides: differing shapes of the inputs explain it.
 double ExplainedShape(const WalkContext& context, const WalkHistory& history,
                       const CallView& call) {
   if (call.is_backward() && call.family == OperatorFamily::kExact) {

@@ -59,7 +59,7 @@ WalkContext::WalkContext(const DivergenceInput& pair)
   FindParameters();
 }
 
-// Which dtypes most floating rows have on both sides: other ones are a finding.
+// Finds the dtypes that most floating rows have on both sides: any other dtype is a finding.
 void WalkContext::FindUsualDTypes() {
   std::map<std::pair<std::string_view, std::string_view>, size_t> counts;
   size_t floating = 0;

@@ -1,4 +1,4 @@
-// Which call is an origin of divergence: the rules, and what they say.
+// Decides which calls are origins of a divergence: the rules and their texts.
 //
 // A rule is a row of a table: when it applies, what follows, of which kind the origin is, how sure
 // it is and why. Inputs and outputs have a table each, in which the first rule that applies
@@ -309,8 +309,8 @@ bool ExplainedByNoise(const Case& c) {
   const RowView& input = c.row;
   const double recent = history.recent.largest();
   const double noise = c.has_pair() ? context.agreement.Noise(*input.npu, *input.bench) : 0.0;
-  // Of 16 bits, whose noise is large, twice the noise proves something; statistics of 32 bits
-  // hide more.
+  // For 16-bit types, whose noise is large, twice the noise proves something; statistics of 32-bit
+  // types hide more.
   const bool is_narrow = noise > kNarrowNoiseFrom;
   double hidden = 0;
   if (context.IsUpdatedByChance() && !is_narrow && !history.last_was_normalised) {

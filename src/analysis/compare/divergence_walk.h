@@ -342,7 +342,7 @@ struct OutputBound {
   bool is_rounding = false;   // a gradient that cancels: nothing but rounding, so it agrees
   bool flips_choice = false;  // noise may have changed the discrete choice that this call makes
 };
-// Of an output that does not agree.
+// The error bound of an output that does not agree.
 OutputBound BoundOf(const WalkContext& context, const WalkHistory& history, const CallView& call,
                     const CallOperands& operands, const RowView& output);
 

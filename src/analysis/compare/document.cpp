@@ -1,3 +1,10 @@
+// The answer of a comparison as a report::Document, from a RunSummary.
+//
+// FailedLevels() decides which gate levels each pair fails; exit code, JUnit cases and levels of
+// the JSON answer all follow from it. The verdict names the first origin of the leading pair
+// (the first that diverges, see LeadingPair). The sections are: remarks that complete the
+// verdict, origins and amplifiers of the leading pair, the pairs with the worst first, counts,
+// and what to do next, chosen by the kind of the first origin.
 #include "src/analysis/compare/document.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Error bounds of calls from recorded statistics; error_bound.h has the derivation.
+//
+// FamilyOf() maps an operator to one of a few families (contraction, sum, elementwise,
+// normalisation, softmax, branching, ...), by name without underscores and prefixes. Each family
+// has a function for the forward and one for the backward direction that turns errors of the
+// operands, relative to their scale, into the largest error of the output that correct
+// arithmetic can produce, plus rounding within the call. Infinity stands for "no bound".
 #include "src/analysis/compare/error_bound.h"
 
 #include <algorithm>
@@ -223,7 +230,8 @@ double OwnRounding(const Operand& output) {
   return kOwnUnits * std::min(output.epsilon, kEpsilonFloat32);
 }
 
-// Of sums so long: the errors of partial sums grow with the root of their number.
+// The rounding error of a sum of `terms` terms: the errors of partial sums grow with the root of
+// their number.
 double OwnRounding(const Operand& output, double terms) {
   return std::max(kOwnUnits, kUnitsPerRoot * std::sqrt(terms)) *
          std::min(output.epsilon, kEpsilonFloat32);
@@ -456,7 +464,7 @@ double Backward(const dump::EntryName& call, OperatorFamily family, const CallOp
   }
   const double gradient_error = ErrorOf(*gradient, options);
   const double terms = SumsOf(gradient->elements, output.elements);
-  // Of a sum over the gradient, where all units of it point in one direction.
+  // For a sum over the gradient, where the errors of all its elements point in one direction.
   const double one_way = terms > 1 && gradient_error > 0
                              ? std::max(gradient->error, gradient->epsilon) * std::sqrt(terms)
                              : 0;

@@ -72,7 +72,7 @@ double ExplainedError(const dump::EntryName& call, OperatorFamily family,
                       const CallOperands& operands, const Operand& output,
                       const BoundOptions& options);
 
-// Of `elements` values that decide between two branches, the share that takes another branch when
+// The share of `elements` values that choose the other of two branches when
 // they are off by `error` relative to their scale: the density of a normal variable at 0 is 0.4 per
 // standard deviation, on either side. 0 where not even one flip is to be expected in 300 such
 // tensors. An error of the root of this share follows.

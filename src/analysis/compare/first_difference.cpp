@@ -1,3 +1,11 @@
+// -da of v26: the first call that differs, over all ranks of a step.
+//
+// Per rank, every call is recorded as the same, ignored, or differing (a relative error of an
+// output above the limit). Ranks have no common clock, only their communications: the search
+// therefore looks (1) before the first communication of each rank, (2) between communications,
+// where a call's time is (number of communications before it, calls since then) with matched
+// communications numbered alike, and the smallest time wins, (3) after the last communication.
+// All ranks that differ first are written to diff_analyze_<time>.json.
 #include "src/analysis/compare/first_difference.h"
 
 #include <algorithm>

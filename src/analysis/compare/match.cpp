@@ -1,3 +1,17 @@
+// Joins the rows of the two sides.
+//
+// Exactly: a hash table holds the reference rows by (name, shape), in file order; each test row
+// looks up its mapped name. A key that occurs once pairs directly. A key that occurs several
+// times pairs every row with every row as long as the PairBudget allows it, and in file order
+// beyond that, so that a dump which repeats a name cannot make the square of its rows. Dtypes
+// decide last: a pair whose dtypes cannot be compared keeps its test row alone.
+//
+// Fuzzily: names lose their call numbers. Row i of each side joins its queue; then the newest
+// test row looks for the oldest waiting reference row of its identity, or the newest reference
+// row for the oldest test row. A pair drops everything that waited before it on both sides,
+// which keeps the order of execution, and the search ends where only one queue is empty, as in
+// the Python tool. Queues are lists of positions per identity, so that each step takes constant
+// time.
 #include "src/analysis/compare/match.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 
 namespace msprobe::analysis::compare {
 
-// Which release of the Python tool a result is compatible with (8.1.1 or 26.x): its rows, metrics,
+// The release of the Python tool that a result is compatible with (8.1.1 or 26.x): rows, metrics,
 // verdicts and columns.
 enum class Edition : uint8_t { kV8, kV26 };
 
@@ -24,7 +24,7 @@ struct MappingFlag {
   std::filesystem::path file;  // empty: built-in
 };
 
-// Which rows of both sides are compared with each other.
+// The rules by which rows of both sides are paired.
 struct MatchRules {
   Framework framework = Framework::kUnknown;  // unknown: detected from the data
   bool fuzzy = false;

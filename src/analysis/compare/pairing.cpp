@@ -1,3 +1,9 @@
+// Pairs the rank folders of two dumps.
+//
+// Folders pair by (step, rank); a number that only one value has on each side does not count, so
+// that step 0 of one run can be compared with step 5 of another. With v26, ranks without any
+// common number pair by position. Folders without a partner are listed. Every pair gets the
+// names that its result files carry.
 #include "src/analysis/compare/pairing.h"
 
 #include <algorithm>

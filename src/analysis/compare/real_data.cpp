@@ -1,3 +1,12 @@
+// Metrics of rows whose tensors were saved.
+//
+// Every row opens its two files as mappings. Empty tensors, single values and different shapes
+// are settled without a pass; all others go through one pass that converts both sides block by
+// block and adds up what every metric needs: the dot product and norms of the cosine, the
+// largest absolute and relative errors, the shares within 0.001 and 0.005, and the distance by
+// which rows are judged. Small rows are shared among threads as a whole. Tensors above
+// kLargeTensorElements come afterwards, one by one, in chunks that all threads share; sums of
+// chunks are merged by position. The figures are therefore the same for any number of threads.
 #include "src/analysis/compare/real_data.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Writes the files of a pair: the table as xlsx, csv or both, the text of the advisor, the data
+// mapping. The advisor takes the first row whose verdict fails and chooses its advice by whether
+// that is an input or a result, of a forward or a backward call, and by operators whose sums
+// have no fixed order.
 #include "src/analysis/compare/result_files.h"
 
 #include <algorithm>

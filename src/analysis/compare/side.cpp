@@ -1,3 +1,10 @@
+// Reads one side of a comparison.
+//
+// dump.json is read entry by entry; the members of an entry (arguments, results, parameters) are
+// walked in the order of the Python tool, and every leaf that holds a tensor or a value becomes
+// a row. Texts of rows are kept in one arena. With a filter, the file is only scanned for the
+// boundaries of entries, and entries that are left out are not decoded. Containers that are
+// nested too deeply become one marked row.
 #include "src/analysis/compare/side.h"
 
 #include <algorithm>

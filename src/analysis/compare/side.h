@@ -128,7 +128,7 @@ struct SideOptions {
   // With k26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
   // P2POp is one row.
   Edition edition = Edition::kV8;
-  // Which entries to keep; called in file order. Null: all.
+  // Selects the entries to keep; called in file order. Null: all.
   std::function<bool(std::string_view entry_name)> keep_entry;
   // With keep_entry: what is left out is not decoded, so that its errors are not found, and of the
   // header only task and framework are read. A file that ends early is an error.

@@ -1,3 +1,11 @@
+// Metrics, verdicts and colours of v8 for rows with statistics or checksums.
+//
+// A row with statistics gets the four differences of Max, Min, Mean and Norm and their relative
+// errors; a row with checksums is equal or not. Highlighting then looks at the rows of one call
+// together (a batch): rules on single cells (NaN, infinities, large errors) give reasons, rules
+// on inputs against outputs of the call (an error that grows within it) add more. A row's colour
+// is that of its most serious reason; its message lists all reasons in a fixed order. The limits
+// are in thresholds of statistics.h.
 #include "src/analysis/compare/statistics.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// Explains differences of weights from one step to the next.
+//
+// A step leaves the statistics of every parameter and the relative distance of its gradients. In
+// the next step, a parameter that is not identical is held against them: if its gradients agreed
+// within noise, the update may differ by the movement of the parameter times that noise (twice
+// the movement for updates that depend on signs only, as Adam's first steps). A difference
+// beyond that bound has another cause: the optimizer, if the parameter was equal before, or
+// another weight to start with.
 #include "src/analysis/compare/step_record.h"
 
 #include <algorithm>
@@ -181,7 +189,7 @@ UpdateVerdict JudgeUpdate(const StepRecord& previous, const UpdateRule& rule,
                            : std::max(gradient->second.error, 16 * kUnitRoundoff);
   // One element may have a gradient next to zero, and so an update of chance.
   const double elements = ElementCount(npu.shape);
-  // Of bit-equal gradients none is zero on one side only.
+  // Where gradients are equal bit by bit, none is zero on one side only.
   const bool has_equal_bits = previous.shows_bits && !previous.repeats_layers && before.identical &&
                               gradient != previous.gradients.end() && gradient->second.identical;
   // Chance moves single elements: hardly the largest and the smallest of one parameter.

@@ -98,7 +98,7 @@ class UpdateRule {
   size_t wholly_apart_ = 0;  // of which both did
 };
 
-// Of a parameter that is not identical now. An optimizer step moves a parameter by about the
+// For a parameter that is not identical now. An optimizer step moves a parameter by about the
 // movement seen between the steps; noise of the gradient changes that movement by its own share,
 // and an update that depends on signs (Adam: g / sqrt(g^2)) by no more than twice the movement
 // where the gradient is nothing but noise.

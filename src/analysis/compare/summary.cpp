@@ -1,3 +1,11 @@
+// Sums up a comparison.
+//
+// Every row of a pair has a status (identical, within noise, differing, on one side only, ...),
+// and the counts by status decide the verdict of the pair: the worst status that occurs, in the
+// order of PairVerdict. The worst pair decides the verdict of the run. A dump pair keeps counts,
+// origins and amplifiers as texts, so that its rows can be released before the next pair is
+// compared. summary.json is written from the same structs as the screen, the page and the JUnit
+// report.
 #include "src/analysis/compare/summary.h"
 
 #include <algorithm>

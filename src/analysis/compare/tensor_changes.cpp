@@ -1,3 +1,12 @@
+// Changes tensors of v26 before they are compared.
+//
+// Three changes, in this order, each on demand when a row is opened: (1) parts of a fused
+// projection are put together: weights one below the other, results side by side along the last
+// axis; (2) in outputs of calls that fill only their first rows, the rows beyond the number of
+// valid tokens (the sum of an argument) are set to zero; (3) tensors whose file name matches a
+// calibration are multiplied by its matrix, from the left or the right, in the order and
+// precision of a plain matrix product. ProductBudget limits the results of products by the sizes
+// of the files they come from.
 #include "src/analysis/compare/tensor_changes.h"
 
 #include <algorithm>

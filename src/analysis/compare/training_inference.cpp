@@ -1,3 +1,10 @@
+// Pairs rows of a training with rows of an inference engine.
+//
+// A row's key is (layer number, path below the layer with the names of both frameworks mapped to
+// one form, kind of row, index). One side has fused projections (qkv, gate and up), the other
+// their parts: rows with one key are joined by a full outer join into units, and the rows of the
+// side that has the parts are merged into one row per unit. Units keep the order of the test
+// side; units of the reference alone precede the first pair that follows them in the reference.
 #include "src/analysis/compare/training_inference.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ namespace msprobe::analysis::config_check {
 // What is asked of config_check: to compare two packs, to collect one, or to look at the settings
 // that trainings printed into their logs.
 
-// Of the checks of two packs.
+// Options of the checks of two packs.
 struct CheckOptions {
   std::string framework;              // "pytorch", "mindspore" or empty
   bool normalize_env = false;         // values that mean the same are not a difference
@@ -76,7 +76,7 @@ std::string_view PartName(Part part);  // "env", "pip", ...
 inline constexpr std::string_view kEnvMember = "env";
 inline constexpr std::string_view kPipMember = "pip";
 inline constexpr std::string_view kVersionsMember = "versions";
-// Of the variables in env that launch scripts set: where each comes from. The Python tool has none.
+// The origin of each variable in env that a launch script sets. The Python tool has no such member.
 inline constexpr std::string_view kScriptEnvMember = "script_env";
 
 // True for names that members of a pack have: "env", "dataset/step0/rank0/dataset.json", ...
@@ -167,7 +167,7 @@ struct Finding {
   bool consequence = false;  // of something else: told behind the other errors
 };
 
-// Of one check of two packs.
+// The result of one check of two packs.
 struct CheckResult {
   Part part = Part::kEnv;
   report::Table table;    // named as its sheet
@@ -276,8 +276,8 @@ double Similarity(const SimilarityText& a, const SimilarityText& b);
 // The same; counts the pairs of characters that were looked at.
 double Similarity(const SimilarityText& a, const SimilarityText& b, uint64_t& steps);
 
-// Of one check: some seconds. Two texts of kMaxCharacters may take a million each time, names and
-// lines of code that people write some hundred.
+// Limits one check to some seconds. Two texts of kMaxCharacters may take a million steps each time;
+// names and lines of code that people write take some hundred.
 inline constexpr uint64_t kMostSimilaritySteps = 500'000'000;
 
 // Never below Similarity(a, b), and quick.

@@ -53,8 +53,8 @@ class PackWriter {
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 Environment ThisEnvironment();
-// Of entries "NAME=value"; what has no name or no "=" is left out, of a repeated name the first one
-// counts, as for Python.
+// Parses entries "NAME=value". An entry without a name or "=" is left out; if a name is repeated,
+// the first one counts, as in Python.
 Environment ParseEnvironment(const char* const* entries);
 
 // A variable that launch scripts set for their training.

@@ -140,7 +140,7 @@ bool SameMeaning(const Json& a, const Json& b) {
 bool IsEmptyText(const Json& value) { return value.is_string() && json::TextOf(value).empty(); }
 
 // The sheet of the Python tool has the sides exchanged: what it calls bench is the second pack.
-// Who reads that sheet by program relies on it, so rows keep it; findings name the sides as they
+// Programs that read that sheet rely on it, so the rows keep it; findings name the sides as they
 // are.
 class EnvCheck {
  public:

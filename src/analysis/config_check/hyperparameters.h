@@ -41,7 +41,7 @@ class HyperparameterReader {
   Result<size_t> AddText(std::string_view name, std::string_view text);
 
   const Parameters& merged() const { return merged_; }
-  // Of the scripts.
+  // The environment variables that the scripts set.
   const std::vector<ScriptVariable>& environment() const { return environment_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 

@@ -1,4 +1,4 @@
-// Which commands start a training, and what their arguments say.
+// Recognises commands that start a training, and reads their arguments.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ std::optional<NestedScript> FindNestedScript(std::span<const ShellField> fields)
 // An argument that begins with a dash and is not a number.
 bool IsOption(std::string_view text);
 
-// Of what follows the launcher: the index behind the script or module.
+// In the arguments that follow the launcher: the index after the script or module.
 size_t FindProgramEnd(LauncherKind kind, std::span<const ShellField> arguments);
 
 // `arguments`: what follows the launcher.

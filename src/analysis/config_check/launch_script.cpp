@@ -21,7 +21,7 @@
 namespace msprobe::analysis::config_check::internal {
 namespace {
 
-// Of one script, each with other decisions where a branch cannot be decided.
+// Runs of one script, each with other decisions where a branch cannot be decided.
 constexpr size_t kMostRuns = 256;
 
 // What a setting is in one launch.
@@ -58,7 +58,8 @@ class Choices {
       choices.push_back(choice);
     }
   }
-  // Of branches or trainings of which one is taken: what one of them lacks may be absent.
+  // Joins branches or trainings of which only one is taken: a setting that one of them lacks may be
+  // absent.
   void Join(const Choices& other, bool is_first) {
     for (const auto& [name, choices] : other.settings_) {
       const bool is_new = places_.count(name) == 0;
@@ -76,7 +77,7 @@ class Choices {
       }
     }
   }
-  // Of trainings that are all started.
+  // Joins trainings that are all started.
   void Include(const Choices& other) {
     for (const auto& [name, choices] : other.settings_) {
       for (const Choice& choice : choices) {

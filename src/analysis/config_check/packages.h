@@ -21,8 +21,8 @@ struct Package {
 // "torch-npu" for "Torch_NPU", "torch.npu" and "torch-npu", which are one distribution.
 std::string NormalName(std::string_view name);
 
-// Of a distribution that lies in several folders the first counts: that is the one Python imports.
-// Sorted by name, case aside. Folders that do not exist hold nothing.
+// If a distribution is in several folders, the first one counts: Python imports that one. Sorted by
+// name, ignoring case. Folders that do not exist hold nothing.
 std::vector<Package> FindPackages(std::span<const std::filesystem::path> search_path,
                                   std::vector<std::string>& warnings);
 

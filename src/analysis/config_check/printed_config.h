@@ -74,8 +74,8 @@ class LiteralLines {
 
   std::vector<Level> levels_;
   std::string json_;
-  // Of adjacent quoted texts, which are one: those that are not in json_ yet stand behind
-  // text_begin_, in front of them what an earlier state may need again.
+  // Adjacent quoted texts are one text. The parts that are not in json_ yet begin at text_begin_;
+  // before them is what an earlier state may need again.
   std::string text_;
   size_t text_begin_ = 0;
   bool has_text_ = false;

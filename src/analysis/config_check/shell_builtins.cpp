@@ -260,7 +260,7 @@ Status ShellRun::RunFor(const ShellNode& node) {
         node.line,
         "the loop reads the arguments of the script, which are not known: as if there were none");
   }
-  // Which files there are, only a shell can tell.
+  // Only a shell knows which files exist.
   const auto is_open = [](const ShellField& field) {
     return field.may_vanish || field.text.find_first_of("*?") != std::string::npos;
   };

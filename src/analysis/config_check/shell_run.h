@@ -56,7 +56,7 @@ struct ShellLaunch {
   int line = 0;
 };
 
-// Of all runs of one script together.
+// The work of all runs of one script together.
 struct ShellWork {
   size_t commands = 0;
   size_t expanded_bytes = 0;

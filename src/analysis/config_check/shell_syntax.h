@@ -36,13 +36,13 @@ struct ShellSegment {
   bool quoted = false;  // what it stands for is not split at blanks
   int line = 0;
   std::string text;  // as spelled in the script
-  // Of a variable.
+  // For a variable:
   std::string name;
   std::string index;      // "@", "*", "0", "$I"; empty: none
   std::string operation;  // ":-", "=", ":+", "?", "%", "##", "/", ":", "^^"...; empty: none
   std::string operand;    // as spelled; of arithmetic: the expression
   char prefix = '\0';     // '#': its length; '!': the variable that it names
-  // Of a command substitution.
+  // For a command substitution:
   std::shared_ptr<const ShellList> commands;
 };
 

@@ -1053,7 +1053,7 @@ Status ShellRun::ApplyOperation(const ShellSegment& segment, Reference& referenc
       return std::pair(static_cast<size_t>(first), static_cast<size_t>(last - first));
     };
     if (reference.many) {
-      // Those of the script count from 1.
+      // The arguments of the script count from 1.
       const bool arguments = segment.name == "@" || segment.name == "*";
       const auto size = static_cast<int64_t>(reference.values.size());
       int64_t first = *offset < 0 ? size + *offset : *offset - (arguments ? 1 : 0);

@@ -386,8 +386,9 @@ class ExplorerWriter {
   // A slash would be another level.
   static std::string LevelName(std::string_view name) { return base::ReplaceAll(name, "/", ":"); }
 
-  // Of what stands in a node: the modules from the root down, without the root itself. Only those
-  // in front of the first for which there is no room; `whole` says whether that is all.
+  // The namespace of what a node contains: the modules from the root down, without the root itself.
+  // It ends before the first module for which there is no room; `whole` says whether it is
+  // complete.
   static std::string NamespaceOf(const Graph& graph, uint32_t node, bool* whole = nullptr) {
     const size_t most =
         std::clamp(kMostNamespaces / graph.nodes.size(), kShortestLimit, kLongestNamespace);

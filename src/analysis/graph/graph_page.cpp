@@ -332,7 +332,7 @@ std::vector<report::PageBlock> TreeBlocks(const RankView& view, const std::strin
   return std::move(tree).Blocks(id);
 }
 
-// Of nodes in front, until there are `most_rows`.
+// Collects the tensors of nodes from the first on, until there are `most_rows`.
 class TensorCollector {
  public:
   explicit TensorCollector(const RankView& view) : view_(view) {}

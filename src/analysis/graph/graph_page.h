@@ -172,7 +172,7 @@ class GraphPage {
   const std::vector<std::string>& notes() const { return notes_; }  // after Write
 
  private:
-  // Of which ranks tensors are kept first: those in which the runs part, by step.
+  // The order in which ranks keep their tensors: those in which the runs diverge first, by step.
   using Place = std::tuple<bool, int64_t, size_t>;
   struct Elements {
     std::vector<std::string> texts;

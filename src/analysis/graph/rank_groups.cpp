@@ -1,4 +1,4 @@
-// Which calls of different ranks are one communication is decided in dump/communication; here the
+// dump/communication finds the calls of different ranks that belong to one communication; here its
 // matches become the partners of nodes. Groups of ranks are connected components: every recorded
 // group joins its ranks, for each kind of parallelism by the calls that show it.
 #include "src/analysis/graph/rank_groups.h"

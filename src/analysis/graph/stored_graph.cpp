@@ -230,7 +230,7 @@ struct StoredSide {
     return found == place_of_name.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Of the whole side, whose names must outlive it.
+  // A view of the whole side, whose names must outlive it.
   TreeSide ForPage() const {
     TreeSide side;
     side.names.assign(names.begin(), names.end());

@@ -17,7 +17,7 @@ namespace msprobe::analysis::kernel_dump {
 
 // Two arrays by the vendor's measures.
 
-// Those of a table but for the divergence and the deviations, in the order of its columns.
+// The measures of a table without the divergence and the deviations, in the order of its columns.
 inline constexpr std::array<Measure, 8> kFileMeasures = {Measure::kCosine,
                                                          Measure::kMaxAbsolute,
                                                          Measure::kAccumulatedRelative,
@@ -79,8 +79,8 @@ struct ArrayCompareOptions {
 // Elements are compared as float32. Memory is that of a block.
 Result<ArrayPair> CompareArrays(const ArrayCompareOptions& options);
 
-// Of two folders <op>/<time>/*.npy, as `cad` makes them: pairs by sorted names of operators, times
-// and files.
+// A row for two folders <op>/<time>/*.npy, as `cad` makes them: paired by sorted names of
+// operators, times and files.
 struct BatchRow {
   std::string left;  // paths
   std::string right;

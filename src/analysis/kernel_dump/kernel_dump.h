@@ -79,7 +79,7 @@ struct Findings {
   uint64_t converted() const;
   uint64_t failed_parts() const;
   uint64_t failed_files() const;  // with at least one failure
-  // Of the first failure, with the path of its file; empty when there is none.
+  // The message of the first failure, with the path of its file; empty when there is none.
   std::string FirstFailure() const;
 };
 
@@ -92,7 +92,7 @@ std::string_view SuffixOf(ArrayFile kind);
 // Python tool writes them.
 Status WriteArray(const std::filesystem::path& path, ArrayFile kind, const TensorView& view);
 
-// Of a device array in `layout`; `device` is plain. .npy and .bin are written piece by piece.
+// Writes a device array in `layout`; `device` is plain. .npy and .bin are written piece by piece.
 Status WriteConverted(const std::filesystem::path& path, ArrayFile kind, const TensorView& device,
                       const io::kernel_dump::Layout& layout);
 

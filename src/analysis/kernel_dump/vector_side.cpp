@@ -264,7 +264,8 @@ Result<std::vector<VectorOperator>> FindArrays(const fs::path& folder) {
     VectorOperator& op = found[{name->op_name, name->time}];
     op.name = name->op_name;
     op.time = name->time;
-    // Of the same array in two folders the first by name, whatever the order of the file system.
+    // If the same array is in two folders, the first by name counts, whatever the order of the file
+    // system.
     fs::path& array = op.arrays[name->output];
     if (array.empty() || entry->path() < array) {
       array = entry->path();
@@ -284,7 +285,7 @@ Result<std::vector<VectorOperator>> FindArrays(const fs::path& folder) {
 using ThreadedRun = std::tuple<std::string, std::string, uint64_t, uint64_t, size_t>;
 constexpr uint64_t kFftsPlus = 4;  // the kind of a task
 
-// Of each run the threads, by number.
+// The threads of each run, by number.
 std::map<ThreadedRun, std::map<uint64_t, size_t>> ThreadsOf(const std::vector<DumpPath>& dumps) {
   std::map<ThreadedRun, std::map<uint64_t, size_t>> runs;
   for (size_t i = 0; i < dumps.size(); ++i) {

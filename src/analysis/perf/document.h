@@ -29,7 +29,7 @@ struct AnswerOptions {
 };
 
 // Its page tells what the time of both sides consists of, and what grew as a tree down to kernels.
-// Of many ranks the one whose time grew most is taken apart; all are listed.
+// With many ranks, the one whose time grew most is analysed in detail; all are listed.
 report::Document MakeDocument(const RunSummary& run, const AnswerOptions& options);
 
 // "SLOWER by 12.4 %, mostly computing: ..." of one pair; empty where no times are known.

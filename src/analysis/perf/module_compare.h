@@ -132,7 +132,7 @@ bool CanCompareModules(const ModuleSide& base, const ModuleSide& comparison,
 std::vector<AlignedPair> MatchModules(const ModuleSide& base, const ModuleSide& comparison,
                                       const PairOptions& options);
 
-// Of "/nn.Module: Net_0/nn.Module: Linear_3": "nn.Module: Linear" and "/ Net_0/ Linear_3".
+// For "/nn.Module: Net_0/nn.Module: Linear_3": "nn.Module: Linear" and "/ Net_0/ Linear_3".
 std::string_view ModuleClass(std::string_view path);
 std::string ModuleName(std::string_view path);
 

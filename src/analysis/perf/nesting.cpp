@@ -93,7 +93,7 @@ namespace {
 
 uint64_t KeyOf(TextId process, TextId thread) { return uint64_t{process} << 32U | thread; }
 
-// Of a call that is none of the runtime's.
+// The kind of a call that does not belong to the runtime.
 Kind KindOf(profile::CallKind kind, std::string_view name) {
   if (profile::IsStepMarker(name)) {
     return Kind::kStep;

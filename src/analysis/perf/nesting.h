@@ -112,7 +112,7 @@ class NestedIntervals {
     uint32_t node = 0;
   };
   std::span<const Placed> placed() const { return placed_; }
-  // Those of a node and everything in it.
+  // The markers of a node and of everything in it.
   std::span<const Placed> placed(const Node& node) const {
     return std::span(placed_).subspan(node.first_marker, node.last_marker - node.first_marker);
   }
@@ -151,8 +151,8 @@ class LatestEnds {
 // Operators, marked ranges, python functions and runtime calls, thread by thread.
 class HostTree {
  public:
-  // Of equal intervals a kind is outside of those after it; modules and python functions, in the
-  // order of the file.
+  // If intervals are equal, a kind encloses the kinds listed after it; modules and Python functions
+  // enclose each other in the order of the file.
   enum class Kind : uint8_t { kStep, kAnnotation, kModule, kPython, kOperator, kRuntime };
   static constexpr uint32_t kNone = kNoNode;
 

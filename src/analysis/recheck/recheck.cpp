@@ -211,7 +211,7 @@ Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view nam
   MSP_ASSIGN_OR_RETURN(backward, entries.Read(name), std::string(name));
   call.backward = &backward;
   if (parsed.is_module) {
-    // Of a module that is called once, the gradients of its parameters are those of this call.
+    // If a module is called once, the gradients of its parameters belong to this call.
     const std::string base = ModuleOf(parsed);
     const std::string gradients = base + ".parameters_grad";
     if (entries.Has(gradients) && !entries.Has(base + ".forward.1")) {

@@ -21,7 +21,7 @@ namespace msprobe::analysis::recheck {
 
 // The result of a recheck.
 
-// Of two dumps, which of them computed a call wrong.
+// The one of two dumps that computed a call wrong.
 enum class WrongSide : uint8_t { kNone, kDump, kBench, kBoth, kUnknown };
 std::string_view WrongSideName(WrongSide side);  // "none", "dump", "bench", "both", "unknown"
 
@@ -29,7 +29,7 @@ struct CheckedCall {
   std::string name;
   std::optional<int64_t> step;
   std::optional<int64_t> rank;
-  // Of the dump, and of the bench; nullopt where that side has no such call.
+  // The verdicts about the dump and about the reference; nullopt where that side has no such call.
   std::array<std::optional<CallVerdict>, 2> sides;
 
   // kUnknown where a side that is not beyond could not be checked.
@@ -43,7 +43,7 @@ struct Answer {
   bool has_bench = false;
   bool has_tensors = false;        // one rank at least has tensor files
   std::vector<CheckedCall> calls;  // by step and rank, in file order
-  // Of the dump's side, or of either where there are two.
+  // Counts of the dump, or of both dumps together where there are two.
   uint64_t within = 0;
   uint64_t beyond = 0;
   uint64_t not_checkable = 0;

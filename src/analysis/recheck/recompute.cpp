@@ -448,7 +448,7 @@ std::vector<Candidate> Candidates(const Values& results, const Gradients& gradie
     }
   }
   for (const auto& [gradient, parent] : gradients.passed) {
-    // Who saw the sum over what was broadcast did not see what was summed.
+    // An operand that saw the sum over a broadcast dimension did not see its terms.
     if (gradient->shape == parent || std::none_of(outgoing.begin(), outgoing.end(),
                                                   [&shape = parent](const CapturedTensor& other) {
                                                     return other.value != nullptr &&

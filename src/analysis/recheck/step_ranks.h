@@ -40,7 +40,8 @@ class DumpEntries {
   // Its files; how often each was read is counted for all calls together.
   reference::TensorSource tensors() const { return reference::TensorsOf(tensor_folder(), loads_); }
   uint64_t size_bytes() const { return size_bytes_; }
-  // Of the module of a call; empty for other calls, and where no capture of msprobe made the dump.
+  // The remarks about the module of a call; empty for other calls, and for dumps that msprobe did
+  // not capture.
   reference::Remarks RemarksOf(std::string_view call) const;
 
   bool Has(std::string_view name) const { return places_.find(name) != places_.end(); }
@@ -120,7 +121,7 @@ class StepRanks {
   };
 
   Result<Rank*> Open(int64_t rank);
-  // Those of a rank that are matched with calls of `api`.
+  // The calls of a rank that are matched with calls of `api`.
   Result<const Calls*> CallsOf(int64_t rank, std::string_view api);
   // The other end of a message; `peer` becomes the rank that has it.
   Result<End> PartnerOf(const End& own, int64_t& peer);

@@ -38,7 +38,7 @@ std::optional<int64_t> IterationOfName(std::string_view name) {
   return base::ParseInt(name.substr(kIterationPrefix.size()));
 }
 
-// What could have been meant, for an error's hint.
+// The existing iterations, for the hint of an error.
 std::string IterationsIn(const std::filesystem::path& root) {
   std::vector<std::string> found;
   if (const auto names = base::ListFolder(root); names.ok()) {

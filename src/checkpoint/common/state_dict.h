@@ -39,7 +39,7 @@ struct IterationFolder {
 // without, `root` itself. An error names the folders that are there instead.
 Result<IterationFolder> FindIterationFolder(const std::filesystem::path& root);
 
-// What in a checkpoint is not the model, told by name.
+// Recognises by name what is not the model in a checkpoint.
 
 // Whether the name (keys joined with '.') belongs to an optimizer's state or to bookkeeping rather
 // than to the model.
@@ -62,7 +62,7 @@ struct StateEntry {
 // into memory as far as `memory`, of the whole checkpoint, allows.
 StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file, io::ReadBudget& memory);
 
-// What the tensors under these paths are called, in their order; empty for those that are left out.
+// The names of the tensors under these paths, in their order; empty for those that are left out.
 // See AddParameters.
 std::vector<std::string> NameParameters(std::span<const std::vector<std::string>> paths,
                                         bool optimizer, std::vector<std::string>& warnings,

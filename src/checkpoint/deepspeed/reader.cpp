@@ -231,7 +231,7 @@ class ZeroReader {
     return shapes;
   }
 
-  // What one rank holds, in order; each a run of float32.
+  // The data of one rank, in order; each a run of float32.
   using Runs = std::deque<std::span<const std::byte>>;
 
   Status ReadFlat(const std::vector<NamedShape>& shapes) {

@@ -39,7 +39,7 @@ constexpr size_t kMostStates = 2;  // attributes and slots
 // Sizes and offsets in all; a pickle can refer to one list very often.
 constexpr size_t kMostNumbers = 16'000'000;
 constexpr size_t kLongestPath = 64;  // keys
-// Of the keys in all paths; one text can be referred to very often.
+// Bytes of the keys in all paths; one text can be referred to very often.
 constexpr size_t kMostPathBytes = size_t{64} << 20U;
 
 // One storage_data entry.

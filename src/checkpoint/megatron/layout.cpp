@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRankPrefix = "mp_rank_";
-// Of one number in a rank folder's name: beyond any machine, far below overflow.
+// Digits of one number in a rank folder's name: beyond any machine, far below overflow.
 constexpr size_t kMostRankDigits = 6;
 // The second one: older versions beside a distributed optimizer.
 constexpr std::array<std::string_view, 2> kRankFiles = {"model_optim_rng.pt", "model_rng.pt"};
@@ -74,7 +74,7 @@ fs::path RankFile(const fs::path& rank_folder) {
 
 namespace {
 
-// Of a whole checkpoint: a number in the arguments, which costs a file nothing.
+// Ranks of a whole checkpoint: a number in the arguments, which costs a file nothing.
 constexpr int64_t kMostRanks = 100'000;
 
 }  // namespace
@@ -342,7 +342,8 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
-// Of one part of the pipeline: more than any model has, and parts can be added up without overflow.
+// Layers of one part of the pipeline: more than any model has, and parts can be added up without
+// overflow.
 constexpr int64_t kMostLayers = 1'000'000'000;
 
 std::vector<int64_t> Starts(const Counts& counts) {

@@ -46,7 +46,7 @@ std::filesystem::path RankFile(const std::filesystem::path& rank_folder);
 class MegatronArgs {
  public:
   MegatronArgs() = default;
-  // What the file's `args` entry holds, an object or a dict; empty when it has none.
+  // Reads the file's `args` entry, an object or a dict; empty if there is none.
   explicit MegatronArgs(const TensorFile& file);
 
   bool empty() const { return values_.empty(); }
@@ -91,7 +91,7 @@ enum class Sharding {
   kColumns,    // joined along axis 1
   kCopies,     // every rank has all of it
 };
-// Of a translated name. `gated`: the model's fc1 holds gate and up.
+// How the parameter of a translated name is sharded. `gated`: the model's fc1 holds gate and up.
 Sharding ShardingOf(std::string_view name, bool corrected, bool gated);
 
 // L of the first "layers.L."; with `corrected` none for layers that are numbered by themselves
@@ -104,11 +104,11 @@ std::optional<int64_t> ExpertOf(std::string_view name);
 std::string RaiseLayer(std::string_view name, int64_t by, bool corrected);
 std::string RaiseExpert(std::string_view name, int64_t by);
 
-// Which layer of the whole model each pipeline stage begins with. Rank files number layers from 0
-// in every stage, so that names of the whole model need the layers of all stages before: counted in
-// the files, because arguments need not tell how uneven stages are.
+// The layer of the whole model with which each pipeline stage begins. Rank files number layers from
+// 0 in every stage, so that names of the whole model need the layers of all stages before: counted
+// in the files, because arguments need not tell how uneven stages are.
 
-// What the files tell about one part of the pipeline: stage p of virtual stage v is number
+// The facts in the files about one part of the pipeline: stage p of virtual stage v is number
 // v * stages + p, the order in which the layers follow each other.
 struct StageLayers {
   std::vector<std::optional<int64_t>> counts;  // one per part; nothing where no file was readable

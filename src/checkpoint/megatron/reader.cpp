@@ -49,7 +49,7 @@ struct MegatronRanks {
   }
 };
 
-// Which tensors of a rank file are the model's: those under "model", or, without it, under
+// Finds the model's tensors in a rank file: those under "model", or, without it, under
 // "model0", "model1" and so on up to the first gap, one per virtual stage.
 class ModelKeys {
  public:
@@ -61,7 +61,8 @@ class ModelKeys {
   std::unordered_map<std::string, int64_t> stages_;  // by key
 };
 
-// Of a layer on one rank: many times what models have. Experts without elements cost memory, too.
+// Experts of a layer on one rank: many times what models have. Experts without elements cost
+// memory, too.
 constexpr int64_t kMostExperts = 65'536;
 
 size_t AxisOf(Sharding sharding) { return sharding == Sharding::kColumns ? 1 : 0; }
@@ -250,8 +251,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAllowHint =
     "copy the missing rank here, or compare what is there with --allow-missing-ranks";
 
-// Of several reasons, and of several warnings: the sizes that the arguments record cost a file
-// nothing, and a rank that is missing for each of them would fill the screen.
+// Limits the reasons and warnings that are named: the sizes in the arguments cost a file nothing,
+// and one line per missing rank would fill the screen.
 constexpr size_t kMostNamed = base::LimitedWarnings::kUsual;
 
 // Opens rank folders on demand, each once.
@@ -349,7 +350,7 @@ Status MissingRanks(const Reasons& missing, const MegatronRanks& ranks, const fs
       .WithHint(kAllowHint);
 }
 
-// Of the tensor ranks of one stage and expert rank.
+// Names the missing tensor ranks of one stage and expert rank.
 std::string MissingOfStage(const Reasons& missing, const ParallelSizes& sizes,
                            const RankPlace& place) {
   std::string where = fmt::format("pipeline stage {}", place.pipeline);
@@ -489,9 +490,9 @@ constexpr uint64_t kVerifyUpToBytes = uint64_t{1} << 20U;
 // numbers in the arguments, which cost a file nothing.
 constexpr int64_t kMostPipelineParts = 100'000;
 constexpr size_t kMostSplitExperts = 1'000'000;
-// Of these, experts that have no elements or cannot be read: no byte of a file stands for them.
+// Experts that have no elements or cannot be read: they cost a file no byte.
 constexpr uint64_t kMostEmptyExperts = 65'536;
-// Of the names of all, and what else they say: a name may be long, and is repeated for each.
+// Bytes of the names and descriptions of all experts: a name may be long, and is repeated for each.
 constexpr uint64_t kMostExpertTextBytes = uint64_t{64} << 20U;
 
 // A tensor of one rank file.
@@ -501,7 +502,7 @@ struct RankTensor {
   size_t index = 0;  // in the file
 };
 
-// What the tensor ranks of one stage hold under one name.
+// The parts that the tensor ranks of one stage hold under one name.
 struct Group {
   std::string name;
   int64_t virtual_stage = 0;

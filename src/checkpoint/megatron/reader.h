@@ -18,7 +18,7 @@ namespace msprobe::checkpoint {
 // One parameter from what the tensor ranks of a stage hold of it. Nothing is copied: pieces are
 // placed. Merged tensors of a large model would not fit into memory beside each other.
 
-// What one tensor rank holds of a parameter.
+// The part of a parameter on one tensor rank.
 struct RankPart {
   int64_t rank = 0;
   Parameter parameter;

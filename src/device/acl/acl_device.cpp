@@ -620,7 +620,7 @@ Result<bool> AclRuntime::Overflowed(int32_t device, Stream stream) {
                                        block->on_device, kAclOverflowStatusBytes,
                                        kAclCopyDeviceToHost, stream));
   MSP_RETURN_IF_ERROR(MSPROBE_ACL_CALL(api_, aclrtSynchronizeStream, stream));
-  // Which of the words tells is not documented; all are zero when nothing overflowed.
+  // It is not documented which word holds the status; all are zero when nothing overflowed.
   return std::any_of(bytes, bytes + kAclOverflowStatusBytes,
                      [](std::byte value) { return value != std::byte{0}; });
 }

@@ -183,7 +183,7 @@ class ChunkAssembler {
   uint64_t losses_ = 0;
   std::string first_loss_;
 
-  // Of the worker alone.
+  // Used by the worker only:
   std::unordered_map<std::string, Assembly> open_;
   uint64_t assembled_bytes_ = 0;
 
@@ -253,11 +253,11 @@ class AclRuntime final : public StreamedRuntime {
   Status SynchronizeEvent(Event event) override;
   Status QueueCopyToHost(const CopyRequest& request, Stream stream) override;
 
-  // Of the calling thread; nullopt: it has none.
+  // The device of the calling thread; nullopt: it has none.
   std::optional<int32_t> CurrentDevice();
 
-  // What a device writes its overflow status to. Kept: what was queued may write to it after an
-  // error.
+  // The memory to which a device writes its overflow status. It is kept: queued work may write to
+  // it after an error.
   struct OverflowBlock {
     void* on_device = nullptr;
     HostBuffer on_host;

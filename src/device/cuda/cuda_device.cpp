@@ -66,7 +66,7 @@ constexpr size_t kPartBytes = 5 * sizeof(double);
 constexpr size_t kCounterBytes = 64;
 static_assert(kStatisticsScratchBytes >= kCounterBytes + kMostBlocks * kPartBytes);
 
-// What the kernel calls a dtype; nothing for those it does not know.
+// The kernel's number of a dtype; nothing for dtypes that it does not know.
 std::optional<int> KernelType(DType dtype) {
   constexpr std::array kTypes = {DType::kFloat32,  DType::kFloat64,      DType::kFloat16,
                                  DType::kBFloat16, DType::kFloat8E4M3FN, DType::kFloat8E5M2,

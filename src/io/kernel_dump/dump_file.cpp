@@ -166,7 +166,7 @@ class Payload {
  public:
   Payload(std::span<const std::byte> file, size_t at) : file_(file), at_(at) {}
 
-  // What is missing is reported with where it should be.
+  // A missing part is reported with its expected place.
   Status Take(uint64_t size, std::string_view what, std::span<const std::byte>* data) {
     if (broken_) {
       return Bad(fmt::format("{}: the file ended before", what));
@@ -455,7 +455,7 @@ Result<DumpedTensor> ReadNanoTensor(HeadReader& reader, bool is_output) {
   MSP_RETURN_IF_ERROR(reader.Read(&list_bytes));
   MSP_ASSIGN_OR_RETURN(const HeadReader list, reader.Part(list_bytes));
   MSP_RETURN_IF_ERROR(ReadTags(list, tensor));
-  // What the table of types does not have is reported when the tensor is read.
+  // A type that the table does not have is reported when the tensor is read.
   tensor.data_type = FromAclDataType(acl_type).value_or(UINT32_MAX);
   tensor.format = static_cast<uint32_t>(format);
   return tensor;

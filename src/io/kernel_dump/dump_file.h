@@ -25,7 +25,7 @@ namespace msprobe::io::kernel_dump {
 inline constexpr uint64_t kLongestKernelDumpHeader = uint64_t{64} << 20U;
 inline constexpr size_t kMostKernelTensors = 65536;
 
-// What an output of a fused operator is in the model before its fusion.
+// The origin of an output of a fused operator in the model before its fusion.
 struct OriginalOutput {
   std::string op;  // with the framework's slashes
   uint32_t output = 0;

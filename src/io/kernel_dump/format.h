@@ -17,7 +17,7 @@ namespace msprobe::io::kernel_dump {
 // The element types of Ascend's kernel dumps, which number them in their own way, and how the bytes
 // of each become elements that msprobe knows.
 
-// What stands in the file for one element, or for several.
+// How the file encodes one element, or several.
 enum class Packing : uint8_t {
   kPlain,    // `becomes`, as it is
   kBits,     // one bit an element, the most significant one first

@@ -23,7 +23,7 @@ constexpr int64_t kFewestRows = 16;
 constexpr int64_t kMostPlanes = int64_t{1} << 16U;
 constexpr int64_t kPageBytes = 4096;
 constexpr int64_t kRunBytes = 1024;  // of a row that are written at once
-// Of one that is only gathered: the buffer fits the first cache.
+// A run that is only gathered: the buffer fits the first cache.
 constexpr int64_t kPlainRunBytes = 256;
 constexpr int64_t kBufferBytes = int64_t{256} << 10U;  // in the second-level cache
 constexpr int64_t kLineBytes = 64;
@@ -123,7 +123,7 @@ class RowCopy {
     if (is_last) {
       std::memcpy(line + rest, from + rest, left);
     } else {
-      // What is not a last run fills more than a line.
+      // Only the last run may be shorter than a line.
       std::memmove(from, from + rest, left);
       kept = static_cast<int64_t>(left);
     }
@@ -553,8 +553,8 @@ struct Loop {
   int64_t count = 1;
   int64_t device_stride = 0;
   int64_t plain_stride = 0;
-  // Of an outer digit: the inner one (an index into the loops) has `whole` steps, but `last` in the
-  // last step of this loop.
+  // For an outer digit: the inner one (an index into the loops) has `whole` steps, but `last` in
+  // the last step of this loop.
   size_t inner = SIZE_MAX;
   int64_t whole = 0;
   int64_t last = 0;

@@ -96,7 +96,7 @@ struct RowGroups {
 // copy in their order writes the plain tensor from front to back.
 std::optional<RowGroups> FindRowGroups(const Layout& layout, size_t element_bytes);
 
-// What ToPlainRows does. Of each block a page of the device is read at once, which holds that of
+// The steps of ToPlainRows. Each block is read as one page of the device, which holds parts of
 // many rows; the pieces of each row meet in a buffer of this thread and are written side by side.
 void CopyRowGroups(const RowGroups& groups, size_t element_bytes, const std::byte* device,
                    std::byte* plain);

@@ -1,5 +1,5 @@
-// What a device notes of an operator that overflowed: the payload of an "Opdebug" file. Two layouts
-// exist, an older one of fixed offsets and a newer one with a magic number.
+// The record that a device writes of an operator that overflowed: the payload of an "Opdebug" file.
+// Two layouts exist, an older one of fixed offsets and a newer one with a magic number.
 #pragma once
 
 #include <cstddef>

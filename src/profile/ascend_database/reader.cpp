@@ -225,7 +225,7 @@ class DatabaseDevice {
     }
     return {};
   }
-  // Of each kernel of the profile: the connection of the operator that launched it.
+  // For each kernel of the profile, the connection of the operator that launched it.
   const std::vector<std::optional<int64_t>>& connections() const { return connections_; }
 
  private:
@@ -426,7 +426,7 @@ class DatabaseDevice {
     }
   }
 
-  // What op_statistic.csv holds of text profiles.
+  // The counterpart of op_statistic.csv in text profiles.
   void AddStatistics() {
     Profile& profile = tables_.profile();
     std::unordered_map<uint64_t, size_t> index;

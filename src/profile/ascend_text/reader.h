@@ -44,7 +44,7 @@ class CsvRows {
   // Without blanks around it; empty where the row is shorter or `column` is kNoColumn. Valid until
   // Next().
   std::string_view operator[](size_t column) const;
-  // Of the current row's beginning, counted from 1.
+  // The line on which the current row begins, counted from 1.
   uint64_t line() const { return tokenizer_.line(); }
 
  private:

@@ -62,7 +62,7 @@ class AscendTraceReader {
   void VisitDevice(const TraceEvent& event, Profile& profile);
   bool WantsDevice(Role role) const;
   void SortDeviceEvents(Profile& profile);
-  // Of the communication process: group threads and the planes that follow each.
+  // For the communication process: group threads and the planes that follow each.
   void SortThreads(Profile& profile);
   void AddCommunication(const Kernel& event, Profile& profile);
 
@@ -78,7 +78,7 @@ class AscendTraceReader {
   TextId overlap_ = kNoProcess;
   std::unordered_map<uint64_t, TextId> thread_names_;  // by process and thread
   std::vector<std::pair<Thread, int64_t>> thread_order_;
-  // Of the communication process: where the tasks of a thread go (group, plane), and whose
+  // For the communication process: where the tasks of a thread go (group, plane), and whose
   // operators a thread holds.
   std::unordered_map<TextId, uint32_t> group_of_;
   std::unordered_map<TextId, std::pair<uint32_t, uint32_t>> plane_of_;

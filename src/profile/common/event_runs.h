@@ -144,7 +144,7 @@ class EventRuns {
   bool truncated() const { return truncated_; }
   // It did since a compressed file unpacks to more than any trace: the rest of it is left out.
   bool unpacks_too_far() const { return unpacks_too_far_; }
-  // Of the last run's first byte inside the (uncompressed) document.
+  // The place of the last run's first byte in the (uncompressed) document.
   uint64_t offset() const { return run_offset_; }
 
  private:

@@ -148,7 +148,7 @@ class Repair {
            (!by_what_follows_ || at_ + 1 == text_.size() || IsBehindText(text_.substr(at_ + 1)));
   }
 
-  // Of the escape at this place; 0: the backslash means itself.
+  // The length of the escape at this place; 0: the backslash means itself.
   size_t EscapeLength() const {
     const std::string_view rest = text_.substr(at_ + 1);
     if (rest.starts_with('"') && by_what_follows_ && IsBehindText(rest.substr(1))) {

@@ -44,7 +44,7 @@ struct ArgumentValue {
   Kind kind = Kind::kAbsent;
   // Texts as they are, numbers in their digits, lists as Python prints them ("[[64, 3], []]").
   std::string_view text;
-  // Of a list: each inner list's elements joined by ',', the lists by ";\r\n", which is how
+  // For a list: each inner list's elements joined by ',', the lists by ";\r\n", which is how
   // Ascend's profiler spells shapes; else the same as `text`.
   std::string_view joined;
 

@@ -35,9 +35,9 @@ inline constexpr std::array<double, kRunElements> kNoErrors{};
 struct Tensor;
 using Value = std::shared_ptr<const Tensor>;
 
-// What a tensor passes on when the gradient of the result with regard to it is known: one gradient
-// per parent, in the shape of the parent, or of the tensor itself where it was broadcast. Null:
-// none.
+// The gradients that a tensor passes on, given the gradient of the result with regard to it: one
+// gradient per parent, in the shape of the parent, or of the tensor itself where it was broadcast.
+// Null: none.
 using PassGradient = std::function<std::vector<Value>(const Value& gradient)>;
 
 struct Tensor {
@@ -56,7 +56,7 @@ struct Tensor {
   size_t size() const { return value.size(); }
   bool is_exact() const { return error.empty(); }
   double error_at(size_t index) const { return error.empty() ? 0.0 : error[index]; }
-  // Those of up to kRunElements elements from here on.
+  // The errors of up to kRunElements elements from here on.
   const double* errors_from(size_t index) const {
     return error.empty() ? kNoErrors.data() : error.data() + index;
   }
@@ -70,7 +70,7 @@ inline Value MakeValue(Shape shape, std::vector<double> value, std::vector<doubl
   return tensor;
 }
 
-// What a floating type and its arithmetic may do to a number.
+// The rounding errors of a floating type and its arithmetic.
 //
 // Standard model: fl(x op y) = (x op y)(1 + d) + t with |d| <= u, and |t| no more than half of the
 // smallest number where results are subnormal (N. J. Higham, Accuracy and Stability of Numerical
@@ -93,12 +93,12 @@ bool IsFloat(DType dtype);
 struct Rounding {
   DType storage = DType::kFloat32;  // of its floating tensors
   FloatFormat stored;
-  // Of what it computes with: float32 for 16-bit types, which accelerators and libraries accumulate
-  // so; the storage type itself otherwise.
+  // The format of the computation: float32 for 16-bit types, because accelerators and libraries
+  // accumulate in it; the storage type otherwise.
   FloatFormat working;
   double unit = 0;            // of working; twice that of float64, which the reference has, too
   double function_units = 4;  // of exp, tanh, pow, ...: errors that libraries document, in units
-  // What products of matrices take their factors for: unit and tiny 0, for what they are.
+  // The format to which matrix products round their factors; unit and tiny 0: they are not rounded.
   FloatFormat factors;
 
   // "steps": every operation may round to the storage type (implementations out of several calls).
@@ -109,7 +109,7 @@ struct Rounding {
     return rounding;
   }
 
-  // What a sum of so many terms is off by, relative to the sum of their magnitudes. Of sums that
+  // The error of a sum of so many terms, relative to the sum of their magnitudes. For sums that
   // round to a 16-bit type at every step, for which the worst case soon says nothing, it is the
   // probable bound where that is smaller: lambda sqrt(n) u (N. J. Higham, T. Mary, A new approach
   // to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41 (2019), theorem 2.4), lambda
@@ -121,7 +121,7 @@ struct Rounding {
         product < 1 ? product / (1 - product) : std::numeric_limits<double>::infinity();
     return unit > 0x1p-16 ? std::min(worst, 6 * std::sqrt(n) * unit) : worst;
   }
-  // What rounding a result of this magnitude once costs.
+  // The error of rounding a result of this magnitude once.
   double Step(double magnitude) const {
     return std::isfinite(magnitude) ? unit * std::fabs(magnitude) + working.tiny : 0.0;
   }
@@ -135,7 +135,7 @@ struct Rounding {
     };
     return stored.largest < kWideRange && (is_beyond(derivative) || is_beyond(result()));
   }
-  // What storing it costs.
+  // The error of storing it.
   double Store(double magnitude) const {
     return std::isfinite(magnitude) ? stored.unit * std::fabs(magnitude) + stored.tiny : 0.0;
   }
@@ -250,7 +250,7 @@ class Arithmetic {
   using RowFunction = std::function<void(size_t first, size_t length, Tensor& out)>;
   using RowGradient = std::function<RowFunction(const Value& result, const Value& gradient)>;
   Value ByRows(const Value& x, const RowFunction& forward, const RowGradient& backward) const;
-  // What a function that is good to so many units may be off by.
+  // The error bound of a function that is accurate to so many units.
   double Units(double units, const Term& term) const;
   // None is null, and they broadcast.
   bool Fit(const std::vector<Value>& operands) const;
@@ -278,10 +278,10 @@ std::vector<int64_t> BroadcastIndices(const Shape& shape, const Shape& whole);
 // Gradients of taped results.
 
 struct Gradients {
-  // Of every tensor that was passed; in the shape of the tensor.
+  // The gradient of every tensor that was passed, in the shape of the tensor.
   std::unordered_map<const Tensor*, Value> of;
-  // What a single step passed on to a tensor of shape `parent`, before it was summed over what was
-  // broadcast, and with the gradients of other steps: hooks of autograd see these.
+  // The gradients that a single step passed on to a tensor of shape `parent`, before it was summed
+  // over what was broadcast, and with the gradients of other steps: hooks of autograd see these.
   struct Passed {
     Value gradient;
     Shape parent;

@@ -32,7 +32,7 @@ class BroadcastOperand {
     const double* value;
     const double* error;
   };
-  // What a run lies in where its elements do not lie side by side.
+  // Memory for a run whose elements are not adjacent.
   struct Scratch {
     std::array<double, kRunElements> value;
     std::array<double, kRunElements> error;

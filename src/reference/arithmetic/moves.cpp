@@ -126,7 +126,7 @@ class StridedCopy {
   }
 
   size_t elements_;
-  // Of the result, outermost first, but for the two of a piece.
+  // The dimensions of the result, outermost first, without the two of a piece.
   std::vector<Dim> dims_;
   Dim lines_{1, 1, 0};  // side by side in the source
   Dim columns_;         // side by side in the result, where that is another dim

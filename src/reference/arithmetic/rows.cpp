@@ -258,7 +258,7 @@ RowMoments AsStored(const Rounding& rounding, RowMoments row) {
 }  // namespace
 
 Value Arithmetic::Normalize(const Value& x, double epsilon, bool root_mean_square) const {
-  // Of saved statistics that may have been stored in the type of the tensor.
+  // Saved statistics may have been stored in the type of the tensor.
   const auto moments = [this, x, epsilon, root_mean_square](size_t first, size_t length) {
     return AsStored(rounding_, MomentsOf(rounding_, x, first, length, epsilon, root_mean_square));
   };

@@ -22,7 +22,7 @@ double TanhSlope(double x) {
   return (1 - y) * (1 + y);
 }
 
-// Of the stored result y, 1 - y^2 is off by a unit of 1.
+// Computed from the stored result y, 1 - y^2 is off by a unit of 1.
 Term TanhSlopeTerm(double x) { return {TanhSlope(x), 1}; }
 Term SigmoidSlopeTerm(double x) { return {SigmoidSlope(x), Sigmoid(x)}; }
 

@@ -42,7 +42,7 @@ Values OfAll(Call& call, size_t position, std::string_view name) {
   return tensors;
 }
 
-// Of an argument of all ranks that is a list with a tensor per rank: those for this rank.
+// Where every rank passes a list with one tensor per rank: the tensors for this rank.
 Values ForThisRank(Call& call, size_t position, std::string_view name) {
   Values tensors;
   const size_t count = call.PeerCount();
@@ -97,8 +97,8 @@ std::string OperationOf(Call& call, size_t position) {
   return text;
 }
 
-// Of a group that the dump does not tell, ranks may be missing: results that fit are right, and
-// ones that do not say nothing.
+// If the dump does not record the group, ranks may be missing: a result that fits is right, one
+// that does not fit proves nothing.
 Values OfGroup(Call& call, Values results) {
   if (call.failed() || call.GroupIsTold()) {
     return results;
@@ -243,7 +243,7 @@ Values AllGatherIntoTensor(Call& call, const Arithmetic& m) {
   return OfGroup(call, {m.Reshape(stacked, outputs[0].value->shape)});
 }
 
-// Of the sum of all ranks' inputs, the part of this rank.
+// This rank's part of the sum of all ranks' inputs.
 Values ReduceScatterTensor(Call& call, const Arithmetic& m) {
   const Value stacked = Stacked(call, m, OfAll(call, 1, "input"));
   const Value sum = Reduced(call, m, stacked, OperationOf(call, 2));
@@ -286,7 +286,7 @@ OperatorList CollectiveOperators() {
 
 namespace {
 
-// What was sent, in the shape that it was received in.
+// The sent tensor, in the shape in which it was received.
 Value Arrived(Call& call, const Arithmetic& m, const CapturedTensor& sent,
               const CapturedTensor& received) {
   if (received.value == nullptr) {
@@ -298,7 +298,7 @@ Value Arrived(Call& call, const Arithmetic& m, const CapturedTensor& sent,
   return m.Reshape(sent.value, received.value->shape);
 }
 
-// Of its messages, in order, those that it sent are as they were, and the others as they were sent.
+// Its messages in order: those it sent are unchanged, the others are as their senders sent them.
 Values Messages(Call& call, const Arithmetic& m, std::string_view api) {
   using dump::Transfer;
   const std::vector<Transfer> messages =

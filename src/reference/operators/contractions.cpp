@@ -276,7 +276,7 @@ Value Pair(const Arithmetic& m, const Value& a, const std::string& of_a, const V
     return Shape(x->shape.begin() + static_cast<std::ptrdiff_t>(first),
                  x->shape.begin() + static_cast<std::ptrdiff_t>(first + count));
   };
-  // What is summed may be missing on one side (a plain sum), or be broadcast.
+  // The summed dimension may be missing on one side (a plain sum), or be broadcast.
   Shape sum_shape = Broadcast(at(left, batch.size() + rows.size(), summed.size()),
                               at(right, batch.size(), summed.size()))
                         .shape;
@@ -484,7 +484,7 @@ Values ScaledDotProductAttention(Call& call, const Arithmetic& m) {
   }
   const Value weights = m.Stored(m.Softmax(m.GradientMayFlush(m.Stored(scores))));
   const Value out = m.GradientMayFlush(m.MatMul(m.GradientMayFlush(weights), v));
-  // Of steps, the last one may be a view, through which the gradient comes as it is.
+  // The last step may be a view, through which the gradient passes unchanged.
   return {out == nullptr ? nullptr : m.Reshape(out, out->shape)};
 }
 

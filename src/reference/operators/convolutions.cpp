@@ -29,7 +29,7 @@ struct Extent {
   int64_t length = 0;
 };
 
-// Of an input of `size` places that is divided into `count` parts.
+// The parts of an input of `size` places that is divided into `count` of them.
 struct AdaptiveParts {
   int64_t First(int64_t out) const { return out * size / count; }
   int64_t End(int64_t out) const { return ((out + 1) * size + count - 1) / count; }

@@ -122,8 +122,8 @@ Values Embedding(Call& call, const Arithmetic& m) {
   })};
 }
 
-// Which elements were kept is read off the output. It cannot be seen of elements that were 0: about
-// their gradients nothing is known.
+// The output shows which elements were kept, except for elements that were 0: nothing is known
+// about their gradients.
 Value DropoutWithGradient(const Arithmetic& m, const Value& x, std::vector<double> kept,
                           double share) {
   auto out = std::make_shared<Tensor>();

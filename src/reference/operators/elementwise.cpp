@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kPi = std::numbers::pi;
 
-// What functions are off by on GPUs, in units, where it is more than elsewhere: twice the ulps that
+// Errors of functions on GPUs, in units, where they exceed those elsewhere: twice the ulps that
 // NVIDIA, CUDA C++ Programming Guide 12, section 17.1, table 17 has for single precision.
 constexpr int kThreeUlps = 6;  // sinh, asinh, atanh, atan2
 constexpr int kFourUlps = 8;   // tan, acosh, erfc, pow
@@ -85,7 +85,7 @@ Term ErfcSlope(double x) {
   const Term slope = ErfSlope(x);
   return {-slope.value, slope.magnitude};
 }
-// Of the stored result y, y + 1.
+// From the stored result y: y + 1.
 Term Expm1Slope(double x) { return {std::exp(x), 1 + std::fabs(std::expm1(x))}; }
 double Sign(double x) { return std::isnan(x) ? 0.0 : (x > 0) - (x < 0); }
 double Fraction(double x) { return x - std::trunc(x); }
@@ -258,7 +258,7 @@ Values Remainder(Call& call, const Arithmetic& m) {
       unit == 0 ? 0 : -1)};
 }
 
-// Of a value and a bound that are equal either may have the gradient.
+// If a value equals its bound, either of them may receive the gradient.
 bool IsTiedWithBound(Call& call, const Arithmetic& m, const Value& x, const Value& bound) {
   const Value ties = m.taping()
                          ? m.Zip(

@@ -102,7 +102,7 @@ Value Nearest(const Arithmetic& m, const Value& x, const std::vector<Axis>& axes
     }
     std::vector<double> errors(static_cast<size_t>(axis.out), 0.0);
     std::vector<int64_t> places;
-    // What float holds of the scale exactly, it multiplies exactly, too.
+    // A scale that float holds exactly is multiplied exactly, too.
     const bool is_exact = static_cast<double>(static_cast<float>(axis.scale)) == axis.scale;
     for (int64_t i = 0; i < axis.out; ++i) {
       const double source = SourceOf(axis, i, mode);

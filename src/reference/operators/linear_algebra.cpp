@@ -132,7 +132,7 @@ Elimination Eliminate(const double* matrix, size_t n) {
   return done;
 }
 
-// Of the equations of `done`, right-hand sides and solutions n x columns.
+// Solves the equations of `done`; right-hand sides and solutions are n x columns.
 void SolveWith(const Elimination& done, size_t n, const double* right, size_t columns,
                double* solution) {
   for (size_t i = 0; i < n; ++i) {

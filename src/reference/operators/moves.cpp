@@ -605,7 +605,7 @@ Values Copied(Call& call, const Arithmetic&) { return {call.Tensor(0, "input")};
 // A copy of its own, which autograd knows.
 Values Cloned(Call& call, const Arithmetic& m) { return {m.Scale(call.Tensor(0, "input"), 1)}; }
 
-// What casting rounds to: the type of the captured output.
+// Casting rounds to the type of the captured output.
 Values Cast(Call& call, const Arithmetic& m) {
   const Value x = call.Tensor(0, "input");
   if (x == nullptr || call.outputs().size() != 1) {

@@ -113,7 +113,7 @@ Value WithStatistics(const Arithmetic& m, const Value& x, const Value& mean, con
   return m.Multiply(distance, inverse);
 }
 
-// What norms over channels are given; all but the input may be null.
+// The operands of norms over channels; all but the input may be null.
 struct ChannelNorm {
   Value x;
   Value mean;

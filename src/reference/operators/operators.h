@@ -67,7 +67,7 @@ OperatorList EliminationOperators();
 OperatorList TriangularOperators();
 OperatorList ModuleOperators();  // names are classes
 
-// What operators share in reading their arguments.
+// Helpers by which operators read their arguments.
 
 // A tensor, or a number that goes with tensors.
 Value Operand(Call& call, const Arithmetic& arithmetic, size_t position, std::string_view name);

@@ -498,7 +498,7 @@ bool Both(bool x, bool y) { return x && y; }
 bool Either(bool x, bool y) { return x || y; }
 bool One(bool x, bool y) { return x != y; }
 
-// Of bools, which is how masks are made; integers are left alone.
+// For bools, which is how masks are made; integers are left alone.
 template <bool (*kTruth)(bool, bool)>
 Values BitsOfBools(Call& call, const Arithmetic& m) {
   const Value a = call.Tensor(0, "input");

@@ -100,7 +100,7 @@ class Watched:
             yield parameter.tensor, parameter.name
 
 
-# Those that have begun and are not closed: a script may drop its monitor.
+# Monitors that have begun and are not closed: a script may drop its monitor.
 _open = set()
 
 

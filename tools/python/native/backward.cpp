@@ -29,7 +29,7 @@ void Record(PyObject* object, PyObject* args) {
   }
 }
 
-// Of the training's backward: what cannot be recorded is lost, and nothing raised.
+// Runs in the training's backward pass: what cannot be recorded is lost, and nothing is raised.
 PyObject* CallHook(PyObject* object, PyObject* args, PyObject* /*kwargs*/) noexcept {
   try {
     Record(object, args);

@@ -162,7 +162,7 @@ class Walk {
   std::vector<Ref> held_;  // what was visited stays alive, so that no address comes back
 };
 
-// Of a list of (node or None, output number, tensor). False with a Python error.
+// Reads a list of (node or None, output number, tensor). False with a Python error.
 bool ReadEdges(PyObject* list, std::vector<Target>& edges) {
   for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
     Target edge = {nullptr, 0, nullptr, i};

@@ -29,7 +29,7 @@ PyObject* Slot(PyObject* self, PyObject* args) {
   return slot == 0 ? Fail(MSPROBE_ERROR_INTERNAL) : PyLong_FromUnsignedLong(slot);
 }
 
-// Which value of a slot, as msprobe/monitor.h addresses it.
+// The value of a slot, as msprobe/monitor.h addresses it.
 struct ValueSpot {
   uint32_t slot = 0;
   int32_t index = MSPROBE_MONITOR_NO_INDEX;

@@ -4,7 +4,7 @@ import { html } from './html.js';
 import { lowerBound } from './numbers.js';
 import { ROW_HEIGHT, VirtualList } from './virtual_list.js';
 
-// Of .row in theme.css.
+// As in .row of theme.css.
 const GAP = 12;
 const EDGE = 12;
 
@@ -79,7 +79,7 @@ export function DataTable({ t, id, label, columns, rows, sort, onSort, current =
   const ends = [];  // of the columns from the left, as long as they are no wider than they have to be
   for (const { width } of columns) ends.push((ends.at(-1) ?? EDGE) + (Number.parseInt(width.replace('minmax(', ''), 10) || 80) + GAP);
   const least = ends.at(-1) ?? 0;
-  // Of many columns only those in view exist, too.
+  // With many columns, only those in view exist, too.
   const isSeen = (c, [left, right]) => right - left >= least || (ends[c] >= left && (ends[c - 1] ?? 0) <= right);
   const turn = (column) => onSort(sort?.id !== column.id ? { id: column.id, descending: column.falling ?? false }
     : sort.descending === (column.falling ?? false) ? { id: column.id, descending: !sort.descending } : null);

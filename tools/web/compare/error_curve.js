@@ -11,7 +11,7 @@ const HEIGHT = 250;
 const GROUPS = [['agrees', (worst) => worst < DRIFTS], ['drifts', (worst) => worst === DRIFTS], ['differs', (worst) => worst === DIFFERS]];
 const COLOURS = { agrees: '--good', drifts: '--warn', differs: '--alert' };
 
-// Of a logarithmic axis: the powers of ten.
+// Ticks of a logarithmic axis: the powers of ten.
 const decades = (_, values) => values.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6 ? value : null));
 
 // uPlot's data: call numbers, errors in, errors out by group. Zero has no place on a logarithmic axis; what is not finite stands at the top.

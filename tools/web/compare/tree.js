@@ -59,7 +59,7 @@ export class CallTree {
     }
   }
 
-  // Of each node and all below it: the place of its first call, the worst standing, how many rows differ.
+  // For each node and all below it: the place of its first call, the worst standing, how many rows differ.
   #sumUp() {
     const { pair } = this;
     const count = this.parents.length;

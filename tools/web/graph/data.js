@@ -16,7 +16,7 @@ const TYPES = { 0: 'module', 1: 'call', 9: 'collection' };
 
 const embedded = { json: unpackJson, column: readColumn };
 
-// Of the server that this page came from: its address with a part's name behind '?'.
+// Asks the server that this page came from: its address, followed by '?' and the part's name.
 async function ask(name) {
   const answer = await fetch(`?${name}`);
   const bytes = new Uint8Array(await answer.arrayBuffer());
@@ -83,7 +83,7 @@ export class Rank {
   levelOf(node) { return (this.codes[node] >> 8) & 15; }
   errorOf(codes, node) { return isNothing(codes[node]) ? null : cellOf(codes[node], this.listing.texts); }
 
-  // Of each node of the side under test and all below it: the worst standing, figure and error.
+  // For each node of the test side and all below it: the worst standing, figure and error.
   #sumUp() {
     const { npu } = this;
     this.worst = new Uint8Array(npu.count);
@@ -107,7 +107,7 @@ export class Rank {
       this.worstLevel[parent] = Math.max(this.worstLevel[parent], this.worstLevel[node]);
       if (!Number.isNaN(this.worstError[node]) && !(this.worstError[parent] >= this.worstError[node])) this.worstError[parent] = this.worstError[node];
     }
-    // Those of the other side that nobody is the partner of.
+    // The nodes of the reference that have no partner.
     this.alone = [];
     if (this.bench) for (let node = 0; node < this.bench.count; node++) if (this.partner[node] < 0) this.alone.push(node);
   }

@@ -109,7 +109,7 @@ ApiSections ReadSections(std::string_view framework) {
   return sections;
 }
 
-// Those of PyTorch, with Aten's.
+// The APIs of PyTorch, including Aten's.
 const ApiSections& Sections() {
   static const ApiSections kSections = [] {
     ApiSections sections = ReadSections("pytorch");

@@ -37,7 +37,7 @@ bool IsPlainType(std::string_view type);
 // By type: "torch.dtype".
 const std::vector<std::string_view>& ConstantsOf(std::string_view type);
 
-// Of torch.distributed.
+// The collectives of torch.distributed.
 std::vector<std::string_view> Collectives();
 
 // The framework whose names a worker is given.

@@ -1,3 +1,9 @@
+// Fills the page of `compare --format html`.
+//
+// A pair becomes columns: per call its name, place in the module tree, stack and status; per row
+// the names, dtypes, shapes, statistics and errors of both sides, as codes of a few bytes
+// (report::CellCodes). Errors and metrics keep only as many digits as people read. If a pair has
+// more rows than the page has room for, whole calls are left out, equal ones first.
 #include "src/analysis/compare/page/compare_page.h"
 
 #include <algorithm>
@@ -63,8 +69,8 @@ struct Call {
   int weight = 0;  // 2: a row stands out, 1: only noise, 0: equal
 };
 
-// Of more than `most_rows` rows whole calls are left out: first those that are equal, then those
-// that agree, and of each the ones that happened last.
+// If there are more than `most_rows` rows, whole calls are left out: first those that are equal,
+// then those that agree, the latest calls first.
 class ColumnMaker {
  public:
   ColumnMaker(const ComparedPair& pair, uint64_t most_rows)

@@ -16,7 +16,7 @@
 
 namespace msprobe::analysis::monitor {
 
-// Which alerts of a run to put in order, and where the order goes.
+// The alerts of a run that are put in order, and where the result goes.
 
 enum class AnomalyOrder : uint8_t {
   kPython,  // as the Python tool: parameters, communication and mg_direction before everything

@@ -14,7 +14,7 @@ namespace msprobe::analysis::monitor::internal {
 
 // Figures that the verdict tells in its sentence, for programs.
 report::Section FiguresSection(std::initializer_list<std::pair<std::string_view, double>> figures);
-// Of a command that writes files: how much.
+// The verdict of a command that writes files: how much it wrote.
 report::Verdict Written(std::string text, uint64_t number, std::string_view unit);
 // Tells in an answer that some tables of a run could not be read, or not to their end: no success.
 void TellUnread(size_t files, report::Verdict& verdict);

@@ -14,7 +14,7 @@
 
 namespace msprobe::analysis::monitor {
 
-// Which tables of a run become event files, and where they go.
+// The tables of a run that become event files, and where they go.
 
 struct Csv2TbOptions {
   std::filesystem::path run;

@@ -35,7 +35,7 @@ class RankReduction {
 
   // The series with one row per step, of rank -1; ops that cannot be reduced are left out.
   Series Reduce(const Series& series) const;
-  // Of the rank's pipeline group; 0 when not told.
+  // The stage of the rank's pipeline group; 0 if it is not recorded.
   int64_t PipelineStage(int32_t rank) const;
 
  private:

@@ -15,7 +15,7 @@
 
 namespace msprobe::analysis::monitor {
 
-// Which two runs are compared, and when two of their numbers count as different.
+// The two runs that are compared, and when two of their numbers count as different.
 
 struct DiffOptions {
   std::filesystem::path a;

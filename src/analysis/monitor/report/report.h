@@ -22,27 +22,27 @@
 
 namespace msprobe::analysis::monitor {
 
-// Which runs are shown, and how large their page may be.
+// The runs that are shown, and how large their page may be.
 
 struct ReportOptions {
   std::filesystem::path run;
   std::filesystem::path other;  // empty: one run
   std::filesystem::path output = "report.html";
   ReadOptions read;  // which part of both
-  // Of the file. Statistics that do not fit are left out, the least telling first, with a warning
-  // that stands in the page, too.
+  // Limit of the file. Statistics that do not fit are left out, the least informative first, with a
+  // warning that is shown on the page, too.
   uint64_t most_bytes = 64'000'000;
 };
 
 // What the page shows, in figures.
 
 struct ReportResult {
-  // Of the first run.
+  // Counts of the first run:
   uint64_t series = 0;
   uint64_t ranks = 0;
   int64_t first_step = 0;
   int64_t last_step = 0;
-  // Of both.
+  // Counts of both runs:
   uint64_t rows = 0;
   uint64_t alerts = 0;
   uint64_t non_finite = 0;  // numbers

@@ -134,7 +134,7 @@ class ParentTree {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Of the same name twice the first counts.
+  // If a name occurs twice, the first one counts.
   void Add(std::string_view entry, std::string_view parent) {
     const uint32_t number = NumberOf(entry);
     if (nodes_[number].is_entry) {

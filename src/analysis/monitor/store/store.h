@@ -67,8 +67,8 @@ class DumpCalls {
   static DumpCalls Read(const std::filesystem::path& construct_file);
 
   int64_t micro_step_count() const { return micro_step_count_; }
-  // Of entries in the order of the dump: what has no parent module belongs to the micro step of
-  // what was asked for before it.
+  // Called for entries in the order of the dump: an entry without a parent module belongs to the
+  // micro step of the entry before it.
   int64_t MicroStepOf(std::string_view entry);
   // How many calls of this name came before call number `call` in its micro step.
   int64_t IndexInMicroStep(std::string_view name, int64_t micro_step, int64_t call) const;
@@ -91,11 +91,11 @@ Result<StoreResult> RunCsv2Db(const StoreOptions& options);
 // no dump.json; an error, too, when none of them holds statistics.
 Result<StoreResult> RunDump2Db(const StoreOptions& options);
 
-// Of the name of a tensor of a dump, "Module.layers.0.fc.Linear.forward.0.input.0": default
+// Splits the name of a tensor of a dump, "Module.layers.0.fc.Linear.forward.0.input.0": default
 // "Module", module "layers" and "fc", layer "layers.0", function "Linear", index "input.0".
 std::vector<msprobe::monitor::TrendStore::NameTag> TagsOfDumpName(std::string_view name);
 
-// Of the tables of a run, of a dump, or both; at least one.
+// The answer about the tables of a run, of a dump, or both; at least one.
 report::Document MakeDocument(std::span<const StoreResult> stores);
 
 }  // namespace msprobe::analysis::monitor

@@ -20,7 +20,7 @@
 
 namespace msprobe::analysis::monitor {
 
-// Which run is followed, and how far back.
+// The run that is followed, and how far back.
 
 struct FollowOptions {
   std::filesystem::path root;
@@ -38,10 +38,11 @@ struct FollowedSeries {
   std::string name;
   int32_t micro_step = -1;
   int32_t rank = 0;
-  // Of the judged statistic, the newest last, a limited number; empty where the table lacks it.
+  // Values of the judged statistic, the newest last, a limited number; empty where the table lacks
+  // it.
   std::vector<double> history;
   int64_t last_step = 0;
-  // Of all statistics. Where a table does not record what was measured, rows of NaN before the
+  // Seen in all statistics. Where a table does not record what was measured, rows of NaN before the
   // first number count as "no tensor".
   bool had_number = false;
   uint64_t non_finite = 0;

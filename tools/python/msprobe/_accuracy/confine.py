@@ -55,7 +55,7 @@ TCP_RIGHTS, SCOPES = (4, 0b11), (6, 0b11)
 DEVICES = {"cuda": ("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/shm"),
            "npu": ("/dev/davinci*", "/dev/devmm_svm", "/dev/hisi_hdc", "/dev/dvpp*", "/dev/upgrade", "/dev/shm")}
 
-# Of a privileged user: files and devices of others may still be opened, and memory be held for devices.
+# Capabilities a privileged user keeps: opening files and devices of others, and holding memory for devices.
 CAPABILITIES = 1 << 1 | 1 << 2 | 1 << 14
 CAPABILITY_VERSION = 0x20080522
 

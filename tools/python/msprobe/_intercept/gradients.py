@@ -75,8 +75,8 @@ def _boundary_of(tensor):
     return found
 
 
-# Of the objects below there are some for every call, and they live until the backward pass: as few and
-# small as can be, because Python's collector looks at all of them again and again.
+# Every call makes some of the objects below, and they live until the backward pass: they are as few and
+# as small as possible, because Python's collector visits all of them again and again.
 
 class _Reference(weakref.ref):
     """To a tensor; `boundaries` of its thread forget it when it dies."""

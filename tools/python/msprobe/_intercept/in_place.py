@@ -136,7 +136,7 @@ class _Code:
                 if producer is not None and instructions[producer].opname == "PUSH_NULL":
                     producer = left_at.get(over - 1)
                 self.calls[item.offset] = self._described(instructions, producer)
-            # Of one call, where it has two instructions.
+            # A call may consist of two instructions.
             over = over if item.opname in ("PRECALL", "KW_NAMES", "EXTENDED_ARG") else None
             if item.opcode in _JUMPS:
                 of_targets.setdefault(item.argval, depth + dis.stack_effect(item.opcode, argument, jump=True))

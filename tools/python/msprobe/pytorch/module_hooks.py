@@ -5,10 +5,10 @@ from msprobe import _modules, _native
 from msprobe.pytorch import patches
 from msprobe.pytorch.gradients import CallGradients, OwnGradients
 
-# Whose classes compute what their names say.
+# Packages whose classes compute what their names say.
 _FRAMEWORKS = ("torch.nn.modules.", "torch_npu.", "apex.", "transformers.", "transformer_engine.")
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
-# Of embeddings; no dump of modules has them.
+# Settings of embeddings that change gradients; no dump of modules records them.
 _GRADIENT_SETTINGS = ("max_norm", "scale_grad_by_freq", "sparse")
 _all_modules = torch.nn.modules.module
 

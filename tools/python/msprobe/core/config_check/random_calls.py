@@ -12,7 +12,7 @@ from msprobe._intercept import runtime
 from msprobe._intercept.slots import Slot
 from msprobe.core.config_check import notice
 
-# Of one function. A program that makes code anew without end must not fill the memory.
+# Stacks kept of one function: a program that generates code without end must not fill the memory.
 _MOST_STACKS = 10000
 
 
@@ -36,7 +36,7 @@ class RandomCalls:
         self._slots = []
         self._stacks = {}  # function -> {positions: (frames, counter)}
         self._on = False
-        # Of the calls until the last `restore`: {name: [{"count": n, "stack": [frame, ...]}]}, in
+        # The calls until the last `restore`: {name: [{"count": n, "stack": [frame, ...]}]}, in
         # the order of first calls.
         self.result = {}
 

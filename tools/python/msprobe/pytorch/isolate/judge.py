@@ -8,8 +8,8 @@ from msprobe._intercept.runtime import own_work
 from msprobe.pytorch.free_benchmark.calls import RandomState, second_run
 from msprobe.pytorch.free_benchmark.perturbation import mapped, on_host, tensors_in
 
-# Of a result whose inputs moved by one unit in the last place, or of one computed in another order:
-# units of the dtype's rounding error. Halves are summed in float32.
+# Error of a result whose inputs moved by one unit in the last place, or that was computed in another order,
+# in units of the dtype's rounding error. 16-bit types are summed in float32.
 _UNITS = {torch.float16: 2, torch.bfloat16: 2}
 _MOST_UNITS = 32
 _SEEDS = (1, 2)

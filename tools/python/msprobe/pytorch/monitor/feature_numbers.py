@@ -5,7 +5,7 @@ is not touched.
 """
 import torch
 
-# Of the scores of one head at a time: bounds the memory of long sequences.
+# Scores of one head that are computed at a time: bounds the memory for long sequences.
 _SCORES = 1 << 22
 _POWER_ITERATIONS = 3
 _EPSILON = 1e-12
