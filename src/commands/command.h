@@ -40,6 +40,21 @@ struct Context {
   bool Given(std::string_view flag) const { return typed.find(flag) != typed.end(); }
 };
 
+class Command;
+// From the program down to one command, as it is typed.
+using CommandPath = std::vector<Command*>;
+
+// Commands under one heading of a group's help.
+struct Topic {
+  struct Entry {
+    CommandPath path;                  // from below the group on
+    std::string_view stands_for = {};  // of an alias: the command that it is
+  };
+  std::string title;
+  std::vector<Entry> commands;
+  bool is_of_aliases = false;  // help names them in one line
+};
+
 class Command {
  public:
   // `alias`: a second name; empty: none. `summary`: a line in the list of commands.
@@ -63,6 +78,8 @@ class Command {
   void Add(std::unique_ptr<Command> subcommand) { below_.push_back(std::move(subcommand)); }
   std::vector<Command*> subcommands() const;
   virtual bool is_group() const { return false; }
+  // How help lists the subcommands: each of them once, and perhaps some of those below them.
+  virtual std::vector<Topic> topics();
 
   virtual Result<ExitCode> Run(const Context& context) = 0;
 
@@ -81,8 +98,6 @@ class CommandGroup : public Command {
   Result<ExitCode> Run(const Context&) override { return ExitCode::kDone; }
 };
 
-// From the program down to one command, as it is typed.
-using CommandPath = std::vector<Command*>;
 // "msprobe monitor diff"
 std::string TitleOf(const CommandPath& path);
 // The same without the program, "monitor diff"

@@ -169,7 +169,11 @@ int RunParsed(int argc, char** argv) {
   context.ascii = !LocaleHasUtf8();
   Program program;
   Program fresh;  // its variables hold the defaults
-  ParsedLine line = ParseArguments(program, {argv + std::min(argc, 1), argv + argc});
+  std::vector<std::string> arguments = {argv + std::min(argc, 1), argv + argc};
+  if (arguments == std::vector<std::string>{"version"}) {  // as git, go and others have it
+    arguments = {"--version"};
+  }
+  ParsedLine line = ParseArguments(program, arguments);
   Command& command = *line.path.back();
   if (line.general.help && line.status.ok()) {
     return FinishOutput(PrintOrFail(HelpText(Untouched(line.path, fresh), context.width)));

@@ -50,10 +50,30 @@ class Program final : public CommandGroup {
   Program();
 
   FlagTable flags() override;
+  std::vector<Example> examples() const override;
+  std::vector<Topic> topics() override;
   const std::string& framework() const { return framework_; }
   bool wants_version() const { return version_; }
 
  private:
+  struct Listed {
+    std::string name;  // below the program: "monitor run"
+    std::string_view stands_for;
+  };
+  struct Heading {
+    std::string_view title;
+    std::vector<Listed> commands;
+  };
+
+  // The commands that follow are listed under this heading.
+  void Begin(std::string_view title) { headings_.push_back({title, {}}); }
+  void Take(std::unique_ptr<Command> command, std::string_view stands_for = {});
+  // A command of a group that is listed here, too.
+  void Mention(std::string_view name) {
+    headings_.back().commands.push_back({std::string(name), {}});
+  }
+
+  std::vector<Heading> headings_;
   std::string framework_;  // -f
   bool version_ = false;
 };

@@ -33,7 +33,7 @@ class GraphCommand final : public Command {
   explicit GraphCommand(std::string_view name)
       : Command(name, name == "graph"
                           ? "Show a dump as a tree of modules and calls, or two side by side"
-                          : "Another name of graph") {}
+                          : "Alias of graph") {}
 
   FlagTable flags() override {
     return {

@@ -1,6 +1,8 @@
 // The tables of a command as text for the terminal, as a page for man(1), as Markdown for
-// docs/, and as JSON for programs and tests; and msprobe help, which shows them.
+// docs/, and as JSON for programs and tests; and msprobe help, which shows them. `msprobe help
+// which` answers by questions, from config/questions.json, which docs/README.md shows as well.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "msprobe/version.h"
 
@@ -19,6 +22,11 @@
 #include "src/commands/commands.h"
 #include "src/commands/suggestions.h"
 #include "src/json/writer.h"
+#include "src/report/render_terminal.h"
+
+namespace msprobe::resources {
+extern const std::string_view kQuestions;
+}
 
 namespace msprobe::commands {
 namespace {
@@ -28,6 +36,56 @@ constexpr std::string_view kExitCodes =
     "output.";
 constexpr std::string_view kSpellingNote =
     "Dashes and underscores within flags are interchangeable: --output_name is --output-name.";
+
+// Several commands answer "is this operator wrong?", each under other conditions.
+struct OperatorCheck {
+  std::string_view commands;  // the name and its aliases
+  std::string_view when;
+};
+
+constexpr std::array kOperatorChecks = std::to_array<OperatorCheck>({
+    {"recheck",
+     "Take it first: it judges every captured call by the call's own inputs, and needs a dump with "
+     "tensors but neither PyTorch nor a device."},
+    {"run_ut acc_check multi_run_ut multi_acc_check",
+     "Take it to run every operator of a dump again, on this device and on the CPU: it needs "
+     "PyTorch, and statistics suffice."},
+    {"isolate",
+     "Take it when there is a dump of a good run and the script can run again: it judges modules, "
+     "each on the inputs of the good run."},
+    {"free_benchmark",
+     "Take it when there is neither a second machine nor a good run: it runs the script and finds "
+     "the operators that are sensitive to rounding."},
+    {"repro",
+     "Take it when the wrong call is known and its tensors were captured: it extracts that call "
+     "for those who own the operator."},
+    {"op_generate",
+     "Take it when the operator is known and only its statistics were captured: it writes a script "
+     "that runs this one API on a device and on the CPU."},
+    {"api_precision_compare",
+     "Take it after run_ut on two devices: it judges the errors of one by those of the other."},
+    {"run_overflow_check",
+     "Take it when a device reported an overflow: it shows whether the CPU overflows, too."},
+});
+
+// Empty for commands that check no operators.
+std::string_view WhenToTake(const Command& command) {
+  const auto* const row =
+      std::find_if(kOperatorChecks.begin(), kOperatorChecks.end(), [&](const OperatorCheck& check) {
+        return base::IsOneOf(command.name(), base::Split(check.commands, ' '));
+      });
+  return row == kOperatorChecks.end() ? std::string_view() : row->when;
+}
+
+// The same as a paragraph.
+std::string WhenParagraph(const Command& command) {
+  const std::string_view when = WhenToTake(command);
+  return when.empty() ? std::string()
+                      : fmt::format(
+                            "{} docs/how-to/which-operator-check.md compares the commands "
+                            "that check operators.",
+                            when);
+}
 
 // "msprobe compare [FLAGS] [NPU_PATH] [BENCH_PATH]"
 std::string UsageLine(const CommandPath& path) {
@@ -101,35 +159,38 @@ std::string PositionalExplanation(const Positional& positional) {
   return WithValues(positional.help, positional.values);
 }
 
-constexpr size_t kColumn = 30;                // where explanations begin
-constexpr size_t kNarrowestExplanation = 24;  // of explanations, whatever the terminal
+constexpr size_t kColumn = 30;  // where explanations begin, on terminals that are wide enough
 
-// Breaks at blanks; words longer than the room stand on a line of their own.
-std::vector<std::string> Wrapped(std::string_view text, size_t width) {
-  std::vector<std::string> lines = {""};
-  for (const std::string_view word : base::Split(text, ' ')) {
-    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) {
-      lines.emplace_back();
-    }
-    lines.back() += lines.back().empty() ? "" : " ";
-    lines.back() += word;
+// Appends `text` in lines of `width` columns: `indent` blanks in front of the first, `hanging` of
+// the others.
+void AddWrapped(std::string& out, std::string_view text, size_t width, size_t indent,
+                size_t hanging) {
+  size_t blanks = indent;
+  for (const std::string& line :
+       report::WrapText(text, width - std::min(width, indent), width - std::min(width, hanging))) {
+    out.append(line.empty() ? 0 : blanks, ' ');
+    out += line + "\n";
+    blanks = hanging;
   }
-  return lines;
 }
 
 void AddEntry(std::string& text, const std::string& heading, const std::string& explanation,
               size_t width) {
-  std::string line = "  " + heading;
-  const size_t room = std::max(kNarrowestExplanation, width > kColumn ? width - kColumn : 0);
-  for (const std::string& part : Wrapped(explanation, room)) {
-    if (line.size() + 2 > kColumn) {
-      text += line + "\n";
-      line.clear();
-    }
-    line.resize(kColumn, ' ');
-    text += line + part + "\n";
-    line.clear();
+  const size_t column = std::min(kColumn, width / 2);
+  const size_t columns = report::ColumnsOf(heading) + 2;
+  if (columns + 2 > column) {
+    const size_t blanks = heading.find_first_not_of(' ');
+    AddWrapped(text, heading.substr(blanks), width, 2 + blanks, 8);
+    AddWrapped(text, explanation, width, column, column);
+    return;
   }
+  std::string lines;
+  AddWrapped(lines, explanation, width, column, column);
+  if (explanation.empty()) {
+    lines.insert(0, column, ' ');
+  }
+  lines.replace(0, columns, "  " + heading);
+  text += lines;
 }
 
 void AddSection(std::string& text, std::string_view title) {
@@ -148,12 +209,35 @@ void AddFlags(std::string& text, const std::vector<Flag>& flags, size_t width) {
   }
 }
 
+// An indented line, laid out by hand: of a list "  word  meaning", or of a file. Where it is too
+// long the meaning goes on below itself.
+void AddLaidOut(std::string& text, std::string_view line, size_t width) {
+  if (report::ColumnsOf(line) <= width) {
+    text += std::string(line) + "\n";
+    return;
+  }
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  const size_t gap = line.find("  ", indent);
+  const size_t meaning =
+      gap == std::string_view::npos ? gap : std::min(line.find_first_not_of(' ', gap), line.size());
+  if (gap == std::string_view::npos) {
+    AddWrapped(text, line.substr(indent), width, indent, indent + 4);
+  } else if (meaning > width / 2) {
+    AddWrapped(text, line.substr(indent, gap - indent), width, indent, indent + 4);
+    AddWrapped(text, line.substr(meaning), width, indent + 4, indent + 4);
+  } else {
+    const size_t begin = text.size();
+    AddWrapped(text, line.substr(meaning), width, meaning, meaning);
+    text.replace(begin, meaning, line.substr(0, meaning));
+  }
+}
+
 // Lines of one paragraph are joined and wrapped anew; indented lines are laid out by hand.
 void AddParagraphs(std::string& text, std::string_view notes, size_t width) {
   std::string paragraph;
   const auto end_paragraph = [&] {
     if (!paragraph.empty()) {
-      text += base::Join(Wrapped(paragraph, width), "\n") + "\n";
+      AddWrapped(text, paragraph, width, 0, 0);
       paragraph.clear();
     }
   };
@@ -162,9 +246,12 @@ void AddParagraphs(std::string& text, std::string_view notes, size_t width) {
   }
   text += "\n";
   for (const std::string_view line : base::Split(base::Trim(notes), '\n')) {
-    if (line.empty() || line.starts_with(' ')) {
+    if (line.empty()) {
       end_paragraph();
-      text += std::string(line) + "\n";
+      text += "\n";
+    } else if (line.starts_with(' ')) {
+      end_paragraph();
+      AddLaidOut(text, line, width);
     } else {
       paragraph += (paragraph.empty() ? "" : " ") + std::string(line);
     }
@@ -172,15 +259,77 @@ void AddParagraphs(std::string& text, std::string_view notes, size_t width) {
   end_paragraph();
 }
 
+// The words of a command line; blanks within quotes are part of a word.
+std::vector<std::string> ShellWords(std::string_view line) {
+  std::vector<std::string> words(1);
+  char quote = 0;
+  for (const char c : line) {
+    if (c == ' ' && quote == 0) {
+      words.emplace_back();
+      continue;
+    }
+    if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (c == quote) {
+      quote = 0;
+    }
+    words.back() += c;
+  }
+  return words;
+}
+
+// Too long a command goes on behind a backslash, so that it can be copied as it stands.
+void AddCommandLine(std::string& text, std::string_view command, size_t width) {
+  constexpr size_t kMark = 2;  // " \"
+  std::string line = " ";
+  for (const std::string& word : ShellWords(command)) {
+    if (line.size() > 5 && report::ColumnsOf(line) + 1 + report::ColumnsOf(word) + kMark > width) {
+      text += line + " \\\n";
+      line = "     ";
+    }
+    line += " " + word;
+  }
+  text += line + "\n";
+}
+
 void AddExamples(std::string& text, const std::vector<Example>& examples, size_t width) {
-  constexpr size_t kIndent = 6;
   for (const Example& example : examples) {
-    text += fmt::format("  {}\n", example.command);
+    AddCommandLine(text, example.command, width);
     if (!example.meaning.empty()) {
-      const size_t room = std::max(kNarrowestExplanation, width > kIndent ? width - kIndent : 0);
-      for (const std::string& line : Wrapped(example.meaning, room)) {
-        text += fmt::format("{:{}}{}\n", "", kIndent, line);
-      }
+      AddWrapped(text, example.meaning, width, 6, 6);
+    }
+  }
+}
+
+std::string EntryName(const CommandPath& path) {
+  const std::string alias(path.back()->alias());
+  return TitleOf(path) + (alias.empty() ? "" : ", " + alias);
+}
+
+// Aliases in one line: "acc_check, multi_run_ut: run_ut; data2db: monitor csv2db".
+std::string AliasLine(const Topic& topic) {
+  std::string line;
+  std::string_view before;
+  for (size_t i = 0; i < topic.commands.size(); ++i) {
+    const Topic::Entry& entry = topic.commands[i];
+    line += (i == 0 ? "" : entry.stands_for == before ? ", " : "; ") + TitleOf(entry.path);
+    before = entry.stands_for;
+    if (i + 1 == topic.commands.size() || topic.commands[i + 1].stands_for != before) {
+      line += ": " + std::string(before);
+    }
+  }
+  return line;
+}
+
+void AddTopics(std::string& text, const std::vector<Topic>& topics, size_t width) {
+  for (const Topic& topic : topics) {
+    AddSection(text, topic.title);
+    if (topic.is_of_aliases) {
+      AddWrapped(text, AliasLine(topic), width, 2, 2);
+      continue;
+    }
+    for (const Topic::Entry& entry : topic.commands) {
+      AddEntry(text, EntryName(entry.path), std::string(entry.path.back()->summary()), width);
     }
   }
 }
@@ -189,10 +338,17 @@ void AddExamples(std::string& text, const std::vector<Example>& examples, size_t
 
 std::string HelpText(const CommandPath& path, size_t width) {
   Command& command = *path.back();
+  const bool is_program = path.size() == 1;
   std::string text;
   AddParagraphs(text, command.summary(), width);
   text.erase(0, 1);
-  text += "\nUsage: " + UsageLine(path) + "\n";
+  AddParagraphs(text, WhenParagraph(command), width);
+  if (is_program && !command.examples().empty()) {
+    AddSection(text, "Start with");
+    AddExamples(text, command.examples(), width);
+  }
+  text += "\n";
+  AddWrapped(text, "Usage: " + UsageLine(path), width, 0, 7);
   if (const std::vector<Positional> positionals = command.positionals(); !positionals.empty()) {
     AddSection(text, "Arguments");
     for (const Positional& positional : positionals) {
@@ -200,26 +356,22 @@ std::string HelpText(const CommandPath& path, size_t width) {
                PositionalExplanation(positional), width);
     }
   }
-  if (const std::vector<Command*> below = command.subcommands(); !below.empty()) {
-    AddSection(text, "Subcommands");
-    for (const Command* const subcommand : below) {
-      const std::string alias(subcommand->alias());
-      AddEntry(text, std::string(subcommand->name()) + (alias.empty() ? "" : ", " + alias),
-               std::string(subcommand->summary()), width);
-    }
-  }
+  AddTopics(text, command.topics(), width);
   AddFlags(text, ShownFlags(command), width);
-  if (const std::vector<Example> examples = command.examples(); !examples.empty()) {
+  if (const std::vector<Example> examples = command.examples(); !examples.empty() && !is_program) {
     AddSection(text, "Examples");
     AddExamples(text, examples, width);
   }
   AddParagraphs(text, command.notes(), width);
   if (command.is_group()) {
-    text += fmt::format("\nRun `{} COMMAND --help` for a command's flags and examples.\n",
-                        TitleOf(path));
+    AddParagraphs(
+        text,
+        fmt::format("Run `{} COMMAND --help` for a command's flags and examples.", TitleOf(path)),
+        width);
   }
-  if (path.size() == 1) {
-    text += std::string(kSpellingNote) + "\n" + std::string(kExitCodes) + "\n";
+  if (is_program) {
+    AddWrapped(text, kSpellingNote, width, 0, 0);
+    AddWrapped(text, kExitCodes, width, 0, 0);
   }
   return text;
 }
@@ -314,16 +466,22 @@ std::string ManPage(const CommandPath& path) {
   page += fmt::format(".SH NAME\n{} \\- {}\n", Escaped(name),
                       Escaped(summary.substr(0, summary.find('\n'))));
   page += fmt::format(".SH SYNOPSIS\n.B {}\n", Escaped(UsageLine(path)));
+  if (const std::string when = WhenParagraph(command); !when.empty()) {
+    page += fmt::format(".SH DESCRIPTION\n{}\n", Escaped(when));
+  }
   if (const std::vector<Positional> positionals = command.positionals(); !positionals.empty()) {
     page += ".SH ARGUMENTS\n";
     for (const Positional& positional : positionals) {
       AddManEntry(page, positional.name, PositionalExplanation(positional));
     }
   }
-  if (const std::vector<Command*> below = command.subcommands(); !below.empty()) {
+  if (const std::vector<Topic> topics = command.topics(); !topics.empty()) {
     page += ".SH COMMANDS\n";
-    for (const Command* const subcommand : below) {
-      AddManEntry(page, subcommand->name(), subcommand->summary());
+    for (const Topic& topic : topics) {
+      page += topics.size() > 1 ? fmt::format(".SS {}\n", Escaped(topic.title)) : "";
+      for (const Topic::Entry& entry : topic.commands) {
+        AddManEntry(page, EntryName(entry.path), entry.path.back()->summary());
+      }
     }
   }
   AddManFlags(page, ShownFlags(command));
@@ -391,6 +549,7 @@ void AddCommandObject(json::Writer& writer, const CommandPath& path) {
   writer.Member("command", TitleOf(path));
   writer.Member("alias", command.alias());
   writer.Member("summary", command.summary());
+  writer.Member("when", WhenToTake(command));
   writer.Member("usage", UsageLine(path));
   writer.Key("arguments");
   writer.BeginArray();
@@ -416,6 +575,20 @@ void AddCommandObject(json::Writer& writer, const CommandPath& path) {
     writer.BeginObject();
     writer.Member("command", example.command);
     writer.Member("meaning", example.meaning);
+    writer.EndObject();
+  }
+  writer.EndArray();
+  writer.Key("topics");
+  writer.BeginArray();
+  for (const Topic& topic : command.topics()) {
+    writer.BeginObject();
+    writer.Member("title", topic.title);
+    writer.Key("commands");
+    writer.BeginArray();
+    for (const Topic::Entry& entry : topic.commands) {
+      writer.Text(TitleOf(path) + " " + TitleOf(entry.path));
+    }
+    writer.EndArray();
     writer.EndObject();
   }
   writer.EndArray();
@@ -466,6 +639,43 @@ std::string TablesJson(const CommandPath& path) {
   return text + "\n";
 }
 
+constexpr std::string_view kWhich = "which";
+
+// Questions, the commands that answer them, and the guides.
+std::string QuestionsText(size_t width) {
+  std::string text;
+  for (const nlohmann::json& row : nlohmann::json::parse(resources::kQuestions)) {
+    AddWrapped(text, row["question"]["en"].get<std::string>(), width, 0, 2);
+    for (const nlohmann::json& command : row["commands"]) {
+      AddCommandLine(text, command.get<std::string>(), width);
+    }
+  }
+  text += "\n";
+  AddWrapped(text,
+             "msprobe COMMAND --help explains a command; the guides to these questions are listed "
+             "in docs/README.md.",
+             width, 0, 0);
+  return text;
+}
+
+std::string QuestionsMarkdown() {
+  std::string text = "| question | command | guide |\n|---|---|---|\n";
+  for (const nlohmann::json& row : nlohmann::json::parse(resources::kQuestions)) {
+    std::vector<std::string> commands;
+    for (const nlohmann::json& command : row["commands"]) {
+      commands.push_back(Code(command.get<std::string>()));
+    }
+    std::vector<std::string> guides;
+    for (const nlohmann::json& guide : row["guides"]) {
+      guides.push_back(fmt::format("[{}]({})", guide["en"].get<std::string>(),
+                                   guide["page"].get<std::string>()));
+    }
+    text += fmt::format("| {} | {} | {} |\n", Cell(row["question"]["en"].get<std::string>()),
+                        base::Join(commands, "<br>"), base::Join(guides, ", "));
+  }
+  return text;
+}
+
 class HelpCommand final : public Command {
  public:
   explicit HelpCommand(Command& program)
@@ -482,11 +692,13 @@ class HelpCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("COMMAND", &words_, "A command and its subcommand", kRest)};
+    return {Argument("COMMAND", &words_,
+                     "A command and its subcommand; which: the command for a question", kRest)};
   }
 
   std::vector<Example> examples() const override {
     return {
+        {"msprobe help which", "which command answers which question"},
         {"msprobe help monitor diff", "the same as msprobe monitor diff --help"},
         {"msprobe help compare --format man | man -l -", "as a man page"},
         {"msprobe help --man-pages share/man/man1", "the man pages of all commands"},
@@ -495,6 +707,9 @@ class HelpCommand final : public Command {
   }
 
   Result<ExitCode> Run(const Context& context) override {
+    if (words_.size() == 1 && words_.front() == kWhich) {
+      return AnswerWhich(context);
+    }
     MSP_ASSIGN_OR_RETURN(const CommandPath path, Find());
     if (!pages_.empty()) {
       return WritePages();
@@ -516,6 +731,17 @@ class HelpCommand final : public Command {
           .WithHint(SuggestCommand(word, path));
     }
     return path;
+  }
+
+  Result<ExitCode> AnswerWhich(const Context& context) const {
+    if (format_ == "man") {
+      return UsageError("the table of questions has no man page")
+          .WithHint("--format is text, markdown or json here");
+    }
+    MSP_RETURN_IF_ERROR(Print(format_ == "markdown" ? QuestionsMarkdown()
+                              : format_ == "json"   ? std::string(resources::kQuestions)
+                                                    : QuestionsText(context.width)));
+    return ExitCode::kDone;
   }
 
   Result<ExitCode> WritePages() {

@@ -655,7 +655,9 @@ constexpr const char* kPrompt = "Parse >>> ";
 // stays from the line before.
 class ParseProgram final : public CommandGroup {
  public:
-  ParseProgram() : CommandGroup("parse", "Commands:") { AddTools(*this); }
+  ParseProgram() : CommandGroup("parse", "Tools for kernel dumps, one in a line; exit ends") {
+    AddTools(*this);
+  }
 };
 
 // Runs one line. An error has not been reported yet.
@@ -686,12 +688,12 @@ Result<ExitCode> RunParseShell(const Context& context) {
   const std::vector<std::string> names = SubcommandNames(ParseProgram());
   LineEditor editor(kPrompt, names);
   if (editor.is_terminal() && !context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(fmt::format("Commands: {}. COMMAND -h explains one, exit ends.\n",
-                                          base::Join(names, ", "))));
+    MSP_RETURN_IF_ERROR(Print(fmt::format(
+        "Commands: {}. help and help COMMAND explain, exit ends.\n", base::Join(names, ", "))));
   }
   ExitCode code = ExitCode::kDone;
   while (std::optional<std::string> line = editor.Next()) {
-    const std::optional<std::vector<std::string>> words = SplitWords(*line);
+    std::optional<std::vector<std::string>> words = SplitWords(*line);
     if (!words) {
       base::LogError("a quote that does not end");
       code = ExitCode::kFailed;
@@ -702,6 +704,13 @@ Result<ExitCode> RunParseShell(const Context& context) {
     }
     if (words->front() == "exit" || words->front() == "quit") {
       break;
+    }
+    if (words->front() == "help" || words->front() == "?") {  // "help dc" is "dc --help"
+      const bool is_of_tool = words->size() > 1;
+      *words = {is_of_tool ? (*words)[1] : "--help"};
+      if (is_of_tool && base::IsOneOf(words->front(), names)) {
+        words->emplace_back("--help");
+      }
     }
     const Result<ExitCode> outcome = RunLine(*words, context);
     if (!outcome.ok()) {
@@ -718,7 +727,7 @@ namespace dumps = analysis::kernel_dump;
 
 constexpr const char* kParseNotes =
     R"(Without a dump, `msprobe parse` reads commands line by line: at a terminal with a prompt and a history,
-otherwise from the standard input. They are the commands below; `exit` or the end of the input ends it. Exit code 3: one of them failed.)";
+otherwise from the standard input. They are the commands below, and `help`; `exit` or the end of the input ends it. Exit code 3: one of them failed.)";
 
 // msprobe parse: what an Ascend device dumps below the framework, as arrays.
 class ParseCommand final : public Command {

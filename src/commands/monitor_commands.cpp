@@ -452,7 +452,7 @@ class MonitorReportCommand final : public Command {
 }  // namespace
 
 std::unique_ptr<Command> MakeData2db() {
-  return std::make_unique<MonitorCsv2dbCommand>("data2db", "Another name of monitor csv2db");
+  return std::make_unique<MonitorCsv2dbCommand>("data2db", "Alias of monitor csv2db");
 }
 
 std::unique_ptr<Command> MakeMonitor() {

@@ -267,12 +267,6 @@ Key TerminalScreen::WaitKey(int milliseconds) {
   }
 }
 
-constexpr const char* kMonitorTopNotes =
-    R"(Keys: q quit, p pause, t next table, o next statistic, / search, arrows and page keys scroll.
-
-Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
-(1.4826 * MAD). @12 instead of a score: not finite since step 12. Only new data is read.)";
-
 // The choice after `current`; "", which means all, follows the last one.
 std::string Next(const std::vector<std::string>& choices, const std::string& current) {
   const auto place = std::find(choices.begin(), choices.end(), current);
@@ -323,7 +317,7 @@ class MonitorTopCommand final : public Command {
     };
   }
 
-  std::string notes() const override { return kMonitorTopNotes; }
+  std::string notes() const override { return std::string(kTopExplained); }
 
   Result<ExitCode> Run(const Context& context) override {
     const report::ScreenOptions screen = ScreenOf(answer_, context);
@@ -426,6 +420,10 @@ bool MonitorTopCommand::Handle(const Key& key, analysis::monitor::RunFollower& r
   if (key.kind == KeyKind::kEnd) {
     return false;
   }
+  if (view_.help) {
+    view_.help = key.kind == KeyKind::kNone;
+    return true;
+  }
   if (view_.typing) {
     if (key.kind != KeyKind::kNone) {
       Type(key);
@@ -466,6 +464,10 @@ bool MonitorTopCommand::Handle(const Key& key, analysis::monitor::RunFollower& r
               run.Look(analysis::monitor::RunFollower::Clock::now());
           break;
         }
+        case '?':
+        case 'h':
+          view_.help = true;
+          break;
         case '/':
           view_.search.clear();
           view_.typing = true;

@@ -284,6 +284,15 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   report::Screen screen({.width = view.width, .color = view.color, .ascii = !view.utf8});
   ShowHead(root, run, view, screen);
   screen.Blank();
+  if (view.help) {
+    const std::string marked = base::ReplaceAll(kTopExplained, "\n\n", "\t");
+    for (const std::string_view paragraph : base::Split(marked, '\t')) {
+      screen.Paragraph(report::Ink::kNone, base::ReplaceAll(paragraph, "\n", " "));
+      screen.Blank();
+    }
+    screen.CutLine(report::Ink::kNone, "any key: back");
+    return screen.Take();
+  }
   const size_t ranks = std::min(run.ranks().size(), kMostRanks + 1);
   const size_t alerts = std::min(run.alerts().size(), kMostAlerts);
   // Two lines of head, headings and blanks, the keys.
@@ -307,7 +316,7 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   if (view.keys) {
     screen.Blank();
     screen.CutLine(report::Ink::kNone,
-                   "q quit  p pause  t table  o statistic  / search  arrows scroll");
+                   "q quit  p pause  t table  o statistic  / search  ? help  arrows scroll");
   }
   return screen.Take();
 }

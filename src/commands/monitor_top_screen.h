@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "src/analysis/monitor/top/run_follower.h"
 #include "src/report/document.h"
@@ -11,12 +12,20 @@
 
 namespace msprobe::commands {
 
+// What the keys do and the columns mean, in two paragraphs.
+inline constexpr std::string_view kTopExplained =
+    R"(Keys: q quit, p pause, t next table, o next statistic, / search, ? this help, arrows and page keys scroll.
+
+Score: distance of the newest value from the median of the values before it (up to 47), in units of their usual spread
+(1.4826 * MAD). @12 instead of a score: not finite since step 12. Only new data is read.)";
+
 struct TopView {
   size_t width = 100;
   size_t height = 0;  // lines there is room for; 0: as many as there are modules, ranks and alerts
   bool color = false;
   bool utf8 = true;   // the terminal draws block characters
   bool keys = false;  // tell which keys there are
+  bool help = false;  // explain keys and columns in place of the modules
   bool paused = false;
   bool typing = false;  // the search text is being typed
   std::string table;    // empty: all

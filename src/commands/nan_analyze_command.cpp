@@ -33,7 +33,7 @@ class NanAnalyzeCommand final : public Command {
   explicit NanAnalyzeCommand(std::string_view name)
       : Command(name, name == "nan_analyze"
                           ? "Find the operator that made the first NaN or infinity"
-                          : "Another name of nan_analyze") {}
+                          : "Alias of nan_analyze") {}
 
   FlagTable flags() override {
     return {

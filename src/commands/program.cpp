@@ -1,12 +1,21 @@
 // The list of all commands, and the way from words to one of them.
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "src/base/strings.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
 
 namespace msprobe::commands {
+namespace {
+
+constexpr std::string_view kAliases = "Names of the Python tool";
+
+}  // namespace
 
 // In the order that help shows.
 Program::Program()
@@ -14,41 +23,81 @@ Program::Program()
                    "Find out why a large model computes wrong or slow: compare dumps, checkpoints "
                    "and profiles, monitor training, inspect tensor files.\n\n"
                    "It reads files of PyTorch and MindSpore and needs neither.") {
-  Add(MakeRunUt("acc_check"));
-  Add(MakeApiPrecisionCompare());
-  Add(MakeCkptCompare());
-  Add(MakeCodeMapping());
-  Add(MakeCompare());
-  Add(MakeCompletion(*this));
-  Add(MakeConfigCheck());
-  Add(MakeData2db());
-  Add(MakeDevices());
-  Add(MakeDoctor());
-  Add(MakeDump());
-  Add(MakeFreeBenchmark());
-  Add(MakeGradCompare());
-  Add(MakeGraph("graph"));
-  Add(MakeGraph("graph_visualize"));
-  Add(MakeHelp(*this));
-  Add(MakeIsolate());
-  Add(MakeMergeResult());
-  Add(MakeMonitor());
-  Add(MakeMsaccucmp());
-  Add(MakeRunUt("multi_acc_check"));
-  Add(MakeRunUt("multi_run_ut"));
-  Add(MakeNanAnalyze("nan_analyze"));
-  Add(MakeNanAnalyze("overflow_check"));
-  Add(MakeOpGenerate());
-  Add(MakeParse());
-  Add(MakePerfCompare());
-  Add(MakeRecheck());
-  Add(MakeRepro());
-  Add(MakeResponseAnomaly());
-  Add(MakeRlCompare());
-  Add(MakeRunOverflowCheck());
-  Add(MakeRunUt("run_ut"));
-  Add(MakeServe());
-  Add(MakeShow());
+  Begin("Capture");
+  Take(MakeDump());
+  Mention("monitor run");
+  Begin("Compare");
+  Take(MakeCompare());
+  Take(MakeCkptCompare());
+  Take(MakePerfCompare());
+  Take(MakeConfigCheck());
+  Take(MakeGradCompare());
+  Take(MakeRlCompare());
+  Mention("monitor diff");
+  Take(MakeMergeResult());
+  Begin("Diagnose");
+  Take(MakeNanAnalyze("nan_analyze"));
+  Take(MakeRecheck());
+  Take(MakeIsolate());
+  Take(MakeRunUt("run_ut"));
+  Take(MakeFreeBenchmark());
+  Take(MakeRepro());
+  Take(MakeOpGenerate());
+  Take(MakeApiPrecisionCompare());
+  Take(MakeRunOverflowCheck());
+  Take(MakeResponseAnomaly());
+  Begin("View");
+  Take(MakeShow());
+  Take(MakeGraph("graph"));
+  Take(MakeServe());
+  Mention("monitor report");
+  Mention("monitor top");
+  Take(MakeMonitor());
+  Begin("Ascend files");
+  Take(MakeParse());
+  Take(MakeMsaccucmp());
+  Take(MakeCodeMapping());
+  Begin("This program");
+  Take(MakeHelp(*this));
+  Take(MakeDoctor());
+  Take(MakeDevices());
+  Take(MakeCompletion(*this));
+  Begin(kAliases);
+  Take(MakeRunUt("multi_run_ut"), "run_ut");
+  Take(MakeRunUt("acc_check"), "run_ut");
+  Take(MakeRunUt("multi_acc_check"), "run_ut");
+  Take(MakeNanAnalyze("overflow_check"), "nan_analyze");
+  Take(MakeGraph("graph_visualize"), "graph");
+  Take(MakeData2db(), "monitor csv2db");
+}
+
+void Program::Take(std::unique_ptr<Command> command, std::string_view stands_for) {
+  headings_.back().commands.push_back({std::string(command->name()), stands_for});
+  Add(std::move(command));
+}
+
+std::vector<Example> Program::examples() const {
+  return {{"msprobe dump -o good -- python3 train.py", "capture what a training computes"},
+          {"msprobe compare bad good", "name the first call of bad that differs from good"},
+          {"msprobe help which", "which command answers which question"}};
+}
+
+std::vector<Topic> Program::topics() {
+  std::vector<Topic> topics;
+  for (const Heading& heading : headings_) {
+    Topic& topic = topics.emplace_back();
+    topic.title = heading.title;
+    topic.is_of_aliases = heading.title == kAliases;
+    for (const Listed& listed : heading.commands) {
+      std::vector<std::string> words;
+      for (const std::string_view word : base::Split(listed.name, ' ')) {
+        words.emplace_back(word);
+      }
+      const CommandPath path = FindCommand(*this, words);
+      topic.commands.push_back({{path.begin() + 1, path.end()}, listed.stands_for});
+    }
+  }
+  return topics;
 }
 
 FlagTable Program::flags() {
@@ -56,7 +105,7 @@ FlagTable Program::flags() {
       Group::kGeneral,
       Choice("--framework -f", "NAME", &framework_, {"pytorch", "mindspore"},
              "Framework of the data; goes before the command", Default{"detected"}, kPython811),
-      Switch("--version", &version_, "Print the version"),
+      Switch("--version -V", &version_, "Print the version; msprobe version does, too"),
   };
 }
 
@@ -66,6 +115,17 @@ std::vector<Command*> Command::subcommands() const {
     commands.push_back(command.get());
   }
   return commands;
+}
+
+std::vector<Topic> Command::topics() {
+  if (below_.empty()) {
+    return {};
+  }
+  Topic topic{"Subcommands", {}};
+  for (Command* const command : subcommands()) {
+    topic.commands.push_back({{command}});
+  }
+  return {topic};
 }
 
 std::string TitleOf(const CommandPath& path) {

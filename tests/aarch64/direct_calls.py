@@ -7,7 +7,7 @@ usage: direct_calls.py MSPROBE REPOSITORY GOLDEN
 What the calls give is compared by same_results.py; here they only must not end by a signal.
 """
 import itertools
-import re
+import json
 import subprocess
 import sys
 import tempfile
@@ -16,13 +16,13 @@ from pathlib import Path
 TENSOR_FILES = (".pt", ".npy", ".npz", ".safetensors", ".ckpt", ".bin", ".zip")
 
 
-def helps(msprobe, words=()):
-    """The calls that print the help of a command and of all below it, as they list them."""
-    yield [*words, "--help"]
-    text = subprocess.run([msprobe, *words, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    listed = text.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
-    for line in re.findall(r"(?m)^  (\w.*?)(?:  |$)", listed):
-        yield from helps(msprobe, (*words, line.split(",")[0]))
+def helps(msprobe):
+    """The calls that print the help of every command."""
+    def below(command):
+        yield [*command["command"].split()[1:], "--help"]
+        for subcommand in command["subcommands"]:
+            yield from below(subcommand)
+    yield from below(json.loads(subprocess.run([msprobe, "help", "--format", "json"], stdout=subprocess.PIPE, check=True).stdout))
 
 
 def texts(msprobe):

@@ -225,8 +225,8 @@ class Forms(unittest.TestCase):
 class AnswerForms(Forms):
     def test_all_commands_are_here(self):
         def listed(*words):
-            text = subprocess.run([MSPROBE, *words, "--help"], stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode()
-            return re.findall(r"^  (\w+)", text.split("Subcommands:")[1].split("\n\n")[0], flags=re.M)
+            tables = subprocess.run([MSPROBE, "help", *words, "--format", "json"], stdout=subprocess.PIPE, check=True, timeout=60).stdout
+            return [command["command"].split()[-1] for command in json.loads(tables)["subcommands"]]
         commands = [name for name in listed() if name != "monitor"] + ["monitor " + name for name in listed("monitor")]
         self.assertGreater(len(commands), 15)
         held = [command.words for command in COMMANDS.values()]

@@ -14,6 +14,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from terminals import run_on_terminal
+
 MSPROBE = None
 REPOSITORY = None
 
@@ -92,7 +94,7 @@ class Tables(unittest.TestCase):
             for flag in command["flags"]:
                 where = command["command"] + " " + flag["name"]
                 self.assertRegex(flag["name"], r"^--[a-z0-9]+(-[a-z0-9]+)*$", where)
-                self.assertRegex(flag["letter"], r"^(-[a-z])?$", where)
+                self.assertRegex(flag["letter"], r"^(-[a-zA-Z])?$", where)
                 self.assertTrue(flag["group"], where)
                 self.assertRegex(flag["help"], r"^\S.*[^.\s]$", where)
                 self.assertRegex(flag["since"], r"^(Python )?\d+(\.\d+)*$", where)
@@ -161,6 +163,39 @@ class Tables(unittest.TestCase):
                 self.assertIn(example["meaning"], joined)
                 self.assertTrue(example["meaning"], example["command"])
 
+    def test_help_fits_into_narrow_terminals(self):
+        for command in self.commands:
+            for columns in (60, 80):
+                status, text = run_on_terminal([MSPROBE, *self.words(command), "--help"], columns=columns)
+                self.assertEqual(status, 0)
+                self.assertEqual([line for line in text.splitlines() if len(line) > columns], [], (command["command"], columns))
+                # A command that goes on in the next line can be copied as it stands.
+                joined = re.sub(r" \\\n +", " ", text)
+                for example in command["examples"]:
+                    self.assertIn("\n  %s\n" % example["command"], joined)
+        _, text = run_on_terminal([MSPROBE, "help", "which"], columns=60)
+        self.assertEqual([line for line in text.splitlines() if len(line) > 60], [])
+
+    def test_every_command_stands_below_one_heading(self):
+        topics = {topic["title"]: topic["commands"] for topic in self.program["topics"]}
+        self.assertEqual(list(topics), ["Capture", "Compare", "Diagnose", "View", "Ascend files", "This program", "Names of the Python tool"])
+        listed = [name for names in topics.values() for name in names]
+        self.assertEqual(len(listed), len(set(listed)))
+        self.assertEqual(set(listed) - {"msprobe monitor " + name for name in ("run", "top", "report", "diff")},
+                         {command["command"] for command in self.program["subcommands"]})
+        page, _ = run("help", "--format", "man")
+        for title in topics:
+            self.assertIn(".SS %s\n" % title, page)
+
+    def test_commands_that_check_operators_say_when_to_take_them(self):
+        when = [command["command"] for command in self.commands if command["when"]]
+        for name in ("run_ut", "recheck", "isolate", "op_generate", "free_benchmark"):
+            self.assertIn("msprobe " + name, when)
+        for title in when:
+            text = re.sub(r"\s+", " ", run(*title.split()[1:], "--help")[0])
+            self.assertIn("docs/how-to/which-operator-check.md", text)
+            self.assertIn(next(command["when"] for command in self.commands if command["command"] == title), text)
+
     def test_help_shows_defaults_whatever_else_is_typed(self):
         plain, _ = run("compare", "--help")
         self.assertEqual(run("compare", "--atol", "3", "-o", "elsewhere", "--help")[0], plain)
@@ -221,7 +256,7 @@ class Suggestions(unittest.TestCase):
                              ("nan-analyze", "nan_analyze"), ("SHOW", "show"), ("perf", "perf_compare"),
                              ("ckpt-compare", "ckpt_compare")):
             self.assertIn("did you mean %s?" % meant, self.hint(typed, "a", "b"), typed)
-        self.assertIn("msprobe has: acc_check, api_precision_compare, ", self.hint("zzzzzzzzzzz"))
+        self.assertIn("msprobe has: dump, compare, ckpt_compare, ", self.hint("zzzzzzzzzzz"))
 
     def test_commands_of_the_monitor(self):
         for typed, meant in (("analyze", "monitor analyse"), ("cmp", "monitor diff"), ("compare", "monitor diff"), ("repotr", "monitor report"),

@@ -194,6 +194,18 @@ class Top(unittest.TestCase):
         screen.type("q")
         self.assertEqual(screen.end(), 0)
 
+    def test_a_question_mark_explains_keys_and_columns(self):
+        screen = self.screen(rows=40)
+        screen.wait_for(r"\? help")
+        screen.type("?")
+        picture = screen.wait_for(r"any key: back")
+        self.assertRegex(picture, r"p pause")
+        self.assertRegex(picture, r"Score: distance")
+        screen.type("x")
+        screen.wait_for(r"newest alerts")
+        screen.type("q")
+        self.assertEqual(screen.end(), 0)
+
     def test_stops_and_goes_on_with_the_shell(self):
         screen = self.screen()
         screen.wait_for(r"q quit")

@@ -6,6 +6,7 @@ usage: overwriting_test.py MSPROBE REPOSITORY
 
 COMMANDS is the table: a command, how it is told where to write, and whether its results have names of their own per run.
 """
+import json
 import os
 import re
 import shutil
@@ -134,9 +135,8 @@ class Overwriting(unittest.TestCase):
             shutil.copy(str(result), "ranks/compare_result_rank%d_20250101000000.xlsx" % rank)
 
     def test_every_command_that_writes_is_in_the_table(self):
-        text = self.run_command([str(MSPROBE), "--help"], 0).stdout
-        section = text[text.index("Subcommands:"):].split("\n\n")[0].splitlines()[1:]
-        known = {line.split()[0] for line in section if line.startswith("  ") and line[2] != " "}
+        tables = json.loads(self.run_command([str(MSPROBE), "help", "--format", "json"], 0).stdout)
+        known = {command["command"].split()[1] for command in tables["subcommands"]}
         covered = {command.arguments[0] for command in commands()}
         # Of these, dump is held by tests/python and by tests/unit/capture, overflow_check is nan_analyze, devices, completion and serve write nothing, help
         # writes man pages (tests/cli/flags_test.py); free_benchmark numbers its tables (tests/python/torch/free_benchmark_test.py),

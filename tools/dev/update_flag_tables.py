@@ -10,11 +10,23 @@ marks is replaced. In the page of a command, by `msprobe help COMMAND --format m
     ...
     <!-- end of flags -->
 
-In docs/README.md, by one row per command:
+In docs/README.md, by one row per command, below the headings of the help:
 
     <!-- commands -->
     ...
     <!-- end of commands -->
+
+In docs/README.md and docs/README.zh.md, by config/questions.json, which `msprobe help which` shows:
+
+    <!-- questions -->
+    ...
+    <!-- end of questions -->
+
+In docs/how-to/which-operator-check.md, by what the help of these commands says:
+
+    <!-- operator checks -->
+    ...
+    <!-- end of operator checks -->
 
 --check writes nothing: exit status 1 when a table is stale, a command has no page, a page has no command, or a table of flags stands on
 another command's page.
@@ -32,6 +44,9 @@ from pathlib import Path
 
 FLAGS = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
 COMMANDS = re.compile(r"(<!-- commands -->\n).*?(<!-- end of commands -->)", re.S)
+QUESTIONS = re.compile(r"(<!-- questions -->\n).*?(<!-- end of questions -->)", re.S)
+CHECKS = re.compile(r"(<!-- operator checks -->\n).*?(<!-- end of operator checks -->)", re.S)
+QUESTION_HEADS = {"README.md": ("en", "| question | command | guide |", ", "), "README.zh.md": ("zh", "| 问题 | 命令 | 文档 |", "、")}
 # Other names of a command; their pages refer to it and repeat no table.
 OTHER_NAMES = {"msprobe data2db", "msprobe graph_visualize", "msprobe overflow_check"}
 
@@ -51,10 +66,35 @@ def page_of(title):
     return "_".join(title.split()[1:]) + ".md"
 
 
-def command_list(commands):
-    rows = ["| [`%s`](commands/%s) | %s |" % (command["command"], page_of(command["command"]), command["summary"].split("\n")[0])
-            for command in commands]
+def command_list(program, commands):
+    titles = {topic["commands"][0]: topic["title"] for topic in program["topics"]}
+    rows = []
+    for command in commands:
+        if command["command"] in titles:
+            rows.append("| **%s** | |" % titles[command["command"]])
+        rows.append("| [`%s`](commands/%s) | %s |" % (command["command"], page_of(command["command"]), command["summary"].split("\n")[0]))
     return "\n".join(["| command | what it does |", "|---|---|"] + rows)
+
+
+def question_table(rows, name, docs):
+    language, head, comma = QUESTION_HEADS[name]
+
+    def page(guide):
+        path, mark, anchor = guide["page"].partition("#")
+        translated = path.replace(".md", ".%s.md" % language)
+        return (translated if (docs / translated).exists() else path) + mark + anchor
+
+    lines = [head, "|---|---|---|"]
+    for row in rows:
+        guides = comma.join("[%s](%s)" % (guide[language], page(guide)) for guide in row["guides"])
+        lines.append("| %s | %s | %s |" % (row["question"][language], "<br>".join("`%s`" % command for command in row["commands"]), guides))
+    return "\n".join(lines)
+
+
+def check_table(commands, aliases):
+    rows = ["| [`%s`](../commands/%s) | %s |" % (command["command"], page_of(command["command"]), command["when"]) for command in commands
+            if command["when"] and command["command"] not in aliases]
+    return "\n".join(["| command | when |", "|---|---|"] + rows)
 
 
 class Text(ctypes.Structure):
@@ -155,7 +195,9 @@ def main():
     def ask(*words):
         return subprocess.run([msprobe, "help", *words], stdout=subprocess.PIPE, check=True).stdout.decode("utf-8")
 
-    commands = all_below(json.loads(ask("--format", "json")))
+    program = json.loads(ask("--format", "json"))
+    commands = all_below(program)
+    questions = json.loads((root / "config/questions.json").read_text(encoding="utf-8"))
     with_flags = {command["command"] for command in commands if not is_group(command)} - OTHER_NAMES
     findings, shown, has_list = [], set(), False
     for page in sorted((root / "docs").rglob("*.md")):
@@ -173,8 +215,16 @@ def main():
 
         fresh = FLAGS.sub(table, text)
         if str(name) == "docs/README.md":
-            fresh, lists = COMMANDS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), command_list(commands), match.group(2)), fresh)
+            fresh, lists = COMMANDS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), command_list(program, commands), match.group(2)), fresh)
             has_list = lists == 1
+        if name.parent == Path("docs") and name.name in QUESTION_HEADS:
+            fresh, tables = QUESTIONS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), question_table(questions, name.name, root / "docs"), match.group(2)),
+                                           fresh)
+            if tables != 1:
+                findings.append("%s: no marks for the table of questions" % name)
+        if str(name) == "docs/how-to/which-operator-check.md":
+            aliases = program["topics"][-1]["commands"]
+            fresh = CHECKS.sub(lambda match: "%s\n%s\n\n%s" % (match.group(1), check_table(commands, aliases), match.group(2)), fresh)
         if fresh != text:
             if check:
                 findings.append("%s: stale, run tools/dev/update_flag_tables.py" % name)
@@ -188,6 +238,12 @@ def main():
     pages = {page.name for page in (root / "docs/commands").glob("*.md")}
     findings += ["docs/commands/%s: missing" % name for name in sorted(titles - pages - {page_of(t) for t in with_flags - shown})]
     findings += ["docs/commands/%s: there is no such command" % name for name in sorted(pages - titles)]
+    if questions != json.loads(ask("which", "--format", "json")):
+        findings.append("config/questions.json: the program was built with another one")
+    for row in questions:
+        for command in row["commands"]:
+            if not any(command.startswith(known["command"] + " ") or command == known["command"] for known in commands):
+                findings.append("config/questions.json: there is no command %s" % command)
     findings += check_settings(msprobe, root)
     print("\n".join(findings + ["docs: %d commands, %d tables of flags, %d findings" % (len(commands), len(shown), len(findings))]))
     return 1 if findings else 0
