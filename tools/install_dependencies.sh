@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that msprobe needs. The lists below are the only ones.
 #
-#   tools/install_dependencies.sh [SET...]      sets: build (default) test page browser develop bench fuzz aarch64 torch2 package
+#   tools/install_dependencies.sh [SET...]      sets: build (default) test page browser develop bench fuzz aarch64 torch2 package site
 #   tools/install_dependencies.sh --list SET    the names of its packages, and nothing else
 #
 # Packages that are installed already are left alone; nothing is fetched when none is missing. Needs root or sudo otherwise.
@@ -31,8 +31,10 @@ declare -A packages=(
   [torch2]="debootstrap"
   # What tools/dev/package.sh judges its packages with: Debian's checker, and roots of other releases.
   [package]="lintian debootstrap"
+  # What tools/dev/build_site.sh makes a site of docs/ with.
+  [site]="python3 python3-venv python3-pip"
 )
-sets="build test page browser develop bench fuzz aarch64 torch2 package"
+sets="build test page browser develop bench fuzz aarch64 torch2 package site"
 
 if [ "${1:-}" = --list ]; then
   [ -n "${packages[${2:-}]:-}" ] || fail "--list needs a package set" "sets: $sets"

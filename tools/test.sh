@@ -2,7 +2,7 @@
 # Installs what the tests need, builds, and runs all of them; the last lines are ctest's summary.
 #
 #   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--torch2] [--packages] [--bench]
-#                 [--diagnosis] [--faults] [--frameworks [NAME...]]
+#                 [--site] [--diagnosis] [--faults] [--frameworks [NAME...]]
 #
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
@@ -10,6 +10,7 @@
 #   --torch2           also runs the tests of the Python shim under PyTorch 2, in a Debian 13 root of its own (needs root),
 #                      and with the Python that MSPROBE_TORCH2_PYTHON names, which has another PyTorch 2
 #   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
+#   --site             also makes the site of docs/, follows its links and searches it
 #   --bench            also builds and runs the benchmarks
 #   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis),
 #                      and as many with the Python of MSPROBE_TORCH2_PYTHON
@@ -18,7 +19,7 @@
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
 
-run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_bench=0 run_diagnosis=0 run_faults=0 run_frameworks=0 fuzz_seconds=0
+run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_site=0 run_bench=0 run_diagnosis=0 run_faults=0 run_frameworks=0 fuzz_seconds=0
 frameworks=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -26,6 +27,7 @@ while [ $# -gt 0 ]; do
     --aarch64) run_aarch64=1 ;;
     --torch2) run_torch2=1 ;;
     --packages) run_packages=1 ;;
+    --site) run_site=1 ;;
     --bench) run_bench=1 ;;
     --diagnosis) run_diagnosis=1 ;;
     --faults) run_faults=1 ;;
@@ -37,8 +39,8 @@ while [ $# -gt 0 ]; do
       fuzz_seconds=60
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
       ;;
-    -h | --help) sed -n '2,17p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --bench --diagnosis --faults --frameworks [NAME...]" ;;
+    -h | --help) sed -n '2,19p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --site --bench --diagnosis --faults --frameworks [NAME...]" ;;
   esac
   shift
 done
@@ -104,6 +106,10 @@ fi
 
 if [ "$run_packages" = 1 ]; then
   tools/dev/package.sh --try
+fi
+
+if [ "$run_site" = 1 ]; then
+  tools/dev/build_site.sh --check
 fi
 
 if [ "$run_diagnosis" = 1 ]; then

@@ -42,6 +42,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+from update_translations import Pages  # noqa: E402
+
 FLAGS = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
 COMMANDS = re.compile(r"(<!-- commands -->\n).*?(<!-- end of commands -->)", re.S)
 QUESTIONS = re.compile(r"(<!-- questions -->\n).*?(<!-- end of questions -->)", re.S)
@@ -76,13 +79,11 @@ def command_list(program, commands):
     return "\n".join(["| command | what it does |", "|---|---|"] + rows)
 
 
-def question_table(rows, name, docs):
+def question_table(rows, name, docs, pages):
     language, head, comma = QUESTION_HEADS[name]
 
     def page(guide):
-        path, mark, anchor = guide["page"].partition("#")
-        translated = path.replace(".md", ".%s.md" % language)
-        return (translated if (docs / translated).exists() else path) + mark + anchor
+        return pages.chinese_link(docs / "README.md", guide["page"]) if language == "zh" else guide["page"]
 
     lines = [head, "|---|---|---|"]
     for row in rows:
@@ -200,25 +201,31 @@ def main():
     questions = json.loads((root / "config/questions.json").read_text(encoding="utf-8"))
     with_flags = {command["command"] for command in commands if not is_group(command)} - OTHER_NAMES
     findings, shown, has_list = [], set(), False
+    has_chinese = subprocess.run([msprobe, "help", "compare", "--format", "markdown", "--lang", "zh"], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, check=False).returncode == 0
+    pages_in_two = Pages(root)
     for page in sorted((root / "docs").rglob("*.md")):
         name, text = page.relative_to(root), page.read_text(encoding="utf-8")
+        # Pages in Chinese have their tables in Chinese where the program has the texts.
+        language = ("--lang", "zh") if page.name.endswith(".zh.md") and has_chinese else ()
 
-        def table(match):
+        def table(match, name=name, language=language):
             title = match.group(2)
             if title not in with_flags:
                 findings.append("%s: %s has no flags of its own" % (name, title))
                 return match.group(0)
-            if str(name) != "docs/commands/" + page_of(title):
+            if str(name).replace(".zh.md", ".md") != "docs/commands/" + page_of(title):
                 findings.append("%s: the flags of %s belong into docs/commands/%s" % (name, title, page_of(title)))
-            shown.add(title)
-            return "%s\n%s\n%s" % (match.group(1), ask(*title.split()[1:], "--format", "markdown"), match.group(3))
+            if language == ():
+                shown.add(title)
+            return "%s\n%s\n%s" % (match.group(1), ask(*title.split()[1:], "--format", "markdown", *language), match.group(3))
 
         fresh = FLAGS.sub(table, text)
         if str(name) == "docs/README.md":
             fresh, lists = COMMANDS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), command_list(program, commands), match.group(2)), fresh)
             has_list = lists == 1
         if name.parent == Path("docs") and name.name in QUESTION_HEADS:
-            fresh, tables = QUESTIONS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), question_table(questions, name.name, root / "docs"), match.group(2)),
+            fresh, tables = QUESTIONS.subn(lambda match: "%s\n%s\n\n%s" % (match.group(1), question_table(questions, name.name, root / "docs", pages_in_two), match.group(2)),
                                            fresh)
             if tables != 1:
                 findings.append("%s: no marks for the table of questions" % name)
@@ -235,7 +242,7 @@ def main():
         findings.append("docs/README.md: no marks for the list of commands")
     findings += ["docs/commands/%s: missing" % page_of(title) for title in sorted(with_flags - shown)]
     titles = {page_of(command["command"]) for command in commands}
-    pages = {page.name for page in (root / "docs/commands").glob("*.md")}
+    pages = {page.name for page in (root / "docs/commands").glob("*.md") if not page.name.endswith(".zh.md")}
     findings += ["docs/commands/%s: missing" % name for name in sorted(titles - pages - {page_of(t) for t in with_flags - shown})]
     findings += ["docs/commands/%s: there is no such command" % name for name in sorted(pages - titles)]
     if questions != json.loads(ask("which", "--format", "json")):
