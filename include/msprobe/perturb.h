@@ -114,6 +114,10 @@ MSPROBE_API int msprobe_measure_noise_floor(const msprobe_tensor* results, size_
  * of elements. Nothing in the file is executed. */
 MSPROBE_API int msprobe_read_tensor(msprobe_text path, const msprobe_tensor* out) MSPROBE_NOEXCEPT;
 
+/* 1 where the output of a function, "empty" or "new_empty", is memory as it was found: nothing to
+ * compare. The table is that of the commands, src/dump/call_facts.cpp. */
+MSPROBE_API int msprobe_gives_raw_memory(msprobe_text api) MSPROBE_NOEXCEPT;
+
 /* Preheating: 1 where call `number` (from 1 on) of a function that is called `calls` times per step
  * is sampled in this step; see `preheat_step` and `max_sample` of the configuration. */
 MSPROBE_API int msprobe_preheat_samples(int64_t number, int64_t calls, int64_t preheat_step,

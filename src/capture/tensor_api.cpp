@@ -18,6 +18,7 @@
 #include "src/base/threads.h"
 #include "src/capture/c_api_edge.h"
 #include "src/capture/settings.h"
+#include "src/dump/call_facts.h"
 #include "src/dump/entry_tree.h"
 #include "src/dump/json_source.h"
 #include "src/perturb/agreement.h"
@@ -298,6 +299,10 @@ int msprobe_read_tensor(msprobe_text path, const msprobe_tensor* out) noexcept {
         const_cast<std::byte*>(place.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     return OkStatus();
   });
+}
+
+int msprobe_gives_raw_memory(msprobe_text api) noexcept {
+  return msprobe::dump::HasFact(View(api), msprobe::dump::kRawMemory) ? 1 : 0;
 }
 
 int msprobe_preheat_samples(int64_t number, int64_t calls, int64_t preheat_step, int64_t max_sample,

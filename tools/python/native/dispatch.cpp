@@ -5,7 +5,7 @@
 
 #include "msprobe/dispatch.h"
 
-#include "tools/python/native/guard.h"
+#include "tools/python/native/arguments.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
 
@@ -14,17 +14,13 @@ namespace {
 
 // compare_operator(device, cpu, counts zeros) -> (passed, reason, error balance, max absolute error,
 // its index or None, max relative error, its index or None, limit of the balance, limit of errors)
-PyObject* CompareOperator(PyObject* /*module*/, PyObject* args) {
-  PyObject* device = nullptr;
-  PyObject* cpu = nullptr;
-  int counts_zeros = 0;
-  if (PyArg_ParseTuple(args, "OOp", &device, &cpu, &counts_zeros) == 0) return nullptr;
+PyObject* CompareOperator(PyObject* device, PyObject* cpu, bool counts_zeros) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   msprobe_operator_agreement result = {};
   int code = MSPROBE_ERROR_USAGE;
   if (!UseTensors(device, cpu, [&](const msprobe_tensor& left, const msprobe_tensor& right) {
-        code = msprobe_compare_operator(&left, &right, counts_zeros, &result);
+        code = msprobe_compare_operator(&left, &right, counts_zeros ? 1 : 0, &result);
       })) {
     return nullptr;
   }
@@ -42,26 +38,12 @@ PyObject* CompareOperator(PyObject* /*module*/, PyObject* args) {
 }
 
 // can_recompute(name) -> whether the operator may be computed without the framework
-PyObject* CanRecompute(PyObject* /*module*/, PyObject* args) {
-  const char* name = nullptr;
-  Py_ssize_t length = 0;
-  if (PyArg_ParseTuple(args, "s#", &name, &length) == 0) return nullptr;
-  return PyBool_FromLong(msprobe_can_recompute(Argument(name, length)));
+PyObject* CanRecompute(std::string_view name) {
+  return PyBool_FromLong(msprobe_can_recompute(Text(name)));
 }
 
 // recompute_operator(name, call, tensors, goldens, threads) -> whether the goldens were written
-PyObject* RecomputeOperator(PyObject* /*module*/, PyObject* args) {
-  const char* name = nullptr;
-  const char* call = nullptr;
-  Py_ssize_t name_length = 0;
-  Py_ssize_t call_length = 0;
-  PyObject* tensors = nullptr;
-  PyObject* goldens = nullptr;
-  unsigned int threads = 1;
-  if (PyArg_ParseTuple(args, "s#s#O!O!I", &name, &name_length, &call, &call_length, &PyList_Type,
-                       &tensors, &PyList_Type, &goldens, &threads) == 0) {
-    return nullptr;
-  }
+PyObject* RecomputeOperator(std::string_view name, std::string_view call, List tensors, List goldens, unsigned int threads) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   const Ref all(PyList_GetSlice(tensors, 0, PyList_Size(tensors)));
@@ -72,7 +54,7 @@ PyObject* RecomputeOperator(PyObject* /*module*/, PyObject* args) {
   if (!UseAllTensors(all.get(), [&](std::span<const msprobe_tensor> described) {
         const auto inputs = described.first(static_cast<size_t>(given));
         const auto results = described.subspan(static_cast<size_t>(given));
-        code = msprobe_recompute_operator(Argument(name, name_length), Argument(call, call_length),
+        code = msprobe_recompute_operator(Text(name), Text(call),
                                           inputs.data(), inputs.size(), results.data(),
                                           results.size(), threads, &recomputed);
       })) {
@@ -83,16 +65,12 @@ PyObject* RecomputeOperator(PyObject* /*module*/, PyObject* args) {
 }
 
 // write_npy(path, tensor)
-PyObject* WriteNpy(PyObject* /*module*/, PyObject* args) {
-  const char* path = nullptr;
-  Py_ssize_t length = 0;
-  PyObject* tensor = nullptr;
-  if (PyArg_ParseTuple(args, "s#O", &path, &length, &tensor) == 0) return nullptr;
+PyObject* WriteNpy(std::string_view path, PyObject* tensor) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   int code = MSPROBE_ERROR_USAGE;
   if (!UseTensor(tensor, [&](const msprobe_tensor& described, bool /*on_device*/) {
-        code = msprobe_write_npy(Argument(path, length), &described);
+        code = msprobe_write_npy(Text(path), &described);
       })) {
     return nullptr;
   }
@@ -101,10 +79,10 @@ PyObject* WriteNpy(PyObject* /*module*/, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"compare_operator", Guarded<CompareOperator>, METH_VARARGS, nullptr},
-    {"can_recompute", Guarded<CanRecompute>, METH_VARARGS, nullptr},
-    {"recompute_operator", Guarded<RecomputeOperator>, METH_VARARGS, nullptr},
-    {"write_npy", Guarded<WriteNpy>, METH_VARARGS, nullptr},
+    Method<"compare_operator", CompareOperator>(),
+    Method<"can_recompute", CanRecompute>(),
+    Method<"recompute_operator", RecomputeOperator>(),
+    Method<"write_npy", WriteNpy>(),
     {nullptr, nullptr, 0, nullptr},
 };
 

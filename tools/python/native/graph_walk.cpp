@@ -166,10 +166,7 @@ class Walk {
 bool ReadEdges(PyObject* list, std::vector<Target>& edges) {
   for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
     Target edge = {nullptr, 0, nullptr, i};
-    if (PyArg_ParseTuple(PyList_GetItem(list, i), "OlO", &edge.node, &edge.number, &edge.tensor) ==
-        0) {
-      return false;
-    }
+    if (!ReadTuple<"an edge">(PyList_GetItem(list, i), &edge.node, &edge.number, &edge.tensor)) return false;
     if (edge.node == Py_None) edge.node = nullptr;
     edges.push_back(edge);
   }
@@ -178,15 +175,7 @@ bool ReadEdges(PyObject* list, std::vector<Target>& edges) {
 
 }  // namespace
 
-PyObject* GraphWalk(PyObject* /*module*/, PyObject* args) {
-  PyObject* came_out = nullptr;
-  PyObject* went_in = nullptr;
-  long long since = -1;
-  Py_ssize_t limit = 0;
-  if (PyArg_ParseTuple(args, "O!O!Ln", &PyList_Type, &came_out, &PyList_Type, &went_in, &since,
-                       &limit) == 0) {
-    return nullptr;
-  }
+PyObject* GraphWalk(List came_out, List went_in, long long since, long limit) {
   std::vector<Target> targets;
   std::vector<Target> results;
   if (!ReadEdges(went_in, targets) || !ReadEdges(came_out, results)) return nullptr;

@@ -1,7 +1,7 @@
 // The autograd graph between the two ends of one call.
 #pragma once
 
-#include "tools/python/native/python_api.h"
+#include "tools/python/native/arguments.h"
 
 namespace msprobe::python {
 
@@ -15,6 +15,6 @@ namespace msprobe::python {
 // `target` and `result` are indexes. Nodes in the targets end the walk, and so do those that were
 // made before the call, as far as PyTorch tells: their sequence number is below `since` (-1: not
 // asked). At most `limit` nodes are visited; `complete` says whether that was enough.
-PyObject* GraphWalk(PyObject* module, PyObject* args);
+PyObject* GraphWalk(List results, List targets, long long since, long limit);
 
 }  // namespace msprobe::python

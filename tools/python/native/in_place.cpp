@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "tools/python/native/arguments.h"
 #include "tools/python/native/guard.h"
 #include "tools/python/native/intercept.h"
 #include "tools/python/native/state.h"
@@ -178,6 +179,15 @@ struct Layer {
 PyTypeObject* layer_type = nullptr;
 
 Layer* Self(PyObject* object) { return reinterpret_cast<Layer*>(object); }
+}  // namespace
+
+template <>
+struct Receiver<Layer*> {
+  static Layer* From(PyObject* self) { return Self(self); }
+};
+
+namespace {
+
 PyObject* ObjectOf(Layer* layer) { return reinterpret_cast<PyObject*>(layer); }
 
 // Methods are called with nothing that names them: each has a number, and a function of its own that knows it.
@@ -674,8 +684,9 @@ bool SetDoor(const ObservedRef& made) {
 
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) noexcept {
   try {
-    PyObject* function = nullptr;
-    if (PyArg_ParseTuple(args, "O", &function) == 0) return nullptr;
+    ArgumentReader<"InPlace", PyObject*> arguments;
+    if (!arguments.Read(args)) return nullptr;
+    const auto [function] = arguments.Values();
     Registry& known = Known();
     ObservedRef observed;
     if (const auto found = known.of.find(function); found != known.of.end()) {
@@ -735,23 +746,23 @@ PyObject* CallBelow(PyObject* object, PyObject* args, PyObject* kwargs) noexcept
   }
 }
 
-PyObject* Observe(PyObject* object, PyObject* args) {
-  PyObject* handler = nullptr;
-  PyObject* choose = Py_None;
-  if (PyArg_ParseTuple(args, "O|O", &handler, &choose) == 0) return nullptr;
-  Layer* layer = Self(object);
-  const Ref before(std::exchange(layer->handler, handler == Py_None ? nullptr : Ref::Borrow(handler).release()));
-  const Ref chose_before(std::exchange(layer->choose, choose == Py_None ? nullptr : Ref::Borrow(choose).release()));
+// observe(handler, choose=None)
+PyObject* Observe(Layer* layer, PyObject* handler, Optional<PyObject*, nullptr> choose) {
+  const auto held = [](PyObject* given) {
+    return given == nullptr || given == Py_None ? nullptr : Ref::Borrow(given).release();
+  };
+  const Ref before(std::exchange(layer->handler, held(handler)));
+  const Ref chose_before(std::exchange(layer->choose, held(choose)));
   Py_RETURN_NONE;
 }
 
-PyObject* Put(PyObject* object, PyObject* /*args*/) {
-  PutInPlace(object);
+PyObject* Put(Layer* layer) {
+  PutInPlace(&layer->head);
   Py_RETURN_NONE;
 }
 
-PyObject* Take(PyObject* object, PyObject* /*args*/) {
-  TakeInPlace(object);
+PyObject* Take(Layer* layer) {
+  TakeInPlace(&layer->head);
   Py_RETURN_NONE;
 }
 
@@ -777,9 +788,9 @@ Py_hash_t Hash(PyObject* object) { return PyObject_Hash(FunctionOf(object)); }
 PyObject* Represent(PyObject* object) { return PyObject_Repr(FunctionOf(object)); }
 
 PyMethodDef methods[] = {
-    {"observe", Guarded<Observe>, METH_VARARGS, nullptr},
-    {"put", Guarded<Put>, METH_NOARGS, nullptr},
-    {"take", Guarded<Take>, METH_NOARGS, nullptr},
+    Method<"observe", Observe>(),
+    Method<"put", Put>(),
+    Method<"take", Take>(),
     {nullptr, nullptr, 0, nullptr},
 };
 PyType_Slot type_slots[] = {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "tools/python/native/arguments.h"
 #include "tools/python/native/guard.h"
 #include "tools/python/native/recorder.h"
 #include "tools/python/native/state.h"
@@ -114,33 +115,26 @@ PyObject* Reduce(PyObject* object, PyObject* /*arguments*/) {
 }
 
 PyObject* Make(PyTypeObject* type, PyObject* args) {
-  PyObject* original = nullptr;
-  const char* prefix = nullptr;
-  const char* name = nullptr;
-  int asynchronous = 0;
-  int async_position = -1;
-  if (PyArg_ParseTuple(args, "Oss|ii", &original, &prefix, &name, &asynchronous, &async_position) ==
-      0) {
-    return nullptr;
-  }
+  ArgumentReader<"Api", PyObject*, std::string_view, std::string_view, Optional<int, 0>, Optional<int, -1>> arguments;
+  if (!arguments.Read(args)) return nullptr;
+  const auto [original, prefix, name, asynchronous, async_position] = arguments.Values();
   auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
   Ref made(allocate(type, 0));  // of zeros
   if (!made) return nullptr;
   Api* api = Self(made.get());
   Py_INCREF(original);
   api->function.original = original;
-  api->function.base = new std::string(std::string(prefix) + "." + name + ".");
+  api->function.base = new std::string(std::string(prefix).append(".").append(name).append("."));
   api->counter = &Global().counters[*api->function.base];
   api->function.asynchronous = asynchronous;
   api->function.async_position = async_position;
   api->binds =
       PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(original)), "__get__") != 0;
-  const std::string_view spelled(name);
-  api->is_view_as = spelled == "view_as";
-  const bool dunder = spelled.size() > 4 && spelled.substr(0, 2) == "__";
-  api->function.in_place = spelled == "__setitem__" ||
-                           (dunder && spelled[2] == 'i' && spelled != "__invert__") ||
-                           (!dunder && !spelled.empty() && spelled.back() == '_');
+  api->is_view_as = name == "view_as";
+  const bool dunder = name.size() > 4 && name.substr(0, 2) == "__";
+  api->function.in_place = name == "__setitem__" ||
+                           (dunder && name[2] == 'i' && name != "__invert__") ||
+                           (!dunder && !name.empty() && name.back() == '_');
   return made.release();
 }
 

@@ -1,16 +1,17 @@
 #include "tools/python/native/monitor.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "msprobe/monitor.h"
 
-#include "tools/python/native/guard.h"
+#include "tools/python/native/arguments.h"
 #include "tools/python/native/monitor_object.h"
 #include "tools/python/native/monitor_values.h"
-#include "tools/python/native/state.h"
 
 namespace msprobe::python {
 namespace {
@@ -19,20 +20,11 @@ namespace {
 
 // Monitor(config_path, overrides, framework)
 PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
-  const char* path = nullptr;
-  const char* overrides = nullptr;
-  const char* framework = nullptr;
-  Py_ssize_t path_length = 0;
-  Py_ssize_t overrides_length = 0;
-  Py_ssize_t framework_length = 0;
-  if (PyArg_ParseTuple(args, "s#s#s#", &path, &path_length, &overrides, &overrides_length,
-                       &framework, &framework_length) == 0) {
-    return nullptr;
-  }
+  ArgumentReader<"Monitor", std::string_view, std::string_view, std::string_view> arguments;
+  if (!arguments.Read(args)) return nullptr;
+  const auto [config_path, overrides, framework] = arguments.Values();
   msprobe_monitor* engine = nullptr;
-  const int code =
-      msprobe_monitor_open(Argument(path, path_length), Argument(overrides, overrides_length),
-                           Argument(framework, framework_length), &engine);
+  const int code = msprobe_monitor_open(Text(config_path), Text(overrides), Text(framework), &engine);
   if (code != MSPROBE_OK) return Fail(code);
   auto* allocate = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc));
   PyObject* object = allocate(type, 0);
@@ -45,8 +37,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   return object;
 }
 
-PyObject* Close(PyObject* self, PyObject* /*unused*/) {
-  if (msprobe_monitor* engine = std::exchange(AsMonitor(self)->engine, nullptr); engine != nullptr) {
+PyObject* Close(MonitorObject* self) {
+  if (msprobe_monitor* engine = std::exchange(self->engine, nullptr); engine != nullptr) {
     WithoutLock([engine] {
       msprobe_monitor_close(engine);
       return MSPROBE_OK;
@@ -57,215 +49,162 @@ PyObject* Close(PyObject* self, PyObject* /*unused*/) {
 
 void Deallocate(PyObject* object) {
   PyTypeObject* type = Py_TYPE(object);
-  Py_XDECREF(Close(object, nullptr));
+  Py_XDECREF(Close(AsMonitor(object)));
   Py_XDECREF(AsMonitor(object)->on_device);
   auto* release = reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free));
   release(object);
   Py_DECREF(reinterpret_cast<PyObject*>(type));
 }
 
-PyObject* AfterFork(PyObject* self, PyObject* /*unused*/) {
-  if (AsMonitor(self)->engine != nullptr) msprobe_monitor_after_fork(AsMonitor(self)->engine);
+PyObject* AfterFork(MonitorObject* self) {
+  if (self->engine != nullptr) msprobe_monitor_after_fork(self->engine);
   Py_RETURN_NONE;
 }
 
-PyObject* Settings(PyObject* self, PyObject* /*unused*/) {
-  const msprobe_monitor* engine = EngineOf(self);
-  return engine == nullptr ? nullptr : TextOrNone(msprobe_monitor_settings(engine));
+PyObject* Settings(msprobe_monitor* engine) {
+  return TextOrNone(msprobe_monitor_settings(engine));
 }
 
 // set_ops(list as JSON text)
-PyObject* SetOps(PyObject* self, PyObject* args) {
-  const char* json = nullptr;
-  Py_ssize_t length = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "s#", &json, &length) == 0) return nullptr;
-  return NoneOr(msprobe_monitor_set_ops(engine, Argument(json, length)));
+PyObject* SetOps(msprobe_monitor* engine, std::string_view json) {
+  return NoneOr(msprobe_monitor_set_ops(engine, Text(json)));
 }
 
-bool ReadRanks(PyObject* list, std::vector<int32_t>* out) {
-  if (list == Py_None) return true;
+// A list of ranks, or None.
+using Ranks = std::optional<std::vector<int32_t>>;
+int ReadRanks(PyObject* list, void* out) {
+  if (list == Py_None) return 1;
   if (!PyList_Check(list)) {
     PyErr_SetString(PyExc_TypeError, "ranks come as a list");
-    return false;
+    return 0;
   }
+  std::vector<int32_t>& ranks = static_cast<Ranks*>(out)->emplace();
   for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
     const long rank = PyLong_AsLong(PyList_GetItem(list, i));
-    if (rank == -1 && PyErr_Occurred() != nullptr) return false;
-    out->push_back(static_cast<int32_t>(rank));
+    if (rank == -1 && PyErr_Occurred() != nullptr) return 0;
+    ranks.push_back(static_cast<int32_t>(rank));
   }
-  return true;
+  return 1;
 }
 
-// set_place(distributed, rank, world size, pipeline stage, mates, tensor ranks, data ranks); the
-// lists may be None.
-PyObject* SetPlace(PyObject* self, PyObject* args) {
+}  // namespace
+
+template <>
+struct Unit<Ranks> : ConvertedUnit<Ranks, ReadRanks> {};
+
+namespace {
+
+// set_place(distributed, rank, world size, pipeline stage, mates, tensor ranks, data ranks)
+PyObject* SetPlace(msprobe_monitor* engine, bool distributed, int rank, int world_size, int pipeline_stage, Ranks mates, Ranks tensor_ranks,
+                   Ranks data_ranks) {
+  const auto data = [](const Ranks& ranks) { return ranks ? ranks->data() : nullptr; };
+  const auto count = [](const Ranks& ranks) { return ranks ? ranks->size() : 0; };
   msprobe_monitor_place place = {};
-  int distributed = 0;
-  int numbers[3] = {};
-  PyObject* lists[3] = {};
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr ||
-      PyArg_ParseTuple(args, "piiiOOO", &distributed, &numbers[0], &numbers[1], &numbers[2],
-                       &lists[0], &lists[1], &lists[2]) == 0) {
-    return nullptr;
-  }
-  std::vector<int32_t> ranks[3];
-  for (size_t i = 0; i < 3; ++i) {
-    if (!ReadRanks(lists[i], &ranks[i])) return nullptr;
-  }
-  place.distributed = distributed;
-  place.rank = numbers[0];
-  place.world_size = numbers[1];
-  place.pipeline_stage = numbers[2];
-  place.group_mates = ranks[0].data();
-  place.group_mate_count = ranks[0].size();
-  place.tensor_ranks = lists[1] == Py_None ? nullptr : ranks[1].data();
-  place.tensor_rank_count = ranks[1].size();
-  place.data_ranks = lists[2] == Py_None ? nullptr : ranks[2].data();
-  place.data_rank_count = ranks[2].size();
+  place.distributed = distributed ? 1 : 0;
+  place.rank = rank;
+  place.world_size = world_size;
+  place.pipeline_stage = pipeline_stage;
+  place.group_mates = data(mates);
+  place.group_mate_count = count(mates);
+  place.tensor_ranks = data(tensor_ranks);
+  place.tensor_rank_count = count(tensor_ranks);
+  place.data_ranks = data(data_ranks);
+  place.data_rank_count = count(data_ranks);
   return NoneOr(WithoutLock([&] { return msprobe_monitor_set_place(engine, &place); }));
 }
 
-PyObject* OutputFolder(PyObject* self, PyObject* /*unused*/) {
-  const msprobe_monitor* engine = EngineOf(self);
-  return engine == nullptr ? nullptr : TextOrNone(msprobe_monitor_output_folder(engine));
+PyObject* OutputFolder(msprobe_monitor* engine) {
+  return TextOrNone(msprobe_monitor_output_folder(engine));
 }
 
 // selects_stack(text) -> bool
-PyObject* SelectsStack(PyObject* self, PyObject* args) {
-  const char* stack = nullptr;
-  Py_ssize_t length = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "s#", &stack, &length) == 0) return nullptr;
-  return PyBool_FromLong(msprobe_monitor_selects_stack(engine, Argument(stack, length)));
+PyObject* SelectsStack(msprobe_monitor* engine, std::string_view stack) {
+  return PyBool_FromLong(msprobe_monitor_selects_stack(engine, Text(stack)));
 }
 
 // ---- names and steps ----
 
-using NameFunction = int (*)(msprobe_monitor*, int32_t, msprobe_text, const char**) noexcept;
-
 // (stage, full name) -> the name it is reported under, or None
-PyObject* Name(PyObject* self, PyObject* args, NameFunction find) {
-  int stage = 0;
-  const char* name = nullptr;
-  Py_ssize_t length = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "is#", &stage, &name, &length) == 0) {
-    return nullptr;
-  }
+template <auto find>
+PyObject* Name(msprobe_monitor* engine, int stage, std::string_view name) {
   const char* reported = nullptr;
-  if (find(engine, stage, Argument(name, length), &reported) == 0) Py_RETURN_NONE;
+  if (find(engine, stage, Text(name), &reported) == 0) Py_RETURN_NONE;
   return TextOrNone(reported);
-}
-PyObject* NameParameter(PyObject* self, PyObject* args) {
-  return Name(self, args, msprobe_monitor_name_parameter);
-}
-PyObject* NameModule(PyObject* self, PyObject* args) {
-  return Name(self, args, msprobe_monitor_name_module);
 }
 
 // name_feature_module(table, stage, full name) -> the name it is reported under, or None
-PyObject* NameFeatureModule(PyObject* self, PyObject* args) {
-  int table = 0;
-  int stage = 0;
-  const char* name = nullptr;
-  Py_ssize_t length = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "iis#", &table, &stage, &name, &length) == 0) {
-    return nullptr;
-  }
+PyObject* NameFeatureModule(msprobe_monitor* engine, int table, int stage, std::string_view name) {
   const char* reported = nullptr;
-  if (msprobe_monitor_name_feature_module(engine, table, stage, Argument(name, length),
+  if (msprobe_monitor_name_feature_module(engine, table, stage, Text(name),
                                           &reported) == 0) {
     Py_RETURN_NONE;
   }
   return TextOrNone(reported);
 }
-PyObject* ForgetNames(PyObject* self, PyObject* /*unused*/) {
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr) return nullptr;
+PyObject* ForgetNames(msprobe_monitor* engine) {
   msprobe_monitor_forget_names(engine);
   Py_RETURN_NONE;
 }
 
 // begin(step) -> state
-PyObject* Begin(PyObject* self, PyObject* args) {
-  long long step = 0;
+PyObject* Begin(msprobe_monitor* engine, long long step) {
   int32_t state = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "L", &step) == 0) return nullptr;
   const int code = WithoutLock([&] { return msprobe_monitor_begin(engine, step, &state); });
   return code == MSPROBE_OK ? PyLong_FromLong(state) : Fail(code);
 }
 
 // end_step() -> state of the next step
-PyObject* EndStep(PyObject* self, PyObject* /*unused*/) {
+PyObject* EndStep(msprobe_monitor* engine) {
   int32_t state = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr) return nullptr;
   const int code = WithoutLock([&] { return msprobe_monitor_end_step(engine, &state); });
   return code == MSPROBE_OK ? PyLong_FromLong(state) : Fail(code);
 }
 
-PyObject* CurrentStep(PyObject* self, PyObject* /*unused*/) {
-  const msprobe_monitor* engine = EngineOf(self);
-  return engine == nullptr ? nullptr
-                           : PyLong_FromLongLong(msprobe_monitor_current_step(engine));
+PyObject* CurrentStep(msprobe_monitor* engine) {
+  return PyLong_FromLongLong(msprobe_monitor_current_step(engine));
 }
 
-PyObject* Flush(PyObject* self, PyObject* /*unused*/) {
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr) return nullptr;
+PyObject* Flush(msprobe_monitor* engine) {
   return NoneOr(WithoutLock([engine] { return msprobe_monitor_flush(engine); }));
 }
 
 // ---- what is not of a tensor ----
 
 // write_file(name, text)
-PyObject* WriteFile(PyObject* self, PyObject* args) {
-  const char* name = nullptr;
-  PyObject* text = nullptr;
-  Py_ssize_t length = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "s#U", &name, &length, &text) == 0) {
-    return nullptr;
-  }
+PyObject* WriteFile(msprobe_monitor* engine, std::string_view name, Str text) {
   const std::string content = ToText(text);
   return NoneOr(WithoutLock([&] {
-    return msprobe_monitor_write_file(engine, Argument(name, length), Text(content));
+    return msprobe_monitor_write_file(engine, Text(name), Text(content));
   }));
 }
 
 // on_device(callable)
-PyObject* OnDevice(PyObject* self, PyObject* args) {
-  PyObject* callable = nullptr;
-  if (PyArg_ParseTuple(args, "O", &callable) == 0) return nullptr;
+PyObject* OnDevice(MonitorObject* self, PyObject* callable) {
   Py_INCREF(callable);
-  Py_XDECREF(std::exchange(AsMonitor(self)->on_device, callable));
+  Py_XDECREF(std::exchange(self->on_device, callable));
   Py_RETURN_NONE;
 }
 
 // All methods, ended as Python wants it.
 std::vector<PyMethodDef> Methods() {
   std::vector<PyMethodDef> methods = {
-      {"close", Guarded<Close>, METH_NOARGS, nullptr},
-      {"after_fork", Guarded<AfterFork>, METH_NOARGS, nullptr},
-      {"settings", Guarded<Settings>, METH_NOARGS, nullptr},
-      {"set_ops", Guarded<SetOps>, METH_VARARGS, nullptr},
-      {"set_place", Guarded<SetPlace>, METH_VARARGS, nullptr},
-      {"output_folder", Guarded<OutputFolder>, METH_NOARGS, nullptr},
-      {"selects_stack", Guarded<SelectsStack>, METH_VARARGS, nullptr},
-      {"name_parameter", Guarded<NameParameter>, METH_VARARGS, nullptr},
-      {"name_module", Guarded<NameModule>, METH_VARARGS, nullptr},
-      {"name_feature_module", Guarded<NameFeatureModule>, METH_VARARGS, nullptr},
-      {"forget_names", Guarded<ForgetNames>, METH_NOARGS, nullptr},
-      {"begin", Guarded<Begin>, METH_VARARGS, nullptr},
-      {"end_step", Guarded<EndStep>, METH_NOARGS, nullptr},
-      {"current_step", Guarded<CurrentStep>, METH_NOARGS, nullptr},
-      {"flush", Guarded<Flush>, METH_NOARGS, nullptr},
-      {"write_file", Guarded<WriteFile>, METH_VARARGS, nullptr},
-      {"on_device", Guarded<OnDevice>, METH_VARARGS, nullptr},
+      Method<"close", Close>(),
+      Method<"after_fork", AfterFork>(),
+      Method<"settings", Settings>(),
+      Method<"set_ops", SetOps>(),
+      Method<"set_place", SetPlace>(),
+      Method<"output_folder", OutputFolder>(),
+      Method<"selects_stack", SelectsStack>(),
+      Method<"name_parameter", Name<msprobe_monitor_name_parameter>>(),
+      Method<"name_module", Name<msprobe_monitor_name_module>>(),
+      Method<"name_feature_module", NameFeatureModule>(),
+      Method<"forget_names", ForgetNames>(),
+      Method<"begin", Begin>(),
+      Method<"end_step", EndStep>(),
+      Method<"current_step", CurrentStep>(),
+      Method<"flush", Flush>(),
+      Method<"write_file", WriteFile>(),
+      Method<"on_device", OnDevice>(),
   };
   const std::vector<PyMethodDef>& values = MonitorValueMethods();
   methods.insert(methods.end(), values.begin(), values.end());

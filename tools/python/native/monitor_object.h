@@ -5,7 +5,7 @@
 
 #include "msprobe/monitor.h"
 
-#include "tools/python/native/state.h"
+#include "tools/python/native/arguments.h"
 
 namespace msprobe::python {
 
@@ -26,6 +26,27 @@ inline msprobe_monitor* EngineOf(PyObject* object) {
   if (engine == nullptr) PyErr_SetString(PyExc_RuntimeError, "this monitor is closed");
   return engine;
 }
+
+template <>
+struct Receiver<msprobe_monitor*> {
+  static msprobe_monitor* From(PyObject* self) { return EngineOf(self); }
+};
+// Open or closed.
+template <>
+struct Receiver<MonitorObject*> {
+  static MonitorObject* From(PyObject* self) { return AsMonitor(self); }
+};
+// One whose engine is open.
+struct OpenMonitor {
+  MonitorObject* object;
+  explicit operator bool() const { return object != nullptr; }
+};
+template <>
+struct Receiver<OpenMonitor> {
+  static OpenMonitor From(PyObject* self) {
+    return {EngineOf(self) == nullptr ? nullptr : AsMonitor(self)};
+  }
+};
 
 inline PyObject* NoneOr(int code) {
   if (code != MSPROBE_OK) return Fail(code);

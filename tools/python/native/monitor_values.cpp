@@ -4,7 +4,7 @@
 
 #include "msprobe/monitor.h"
 
-#include "tools/python/native/guard.h"
+#include "tools/python/native/arguments.h"
 #include "tools/python/native/monitor_object.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
@@ -13,19 +13,9 @@ namespace msprobe::python {
 namespace {
 
 // slot(table, name, task)
-PyObject* Slot(PyObject* self, PyObject* args) {
-  int table = 0;
-  const char* name = nullptr;
-  const char* task = nullptr;
-  Py_ssize_t name_length = 0;
-  Py_ssize_t task_length = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "is#s#", &table, &name, &name_length, &task,
-                                            &task_length) == 0) {
-    return nullptr;
-  }
-  const uint32_t slot = msprobe_monitor_slot(engine, table, Argument(name, name_length),
-                                             Argument(task, task_length));
+PyObject* Slot(msprobe_monitor* engine, int table, std::string_view name, std::string_view task) {
+  const uint32_t slot = msprobe_monitor_slot(engine, table, Text(name),
+                                             Text(task));
   return slot == 0 ? Fail(MSPROBE_ERROR_INTERNAL) : PyLong_FromUnsignedLong(slot);
 }
 
@@ -124,17 +114,8 @@ std::vector<PyObject*> Elements(PyObject* value) {
 
 // forward(slot of inputs, slot of outputs, micro step, args, kwargs or None, result): the tensors
 // among the arguments, then the result: a tensor or the elements of a list or tuple.
-PyObject* Forward(PyObject* self, PyObject* args) {
-  unsigned int slots[2] = {};
-  int micro_step = 0;
-  PyObject* inputs = nullptr;
-  PyObject* named = nullptr;
-  PyObject* result = nullptr;
-  if (EngineOf(self) == nullptr ||
-      PyArg_ParseTuple(args, "IIiOOO", &slots[0], &slots[1], &micro_step, &inputs, &named,
-                       &result) == 0) {
-    return nullptr;
-  }
+PyObject* Forward(OpenMonitor self, unsigned int input_slot, unsigned int output_slot, int micro_step, PyObject* inputs,
+                  PyObject* named, PyObject* result) {
   std::vector<PyObject*> values;
   for (PyObject* value : Elements(inputs)) {
     if (IsTensor(value)) values.push_back(value);
@@ -147,36 +128,23 @@ PyObject* Forward(PyObject* self, PyObject* args) {
       if (IsTensor(value)) values.push_back(value);
     }
   }
-  const bool inputs_measured = MeasureAll(AsMonitor(self), slots[0], micro_step, values);
+  const bool inputs_measured = MeasureAll(self.object, input_slot, micro_step, values);
   if (!inputs_measured) return nullptr;
   const bool is_list = PyTuple_Check(result) || PyList_Check(result);
   if (is_list || IsTensor(result)) {
-    if (!MeasureAll(AsMonitor(self), slots[1], micro_step, Elements(result))) return nullptr;
+    if (!MeasureAll(self.object, output_slot, micro_step, Elements(result))) return nullptr;
   }
   Py_RETURN_NONE;
 }
 
 // values(slot, micro step, value or list of values): None and what is no tensor become rows of NaN.
-PyObject* Values(PyObject* self, PyObject* args) {
-  unsigned int slot = 0;
-  int micro_step = 0;
-  PyObject* value = nullptr;
-  if (EngineOf(self) == nullptr ||
-      PyArg_ParseTuple(args, "IiO", &slot, &micro_step, &value) == 0) {
-    return nullptr;
-  }
-  if (!MeasureAll(AsMonitor(self), slot, micro_step, Elements(value))) return nullptr;
+PyObject* Values(OpenMonitor self, unsigned int slot, int micro_step, PyObject* value) {
+  if (!MeasureAll(self.object, slot, micro_step, Elements(value))) return nullptr;
   Py_RETURN_NONE;
 }
 
 // table(slots, tensors): one row for each pair of two lists; a tensor that is None has no row.
-PyObject* Table(PyObject* self, PyObject* args) {
-  PyObject* slots = nullptr;
-  PyObject* tensors = nullptr;
-  if (EngineOf(self) == nullptr || PyArg_ParseTuple(args, "O!O!", &PyList_Type, &slots, &PyList_Type,
-                                                  &tensors) == 0) {
-    return nullptr;
-  }
+PyObject* Table(OpenMonitor self, List slots, List tensors) {
   const InsideGuard guard(ThisThread());
   bool all_measured = true;
   // Another thread may shorten a list while bytes are read: its size is asked each time.
@@ -185,7 +153,7 @@ PyObject* Table(PyObject* self, PyObject* args) {
     ValueSpot spot;
     spot.slot = static_cast<uint32_t>(PyLong_AsUnsignedLong(PyList_GetItem(slots, i)));
     if (PyErr_Occurred() != nullptr) return nullptr;
-    if (tensor.get() == Py_None || Measure(AsMonitor(self), spot, tensor.get())) continue;
+    if (tensor.get() == Py_None || Measure(self.object, spot, tensor.get())) continue;
     all_measured = false;
     if (i + 1 < PyList_Size(slots)) PyErr_Clear();
   }
@@ -199,11 +167,7 @@ PyObject* Table(PyObject* self, PyObject* args) {
 }
 
 // accumulate(slot, tensor)
-PyObject* Accumulate(PyObject* self, PyObject* args) {
-  unsigned int slot = 0;
-  PyObject* value = nullptr;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "IO", &slot, &value) == 0) return nullptr;
+PyObject* Accumulate(msprobe_monitor* engine, unsigned int slot, PyObject* value) {
   const InsideGuard guard(ThisThread());
   int code = MSPROBE_OK;
   const bool described = UseTensor(value, [&](const msprobe_tensor& tensor, bool /*on_device*/) {
@@ -213,24 +177,13 @@ PyObject* Accumulate(PyObject* self, PyObject* args) {
 }
 
 // number(slot, value)
-PyObject* Number(PyObject* self, PyObject* args) {
-  unsigned int slot = 0;
-  double value = 0;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "Id", &slot, &value) == 0) return nullptr;
+PyObject* Number(msprobe_monitor* engine, unsigned int slot, double value) {
   return NoneOr(msprobe_monitor_put_number(engine, slot, MSPROBE_MONITOR_NO_INDEX,
                                            MSPROBE_MONITOR_NO_MICRO_STEP, value));
 }
 
 // sign_agreement(slot, gradient, moment): both on the host
-PyObject* SignAgreement(PyObject* self, PyObject* args) {
-  unsigned int slot = 0;
-  PyObject* gradient = nullptr;
-  PyObject* moment = nullptr;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "IOO", &slot, &gradient, &moment) == 0) {
-    return nullptr;
-  }
+PyObject* SignAgreement(msprobe_monitor* engine, unsigned int slot, PyObject* gradient, PyObject* moment) {
   const InsideGuard guard(ThisThread());
   int code = MSPROBE_OK;
   bool both = true;
@@ -245,49 +198,19 @@ PyObject* SignAgreement(PyObject* self, PyObject* args) {
   return first && both ? NoneOr(code) : nullptr;
 }
 
-// False with a Python error.
-bool ReadNumbers(PyObject* list, std::vector<double>* out) {
-  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
-    out->push_back(PyFloat_AsDouble(PyList_GetItem(list, i)));
-  }
-  return PyErr_Occurred() == nullptr;
-}
-
 // features(slot, micro step, list of numbers): one per column of the slot's table
-PyObject* Features(PyObject* self, PyObject* args) {
-  unsigned int slot = 0;
-  int micro_step = 0;
-  PyObject* list = nullptr;
-  std::vector<double> numbers;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr ||
-      PyArg_ParseTuple(args, "IiO!", &slot, &micro_step, &PyList_Type, &list) == 0 ||
-      !ReadNumbers(list, &numbers)) {
-    return nullptr;
-  }
-  return NoneOr(
-      msprobe_monitor_put_features(engine, slot, micro_step, numbers.data(), numbers.size()));
+PyObject* Features(msprobe_monitor* engine, unsigned int slot, int micro_step, Numbers numbers) {
+  return NoneOr(msprobe_monitor_put_features(engine, slot, micro_step, numbers.data(), numbers.size()));
 }
 
 // fill(ticket, list of numbers)
-PyObject* Fill(PyObject* self, PyObject* args) {
-  unsigned long long ticket = 0;
-  PyObject* list = nullptr;
-  std::vector<double> numbers;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "KO!", &ticket, &PyList_Type, &list) == 0 ||
-      !ReadNumbers(list, &numbers)) {
-    return nullptr;
-  }
+PyObject* Fill(msprobe_monitor* engine, unsigned long long ticket, Numbers numbers) {
   return NoneOr(msprobe_monitor_fill(engine, ticket, numbers.data(), numbers.size()));
 }
 
 // rows(table) -> JSON text
-PyObject* Rows(PyObject* self, PyObject* args) {
-  int table = 0;
+PyObject* Rows(msprobe_monitor* engine, int table) {
   const char* json = nullptr;
-  msprobe_monitor* engine = EngineOf(self);
-  if (engine == nullptr || PyArg_ParseTuple(args, "i", &table) == 0) return nullptr;
   const int code = msprobe_monitor_rows(engine, table, &json);
   return code == MSPROBE_OK ? TextOrNone(json) : Fail(code);
 }
@@ -296,16 +219,16 @@ PyObject* Rows(PyObject* self, PyObject* args) {
 
 const std::vector<PyMethodDef>& MonitorValueMethods() {
   static const std::vector<PyMethodDef> kMethods = {
-      {"slot", Guarded<Slot>, METH_VARARGS, nullptr},
-      {"forward", Guarded<Forward>, METH_VARARGS, nullptr},
-      {"values", Guarded<Values>, METH_VARARGS, nullptr},
-      {"table", Guarded<Table>, METH_VARARGS, nullptr},
-      {"accumulate", Guarded<Accumulate>, METH_VARARGS, nullptr},
-      {"number", Guarded<Number>, METH_VARARGS, nullptr},
-      {"features", Guarded<Features>, METH_VARARGS, nullptr},
-      {"sign_agreement", Guarded<SignAgreement>, METH_VARARGS, nullptr},
-      {"fill", Guarded<Fill>, METH_VARARGS, nullptr},
-      {"rows", Guarded<Rows>, METH_VARARGS, nullptr},
+      Method<"slot", Slot>(),
+      Method<"forward", Forward>(),
+      Method<"values", Values>(),
+      Method<"table", Table>(),
+      Method<"accumulate", Accumulate>(),
+      Method<"number", Number>(),
+      Method<"features", Features>(),
+      Method<"sign_agreement", SignAgreement>(),
+      Method<"fill", Fill>(),
+      Method<"rows", Rows>(),
   };
   return kMethods;
 }

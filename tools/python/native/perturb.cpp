@@ -7,7 +7,7 @@
 
 #include "msprobe/perturb.h"
 
-#include "tools/python/native/guard.h"
+#include "tools/python/native/arguments.h"
 #include "tools/python/native/python_api.h"
 #include "tools/python/native/state.h"
 #include "tools/python/native/tensor.h"
@@ -21,12 +21,7 @@ PyObject* RaiseLast() {
 }
 
 // perturb(tensor, out, mode, ulps) -> whether `out`, a plain tensor of the same elements, was changed
-PyObject* Perturb(PyObject* /*module*/, PyObject* args) {
-  PyObject* tensor = nullptr;
-  PyObject* out = nullptr;
-  int mode = 0;
-  unsigned int ulps = 1;
-  if (PyArg_ParseTuple(args, "OOiI", &tensor, &out, &mode, &ulps) == 0) return nullptr;
+PyObject* Perturb(PyObject* tensor, PyObject* out, int mode, unsigned int ulps) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   const Ref address(PyObject_CallMethod(out, "data_ptr", nullptr));
@@ -48,14 +43,7 @@ PyObject* Perturb(PyObject* /*module*/, PyObject* args) {
 
 // compare_ratios(original, perturbed, threshold, flags) -> (ratio, mean, exceeding, worst index, born,
 // gone, sign changes, consistent)
-PyObject* CompareRatios(PyObject* /*module*/, PyObject* args) {
-  PyObject* original = nullptr;
-  PyObject* perturbed = nullptr;
-  double threshold = 0;
-  unsigned int flags = 0;
-  if (PyArg_ParseTuple(args, "OOdI", &original, &perturbed, &threshold, &flags) == 0) {
-    return nullptr;
-  }
+PyObject* CompareRatios(PyObject* original, PyObject* perturbed, double threshold, unsigned int flags) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   msprobe_ratio result = {};
@@ -77,10 +65,7 @@ PyObject* CompareRatios(PyObject* /*module*/, PyObject* args) {
 
 // measure_distance(actual, reference) -> (relative error, largest error, different, not finite on one
 // side alone)
-PyObject* MeasureDistance(PyObject* /*module*/, PyObject* args) {
-  PyObject* actual = nullptr;
-  PyObject* reference = nullptr;
-  if (PyArg_ParseTuple(args, "OO", &actual, &reference) == 0) return nullptr;
+PyObject* MeasureDistance(PyObject* actual, PyObject* reference) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   msprobe_distance result = {};
@@ -97,10 +82,7 @@ PyObject* MeasureDistance(PyObject* /*module*/, PyObject* args) {
 }
 
 // measure_noise_floor(results, seed) -> (digits, relative noise, elements not finite in some alone)
-PyObject* MeasureNoiseFloor(PyObject* /*module*/, PyObject* args) {
-  PyObject* results = nullptr;
-  unsigned long long seed = 0;
-  if (PyArg_ParseTuple(args, "O!K", &PyList_Type, &results, &seed) == 0) return nullptr;
+PyObject* MeasureNoiseFloor(List results, unsigned long long seed) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   msprobe_noise_floor floor = {};
@@ -116,27 +98,17 @@ PyObject* MeasureNoiseFloor(PyObject* /*module*/, PyObject* args) {
 }
 
 // has_gradients(name) -> whether the outputs of a backward are recorded in this step
-PyObject* HasGradients(PyObject* /*module*/, PyObject* args) {
-  const char* name = nullptr;
-  Py_ssize_t length = 0;
-  if (PyArg_ParseTuple(args, "s#", &name, &length) == 0) return nullptr;
+PyObject* HasGradients(std::string_view name) {
   return PyBool_FromLong(
-      Global().gradients.contains(std::string(name, static_cast<size_t>(length))) ? 1 : 0);
+      Global().gradients.contains(std::string(name)) ? 1 : 0);
 }
 
 // record_noise_floor(name, repeats, [(path, digits, relative noise)]): beside what is recorded of a
 // call: "path" is where an output stands, as in the names of rows ("0", "1.values").
-PyObject* RecordNoiseFloor(PyObject* /*module*/, PyObject* args) {
-  const char* name = nullptr;
-  Py_ssize_t length = 0;
-  int repeats = 0;
-  PyObject* outputs = nullptr;
-  if (PyArg_ParseTuple(args, "s#iO!", &name, &length, &repeats, &PyList_Type, &outputs) == 0) {
-    return nullptr;
-  }
+PyObject* RecordNoiseFloor(std::string_view name, int repeats, List outputs) {
   msprobe_capture* capture = Global().capture;
   if (capture == nullptr) Py_RETURN_NONE;
-  msprobe_entry* entry = msprobe_entry_begin(capture, Argument(name, length));
+  msprobe_entry* entry = msprobe_entry_begin(capture, Text(name));
   msprobe_put_member(entry, Text("noise_floor"), Text(""));
   msprobe_open_object(entry, MSPROBE_NOT_IN_FILE_NAME);
   msprobe_put_key(entry, Text("repeats"));
@@ -144,16 +116,14 @@ PyObject* RecordNoiseFloor(PyObject* /*module*/, PyObject* args) {
   msprobe_put_key(entry, Text("output"));
   msprobe_open_object(entry, MSPROBE_NOT_IN_FILE_NAME);
   for (Py_ssize_t i = 0; i < PyList_Size(outputs); ++i) {
-    const char* path = nullptr;
-    Py_ssize_t path_length = 0;
+    std::string_view path;
     double digits = 0;
     double noise = 0;
-    if (PyArg_ParseTuple(PyList_GetItem(outputs, i), "s#dd", &path, &path_length, &digits, &noise) ==
-        0) {
+    if (!ReadTuple<"an output">(PyList_GetItem(outputs, i), &path, &digits, &noise)) {
       msprobe_entry_discard(entry);
       return nullptr;
     }
-    msprobe_put_key(entry, Argument(path, path_length));
+    msprobe_put_key(entry, Text(path));
     msprobe_open_object(entry, MSPROBE_NOT_IN_FILE_NAME);
     msprobe_put_key(entry, Text("digits"));
     msprobe_put_float(entry, digits);
@@ -168,16 +138,12 @@ PyObject* RecordNoiseFloor(PyObject* /*module*/, PyObject* args) {
 }
 
 // read_tensor(path, out): the one tensor of a file into a plain tensor of the host
-PyObject* ReadTensor(PyObject* /*module*/, PyObject* args) {
-  const char* path = nullptr;
-  Py_ssize_t length = 0;
-  PyObject* out = nullptr;
-  if (PyArg_ParseTuple(args, "s#O", &path, &length, &out) == 0) return nullptr;
+PyObject* ReadTensor(std::string_view path, PyObject* out) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   int code = MSPROBE_ERROR_USAGE;
   if (!UseTensor(out, [&](const msprobe_tensor& place, bool /*on_device*/) {
-        code = msprobe_read_tensor(Argument(path, length), &place);
+        code = msprobe_read_tensor(Text(path), &place);
       })) {
     return nullptr;
   }
@@ -186,11 +152,7 @@ PyObject* ReadTensor(PyObject* /*module*/, PyObject* args) {
 }
 
 // compare_with_cpu(actual, golden, flags) -> (consistent, born)
-PyObject* CompareWithCpu(PyObject* /*module*/, PyObject* args) {
-  PyObject* actual = nullptr;
-  PyObject* golden = nullptr;
-  unsigned int flags = 0;
-  if (PyArg_ParseTuple(args, "OOI", &actual, &golden, &flags) == 0) return nullptr;
+PyObject* CompareWithCpu(PyObject* actual, PyObject* golden, unsigned int flags) {
   const InsideGuard inside(ThisThread());
   const ModesAside modes;
   msprobe_cpu_agreement result = {};
@@ -205,38 +167,19 @@ PyObject* CompareWithCpu(PyObject* /*module*/, PyObject* args) {
                        static_cast<unsigned long long>(result.born_count));
 }
 
-// preheat_samples(number, calls, preheat_step, max_sample, step) -> bool
-PyObject* PreheatSamples(PyObject* /*module*/, PyObject* args) {
-  long long numbers[5] = {};
-  if (PyArg_ParseTuple(args, "LLLLL", &numbers[0], &numbers[1], &numbers[2], &numbers[3],
-                       &numbers[4]) == 0) {
-    return nullptr;
-  }
-  return PyBool_FromLong(
-      msprobe_preheat_samples(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]));
+// gives_raw_memory(name) -> whether the result of a function, "empty", is memory as it was found
+PyObject* GivesRawMemory(std::string_view name) {
+  return PyBool_FromLong(msprobe_gives_raw_memory(Text(name)));
 }
 
-bool ReadNumbers(PyObject* list, std::vector<double>& numbers) {
-  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
-    numbers.push_back(PyFloat_AsDouble(PyList_GetItem(list, i)));
-  }
-  return PyErr_Occurred() == nullptr;
+// preheat_samples(number, calls, preheat_step, max_sample, step) -> bool
+PyObject* PreheatSamples(long long number, long long calls, long long preheat_step, long long max_sample, long long step) {
+  return PyBool_FromLong(msprobe_preheat_samples(number, calls, preheat_step, max_sample, step));
 }
 
 // preheat_adapt(threshold, adapts, consistent, inconsistent, least) -> (threshold, adapts)
-PyObject* PreheatAdapt(PyObject* /*module*/, PyObject* args) {
-  double threshold = 0;
-  int adapts = 0;
-  PyObject* good = nullptr;
-  PyObject* bad = nullptr;
-  double least = 0;
-  if (PyArg_ParseTuple(args, "dpO!O!d", &threshold, &adapts, &PyList_Type, &good, &PyList_Type,
-                       &bad, &least) == 0) {
-    return nullptr;
-  }
-  std::vector<double> consistent;
-  std::vector<double> inconsistent;
-  if (!ReadNumbers(good, consistent) || !ReadNumbers(bad, inconsistent)) return nullptr;
+PyObject* PreheatAdapt(double threshold, bool adapts_before, Numbers consistent, Numbers inconsistent, double least) {
+  int adapts = adapts_before ? 1 : 0;
   if (msprobe_preheat_adapt(&threshold, &adapts, consistent.data(), consistent.size(),
                             inconsistent.data(), inconsistent.size(), least) != MSPROBE_OK) {
     return RaiseLast();
@@ -245,73 +188,57 @@ PyObject* PreheatAdapt(PyObject* /*module*/, PyObject* args) {
 }
 
 // free_benchmark_settings(config_path, overrides, framework) -> settings as JSON text
-PyObject* FreeBenchmarkSettings(PyObject* /*module*/, PyObject* args) {
-  const char* path = nullptr;
-  const char* overrides = nullptr;
-  Py_ssize_t path_length = 0;
-  Py_ssize_t overrides_length = 0;
-  const char* framework = nullptr;
-  Py_ssize_t framework_length = 0;
-  if (PyArg_ParseTuple(args, "s#s#s#", &path, &path_length, &overrides, &overrides_length, &framework,
-                       &framework_length) == 0) {
-    return nullptr;
-  }
+PyObject* FreeBenchmarkSettings(std::string_view path, std::string_view overrides, std::string_view framework) {
   const char* json = nullptr;
   const int code = msprobe_free_benchmark_settings(
-      Argument(path, path_length), Argument(overrides, overrides_length),
-      Argument(framework, framework_length), &json);
+      Text(path), Text(overrides),
+      Text(framework), &json);
   return code == MSPROBE_OK ? PyUnicode_FromString(json) : Fail(code);
 }
 
 // configured_task(config_path) -> the task that a configuration names, "" where it names none
-PyObject* ConfiguredTask(PyObject* /*module*/, PyObject* args) {
-  const char* path = nullptr;
-  Py_ssize_t length = 0;
-  if (PyArg_ParseTuple(args, "s#", &path, &length) == 0) return nullptr;
+PyObject* ConfiguredTask(std::string_view path) {
   const char* task = nullptr;
-  const int code = msprobe_configured_task(Argument(path, length), &task);
+  const int code = msprobe_configured_task(Text(path), &task);
   return code == MSPROBE_OK ? PyUnicode_FromString(task) : Fail(code);
 }
 
 // twice(who) or twice(None): who(original, name, in_place, args, kwargs) makes the calls of APIs from
 // now on, in place of the capture. `name`: "Functional.linear.3".
-PyObject* Twice(PyObject* /*module*/, PyObject* args) {
-  PyObject* who = nullptr;
-  if (PyArg_ParseTuple(args, "O", &who) == 0) return nullptr;
+PyObject* Twice(PyObject* who) {
   Global().twice = who == Py_None ? Ref() : Ref::Borrow(who);
   Py_RETURN_NONE;
 }
 
 // restart_counts(): calls are numbered from 0 again.
-PyObject* RestartCounts(PyObject* /*module*/, PyObject* /*unused*/) {
+PyObject* RestartCounts() {
   for (auto& [name, counter] : Global().counters) counter.next = 0;
   Py_RETURN_NONE;
 }
 
 // repeated(nanoseconds): so long it took to make calls once more.
-PyObject* Repeated(PyObject* /*module*/, PyObject* args) {
-  unsigned long long nanoseconds = 0;
-  if (PyArg_ParseTuple(args, "K", &nanoseconds) == 0) return nullptr;
+PyObject* Repeated(unsigned long long nanoseconds) {
   msprobe_capture_repeated(Global().capture, nanoseconds);
   Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {
-    {"free_benchmark_settings", Guarded<FreeBenchmarkSettings>, METH_VARARGS, nullptr},
-    {"configured_task", Guarded<ConfiguredTask>, METH_VARARGS, nullptr},
-    {"perturb", Guarded<Perturb>, METH_VARARGS, nullptr},
-    {"compare_ratios", Guarded<CompareRatios>, METH_VARARGS, nullptr},
-    {"measure_distance", Guarded<MeasureDistance>, METH_VARARGS, nullptr},
-    {"measure_noise_floor", Guarded<MeasureNoiseFloor>, METH_VARARGS, nullptr},
-    {"has_gradients", Guarded<HasGradients>, METH_VARARGS, nullptr},
-    {"record_noise_floor", GuardedRecord<RecordNoiseFloor>, METH_VARARGS, nullptr},
-    {"repeated", Guarded<Repeated>, METH_VARARGS, nullptr},
-    {"read_tensor", Guarded<ReadTensor>, METH_VARARGS, nullptr},
-    {"compare_with_cpu", Guarded<CompareWithCpu>, METH_VARARGS, nullptr},
-    {"preheat_samples", Guarded<PreheatSamples>, METH_VARARGS, nullptr},
-    {"preheat_adapt", Guarded<PreheatAdapt>, METH_VARARGS, nullptr},
-    {"twice", Guarded<Twice>, METH_VARARGS, nullptr},
-    {"restart_counts", Guarded<RestartCounts>, METH_NOARGS, nullptr},
+    Method<"free_benchmark_settings", FreeBenchmarkSettings>(),
+    Method<"configured_task", ConfiguredTask>(),
+    Method<"perturb", Perturb>(),
+    Method<"compare_ratios", CompareRatios>(),
+    Method<"measure_distance", MeasureDistance>(),
+    Method<"measure_noise_floor", MeasureNoiseFloor>(),
+    Method<"has_gradients", HasGradients>(),
+    Recorded<"record_noise_floor", RecordNoiseFloor>(),
+    Method<"repeated", Repeated>(),
+    Method<"read_tensor", ReadTensor>(),
+    Method<"compare_with_cpu", CompareWithCpu>(),
+    Method<"gives_raw_memory", GivesRawMemory>(),
+    Method<"preheat_samples", PreheatSamples>(),
+    Method<"preheat_adapt", PreheatAdapt>(),
+    Method<"twice", Twice>(),
+    Method<"restart_counts", RestartCounts>(),
     {nullptr, nullptr, 0, nullptr},
 };
 

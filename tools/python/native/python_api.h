@@ -60,11 +60,6 @@ std::string ToText(PyObject* text);
 std::string Spelled(PyObject* object);
 
 inline msprobe_text Text(std::string_view text) { return {text.data(), text.size()}; }
-// A text as PyArg_ParseTuple gives it with "s#".
-inline msprobe_text Argument(const char* data, Py_ssize_t length) {
-  return {data, static_cast<size_t>(length)};
-}
-
 // Raises what the last call of the library said: ValueError for a wrong use, else RuntimeError.
 PyObject* Fail(int code);
 

@@ -51,16 +51,13 @@ bool ExchangeOne(const Row& row, bool put) {
 
 }  // namespace
 
-PyObject* Exchange(PyObject* /*module*/, PyObject* args) {
-  PyObject* rows = nullptr;
-  int put = 0;
-  if (PyArg_ParseTuple(args, "O!p", &PyList_Type, &rows, &put) == 0) return nullptr;
+PyObject* Exchange(List rows, bool put) {
   Ref left(PyList_New(0));
   for (Py_ssize_t i = 0; left && i < PyList_Size(rows); ++i) {
     const Ref kept = Ref::Borrow(PyList_GetItem(rows, i));
     Row row = {};
     if (!TakeApart(kept.get(), &row)) return nullptr;
-    if (ExchangeOne(row, put != 0)) continue;
+    if (ExchangeOne(row, put)) continue;
     PyErr_Clear();
     const Ref index(PyLong_FromSsize_t(i));
     if (!index || PyList_Append(left.get(), index.get()) != 0) return nullptr;

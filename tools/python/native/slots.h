@@ -1,7 +1,7 @@
 // Many attributes replaced, or given back, in one go.
 #pragma once
 
-#include "tools/python/native/python_api.h"
+#include "tools/python/native/arguments.h"
 
 namespace msprobe::python {
 
@@ -12,6 +12,6 @@ namespace msprobe::python {
 // To put is to set the replacement where the attribute still is the original; to take is the
 // opposite, where it still is the replacement. A replacement that observes in place leaves the attribute
 // as it is: it is taken in any case, and the row is named where somebody else changed the attribute.
-PyObject* Exchange(PyObject* module, PyObject* args);
+PyObject* Exchange(List rows, bool put);
 
 }  // namespace msprobe::python

@@ -1,6 +1,16 @@
 """Lists, tuples and dicts of tensors, as arguments and results are made of."""
 
+from msprobe import _native
+
 _MOST_DEPTH = 10
+
+
+def perturbed(tensor, out, mode, ulps):
+    """Writes the elements of `tensor`, changed as the configuration's mode says, to `out`; whether any was."""
+    modes = {"add_noise": _native.PERTURB_ULP_NOISE if ulps else _native.PERTURB_ADD_NOISE,
+             "bit_noise": _native.PERTURB_BIT_NOISE,
+             "change_value": _native.PERTURB_CHANGE_VALUE}
+    return _native.perturb(tensor, out, modes[mode], ulps or 1)
 
 
 def mapped(value, tensor_types, change, depth=0):

@@ -1,18 +1,14 @@
 """Functions of communication, and what is still under way when its call returns."""
 from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.functions import IN_BATCHES
 from msprobe._intercept.in_place import Callers, layer_over
 from msprobe._intercept.runtime import ask
-from msprobe._intercept.slots import InPlace, Slot
+from msprobe._intercept.slots import Holder, InPlace, Slot
 from msprobe._intercept.runtime import report
 
 
-# What a batch of messages names as the operation of each. The module that runs the batch asks which of the two it is by identity with its
-# own name for the function, to tell destination from source: that name stays the function.
-_IN_BATCHES = ("isend", "irecv")
-
-
-class StandIn:
+class StandIn(Holder):
     """Stands for one function while somebody looks: its calls come here in place, or, where that is not possible, this object is at its
     attribute. It is equal to the function: PyTorch compares them by that. `recorder` is called in its place; observers have begin(name,
     args, kwargs), which says whether they want end(name, args, kwargs, result), or failed() when it raised."""
@@ -27,11 +23,11 @@ class StandIn:
         self._function = layer or function  # what it calls in turn
         if layer is not None:
             # A batch calls what its messages name: those are calls like others.
-            layer.observe(self, None if name in _IN_BATCHES else Callers(function, [(holder, name) for holder in holders]))
+            layer.observe(self, None if name in IN_BATCHES else Callers(function, [(holder, name) for holder in holders]))
             self._slots = [InPlace(holder, name, layer) for holder in holders]
         else:
             self._slots = [Slot(holder, name, self) for holder in holders
-                           if not (name in _IN_BATCHES and holder.__name__.endswith(".distributed_c10d"))]
+                           if not (name in IN_BATCHES and holder.__name__.endswith(".distributed_c10d"))]
         self._recorder = None
         self._observers = ()
         self.__name__ = name
@@ -77,14 +73,6 @@ class StandIn:
         else:
             self.take()
             runtime.taken(self)
-
-    def put(self):
-        for slot in self._slots:
-            slot.put()
-
-    def take(self):
-        for slot in self._slots:
-            slot.take()
 
     def __call__(self, *args, **kwargs):
         if self._name == "isend" and "group_src" in kwargs:   # a batch did not take this object for the function

@@ -6,12 +6,15 @@ import os
 from msprobe import _native
 from msprobe._intercept import runtime
 from msprobe._intercept.in_place import Callers, layer_over
-from msprobe._intercept.slots import InPlace, ManySlots, Slot
+from msprobe._intercept.slots import Holder, InPlace, ManySlots, Slot
 
 # What a recorded function gives back: its result; its arguments (collectives); a handle, after
 # which the arguments hold it; its result, perhaps with a handle.
 PLAIN, COLLECTIVE, ALWAYS_HANDLE, WITH_HANDLE = 0, 1, 2, 3
-RETURN_HANDLES = ("isend", "irecv", "batch_isend_irecv")
+# What a batch of messages names as the operation of each. The module that runs the batch asks which of the two it is by identity with its
+# own name for the function, to tell destination from source: that name stays the function.
+IN_BATCHES = ("isend", "irecv")
+RETURN_HANDLES = (*IN_BATCHES, "batch_isend_irecv")
 
 
 def load_names(framework):
@@ -39,7 +42,7 @@ def async_position(function):
         return -1
 
 
-class Functions:
+class Functions(Holder):
     """All functions of the list that a framework has, and those a user registered."""
 
     in_place = True  # False: another object stands in for each function while calls are recorded
@@ -96,14 +99,6 @@ class Functions:
             self.installed = False
             self.take()
             runtime.taken(self)
-
-    def put(self):
-        for slot in self._slots:
-            slot.put()
-
-    def take(self):
-        for slot in self._slots:
-            slot.take()
 
     def _make_slots(self, functions):
         """One slot each. A function that several holders have is one object, and its caller tells which of them is meant."""

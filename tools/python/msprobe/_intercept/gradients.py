@@ -57,6 +57,49 @@ def let_go():
     _thread.boundaries.clear()
 
 
+def collect(value, found, tensor_types, wanted, depth=0):
+    """Appends the tensors in `value` for which wanted(tensor) is true, in order."""
+    if isinstance(value, tensor_types):
+        if wanted(value):
+            found.append(value)
+    elif depth < MAX_DEPTH:
+        if isinstance(value, (list, tuple)):
+            for item in value:
+                collect(item, found, tensor_types, wanted, depth + 1)
+        elif isinstance(value, dict):
+            for item in value.values():
+                collect(item, found, tensor_types, wanted, depth + 1)
+
+
+class RecordedEnds:
+    """Both ends of one call as the capture records them: recorded.begin(), then recorded.end(of_outputs, of_inputs). A framework's subclass
+    says in before(args, kwargs) and after(output) which tensors have a place there, and in end(...) what stands at those without a gradient.
+    `on_hidden` is called when a gradient cannot be seen."""
+
+    __slots__ = ("_recorded", "_on_hidden", "_call")
+
+    def __init__(self, recorded, on_hidden, call):
+        self._recorded = recorded
+        self._on_hidden = on_hidden
+        self._call = call
+
+    def _outputs(self, tensors, own=None):
+        """The call has ended well."""
+        call, self._call = self._call, None  # it holds this object as long as its graph lives
+        on_hidden, self._on_hidden = self._on_hidden, None
+        call.see_outputs(tensors, own)
+        if not call.complete:
+            on_hidden()
+
+    def abandon(self):
+        call, self._call = self._call, None
+        call.leave()
+
+    def begin(self):
+        """In the backward pass."""
+        self._recorded.begin()
+
+
 def attach_unchanged(tensor, record):
     """For a function that returned its argument as it was: record(gradient) is called when the
     gradient passes the boundary that the tensor crossed last. False where it crossed none, or was

@@ -97,6 +97,18 @@ def over(holder, name, make_handler, tells=True):
     return slot
 
 
+class Holder:
+    """One who has `_slots`, which are put and taken together."""
+
+    def put(self):
+        for slot in self._slots:
+            slot.put()
+
+    def take(self):
+        for slot in self._slots:
+            slot.take()
+
+
 class ManySlots:
     """Slots by the hundred, put and taken in one go. `renewed(slot)` gives one for an attribute that
     somebody replaced meanwhile, or None: then that one is left alone this time."""

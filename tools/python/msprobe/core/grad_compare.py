@@ -1,7 +1,5 @@
 """What the task grad_probe wrote of two runs, compared by the program msprobe."""
 import os
-import subprocess
-import sys
 
 from msprobe import _program
 
@@ -13,11 +11,5 @@ class GradComparator:
     def compare_distributed(dump_path1, dump_path2, output_dir):
         """Writes <output_dir>/rank<R>/similarities.csv of every rank that both runs have, in place of
         an earlier one."""
-        command = [_program.find(), "grad_compare", os.fspath(dump_path1), os.fspath(dump_path2), "-o",
-                   os.fspath(output_dir), "--force"]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        problems = done.stderr.decode("utf-8", "replace")
-        if done.returncode != 0:
-            raise RuntimeError(problems.strip() or "msprobe ended with %d" % done.returncode)
-        sys.stdout.write(done.stdout.decode("utf-8", "replace"))
-        sys.stderr.write(problems)
+        _program.run(["grad_compare", os.fspath(dump_path1), os.fspath(dump_path2), "-o",
+                      os.fspath(output_dir), "--force"])

@@ -29,72 +29,52 @@ def watch(tensor, on_gradient):
     return tensor.register_hook(hook)
 
 
-def collect(value, found, depth=0):
-    """Appends the tensors in `value`, in order."""
-    if isinstance(value, values.tensor_types()):
-        found.append(value)
-    elif depth < gradients.MAX_DEPTH and isinstance(value, (list, tuple)):
-        for item in value:
-            collect(item, found, depth + 1)
-    elif depth < gradients.MAX_DEPTH and isinstance(value, dict):
-        for item in value.values():
-            collect(item, found, depth + 1)
+def _all_of(*given):
+    found = []
+    for value in given:
+        gradients.collect(value, found, values.tensor_types(), lambda tensor: True)
+    return found
+
+
+def _results(output):
+    """Those of a floating type."""
+    found = []
+    gradients.collect(output, found, values.tensor_types(), values.is_floating)
+    return found
 
 
 def _wants_gradient(tensor):
     return tensor._requires_grad and values.is_floating(tensor)
 
 
-class CallGradients:
-    """Both ends of one call: recorded.begin(), then recorded.end(of_outputs, of_inputs). Every tensor
-    that goes in has a place, also one that gets no gradient; of the results those of a floating
-    type."""
+class CallGradients(gradients.RecordedEnds):
+    """Every tensor that goes in has a place, also one that gets no gradient; of the results those of a floating type."""
 
-    __slots__ = ("_recorded", "_on_hidden", "_inputs", "_input_places", "_outputs",
-                 "_output_places", "_call")
+    __slots__ = ("_input_count", "_input_places", "_output_count", "_output_places")
 
     def __init__(self, recorded, on_hidden, nested=True):
-        self._recorded = recorded
-        self._on_hidden = on_hidden  # called when a gradient cannot be seen
-        self._call = graph.CallGradients(self, nested)
+        super().__init__(recorded, on_hidden, graph.CallGradients(self, nested))
 
     def before(self, args, kwargs):
-        tensors = []
-        collect(args, tensors)
-        collect(kwargs, tensors)
-        self._inputs = len(tensors)
+        tensors = _all_of(args, kwargs)
+        self._input_count = len(tensors)
         self._input_places = [place for place, tensor in enumerate(tensors)
                               if _wants_gradient(tensor)]
         self._call.see_inputs([tensors[place] for place in self._input_places])
         return args, kwargs
 
     def after(self, output):
-        tensors = []
-        collect(output, tensors)
-        tensors = [tensor for tensor in tensors if values.is_floating(tensor)]
-        self._outputs = len(tensors)
+        tensors = _results(output)
+        self._output_count = len(tensors)
         self._output_places = [place for place, tensor in enumerate(tensors)
                                if tensor._requires_grad and tensor._grad_node is not None]
-        call, self._call = self._call, None  # it holds this object as long as its graph lives
-        on_hidden, self._on_hidden = self._on_hidden, None
-        call.see_outputs([tensors[place] for place in self._output_places])
-        if not call.complete:
-            on_hidden()
+        self._outputs([tensors[place] for place in self._output_places])
         return output
 
-    def abandon(self):
-        call, self._call = self._call, None
-        call.leave()
-
-    # ---- in the backward pass ----
-
-    def begin(self):
-        self._recorded.begin()
-
     def end(self, of_outputs, of_inputs, complete):
-        self._recorded.end(_spread(of_outputs, self._output_places, self._outputs),
+        self._recorded.end(_spread(of_outputs, self._output_places, self._output_count),
                            _spread(of_inputs if complete else (), self._input_places,
-                                   self._inputs))
+                                   self._input_count))
 
 
 def _spread(found, places, count):
@@ -116,16 +96,11 @@ class ResultGradients:
         on_hidden()
 
     def before(self, args, kwargs):
-        tensors = []
-        collect(args, tensors)
-        collect(kwargs, tensors)
-        self._inputs = len(tensors)
+        self._inputs = len(_all_of(args, kwargs))
         return args, kwargs
 
     def after(self, output):
-        tensors = []
-        collect(output, tensors)
-        tensors = [tensor for tensor in tensors if values.is_floating(tensor)]
+        tensors = _results(output)
         self._of_outputs = [None] * len(tensors)
         self._left = len(tensors)
         for place, tensor in enumerate(tensors):

@@ -5,6 +5,7 @@ import torch
 
 from msprobe import _native
 from msprobe._intercept import runtime
+from msprobe._intercept.gradients import RecordedEnds
 from msprobe.pytorch import graph
 
 
@@ -53,19 +54,15 @@ def _identity(gradient):
         return None
 
 
-class CallGradients:
-    """Both ends of one call: recorded.begin(), then recorded.end(of_outputs, of_inputs). Of several
-    arguments those that nothing reached have gradients of zeros, as PyTorch's own module hooks
-    have."""
+class CallGradients(RecordedEnds):
+    """Of several arguments those that nothing reached have gradients of zeros, as PyTorch's own module hooks have."""
 
-    __slots__ = ("_recorded", "_on_hidden", "_forms", "_call", "_own")
+    __slots__ = ("_forms", "_own")
 
     def __init__(self, recorded, on_hidden, nested=True, own=None):
-        self._recorded = recorded
+        super().__init__(recorded, on_hidden, graph.CallGradients(self, nested))
         self._own = own
-        self._on_hidden = on_hidden  # called when a gradient cannot be seen
         self._forms = ()
-        self._call = graph.CallGradients(self, nested)
 
     def before(self, args, kwargs):
         tensors = []
@@ -79,21 +76,8 @@ class CallGradients:
     def after(self, output):
         tensors = []
         graph.collect(output, tensors)
-        call, self._call = self._call, None  # it holds this object as long as its graph lives
-        on_hidden, self._on_hidden = self._on_hidden, None
-        call.see_outputs(tensors, self._own)
-        if not call.complete:
-            on_hidden()
+        self._outputs(tensors, self._own)
         return output
-
-    def abandon(self):
-        call, self._call = self._call, None
-        call.leave()
-
-    # ---- in the backward pass ----
-
-    def begin(self):
-        self._recorded.begin()
 
     def end(self, of_outputs, of_inputs, complete):
         if not complete:

@@ -9,18 +9,9 @@ from msprobe._intercept import gradients, runtime
 from msprobe.pytorch.device_streams import in_own_thread, in_streams_of
 
 
-def collect(value, found, depth=0):
+def collect(value, found):
     """Appends the tensors in `value` that require a gradient, in order."""
-    if isinstance(value, torch.Tensor):
-        if value.requires_grad:
-            found.append(value)
-    elif depth < gradients.MAX_DEPTH:
-        if isinstance(value, (list, tuple)):
-            for item in value:
-                collect(item, found, depth + 1)
-        elif isinstance(value, dict):
-            for item in value.values():
-                collect(item, found, depth + 1)
+    gradients.collect(value, found, torch.Tensor, operator.attrgetter("requires_grad"))
 
 
 class CallGradients(gradients.CallGradients):

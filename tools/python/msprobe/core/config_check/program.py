@@ -37,11 +37,5 @@ def collect(framework, inputs, dynamic):
 def compare(framework, bench, cmp, output):
     """Compares two packs; the verdict goes to the standard output. Results of an earlier comparison
     in the folder are replaced, nothing else."""
-    done = subprocess.run([_program.find(), "-f", framework, "config_check", "-c", os.fspath(bench),
-                           os.fspath(cmp), "-o", os.fspath(output), "--force"],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    sys.stdout.write(done.stdout.decode("utf-8", "replace"))
-    problems = done.stderr.decode("utf-8", "replace")
-    if done.returncode != 0:
-        raise RuntimeError(problems.strip() or "msprobe ended with %d" % done.returncode)
-    sys.stderr.write(problems)
+    _program.run(["-f", framework, "config_check", "-c", os.fspath(bench), os.fspath(cmp), "-o", os.fspath(output),
+                  "--force"])

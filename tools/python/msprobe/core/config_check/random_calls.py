@@ -9,7 +9,7 @@ import os
 import sys
 
 from msprobe._intercept import runtime
-from msprobe._intercept.slots import Slot
+from msprobe._intercept.slots import Holder, Slot
 from msprobe.core.config_check import notice
 
 # Stacks kept of one function: a program that generates code without end must not fill the memory.
@@ -29,7 +29,7 @@ def python_functions():
         yield "np.random." + name, numpy.random, name
 
 
-class RandomCalls:
+class RandomCalls(Holder):
     """Counts calls between `install` and `restore`."""
 
     def __init__(self):
@@ -53,14 +53,6 @@ class RandomCalls:
             slot.put()
             self._slots.append(slot)
         runtime.put(self)
-
-    def put(self):
-        for slot in self._slots:
-            slot.put()
-
-    def take(self):
-        for slot in self._slots:
-            slot.take()
 
     def replacements(self):
         """(original, replacement) of all."""

@@ -3,6 +3,7 @@ import contextlib
 
 import mindspore
 
+from msprobe import _native
 from msprobe._free_benchmark.attempts import Skipped
 from msprobe._intercept.runtime import own_work
 from msprobe.mindspore import values
@@ -15,7 +16,6 @@ _RANDOM = {"bernoulli", "choice", "exponential", "gamma", "gumbel", "laplace", "
            "poisson", "rrelu", "sampler", "shuffle", "uniform"}
 _RANDOM_BEGINNINGS = ("dropout", "fractional", "rand")
 _RANDOM_NAMES = {"multi_head_attention_forward", "flash_attention_score"}
-_UNINITIALISED = {"empty", "empty_like", "new_empty"}
 # They write into their arguments, though their names do not end in an underscore.
 _WRITING_BEGINNINGS = ("assign", "inplace_", "apply_")
 _WRITING_NAMES = {"batch_norm", "instance_norm", "index_add", "scatter_update", "set_data", "copy_"}
@@ -86,7 +86,7 @@ class Call:
         name = function.rpartition(".")[2]
         if _is_random(name):
             raise Skipped("it draws random numbers")
-        if name in _UNINITIALISED:
+        if _native.gives_raw_memory(name):
             raise Skipped("its result is not initialised")
         if position_of(args) is None:
             raise Skipped("no argument is a floating tensor")

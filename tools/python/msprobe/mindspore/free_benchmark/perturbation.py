@@ -2,8 +2,8 @@
 import mindspore
 import numpy
 
-from msprobe import _native
 from msprobe._free_benchmark import structures
+from msprobe._free_benchmark.structures import perturbed
 from msprobe.mindspore import values
 
 _HALVES = (mindspore.float16, mindspore.bfloat16)
@@ -100,15 +100,11 @@ class Perturbation:
     def _noisy(self, tensor):
         if self._leaves_brain_bits and tensor.dtype == mindspore.bfloat16:
             return None
-        mode = {"add_noise": _native.PERTURB_ULP_NOISE if self._ulps else _native.PERTURB_ADD_NOISE,
-                "bit_noise": _native.PERTURB_BIT_NOISE,
-                "change_value": _native.PERTURB_CHANGE_VALUE}[self._mode]
         given = values.HostTensor(tensor)
         if str(given.array.dtype) != str(tensor.dtype).lower():
             return None  # a numpy that has no bfloat16
         out = numpy.empty(given.array.shape, given.array.dtype)
-        return of_array(out, tensor) if _native.perturb(given, _Memory(out), mode,
-                                                        self._ulps or 1) else None
+        return of_array(out, tensor) if perturbed(given, _Memory(out), self._mode, self._ulps) else None
 
 
 def _widened(tensor):

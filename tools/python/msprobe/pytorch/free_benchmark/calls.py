@@ -3,6 +3,7 @@ import contextlib
 
 import torch
 
+from msprobe import _native
 from msprobe._free_benchmark.attempts import Skipped
 from msprobe._intercept.runtime import own_work
 from msprobe.pytorch.free_benchmark.perturbation import (mapped, on_host, position_of,
@@ -16,9 +17,8 @@ _STATISTICS_NAMES = ("running_mean", "running_var")
 _RENORMS = {"Functional.embedding": 3, "Functional.embedding_bag": 3}
 # Functions that write into arguments their names do not tell of, as was found at their first call.
 _writers = set()
-# What these give is whatever lies in memory.
-_UNINITIALISED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided",
-                  "empty_permuted", "resize_", "resize_as_"}
+# What these add to a tensor is memory as it was found; of the others the extension knows.
+_RESIZES = ("resize_", "resize_as_")
 
 
 def free_memory():
@@ -105,7 +105,8 @@ class Call:
         self.args = args
         self.kwargs = kwargs
         self._autocasts = {kind: _cast_dtype(kind) for kind in ("cpu", "cuda") if _casts(kind)}
-        if function.rpartition(".")[2] in _UNINITIALISED:
+        name = function.rpartition(".")[2]
+        if name in _RESIZES or _native.gives_raw_memory(name):
             raise Skipped("its result is not initialised")
         if position_of(args) is None:
             raise Skipped("no argument is a floating tensor")

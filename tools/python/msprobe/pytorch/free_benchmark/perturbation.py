@@ -3,8 +3,8 @@ import math
 
 import torch
 
-from msprobe import _native
 from msprobe._free_benchmark import structures
+from msprobe._free_benchmark.structures import perturbed
 
 _NOISE = {torch.bfloat16: 1e-4, torch.float16: 1e-6, torch.float32: 1e-8, torch.float64: 1e-16}
 _BITS = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32,
@@ -90,11 +90,8 @@ class Perturbation:
             return None
         if not on_host(tensor):
             return _on_device(tensor, self._mode, self._ulps)
-        mode = {"add_noise": _native.PERTURB_ULP_NOISE if self._ulps else _native.PERTURB_ADD_NOISE,
-                "bit_noise": _native.PERTURB_BIT_NOISE,
-                "change_value": _native.PERTURB_CHANGE_VALUE}[self._mode]
         out = torch.empty(tensor.shape, dtype=tensor.dtype)
-        return out if _native.perturb(tensor, out, mode, self._ulps or 1) else None
+        return out if perturbed(tensor, out, self._mode, self._ulps) else None
 
 
 def _to_cpu(tensor):
