@@ -45,6 +45,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+unset COLUMNS  # transcripts are those of a pipe
 export MSPROBE_GOLDEN=${MSPROBE_GOLDEN:-$(dirname "$repository")/shared/golden}
 
 configure() {

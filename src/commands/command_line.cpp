@@ -9,6 +9,7 @@
 #include <functional>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -22,6 +23,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/processes.h"
 #include "src/base/progress.h"
@@ -46,9 +48,17 @@ ExitCode ToExitCode(StatusCode code) {
   return code == StatusCode::kUsage ? ExitCode::kUsage : ExitCode::kFailed;
 }
 
+// COLUMNS, as other programs take it, then the terminal's width.
 size_t TerminalWidth() {
+  constexpr int64_t kLeast = 40;
+  constexpr int64_t kMost = 1000;
+  const char* const columns = std::getenv("COLUMNS");
+  const std::optional<int64_t> chosen = columns == nullptr ? std::nullopt : base::ParseInt(columns);
+  if (chosen && *chosen >= kLeast && *chosen <= kMost) {
+    return static_cast<size_t>(*chosen);
+  }
   winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) {
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= kLeast) {
     return size.ws_col;
   }
   return kDefaultWidth;

@@ -176,6 +176,14 @@ class Tables(unittest.TestCase):
         _, text = run_on_terminal([MSPROBE, "help", "which"], columns=60)
         self.assertEqual([line for line in text.splitlines() if len(line) > 60], [])
 
+    def test_columns_wraps_help_in_a_pipe(self):
+        for chosen, width in (("60", 60), ("80", 80), ("7", 100), ("none", 100)):
+            text = subprocess.run([MSPROBE, "--help"], stdout=subprocess.PIPE, check=True, timeout=60, text=True,
+                                  env={**os.environ, "COLUMNS": chosen}).stdout
+            longest = max(map(len, text.splitlines()))
+            self.assertLessEqual(longest, width, chosen)
+            self.assertGreater(longest, width - 20, chosen)
+
     def test_every_command_stands_below_one_heading(self):
         topics = {topic["title"]: topic["commands"] for topic in self.program["topics"]}
         self.assertEqual(list(topics), ["Capture", "Compare", "Diagnose", "View", "Ascend files", "This program", "Names of the Python tool"])
