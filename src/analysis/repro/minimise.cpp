@@ -438,8 +438,9 @@ class Minimiser {
   }
 
   void DropArguments() {
-    const dump::EntryName name = dump::ParseEntryName(call_.forward_name());
-    const Json::json_pointer root = Json::json_pointer() / call_.forward_name();
+    const std::string forward_name = call_.forward_name();  // `name` refers to it
+    const dump::EntryName name = dump::ParseEntryName(forward_name);
+    const Json::json_pointer root = Json::json_pointer() / forward_name;
     for (const OptionalArgument& optional : kOptionalArguments) {
       if (name.kind != "Functional" || name.subject != optional.function) {
         continue;
