@@ -24,7 +24,7 @@ MARKS = re.compile(r"^<!-- (?:needs|run by)[^\n]*-->$", re.M)
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) +(.*)$", re.M)
 # Folders whose pages must have a translation, except those that nobody but a program reads.
-TRANSLATED = ("how-to",)
+TRANSLATED = ("how-to", "commands")
 
 
 def slug(heading):
