@@ -3,10 +3,10 @@
 
 usage: tests/bench/capture_bench.py [--quick] [--model tiny|medium|large] [--mode MODE]... [--device cuda] [--folder DIR]
 
-Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in a
+Needs a built shim (build/python, or another one that PYTHONPATH leads to) and a Python with PyTorch. Every mode runs in a
 process of its own on one thread; given is the median over the steps after two that are not counted, Adam inside the
-captured region. On a GPU the step's time until the device has done it counts more (column "wall x"). A PYTHONPATH that leads to
-another tool of this interface measures that one. Then the writer: bytes per second to tensor files beside a plain sequential write to the same disk.
+captured region. On a GPU the step's time until the device has done it counts more (column "wall x"). The first line names the tool
+that is measured. Then the writer: bytes per second to tensor files beside a plain sequential write to the same disk.
 """
 import argparse
 import json
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import measured_tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = {
@@ -204,13 +206,12 @@ def main():
     parser.add_argument("--mode", choices=list(MODES), action="append")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--folder", help="where all files go (default: the system's temporary folder)")
+    parser.add_argument("--peer", metavar="FOLDER", help="measure the tool of this interface that is installed in FOLDER")
     parser.add_argument("--worker", choices=list(MODES), help=argparse.SUPPRESS)
     parser.add_argument("--writer", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if "msprobe" not in os.environ.get("PYTHONPATH", ""):
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [os.path.join(ROOT, "build", "python")] + [p for p in [os.environ.get("PYTHONPATH")] if p])
-        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+    if not arguments.worker and not arguments.writer:
+        os.environ["PYTHONPATH"] = measured_tool.place_of(arguments.peer)
     if arguments.worker:
         arguments.model = arguments.model[0]
         run_worker(arguments)

@@ -11,6 +11,7 @@ import os
 import statistics
 import time
 
+import measured_tool
 import small_gpt
 
 MODES = [("forward", names, mode) for names in ([], ["softmax"])
@@ -55,7 +56,7 @@ def main():
     if given.worker is not None:
         print(train(json.loads(given.worker), given.steps, given.dtype))
         return
-    places = [os.environ.get("PYTHONPATH", "")] + ([given.peer] if given.peer else [])
+    places = [measured_tool.place_of()] + ([measured_tool.place_of(given.peer)] if given.peer else [])
     plain = [measure(place, {}, given) for place in places]
     print("| stage | list | mode | msprobe | %s" % ("Python tool | ratio of what is added |" if given.peer else ""))
     print("plain step, %s: %s ms" % (given.dtype, " / ".join("%.1f" % (value * 1e3) for value in plain)))

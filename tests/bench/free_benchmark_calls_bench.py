@@ -17,6 +17,7 @@ import os
 import statistics
 import time
 
+import measured_tool
 import small_gpt
 
 SIZES = {"4 x 8": (4, 8), "2048 x 2048": (2048, 2048)}
@@ -98,7 +99,7 @@ def main():
         print(measure(json.loads(given.worker)))
         return
     os.environ.update(KEEP_MEMORY)
-    places = [os.environ.get("PYTHONPATH", "")] + ([given.peer] if given.peer else [])
+    places = [measured_tool.place_of()] + ([measured_tool.place_of(given.peer)] if given.peer else [])
     print("| elements | operator | stage | mode | plain us | msprobe us | by hand = 1 | Python tool us | its addition by ours |")
     print("|---|---|---|---|---|---|---|---|---|")
     for size, shape in SIZES.items():

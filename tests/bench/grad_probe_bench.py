@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 
+import measured_tool
 import small_gpt
 
 LEVELS = ("L0", "L1", "L2")
@@ -47,7 +48,7 @@ def main():
     if given.worker is not None:
         print(train(given.worker, given.steps))
         return
-    places = [os.environ.get("PYTHONPATH", "")] + ([given.peer] if given.peer else [])
+    places = [measured_tool.place_of()] + ([measured_tool.place_of(given.peer)] if given.peer else [])
     print("| level | %s |" % " | ".join(["msprobe", "Python tool"][:len(places)]))
     for level in ("plain",) + LEVELS:
         times = [small_gpt.seconds_of(level, "--steps", str(given.steps), place=place) for place in places]

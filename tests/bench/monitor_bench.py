@@ -3,7 +3,7 @@
 
 usage: tests/bench/monitor_bench.py [--quick] [--model tiny|medium]... [--mode MODE]... [--folder DIR]
 
-Needs a built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. Every mode runs in a
+Needs a built shim (build/python, or another one that PYTHONPATH leads to) and a Python with PyTorch. Every mode runs in a
 process of its own on one thread. Every second step is measured by the monitor: steps with and without it stand in turns, so
 that a busy machine slows both; given are the medians of both, the first steps not counted, what the writer thread takes per
 measured step added to the former. "grad L0" to "grad L2": the task grad_probe in place of the monitor. "idle": a model whose steps are never selected, in turns with one that has no monitor.
@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import measured_tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = {
@@ -168,12 +170,11 @@ def main():
     parser.add_argument("--model", choices=sorted(MODELS), action="append")
     parser.add_argument("--mode", choices=list(MODES), action="append")
     parser.add_argument("--folder", help="where all files go (default: the system's temporary folder)")
+    parser.add_argument("--peer", metavar="FOLDER", help="measure the tool of this interface that is installed in FOLDER")
     parser.add_argument("--worker", choices=list(MODES), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if "msprobe" not in os.environ.get("PYTHONPATH", ""):
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [os.path.join(ROOT, "build", "python")] + [p for p in [os.environ.get("PYTHONPATH")] if p])
-        sys.path.insert(0, os.path.join(ROOT, "build", "python"))
+    if not arguments.worker:
+        os.environ["PYTHONPATH"] = measured_tool.place_of(arguments.peer)
     if arguments.worker:
         arguments.model = arguments.model[0]
         run_worker(arguments)

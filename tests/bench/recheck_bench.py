@@ -4,7 +4,7 @@
 usage: tests/bench/recheck_bench.py [--model tiny|medium] [--runs N]
 
 Models are those of capture_bench.py, float32, with Adam behind the captured region. Given is the median of N runs. Needs build/bin/msprobe, a
-built shim (PYTHONPATH is set to build/python unless it is set) and a Python with PyTorch. How near products of matrices come to the peak of the
+built shim (build/python, or another one that PYTHONPATH leads to) and a Python with PyTorch. How near products of matrices come to the peak of the
 machine: build-bench/tests/bench/kernels_bench --benchmark_filter=MultiplyMatrices (cmake --preset bench).
 """
 import argparse
@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import measured_tool
 from capture_bench import MODELS, ROOT
 
 
@@ -73,7 +74,7 @@ def main():
         train(given.model, given.train, given.runs)
         return
     environment = dict(os.environ, OMP_NUM_THREADS="1")
-    environment.setdefault("PYTHONPATH", os.path.join(ROOT, "build", "python"))
+    environment["PYTHONPATH"] = measured_tool.place_of()
     with tempfile.TemporaryDirectory(prefix="recheck_bench_") as folder:
         step = float(subprocess.run([sys.executable, os.path.abspath(__file__), "--model", given.model, "--runs", str(given.runs), "--train", folder],
                                     env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout.split()[-1])

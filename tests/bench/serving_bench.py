@@ -3,7 +3,7 @@
 
 usage: tests/bench/serving_bench.py [--forwards N] [--rate BYTES_PER_S] [--mode MODE]... [--folder DIR]
 
-Needs a built shim (PYTHONPATH is set to build/python unless it is set), a Python with PyTorch and a C compiler. The server is that of
+Needs a built shim (build/python, or another one that PYTHONPATH leads to), a Python with PyTorch and a C compiler. The server is that of
 tests/python/torch/serving_runner.py with 4 layers of width 128 and about 40 requests at a time, which join and leave. Every mode runs in a
 process of its own. What is written below the folder takes as long as a disk of --rate bytes per second (default 20 MB/s), one write at a
 time (tests/bench/slow_disk.c). The first 20 forwards are not counted.
@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import measured_tool
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 UNCOUNTED = 20
@@ -77,7 +79,6 @@ def run(mode, forwards, rate, place, preload):
                 json.dump(dict({"task": "statistics", "dump_path": os.path.join(folder, "dump")}, **keys), file)
         environment = dict(os.environ, OMP_NUM_THREADS="1", LD_PRELOAD=preload, SLOW_DISK_FOLDER=os.path.join(folder, "dump"),
                            SLOW_DISK_BYTES_PER_S=str(rate))
-        environment.setdefault("PYTHONPATH", os.path.join(ROOT, "build", "python"))
         output = subprocess.run([sys.executable, __file__, "--serve", folder, "--forwards", str(forwards)], env=environment,
                                 stdout=subprocess.PIPE, check=True).stdout
         return json.loads(output.splitlines()[-1])
@@ -93,6 +94,8 @@ def main():
     parser.add_argument("--folder", default=None)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.serve is None:
+        os.environ["PYTHONPATH"] = measured_tool.place_of()
     if options.serve:
         serve(options.serve, options.forwards)
         return
