@@ -2,9 +2,9 @@
 # Cross-compiles everything for aarch64, runs the unit tests under qemu, and holds what the program and the capture library write
 # against what this machine's write, byte by byte. What emulation cannot show: tests/aarch64/README.md.
 #
-#   tools/dev/test_aarch64.sh [ROOM...]
+#   tools/dev/test_aarch64.sh [COMPONENT...]
 #
-#   ROOM...    only the unit tests of these components, e.g. kernels analysis/compare
+#   COMPONENT...    only the unit tests of these components, e.g. kernels analysis/compare
 #
 # The cross compiler and qemu come from tools/install_dependencies.sh aarch64, everything else from
 # tools/dev/fetch_aarch64_libraries.sh.
@@ -13,7 +13,7 @@
 components=("$@")
 case ${1:-} in
   -h | --help) sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
-  -*) fail "unknown argument $1" "known: ROOM..." ;;
+  -*) fail "unknown argument $1" "known: COMPONENT..." ;;
 esac
 
 export MSPROBE_GOLDEN=${MSPROBE_GOLDEN:-$(dirname "$repository")/shared/golden}
@@ -30,7 +30,7 @@ say "configuring for aarch64"
 cmake --preset aarch64 -DMSPROBE_TESTS=ON >/dev/null || fail "cmake could not configure the preset aarch64; its messages stand above"
 
 targets=() pattern=
-for room in "${rooms[@]}"; do
+for component in "${components[@]}"; do
   ninja -C build-aarch64 -t query "${component//\//_}_test" >/dev/null 2>&1 || fail "there are no unit tests of $component"
   targets+=("${component//\//_}_test")
   pattern+="${pattern:+|}$component"
