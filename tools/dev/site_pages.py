@@ -56,10 +56,12 @@ def stage(language, folder):
         out = folder / place
         up = "../" * (place.count("/") + 1)
 
-        def link(match, source=source, out=out):
+        def link(match, page=page, source=source, out=out):
             words, target = match.groups()
             if re.match(r"[a-z]+:", target) or target.startswith("#"):
                 return match.group(0)
+            if language == "zh":  # an English page leads to the headings of Chinese ones, too
+                target = pages.chinese_link(page, target)
             path, _, anchor = target.partition("#")
             file = Path(os.path.normpath(source.parent / path))
             if file in pages.text and place_of(file):
