@@ -16,7 +16,7 @@ async function search(language, words) {
 for (const [language, words, page] of [
   ['en', 'divergence', 'how-to/find-the-first-divergence.html'],
   ['en', '--fail-on different', 'commands/compare.html'],
-  ['zh', '偏差点', 'first-ten-minutes.html'],
+  ['zh', '偏差点', 'how-to/find-the-first-divergence.html'],
   ['zh', '标杆', 'first-ten-minutes.html'],
   ['zh', '退出码', 'agents.html'],
   ['zh', '显', 'about.html'],

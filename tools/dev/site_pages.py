@@ -105,6 +105,8 @@ def contents(pages, index, language):
         for _, target in LINK.findall(line):
             file = Path(os.path.normpath(index.parent / target.partition("#")[0]))
             place = place_of(file) if file in pages.text else None
+            if group == "Tasks" and place and place.startswith("commands/"):
+                continue  # has its place below
             if place and place not in seen and place != "index.md" and not file.name.endswith(".zh.md"):
                 seen.add(place)
                 waiting.append(place)
