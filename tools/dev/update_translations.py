@@ -11,7 +11,7 @@ Only prose is translated. The rest of a Chinese page follows from the English on
   - the line that names both languages, below the title of both pages
 
 --check writes nothing: exit status 1 when one of these is stale, when headings (number and level), links, rows of tables or the code in
-their first cells differ, when the flags that the text names differ, or when a page of how-to/ or commands/ has no translation.
+their first cells differ, when the flags that the text names differ, or when a page of how-to/, commands/ or formats/ has no translation.
 """
 import os
 import re
@@ -23,8 +23,8 @@ FLAGS = re.compile(r"<!-- flags of (msprobe[\w ]*) -->\n.*?<!-- end of flags -->
 MARKS = re.compile(r"^<!-- (?:needs|run by)[^\n]*-->$", re.M)
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) +(.*)$", re.M)
-# Folders whose pages must have a translation, except those that nobody but a program reads.
-TRANSLATED = ("how-to", "commands")
+# Folders whose pages must have a translation.
+TRANSLATED = ("how-to", "commands", "formats")
 
 
 def slug(heading):
