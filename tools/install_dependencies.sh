@@ -13,8 +13,8 @@ declare -A packages=(
     zlib1g-dev libdeflate-dev libexpat1-dev libxxhash-dev libpcre2-dev libsqlite3-dev libevent-dev libssl-dev python3-dev"
   # Unit tests; what we write is judged by implementations that are not ours: openpyxl for workbooks, nlohmann for JSON.
   # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun, recheck on the data of
-  # ONNX's operator tests.
-  [test]="libgtest-dev libgmock-dev python3 python3-openpyxl python3-torch python3-numpy python3-mpmath
+  # ONNX's operator tests, the Python API with and without pandas, its plugin with pytest.
+  [test]="libgtest-dev libgmock-dev python3 python3-openpyxl python3-torch python3-numpy python3-mpmath python3-pytest python3-pandas
     python3-pip python3-venv openmpi-bin openssl iproute2 strace libonnx-testdata"
   # What tools/dev/build_web.sh makes the page of `msprobe monitor report` with, and a browser to try it in. A command that is
   # there under another package's name (PACKAGE:COMMAND) will do.

@@ -121,6 +121,11 @@ class TensorFile {
   // after the last tensor".
   const std::vector<std::string>& warnings() const;
 
+  // Where the elements of a tensor of this file are in it, counted from its beginning, so that
+  // others can map them. None where they are not there as its view says: inflated, unpacked, in
+  // several places, of another byte order or sign, integers that stand for other numbers.
+  std::optional<uint64_t> OffsetOf(const NamedTensor& tensor) const;
+
   // Tells the system that elements [first, first + count) of a tensor of this file are not needed
   // any more, so that a pass over a mapped file larger than memory stays small. Only a hint; the
   // elements stay readable.

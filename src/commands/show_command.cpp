@@ -44,6 +44,9 @@ class ShowCommand final : public Command {
         Group::kMethod,
         Switch("--stats", &options_.statistics,
                "Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor"),
+        Switch("--offsets", &options_.offsets,
+               "Also show where the elements of every tensor are: its file, their offset in bytes "
+               "and their strides in elements"),
         Group::kOutput,
         Path("--output -o", "FILE", &output_file_,
              "Write to FILE; the extension .csv, .json or .jsonl selects the format",

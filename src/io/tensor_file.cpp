@@ -306,6 +306,19 @@ const std::vector<NamedTensor>& TensorFile::tensors() const { return impl_->cont
 const std::vector<NamedScalar>& TensorFile::scalars() const { return impl_->contents.scalars; }
 const std::vector<std::string>& TensorFile::warnings() const { return impl_->contents.warnings; }
 
+std::optional<uint64_t> TensorFile::OffsetOf(const NamedTensor& tensor) const {
+  const TensorView& view = tensor.view;
+  const std::span<const std::byte> file = impl_->file.bytes();
+  const std::less<> before;  // a total order, unlike "<" between unrelated pointers
+  if (!tensor.status.ok() || view.data == nullptr || !tensor.slices.empty() ||
+      tensor.quantization != nullptr || !tensor.raw_dtype.empty() || view.byte_swapped ||
+      view.conjugated || view.negated || before(view.data, file.data()) ||
+      before(file.data() + file.size(), view.data)) {
+    return std::nullopt;
+  }
+  return static_cast<uint64_t>(view.data - file.data());
+}
+
 void TensorFile::ReleasePages(const TensorView& tensor, int64_t first, int64_t count) const {
   // Only where the elements lie in order; a strided walk comes back to its pages.
   TensorView layout = tensor;

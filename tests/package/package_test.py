@@ -26,7 +26,7 @@ from pathlib import Path
 
 OPTIONS = None
 # Another interpreter may have packages on its path that this one must not see.
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "MSPROBE_PYTHON_PATH")}
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "MSPROBE_PYTHON_PATH", "MSPROBE")}
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 import docs_test  # noqa: E402
 
@@ -101,6 +101,12 @@ class Packages(unittest.TestCase):
         self.assertIn("package %s/" % self.folder, said)
         self.assertIn("pip beside it False", said)
 
+    def check_functions(self, python, environment):
+        """The package calls the program that came with it."""
+        code = ("import msprobe; r = msprobe.compare(%r, %r); print(msprobe.__version__, r.verdict, len(r.records()), r.first)"
+                % (str(self.example / "npu"), str(self.example / "bench")))
+        self.assertIn("%s DIFFERENT 164 parameter: blocks.0.mlp.fc1 (Linear)" % OPTIONS.version, run(python, "-c", code, env=environment))
+
     def test_an_installation_has_program_package_headers_documents_and_licences(self):
         prefix = self.new_folder()
         run(OPTIONS.cmake, "--install", OPTIONS.build, "--prefix", prefix, umask=0o077)
@@ -120,8 +126,8 @@ class Packages(unittest.TestCase):
         for_all = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
         self.assertFalse([name for name in names if (prefix / name).stat().st_mode & for_all != for_all])
         sources = OPTIONS.source / "tools/python/msprobe"
-        self.assertEqual({name for name in names_below(sources) if name.endswith(".py")},
-                         {name for name in names_below(prefix / "lib/msprobe/python/msprobe") if name.endswith(".py")})
+        self.assertEqual({name for name in names_below(sources) if name.endswith((".py", "py.typed"))} | {"_version.py"},
+                         {name for name in names_below(prefix / "lib/msprobe/python/msprobe") if name.endswith((".py", "py.typed"))})
         rights = (prefix / "share/doc/msprobe/copyright").read_text(encoding="utf-8")
         for library in ("libcli11-dev", "libyaml-cpp-dev", "libpcre2-dev", "libsqlite3-dev"):
             self.assertRegex(rights, r"=====\n%s\n\n.*\n" % library)
@@ -131,6 +137,7 @@ class Packages(unittest.TestCase):
         self.check_program(prefix / "bin/msprobe")
         run(sys.executable, "-c", "import msprobe._native",
             env=dict(ENVIRONMENT, PYTHONPATH=str(prefix / "lib/msprobe/python")))
+        self.check_functions(sys.executable, dict(ENVIRONMENT, PYTHONPATH=str(prefix / "lib/msprobe/python"), PATH="/nowhere"))
 
     def test_programs_in_c_are_linked_with_the_library(self):
         prefix = self.unpacked
@@ -173,6 +180,9 @@ class Packages(unittest.TestCase):
         code = "from msprobe import _program; print(_program.find())"
         self.assertEqual(run(python, "-c", code).strip(), str(environment / "bin/msprobe"))
         self.assertEqual(run(python, "-m", "msprobe", "--version").strip(), "msprobe " + OPTIONS.version)
+        self.check_functions(python, ENVIRONMENT)
+        code = "from importlib.metadata import entry_points as e; print([p.value for ps in [e()] for p in (ps.select(group='pytest11') if hasattr(ps, 'select') else ps['pytest11'])])"
+        self.assertIn("msprobe.pytest_plugin", run(python, "-c", code))
         self.assertIn("msprobe.pytorch needs PyTorch", run(python, "-c", "import msprobe.pytorch", code=1))
         self.assertIn("msprobe.mindspore needs MindSpore", run(python, "-c", "import msprobe.mindspore", code=1))
         run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "msprobe")

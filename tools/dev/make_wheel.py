@@ -92,7 +92,7 @@ def contents(prefix, version):
         else:
             files += [(inside + file[len(path):], file) for file in files_below(path)]
     present = {inside for inside, _ in files}
-    for needed in ("msprobe/__init__.py", "msprobe/_native.abi3.so", "msprobe/libmsprobe_capture.so", places[1][1]):
+    for needed in ("msprobe/__init__.py", "msprobe/_version.py", "msprobe/py.typed", "msprobe/_native.abi3.so", "msprobe/libmsprobe_capture.so", places[1][1]):
         if needed not in present:
             raise Failure("%s is incomplete: nothing in it becomes %s" % (prefix, needed))
     return files
@@ -108,6 +108,8 @@ Classifier: License :: OSI Approved :: Apache Software License
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Python :: 3
 Classifier: Programming Language :: Python :: Implementation :: CPython
+Classifier: Framework :: Pytest
+Classifier: Typing :: Typed
 Requires-Python: >=%s
 License-File: LICENSE
 License-File: copyright
@@ -118,6 +120,8 @@ native, and the package takes whatever PyTorch or MindSpore it meets.
 
     msprobe dump -- python3 train.py
     msprobe compare npu_dump bench_dump -o result
+
+    python3 -c 'import msprobe; print(msprobe.compare("npu_dump", "bench_dump").verdict)'
 """ % (version, summary, python)
 
 
@@ -132,6 +136,7 @@ def make(prefix, version, summary, python, output):
     info = "msprobe-%s.dist-info" % version
     members = [(inside, path, None) for inside, path in files]
     members.append((info + "/METADATA", None, metadata(version, summary, python)))
+    members.append((info + "/entry_points.txt", None, "[pytest11]\nmsprobe = msprobe.pytest_plugin\n"))
     members.append((info + "/WHEEL", None, "Wheel-Version: 1.0\nGenerator: msprobe %s\nRoot-Is-Purelib: false\nTag: %s\n"
                     % (version, tag)))
     moment = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH") or EARLIEST), EARLIEST))[:6]

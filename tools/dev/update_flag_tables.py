@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the tables in docs/ that follow from the program's own tables: the flags of each command, and the list of commands.
+"""Writes what follows from the program's own tables: in docs/ the flags of each command and the list of commands, and the functions of
+the Python package, tools/python/msprobe/_commands.py (see python_api.py).
 
 usage: tools/dev/update_flag_tables.py [--check] MSPROBE [REPOSITORY]
 
@@ -43,6 +44,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import python_api  # noqa: E402
 from update_translations import Pages  # noqa: E402
 
 FLAGS = re.compile(r"(<!-- flags of (msprobe[\w ]*) -->\n).*?(<!-- end of flags -->)", re.S)
@@ -238,6 +240,14 @@ def main():
             else:
                 page.write_text(fresh, encoding="utf-8")
                 print("wrote %s" % name)
+    functions = root / "tools/python/msprobe/_commands.py"
+    fresh = python_api.source({command["command"]: command for command in commands})
+    if fresh != functions.read_text(encoding="utf-8"):
+        if check:
+            findings.append("%s: stale, run tools/dev/update_flag_tables.py" % functions.relative_to(root))
+        else:
+            functions.write_text(fresh, encoding="utf-8")
+            print("wrote %s" % functions.relative_to(root))
     if not has_list:
         findings.append("docs/README.md: no marks for the list of commands")
     findings += ["docs/commands/%s: missing" % page_of(title) for title in sorted(with_flags - shown)]

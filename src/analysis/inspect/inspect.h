@@ -21,6 +21,9 @@ struct Options {
   // those.
   std::filesystem::path path;
   bool statistics = false;  // of every tensor, computed from its elements
+  // Also where the elements of every tensor of a file are: file, offset in bytes, strides in
+  // elements.
+  bool offsets = false;
   std::string name_filter;  // glob on the first column; empty: everything
   uint64_t row_limit = 0;   // rows of the table; 0: all
   size_t threads = 0;       // 0: all cores

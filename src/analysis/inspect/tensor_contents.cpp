@@ -62,6 +62,9 @@ struct TensorRow {
   std::optional<uint64_t>
       bytes;  // of the elements; nullopt for values and tensors that cannot be read
   bool requires_grad = false;
+  std::string file;                // below the folder that is shown
+  std::optional<uint64_t> offset;  // nullopt where the elements are not in the file as they are
+  std::string strides;
   std::optional<kernels::TensorStats> stats;
   std::string value;
   std::string note;
@@ -89,11 +92,15 @@ constexpr std::array<std::string_view, 7> kColumnsOfStatistics = {dump::KeyOf(du
                                                                   "NaN",
                                                                   "Inf",
                                                                   "Zeros"};
+constexpr std::array<const char*, 3> kColumnsOfOffsets = {"File", "Offset", "Strides"};
 constexpr std::array<const char*, 2> kColumnsBehind = {"Value", "Note"};
 
-report::Table MakeTable(std::string name, bool statistics) {
+report::Table MakeTable(std::string name, const Options& options) {
   std::vector<std::string> columns(kColumnsBefore.begin(), kColumnsBefore.end());
-  if (statistics) {
+  if (options.offsets) {
+    columns.insert(columns.end(), kColumnsOfOffsets.begin(), kColumnsOfOffsets.end());
+  }
+  if (options.statistics) {
     columns.insert(columns.end(), kColumnsOfStatistics.begin(), kColumnsOfStatistics.end());
   }
   columns.insert(columns.end(), kColumnsBehind.begin(), kColumnsBehind.end());
@@ -111,16 +118,21 @@ void AddStatistics(const kernels::TensorStats& stats, std::vector<Cell>& cells) 
   cells.push_back(CountCell(stats.zero_count));
 }
 
-void AddRow(const TensorRow& row, bool statistics, report::Table& table) {
+void AddRow(const TensorRow& row, const Options& options, report::Table& table) {
   const auto text = [&table](std::string_view value) {
     return value.empty() ? Cell() : table.KeepText(value);
   };
   std::vector<Cell> cells = {text(row.name), text(row.type), text(row.shape)};
   cells.push_back(row.bytes ? CountCell(*row.bytes) : Cell());
   cells.push_back(row.bytes ? FlagCell(row.requires_grad) : Cell());
+  if (options.offsets) {
+    cells.push_back(text(row.file));
+    cells.push_back(row.offset ? CountCell(*row.offset) : Cell());
+    cells.push_back(text(row.strides));
+  }
   if (row.stats) {
     AddStatistics(*row.stats, cells);
-  } else if (statistics) {
+  } else if (options.statistics) {
     cells.resize(cells.size() + kColumnsOfStatistics.size());
   }
   cells.push_back(text(row.value));
@@ -175,9 +187,11 @@ class Totals {
   std::map<DType, OfDType> of_dtype_;
 };
 
-TensorRow DescribeTensor(const NamedTensor& tensor, std::string name) {
+TensorRow DescribeTensor(const TensorFile& file, const NamedTensor& tensor, std::string name,
+                         std::string file_name) {
   TensorRow row;
   row.name = std::move(name);
+  row.file = std::move(file_name);
   if (!tensor.status.ok()) {
     MarkUnreadable(tensor.status, row);
     return row;
@@ -186,6 +200,8 @@ TensorRow DescribeTensor(const NamedTensor& tensor, std::string name) {
   row.shape = ShapeText(tensor.view.shape);
   row.bytes = tensor.view.size_bytes();
   row.requires_grad = tensor.requires_grad;
+  row.offset = file.OffsetOf(tensor);
+  row.strides = row.offset ? ShapeText(tensor.view.strides) : "";
   return row;
 }
 
@@ -234,7 +250,7 @@ Result<Contents> InspectTensorFile(const Options& options) {
     if (!filter.Matches(name) || !filter.TakePlace()) {
       continue;
     }
-    rows.push_back(DescribeTensor(tensor, std::move(name)));
+    rows.push_back(DescribeTensor(file, tensor, std::move(name), options.path.filename().string()));
     if (options.statistics && tensor.status.ok()) {
       const Status fits = budget.Take(tensor.view);
       if (fits.ok()) {
@@ -257,12 +273,12 @@ Result<Contents> InspectTensorFile(const Options& options) {
       progress.Add(1, view.size_bytes());
     });
   }
-  result.table = MakeTable("contents", options.statistics);
+  result.table = MakeTable("contents", options);
   result.table.Reserve(rows.size());
   uint64_t unreadable = 0;
   std::string first_unreadable;
   for (const TensorRow& row : rows) {
-    AddRow(row, options.statistics, result.table);
+    AddRow(row, options, result.table);
     if (row.unreadable && unreadable++ == 0) {
       first_unreadable = row.note;
     }
@@ -279,7 +295,7 @@ Result<Contents> InspectTensorFile(const Options& options) {
     if (filter.Matches(row.name) && filter.TakePlace()) {
       row.type = scalar.type;
       row.value = scalar.text;
-      AddRow(row, options.statistics, result.table);
+      AddRow(row, options, result.table);
     }
   }
   result.summary.push_back(fmt::format("{}: {}, {}", options.path.string(),
@@ -328,7 +344,8 @@ FileContents ReadOne(const Options& options, const std::string& name,
   io::ReadBudget budget(FileBytesOrZero(path));
   for (const NamedTensor& tensor : file->tensors()) {
     contents.totals.Add(tensor);
-    TensorRow row = DescribeTensor(tensor, tensor.path.empty() ? name : name + ":" + tensor.name());
+    TensorRow row = DescribeTensor(*file, tensor,
+                                   tensor.path.empty() ? name : name + ":" + tensor.name(), name);
     if (options.statistics && tensor.status.ok()) {
       const Status fits = budget.Take(tensor.view);
       if (fits.ok()) {
@@ -374,7 +391,7 @@ Result<Contents> InspectTensorFolder(const Options& options,
     contents[item] = ReadOne(options, chosen[item], file_bytes[worker], scratch[worker]);
     progress.Add();
   });
-  result.table = MakeTable("contents", options.statistics);
+  result.table = MakeTable("contents", options);
   Totals totals;
   uint64_t bad_files = 0;
   std::string first_bad;
@@ -384,7 +401,7 @@ Result<Contents> InspectTensorFolder(const Options& options,
       first_bad = file.why_unreadable;
     }
     for (const TensorRow& row : file.rows) {
-      AddRow(row, options.statistics, result.table);
+      AddRow(row, options, result.table);
     }
   }
   result.summary.push_back(

@@ -21,7 +21,7 @@ class Arguments(unittest.TestCase):
                       self.complaint(TypeError, _native.module_enter, "Module.a.forward.0", [], None))
         self.assertIn("integer", self.complaint(TypeError, _native.log, "1", "text"))
         self.assertIn("numbers must be a list", self.complaint(TypeError, _native.preheat_adapt, 2.0, True, (), [], 1.0))
-        self.assertIn("float", self.complaint(TypeError, _native.preheat_adapt, 2.0, True, ["x"], [], 1.0))
+        self.assertIn("number", self.complaint(TypeError, _native.preheat_adapt, 2.0, True, ["x"], [], 1.0))
 
     def test_what_needs_a_capture_says_so_after_its_arguments_were_looked_at(self):
         self.assertEqual(self.complaint(RuntimeError, _native.save, "name", 1), "no capture is open")

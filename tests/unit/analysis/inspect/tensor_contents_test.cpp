@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -47,6 +48,25 @@ TEST(InspectTensorFile, NamesABareTensorAfterItsFile) {
   EXPECT_EQ(At(table, 0, "Max"), "no such column");
   ASSERT_THAT(result->summary, SizeIs(2));
   EXPECT_THAT(result->summary[1], HasSubstr("1 tensor: 1 x float32 (4 elements, 16 B)"));
+}
+
+TEST(InspectTensorFile, TellsWhereTheElementsAreWhenAsked) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "x.safetensors";
+  const std::string header =
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"I8","shape":[2,3],"data_offsets":[8,14]}})";
+  std::ofstream(path, std::ios::binary) << SafetensorsBytes(header, std::string(14, 1));
+  Options options;
+  options.path = path;
+  options.offsets = true;
+  const auto result = inspect::Run(options);
+  ASSERT_TRUE(result.ok()) << result.status().message();
+  const std::string data = std::to_string(8 + header.size());
+  EXPECT_EQ(At(result->table, 0, "Offset"), data);
+  EXPECT_EQ(At(result->table, 0, "Strides"), "[1]");
+  EXPECT_EQ(At(result->table, 0, "File"), "x.safetensors");
+  EXPECT_EQ(At(result->table, 1, "Offset"), std::to_string(8 + header.size() + 8));
+  EXPECT_EQ(At(result->table, 1, "Strides"), "[3, 1]");
 }
 
 TEST(InspectTensorFile, ComputesStatisticsWhenAsked) {
