@@ -11,7 +11,7 @@ configure_file(cmake/install_manual.cmake.in "${CMAKE_BINARY_DIR}/install_manual
 file(GENERATE OUTPUT "${CMAKE_BINARY_DIR}/install_manual.cmake" INPUT "${CMAKE_BINARY_DIR}/install_manual.cmake.in")
 install(SCRIPT "${CMAKE_BINARY_DIR}/install_manual.cmake")
 
-install(FILES README.md README.zh.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES README.md README.zh.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 # Whoever ran the examples may have left compiled files beside them.
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" PATTERN "__pycache__" EXCLUDE)
 
