@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -735,7 +736,9 @@ Outcome CheckedOperator::verdict() const {
   return warns ? Outcome::kWarning : Outcome::kPass;
 }
 
-Result<Check> Run(const CheckOptions& options) {
+namespace {
+
+Result<Check> RunOne(const CheckOptions& options) {
   const base::Stopwatch watch;
   MSP_RETURN_IF_ERROR(CheckLists(options));
   Standards standards = Standards::BuiltIn();
@@ -803,6 +806,67 @@ Result<Check> Run(const CheckOptions& options) {
   return check;
 }
 
+template <typename Value>
+void Append(std::vector<Value>& all, std::vector<Value> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(all));
+}
+
+// `options` for one of its dumps.
+CheckOptions OptionsOf(const CheckOptions& options, const DumpOfRank& one) {
+  CheckOptions own = options;
+  own.dumps.clear();
+  own.dump = one.dump;
+  own.output = options.output / one.folder;
+  return own;
+}
+
+// Names of calls and warnings of one among several dumps say of which they are.
+template <typename Named>
+void NameAfter(const DumpOfRank& dump, std::vector<Named>& calls,
+               std::vector<std::string>& warnings) {
+  for (Named& call : calls) {
+    call.name = fmt::format("{} {}", dump.name, call.name);
+  }
+  for (std::string& warning : warnings) {
+    warning = fmt::format("{}: {}", dump.name, warning);
+  }
+}
+
+}  // namespace
+
+Result<Check> Run(const CheckOptions& options) {
+  if (options.dumps.empty()) {
+    return RunOne(options);
+  }
+  Check all;
+  for (const DumpOfRank& dump : options.dumps) {
+    Result<Check> one = RunOne(OptionsOf(options, dump));
+    if (!one.ok()) {
+      return Status(one.status()).AddContext(dump.name);
+    }
+    NameAfter(dump, one->operators, one->warnings);
+    Check::OfDump& counted = all.dumps.emplace_back();
+    counted.name = dump.name;
+    for (const CheckedOperator& checked : one->operators) {
+      counted.operators.Add(checked.verdict());
+    }
+    Append(all.operators, std::move(one->operators));
+    Append(all.warnings, std::move(one->warnings));
+    Append(all.files, std::move(one->files));
+    all.forward.Add(one->forward);
+    all.backward.Add(one->backward);
+    all.left_out += one->left_out;
+    all.restarts += one->restarts;
+    all.seconds += one->seconds;
+    all.truncated = all.truncated || one->truncated;
+    all.framework = one->framework.empty() ? all.framework : one->framework;
+    all.device = one->device.empty() ? all.device : one->device;
+    all.limits = one->limits;
+    all.worst = one->worst;
+  }
+  return all;
+}
+
 namespace {
 
 // Whether a value of a returned structure is inf or NaN; nullopt where there is nothing to look at.
@@ -838,7 +902,9 @@ std::optional<bool> Overflows(const OutputValue& value) {
 
 }  // namespace
 
-Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options) {
+namespace {
+
+Result<OverflowCheck> RunOneOverflowCheck(const CheckOptions& options) {
   const Standards& standards = Standards::BuiltIn();
   MSP_ASSIGN_OR_RETURN(const DumpCalls dump, ReadDumpCalls(options.dump));
   MSP_ASSIGN_OR_RETURN(const dump::EntryAccess records, dump::EntryAccess::Open(options.dump));
@@ -892,6 +958,26 @@ Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options) {
                                     : "";
   }
   return check;
+}
+
+}  // namespace
+
+Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options) {
+  if (options.dumps.empty()) {
+    return RunOneOverflowCheck(options);
+  }
+  OverflowCheck all;
+  for (const DumpOfRank& dump : options.dumps) {
+    Result<OverflowCheck> one = RunOneOverflowCheck(OptionsOf(options, dump));
+    if (!one.ok()) {
+      return Status(one.status()).AddContext(dump.name);
+    }
+    NameAfter(dump, one->calls, one->warnings);
+    Append(all.calls, std::move(one->calls));
+    Append(all.warnings, std::move(one->warnings));
+    all.device = one->device.empty() ? all.device : one->device;
+  }
+  return all;
 }
 
 }  // namespace msprobe::analysis::accuracy

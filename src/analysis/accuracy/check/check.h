@@ -33,6 +33,12 @@ struct CheckedOperator {
 };
 
 struct Check {
+  // Of one dump among several.
+  struct OfDump {
+    std::string name;  // "step 0 rank 1"
+    OutcomeCounts operators;
+  };
+  std::vector<OfDump> dumps;               // empty: there is one
   std::vector<CheckedOperator> operators;  // of this run, in file order
   OutcomeCounts forward;
   OutcomeCounts backward;
@@ -63,7 +69,8 @@ struct OverflowCheck {
 };
 
 // Rows appear in the result files in file order while the run goes on, whatever the number of
-// workers; they do not depend on it.
+// workers; they do not depend on it. Of several dumps each has files of its own; the first that
+// cannot be checked ends the run.
 Result<Check> Run(const CheckOptions& options);
 
 // Whether every name of the white and black list is one of an operator.

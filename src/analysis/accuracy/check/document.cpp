@@ -111,6 +111,18 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
     shown.names_rows = true;
     document.Add("Operators that differ most", std::move(shown));
   }
+  if (!check.dumps.empty()) {
+    report::Table table("dumps", {"Dump", "Operators", "Error", "Warning", "Not checked"});
+    for (const Check::OfDump& dump : check.dumps) {
+      const auto count = [&dump](Outcome outcome) {
+        return Cell::Integer(static_cast<int64_t>(dump.operators.Of(outcome)));
+      };
+      table.AddRow({table.KeepText(dump.name),
+                    Cell::Integer(static_cast<int64_t>(dump.operators.total())),
+                    count(Outcome::kError), count(Outcome::kWarning), count(Outcome::kSkip)});
+    }
+    document.Add("Dumps", report::DataTable{std::move(table)});
+  }
   report::List facts{report::ListKind::kFacts, {}};
   facts.items.push_back({"forward", CountsText(check.forward)});
   facts.items.push_back({"backward", CountsText(check.backward)});

@@ -14,8 +14,16 @@
 
 namespace msprobe::analysis::accuracy {
 
+// One dump of several that are checked one after the other.
+struct DumpOfRank {
+  std::filesystem::path dump;    // dump.json
+  std::filesystem::path folder;  // of its result files, below that of all
+  std::string name;              // "step 0 rank 1", in front of the names of its operators
+};
+
 struct CheckOptions {
-  std::filesystem::path dump;  // dump.json
+  std::filesystem::path dump;     // dump.json
+  std::vector<DumpOfRank> dumps;  // instead of `dump`, where not empty
   std::filesystem::path output = ".";
   // A result file of an earlier run, which this one goes on with; empty: a new one.
   std::filesystem::path resumed_file;
