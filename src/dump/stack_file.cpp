@@ -11,6 +11,7 @@
 
 #include "src/base/strings.h"
 #include "src/dump/json_source.h"
+#include "src/dump/names.h"
 #include "src/json/stream_reader.h"
 
 namespace msprobe::dump {
@@ -204,6 +205,17 @@ std::string UserCodeLine(const std::vector<std::string>& frames) {
   }
   const auto own = std::find_if(frames.begin(), frames.end(), IsUserFrame);
   return Shorten(own == frames.end() ? frames.front() : *own);
+}
+
+std::string LayerText(const EntryName& entry) {
+  if (!entry.is_module && !entry.is_parameters_grad) {
+    return {};
+  }
+  std::string layer(entry.subject);
+  if (!entry.class_name.empty()) {
+    layer.append(" (").append(entry.class_name).append(")");
+  }
+  return layer;
 }
 
 }  // namespace msprobe::dump

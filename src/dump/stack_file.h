@@ -62,6 +62,10 @@ class ConstructFile {
   std::optional<int64_t> last_micro_step_;
 };
 
+// The module of an entry as answers name it, "layers.2.attn (Attn)"; empty where it is of none.
+struct EntryName;
+std::string LayerText(const EntryName& entry);
+
 // The user's own code in a recorded call stack: the one list of what is not his.
 
 // False for frames of the framework, of this tool, of installed packages and of Python's own

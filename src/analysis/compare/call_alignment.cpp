@@ -189,16 +189,8 @@ std::string_view Containment::ParentOf(uint32_t entry) const {
 
 std::string Containment::LayerOf(uint32_t entry) const {
   const dump::EntryName& own = plan_.names[entry];
-  const dump::EntryName module =
-      own.is_module || own.is_parameters_grad ? own : dump::ParseEntryName(ParentOf(entry));
-  if (!module.is_module && !module.is_parameters_grad) {
-    return {};
-  }
-  std::string layer(module.subject);
-  if (!module.class_name.empty()) {
-    layer.append(" (").append(module.class_name).append(")");
-  }
-  return layer;
+  return dump::LayerText(
+      own.is_module || own.is_parameters_grad ? own : dump::ParseEntryName(ParentOf(entry)));
 }
 
 namespace {

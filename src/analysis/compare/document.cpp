@@ -606,6 +606,17 @@ Advice NextStep(const RunSummary& summary) {
   return VerdictOf(summary) == PairVerdict::kDrifts ? Advice("compare.drift") : Advice();
 }
 
+// Whether the call that the answer names has no layer because the capture recorded none.
+bool LacksLayers(const RunSummary& summary) {
+  const std::optional<size_t> leading = LeadingPair(summary);
+  if (!leading) {
+    return false;
+  }
+  const PairSummary& pair = summary.pairs[*leading];
+  return pair.divergence.first_origin && pair.divergence.first_origin->layer.empty() &&
+         pair.level == "L1";
+}
+
 report::Document MakeDocument(const RunSummary& summary) {
   report::Document document;
   document.command = "compare";
@@ -620,6 +631,9 @@ report::Document MakeDocument(const RunSummary& summary) {
   document.sections.push_back(MakePairs(summary));
   document.sections.push_back(MakeCounts(summary));
   document.Advise(NextStep(summary));
+  if (LacksLayers(summary)) {
+    document.Advise(Advice("capture.layers"));
+  }
   if (!summary.page.empty()) {
     document.files.push_back({summary.page, "page"});
   }

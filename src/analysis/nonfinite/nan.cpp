@@ -242,6 +242,12 @@ class RankFiles {
     return modules;
   }
 
+  // Level L1 writes an empty file.
+  bool LacksModules() {
+    const dump::ConstructFile* file = Construct();
+    return file != nullptr && file->empty();
+  }
+
   // The modules around an operator, from the inside out, without itself: visit(module) until it
   // returns false. Ends where names go round in a circle if visit() ends at what it saw before.
   template <typename Visit>
@@ -441,6 +447,7 @@ std::vector<Finding> Describe(std::span<const RankDump> ranks, std::span<const O
     finding.note = origin.note;
     finding.entry = from.Entry(op);
     finding.modules = from.Modules(op.name);
+    finding.lacks_modules = from.LacksModules();
     finding.stack = from.Stack(op.name);
     if (finding.stack.empty() &&
         dump::ParseEntryName(op.name).direction == dump::Direction::kBackward) {

@@ -47,6 +47,7 @@ struct Finding {
   bool reported = false;                   // in the result file, too
   dump::EntryTree entry;                   // empty when it could not be read again
   std::vector<std::string> modules;        // root ... parent, the operator last
+  bool lacks_modules = false;              // the capture recorded none
   std::vector<std::string> stack;          // innermost frame first; empty when there is none
   std::vector<std::string> forward_stack;  // of a backward operator: where its forward call stood
 };

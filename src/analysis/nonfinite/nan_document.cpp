@@ -500,6 +500,9 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
   }
   document.sections.push_back(CountsSection(answer));
   document.Advise(NextStep(answer));
+  if (!answer.findings.empty() && answer.findings.front().lacks_modules) {
+    document.Advise(report::Advice("capture.layers"));
+  }
   document.AddFiles(answer.files);
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;

@@ -189,6 +189,11 @@ Section BeyondSection(const Answer& answer) {
     places.push_back(&CheckedCall::step);
     columns.insert(columns.begin() + 1, "Step");
   }
+  const bool has_layers = std::any_of(answer.calls.begin(), answer.calls.end(),
+                                      [](const CheckedCall& call) { return !call.layer.empty(); });
+  if (has_layers) {
+    columns.emplace_back("Layer");
+  }
   report::Table table("beyond", std::move(columns));
   for (const CheckedCall& call : answer.calls) {
     for (const std::optional<CallVerdict>& side : call.sides) {
@@ -203,6 +208,9 @@ Section BeyondSection(const Answer& answer) {
                                  table.KeepText(fmt::format("{:.9g}", worst->captured)),
                                  table.KeepText(fmt::format("{:.9g}", worst->exact)),
                                  table.KeepText(fmt::format("{:.2g}", worst->bound))};
+      if (has_layers) {
+        cells.push_back(table.KeepText(base::Printable(call.layer)));
+      }
       if (answer.has_bench) {
         cells.insert(cells.begin() + 1, Cell::Text(WrongSideName(call.wrong_side())));
       }

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,9 +12,11 @@
 
 #include "src/analysis/recheck/step_ranks.h"
 #include "src/base/buffer_pool.h"
+#include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
+#include "src/dump/stack_file.h"
 
 namespace msprobe::analysis::recheck {
 
@@ -113,6 +116,7 @@ class RankCheck {
           break;
         case Verdict::kBeyond:
           ++answer_.beyond;
+          call.layer = LayerOf(name, *(sides[0].folder != nullptr ? sides[0] : sides[1]).folder);
           break;
         case Verdict::kNotCheckable:
           ++answer_.not_checkable;
@@ -124,6 +128,22 @@ class RankCheck {
   }
 
  private:
+  // Read once a rank; without the file, or with one that cannot be read, nothing is known.
+  std::string LayerOf(const std::string& call, const dump::RankFolder& rank) {
+    if (!construct_ || construct_rank_ != rank.folder) {
+      const std::filesystem::path file = rank.folder / dump::kConstructFileName;
+      construct_.emplace(base::Exists(file) ? dump::ConstructFile::Read(file)
+                                            : Result<dump::ConstructFile>(dump::ConstructFile()));
+      construct_rank_ = rank.folder;
+    }
+    if (!construct_->ok()) {
+      return {};
+    }
+    const dump::EntryName own = dump::ParseEntryName(call);
+    const std::string_view parent = (*construct_)->ParentOf(call);
+    return dump::LayerText(own.is_module ? own : dump::ParseEntryName(parent));
+  }
+
   void TellUnreadable(const std::string& call, const std::string& why) {
     if (!why.empty() && ++answer_.unreadable <= kToldOneByOne) {
       answer_.warnings.push_back(fmt::format("{}: {}", call, why));
@@ -133,6 +153,8 @@ class RankCheck {
   const Options& options_;
   base::ThreadPool& pool_;
   Answer& answer_;
+  std::filesystem::path construct_rank_;
+  std::optional<Result<dump::ConstructFile>> construct_;
 };
 
 std::filesystem::path FileOf(const dump::DumpLayout& layout) {

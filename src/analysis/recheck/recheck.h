@@ -29,6 +29,7 @@ struct CheckedCall {
   std::string name;
   std::optional<int64_t> step;
   std::optional<int64_t> rank;
+  std::string layer;  // of a call that is beyond its bound, where construct.json tells
   // The verdicts about the dump and about the reference; nullopt where that side has no such call.
   std::array<std::optional<CallVerdict>, 2> sides;
 
