@@ -20,8 +20,10 @@ namespace msprobe::analysis::config_check {
 // are replaced, and only with --force.
 Result<CompareRun> Run(const CompareOptions& options);
 
-// A launch script or config, which may stand in the place of a pack.
+// A script or config, or a folder with them, which may stand in the place of a pack.
 bool IsCollectable(const std::filesystem::path& path);
+// The scripts and configs in a folder, by name; none where it holds no script, or is a checkpoint.
+std::vector<std::filesystem::path> CollectableFiles(const std::filesystem::path& folder);
 
 // Packs the environment, the installed packages and the hyperparameters of launch scripts and
 // configs into one zip. Nothing is executed but the interpreter whose packages are listed, and that

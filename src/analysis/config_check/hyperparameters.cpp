@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,8 +15,10 @@
 #include "src/analysis/config_check/document.h"
 #include "src/analysis/config_check/launch_script.h"
 #include "src/analysis/config_check/parameters.h"
+#include "src/analysis/config_check/python_script.h"
 #include "src/analysis/config_check/rules.h"
 #include "src/base/files.h"
+#include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/json/config.h"
@@ -95,7 +99,7 @@ constexpr int kIndent = 4;
 constexpr uint64_t kMostBlanks = uint64_t{64} << 20U;
 constexpr size_t kMostWarnings = 20;  // of one script: a line each may be wrong in the same way
 
-enum class FileKind { kScript, kYaml, kJson, kUnknown };
+enum class FileKind { kScript, kPython, kYaml, kJson, kUnknown };
 
 FileKind KindByName(std::string_view name) {
   if (std::any_of(kScriptSuffixes.begin(), kScriptSuffixes.end(),
@@ -104,6 +108,9 @@ FileKind KindByName(std::string_view name) {
   }
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
     return FileKind::kYaml;
+  }
+  if (name.ends_with(".py")) {
+    return FileKind::kPython;
   }
   return name.ends_with(".json") ? FileKind::kJson : FileKind::kUnknown;
 }
@@ -159,9 +166,12 @@ Result<Parameters> HyperparameterReader::Parse(std::string_view name, std::strin
     }
     return std::move(script.parameters);
   }
-  if (kind == FileKind::kUnknown) {
+  if (kind == FileKind::kPython && !compat_) {
+    return ReadPythonScript(Normalized(text));
+  }
+  if (kind == FileKind::kUnknown || kind == FileKind::kPython) {
     return UnsupportedError(fmt::format("{}: neither a launch script nor a config", name))
-        .WithHint("name files .sh, .yaml, .yml or .json; scripts may begin with #!/bin/bash");
+        .WithHint("name files .sh, .py, .yaml, .yml or .json; scripts may begin with #!/bin/bash");
   }
   const json::YamlKeys keys = compat_ ? json::YamlKeys::kTexts : json::YamlKeys::kAny;
   MSP_ASSIGN_OR_RETURN(json::Json config, kind == FileKind::kYaml
@@ -325,18 +335,54 @@ std::string WriteMasked(json::Json object, size_t* masked) {
 
 namespace msprobe::analysis::config_check {
 
-// By its name or its first line; also one in Python, which is refused with the reason.
-bool IsCollectable(const std::filesystem::path& path) {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFiles = 200;  // of a folder: a project has some dozen
+// A model's folder holds its code, too.
+constexpr std::array<std::string_view, 7> kWeightSuffixes = {
+    ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".index.json"};
+
+bool IsCollectableFile(const fs::path& path) {
   const std::string name = path.string();
   // A list of the parts of a checkpoint.
   if (name.ends_with(".index.json")) {
     return false;
   }
-  if (internal::KindByName(name) != internal::FileKind::kUnknown || name.ends_with(".py")) {
+  if (internal::KindByName(name) != internal::FileKind::kUnknown) {
     return true;
   }
   constexpr size_t kFirstLine = 100;
   return internal::BeginsAsScript(base::HeadOf(path, kFirstLine));
+}
+
+}  // namespace
+
+std::vector<fs::path> CollectableFiles(const fs::path& folder) {
+  std::vector<fs::path> files;
+  bool has_script = false;
+  for (const std::string& name : base::NamesIn(folder)) {
+    const fs::path file = folder / name;
+    std::error_code error;
+    if (std::any_of(kWeightSuffixes.begin(), kWeightSuffixes.end(),
+                    [&name](std::string_view suffix) { return name.ends_with(suffix); })) {
+      return {};
+    }
+    if (files.size() == kMostFiles || !fs::is_regular_file(file, error)) {
+      continue;
+    }
+    if (IsCollectableFile(file)) {
+      files.push_back(file);
+      // A checkpoint has configs in JSON, too.
+      has_script = has_script || internal::KindByName(name) != internal::FileKind::kJson;
+    }
+  }
+  return has_script ? files : std::vector<fs::path>();
+}
+
+bool IsCollectable(const fs::path& path) {
+  return base::IsFolder(path) ? !CollectableFiles(path).empty() : IsCollectableFile(path);
 }
 
 }  // namespace msprobe::analysis::config_check

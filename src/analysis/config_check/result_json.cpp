@@ -399,20 +399,26 @@ void AddForeign(const Pack& pack, std::vector<Finding>& findings) {
   }
 }
 
-// A launch script or config in the place of a pack, collected into one.
+// A script, a config or a folder of them in the place of a pack, collected into one. Of a folder
+// what cannot be read is left out, with a warning.
 Result<fs::path> CollectSide(const CompareOptions& options, const fs::path& input, bool inputs_only,
                              const fs::path& pack, CompareRun& run) {
   CollectOptions collect;
-  collect.inputs = {input};
+  const bool is_folder = base::IsFolder(input);
+  collect.inputs = is_folder ? CollectableFiles(input) : std::vector<fs::path>{input};
   collect.output = pack;
   collect.python = options.python;
   collect.compat = options.check.compat;
   collect.inputs_only = inputs_only;
   MSP_ASSIGN_OR_RETURN(const CollectSummary summary, Run(collect));
-  if (!summary.complete) {
+  const bool any_read = std::any_of(summary.inputs.begin(), summary.inputs.end(),
+                                    [](const CollectedInput& one) { return one.problem.empty(); });
+  if (!summary.complete && !(is_folder && any_read)) {
     return BadFormatError(summary.inputs[0].problem.empty() ? summary.warnings.at(0)
                                                             : summary.inputs[0].problem)
-        .WithHint("a side is a pack, a launch script (.sh) or a config (.yaml, .yml, .json)");
+        .WithHint(
+            "a side is a pack, a script (.sh, .py), a config (.yaml, .yml, .json) or a folder of "
+            "them");
   }
   run.warnings.insert(run.warnings.end(), summary.warnings.begin(), summary.warnings.end());
   return pack;
