@@ -214,6 +214,15 @@ class Names(Case):
         answer, _ = self.compare("swapped.pt", "good.pt", "--mapping", "map.yaml", "--force")
         self.assertEqual(answer["verdict"]["word"], "IDENTICAL", answer)
 
+    def test_a_transposed_parameter_is_named_and_mapped_back(self):
+        weight = torch.randn(5, 5)
+        torch.save({"p": weight, "q": torch.ones(2, 3)}, self.folder / "good.pt")
+        torch.save({"p": weight.t().contiguous(), "q": torch.ones(2, 3)}, self.folder / "turned.pt")
+        answer, _ = self.compare("turned.pt", "good.pt", "--suggest-mapping", "turned.yaml")
+        self.assertIn("equals p of checkpoint 2 transposed", json.dumps(answer["sections"]))
+        answer, _ = self.compare("turned.pt", "good.pt", "--mapping", "turned.yaml", "--force")
+        self.assertEqual(answer["verdict"]["word"], "IDENTICAL", answer)
+
     def test_without_equal_elements_the_flag_is_named(self):
         torch.save({"x": torch.ones(2)}, self.folder / "x.pt")
         answer, _ = self.compare("x.pt", "reference.pt", "--suggest-mapping", "none.yaml")

@@ -422,7 +422,9 @@ class ContentMatcher {
     const std::vector<PairResult> results =
         ComparePairs(pairs, a_.files, b_.files, PairSettings(), pool_);
     for (size_t i = 0; i < pairs.size(); ++i) {
-      if (results[i].outcome == Outcome::kIdentical && pairs[i].a.name != pairs[i].b.name) {
+      // Of the same name only what is turned is worth a word.
+      if (results[i].outcome == Outcome::kIdentical &&
+          (transposed || pairs[i].a.name != pairs[i].b.name)) {
         found_.emplace(pairs[i].a.name, SameContent{pairs[i].a.name, pairs[i].b.name, transposed});
         taken_b_.insert(pairs[i].b.name);
       }

@@ -683,7 +683,7 @@ Section SameContentSection(const Comparison& comparison) {
     list.items.push_back({same.name_a, fmt::format("equals {} of checkpoint 2{}", same.name_b,
                                                    same.transposed ? " transposed" : "")});
   }
-  return report::MakeSection("Equal under another name", std::move(list));
+  return report::MakeSection("Equal under another name, or transposed", std::move(list));
 }
 
 report::Advice NextStep(const Comparison& comparison) {
