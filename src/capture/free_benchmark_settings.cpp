@@ -130,9 +130,9 @@ const std::vector<FuzzRow>& SectionRows() {
         },
         json::WriteFrom<Settings>(&Settings::preheat_step)}},
       {"max_sample", json::Number(&Settings::max_sample, 1, kMostCount)},
-      {"noise_ulps", json::Number(&Settings::noise_ulps, 1, kMostCount)},
+      {"noise_ulps", json::Number(&Settings::noise_ulps, 0, kMostCount)},
       {"every_n_calls", json::Number(&Settings::every_n_calls, 1, kMostCount)},
-      {"max_calls_per_api", json::Number(&Settings::max_calls_per_api, 1, kMostCount)},
+      {"max_calls_per_api", json::Number(&Settings::max_calls_per_api, 0, kMostCount)},
       {"all_inputs", json::Switch(&Settings::all_inputs)},
       {"compat", json::Switch(&Settings::compat)}};
   return kRows;
@@ -144,9 +144,11 @@ Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(const base::Path& config
                                                         std::string_view overrides_json,
                                                         Framework framework,
                                                         std::string_view overrides_name) {
-  MSP_ASSIGN_OR_RETURN(const GivenConfigs given, ReadGivenConfigs(config_path, "the defaults",
-                                                                  overrides_json, overrides_name));
-  const Config& file = given.file;
+  MSP_ASSIGN_OR_RETURN(const GivenConfigs given,
+                       ReadGivenConfigs(config_path, "the defaults", overrides_json, overrides_name,
+                                        config_path.empty()));
+  // Without a file the overrides are the whole configuration.
+  const Config& file = config_path.empty() ? given.overrides : given.file;
   const SettingsReader file_reader(file, file.root(), "");
   const SettingsReader override_reader(given.overrides, given.overrides.root(), "");
   FreeBenchmarkSettings settings;
@@ -180,10 +182,33 @@ std::string FreeBenchmarkJson(const FreeBenchmarkSettings& settings) {
   return text;
 }
 
+std::string FreeBenchmarkConfig(const FreeBenchmarkSettings& settings, int indent) {
+  std::string text;
+  json::Writer writer(text, indent);
+  writer.BeginObject();
+  writer.Member("task", kFreeBenchmark);
+  json::WriteRows(TopRows(), settings, writer);
+  writer.Object(kFreeBenchmark, [&] { json::WriteRows(SectionRows(), settings, writer); });
+  writer.EndObject();
+  return text;
+}
+
+FreeBenchmarkSettings FreeBenchmarkToStartWith() {
+  FreeBenchmarkSettings settings;
+  settings.dump_path = "./msprobe_free_benchmark";
+  settings.pert_mode = "add_noise";
+  return settings;
+}
+
 Result<std::string> ConfiguredTask(const base::Path& config_path) {
   MSP_ASSIGN_OR_RETURN(const Config file, json::LoadJsonConfig(config_path));
   const Json* task = json::Find(file.root(), "task");
   return task != nullptr && task->is_string() ? json::TextOf(*task) : std::string();
+}
+
+Result<bool> NamesLevel(const base::Path& config_path) {
+  MSP_ASSIGN_OR_RETURN(const Config file, json::LoadJsonConfig(config_path));
+  return json::Find(file.root(), "level") != nullptr;
 }
 
 }  // namespace msprobe::capture

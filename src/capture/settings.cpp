@@ -526,7 +526,8 @@ Status ReadSection(const Config& file, Settings& settings) {
 
 Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
                                       std::string_view overrides_json,
-                                      std::string_view overrides_name) {
+                                      std::string_view overrides_name,
+                                      bool overrides_have_sections) {
   GivenConfigs given{json::Config(std::move(nameless_file)), json::Config()};
   if (!config_path.empty()) {
     MSP_ASSIGN_OR_RETURN(given.file, json::LoadJsonConfig(config_path));
@@ -544,7 +545,7 @@ Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string
   MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.file, given.file.root(), ""),
                                         given.file.root(), true));
   MSP_RETURN_IF_ERROR(CheckTopLevelKeys(SettingsReader(given.overrides, given.overrides.root(), ""),
-                                        given.overrides.root(), false));
+                                        given.overrides.root(), overrides_have_sections));
   return given;
 }
 

@@ -151,11 +151,12 @@ struct GivenConfigs {
   json::Config overrides;
 };
 
-// Both are objects whose top-level keys are known; only the file may hold sections. Without a path
-// the file is an empty object called `nameless_file` in messages.
+// Both are objects whose top-level keys are known; overrides may hold sections only where that is
+// said. Without a path the file is an empty object called `nameless_file` in messages.
 Result<GivenConfigs> ReadGivenConfigs(const base::Path& config_path, std::string nameless_file,
                                       std::string_view overrides_json,
-                                      std::string_view overrides_name);
+                                      std::string_view overrides_name,
+                                      bool overrides_have_sections = false);
 
 // Where to write: a folder, or a place where one can be made. Empty where it is not given.
 Status ReadDumpPath(const json::SettingsReader& reader, std::string_view key,
@@ -188,8 +189,8 @@ struct FreeBenchmarkSettings {
 };
 
 // `config_path` empty: defaults. `overrides_json` empty, or one object of top-level keys that win
-// over the file. Errors name file, line, key path, value and what is allowed; of what no file says,
-// `overrides_name`. MindSpore has no to_cpu.
+// over the file; without a file it may hold the section, too. Errors name file, line, key path,
+// value and what is allowed; of what no file says, `overrides_name`. MindSpore has no to_cpu.
 Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(
     const base::Path& config_path, std::string_view overrides_json,
     Framework framework = Framework::kPyTorch,
@@ -197,8 +198,15 @@ Result<FreeBenchmarkSettings> LoadFreeBenchmarkSettings(
 
 // As one JSON object, every key at its top.
 std::string FreeBenchmarkJson(const FreeBenchmarkSettings& settings);
+// The same as a configuration, with the section; `indent` < 0: on one line.
+std::string FreeBenchmarkConfig(const FreeBenchmarkSettings& settings, int indent);
+// What `msprobe free_benchmark` does without a configuration: noise, which tensors of every
+// floating dtype take, unlike the Python tool's default.
+FreeBenchmarkSettings FreeBenchmarkToStartWith();
 
 // The task that a configuration names, which may be none of those that are captured; empty: none.
 Result<std::string> ConfiguredTask(const base::Path& config_path);
+// Whether a configuration names the level.
+Result<bool> NamesLevel(const base::Path& config_path);
 
 }  // namespace msprobe::capture

@@ -76,11 +76,11 @@ void WriteRows(const std::vector<Row>& rows, const Settings& settings, Writer& w
   }
 }
 
-// One object, on one line.
+// One object; `indent` < 0: on one line.
 template <typename Row, typename Settings>
-std::string RowsJson(const std::vector<Row>& rows, const Settings& settings) {
+std::string RowsJson(const std::vector<Row>& rows, const Settings& settings, int indent = -1) {
   std::string text;
-  Writer writer(text, -1);
+  Writer writer(text, indent);
   writer.BeginObject();
   WriteRows(rows, settings, writer);
   writer.EndObject();

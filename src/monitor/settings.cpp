@@ -638,7 +638,24 @@ std::string Environment(const char* name) {
 
 }  // namespace
 
-std::string SettingsJson(const Settings& settings) { return json::RowsJson(Rows(), settings); }
+std::string SettingsJson(const Settings& settings, int indent) {
+  return json::RowsJson(Rows(), settings, indent);
+}
+
+Settings SettingsToStartWith() {
+  Settings settings;
+  settings.xy_distribution = true;
+  settings.wg_distribution = true;
+  settings.mv_distribution = true;
+  settings.param_distribution = true;
+  settings.ops = {Statistic::kNorm, Statistic::kMin, Statistic::kMax, Statistic::kMean,
+                  Statistic::kNans};
+  settings.steps_per_file = 100;  // to make files is most of the cost of writing
+  settings.alert.rules.push_back(
+      {.kind = AlertRule::Kind::kNan, .threshold = std::nullopt, .ops = {}});
+  settings.alert.dump = true;
+  return settings;
+}
 
 Result<Settings> LoadSettings(const std::filesystem::path& config_path,
                               std::string_view overrides_json) {

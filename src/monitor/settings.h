@@ -123,7 +123,11 @@ struct Settings {
 Result<Settings> LoadSettings(const std::filesystem::path& config_path,
                               std::string_view overrides_json);
 // All keys with their values, as one JSON object; a file holding it means the same settings.
-std::string SettingsJson(const Settings& settings);
+// `indent` < 0: on one line.
+std::string SettingsJson(const Settings& settings, int indent = -1);
+// What `monitor run` records without a configuration: activations, gradients, moments and
+// parameters of the whole model in every step, and alerts for NaN.
+Settings SettingsToStartWith();
 
 // $MONITOR_OUTPUT_DIR, or ./monitor_output; absolute.
 std::filesystem::path OutputRoot();

@@ -187,6 +187,7 @@ def activate(debugger_type, watch_type):
         log(_native.LOG_WARNING, "level debug records what a script saves itself: this script is "
                                 "run without capture")
         return
+    debugger._session.level_is_default = bool(os.environ.get("MSPROBE_DUMP_LEVEL_IS_DEFAULT"))
     debugger._hooks.keep_apis(debugger._session)
     _watch = watch_type(debugger)
     _watch.install()

@@ -84,6 +84,9 @@ class Session:
     def __init__(self, framework, hooks, config_path, overrides):
         self._overrides = json.dumps(overrides) if overrides else ""
         self._framework = framework
+        self._config_path = config_path
+        # The launcher chose the level, nobody else: where there are no modules, it gives way.
+        self.level_is_default = False
         self._take(_native.open(os.fsencode(config_path) if config_path else "",
                                 self._overrides, framework))
         self.hooks = hooks
@@ -137,13 +140,14 @@ class Session:
                     "on" if self.enabled else "off"))
                 self.settings["dump_enable"] = self.enabled
         if self._outdated and self._usable and not self.step_open:
-            self._reopen()
+            self._reopen(self._live.path)
 
-    def _reopen(self):
+    def _reopen(self, path):
         self._outdated = False
         had_budget = self.has_budget
         try:
-            settings = _native.reopen(os.fsencode(self._live.path), self._overrides, self._framework)
+            settings = _native.reopen(os.fsencode(path) if path else "", self._overrides,
+                                      self._framework)
         except (RuntimeError, ValueError) as error:  # it has changed once more
             log(_native.LOG_WARNING, "the configuration is not taken over: %s" % error)
             return
@@ -153,6 +157,12 @@ class Session:
         self._take(settings)
         self.hooks.attach(self)
         self._close_former(in_background=had_budget)
+
+    def _leave_out_modules(self):
+        self._overrides = json.dumps(dict(json.loads(self._overrides or "{}"), level="L1"))
+        self._reopen(self._config_path)
+        log(_native.LOG_INFO, "start() is given no model: level %s, calls without the modules around "
+                              "them" % self.level)
 
     @staticmethod
     def _close_former(in_background):
@@ -214,6 +224,9 @@ class Session:
                 self._remove_hooks()
             return
         self._rank_id = rank_id
+        if (self.model is None and self.level_is_default and token_range is None
+                and self.level in LEVELS_WITH_MODULES):
+            self._leave_out_modules()
         if self.model is None and (self.level in LEVELS_WITH_MODULES or token_range is not None):
             raise ValueError("level %s%s needs the model: start(model)" % (
                 self.level, " with token_range" if token_range is not None else ""))

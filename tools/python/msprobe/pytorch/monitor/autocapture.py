@@ -2,8 +2,9 @@
 
 Optimizers are noticed when they are made. When a module that is called from outside any module has
 parameters of one of them, or of what a framework has put around it, both are watched, from this very
-call on. Configuration: MSPROBE_MONITOR_CONFIG.
+call on. Configuration: MSPROBE_MONITOR_CONFIG and MSPROBE_MONITOR_OVERRIDES.
 """
+import json
 import os
 import weakref
 
@@ -19,9 +20,10 @@ _watch = None
 
 
 class _Watch(ModelWatch):
-    def __init__(self, config_path, micro_steps):
+    def __init__(self, config_path, overrides, micro_steps):
         super().__init__(None)
         self._config_path = config_path
+        self._overrides = overrides
         self._micro_steps = micro_steps
         self._made = []  # optimizers that belong to no watched model yet
         self._looked = {}  # id of a root: how many optimizers there were when it was looked at
@@ -75,7 +77,7 @@ class _Watch(ModelWatch):
         self._made = [reference for reference in self._made
                       if reference() is not None and id(reference()) not in taken]
         if self.monitor is None:
-            self.monitor = TrainerMon._for_launcher(self._config_path)
+            self.monitor = TrainerMon._for_launcher(self._config_path, self._overrides)
         if not self._made:
             self._resting = True
             self.leave_calls()
@@ -100,5 +102,6 @@ def activate():
         return
     micro_steps = os.environ.get("MSPROBE_MONITOR_MICRO_STEPS", "")
     _watch = _Watch(os.environ.get("MSPROBE_MONITOR_CONFIG", ""),
+                    json.loads(os.environ.get("MSPROBE_MONITOR_OVERRIDES") or "{}"),
                     int(micro_steps) if micro_steps.isdigit() else 1)
     _watch.install()

@@ -23,12 +23,13 @@ class TrainerMon(_monitor.Monitor):
 
     # Whether a script made one itself: a launcher's monitor then keeps out of its way.
     made_by_script = False
+    _overrides = None  # of a launcher: what wins over the configuration
 
     def __init__(self, config_file_path, process_group=None, params_have_main_grad=True,
                  opt_ty=None):
         TrainerMon.made_by_script = True
         values.configure()
-        super().__init__("pytorch", config_file_path)
+        super().__init__("pytorch", config_file_path, self._overrides)
         self.params_have_main_grad = params_have_main_grad
         self._wrapped_optimizer = None
         self.module_observers = []
@@ -39,10 +40,13 @@ class TrainerMon(_monitor.Monitor):
         self.engine.on_device(self._device.describe)
 
     @classmethod
-    def _for_launcher(cls, config_path):
-        monitor = cls(config_path)
-        TrainerMon.made_by_script = False
-        return monitor
+    def _for_launcher(cls, config_path, overrides):
+        cls._overrides = overrides
+        try:
+            return cls(config_path)
+        finally:
+            cls._overrides = None
+            TrainerMon.made_by_script = False
 
     # ---- what scripts read ----
 
