@@ -9,7 +9,7 @@
 
 declare -A packages=(
   # Compiler, build tools and the libraries of docs/design/dependencies.md.
-  [build]="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev nlohmann-json3-dev libyaml-cpp-dev libhwy-dev
+  [build]="g++ cmake ninja-build libcli11-dev libfmt-dev libspdlog-dev rapidjson-dev nlohmann-json3-dev libyaml-cpp-dev libtomlplusplus-dev libhwy-dev
     zlib1g-dev libdeflate-dev libexpat1-dev libxxhash-dev libpcre2-dev libsqlite3-dev libevent-dev libssl-dev python3-dev"
   # Unit tests; what we write is judged by implementations that are not ours: openpyxl for workbooks, nlohmann for JSON.
   # The Python shim is tried with the real PyTorch, work shared out over processes with a real mpirun, recheck on the data of

@@ -31,6 +31,7 @@ THIRD_PARTY_HOMES = {
     "zlib.h": ["src/io/", "src/profile/", "src/report/"],
     "expat.h": ["src/report/"],
     "rapidjson/": ["src/json/"],
+    "toml++/": ["src/json/"],
     "yaml-cpp/": ["src/json/"],
     "pcre2.h": ["src/base/"],
     "xxhash.h": ["src/capture/tensor_files.cpp"],
