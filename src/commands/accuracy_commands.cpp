@@ -41,30 +41,33 @@ namespace {
 
 namespace accuracy = analysis::accuracy;
 
-// The dump.json of the one rank that a dump holds.
-Result<std::filesystem::path> OnlyDumpOf(const std::filesystem::path& folder) {
-  MSP_ASSIGN_OR_RETURN(dump::DumpLayout layout, dump::FindDump(folder));
-  std::erase_if(layout.ranks, [](const dump::RankFolder& rank) { return !rank.has_dump; });
-  if (layout.ranks.size() == 1) {
-    return layout.ranks.front().folder / dump::kDumpFileName;
-  }
-  if (layout.ranks.empty()) {
-    return NotFoundError(
-        fmt::format("{} holds no {}", base::Printable(folder.string()), dump::kDumpFileName));
-  }
-  constexpr size_t kMostNamed = 8;
-  std::vector<std::string> names;
+// The dumps of all steps and ranks of a folder: one of them is `options.dump`, several are `dumps`.
+Status TakeFolder(accuracy::CheckOptions& options) {
+  MSP_ASSIGN_OR_RETURN(const dump::DumpLayout layout, dump::FindDump(options.dump));
   for (const dump::RankFolder& rank : layout.ranks) {
-    if (names.size() == kMostNamed) {
-      names.push_back(fmt::format("and {} more", layout.ranks.size() - kMostNamed));
-      break;
+    if (rank.has_dump) {
+      std::string name = rank.step ? fmt::format("step {}", *rank.step) : std::string();
+      name += rank.rank      ? fmt::format(" rank {}", *rank.rank)
+              : rank.process ? fmt::format(" process {}", *rank.process)
+                             : std::string();
+      options.dumps.push_back({rank.folder / dump::kDumpFileName,
+                               rank.folder.lexically_relative(layout.root),
+                               std::string(base::Trim(name))});
     }
-    names.push_back(base::Printable(rank.folder.string()));
   }
-  return UsageError(fmt::format("{} holds {}; the operators of one are run at a time",
-                                base::Printable(folder.string()),
-                                base::Plural(layout.ranks.size(), "dump")))
-      .WithHint("name one of " + base::Join(names, ", "));
+  if (options.dumps.empty()) {
+    return NotFoundError(
+        fmt::format("{} holds no {}", base::Printable(options.dump.string()), dump::kDumpFileName));
+  }
+  if (options.dumps.size() == 1) {
+    options.dump = options.dumps.front().dump;
+    options.dumps.clear();
+  } else if (!options.resumed_file.empty()) {
+    return UsageError(fmt::format("-csv_path goes on with one dump, and {} holds {}",
+                                  base::Printable(options.dump.string()), options.dumps.size()))
+        .WithHint("name the dump.json that the result file is of");
+  }
+  return {};
 }
 
 Flag StandardVersionFlag(accuracy::StandardVersion& version) {
@@ -81,7 +84,8 @@ Flag StandardsFileFlag(std::filesystem::path& file) {
 
 Flag LanguageFlag(bool& english) {
   return Choice("--lang", "NAME", &english, {{"zh", false}, {"en", true}},
-                "Language of column names and messages in the files", Group::kOutput);
+                "Language of column names and messages in the files", FromProject{"lang"},
+                Group::kOutput);
 }
 
 std::vector<Flag> WorkerFlags(accuracy::CheckOptions& options) {
@@ -109,9 +113,9 @@ Status PrepareChecks(const Context& context, accuracy::CheckOptions& options) {
   }
   std::error_code failure;
   if (base::IsFolder(options.dump)) {
-    MSP_ASSIGN_OR_RETURN(options.dump, OnlyDumpOf(options.dump));
+    MSP_RETURN_IF_ERROR(TakeFolder(options));
   }
-  if (!options.dump.empty() && options.dump.extension() != ".json") {
+  if (!options.dump.empty() && options.dumps.empty() && options.dump.extension() != ".json") {
     return UsageError(fmt::format("{} is no .json file", base::Printable(options.dump.string())))
         .WithHint("give the dump.json of a rank");
   }
@@ -339,15 +343,17 @@ class RunUtCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("DUMP", &options_.dump, "dump.json of a rank, or its folder",
+    return {Argument("DUMP", &options_.dump,
+                     "A dump: all its steps and ranks, a step, a rank, or a dump.json",
                      OrFlag{"-api_info"}, kOrNeither)};
   }
 
   std::vector<Example> examples() const override {
     const std::string command = fmt::format("msprobe {}", name());
     std::vector<Example> examples = {
-        {command + " dump/step0/rank/dump.json -o result",
-         "which operators of this device differ from the CPU"},
+        {command + " dump -o result",
+         "which operators of this device differ from the CPU, in every step and rank of the dump"},
+        {command + " dump/step0/rank/dump.json -o result", "of one rank"},
         {fmt::format("msprobe {}{} -api_info dump.json -o result", is_26_ ? "" : "-f pytorch ",
                      name()),
          "the Python tool's command line"},
@@ -457,14 +463,14 @@ class RunOverflowCheckCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("DUMP", &options_.dump, "dump.json of a rank, or its folder",
+    return {Argument("DUMP", &options_.dump,
+                     "A dump: all its steps and ranks, a step, a rank, or a dump.json",
                      OrFlag{"-api_info"})};
   }
 
   std::vector<Example> examples() const override {
     return {
-        {"msprobe run_overflow_check dump/step0/rank/dump.json",
-         "which operators overflow on one side only"},
+        {"msprobe run_overflow_check dump", "which operators overflow on one side only"},
         {"msprobe -f pytorch run_overflow_check -api_info dump.json", "the Python tool's line"}};
   }
 

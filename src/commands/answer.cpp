@@ -86,9 +86,10 @@ std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLe
   std::vector<Flag> rows = {
       Switch("--json", &answer.json, "Print the answer as JSON and nothing else", Group::kOutput),
       Choice("--color", "WHEN", &answer.color, {"auto", "always", "never"},
-             "Use colours; auto: on a terminal, unless NO_COLOR is set", Group::kOutput),
+             "Use colours; auto: on a terminal, unless NO_COLOR is set", FromProject{"color"},
+             Group::kOutput),
       Number("--width", "N", &answer.width, "Wrap lines at N columns", Between(kNarrowest, kWidest),
-             Default{"the terminal's"}, Group::kOutput)};
+             Default{"the terminal's"}, FromProject{"width"}, Group::kOutput)};
   if (levels.empty()) {
     return rows;
   }
@@ -98,10 +99,12 @@ std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLe
                .fills = &answer.fail_on,
                .values = words,
                .group = Group::kGate,
-               .help = "Exit with code 1 if one of these is found; may be repeated"};
+               .help = "Exit with code 1 if one of these is found; may be repeated",
+               .project_key = "fail_on"};
   if (!conditions.empty()) {
     fail_on.aliases = {"--fail_if"};
     fail_on.values.clear();
+    fail_on.only_own_table = true;
     fail_on.help =
         fmt::format("Exit with code 1 on {} or {}; may be repeated", AnyOf(words), conditions);
   }

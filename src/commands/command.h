@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,10 +35,15 @@ struct Context {
   size_t width = 100;     // of stdout in characters
   bool has_edge = false;  // stdout is a terminal, lines end at `width`
   bool ascii = false;     // the locale has no UTF-8
-  // The flags that were given, by the names of their rows, and as they were typed.
+  // The flags that were given, by the names of their rows, and as they were typed; those of a
+  // project file, which are `from_project`, with its line.
   std::map<std::string, std::string, std::less<>> typed;
+  std::set<std::string, std::less<>> from_project;
 
   bool Given(std::string_view flag) const { return typed.find(flag) != typed.end(); }
+  bool Typed(std::string_view flag) const {
+    return Given(flag) && from_project.find(flag) == from_project.end();
+  }
 };
 
 class Command;
@@ -80,6 +86,7 @@ class Command {
   virtual bool is_group() const { return false; }
   // How help lists the subcommands: each of them once, and perhaps some of those below them.
   virtual std::vector<Topic> topics();
+  virtual bool is_program() const { return false; }  // shows flags that all commands have
 
   virtual Result<ExitCode> Run(const Context& context) = 0;
 
@@ -113,6 +120,7 @@ struct GeneralValues {
   bool help = false;
   bool quiet = false;
   bool verbose = false;
+  bool no_config = false;
 };
 
 // The rows of a command in the order of their groups, and the general ones.

@@ -31,6 +31,7 @@
 #include "src/commands/answer.h"
 #include "src/commands/commands.h"
 #include "src/commands/flag_parser.h"
+#include "src/commands/project_file.h"
 #include "src/commands/suggestions.h"
 
 namespace msprobe::commands {
@@ -183,7 +184,7 @@ int RunParsed(int argc, char** argv) {
   if (arguments == std::vector<std::string>{"version"}) {  // as git, go and others have it
     arguments = {"--version"};
   }
-  ParsedLine line = ParseArguments(program, arguments);
+  ParsedLine line = ParseArguments(program, arguments, &ProjectFile::Find);
   Command& command = *line.path.back();
   if (line.general.help && line.status.ok()) {
     return FinishOutput(PrintOrFail(HelpText(Untouched(line.path, fresh), context.width)));
@@ -201,6 +202,7 @@ int RunParsed(int argc, char** argv) {
   context.quiet = line.general.quiet;
   context.verbose = line.general.verbose;
   context.typed = std::move(line.typed);
+  context.from_project = std::move(line.from_project);
   if (context.Given(ForceFlag().name)) {
     base::SetExistingFiles(base::Existing::kReplace);
   }
@@ -211,6 +213,9 @@ int RunParsed(int argc, char** argv) {
     base::SetLogLevel(base::LogLevel::kError);
   } else {
     base::SetProgressSink(&base::StderrProgress());
+  }
+  if (!line.project_remark.empty()) {
+    base::LogInfo(line.project_remark);
   }
   return FinishOutput(RunChosen(line.path, line.paths, context));
 }

@@ -52,6 +52,7 @@ class Program final : public CommandGroup {
   FlagTable flags() override;
   std::vector<Example> examples() const override;
   std::vector<Topic> topics() override;
+  bool is_program() const override { return true; }
   const std::string& framework() const { return framework_; }
   bool wants_version() const { return version_; }
 

@@ -275,7 +275,8 @@ class CompareCommand final : public Command {
     return {Argument("NPU_PATH", &npu_path_,
                      "The dump under test: a dump.json, a rank, a step or a whole dump folder; or "
                      "kernel dumps"),
-            Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind")};
+            Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind",
+                     FromProject{"reference"})};
   }
 
   std::vector<Example> examples() const override {

@@ -39,7 +39,7 @@ class ConfigCheckCommand final : public Command {
     return {
         Group::kInput,
         Path("--dump -d", "FILE...", &inputs_,
-             "Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) are optional",
+             "Collect a pack; scripts (.sh, .py) and configs (.yaml, .yml, .json) are optional",
              Arguments{0, kUnlimited}, kPython811),
         Path(
             "--compare -c", "BENCH CMP_PATH", &pair_,
@@ -80,11 +80,12 @@ class ConfigCheckCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {Argument("SIDE", &side_,
-                     "The side under test: a pack, a launch script or config, a checkpoint, or a "
-                     "training log (.log, .txt)"),
+                     "The side under test: a pack, a script or config or a folder with them, a "
+                     "checkpoint, or a training log (.log, .txt)"),
             Argument("REFERENCE", &reference_,
                      "The side to compare it with, of the same kind; packs, scripts and configs "
-                     "may be mixed")};
+                     "may be mixed",
+                     FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
   std::vector<Example> examples() const override {
@@ -94,7 +95,8 @@ class ConfigCheckCommand final : public Command {
         {"msprobe config_check npu.zip gpu.zip -o result",
          "compare two packs: verdict and fixes on the screen, all rows in result/result.xlsx"},
         {"msprobe config_check train_a.sh train_b.sh",
-         "compare two launch scripts: what they pass to the training, and its environment"},
+         "compare two launch scripts: what they pass to the training, and its environment; folders "
+         "with scripts and configs, too"},
         {"msprobe config_check npu.zip gpu.zip --fail-on error",
          "in CI: exit code 1 if a check fails"},
         {"msprobe config_check ckpt_npu ckpt_gpu -o similarity.json",
@@ -322,7 +324,7 @@ class CkptCompareCommand final : public Command {
                  "Face folder, or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
                  kRequired),
         Argument("REFERENCE", &options_.path_b, "The checkpoint to compare it with, of any kind",
-                 kRequired)};
+                 kRequired, FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
   std::vector<Example> examples() const override {

@@ -17,7 +17,6 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
@@ -50,13 +49,6 @@ namespace fs = std::filesystem;
 
 // The summary of a run is made from the manifests of its rank folders: those that are new or
 // changed since a snapshot before it began.
-
-// Tells a file from its later replacement; 0: none.
-struct FileStamp {
-  uint64_t inode = 0;
-  int64_t modified_nanoseconds = 0;
-  bool operator==(const FileStamp& other) const = default;
-};
 
 struct RankFiles {
   FileStamp manifest;
@@ -126,14 +118,6 @@ std::string Named(const std::vector<std::string>& folders) {
   const size_t shown = std::min(folders.size(), kNamedFolders);
   return base::Join(std::span(folders).first(shown), ", ") +
          (shown == folders.size() ? "" : fmt::format(" and {} more", folders.size() - shown));
-}
-
-FileStamp StampOf(const fs::path& file) {
-  struct stat state = {};
-  if (::stat(file.c_str(), &state) != 0) {
-    return {};
-  }
-  return {state.st_ino, int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec};
 }
 
 // Empty where there is no dump yet.
@@ -616,17 +600,6 @@ std::string HowItEnded(const ProgramEnd& end) {
                            end.exit_code);
 }
 
-// Without a configuration or --output: a folder of its own for every run, next to the others.
-std::string DefaultFolder(bool replaces) {
-  constexpr std::string_view kName = "msprobe_dump";
-  std::string folder(kName);
-  std::error_code ignored;
-  for (int number = 2; !replaces && std::filesystem::exists(folder, ignored); ++number) {
-    folder = fmt::format("{}_{}", kName, number);
-  }
-  return folder;
-}
-
 // All names that a configuration may give a setting.
 template <typename Choices>
 std::vector<std::string> NamesOf(const Choices& choices) {
@@ -701,7 +674,8 @@ class DumpCommand final : public Command {
         Choice("--task", "NAME", &task_, NamesOf(capture::kTasks),
                "Overrides task in the config file"),
         Choice("--level", "NAME", &level_, NamesOf(capture::kLevels),
-               "Overrides level in the config file"),
+               "Overrides level in the config file", Default{"that of the config file, or mix"},
+               FromProject{"level"}),
         Group::kMethod,
         Number("--repeat", "N", &repeat_,
                "Make every recorded call N times more, rounded by lot, and record how many of its "
@@ -710,7 +684,8 @@ class DumpCommand final : public Command {
         Group::kOutput,
         Path("--output -o --dump_path", "DIR", &dump_path_,
              "Overrides dump_path in the config file",
-             Default{"that of the config file, or ./msprobe_dump"}),
+             Default{"that of the config file, or ./msprobe_dump"},
+             FromProject{"output", ProjectScope::kOwnTable}),
         Switch(
             "--force", &replaces_,
             "Replace the dump of an earlier run; without it nothing is captured if there is one"),
@@ -718,9 +693,7 @@ class DumpCommand final : public Command {
     };
   }
 
-  std::vector<Positional> positionals() override {
-    return {Argument("PROGRAM", &program_, "The script to run and its arguments, after --", kRest)};
-  }
+  std::vector<Positional> positionals() override { return {ProgramArgument(program_)}; }
 
   std::vector<Example> examples() const override {
     return {
@@ -735,8 +708,8 @@ class DumpCommand final : public Command {
          "the same for every process of a distributed run"},
         {"msprobe dump -- python3 train.py",
          "without a configuration: the dump goes to ./msprobe_dump"},
-        {"msprobe dump --output dump --level mix -- python3 train.py",
-         "flags override the configuration"},
+        {"msprobe dump --output dump --level L1 -- python3 train.py",
+         "flags override the configuration; L1: calls of the API without the modules around them"},
         {"msprobe dump --repeat 5 -o dump -- python3 train.py",
          "with the noise floor of every call, which compare then uses"},
         {"msprobe dump recover dump", "make dump.json from the records of a killed run"},
@@ -770,17 +743,27 @@ class DumpCommand final : public Command {
     MSP_ASSIGN_OR_RETURN(const std::string task, capture::ConfiguredTask(checked_file_));
     if (task == "free_benchmark" && task_.empty()) {
       MSP_ASSIGN_OR_RETURN(const capture::FreeBenchmarkSettings settings,
-                           capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(),
+                           capture::LoadFreeBenchmarkSettings(checked_file_, OverridesJson(level_),
                                                               FrameworkOf(context), kFlags));
       return EmitReport(DocumentOfFreeBenchmark(checked_file_, settings), answer_, context);
     }
-    MSP_ASSIGN_OR_RETURN(
-        const capture::Settings settings,
-        capture::LoadSettings(checked_file_, OverridesJson(), FrameworkOf(context), kFlags));
+    MSP_ASSIGN_OR_RETURN(const bool level_is_named, NamesLevel(checked_file_));
+    MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
+                         capture::LoadSettings(checked_file_, OverridesWith(level_is_named),
+                                               FrameworkOf(context), kFlags));
     return EmitReport(DocumentOfSettings(checked_file_, settings), answer_, context);
   }
 
   Result<ExitCode> Launch(const Context& context);
+  // Whether a flag or the configuration says which level; else modules are recorded around the
+  // calls, so that an answer can name the layer.
+  Result<bool> NamesLevel(const base::Path& config) const {
+    return level_.empty() && !config.empty() ? capture::NamesLevel(config) : !level_.empty();
+  }
+  std::string OverridesWith(bool level_is_named) const {
+    return OverridesJson(level_is_named ? level_
+                                        : std::string(capture::LevelName(capture::Level::kMix)));
+  }
   // Messages about the folder name the flag.
   Status CheckOutput(const Context& context) const {
     const auto typed = context.typed.find("--output");
@@ -795,9 +778,9 @@ class DumpCommand final : public Command {
   }
 
   // The flags that win over the file, as one JSON object; empty when none is given.
-  std::string OverridesJson() const {
+  std::string OverridesJson(const std::string& level) const {
     const std::initializer_list<std::pair<std::string_view, const std::string&>> flags = {
-        {"task", task_}, {"level", level_}, {"dump_path", dump_path_}};
+        {"task", task_}, {"level", level}, {"dump_path", dump_path_}};
     std::string text;
     json::Writer writer(text, -1);
     writer.BeginObject();
@@ -831,9 +814,11 @@ class DumpCommand final : public Command {
 Result<ExitCode> DumpCommand::Launch(const Context& context) {
   MSP_RETURN_IF_ERROR(CheckOutput(context));
   if (dump_path_.empty() && config_file_.empty()) {
-    dump_path_ = DefaultFolder(replaces_);
+    constexpr std::string_view kFolder = "msprobe_dump";
+    dump_path_ = replaces_ ? std::string(kFolder) : UnusedFolder(kFolder).string();
   }
-  const std::string overrides = OverridesJson();
+  MSP_ASSIGN_OR_RETURN(const bool level_is_named, NamesLevel(config_file_));
+  const std::string overrides = OverridesWith(level_is_named);
   const capture::Framework framework = FrameworkOf(context);
   // Mistakes in the configuration are reported here, once, and not by every process of a run.
   MSP_ASSIGN_OR_RETURN(const capture::Settings settings,
@@ -847,6 +832,10 @@ Result<ExitCode> DumpCommand::Launch(const Context& context) {
   options.output_folder = settings.dump_path;
   // Its processes are one run, whatever starts them.
   options.variables.emplace_back("MSPROBE_RUN_ID", capture::RunIdentity());
+  if (!level_is_named) {
+    // A script that starts the capture itself and names no model is captured without its modules.
+    options.variables.emplace_back("MSPROBE_DUMP_LEVEL_IS_DEFAULT", "1");
+  }
   if (replaces_) {
     options.variables.emplace_back("MSPROBE_REPLACE_DUMP", "1");
   }

@@ -303,13 +303,13 @@ std::vector<std::string> Spellings(const Flag& flag) {
 
 Flag ThreadsFlag(uint64_t& threads) {
   return Number("--threads", "N", &threads, "Number of threads; results do not depend on it",
-                Between(1, 4096), Default{"all cores"}, Group::kGeneral);
+                Between(1, 4096), Default{"all cores"}, FromProject{"threads"}, Group::kGeneral);
 }
 
 Flag OutputFolderFlag(std::filesystem::path& folder, std::string help,
                       std::vector<std::string> aliases) {
-  Flag flag =
-      Path("--output -o", "DIR", &folder, std::move(help), kOneOrNone, kPython811, Group::kOutput);
+  Flag flag = Path("--output -o", "DIR", &folder, std::move(help), kOneOrNone, kPython811,
+                   FromProject{"output"}, Group::kOutput);
   flag.aliases = std::move(aliases);
   return flag;
 }
@@ -341,13 +341,13 @@ constexpr const char* kFormatsHelp = "Comma-separated list of result files to wr
 
 Flag FormatsFlag(Meanings<bool*> formats, std::string default_text) {
   return Choices("--format", "LIST", std::move(formats), kFormatsHelp,
-                 Default{std::move(default_text)}, Group::kOutput);
+                 Default{std::move(default_text)}, FromProject{"formats"}, Group::kOutput);
 }
 
 Flag FormatsFlag(std::vector<std::string>& formats, std::vector<std::string> known,
                  std::string default_text) {
   return Choice("--format", "LIST", &formats, std::move(known), kFormatsHelp, kSeparatedByCommas,
-                Default{std::move(default_text)}, Group::kOutput);
+                Default{std::move(default_text)}, FromProject{"formats"}, Group::kOutput);
 }
 
 }  // namespace msprobe::commands

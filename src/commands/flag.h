@@ -79,6 +79,8 @@ struct Flag {
   std::string_view turned_off_by = {};  // a second switch that sets false, "--no-mask-aware"
   std::string_view needs = {};          // the name of a flag without which this one says nothing
   std::string_view excludes = {};       // the name of a flag that contradicts it
+  std::string_view project_key = {};    // of .msprobe.toml, where it may be given, too
+  bool only_own_table = false;          // ... below the command's name, not for all commands
 
   bool is_switch() const { return type.empty(); }
 };
@@ -95,6 +97,8 @@ struct Positional {
   // name it. One of the two is needed unless `or_neither`, both are an error.
   std::string_view or_flag = {};
   bool or_neither = false;
+  std::string_view project_key = {};  // as of a flag
+  bool only_own_table = false;
 };
 
 // Properties of rows, in any order behind the help text.
@@ -122,6 +126,13 @@ struct TurnedOffBy {
 struct OrFlag {
   std::string_view flag;
 };
+// A key of .msprobe.toml that may stand for the value (project_file.h). kOwnTable: only below the
+// name of the command, because the same value would mean something else to others.
+enum class ProjectScope : uint8_t { kEverywhere, kOwnTable };
+struct FromProject {
+  std::string_view key;
+  ProjectScope scope = ProjectScope::kEverywhere;
+};
 enum class Trait : uint8_t { kRequired, kHidden, kSeparatedByCommas, kRest, kOrNeither };
 using enum Trait;
 
@@ -133,10 +144,18 @@ inline void Set(Flag& flag, const Default& value) { flag.default_text = value.te
 inline void Set(Flag& flag, Needs other) { flag.needs = other.flag; }
 inline void Set(Flag& flag, Excludes other) { flag.excludes = other.flag; }
 inline void Set(Flag& flag, TurnedOffBy second) { flag.turned_off_by = second.flag; }
+inline void Set(Flag& flag, FromProject project) {
+  flag.project_key = project.key;
+  flag.only_own_table = project.scope == ProjectScope::kOwnTable;
+}
 inline void Set(Flag& flag, Trait trait) {
   flag.required |= trait == kRequired;
   flag.hidden |= trait == kHidden;
   flag.separator = trait == kSeparatedByCommas ? ',' : flag.separator;
+}
+inline void Set(Positional& argument, FromProject project) {
+  argument.project_key = project.key;
+  argument.only_own_table = project.scope == ProjectScope::kOwnTable;
 }
 inline void Set(Positional& argument, OrFlag instead) { argument.or_flag = instead.flag; }
 inline void Set(Positional& argument, Trait trait) {
@@ -242,10 +261,11 @@ Positional Argument(std::string_view name, Target fills, std::string help, const
   return argument;
 }
 
-// The script that a command runs, behind --.
-inline Positional ProgramArgument(std::vector<std::string>& program) {
-  return Argument("PROGRAM", &program, "The script to run and its arguments, after --", kRequired,
-                  kRest);
+// The script that a command runs, behind --. kRequired, where nothing else can be asked for.
+template <typename... More>
+Positional ProgramArgument(std::vector<std::string>& program, const More&... more) {
+  return Argument("PROGRAM", &program, "The script to run and its arguments, after --", kRest,
+                  more...);
 }
 
 // A table: rows under headings. A heading holds for the rows below it, up to the next one, that

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "src/base/strings.h"
+#include "src/commands/project_file.h"
 #include "src/commands/suggestions.h"
 
 namespace msprobe::commands {
@@ -260,9 +263,18 @@ Status FillFlags(Node& node, const std::vector<std::string>& arguments, ParsedLi
   return {};
 }
 
-Status CheckRequired(const Node& node, const ParsedLine& line) {
+// Whether the flag that may stand for an argument was typed.
+bool IsGivenByFlag(const Node& node, const Positional& positional, const ParsedLine& line) {
+  const Flag* const flag = FindFlag(node, positional.or_flag);
+  return flag != nullptr && line.typed.find(flag->name) != line.typed.end();
+}
+
+// `filled`: arguments that the command line has not, but the project's file.
+Status CheckRequired(const Node& node, const ParsedLine& line,
+                     const std::set<const Positional*>& filled) {
   for (size_t i = 0; i < node.positionals.size(); ++i) {
-    if (node.positionals[i].required && node.positional_options[i]->count() == 0) {
+    if (node.positionals[i].required && node.positional_options[i]->count() == 0 &&
+        !filled.contains(&node.positionals[i])) {
       return UsageError(fmt::format("{} needs {}", TitleOf(line.path), node.positionals[i].name));
     }
   }
@@ -275,7 +287,7 @@ Status CheckRequired(const Node& node, const ParsedLine& line) {
 }
 
 Status FillLine(const std::vector<Node*>& nodes, const std::vector<std::string>& arguments,
-                ParsedLine& line) {
+                const FindProjectFile& find_project, ParsedLine& line) {
   for (Node* const node : nodes) {
     MSP_RETURN_IF_ERROR(FillFlags(*node, arguments, line));
   }
@@ -288,9 +300,27 @@ Status FillLine(const std::vector<Node*>& nodes, const std::vector<std::string>&
   if (!unknown.empty()) {
     return UnknownArguments(InOrderOfTyping(unknown, arguments), line.path, last);
   }
+  std::optional<ProjectFile> project;
+  if (find_project && !line.general.no_config && HasProjectKeys(*last.command)) {
+    MSP_ASSIGN_OR_RETURN(project, find_project());
+  }
+  if (project) {
+    MSP_RETURN_IF_ERROR(project->Check({line.path.front()}));
+    MSP_RETURN_IF_ERROR(project->Apply(last.flags, line));
+  }
+  std::set<const Positional*> from_project;
   for (size_t i = 0; i < last.positionals.size(); ++i) {
     const Positional& positional = last.positionals[i];
     const bool given = last.positional_options[i]->count() > 0;
+    // A reference belongs to what stands in front of it.
+    if (project && !given && i > 0 && last.positional_options[i - 1]->count() > 0 &&
+        !positional.project_key.empty() && !IsGivenByFlag(last, positional, line)) {
+      MSP_ASSIGN_OR_RETURN(const bool filled, project->Apply(positional, line));
+      if (filled) {
+        from_project.insert(&positional);
+        continue;
+      }
+    }
     std::vector<std::string> texts =
         given ? last.positional_options[i]->results() : std::vector<std::string>();
     if (!positional.or_flag.empty()) {
@@ -299,7 +329,8 @@ Status FillLine(const std::vector<Node*>& nodes, const std::vector<std::string>&
       MSP_RETURN_IF_ERROR(FillPositional(positional, texts));
     }
   }
-  return CheckRequired(last, line);
+  line.project_remark = project ? project->Remark() : std::string();
+  return CheckRequired(last, line, from_project);
 }
 
 Status MissingValue(const Node& node, const std::vector<std::string>& arguments, Status otherwise) {
@@ -314,7 +345,8 @@ Status MissingValue(const Node& node, const std::vector<std::string>& arguments,
 
 }  // namespace
 
-ParsedLine ParseArguments(Command& program, const std::vector<std::string>& arguments) {
+ParsedLine ParseArguments(Command& program, const std::vector<std::string>& arguments,
+                          const FindProjectFile& find_project) {
   ParsedLine line;
   CLI::App app;
   Node root;
@@ -340,7 +372,7 @@ ParsedLine ParseArguments(Command& program, const std::vector<std::string>& argu
   for (const Node* const node : nodes) {
     line.path.push_back(node->command);
   }
-  line.status = parsed.ok() ? FillLine(nodes, arguments, line) : std::move(parsed);
+  line.status = parsed.ok() ? FillLine(nodes, arguments, find_project, line) : std::move(parsed);
   return line;
 }
 

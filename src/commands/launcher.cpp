@@ -19,6 +19,7 @@
 #include <spawn.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,6 +217,24 @@ class LaunchTrace {
 };
 
 }  // namespace
+
+std::filesystem::path UnusedFolder(std::string_view name) {
+  std::filesystem::path folder(name);
+  std::error_code ignored;
+  for (int number = 2; std::filesystem::exists(folder, ignored); ++number) {
+    folder = fmt::format("{}_{}", name, number);
+  }
+  return folder;
+}
+
+FileStamp StampOf(const std::filesystem::path& file) {
+  struct stat state = {};
+  if (::stat(file.c_str(), &state) != 0) {
+    return {};
+  }
+  return {state.st_ino, int64_t{state.st_mtim.tv_sec} * 1'000'000'000 + state.st_mtim.tv_nsec,
+          static_cast<uint64_t>(state.st_size)};
+}
 
 std::string WhyNothing(LaunchProgress progress, std::string_view framework,
                        const std::vector<std::string>& reasons) {

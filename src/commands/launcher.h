@@ -28,6 +28,19 @@ enum class LaunchProgress : uint8_t {
 std::string WhyNothing(LaunchProgress progress, std::string_view framework,
                        const std::vector<std::string>& reasons = {});
 
+// `name`, or with a number behind it where there is something of that name: without --output every
+// run gets a folder of its own, next to the others.
+std::filesystem::path UnusedFolder(std::string_view name);
+
+// Tells a file from its later replacement or growth; of no file: as when it is made.
+struct FileStamp {
+  uint64_t inode = 0;
+  int64_t modified_nanoseconds = 0;
+  uint64_t size_bytes = 0;
+  bool operator==(const FileStamp& other) const = default;
+};
+FileStamp StampOf(const std::filesystem::path& file);
+
 // The folder that holds the package msprobe, as an absolute path: MSPROBE_PYTHON_PATH if that is
 // set, else beside this program. It need not be on Python's path, and other packages may lie beside
 // it: an installation with pip shares it with everything else that was installed. Of those only one

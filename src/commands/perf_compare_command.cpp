@@ -172,7 +172,8 @@ class PerfCompareCommand final : public Command {
         Argument("PROFILE", &profile_,
                  "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
                  "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"),
-        Argument("REFERENCE", &reference_, "The reference profile")};
+        Argument("REFERENCE", &reference_, "The reference profile",
+                 FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
   std::vector<Example> examples() const override {

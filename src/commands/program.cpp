@@ -178,6 +178,9 @@ std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
                          Group::kGeneral));
   flags.push_back(
       Switch("--verbose", &general.verbose, "Also log details of the work", Group::kGeneral));
+  flags.push_back(Switch("--no-config", &general.no_config,
+                         "Ignore .msprobe.toml, the defaults of a project", Group::kGeneral));
+  flags.back().hidden = !command.is_program();
   flags.push_back(Switch("--help -h", &general.help, "Show this help", Group::kGeneral));
   return flags;
 }

@@ -78,7 +78,7 @@ class RecheckCommand final : public Command {
   std::string notes() const override { return kRecheckNotes + FailOnHelp(recheck::kGateLevels); }
 
   Result<ExitCode> Run(const Context& context) override {
-    if (options_.output.empty() && context.Given("--format")) {
+    if (options_.output.empty() && context.Typed("--format")) {
       return UsageError("--format is given, but no folder for the table")
           .WithHint("give -o DIR as well");
     }

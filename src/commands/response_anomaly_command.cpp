@@ -112,7 +112,7 @@ class ResponseAnomalyCommand final : public Command {
   // A row per request goes to <output>/response_anomaly.csv or .jsonl, the page beside them.
   Status CheckResults(const Context& context, OwnForms& own) {
     if (output_.empty()) {
-      return context.Given("--format")
+      return context.Typed("--format")
                  ? UsageError("--format is given, but no folder for the files")
                        .WithHint("give -o DIR as well")
                  : Status();

@@ -61,7 +61,8 @@ class GradCompareCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {Argument("RUN", &options_.first, "Folder of the run under test", kRequired),
-            Argument("REFERENCE", &options_.second, "Folder of the reference run", kRequired)};
+            Argument("REFERENCE", &options_.second, "Folder of the reference run", kRequired,
+                     FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
   std::vector<Example> examples() const override {
@@ -137,10 +138,10 @@ class RlCompareCommand final : public Command {
         Group::kOutput,
         Choice("--format -f", "LIST", &formats_, {"xlsx", "csv", "json", "html"},
                "Comma-separated list of result files to write; html is a page for browsers",
-               kSeparatedByCommas, Default{"xlsx"}, kPython26),
+               kSeparatedByCommas, Default{"xlsx"}, kPython26, FromProject{"formats"}),
         Choice("--lang", "NAME", &options_.language,
                {{"zh", rl::Language::kChinese}, {"en", rl::Language::kEnglish}},
-               "Language of the column names"),
+               "Language of the column names", FromProject{"lang"}),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, rl::kGateLevels),
@@ -149,7 +150,8 @@ class RlCompareCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {Argument("RUN", &run_, "Folder of the run under test"),
-            Argument("REFERENCE", &reference_, "Folder of the reference run")};
+            Argument("REFERENCE", &reference_, "Folder of the reference run",
+                     FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
   std::vector<Example> examples() const override {

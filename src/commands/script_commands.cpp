@@ -2,14 +2,17 @@
 // its results at the end: free_benchmark, isolate and monitor run. dump, which does more, is in
 // dump_command.cpp.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <limits>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,8 +20,12 @@
 #include <fmt/format.h>
 
 #include "src/analysis/isolate/isolate.h"
+#include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/monitored_run.h"
+#include "src/base/csv.h"
+#include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/capture/settings.h"
@@ -33,13 +40,29 @@
 namespace msprobe::commands {
 namespace {
 
+constexpr int kExampleIndent = 2;
+constexpr const char* kNoConfiguration = "no configuration (--example prints one)";
+
+// A command that is given neither a script nor --example, or both.
+Status CheckTask(std::string_view command, bool example, const std::vector<std::string>& program) {
+  if (example != program.empty()) {
+    return example ? UsageError("give only one of --example and a script")
+                   : UsageError(fmt::format("msprobe {} needs PROGRAM", command))
+                         .WithHint(fmt::format("msprobe {} -- python3 train.py; --example prints a "
+                                               "configuration",
+                                               command));
+  }
+  return {};
+}
+
+Flag ExampleFlag(bool& example) {
+  return Switch("--example", &example,
+                "Print the configuration that holds without --config, to start from");
+}
+
 constexpr const char* kNotes =
     R"(Rows go to <output>/step<N>/rank<R>/free_benchmark.csv. The exit code is that of the script; messages of msprobe go to stderr.
-A script can also control it itself: from msprobe.pytorch (or msprobe.mindspore) import PrecisionDebugger.
-
-A configuration to start with:
-
-  {"task": "free_benchmark", "dump_path": "unstable", "free_benchmark": {"pert_mode": "add_noise"}})";
+A script can also control it itself: from msprobe.pytorch (or msprobe.mindspore) import PrecisionDebugger.)";
 
 // msprobe free_benchmark: a training as it is, its selected calls made twice.
 class FreeBenchmarkCommand final : public Command {
@@ -54,10 +77,12 @@ class FreeBenchmarkCommand final : public Command {
     return {
         Group::kInput,
         Path("--config -c", "FILE", &config_file_, "Configuration with a section free_benchmark",
-             kRequired),
+             Default{"noise on every call"}),
+        ExampleFlag(example_),
         Group::kOutput,
         Path("--output -o", "DIR", &dump_path_, "Overrides dump_path in the config file",
-             Default{"that of the config file"}),
+             Default{"that of the config file, or ./msprobe_free_benchmark"},
+             FromProject{"output", ProjectScope::kOwnTable}),
         AnswerRows(answer_),
     };
   }
@@ -66,8 +91,10 @@ class FreeBenchmarkCommand final : public Command {
 
   std::vector<Example> examples() const override {
     return {
-        {"msprobe free_benchmark -c config.json -- python3 train.py --epochs 1",
-         "the outermost model and its steps are found while the script runs"},
+        {"msprobe free_benchmark -- python3 train.py --epochs 1",
+         "every call with noise on its inputs; the outermost model and its steps are found while "
+         "the script runs"},
+        {"msprobe free_benchmark --example > config.json", "a configuration to start from"},
         {"msprobe free_benchmark -c config.json -o unstable -- torchrun --nproc-per-node 8 "
          "train.py",
          "every process of a distributed run"},
@@ -79,8 +106,14 @@ class FreeBenchmarkCommand final : public Command {
   std::string notes() const override { return kNotes; }
 
   Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(CheckTask(name(), example_, program_));
+    capture::FreeBenchmarkSettings defaults = capture::FreeBenchmarkToStartWith();
+    if (example_) {
+      fmt::print("{}\n", capture::FreeBenchmarkConfig(defaults, kExampleIndent));
+      return ExitCode::kDone;
+    }
     std::error_code ignored;
-    if (!std::filesystem::is_regular_file(config_file_, ignored)) {
+    if (!config_file_.empty() && !std::filesystem::is_regular_file(config_file_, ignored)) {
       return NotFoundError(fmt::format("{} is not a file", config_file_.string()))
           .WithHint("--config takes a JSON file with dump_path and a section free_benchmark");
     }
@@ -88,13 +121,23 @@ class FreeBenchmarkCommand final : public Command {
                                              ? capture::Framework::kMindSpore
                                              : capture::Framework::kPyTorch;
     LaunchOptions options = LaunchOf(program_, capture::FrameworkName(framework), answer_, context);
-    json::Writer overrides(options.overrides_json, -1);
-    overrides.BeginObject();
-    overrides.Member("task", "free_benchmark");
-    if (!dump_path_.empty()) {
-      overrides.Member("dump_path", std::filesystem::absolute(dump_path_, ignored).string());
+    if (config_file_.empty()) {
+      const std::filesystem::path folder =
+          dump_path_.empty() ? UnusedFolder(defaults.dump_path) : std::filesystem::path(dump_path_);
+      defaults.dump_path = std::filesystem::absolute(folder, ignored).lexically_normal().string();
+      options.overrides_json = capture::FreeBenchmarkConfig(defaults, -1);
+      base::LogInfo(fmt::format("{}: every call is made twice, the second time with {}; {}",
+                                kNoConfiguration, defaults.pert_mode,
+                                base::Printable((folder / "step<N>").string())));
+    } else {
+      json::Writer overrides(options.overrides_json, -1);
+      overrides.BeginObject();
+      overrides.Member("task", "free_benchmark");
+      if (!dump_path_.empty()) {
+        overrides.Member("dump_path", std::filesystem::absolute(dump_path_, ignored).string());
+      }
+      overrides.EndObject();
     }
-    overrides.EndObject();
     // Mistakes in the configuration are reported here, once, and not by every process of a run.
     MSP_ASSIGN_OR_RETURN(const capture::FreeBenchmarkSettings settings,
                          capture::LoadFreeBenchmarkSettings(config_file_, options.overrides_json,
@@ -108,6 +151,7 @@ class FreeBenchmarkCommand final : public Command {
 
  private:
   std::filesystem::path config_file_;
+  bool example_ = false;
   std::string dump_path_;
   std::vector<std::string> program_;
   AnswerFlags answer_;
@@ -130,13 +174,14 @@ class IsolateCommand final : public Command {
                 "Run an unmodified script on a good run's values and name the modules that are "
                 "wrong themselves") {}
 
-  std::vector<Positional> positionals() override { return {ProgramArgument(program_)}; }
+  std::vector<Positional> positionals() override { return {ProgramArgument(program_, kRequired)}; }
 
   FlagTable flags() override {
     return {
         Group::kInput,
         Path("--reference -r", "DUMP", &reference_,
-             "The dump of the good run, with the tensors of its modules", kRequired),
+             "The dump of the good run, with the tensors of its modules", kRequired,
+             FromProject{"reference", ProjectScope::kOwnTable}),
         Group::kSelection,
         Number("--step", "N", &step_, "The step to run on the reference's values",
                Default{"the first of the reference"}),
@@ -230,45 +275,170 @@ class IsolateCommand final : public Command {
 constexpr const char* kMonitorRunNotes =
     R"(Tables go to <output>/<time>-rank<R>-<id>/. The exit code is that of the script; messages of msprobe go to stderr.
 The times in names of folders are of Asia/Shanghai, as in the Python tool; messages show the local time beside them.
-A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.
-
-A configuration to start with:
-
-  {"targets": {}, "xy_distribution": true, "wg_distribution": true, "mv_distribution": true,
-   "ops": ["norm", "min", "max", "nans"], "step_interval": 10})";
+A script can also start the monitor itself: from msprobe.pytorch import TrainerMon.)";
 
 using analysis::monitor::RankFolder;
 using analysis::monitor::TableFile;
+using MonitorFiles = std::map<std::filesystem::path, FileStamp>;
+
+constexpr std::string_view kAlertFolder = "anomaly_detected";
+
+// What settings record, in a sentence.
+std::string WatchedText(const monitor::Settings& settings) {
+  constexpr std::array<std::pair<bool monitor::Settings::*, std::string_view>, 5> kParts = {
+      {{&monitor::Settings::xy_distribution, "activations"},
+       {&monitor::Settings::wg_distribution, "gradients"},
+       {&monitor::Settings::mv_distribution, "optimizer moments"},
+       {&monitor::Settings::param_distribution, "parameters"},
+       {&monitor::Settings::ur_distribution, "update directions"}}};
+  std::vector<std::string> parts;
+  for (const auto& [member, name] : kParts) {
+    if (settings.*member) {
+      parts.emplace_back(name);
+    }
+  }
+  std::vector<std::string> ops;
+  std::transform(settings.ops.begin(), settings.ops.end(), std::back_inserter(ops),
+                 [](monitor::Statistic op) { return std::string(StatisticName(op)); });
+  return fmt::format("{} of every module, step_interval {} ({})", base::Join(parts, ", "),
+                     settings.step_interval, base::Join(ops, ", "));
+}
 
 std::vector<RankFolder> RankFoldersOf(const std::filesystem::path& root) {
   auto found = analysis::monitor::FindRankFolders(root);  // an error: there is none yet
   return found.ok() ? *std::move(found) : std::vector<RankFolder>();
 }
 
-// The folders and tables of the run, which `before` does not hold, and what to do next.
-report::Document TellTables(const std::filesystem::path& root,
-                            const std::set<std::filesystem::path>& before) {
+// All files below the folders of ranks and of alerts.
+MonitorFiles FilesOf(const std::filesystem::path& root) {
+  MonitorFiles files;
+  std::vector<std::filesystem::path> folders;
+  for (const RankFolder& folder : RankFoldersOf(root)) {
+    folders.push_back(folder.path);
+  }
+  for (const std::string& rank : base::NamesIn(root / kAlertFolder)) {
+    folders.push_back(root / kAlertFolder / rank);
+  }
+  for (const std::filesystem::path& folder : folders) {
+    for (const std::string& name : base::NamesIn(folder)) {
+      files[folder / name] = StampOf(folder / name);
+    }
+  }
+  return files;
+}
+
+// What a run has added to the tables of all ranks.
+struct MonitorTotals {
+  size_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t rows = 0;
+  bool rows_are_known = true;  // false: of other forms than CSV, or too much to count
+  std::optional<int64_t> first_step;
+  std::optional<int64_t> last_step;
+};
+
+std::optional<int64_t> NumberInColumn(std::string_view row, size_t column) {
+  base::CsvTokenizer line(row);
+  return line.Next() == base::CsvTokenizer::Row::kFields && line.fields().size() > column
+             ? base::ParseInt(line.fields()[column])
+             : std::nullopt;
+}
+
+// The rows behind `seen_bytes`, which was the size of the file before, and their first and last
+// step.
+void AddRows(const std::filesystem::path& file, uint64_t seen_bytes, MonitorTotals& totals) {
+  const Result<base::FileBytes> bytes = base::FileBytes::Open(file);
+  if (!bytes.ok()) {
+    totals.rows_are_known = false;
+    return;
+  }
+  const std::string_view text = bytes->text();
+  const std::string_view header = text.substr(0, text.find('\n'));
+  base::CsvTokenizer names(header);
+  if (names.Next() != base::CsvTokenizer::Row::kFields) {
+    return;
+  }
+  const auto step = std::find(names.fields().begin(), names.fields().end(), "step");
+  const auto column = static_cast<size_t>(step - names.fields().begin());
+  const size_t begin =
+      std::min<size_t>(std::max<size_t>(header.size() + 1, seen_bytes), text.size());
+  const std::string_view rows = text.substr(begin, text.rfind('\n') + 1 - begin);
+  if (rows.empty()) {
+    return;
+  }
+  totals.rows += static_cast<uint64_t>(std::count(rows.begin(), rows.end(), '\n'));
+  const std::string_view first = rows.substr(0, rows.find('\n'));
+  const size_t before_last = rows.rfind('\n', rows.size() - 2);
+  const std::string_view last =
+      rows.substr(before_last == std::string_view::npos ? 0 : before_last + 1);
+  if (const std::optional<int64_t> number = NumberInColumn(first, column)) {
+    totals.first_step = std::min(totals.first_step.value_or(*number), *number);
+  }
+  if (const std::optional<int64_t> number =
+          NumberInColumn(last.substr(0, last.size() - 1), column)) {
+    totals.last_step = std::max(totals.last_step.value_or(*number), *number);
+  }
+}
+
+MonitorTotals TotalsOf(const MonitorFiles& added, const MonitorFiles& before) {
+  constexpr uint64_t kMostCounted = uint64_t{4} << 30U;  // some seconds from memory
+  MonitorTotals totals;
+  for (const auto& [file, stamp] : added) {
+    totals.bytes += stamp.size_bytes;
+    ++totals.files;
+  }
+  totals.rows_are_known = totals.bytes <= kMostCounted;
+  for (const auto& [file, stamp] : added) {
+    if (file.extension() != ".csv") {
+      totals.rows_are_known = false;
+    } else if (totals.rows_are_known) {
+      const auto old = before.find(file);
+      AddRows(file, old == before.end() ? 0 : old->second.size_bytes, totals);
+    }
+  }
+  return totals;
+}
+
+// Those of this run, of all ranks: a run empties the files of the one before.
+uint64_t AlertsIn(const std::filesystem::path& root, const MonitorFiles& added) {
+  const auto found = analysis::monitor::ReadAllAnomalies(root / kAlertFolder);
+  uint64_t alerts = 0;
+  for (const auto& rank : found.ok() ? *found : std::vector<analysis::monitor::RankAnomalies>()) {
+    alerts += added.contains(rank.path) ? rank.file.entries.size() : 0;
+  }
+  return alerts;
+}
+
+// The folders and tables that the run has added to `before`, and what to do next. Without a verdict
+// where there are none.
+report::Document SummaryOfMonitor(const std::filesystem::path& root, const MonitorFiles& before,
+                                  const monitor::Settings& settings) {
   constexpr size_t kMostNamed = 4;
+  MonitorFiles tables;
+  MonitorFiles alert_files;
+  for (const auto& [file, stamp] : FilesOf(root)) {
+    const auto old = before.find(file);
+    if (old == before.end() || !(old->second == stamp)) {
+      const bool of_alerts = file.parent_path().parent_path().filename() == kAlertFolder;
+      (of_alerts ? alert_files : tables).emplace(file, stamp);
+    }
+  }
   report::Document document;
   report::List folders{report::ListKind::kFacts, {}};
   std::set<int64_t> ranks;
-  size_t tables = 0;
-  int64_t first = std::numeric_limits<int64_t>::max();
-  int64_t last = std::numeric_limits<int64_t>::min();
+  std::set<std::string> table_names;
   for (const RankFolder& folder : RankFoldersOf(root)) {
-    std::set<std::string> names;
-    for (const TableFile& file : analysis::monitor::FindTableFiles(folder.path)) {
-      if (before.contains(file.path)) {
-        continue;
-      }
-      names.insert(file.table);
-      first = std::min(first, file.first_step);
-      last = std::max(last, file.last_step);
-    }
-    if (names.empty() && before.contains(folder.path)) {
+    const auto in_folder = [&folder](const auto& file) {
+      return file.first.parent_path() == folder.path;
+    };
+    if (std::none_of(tables.begin(), tables.end(), in_folder)) {
       continue;
     }
-    tables = std::max(tables, names.size());
+    for (const TableFile& file : analysis::monitor::FindTableFiles(folder.path)) {
+      if (tables.contains(file.path)) {
+        table_names.insert(file.table);
+      }
+    }
     ranks.insert(folder.rank);
     folders.items.push_back(
         {fmt::format("rank {}", folder.rank),
@@ -278,22 +448,50 @@ report::Document TellTables(const std::filesystem::path& root,
   if (ranks.empty()) {
     return document;
   }
-  document.verdict.Say("MONITORED",
-                       fmt::format("{}{}", base::Plural(ranks.size(), "rank"),
-                                   tables == 0 ? std::string()
-                                               : fmt::format(", steps {} to {}, {} each", first,
-                                                             last, base::Plural(tables, "table"))),
-                       report::Tone::kGood);
+  std::erase_if(
+      tables, [](const auto& file) { return file.first.filename() == monitor::kTopologyFileName; });
+  const MonitorTotals totals = TotalsOf(tables, before);
+  std::string text = base::Plural(ranks.size(), "rank");
+  if (totals.first_step && totals.last_step) {
+    text += *totals.first_step == *totals.last_step
+                ? fmt::format(", step {}", *totals.first_step)
+                : fmt::format(", steps {} to {}", *totals.first_step, *totals.last_step);
+  }
+  if (!table_names.empty()) {
+    text += ", " + base::Plural(table_names.size(), "table");
+  }
+  const uint64_t alerts = AlertsIn(root, alert_files);
+  document.verdict.Say("MONITORED", text,
+                       alerts > 0 ? report::Tone::kCaution : report::Tone::kGood);
   document.verdict.number = static_cast<double>(ranks.size());
   document.verdict.unit = "ranks";
+  report::List facts{report::ListKind::kFacts, {}};
+  const auto add = [&facts](std::string_view label, std::string what, uint64_t number) {
+    facts.items.push_back(
+        {std::string(label), std::move(what), report::Tone::kPlain, static_cast<double>(number)});
+  };
+  if (totals.rows_are_known && totals.rows > 0) {
+    add("rows", base::FormatCount(totals.rows), totals.rows);
+  }
+  add("files",
+      fmt::format("{}, {}", base::FormatCount(totals.files), base::FormatBytes(totals.bytes)),
+      totals.files);
+  if (!settings.alert.rules.empty() && settings.alert.dump) {
+    add("alerts", alerts == 0 ? "none" : base::FormatCount(alerts), alerts);
+    facts.items.back().tone = alerts == 0 ? report::Tone::kPlain : report::Tone::kCaution;
+  }
+  document.Add("", std::move(facts));
   if (folders.items.size() > kMostNamed) {
     const size_t more = folders.items.size() - kMostNamed;
     folders.items.resize(kMostNamed);
     folders.items.push_back({"and", base::Plural(more, "further folder")});
   }
-  document.Add("", std::move(folders));
+  document.sections.back().blocks.emplace_back(std::move(folders));
   const std::string shown = base::Printable(root.string());
-  if (tables > 0) {
+  if (alerts > 0) {
+    document.Advise(report::Advice("monitor.alerts", {shown}));
+  }
+  if (!table_names.empty()) {
     document.Advise(report::Advice("monitor.show", {shown}));
   }
   return document;
@@ -308,13 +506,16 @@ class MonitorRunCommand : public Command {
   FlagTable flags() override {
     return {
         Group::kInput,
-        Path("--config -c", "FILE", &config_file_, "Configuration of the monitor", kRequired),
+        Path("--config -c", "FILE", &config_file_, "Configuration of the monitor",
+             Default{"activations, gradients, moments and parameters of every step"}),
+        ExampleFlag(example_),
         Group::kMethod,
         Number("--grad-acc-steps", "N", &micro_steps_,
                "Forward and backward passes per optimizer step", Between(1, 1e6)),
         Group::kOutput,
         Path("--output -o", "DIR", &output_folder_, "Folder for the tables",
-             Default{"MONITOR_OUTPUT_DIR, or monitor_output"}),
+             Default{"MONITOR_OUTPUT_DIR, or monitor_output"},
+             FromProject{"output", ProjectScope::kOwnTable}),
         AnswerRows(answer_),
     };
   }
@@ -323,8 +524,9 @@ class MonitorRunCommand : public Command {
 
   std::vector<Example> examples() const override {
     return {
-        {"msprobe monitor run -c monitor.json -- python3 train.py --epochs 1",
+        {"msprobe monitor run -- python3 train.py --epochs 1",
          "the outermost model and its optimizers are found while the script runs"},
+        {"msprobe monitor run --example > monitor.json", "a configuration to start from"},
         {"msprobe monitor run -c monitor.json -o watched --grad-acc-steps 4 -- torchrun "
          "--nproc-per-node 8 train.py",
          "every process of a distributed run; four micro steps per optimizer step"},
@@ -338,35 +540,49 @@ class MonitorRunCommand : public Command {
       return UsageError("monitor run finds models of PyTorch only")
           .WithHint("in a MindSpore script: from msprobe.mindspore import TrainerMon");
     }
-    // Mistakes in the configuration are reported here, once, and not by every process of a run.
-    MSP_ASSIGN_OR_RETURN(const monitor::Settings settings, monitor::LoadSettings(config_file_, ""));
-    for (const std::string& warning : settings.warnings) {
-      base::LogWarning(warning);
+    MSP_RETURN_IF_ERROR(CheckTask("monitor run", example_, program_));
+    if (example_) {
+      fmt::print("{}\n", SettingsJson(monitor::SettingsToStartWith(), kExampleIndent));
+      return ExitCode::kDone;
     }
     std::error_code ignored;
     LaunchOptions options = LaunchOf(program_, "pytorch", answer_, context);
     options.purpose = "MONITOR";
     options.config_file = config_file_;
     options.output_folder = output_folder_.empty() ? monitor::OutputRoot() : output_folder_;
+    if (config_file_.empty()) {
+      const monitor::Settings defaults = monitor::SettingsToStartWith();
+      options.overrides_json = SettingsJson(defaults);
+      base::LogInfo(fmt::format("{}: {}; {}", kNoConfiguration, WatchedText(defaults),
+                                base::Printable(options.output_folder.string())));
+    }
+    // Mistakes in the configuration are reported here, once, and not by every process of a run.
+    MSP_ASSIGN_OR_RETURN(const monitor::Settings settings,
+                         monitor::LoadSettings(config_file_, options.overrides_json));
+    for (const std::string& warning : settings.warnings) {
+      base::LogWarning(warning);
+    }
     options.variables.emplace_back("MSPROBE_MONITOR_MICRO_STEPS", fmt::format("{}", micro_steps_));
     if (!output_folder_.empty()) {
       options.variables.emplace_back("MONITOR_OUTPUT_DIR",
                                      std::filesystem::absolute(output_folder_, ignored).string());
     }
-    std::set<std::filesystem::path> before;
-    for (const RankFolder& folder : RankFoldersOf(options.output_folder)) {
-      before.insert(folder.path);
-      for (const TableFile& file : analysis::monitor::FindTableFiles(folder.path)) {
-        before.insert(file.path);
-      }
-    }
+    const MonitorFiles before = FilesOf(options.output_folder);
     MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
+    report::Document summary = SummaryOfMonitor(options.output_folder, before, settings);
+    if (end.progress == LaunchProgress::kFramework && end.signal == 0 && end.exit_code == 0 &&
+        summary.verdict.word.empty()) {
+      base::LogWarning(
+          "nothing was watched: PyTorch was imported, but no model was called with gradients "
+          "enabled after an optimizer of its parameters had been made");
+    }
     return ReportEnd(end, "monitor run", "nothing was watched", options.framework, answer_, context,
-                     TellTables(options.output_folder, before));
+                     std::move(summary));
   }
 
  private:
   std::filesystem::path config_file_;
+  bool example_ = false;
   std::filesystem::path output_folder_;
   int64_t micro_steps_ = 1;
   std::vector<std::string> program_;

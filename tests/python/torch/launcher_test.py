@@ -166,6 +166,25 @@ class Launcher(unittest.TestCase):
         found = [name for name in ("a", "own") if os.path.isdir(self.path(name))]
         self.assertEqual(len(found), 1, "one capture per process, not two")
 
+    def test_the_level_is_mix_and_gives_way_where_a_script_names_no_model(self):
+        self.msprobe("dump", "--dump_path", "a", "--", sys.executable, SCRIPT, "--steps", "1")
+        names = self.names("a", 0)
+        self.assertTrue(any(name.startswith("Module.") for name in names) and
+                        any(name.startswith("Functional.") for name in names), names)
+        with open(self.path("own.py"), "w") as file:
+            file.write("from msprobe.pytorch import PrecisionDebugger\n"
+                       "import torch\n"
+                       "debugger = PrecisionDebugger()\n"
+                       "debugger.start()\n"
+                       "torch.nn.functional.relu(torch.ones(1, 2))\n"
+                       "debugger.stop()\n"
+                       "debugger.step()\n")
+        said = self.msprobe("dump", "--dump_path", "b", "--", sys.executable, "own.py")[1]
+        self.assertIn("start() is given no model: level L1", said)
+        self.assertEqual(self.names("b", 0), ["Functional.relu.0.forward"])
+        with open(self.path("b", "step0", "rank", "dump.json")) as file:
+            self.assertEqual(json.load(file)["level"], "L1")
+
     def test_a_program_without_pytorch_runs_as_ever(self):
         output = self.msprobe("dump", "--dump_path", "a", "--", sys.executable, "-c",
                               "import sys; print('torch' in sys.modules)")

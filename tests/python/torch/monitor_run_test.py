@@ -57,6 +57,30 @@ class Run(MonitorCase):
         self.assertIn("exp_avg_1-1.csv", tables)
         self.assertIn(".output", written.names("actv_0-0.csv"))
 
+    def plainly(self, *command):
+        run = subprocess.run([MSPROBE, "monitor", "run", "-o", "out", "--"] + list(command), cwd=self.folder(), check=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+        return run.stderr.decode()
+
+    def test_without_a_configuration_the_whole_model_is_watched_and_summed_up(self):
+        said = self.plainly(sys.executable, SCRIPT, "--steps", "3")
+        self.assertRegex(said, r"no configuration \(--example prints one\): activations, gradients, .*; .*/out")
+        self.assertRegex(said, r"MONITORED: 1 rank, steps 0 to 2, \d+ tables")
+        self.assertRegex(said, r"rows +\d\d+\n +files +\d+, .*\n +alerts +none")
+        self.assertIn("msprobe monitor report", said)
+
+    def test_alerts_are_counted(self):
+        said = self.plainly(sys.executable, "-c", "import torch\nm = torch.nn.Linear(1, 1)\n"
+                            "o = torch.optim.SGD(m.parameters(), lr=0.1)\n"
+                            "for step in range(2):\n"
+                            "    m(torch.full((1, 1), float('nan'))).sum().backward(); o.step()\n")
+        self.assertRegex(said, r"alerts +\d+")
+        self.assertIn("msprobe monitor analyse", said)
+
+    def test_where_nothing_was_watched_the_reason_is_given(self):
+        self.assertIn("nothing was watched: PyTorch was imported, but no model was called with gradients",
+                      self.plainly(sys.executable, "-c", "import torch; torch.nn.Linear(1, 1)(torch.ones(1, 1))"))
+
     def test_two_models_and_their_optimizers(self):
         written = self.watch(dict(param_distribution=True), [sys.executable, "-c", TWO_MODELS])
         rows = written.rows("param_updated_1-1.csv")
