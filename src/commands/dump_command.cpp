@@ -674,7 +674,7 @@ class DumpCommand final : public Command {
         Choice("--task", "NAME", &task_, NamesOf(capture::kTasks),
                "Overrides task in the config file"),
         Choice("--level", "NAME", &level_, NamesOf(capture::kLevels),
-               "Overrides level in the config file", Default{"that of the config file, or mix"},
+               "Overrides level in the config file; mix where neither says one",
                FromProject{"level"}),
         Group::kMethod,
         Number("--repeat", "N", &repeat_,

@@ -31,7 +31,7 @@ TEST(PythonScript, DefaultsOfOptions) {
                  "    parser.add_argument(\"--name\", default = 'x')\n"
                  "    parser.add_argument('--dir', default=os.path.join('a', 'b'))\n"
                  "    parser.add_argument('file', default=1)\n"),
-            R"({"batch-size (default)":8,"name (default)":"x"})");
+            R"-({"batch-size (default)":8,"name (default)":"x"})-");
 }
 
 TEST(PythonScript, BrokenTextEndsWithoutHarm) {
