@@ -206,7 +206,7 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
     test: a pack, a log or a launch script of a training
     reference: the same of the other training
     output: folder for the result files; without it nothing stays
-    dump: Collect a pack; launch scripts (.sh) and configs (.yaml, .yml, .json) are optional.
+    dump: Collect a pack; scripts (.sh, .py) and configs (.yaml, .yml, .json) are optional.
     compare: Compare two packs or checkpoints in the order of the Python tool: the reference first.
     verl_compare: Compare the settings printed in two training logs, .log or .txt.
     verl_verify: Check the settings printed in a training log against requirements (default: built-in ones for verl).
