@@ -18,7 +18,7 @@ from pathlib import Path
 
 REPOSITORY = None
 READ = ["CMakeLists.txt", "CHANGELOG.md", "cmake/Dependencies.cmake", "docs/design/dependencies.md", "tools/release.sh", "tools/dev/common.sh",
-        "tools/dev/make_sbom.py", "tools/web/package-lock.json"]
+        "tools/dev/make_sbom.py", "tools/install_dependencies.sh", "tools/web/package-lock.json"]
 
 
 class Release(unittest.TestCase):

@@ -17,10 +17,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The Debian package behind each name of cmake/Dependencies.cmake.
-PACKAGES = {"cli11": "libcli11-dev", "rapidjson": "rapidjson-dev", "nlohmann_json": "nlohmann-json3-dev", "highway": "libhwy-dev", "fmt": "libfmt-dev",
-            "spdlog": "libspdlog-dev", "zlib": "zlib1g-dev", "libdeflate": "libdeflate-dev", "expat": "libexpat1-dev", "yaml_cpp": "libyaml-cpp-dev",
-            "xxhash": "libxxhash-dev", "pcre2": "libpcre2-dev", "sqlite": "libsqlite3-dev", "libevent": "libevent-dev", "openssl": "libssl-dev"}
+# Names of cmake/Dependencies.cmake that are not part of the name of their Debian package.
+PACKAGES = {"highway": "libhwy-dev", "openssl": "libssl-dev"}
 # Opened while running if the host has them: declarations alone are compiled in.
 OPENED = {"openssl"}
 # In the pages for browsers, as docs/design/dependencies.md says.
@@ -44,6 +42,14 @@ def licences():
     return {package: (name, SPDX_NAMES.get(licence.strip(), licence.strip())) for name, package, licence in rows}
 
 
+def package_of(name):
+    """The one of tools/install_dependencies.sh build."""
+    listed = subprocess.run([str(ROOT / "tools/install_dependencies.sh"), "--list", "build"], stdout=subprocess.PIPE, universal_newlines=True,
+                            check=True).stdout.split()
+    found = [PACKAGES[name]] if name in PACKAGES else [package for package in listed if name.replace("_", "-") in package]
+    return found[0] if found else fail("tools/install_dependencies.sh lists no package of %s" % name)
+
+
 def debian_version(package):
     shown = subprocess.run(["dpkg-query", "-W", "-f=${Version} ${source:Package}", package], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                            universal_newlines=True, check=False)
@@ -62,7 +68,7 @@ def components():
     """[(entry, relation to msprobe)]"""
     known, found = licences(), []
     for name in dependencies():
-        package = PACKAGES.get(name) or fail("tools/dev/make_sbom.py does not know the Debian package of %s" % name)
+        package = package_of(name)
         if package not in known:
             fail("docs/design/dependencies.md has no row for %s" % package)
         title, licence = known[package]
