@@ -1,5 +1,5 @@
-// Any bytes as a config with hyperparameters: YAML and JSON, and complete or as the Python tool
-// keeps it, which the length chooses; whatever is written must be readable again.
+// Any bytes as a file with hyperparameters: YAML, JSON and Python, and complete or as the Python
+// tool keeps it, which the length chooses; whatever is written must be readable again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const bool compat = size % 2 != 0;
   HyperparameterReader reader(compat);
-  for (const char* name : {"a.yaml", "a.json", "b.yaml"}) {
+  for (const char* name : {"a.yaml", "a.json", "b.yaml", "c.py"}) {
     static_cast<void>(reader.AddText(name, text).ok());
   }
   if (!msprobe::json::ParseJsonData(reader.Json(), "written").ok()) {

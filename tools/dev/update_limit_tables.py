@@ -116,12 +116,14 @@ LIMITS = [
     ("source files that records.log names", [
         ("all files", "src/dump/record_log.cpp", "kMostSourceBytes", "B"),
         ("lines that are taken from them", "src/dump/record_log.cpp", "kMostCodeBytes", "B")]),
-    ("configurations in JSON and YAML", [
+    ("configurations in JSON, YAML and TOML", [
         ("size", "src/json/tree_builder.h", "kConfigLimitBytes", "B"),
         ("nesting", "src/json/tree_builder.h", "kConfigDepth", ""),
         ("values", "src/json/tree_builder.h", "kConfigNodes", ""),
         ("values that YAML aliases repeat", "src/json/config_yaml.cpp", "kMostCopied", ""),
-        ("bytes that YAML anchors and aliases repeat", "src/json/config_yaml.cpp", "kMostCopiedBytes", "B")]),
+        ("bytes that YAML anchors and aliases repeat", "src/json/config_yaml.cpp", "kMostCopiedBytes", "B"),
+        ("size of `.msprobe.toml`", "src/json/config_toml.cpp", "kTomlLimitBytes", "B"),
+        ("dots in one of its lines, which nest", "src/json/config_toml.cpp", "kMostDots", "")]),
     ("regular expressions in a configuration", [
         ("length", "src/base/bounded_expression.cpp", "kLongestExpression", "B"),
         ("depth of backtracking", "src/base/bounded_expression.cpp", "kMatchDepth", "")]),
