@@ -54,6 +54,16 @@ TEST(ConfigToml, MistakesAreNamedWithTheirLine) {
   EXPECT_THAT(TomlErrorOf("a = \"\xff\"\n"), HasSubstr("a.toml line 1"));
 }
 
+TEST(ConfigToml, BrokenFilesThatTheLibraryAssumesAwayAreErrors) {
+  EXPECT_THAT(TomlErrorOf(std::string("[\0dump]\n", 8)), HasSubstr("line 1: a control character"));
+  for (const char* text : {"[\x7f"
+                           "dump]\n",
+                           "[=]\n", "[ #\n", "[[,]]\n", "{a=1}\n", "= 1\n", "[\xc2\xa0]\n",
+                           "a = {=1}\n", "a = {,}\n", "a. = 1\n", "[a.]\n", "a = [", "[", "[["}) {
+    EXPECT_NE(TomlErrorOf(text), "") << text;
+  }
+}
+
 TEST(ConfigToml, DepthIsLimitedHoweverItIsWritten) {
   EXPECT_THAT(TomlErrorOf("a = " + std::string(100'000, '[')), HasSubstr("line 1"));
   std::string dotted = "a";
