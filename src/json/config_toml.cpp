@@ -38,7 +38,7 @@ using internal::TreeUse;
 constexpr uint64_t kTomlLimitBytes = uint64_t{256} << 10U;  // people write some hundred
 constexpr std::ptrdiff_t kMostDots = 200;                   // of a line
 
-int LineOf(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+int NodeLine(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
 // Also control characters, which TOML does not allow, are found before the library sees them.
 Status CheckLines(std::string_view text, const std::string& file_name) {
@@ -61,13 +61,13 @@ Status CheckLines(std::string_view text, const std::string& file_name) {
 }
 
 bool AddNode(const toml::node& node, TreeBuilder& builder) {
-  const int line = LineOf(node);
+  const int line = NodeLine(node);
   if (const toml::table* const table = node.as_table()) {
     if (!builder.Begin(Json::value_t::object, line)) {
       return false;
     }
     for (const auto& [key, value] : *table) {
-      if (!builder.Key(std::string(key.str()), LineOf(value)) || !AddNode(value, builder)) {
+      if (!builder.Key(std::string(key.str()), NodeLine(value)) || !AddNode(value, builder)) {
         return false;
       }
     }
