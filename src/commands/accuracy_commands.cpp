@@ -112,6 +112,9 @@ Status PrepareChecks(const Context& context, accuracy::CheckOptions& options) {
     return UsageError("-d names a device twice");
   }
   std::error_code failure;
+  if (!options.dump.empty() && !base::Exists(options.dump)) {
+    return NotFoundError(fmt::format("{} does not exist", base::Printable(options.dump.string())));
+  }
   if (base::IsFolder(options.dump)) {
     MSP_RETURN_IF_ERROR(TakeFolder(options));
   }
@@ -121,7 +124,7 @@ Status PrepareChecks(const Context& context, accuracy::CheckOptions& options) {
   }
   for (std::filesystem::path* path : {&options.reference_file, &options.error_data_folder}) {
     if (!path->empty() && !base::Exists(*path)) {
-      return NotFoundError(fmt::format("there is no {}", base::Printable(path->string())));
+      return NotFoundError(fmt::format("{} does not exist", base::Printable(path->string())));
     }
   }
   if (!options.reference_file.empty()) {
@@ -383,8 +386,9 @@ class RunUtCommand final : public Command {
       return RunOnline(*online, context);
     }
     if (options_.dump.empty()) {
-      return UsageError("Please provide api_info_file for offline run ut.")
-          .WithHint(fmt::format("msprobe {} dump.json", name()));
+      return MissingArgument(fmt::format("msprobe {}", name()), "DUMP")
+          .WithHint(
+              fmt::format("msprobe {0} DUMP, or msprobe {0} -config FILE with is_online", name()));
     }
     MSP_RETURN_IF_ERROR(PrepareChecks(context, options_));
     if (options_.resumed_file.empty()) {

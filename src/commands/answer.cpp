@@ -1,14 +1,20 @@
 #include "src/commands/answer.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spawn.h>
 #include <unistd.h>
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/report/render.h"
@@ -31,6 +37,16 @@ std::vector<std::string> WordsOf(std::span<const report::GateLevel> levels) {
 // The command line tells what is wrong with them when the command has ended.
 bool InputsAreWhole() { return base::CheckMappedFiles().ok() && base::CheckUnseenPaths().ok(); }
 
+std::string& StandardInputCopy() {
+  static auto* const path = new std::string();
+  return *path;
+}
+
+std::string WithoutCopies(std::string text) {
+  const std::string& copy = StandardInputCopy();
+  return copy.empty() ? text : base::ReplaceAll(text, copy, "-");
+}
+
 Status ShowText(const report::Document& document, const AnswerFlags& flags, const Context& context,
                 const OwnForms& own) {
   Context where = context;
@@ -38,7 +54,7 @@ Status ShowText(const report::Document& document, const AnswerFlags& flags, cons
     where.has_edge = false;
     where.color = false;
   }
-  const std::string text = report::RenderTerminal(document, ScreenOf(flags, where));
+  const std::string text = WithoutCopies(report::RenderTerminal(document, ScreenOf(flags, where)));
   if (!own.file.empty()) {
     return base::WriteFileAtomically(own.file, text);
   }
@@ -57,6 +73,99 @@ Status WritePage(const std::filesystem::path& path, report::Document& document) 
     document.files.push_back({path, "page for browsers"});
   }
   return report::WriteAnswerPage(path, document);
+}
+
+report::Document DocumentOfFailure(std::string_view command, const Status& failure) {
+  report::Document document;
+  document.command = command;
+  document.verdict.word = "FAILED";
+  document.verdict.text = failure.message();
+  document.verdict.standing = report::Standing::kIncomplete;
+  return document;
+}
+
+// On stderr, which CI systems read as well: the standard output may be JSON.
+void Annotate(const report::Document& document, const report::Gate& gate) {
+  const char* const workspace = std::getenv("GITHUB_WORKSPACE");
+  fmt::print(stderr, "{}",
+             report::RenderGithubAnnotations(document, gate, workspace ? workspace : ""));
+}
+
+std::filesystem::path& HiddenFolder() {
+  static auto* const folder = new std::filesystem::path();
+  return *folder;
+}
+
+void HideFiles(report::Document& document) {
+  const std::string folder = HiddenFolder().string();
+  if (!folder.empty()) {
+    std::erase_if(document.files, [&](const report::OutputFile& file) {
+      return file.path.string().starts_with(folder);
+    });
+  }
+}
+
+bool IsSet(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+// Terminals that open links (OSC 8); others may show their bytes.
+bool OpensLinks() {
+  constexpr std::array<std::string_view, 6> kPrograms = {"iTerm.app", "vscode",  "WezTerm",
+                                                         "Hyper",     "ghostty", "rio"};
+  constexpr std::array<std::string_view, 6> kTerminals = {"xterm-kitty",   "alacritty", "foot",
+                                                          "xterm-ghostty", "wezterm",   "contour"};
+  constexpr int64_t kFirstVte = 5000;
+  const char* const terminal = std::getenv("TERM");
+  const char* const program = std::getenv("TERM_PROGRAM");
+  const char* const vte = std::getenv("VTE_VERSION");
+  if (IsSet("NO_COLOR") || terminal == nullptr || std::string_view(terminal) == "dumb") {
+    return false;
+  }
+  return base::IsOneOf(terminal, kTerminals) ||
+         (program != nullptr && base::IsOneOf(program, kPrograms)) ||
+         (vte != nullptr && base::ParseInt(vte).value_or(0) >= kFirstVte) ||
+         IsSet("KONSOLE_VERSION") || IsSet("WT_SESSION") || IsSet("DOMTERM");
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data()
+                                                                             : "localhost";
+}
+
+// Opens a page where somebody can see it, otherwise says where it is.
+void OpenPage(const report::Document& document) {
+  const auto page =
+      std::find_if(document.files.begin(), document.files.end(),
+                   [](const report::OutputFile& file) { return file.path.extension() == ".html"; });
+  if (page == document.files.end()) {
+    base::LogWarning("--open: no page was written");
+    return;
+  }
+  const bool has_display = IsSet("DISPLAY") || IsSet("WAYLAND_DISPLAY") || IsSet("WSL_DISTRO_NAME");
+  if (has_display && !IsSet("CI")) {
+    std::string path = page->path.string();
+    for (const char* const opener : {"xdg-open", "open", "wslview"}) {
+      std::string command = opener;
+      std::array<char*, 3> arguments = {command.data(), path.data(), nullptr};
+      posix_spawn_file_actions_t files;
+      ::posix_spawn_file_actions_init(&files);
+      for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        ::posix_spawn_file_actions_addopen(&files, stream, "/dev/null", O_RDWR, 0);
+      }
+      pid_t process = 0;
+      const int failure =
+          ::posix_spawnp(&process, opener, &files, nullptr, arguments.data(), environ);
+      ::posix_spawn_file_actions_destroy(&files);
+      if (failure == 0) {
+        return;
+      }
+    }
+  }
+  base::LogInfo(fmt::format("--open: no browser can be started here; the page is {}",
+                            base::Printable(page->path.string())));
 }
 
 }  // namespace
@@ -90,6 +199,10 @@ std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLe
              Group::kOutput),
       Number("--width", "N", &answer.width, "Wrap lines at N columns", Between(kNarrowest, kWidest),
              Default{"the terminal's"}, FromProject{"width"}, Group::kOutput)};
+  rows.push_back(Choice("--links", "WHEN", &answer.links, {"auto", "always", "never"},
+                        "Make links of files and lines of code; auto: on terminals that are known "
+                        "to open them",
+                        Group::kOutput));
   if (levels.empty()) {
     return rows;
   }
@@ -111,16 +224,31 @@ std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLe
   rows.push_back(std::move(fail_on));
   rows.push_back(Path("--junit", "FILE", &answer.junit_file,
                       "Also write a JUnit report for CI systems", Group::kGate));
+  rows.push_back(Choice("--annotations", "NAME", &answer.annotations, {"github"},
+                        "Also print what fails, with file and line, as lines that a CI system "
+                        "shows beside the code; on stderr",
+                        Group::kGate));
   return rows;
+}
+
+Flag OpenFlag(AnswerFlags& answer) {
+  return Switch("--open", &answer.open, "Also write the page, and open it in a browser",
+                Group::kOutput);
+}
+
+void HideFilesBelow(std::filesystem::path folder) { HiddenFolder() = std::move(folder); }
+
+void NameStandardInput(const std::filesystem::path& copy) { StandardInputCopy() = copy.string(); }
+
+void AnnotateFailure(std::string_view command, const Status& failure) {
+  report::Document document = DocumentOfFailure(command, failure);
+  document.exit_code = static_cast<int>(ExitCode::kFailed);
+  Annotate(document, report::Gate());
 }
 
 Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view command,
                            const Status& failure) {
-  report::Document document;
-  document.command = command;
-  document.verdict.word = "FAILED";
-  document.verdict.text = failure.message();
-  document.verdict.standing = report::Standing::kIncomplete;
+  const report::Document document = DocumentOfFailure(command, failure);
   MSP_RETURN_IF_ERROR(base::CreateFolders(path.parent_path()));
   return base::WriteFileAtomically(path, report::RenderJunit(document, report::Gate()),
                                    base::Existing::kReplace);
@@ -149,6 +277,9 @@ report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context)
   screen.has_edge = flags.width > 0 || context.has_edge;
   screen.color = flags.color == "auto" ? context.color : flags.color == "always";
   screen.ascii = context.ascii;
+  if (flags.links == "always" || (flags.links == "auto" && context.has_edge && OpensLinks())) {
+    screen.link_host = HostName();
+  }
   return screen;
 }
 
@@ -179,13 +310,14 @@ Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
   if (!own.page.empty()) {
     MSP_RETURN_IF_ERROR(WritePage(own.page, document));
   }
+  HideFiles(document);
   if (!flags.junit_file.empty()) {
     document.files.push_back({flags.junit_file, "JUnit report"});
     MSP_RETURN_IF_ERROR(
         base::WriteFileAtomically(flags.junit_file, report::RenderJunit(document, flags.gate())));
   }
   if (flags.json) {
-    MSP_RETURN_IF_ERROR(Print(report::RenderJson(document)));
+    MSP_RETURN_IF_ERROR(Print(WithoutCopies(report::RenderJson(document))));
   } else if (own.instead) {
     MSP_RETURN_IF_ERROR(PrintUntrusted(*own.instead));
   } else if (!context.quiet || own.despite_quiet) {
@@ -194,6 +326,12 @@ Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
   std::fflush(stdout);  // warnings stand behind what they are about, also in a log file
   for (const std::string& warning : document.warnings) {
     base::LogWarning(warning);
+  }
+  if (flags.annotations == "github") {
+    Annotate(document, flags.gate());
+  }
+  if (flags.open) {
+    OpenPage(document);
   }
   // --quiet leaves out the answer, but not why the command fails.
   if (!own.exit_code && code == ExitCode::kFindings) {

@@ -34,8 +34,11 @@ struct AnswerFlags {
   bool json = false;                 // the answer as one JSON object, nothing else on stdout
   std::filesystem::path junit_file;  // empty: none
   std::vector<std::string> fail_on;
+  std::string annotations;  // "github": lines that CI systems show beside the code
   std::string color = "auto";
-  size_t width = 0;  // 0: the terminal's
+  std::string links = "auto";
+  bool open = false;  // the page in a browser
+  size_t width = 0;   // 0: the terminal's
 
   report::Gate gate() const { return report::Gate(fail_on); }
 };
@@ -45,6 +48,18 @@ struct AnswerFlags {
 // empty, --fail-on takes texts of that form as well; the command checks them.
 std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLevel> levels = {},
                              std::string_view conditions = "");
+
+// --open, of commands that can write a page: it asks for the page as well.
+Flag OpenFlag(AnswerFlags& answer);
+
+// Results below `folder` are not named by any answer: the folder is removed in the end.
+void HideFilesBelow(std::filesystem::path folder);
+
+// Answers name the standard input "-", not the file that holds a copy of it.
+void NameStandardInput(const std::filesystem::path& copy);
+
+// The annotation of a command that ended with kFailed, on stderr.
+void AnnotateFailure(std::string_view command, const Status& failure);
 
 // The JUnit report of a command that ended with kFailed, in place of one it has written: one error.
 Status WriteJunitOfFailure(const std::filesystem::path& path, std::string_view command,

@@ -1,9 +1,12 @@
 // From argv to an exit code: parses, finds the command, runs it, and reports what went wrong.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -11,6 +14,8 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,6 +38,7 @@
 #include "src/commands/flag_parser.h"
 #include "src/commands/project_file.h"
 #include "src/commands/suggestions.h"
+#include "src/report/render.h"
 
 namespace msprobe::commands {
 namespace {
@@ -117,28 +123,198 @@ Result<ExitCode> Caught(const std::function<Result<ExitCode>()>& run) {
   }
 }
 
+// A folder for what must not stay: the standard input as a file, and results that nobody wants.
+class Scratch {
+ public:
+  Result<std::filesystem::path> Folder() {
+    if (!folder_) {
+      std::error_code failure;
+      const std::filesystem::path place = std::filesystem::temp_directory_path(failure);
+      if (failure) {
+        return IoError("no folder for temporary files: " + failure.message());
+      }
+      folder_.emplace(place);
+      MSP_RETURN_IF_ERROR(folder_->Create());
+    }
+    return folder_->path();
+  }
+
+ private:
+  std::optional<base::StagingFolder> folder_;
+};
+
+// "-" as an input is a file with all that the standard input holds: what reads it may seek.
+// Commands that read it while it comes do so themselves.
+class StandardInput {
+ public:
+  explicit StandardInput(Scratch& scratch) : scratch_(scratch) {}
+
+  Status Replace(Command& command) {
+    for (const Positional& positional : command.positionals()) {
+      if (!positional.streams && !positional.takes_rest) {
+        MSP_RETURN_IF_ERROR(Replace(positional.fills));
+      }
+    }
+    for (const Flag& flag : RowsOf(command.flags())) {
+      if (flag.group == Group::kInput && !flag.streams) {
+        MSP_RETURN_IF_ERROR(Replace(flag.fills));
+      }
+    }
+    return {};
+  }
+
+  // `failure` with "-" for the name of the file.
+  Status Named(Status failure) const {
+    if (file_.empty() || failure.ok()) {
+      return failure;
+    }
+    Status named(failure.code(), base::ReplaceAll(failure.message(), file_.string(), "-"));
+    named.WithHint(base::ReplaceAll(failure.hint(), file_.string(), "-"));
+    return named;
+  }
+
+ private:
+  static constexpr uint64_t kMostBytes = uint64_t{64} << 30U;
+
+  Status Replace(const Target& target) {
+    if (auto* const one = std::get_if<std::filesystem::path*>(&target); one != nullptr) {
+      return Replace(**one);
+    }
+    if (auto* const some = std::get_if<std::vector<std::filesystem::path>*>(&target);
+        some != nullptr) {
+      for (std::filesystem::path& path : **some) {
+        MSP_RETURN_IF_ERROR(Replace(path));
+      }
+    }
+    return {};
+  }
+
+  Status Replace(std::filesystem::path& path) {
+    if (path != "-") {
+      return {};
+    }
+    if (!file_.empty()) {
+      return UsageError("- is given twice, and the standard input can be read once");
+    }
+    if (::isatty(STDIN_FILENO) == 1) {
+      return UsageError("- is the standard input, which is a terminal")
+          .WithHint("pipe a file into the command, or name it");
+    }
+    MSP_ASSIGN_OR_RETURN(const std::filesystem::path folder, scratch_.Folder());
+    file_ = folder / "stdin";
+    MSP_RETURN_IF_ERROR(Copy());
+    NameStandardInput(file_);
+    path = file_;
+    return {};
+  }
+
+  Status Copy() const {
+    MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(file_));
+    std::vector<char> buffer(size_t{1} << 20U);
+    uint64_t bytes = 0;
+    while (true) {
+      const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) {
+        continue;
+      }
+      if (count < 0) {
+        return IoError(fmt::format("cannot read the standard input: {}", std::strerror(errno)));
+      }
+      if (count == 0) {
+        return file.Commit();
+      }
+      bytes += static_cast<uint64_t>(count);
+      if (bytes > kMostBytes) {
+        return UnsupportedError(fmt::format("the standard input holds more than {}",
+                                            base::FormatBytes(kMostBytes)))
+            .WithHint("name the file instead of -");
+      }
+      MSP_RETURN_IF_ERROR(file.Write({buffer.data(), static_cast<size_t>(count)}));
+    }
+  }
+
+  Scratch& scratch_;
+  std::filesystem::path file_;
+};
+
+// "-o none" of a command that judges: its results go where they are removed.
+Status DropResults(Command& command, Scratch& scratch) {
+  const std::vector<Flag> flags = RowsOf(command.flags());
+  const auto named = [&](std::string_view name) {
+    return std::find_if(flags.begin(), flags.end(),
+                        [&](const Flag& flag) { return flag.name == name; });
+  };
+  const auto output = named("--output");
+  if (output == flags.end() || named("--fail-on") == flags.end()) {
+    return {};
+  }
+  auto* const* const path = std::get_if<std::filesystem::path*>(&output->fills);
+  if (path == nullptr || **path != "none") {
+    return {};
+  }
+  MSP_ASSIGN_OR_RETURN(const std::filesystem::path folder, scratch.Folder());
+  **path = folder / (output->type == "FILE" ? "none.json" : "none");
+  HideFilesBelow(folder);
+  return {};
+}
+
+// The command line as it can be shown: values of what looks like a secret are masked.
+std::string ShownCommandLine(const std::vector<std::string>& arguments) {
+  std::string line = "msprobe";
+  bool masks_next = false;
+  for (const std::string& argument : arguments) {
+    const std::string lower = base::AsciiLower(argument.substr(0, argument.find('=')));
+    const bool is_secret = base::ContainsAny(
+        lower, {"token", "secret", "password", "passwd", "api_key", "api-key", "credential"});
+    const size_t equals = argument.find('=');
+    std::string shown = masks_next ? "***"
+                        : is_secret && equals != std::string::npos
+                            ? argument.substr(0, equals + 1) + "***"
+                            : argument;
+    masks_next = is_secret && equals == std::string::npos && argument.starts_with('-');
+    const bool plain =
+        !shown.empty() && shown.find_first_of(" \t\n'\"\\$`&|;<>()*?[]{}~#!") == std::string::npos;
+    line +=
+        " " + (plain || shown == "***" ? shown : "'" + base::ReplaceAll(shown, "'", "'\\''") + "'");
+  }
+  return base::Printable(line);
+}
+
+std::string AnnotationsOf(Command& command) {
+  for (const Flag& flag : RowsOf(command.flags())) {
+    if (flag.name == "--annotations") {
+      return *std::get<std::string*>(flag.fills);
+    }
+  }
+  return {};
+}
+
 // A CI job finds a report of a run that failed, too.
 ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& context) {
   Command& command = *path.back();
   const std::filesystem::path junit_file = JunitFile(command);
   const Status junit = junit_file.empty() ? OkStatus() : base::CheckOutputFile(junit_file);
   const std::string title = NameBelowProgram(path);
+  Scratch scratch;
+  StandardInput standard_input(scratch);
   const Result<ExitCode> outcome = Caught([&]() -> Result<ExitCode> {
     MSP_RETURN_IF_ERROR(paths);
     MSP_RETURN_IF_ERROR(junit);
+    MSP_RETURN_IF_ERROR(standard_input.Replace(command));
+    MSP_RETURN_IF_ERROR(DropResults(command, scratch));
     return command.Run(context);
   });
   // Damage to the inputs that the command did not notice may be the cause of its failure.
   const std::array<Status, 2> inputs = {base::CheckMappedFiles(), base::CheckUnseenPaths()};
   Status failure;  // the first that is reported
   if (!outcome.ok()) {
-    LogStatus(outcome.status());
-    if (const std::string hint = SuggestForInput(path, outcome.status().message()); !hint.empty()) {
+    failure = standard_input.Named(NameMissingInput(path, outcome.status()));
+    LogStatus(failure);
+    if (const std::string hint = SuggestForInput(path, failure.message()); !hint.empty()) {
       base::LogHint(hint);
     }
-    failure = outcome.status();
   }
-  ExitCode code = outcome.ok() ? *outcome : ToExitCode(outcome.status().code());
+  ExitCode code = outcome.ok() ? *outcome : ToExitCode(failure.code());
   for (const Status& input : inputs) {
     if (!input.ok()) {
       if (outcome.ok() || outcome.status().message() != input.message()) {
@@ -152,6 +328,9 @@ ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& 
     if (const Status written = WriteJunitOfFailure(junit_file, title, failure); !written.ok()) {
       LogStatus(written);
     }
+  }
+  if (code == ExitCode::kFailed && !failure.ok() && AnnotationsOf(command) == "github") {
+    AnnotateFailure(title, failure);
   }
   return code;
 }
@@ -198,6 +377,13 @@ int RunParsed(int argc, char** argv) {
   if (command.is_group()) {
     return FinishOutput(PrintOrFail(HelpText(line.path, context.width)));
   }
+  std::vector<std::string> inputs;
+  for (const std::filesystem::path& input : GivenInputs(command)) {
+    if (!input.empty()) {
+      inputs.push_back(base::Printable(input.string()));
+    }
+  }
+  report::SetProvenance({ShownCommandLine(arguments), std::move(inputs)});
   context.framework = program.framework();
   context.quiet = line.general.quiet;
   context.verbose = line.general.verbose;

@@ -4,13 +4,18 @@
 // compare has the command lines of two Python tools: NPU_PATH BENCH_PATH or -i compare.json
 // (8.1.1), and -tp with -gp (26.x), whose flags are refused with the others. -m offline_data
 // compares kernel dumps.
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,6 +40,7 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
+#include "src/dump/layout.h"
 #include "src/json/config.h"
 #include "src/report/document.h"
 
@@ -150,6 +156,106 @@ Status WriteFirstDivergence(const compare::RunSummary& summary, const std::files
   return {};
 }
 
+// --watch: steps of a dump that grows are compared one after another.
+//
+// A step is complete when each rank that the reference has of it is there, with a manifest that
+// says so. The Python tool writes none: its steps are complete once a later one has begun, or when
+// nothing was written for a while.
+class StepWatcher {
+ public:
+  // What runs compare: the same options with the folders of one step.
+  StepWatcher(const compare::Options& options, std::chrono::seconds patience)
+      : options_(options), patience_(patience) {}
+
+  // The first step that diverges. None: all steps of the reference agree, or no further one was
+  // complete in time.
+  Result<std::optional<int64_t>> Run() {
+    MSP_ASSIGN_OR_RETURN(const dump::DumpLayout reference, dump::FindDump(options_.bench_path));
+    std::map<int64_t, std::vector<dump::RankFolder>> steps;
+    for (const dump::RankFolder& rank : reference.ranks) {
+      if (rank.has_dump && rank.step) {
+        steps[*rank.step].push_back(rank);
+      }
+    }
+    if (steps.empty()) {
+      return UsageError(fmt::format("--watch needs a dump with steps, and {} has none",
+                                    options_.bench_path.string()));
+    }
+    for (const auto& [step, ranks] : steps) {
+      if (!WaitFor(step, ranks)) {
+        base::LogWarning(fmt::format("step {} was not complete within {}; see --watch-timeout",
+                                     step,
+                                     base::FormatSeconds(static_cast<double>(patience_.count()))));
+        return std::optional<int64_t>();
+      }
+      MSP_ASSIGN_OR_RETURN(const bool agrees, Agrees(step));
+      if (!agrees) {
+        return std::optional<int64_t>(step);
+      }
+    }
+    return std::optional<int64_t>();
+  }
+
+ private:
+  static bool IsWhole(const std::filesystem::path& rank, bool later_step_exists) {
+    const std::filesystem::path manifest = rank / dump::kManifestFileName;
+    if (!base::Exists(manifest)) {
+      constexpr std::chrono::seconds kQuiet(5);
+      std::error_code failure;
+      const auto written = std::filesystem::last_write_time(rank / dump::kDumpFileName, failure);
+      return !failure && (later_step_exists ||
+                          std::filesystem::file_time_type::clock::now() - written > kQuiet);
+    }
+    const Result<json::Config> config = json::LoadJsonConfig(manifest);
+    const json::Json* const complete =
+        config.ok() ? json::Find(config->root(), "complete") : nullptr;
+    return complete != nullptr && json::BoolOf(*complete);
+  }
+
+  bool IsComplete(int64_t step, const std::vector<dump::RankFolder>& ranks) const {
+    const std::vector<std::string> names = base::NamesIn(options_.npu_path);
+    const bool later = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      const dump::NumberedName other = dump::ParseStepName(name);
+      return other.valid && other.number.value_or(-1) > step;
+    });
+    const std::filesystem::path folder = options_.npu_path / fmt::format("step{}", step);
+    return std::all_of(ranks.begin(), ranks.end(), [&](const dump::RankFolder& rank) {
+      return IsWhole(folder / rank.folder.filename(), later);
+    });
+  }
+
+  bool WaitFor(int64_t step, const std::vector<dump::RankFolder>& ranks) const {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds kPause(200);
+    const Clock::time_point end = Clock::now() + patience_;
+    while (!IsComplete(step, ranks)) {
+      if (Clock::now() >= end) {
+        return false;
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+    return true;
+  }
+
+  // Of one step, without files.
+  Result<bool> Agrees(int64_t step) const {
+    compare::Options options = options_;
+    const std::string name = fmt::format("step{}", step);
+    options.npu_path /= name;
+    options.bench_path /= name;
+    options.output.xlsx = options.output.csv = options.output.json = options.output.html = false;
+    options.output.advisor = false;
+    options.quiet = true;
+    MSP_ASSIGN_OR_RETURN(const compare::Comparison run, compare::Run(options));
+    const report::Document document = compare::MakeDocument(options, run);
+    base::LogInfo(fmt::format("step {}: {}", step, document.verdict.text));
+    return document.verdict.standing == report::Standing::kClean;
+  }
+
+  const compare::Options& options_;
+  const std::chrono::seconds patience_;
+};
+
 // Flags that mean something to mode auto alone.
 constexpr std::array<std::string_view, 15> kAutoFlags = {
     "--xlsx",         "--diff-analyze",   "--is-print-compare-log",
@@ -225,6 +331,12 @@ class CompareCommand final : public Command {
                kPython811),
         Path("--repro", "DIR", &repro_folder_,
              "Also write the first diverging call alone to this folder, as msprobe repro does"),
+        Switch("--watch", &watch_,
+               "Compare the steps of a dump that grows, one after another, up to the first that "
+               "diverges"),
+        Number("--watch-timeout", "SECONDS", &watch_timeout_s_,
+               "How long to wait for the next step", Between(1, 1e9), Needs{"--watch"}),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, analysis::compare::kGateLevels),
@@ -272,10 +384,12 @@ class CompareCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
+    constexpr NeededUnless kOtherWays{"--input-path --target-path --golden-path"};
     return {Argument("NPU_PATH", &npu_path_,
                      "The dump under test: a dump.json, a rank, a step or a whole dump folder; or "
-                     "kernel dumps"),
-            Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind",
+                     "kernel dumps",
+                     kOtherWays),
+            Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind", kOtherWays,
                      FromProject{"reference"})};
   }
 
@@ -290,6 +404,10 @@ class CompareCommand final : public Command {
          "tensors"},
         {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
          "in CI: exit code 1 if a row is red or fails its threshold"},
+        {"msprobe compare npu_dump gpu_dump --watch --fail-on different",
+         "while the training runs: ends at the first step that diverges"},
+        {"msprobe compare npu_dump gpu_dump -o none --fail-on different --annotations github",
+         "only the verdict, and what fails beside the code of a pull request"},
         {"msprobe -f pytorch compare -i compare.json -o out -s -c",
          "the Python tool's command line"},
     };
@@ -303,6 +421,9 @@ class CompareCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(FillOptions(context));
+    if (watch_) {
+      MSP_RETURN_IF_ERROR(Watch());
+    }
     if (mode_ == "offline_data") {
       return CompareOfflineData(context);
     }
@@ -330,6 +451,20 @@ class CompareCommand final : public Command {
   }
 
  private:
+  // Waits for the step that diverges, which then is what is compared; otherwise all is.
+  Status Watch() {
+    if (mode_ != "auto") {
+      return UsageError(fmt::format("--watch cannot be used with -m {}", mode_));
+    }
+    StepWatcher watcher(options_, std::chrono::seconds(watch_timeout_s_));
+    MSP_ASSIGN_OR_RETURN(const std::optional<int64_t> step, watcher.Run());
+    if (step) {
+      options_.npu_path /= fmt::format("step{}", *step);
+      options_.bench_path /= fmt::format("step{}", *step);
+    }
+    return CheckPaths();
+  }
+
   Status FillOptions(const Context& context);
   // The command line of the 26.x line: -tp and -gp.
   Status FillV26(const Context& context);
@@ -392,6 +527,8 @@ class CompareCommand final : public Command {
   std::filesystem::path golden_path_;  // -gp
   std::filesystem::path repro_folder_;
   AnswerFlags answer_;
+  bool watch_ = false;
+  int64_t watch_timeout_s_ = 600;
   bool compare_only_ = false;
   std::string mode_ = "auto";  // -m
   analysis::compare::V26Options v26_;
@@ -477,17 +614,13 @@ Status CompareCommand::FillOptions(const Context& context) {
                                  : analysis::compare::Framework::kUnknown;
   const size_t ways = (config_file_.empty() ? 0U : 1U) + (npu_path_.empty() ? 0U : 1U) +
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
-  if (ways != 1) {
-    return UsageError(ways == 0 ? "nothing to compare" : "the dumps are given in more than one way")
+  if (ways > 1) {
+    return UsageError("the dumps are given in more than one way")
         .WithHint("msprobe compare NPU_PATH BENCH_PATH, or -i compare.json");
   }
   if (!config_file_.empty()) {
     MSP_RETURN_IF_ERROR(ReadCompareConfig(config_file_, options_));
   } else if (!npu_path_.empty()) {
-    if (bench_path_.empty()) {
-      return UsageError(fmt::format("only one dump is given: {}", npu_path_.string()))
-          .WithHint("msprobe compare NPU_PATH BENCH_PATH");
-    }
     options_.npu_path = npu_path_;
     options_.bench_path = bench_path_;
   } else {
@@ -501,6 +634,7 @@ Status CompareCommand::FillOptions(const Context& context) {
   if (!options_.v26) {
     MSP_RETURN_IF_ERROR(RefuseV26Flags(context));
   }
+  options_.output.html |= answer_.open;
   options_.output.advisor = !compare_only_ && !options_.v26;
   options_.match.data_mapping.given = context.Given("--data-mapping");
   options_.match.cell_mapping.given = context.Given("--cell-mapping");
@@ -514,7 +648,7 @@ Status CompareCommand::FillOptions(const Context& context) {
     return UsageError("--output-name is a file name, not a path")
         .WithHint("name the folder with -o");
   }
-  return CheckPaths();
+  return watch_ ? OkStatus() : CheckPaths();
 }
 
 constexpr const char* kMergeResultNotes = R"(merge.yaml:

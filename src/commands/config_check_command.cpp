@@ -73,19 +73,22 @@ class ConfigCheckCommand final : public Command {
              kPython811),
         FormatsFlag({{"xlsx", &write_xlsx_}, {"json", &write_json_}, {"html", &write_html_}},
                     "xlsx"),
+        OpenFlag(answer_),
         ForceFlag(),
         AnswerRows(answer_, config_check::kGateLevels),
     };
   }
 
   std::vector<Positional> positionals() override {
+    constexpr NeededUnless kOtherWays{"--dump --compare --verl-compare --verl-verify"};
     return {Argument("SIDE", &side_,
                      "The side under test: a pack, a script or config or a folder with them, a "
-                     "checkpoint, or a training log (.log, .txt)"),
+                     "checkpoint, or a training log (.log, .txt)",
+                     kOtherWays),
             Argument("REFERENCE", &reference_,
                      "The side to compare it with, of the same kind; packs, scripts and configs "
                      "may be mixed",
-                     FromProject{"reference", ProjectScope::kOwnTable})};
+                     kOtherWays, FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
   std::vector<Example> examples() const override {
@@ -116,15 +119,10 @@ class ConfigCheckCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(TakeSides());
+    write_html_ |= answer_.open;
     const bool collects = context.Given("--dump");
     const bool compares = !pair_.empty();
     const bool reads_logs = !logs_.empty() || !verify_.empty();
-    if (!collects && !compares && !reads_logs) {
-      return UsageError("nothing to do")
-          .WithHint(
-              "config_check -d SCRIPT collects a pack, config_check SIDE.zip REFERENCE.zip "
-              "compares two");
-    }
     if (reads_logs) {
       if (collects || compares || (!logs_.empty() && !verify_.empty())) {
         return UsageError("-d, -c, -vc and -vv cannot be combined");
@@ -154,10 +152,6 @@ class ConfigCheckCommand final : public Command {
     if (!inputs_.empty() || !pair_.empty() || !logs_.empty() || !verify_.empty()) {
       return UsageError("the sides are given in more than one way")
           .WithHint("msprobe config_check SIDE REFERENCE");
-    }
-    if (reference_.empty()) {
-      return UsageError("only one side is given: " + side_.string())
-          .WithHint("msprobe config_check SIDE REFERENCE compares two; -d collects a pack");
     }
     const std::string ending = side_.extension().string();
     if (ending == ".log" || ending == ".txt") {
@@ -311,6 +305,7 @@ class CkptCompareCommand final : public Command {
              "Also write the unmatched names, with reasons, to this JSON file"),
         Switch("--strict-json", &options_.strict_json,
                "Write null instead of NaN and Infinity, which strict JSON does not allow"),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, analysis::ckpt::kGateLevels),
@@ -349,6 +344,7 @@ class CkptCompareCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     options_.quiet = context.quiet;
+    options_.write_html |= answer_.open;
     options_.float32_figures = options_.open.compatible_merge;
     MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison,
                          analysis::ckpt::Run(options_));

@@ -693,7 +693,9 @@ class DumpCommand final : public Command {
     };
   }
 
-  std::vector<Positional> positionals() override { return {ProgramArgument(program_)}; }
+  std::vector<Positional> positionals() override {
+    return {ProgramArgument(program_, NeededUnless{"--example --check"})};
+  }
 
   std::vector<Example> examples() const override {
     return {
@@ -723,11 +725,6 @@ class DumpCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override {
     const int tasks =
         (example_ ? 1 : 0) + (checked_file_.empty() ? 0 : 1) + (program_.empty() ? 0 : 1);
-    if (tasks == 0) {
-      return UsageError("nothing to run")
-          .WithHint(
-              "msprobe dump -c config.json -- python3 train.py; --example prints a configuration");
-    }
     if (tasks > 1) {
       return UsageError("give only one of --check, --example and a script");
     }

@@ -203,6 +203,15 @@ std::vector<Flag> RowsOf(const FlagTable& table) {
       flags.back().group = flag.group == Group::kMethod ? heading : flag.group;
     }
   }
+  // Commands that judge can be asked for nothing else than their verdict.
+  const auto has = [&](std::string_view name) {
+    return std::find_if(flags.begin(), flags.end(),
+                        [&](const Flag& flag) { return flag.name == name; });
+  };
+  if (const auto output = has("--output");
+      output != flags.end() && has("--fail-on") != flags.end()) {
+    output->help += "; none: no files";
+  }
   std::stable_sort(flags.begin(), flags.end(),
                    [](const Flag& a, const Flag& b) { return a.group < b.group; });
   return flags;
@@ -239,13 +248,21 @@ Status FillPositional(const Positional& positional, const std::vector<std::strin
                     positional.fills);
 }
 
-Status FillEither(const Positional& positional, const std::vector<std::string>& texts) {
+Status MissingArgument(std::string_view title, std::string_view name) {
+  return UsageError(fmt::format("{} needs {}", title, name));
+}
+
+Status FillEither(std::string_view title, const Positional& positional,
+                  const std::vector<std::string>& texts) {
   std::filesystem::path argument;
   MSP_RETURN_IF_ERROR(Fill(Rule{positional.name, positional.values, {}}, texts, argument));
   std::filesystem::path& path = *std::get<std::filesystem::path*>(positional.fills);
   if (argument.empty() && path.empty()) {
-    return positional.or_neither ? OkStatus()
-                                 : UsageError(fmt::format("{} is missing", positional.name));
+    return positional.or_neither
+               ? OkStatus()
+               : MissingArgument(title, positional.name)
+                     .WithHint(fmt::format("{} {}, or {} {}", title, positional.name,
+                                           positional.or_flag, positional.name));
   }
   if (!argument.empty() && !path.empty()) {
     return UsageError(fmt::format("give {} or {}, not both: {} and {}", positional.name,

@@ -76,6 +76,7 @@ struct Flag {
   std::string_view since = kFirstRelease;  // of the Python tools whose spelling it has, or of this
   bool required = false;
   bool hidden = false;                  // works, but is not shown: of old scripts
+  bool streams = false;                 // "-" is read while it comes, by the command itself
   std::string_view turned_off_by = {};  // a second switch that sets false, "--no-mask-aware"
   std::string_view needs = {};          // the name of a flag without which this one says nothing
   std::string_view excludes = {};       // the name of a flag that contradicts it
@@ -93,12 +94,16 @@ struct Positional {
   std::string help = {};
   bool required = false;
   bool takes_rest = false;  // all arguments that follow
+  bool streams = false;     // as of a flag
   // A path that may be given by a flag instead, which fills the same variable: the flag as messages
   // name it. One of the two is needed unless `or_neither`, both are an error.
   std::string_view or_flag = {};
   bool or_neither = false;
   std::string_view project_key = {};  // as of a flag
   bool only_own_table = false;
+  // Needed, unless one of these flags says where the input is, or asks for something else: names of
+  // rows, with blanks between them.
+  std::string_view needed_unless = {};
 };
 
 // Properties of rows, in any order behind the help text.
@@ -133,7 +138,10 @@ struct FromProject {
   std::string_view key;
   ProjectScope scope = ProjectScope::kEverywhere;
 };
-enum class Trait : uint8_t { kRequired, kHidden, kSeparatedByCommas, kRest, kOrNeither };
+struct NeededUnless {
+  std::string_view flags;
+};
+enum class Trait : uint8_t { kRequired, kHidden, kSeparatedByCommas, kRest, kOrNeither, kStreams };
 using enum Trait;
 
 inline void Set(Flag& flag, Group group) { flag.group = group; }
@@ -151,6 +159,7 @@ inline void Set(Flag& flag, FromProject project) {
 inline void Set(Flag& flag, Trait trait) {
   flag.required |= trait == kRequired;
   flag.hidden |= trait == kHidden;
+  flag.streams |= trait == kStreams;
   flag.separator = trait == kSeparatedByCommas ? ',' : flag.separator;
 }
 inline void Set(Positional& argument, FromProject project) {
@@ -158,10 +167,12 @@ inline void Set(Positional& argument, FromProject project) {
   argument.only_own_table = project.scope == ProjectScope::kOwnTable;
 }
 inline void Set(Positional& argument, OrFlag instead) { argument.or_flag = instead.flag; }
+inline void Set(Positional& argument, NeededUnless other) { argument.needed_unless = other.flags; }
 inline void Set(Positional& argument, Trait trait) {
   argument.required |= trait == kRequired;
   argument.takes_rest |= trait == kRest;
   argument.or_neither |= trait == kOrNeither;
+  argument.streams |= trait == kStreams;
 }
 inline void Set(Positional& argument, std::vector<std::string> values) {
   argument.values = std::move(values);
@@ -312,8 +323,12 @@ struct Example {
 Status FillFlag(const Flag& flag, std::string_view name, std::vector<std::string> texts);
 Status FillPositional(const Positional& positional, const std::vector<std::string>& texts);
 // The same of a path that a flag may have given, too; `texts` may be empty. An error when there are
-// two, or none.
-Status FillEither(const Positional& positional, const std::vector<std::string>& texts);
+// two, or none. `title`: of the command.
+Status FillEither(std::string_view title, const Positional& positional,
+                  const std::vector<std::string>& texts);
+
+// "msprobe recheck needs DUMP": what every command says when an argument or a flag is missing.
+Status MissingArgument(std::string_view title, std::string_view name);
 
 // The default for help: the text of the row, or the value of the variable now; empty where there is
 // none.

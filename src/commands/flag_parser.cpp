@@ -269,18 +269,56 @@ bool IsGivenByFlag(const Node& node, const Positional& positional, const ParsedL
   return flag != nullptr && line.typed.find(flag->name) != line.typed.end();
 }
 
+// The shortest way to type it, "-tp".
+std::string ShortName(const Node& node, std::string_view name) {
+  const auto flag = std::find_if(node.flags.begin(), node.flags.end(),
+                                 [&](const Flag& known) { return known.name == name; });
+  if (flag == node.flags.end() || !flag->letter.empty()) {
+    return std::string(flag == node.flags.end() ? name : flag->letter);
+  }
+  const auto alias = std::find_if(flag->aliases.begin(), flag->aliases.end(), IsLongWithOneDash);
+  return alias == flag->aliases.end() ? std::string(name) : *alias;
+}
+
+// "msprobe compare TEST REFERENCE, or -i, -tp"
+std::string WaysToCall(const Node& node, std::string_view title) {
+  std::string text(title);
+  std::vector<std::string> flags;
+  for (const Positional& positional : node.positionals) {
+    if (positional.required || !positional.needed_unless.empty()) {
+      text += " " + std::string(positional.name);
+    }
+    for (const std::string_view name : base::Split(positional.needed_unless, ' ')) {
+      const std::string flag = ShortName(node, name);
+      if (!name.empty() && !base::IsOneOf(flag, flags)) {
+        flags.push_back(flag);
+      }
+    }
+  }
+  return flags.empty() ? text : text + ", or " + base::Join(flags, ", ");
+}
+
 // `filled`: arguments that the command line has not, but the project's file.
 Status CheckRequired(const Node& node, const ParsedLine& line,
                      const std::set<const Positional*>& filled) {
+  const std::string title = TitleOf(line.path);
+  const auto is_typed = [&](std::string_view flag) {
+    return line.typed.find(flag) != line.typed.end();
+  };
   for (size_t i = 0; i < node.positionals.size(); ++i) {
-    if (node.positionals[i].required && node.positional_options[i]->count() == 0 &&
-        !filled.contains(&node.positionals[i])) {
-      return UsageError(fmt::format("{} needs {}", TitleOf(line.path), node.positionals[i].name));
+    const Positional& positional = node.positionals[i];
+    if (node.positional_options[i]->count() > 0 || filled.contains(&positional)) {
+      continue;
+    }
+    const std::vector<std::string_view> others = base::Split(positional.needed_unless, ' ');
+    if (positional.required || (!positional.needed_unless.empty() &&
+                                std::none_of(others.begin(), others.end(), is_typed))) {
+      return MissingArgument(title, positional.name).WithHint(WaysToCall(node, title));
     }
   }
   for (const Flag& flag : node.flags) {
-    if (flag.required && line.typed.find(flag.name) == line.typed.end()) {
-      return UsageError(fmt::format("{} needs {} {}", TitleOf(line.path), flag.name, flag.type));
+    if (flag.required && !is_typed(flag.name)) {
+      return MissingArgument(title, fmt::format("{} {}", flag.name, flag.type));
     }
   }
   return {};
@@ -324,7 +362,8 @@ Status FillLine(const std::vector<Node*>& nodes, const std::vector<std::string>&
     std::vector<std::string> texts =
         given ? last.positional_options[i]->results() : std::vector<std::string>();
     if (!positional.or_flag.empty()) {
-      line.paths = line.paths.ok() ? FillEither(positional, texts) : std::move(line.paths);
+      line.paths = line.paths.ok() ? FillEither(TitleOf(line.path), positional, texts)
+                                   : std::move(line.paths);
     } else if (given) {
       MSP_RETURN_IF_ERROR(FillPositional(positional, texts));
     }
@@ -337,7 +376,8 @@ Status MissingValue(const Node& node, const std::vector<std::string>& arguments,
   for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
     const std::string_view name = NameIn(*argument);
     if (const Flag* const flag = FindFlag(node, name); flag != nullptr && !flag->is_switch()) {
-      return UsageError(fmt::format("{} needs {}: {}", name, flag->type, flag->help));
+      return UsageError(fmt::format("{} needs {}: {}{}", name, flag->type, flag->help,
+                                    flag->values.empty() ? "" : ": " + AnyOf(flag->values)));
     }
   }
   return otherwise;

@@ -84,6 +84,7 @@ class GraphCommand final : public Command {
                "Accepted; the rows stand in the results instead of the log", kPython26, kHidden),
         Switch("--is-print-progress-log -progress_log", &is_print_progress_log_,
                "Accepted; progress is shown anyway", kPython26, kHidden),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, graph::kGateLevels),
@@ -91,7 +92,8 @@ class GraphCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("DUMP", &dump_, "Dump to show: the side under test"),
+    return {Argument("DUMP", &dump_, "Dump to show: the side under test",
+                     NeededUnless{"--input-path --target-path"}),
             Argument("BENCH", &bench_, "Dump to compare it with")};
   }
 
@@ -113,6 +115,7 @@ class GraphCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(CheckFlags(context));
+    options_.write_page |= answer_.open;
     options_.quiet = context.quiet || answer_.json;
     MSP_ASSIGN_OR_RETURN(const graph::Answer answer, graph::Run(options_));
     report::Document document = graph::MakeDocument(answer);
@@ -142,8 +145,8 @@ class GraphCommand final : public Command {
   Status CheckFlags(const Context& context) {
     const int ways =
         (dump_.empty() ? 0 : 1) + (config_.empty() ? 0 : 1) + (target_.empty() ? 0 : 1);
-    if (ways != 1) {
-      return UsageError(ways == 0 ? "no dump to show" : "give only one of DUMP, -i and -tp")
+    if (ways > 1) {
+      return UsageError("give only one of DUMP, -i and -tp")
           .WithHint("msprobe graph DUMP [BENCH] -o DIR");
     }
     if (!bench_.empty() && !golden_.empty()) {

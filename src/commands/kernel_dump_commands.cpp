@@ -37,6 +37,7 @@
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
 #include "src/commands/flag_parser.h"
+#include "src/commands/suggestions.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
@@ -679,7 +680,11 @@ Result<ExitCode> RunLine(const std::vector<std::string>& words, const Context& o
   context.typed = std::move(line.typed);
   base::SetExistingFiles(context.Given(ForceFlag().name) ? base::Existing::kReplace
                                                          : base::Existing::kRefuse);
-  return command.Run(context);
+  Result<ExitCode> outcome = command.Run(context);
+  if (!outcome.ok()) {
+    return NameMissingInput(line.path, std::move(outcome).status());
+  }
+  return outcome;
 }
 
 // Until the input ends or somebody types `exit`. A command that fails is reported and the next one

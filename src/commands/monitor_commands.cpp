@@ -411,6 +411,7 @@ class MonitorReportCommand final : public Command {
         TimeEndFlag(options_.read.find.time_end),
         Group::kOutput,
         Path("--output -o", "FILE", &options_.output, "HTML file to write"),
+        OpenFlag(answer_),
         ForceFlag(),
         AnswerRows(answer_, analysis::monitor::kReportLevels),
     };

@@ -368,7 +368,7 @@ Status MsaccucmpConvertCommand::FillOptions(const Context& context) {
   }
   if (dumps_.empty()) {
     if (argument_.empty()) {
-      return UsageError("DUMP is missing");
+      return MissingArgument("msprobe msaccucmp convert", "DUMP");
     }
     options_.inputs.push_back(argument_);
   } else if (!argument_.empty()) {

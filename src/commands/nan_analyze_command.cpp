@@ -60,6 +60,7 @@ class NanAnalyzeCommand final : public Command {
                Between(1, 1000)),
         Switch("--graph", &options_.graph,
                "Also write the propagation as a graph, in JSON and for Mermaid"),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, nonfinite::kGateLevels),
@@ -69,7 +70,8 @@ class NanAnalyzeCommand final : public Command {
   std::vector<Positional> positionals() override {
     return {Argument("DUMP", &dump_,
                      "A step of a dump (a folder per rank, rank<N>), or a whole dump: its steps "
-                     "are searched up to the first bad one")};
+                     "are searched up to the first bad one",
+                     NeededUnless{"--input-path --all-steps"})};
   }
 
   std::vector<Example> examples() const override {
@@ -90,6 +92,9 @@ class NanAnalyzeCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(CheckFlags());
+    if (answer_.open && format_ == "text") {
+      format_ = "html";
+    }
     options_.quiet = context.quiet || format_ == "json" || format_ == "md" || answer_.json;
     if (format_ == "html") {
       MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
@@ -122,9 +127,8 @@ class NanAnalyzeCommand final : public Command {
   Status CheckFlags() {
     const int ways =
         (dump_.empty() ? 0 : 1) + (options_.input.empty() ? 0 : 1) + (all_steps_.empty() ? 0 : 1);
-    if (ways != 1) {
-      return UsageError(ways == 0 ? "nothing to search"
-                                  : "give only one of DUMP, -i and --all-steps")
+    if (ways > 1) {
+      return UsageError("give only one of DUMP, -i and --all-steps")
           .WithHint("msprobe nan_analyze DUMP");
     }
     options_.all_steps = TakesAllSteps();

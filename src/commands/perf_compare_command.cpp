@@ -158,6 +158,7 @@ class PerfCompareCommand final : public Command {
         Number("--top", "N", &top_, "Number of differences to show"),
         Number("--min-diff-us", "US", &min_difference_us_,
                "Hide smaller differences, in microseconds", kNotNegative),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         Group::kGeneral,
@@ -168,11 +169,13 @@ class PerfCompareCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
+    constexpr NeededUnless kOtherWays{"--profiling-path --benchmark-profiling-path"};
     return {
         Argument("PROFILE", &profile_,
                  "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
-                 "*_ascend_ms folder, a profiler database, or a folder with one of them per rank"),
-        Argument("REFERENCE", &reference_, "The reference profile",
+                 "*_ascend_ms folder, a profiler database, or a folder with one of them per rank",
+                 kOtherWays),
+        Argument("REFERENCE", &reference_, "The reference profile", kOtherWays,
                  FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
@@ -202,24 +205,16 @@ class PerfCompareCommand final : public Command {
  private:
   Status TakeSides() {
     if (profile_.empty()) {
-      return comparison_path_.empty() || base_path_.empty()
-                 ? UsageError(comparison_path_.empty() && base_path_.empty()
-                                  ? "nothing to compare"
-                                  : "only one profile is given")
-                       .WithHint(
-                           "msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE")
-                 : OkStatus();
+      return comparison_path_.empty() ? MissingArgument("msprobe perf_compare", "-d PROFILE")
+             : base_path_.empty()     ? MissingArgument("msprobe perf_compare", "-bp REFERENCE")
+                                      : OkStatus();
     }
     if (!comparison_path_.empty() || !base_path_.empty()) {
       return UsageError("the profiles are given in more than one way")
           .WithHint("msprobe perf_compare PROFILE REFERENCE, or -d PROFILE -bp REFERENCE");
     }
-    if (reference_.empty()) {
-      return UsageError("only one profile is given: " + profile_)
-          .WithHint("msprobe perf_compare PROFILE REFERENCE");
-    }
-    comparison_path_ = profile_;
-    base_path_ = reference_;
+    comparison_path_ = profile_.string();
+    base_path_ = reference_.string();
     return {};
   }
 
@@ -244,8 +239,8 @@ class PerfCompareCommand final : public Command {
     pair.base = PathOf(base_path_);
     pair.comparison = PathOf(comparison_path_);
     options_.output = PathOf(output_path_.string());
-    MSP_RETURN_IF_ERROR(CheckInput(pair.base, "-bp"));
     MSP_RETURN_IF_ERROR(CheckInput(pair.comparison, "-d"));
+    MSP_RETURN_IF_ERROR(CheckInput(pair.base, "-bp"));
     if (base::Exists(options_.output) && !base::IsFolder(options_.output)) {
       return UsageError(fmt::format("the output folder {} is a file", options_.output.string()));
     }
@@ -315,8 +310,8 @@ class PerfCompareCommand final : public Command {
   }
 
   analysis::perf::Options options_;
-  std::string profile_;
-  std::string reference_;
+  std::filesystem::path profile_;
+  std::filesystem::path reference_;
   // As typed; the Python tool lets values begin with '='.
   std::string comparison_path_;
   std::string base_path_;
@@ -341,6 +336,7 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
     base::SetLogLevel(base::LogLevel::kDebug);
   }
   MSP_RETURN_IF_ERROR(TakeSides());
+  wants_page_ |= answer_.open;
   ChooseComparisons();
   MSP_RETURN_IF_ERROR(CheckFlags());
   analysis::perf::PairOptions& pair = options_.pair;

@@ -196,7 +196,8 @@ class OpGenerateCommand final : public Command {
                 "results") {}
 
   std::vector<Positional> positionals() override {
-    return {Argument("CONFIG", &options_.config, "JSON file that names the dump and the API")};
+    return {Argument("CONFIG", &options_.config, "JSON file that names the dump and the API",
+                     NeededUnless{"--config-input"})};
   }
 
   FlagTable flags() override {
@@ -221,10 +222,13 @@ class OpGenerateCommand final : public Command {
   std::string notes() const override { return kOpGenerateNotes; }
 
   Result<ExitCode> Run(const Context& context) override {
-    if (config_flag_.empty() == options_.config.empty() || options_.output.empty()) {
-      return UsageError(options_.output.empty() ? "no folder for the script is given"
-                                                : "one configuration is needed")
-          .WithHint("msprobe op_generate CONFIG.json -o FOLDER");
+    if (options_.output.empty()) {
+      return MissingArgument("msprobe op_generate", "-o DIR")
+          .WithHint("msprobe op_generate CONFIG -o DIR");
+    }
+    if (!config_flag_.empty() && !options_.config.empty()) {
+      return UsageError("give only one of CONFIG and -i")
+          .WithHint("msprobe op_generate CONFIG -o DIR");
     }
     if (options_.config.empty()) {
       options_.config = config_flag_;

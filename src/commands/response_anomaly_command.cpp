@@ -40,7 +40,7 @@ class ResponseAnomalyCommand final : public Command {
     return {
         Group::kInput,
         Path("--input -i", "FILE", &options_.input,
-             "File with a request per line, instead of REQUESTS"),
+             "File with a request per line, instead of REQUESTS", kStreams),
         Path("--models", "FILE", &options_.models,
              "Known models, JSON: {\"name\": {\"eos\": id or [id, ...]}}"),
         Path("--categories", "DIR", &options_.categories,
@@ -62,7 +62,7 @@ class ResponseAnomalyCommand final : public Command {
   std::vector<Positional> positionals() override {
     return {Argument("REQUESTS", &options_.input,
                      "File with a request per line; -: the standard input, judged as it comes",
-                     OrFlag{"--input"})};
+                     OrFlag{"--input"}, kStreams)};
   }
 
   std::vector<Example> examples() const override {

@@ -21,6 +21,9 @@ namespace {
 Status CheckFolders(const std::filesystem::path& first, const std::filesystem::path& second,
                     const std::filesystem::path& output) {
   for (const std::filesystem::path& folder : {first, second}) {
+    if (!base::Exists(folder)) {
+      return NotFoundError(fmt::format("{} does not exist", folder.string()));
+    }
     if (!base::IsFolder(folder)) {
       return NotFoundError(fmt::format("{} is not a folder", folder.string()));
     }
@@ -53,6 +56,7 @@ class GradCompareCommand final : public Command {
                Between(0, 1)),
         OutputFolderFlag(options_.output, "Folder for the result files", {}),
         FormatsFlag({{"csv", nullptr}, {"html", &wants_page_}}, "csv"),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, grad::kGateLevels),
@@ -81,7 +85,7 @@ class GradCompareCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(CheckFolders(options_.first, options_.second, options_.output));
     OwnForms own;
-    if (wants_page_) {
+    if (wants_page_ || answer_.open) {
       own.page = options_.output / "grad_compare.html";
       MSP_RETURN_IF_ERROR(CheckPage(own.page));
     }
@@ -142,6 +146,7 @@ class RlCompareCommand final : public Command {
         Choice("--lang", "NAME", &options_.language,
                {{"zh", rl::Language::kChinese}, {"en", rl::Language::kEnglish}},
                "Language of the column names", FromProject{"lang"}),
+        OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, rl::kGateLevels),
@@ -149,8 +154,9 @@ class RlCompareCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("RUN", &run_, "Folder of the run under test"),
-            Argument("REFERENCE", &reference_, "Folder of the reference run",
+    constexpr NeededUnless kOtherWays{"--first --second"};
+    return {Argument("RUN", &run_, "Folder of the run under test", kOtherWays),
+            Argument("REFERENCE", &reference_, "Folder of the reference run", kOtherWays,
                      FromProject{"reference", ProjectScope::kOwnTable})};
   }
 
@@ -172,6 +178,12 @@ class RlCompareCommand final : public Command {
     MSP_RETURN_IF_ERROR(CheckSides());
     MSP_RETURN_IF_ERROR(CheckFolders(options_.first, options_.second, options_.output));
     MSP_RETURN_IF_ERROR(ReadTokenKeys());
+    if (answer_.open && !base::IsOneOf("html", formats_)) {
+      if (formats_.empty()) {
+        formats_.emplace_back("xlsx");
+      }
+      formats_.emplace_back("html");
+    }
     OwnForms own;
     if (!formats_.empty()) {
       options_.formats.clear();
@@ -194,8 +206,8 @@ class RlCompareCommand final : public Command {
  private:
   Status CheckSides() {
     const bool named = !run_.empty();
-    if (named == (!options_.first.empty() || !options_.second.empty())) {
-      return UsageError(named ? "the runs are given in more than one way" : "nothing to compare")
+    if (named && (!options_.first.empty() || !options_.second.empty())) {
+      return UsageError("the runs are given in more than one way")
           .WithHint("msprobe rl_compare RUN REFERENCE, or -a RUN -b REFERENCE");
     }
     if (named) {
@@ -203,7 +215,8 @@ class RlCompareCommand final : public Command {
       options_.second = reference_;
     }
     if (options_.first.empty() || options_.second.empty()) {
-      return UsageError("only one run is given").WithHint("msprobe rl_compare RUN REFERENCE");
+      return MissingArgument("msprobe rl_compare",
+                             options_.first.empty() ? "-a RUN" : "-b REFERENCE");
     }
     return {};
   }

@@ -1,4 +1,5 @@
 // msprobe show: what is in a dump or a file of tensors.
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -7,10 +8,13 @@
 #include <fmt/format.h>
 
 #include "src/analysis/inspect/inspect.h"
+#include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
+#include "src/dump/layout.h"
 #include "src/report/writers.h"
 
 namespace msprobe::commands {
@@ -63,11 +67,14 @@ class ShowCommand final : public Command {
     return {Argument("PATH", &options_.path,
                      "A dump folder, a dump.json, a tensor file, a folder of tensor files, or a "
                      "table of free_benchmark",
-                     kRequired)};
+                     kRequired),
+            Argument("NAME", &name_,
+                     "Only rows with this in their names; of a dump, the calls of its first rank")};
   }
 
   std::vector<Example> examples() const override {
     return {
+        {"msprobe show dump softmax", "the calls of softmax, and what went in and out of them"},
         {"msprobe show dump", "whether the dump is complete, and what was captured"},
         {"msprobe show dump/step0/rank0/dump.json --filter '*.attn.*.output.*'",
          "the outputs of all attention layers"},
@@ -85,6 +92,7 @@ class ShowCommand final : public Command {
   std::string notes() const override { return kShowNotes; }
 
   Result<ExitCode> Run(const Context& context) override {
+    MSP_RETURN_IF_ERROR(TakeName());
     MSP_RETURN_IF_ERROR(ChooseFormat(context));
     options_.quiet = context.quiet;
     MSP_ASSIGN_OR_RETURN(analysis::inspect::Contents result, analysis::inspect::Run(options_));
@@ -117,6 +125,33 @@ class ShowCommand final : public Command {
   // Rows a screen shows unless --limit says otherwise; files get all rows.
   static constexpr uint64_t kScreenRows = 200;
 
+  // NAME is a part of names, so it becomes a pattern. A dump is opened down to the calls.
+  Status TakeName() {
+    if (name_.empty()) {
+      return {};
+    }
+    if (!options_.name_filter.empty()) {
+      return UsageError("NAME and --filter cannot be combined");
+    }
+    options_.name_filter = "*" + name_ + "*";
+    const Result<dump::DumpLayout> layout =
+        base::IsFolder(options_.path) ? dump::FindDump(options_.path) : NotFoundError("no folder");
+    if (!layout.ok()) {
+      return {};
+    }
+    const auto rank = std::find_if(layout->ranks.begin(), layout->ranks.end(),
+                                   [](const dump::RankFolder& folder) { return folder.has_dump; });
+    if (rank == layout->ranks.end()) {
+      return {};
+    }
+    if (layout->ranks.size() > 1) {
+      base::LogInfo(fmt::format("calls of {}, the first of {}", rank->folder.string(),
+                                base::Plural(layout->ranks.size(), "rank folder")));
+    }
+    options_.path = rank->folder / dump::kDumpFileName;
+    return {};
+  }
+
   Status ChooseFormat(const Context& context) {
     if (format_.empty()) {
       const std::string ending = output_file_.extension().string();
@@ -146,6 +181,7 @@ class ShowCommand final : public Command {
   }
 
   analysis::inspect::Options options_;
+  std::string name_;
   std::string format_;  // "table", "csv", "json"; empty: by the output file's name, else table
   std::filesystem::path output_file_;  // empty: stdout
   AnswerFlags answer_;

@@ -159,34 +159,37 @@ bool IsCheckpoint(const fs::path& path) {
 struct InputKind {
   std::string_view what;
   bool (*is_it)(const fs::path& path);
-  std::string_view commands;  // that take it, for people
-  std::string_view takers;    // all of them; a word with a "*" is the beginning of several
+  // That take it, for people. The word for it and REFERENCE stand for the paths that were given.
+  std::string_view word;
+  std::string_view commands;
+  std::string_view takers;  // all of them; a word with a "*" is the beginning of several
 };
 
 // The first that fits counts. A path is recognised by its names and its first bytes: this is asked
 // when a command has failed, and a wrong answer is a hint too many.
 constexpr std::array kInputKinds = std::to_array<InputKind>({
-    {"a dump", IsDump,
+    {"a dump", IsDump, "DUMP",
      "msprobe compare DUMP REFERENCE compares two; msprobe graph, nan_analyze, recheck and show "
      "look at one",
      "acc_check compare dump* graph graph_visualize isolate merge_result multi_acc_check "
      "multi_run_ut nan_analyze op_generate overflow_check parse recheck repro run_overflow_check "
      "run_ut show"},
-    {"a profile", IsProfile, "msprobe perf_compare PROFILE REFERENCE compares two", "perf_compare"},
-    {"a monitored run", IsMonitoredRun,
+    {"a profile", IsProfile, "PROFILE", "msprobe perf_compare PROFILE REFERENCE compares two",
+     "perf_compare"},
+    {"a monitored run", IsMonitoredRun, "RUN",
      "msprobe monitor report RUN shows one; msprobe monitor diff RUN REFERENCE compares two",
      "data2db monitor*"},
-    {"the folder of a grad_probe run", IsGradProbe,
+    {"the folder of a grad_probe run", IsGradProbe, "RUN",
      "msprobe grad_compare RUN REFERENCE compares two", "grad_compare"},
-    {"a pack of config_check", analysis::config_check::LooksLikePack,
+    {"a pack of config_check", analysis::config_check::LooksLikePack, "PACK",
      "msprobe config_check PACK REFERENCE compares two", "config_check"},
-    {"a launch script", IsLaunchScript,
+    {"a launch script", IsLaunchScript, "SCRIPT",
      "msprobe config_check SCRIPT REFERENCE compares two; msprobe config_check -d SCRIPT -o "
      "pack.zip collects what one runs with",
      "config_check"},
-    {"a graph", IsGraph, "msprobe serve FOLDER shows the graphs of a folder to a browser",
+    {"a graph", IsGraph, "GRAPH", "msprobe serve FOLDER shows the graphs of a folder to a browser",
      "graph graph_visualize serve"},
-    {"a checkpoint or tensor file", IsCheckpoint,
+    {"a checkpoint or tensor file", IsCheckpoint, "CKPT",
      "msprobe ckpt_compare CKPT REFERENCE compares two; msprobe show lists the tensors of one",
      "ckpt_compare code_mapping msaccucmp* parse show"},
 });
@@ -212,21 +215,70 @@ void AddPaths(const Target& filled, std::vector<fs::path>& paths) {
   }
 }
 
+// The commands of a kind with the paths that were given in place of the words, to be copied.
+std::string CommandsFor(const InputKind& kind, const std::vector<fs::path>& same_kind) {
+  std::string text;
+  for (const std::string_view word : base::Split(kind.commands, ' ')) {
+    const size_t place = word == "REFERENCE" ? 1 : 0;
+    const bool is_path = (place == 1 || word == kind.word) && place < same_kind.size();
+    text += text.empty() ? "" : " ";
+    text += is_path ? base::Printable(same_kind[place].string()) : std::string(word);
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string SuggestForInput(const CommandPath& path, std::string_view message) {
-  Command& command = *path.back();
+std::vector<fs::path> GivenInputs(Command& command) {
+  constexpr std::array<std::string_view, 3> kPathTypes = {"FILE", "DIR", "PATH"};
   std::vector<fs::path> given;
   for (const Positional& positional : command.positionals()) {
-    if (!positional.takes_rest) {
+    // Texts are names of something in a file.
+    if (!positional.takes_rest && !std::holds_alternative<std::string*>(positional.fills)) {
       AddPaths(positional.fills, given);
     }
   }
   for (const Flag& flag : RowsOf(command.flags())) {
-    if (flag.group == Group::kInput) {
+    const bool is_path =
+        base::IsOneOf(flag.type, kPathTypes) || !std::holds_alternative<std::string*>(flag.fills);
+    if (flag.group == Group::kInput && !flag.hidden && is_path) {
       AddPaths(flag.fills, given);
     }
   }
+  return given;
+}
+
+namespace {
+
+bool IsMissing(const fs::path& path) {
+  std::error_code failure;
+  return fs::status(path, failure).type() == fs::file_type::not_found;
+}
+
+}  // namespace
+
+Status NameMissingInput(const CommandPath& path, Status failure) {
+  if (failure.code() == StatusCode::kUsage) {
+    return failure;
+  }
+  for (const fs::path& input : GivenInputs(*path.back())) {
+    const std::string name = input.string();
+    if (name.empty() || name == "-" || !IsMissing(input)) {
+      continue;
+    }
+    Status missing = NotFoundError(fmt::format("{} does not exist", base::Printable(name)));
+    const fs::path folder = input.has_parent_path() ? input.parent_path() : ".";
+    if (const auto nearest = base::NearestMatch(input.filename().string(), base::NamesIn(folder))) {
+      missing.WithHint(DidYouMean(base::Printable(
+          (input.has_parent_path() ? folder / *nearest : fs::path(*nearest)).string())));
+    }
+    return missing;
+  }
+  return failure;
+}
+
+std::string SuggestForInput(const CommandPath& path, std::string_view message) {
+  const std::vector<fs::path> given = GivenInputs(*path.back());
   const std::string title = NameBelowProgram(path);
   for (const fs::path& input : given) {
     if (input.empty() || message.find(input.string()) == std::string_view::npos ||
@@ -237,8 +289,13 @@ std::string SuggestForInput(const CommandPath& path, std::string_view message) {
         std::find_if(kInputKinds.begin(), kInputKinds.end(),
                      [&](const InputKind& known) { return known.is_it(input); });
     if (kind != kInputKinds.end() && !Takes(kind->takers, title)) {
+      std::vector<fs::path> same_kind;
+      std::copy_if(given.begin(), given.end(), std::back_inserter(same_kind),
+                   [&](const fs::path& other) {
+                     return !other.empty() && base::Exists(other) && kind->is_it(other);
+                   });
       return fmt::format("{} is {}: {}", base::Printable(input.string()), kind->what,
-                         kind->commands);
+                         CommandsFor(*kind, same_kind));
     }
   }
   return {};

@@ -1,9 +1,13 @@
 // Suggestions for words that are not known.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
 
 #include "src/commands/command.h"
 
@@ -17,8 +21,15 @@ std::string SuggestCommand(std::string_view word, const CommandPath& path);
 // The same for a flag of a command; empty when nothing is near.
 std::string SuggestFlag(std::string_view word, std::span<const Flag> flags);
 
+// The paths that a command was given to read: arguments, then flags.
+std::vector<std::filesystem::path> GivenInputs(Command& command);
+
 // For a command that failed with `message`: what one of the paths it was given holds, and the
 // commands for that; empty where it is what the command takes, or is not known.
 std::string SuggestForInput(const CommandPath& path, std::string_view message);
+
+// The failure of a command as it is reported: the first path that the command was to read and that
+// is not there, arguments before flags, in the same words for all commands; otherwise `failure`.
+Status NameMissingInput(const CommandPath& path, Status failure);
 
 }  // namespace msprobe::commands

@@ -160,17 +160,15 @@ bool HoldsAny(std::string_view text, std::span<const std::string_view> marks) {
   });
 }
 
-// "File /a/models.py, line 43, in forward, \n return x" -> "models.py:43 in forward: return x".
-// Other layouts stay as they are, in one line.
-std::string Shorten(std::string_view frame) {
+}  // namespace
+
+std::string FrameInOneLine(std::string_view frame) {
   const size_t line = frame.find(", line ");
   const size_t in = line == std::string_view::npos ? line : frame.find(", in ", line);
   if (!frame.starts_with("File ") || in == std::string_view::npos) {
     return base::ReplaceAll(frame, "\n", " ");
   }
-  std::string_view path = frame.substr(5, line - 5);
-  const size_t slash = path.rfind('/');
-  path = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  const std::string_view path = frame.substr(5, line - 5);
   const std::string_view number = frame.substr(line + 7, in - line - 7);
   std::string_view function = frame.substr(in + 5);
   std::string_view code;
@@ -185,8 +183,6 @@ std::string Shorten(std::string_view frame) {
   }
   return text;
 }
-
-}  // namespace
 
 bool IsUserFrame(std::string_view frame) {
   return !HoldsAny(frame.substr(0, frame.find(", line")), kForeignFiles) &&
@@ -204,7 +200,7 @@ std::string UserCodeLine(const std::vector<std::string>& frames) {
     return {};
   }
   const auto own = std::find_if(frames.begin(), frames.end(), IsUserFrame);
-  return Shorten(own == frames.end() ? frames.front() : *own);
+  return FrameInOneLine(own == frames.end() ? frames.front() : *own);
 }
 
 std::string LayerText(const EntryName& entry) {

@@ -73,11 +73,15 @@ std::string LayerText(const EntryName& entry);
 // run hooks around a module's forward.
 bool IsUserFrame(std::string_view frame);
 
+// "File /a/models.py, line 43, in forward, \n return x" as "/a/models.py:43 in forward: return x",
+// which editors and terminals open at a click. Other layouts stay as they are, in one line.
+std::string FrameInOneLine(std::string_view frame);
+
 // The frames of the user's own code, innermost first; all of them where there are none.
 std::vector<std::string> UserFrames(const std::vector<std::string>& frames);
 
-// The innermost of UserFrames as "models.py:43 in forward: return self.fc2(x)"; empty for an empty
-// stack.
+// The innermost of UserFrames as "/a/models.py:43 in forward: return self.fc2(x)"; empty for an
+// empty stack.
 std::string UserCodeLine(const std::vector<std::string>& frames);
 
 }  // namespace msprobe::dump

@@ -5,13 +5,26 @@
 // they are texts, so that what is written is always valid JSON and nothing is lost.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/report/document.h"
 #include "src/report/screen.h"
 
 namespace msprobe::report {
+
+// How this process was called, which its answers and summaries tell. Set once, before the work.
+struct Provenance {
+  std::string command_line;         // secrets masked; empty: not known
+  std::vector<std::string> inputs;  // paths that were read, the test side first
+};
+void SetProvenance(Provenance provenance);
+const Provenance& ThisRun();
+
+// Of "/a/models.py:43 in forward: return x"; none where the text has no such beginning.
+std::optional<SourceLine> SourceLineOf(std::string_view text);
 
 // The verdict first, then the sections, what to do next, and all files by name. Ends with a line
 // feed. The verdict and paths are never cut.
@@ -23,5 +36,11 @@ std::string RenderJson(const Document& document);
 // One test case per TestCase, or one for the verdict where there are none. `gate` decides about
 // levels on request.
 std::string RenderJunit(const Document& document, const Gate& gate);
+
+// A line per case that does not pass, as GitHub shows beside the code: "::error
+// file=,line=,title=::" where the exit code is not 0, otherwise "::warning". `workspace`: what
+// paths are relative to.
+std::string RenderGithubAnnotations(const Document& document, const Gate& gate,
+                                    std::string_view workspace);
 
 }  // namespace msprobe::report

@@ -168,6 +168,8 @@ std::string RenderJson(const Document& document) {
                      {"tool", "msprobe"},
                      {"version", MSPROBE_VERSION},
                      {"command", document.command},
+                     {"command_line", ThisRun().command_line},
+                     {"inputs", ThisRun().inputs},
                      {"exit_code", document.exit_code},
                      {"verdict", ToJson(document.verdict)},
                      {"levels", ListOf(document.levels, of)},

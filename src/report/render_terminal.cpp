@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -886,8 +888,93 @@ class TerminalRenderer {
 
 }  // namespace
 
+namespace {
+
+// What a terminal can open: lines of code, and files that were written.
+class Links {
+ public:
+  explicit Links(const Document& document) {
+    for (const Section& section : document.sections) {
+      for (const Block& block : section.blocks) {
+        if (const List* const list = std::get_if<List>(&block)) {
+          Collect(list->items);
+        }
+      }
+    }
+    for (const OutputFile& file : document.files) {
+      Add(base::Printable(file.path.string()), file.path, 0);
+    }
+  }
+
+  // Marks the places where they stand whole; what a line break cuts is no link.
+  std::string Mark(std::string text, std::string_view host) const {
+    std::string marked;
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+      std::string line = text.substr(begin, end - begin);
+      begin = end;
+      for (const Link& link : links_) {
+        const size_t at = line.find(link.text);
+        if (at == std::string::npos ||
+            (at + link.text.size() < line.size() && link.line > 0 &&
+             line[at + link.text.size()] >= '0' && line[at + link.text.size()] <= '9')) {
+          continue;
+        }
+        line.replace(at, link.text.size(),
+                     fmt::format("\x1b]8;;file://{}{}{}\x1b\\{}\x1b]8;;\x1b\\", host, link.uri,
+                                 link.line > 0 ? fmt::format("#{}", link.line) : "", link.text));
+        break;
+      }
+      marked += line;
+    }
+    return marked;
+  }
+
+ private:
+  struct Link {
+    std::string text;  // as the screen shows it
+    std::string uri;   // the absolute path, percent-encoded
+    uint64_t line;
+  };
+
+  void Collect(const std::vector<Item>& items) {
+    for (const Item& item : items) {
+      if (item.source && item.source->line > 0) {
+        Add(base::Printable(fmt::format("{}:{}", item.source->file, item.source->line)),
+            item.source->file, item.source->line);
+      }
+      Collect(item.details);
+    }
+  }
+
+  // Files of another host are no links.
+  void Add(std::string text, const std::filesystem::path& path, uint64_t line) {
+    std::error_code failure;
+    if (!std::filesystem::exists(path, failure)) {
+      return;
+    }
+    std::string uri;
+    for (const char c : std::filesystem::absolute(path, failure).string()) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') ||
+                         std::string_view("/._-~").find(c) != std::string_view::npos;
+      uri += plain ? std::string(1, c)
+                   : fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    }
+    if (!failure) {
+      links_.push_back({std::move(text), std::move(uri), line});
+    }
+  }
+
+  std::vector<Link> links_;
+};
+
+}  // namespace
+
 std::string RenderTerminal(const Document& document, const ScreenOptions& options) {
-  return TerminalRenderer(document, options).Run();
+  std::string text = TerminalRenderer(document, options).Run();
+  return options.link_host.empty() ? text
+                                   : Links(document).Mark(std::move(text), options.link_host);
 }
 
 }  // namespace msprobe::report

@@ -18,6 +18,8 @@ struct ScreenOptions {
   bool has_edge = true;
   bool color = false;
   bool ascii = false;  // the locale has no UTF-8: marks of ours are ASCII
+  // Of this host, where the terminal makes links (OSC 8) of files and lines of code.
+  std::string link_host = {};
 };
 
 class Screen {

@@ -22,6 +22,7 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
+#include "src/report/render.h"
 #include "src/report/render_json.h"
 
 namespace msprobe::resources {
@@ -606,6 +607,7 @@ std::string Listing(const Document& document, const PageView& view, const PageSe
     writer.Member("format", kPageFormat);
     writer.Member("version", MSPROBE_VERSION);
     writer.Member("command", document.command);
+    writer.Member("command_line", ThisRun().command_line);
     writer.Member("word", verdict.word);
     writer.Member("verdict", verdict.text);
     writer.Member("tone", ToneName(verdict.tone));

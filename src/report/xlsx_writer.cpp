@@ -27,6 +27,7 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/io/zip.h"
+#include "src/report/render_terminal.h"
 #include "src/report/sheet_xml.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
@@ -147,6 +148,7 @@ class CellFormats {
 
 constexpr size_t kBlockBytes = size_t{1} << 20U;
 constexpr size_t kCellBytes = 128;   // upper bound of a cell's markup and of a number
+constexpr size_t kWidthBytes = 80;   // of a column, in front of the rows
 constexpr size_t kHeadBytes = 4096;  // more than the fixed parts of a sheet need
 
 // Indexes into the cell formats of a plain workbook's styles.xml.
@@ -212,7 +214,7 @@ SheetPlan PlanSheet(const Sheet& sheet) {
   SheetPlan plan;
   plan.bound_bytes = kHeadBytes;
   for (const std::string& column : sheet.table->columns()) {
-    plan.bound_bytes += kCellBytes + kEscapeFactor * column.size();
+    plan.bound_bytes += kWidthBytes + kCellBytes + kEscapeFactor * column.size();
   }
   Block block{sheet.first_row, 0, true, false};
   size_t bytes = 0;
@@ -340,9 +342,42 @@ std::vector<std::string_view> Uniform(Style style, size_t columns) {
   return std::vector<std::string_view>(columns, kMarks[static_cast<size_t>(style)]);
 }
 
+// Wide enough for the column names and most cells, as far as the first rows show; long texts are
+// cut by the next column.
+void PutWidths(const Sheet& sheet, XmlBuffer& out) {
+  constexpr size_t kSampledRows = 100;
+  constexpr size_t kNarrowest = 8;
+  constexpr size_t kWidest = 60;
+  constexpr size_t kPadding = 3;  // the button of the filter stands in the header
+  const std::vector<std::string>& columns = sheet.table->columns();
+  if (columns.empty()) {
+    return;
+  }
+  std::vector<size_t> widths;
+  for (const std::string& column : columns) {
+    widths.push_back(ColumnsOf(column) + kPadding);
+  }
+  const size_t rows = std::min(sheet.row_count, kSampledRows);
+  for (size_t row = sheet.first_row; row < sheet.first_row + rows; ++row) {
+    const std::span<const Cell> cells = sheet.table->row(row);
+    for (size_t i = 0; i < std::min(cells.size(), widths.size()); ++i) {
+      if (widths[i] < kWidest) {
+        widths[i] = std::max(widths[i], ColumnsOf(CellText(cells[i])) + 1);
+      }
+    }
+  }
+  out.Append("<cols>");
+  for (size_t i = 0; i < widths.size(); ++i) {
+    out.Append(fmt::format("<col min=\"{0}\" max=\"{0}\" width=\"{1}\" customWidth=\"1\"/>", i + 1,
+                           std::clamp(widths[i], kNarrowest, kWidest)));
+  }
+  out.Append("</cols>");
+}
+
 void PutHead(const Sheet& sheet, const XlsxOptions& options, const RowFormatter& formatter,
              XmlBuffer& out) {
   PutSheetHead(options.freeze_header ? 1 : 0, out);
+  PutWidths(sheet, out);
   out.Append("<sheetData>");
   std::vector<Cell> header;
   for (const std::string& column : sheet.table->columns()) {

@@ -125,6 +125,15 @@ class Tables(unittest.TestCase):
                 self.assertIn(name, names, command["command"])
             self.assertEqual("--fail-on" in names, "--junit" in names, command["command"])
 
+    def test_a_letter_of_ours_means_one_thing(self):
+        """Letters of the Python tools stay where they are."""
+        meanings = {}
+        for command in self.commands:
+            for flag in command["flags"]:
+                if flag["letter"] and not flag["since"].startswith("Python"):
+                    meanings.setdefault(flag["letter"], set()).add(flag["name"])
+        self.assertEqual({letter: names for letter, names in meanings.items() if len(names) > 1}, {})
+
     def test_every_command_with_an_input_takes_it_without_a_flag(self):
         for command in self.commands:
             if command["subcommands"] and command["usage"].endswith("COMMAND"):

@@ -48,7 +48,8 @@ FUNCTIONS = (
     Function("recheck", {"test": "a dump of task tensor", "reference": "a second dump of the same model"},
              "rows(): a row per call: Verdict, Ratio (error over its bound), Captured, Exact and so on. first: the first call beyond its bound.",
              rows="csv", stem="recheck_result", first="Call"),
-    Function("show", {"path": "a dump, a tensor file, a folder of tensor files or a checkpoint"},
+    Function("show", {"path": "a dump, a tensor file, a folder of tensor files or a checkpoint",
+                      "name": "a part of the names of rows; of a dump, of calls of its first rank"},
              "rows(): a row per tensor, argument or rank. The result is a `Contents`, which gives tensors as NumPy arrays: `arrays`.",
              output=None),
     Function("grad_compare", {"test": "a folder of the task grad_probe", "reference": "the same of the other training"},
@@ -61,7 +62,8 @@ FUNCTIONS = (
 )
 
 # What a caller of a function does not need: how the answer is printed, and what is a parameter of the function itself.
-LEFT_OUT = {"--json", "--color", "--width", "--help", "--quiet", "--verbose", "--output", "--open", "--watch"}
+LEFT_OUT = {"--json", "--color", "--width", "--help", "--quiet", "--verbose", "--output", "--open", "--watch", "--watch-timeout",
+            "--links", "--annotations"}
 LEFT_OUT_OF = {"show": {"--format", "--force", "--offsets"}, "monitor diff": {"--format"}}
 NUMBERS = {"N": "int", "R": "float", "A": "float", "T": "float", "US": "float", "SHARE": "float", "SECONDS": "float"}
 PATHS = {"FILE", "DIR", "PATH", "STEP_DIR", "DUMP_DIR"}

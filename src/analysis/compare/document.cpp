@@ -16,6 +16,7 @@
 
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
+#include "src/report/render.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -43,6 +44,9 @@ std::string Details(const PairSummary& pair) {
       counts.rows, counts.identical, counts.agreeing - counts.identical, counts.drifting,
       counts.differing, counts.not_compared, counts.npu_only, counts.bench_only,
       counts.shape_mismatch, counts.dtype_mismatch);
+  if (const auto& origin = pair.divergence.first_origin; origin && !origin->code_line.empty()) {
+    text += fmt::format("code {}\n", origin->code_line);  // which CI systems show beside it
+  }
   for (const std::optional<DivergencePoint>& point : pair.divergence.first_of_kind) {
     if (point) {
       AppendPoint(text, fmt::format("first {}", OriginKindName(point->kind)), *point);
@@ -316,21 +320,9 @@ Section MakeRemarks(const RunSummary& summary, const report::Verdict& verdict) {
   return section;
 }
 
-// "models.py:43 in forward: return x" names a line that a page can link to.
-std::optional<report::SourceLine> SourceOf(const std::string& code_line) {
-  const size_t colon = code_line.find(':');
-  const size_t end = code_line.find_first_not_of("0123456789", colon + 1);
-  if (colon == std::string::npos || end == std::string::npos || end == colon + 1 ||
-      end - colon > 10) {
-    return std::nullopt;
-  }
-  return report::SourceLine{code_line.substr(0, colon),
-                            std::stoull(code_line.substr(colon + 1, end - colon - 1))};
-}
-
 Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode mode) {
   Item item{std::string(label), PointPlace(point)};
-  item.source = SourceOf(point.code_line);
+  item.source = report::SourceLineOf(point.code_line);
   item.details.push_back({"row", point.row_name});
   std::string error = fmt::format("error {} in, {} out (relative)", ErrorText(point.input_error),
                                   ErrorText(point.output_error));
@@ -580,9 +572,10 @@ Advice NextStep(const PairSummary& pair) {
     const auto& argument = *origin.argument;
     std::vector<std::string> values = {argument.name, origin.entry_name, argument.npu,
                                        argument.bench};
-    const std::optional<report::SourceLine> line = SourceOf(origin.code_line);
+    const std::optional<report::SourceLine> line = report::SourceLineOf(origin.code_line);
     if (line) {
-      values.push_back(fmt::format("{}:{}", line->file, line->line));
+      values.push_back(
+          fmt::format("{}:{}", std::filesystem::path(line->file).filename().string(), line->line));
     }
     return Advice(line ? "compare.argument" : "compare.argument_without_line", std::move(values));
   }

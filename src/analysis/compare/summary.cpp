@@ -27,6 +27,7 @@
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/document.h"
+#include "src/report/render.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -497,6 +498,7 @@ std::string SummaryJson(const RunSummary& summary, int exit_code) {
                      {"tool", "msprobe"},
                      {"version", MSPROBE_VERSION},
                      {"command", "compare"},
+                     {"command_line", report::ThisRun().command_line},
                      {"exit_code", exit_code},
                      {"verdict", PairVerdictName(VerdictOf(summary))},
                      {"seconds", summary.seconds},

@@ -71,7 +71,7 @@ Result<std::unique_ptr<Pack>> Pack::Open(const std::filesystem::path& path,
   pack->path_ = path;
   pack->label_ = label;
   if (!base::Exists(path)) {
-    return NotFoundError(fmt::format("the {} pack {} does not exist", label, path.string()))
+    return NotFoundError(fmt::format("{} does not exist", path.string()))
         .WithHint("msprobe config_check -d SCRIPT -o PACK.zip makes one");
   }
   Result<base::FileBytes> file = base::FileBytes::Open(path);

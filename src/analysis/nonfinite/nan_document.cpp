@@ -15,6 +15,7 @@
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
 #include "src/dump/stack_file.h"
+#include "src/report/render.h"
 
 namespace msprobe::analysis::nonfinite {
 namespace {
@@ -209,18 +210,9 @@ report::Advice NextStep(const StepAnswer& answer) {
   }
 }
 
-// A stack frame in one line: "train.py, line 13, in forward: y = a / b".
-std::string FrameLine(std::string_view frame) {
-  std::string line(frame.starts_with("File ") ? frame.substr(5) : frame);
-  if (const size_t at = line.find('\n'); at != std::string::npos) {
-    const std::string code(base::Trim(std::string_view(line).substr(at)));
-    line.resize(at);
-    while (!line.empty() && (line.back() == ' ' || line.back() == ',')) {
-      line.pop_back();
-    }
-    line += code.empty() ? "" : ": " + code;
-  }
-  return base::Printable(line);
+// A stack frame in one line: "/a/train.py:13 in forward: y = a / b".
+std::string FrameLine(const std::string& frame) {
+  return base::Printable(dump::FrameInOneLine(frame));
 }
 
 std::vector<ValueLine> ValueLines(const EntryTree& entry, size_t most) {
@@ -337,6 +329,7 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
       dump::UserFrames(of_forward ? finding.forward_stack : finding.stack);
   if (!frames.empty()) {
     Item code{of_forward ? "forward at" : "code", FrameLine(frames.front())};
+    code.source = report::SourceLineOf(code.text);
     for (size_t i = 1; i < std::min(frames.size(), kBriefFrames); ++i) {
       code.details.push_back({"called by", FrameLine(frames[i])});
     }

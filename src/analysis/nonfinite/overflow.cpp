@@ -35,6 +35,7 @@
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/overflow_record.h"
+#include "src/report/render.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::nonfinite {
@@ -659,6 +660,7 @@ void AddCall(const Overflow& overflow, List& facts) {
     facts.items.push_back({"call", std::move(text)});
     if (!call.code_line.empty()) {
       facts.items.push_back({"code", Printable(call.code_line)});
+      facts.items.back().source = report::SourceLineOf(call.code_line);
     }
   }
   if (!overflow.graph_scope.empty()) {
@@ -728,6 +730,9 @@ std::vector<report::TestCase> CasesOf(const OverflowFindings& findings) {
     if (overflow.overflowed()) {
       test.Fail("overflow", overflow.unit, Sentence(overflow));
       test.details = OriginText(overflow);
+      if (overflow.call && !overflow.call->code_line.empty()) {
+        test.details += fmt::format("\ncode {}", Printable(overflow.call->code_line));
+      }
     }
   }
   for (const auto& [path, status] : findings.unreadable) {

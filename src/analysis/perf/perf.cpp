@@ -27,6 +27,7 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/document.h"
+#include "src/report/render.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 
@@ -623,6 +624,7 @@ std::string SummaryJson(const RunSummary& run, int exit_code) {
       {"tool", "msprobe"},
       {"version", MSPROBE_VERSION},
       {"command", "perf_compare"},
+      {"command_line", report::ThisRun().command_line},
       {"exit_code", exit_code},
       {"gates_failed", std::any_of(run.ranks.begin(), run.ranks.end(), AnyGateFailed)},
       {"seconds", run.seconds},

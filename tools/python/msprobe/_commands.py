@@ -321,13 +321,14 @@ def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLi
     return _results.call(_RECHECK, locals(), ("test", "reference",), ("fail_on*",))
 
 
-def show(path: PathLike, *, filter: str | None = None, limit: int | None = None, stats: bool = False,
+def show(path: PathLike, name: PathLike | None = None, *, filter: str | None = None, limit: int | None = None, stats: bool = False,
          threads: int | None = None) -> Contents:
     """Show what is in a dump, a checkpoint or a tensor file.
 
     rows(): a row per tensor, argument or rank. The result is a `Contents`, which gives tensors as NumPy arrays: `arrays`.
 
     path: a dump, a tensor file, a folder of tensor files or a checkpoint
+    name: a part of the names of rows; of a dump, of calls of its first rank
     filter: Only rows whose first column matches, e.g. '*.weight' or 'step0/*'.
     limit: Show at most N rows; 0: all (default: 200 on the screen, all in csv and json).
     stats: Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor.
@@ -335,7 +336,7 @@ def show(path: PathLike, *, filter: str | None = None, limit: int | None = None,
 
     Raises UsageError, InputError. More: docs/commands/show.md.
     """
-    return Contents.of(_SHOW, locals(), ("path",))
+    return Contents.of(_SHOW, locals(), ("path", "name",))
 
 
 def grad_compare(test: PathLike, reference: PathLike, *, output: PathLike | None = None, min_similarity: float | None = None,

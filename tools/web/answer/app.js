@@ -30,7 +30,7 @@ export function App({ data: answer }) {
     <${Header} t=${t} title=${answer.command} onLanguage=${otherLanguage} marked=${answer.notes.length + answer.warnings.length > 0}
       name=${first && html`<bdi title=${first}>${firstName}</bdi>${second && html` <span class="muted">${t('against')}</span> <bdi title=${second}>${secondName}</bdi>`}`}
       facts=${answer.facts.map(([value, text, tone]) => ({ value, text: t.said(text), kind: { bad: 'alert' }[tone] ?? '' }))}
-      about=${html`<h2 class="name">msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p>${first && html`<p>${first}<br />${second}</p>`}`} />
+      about=${html`<h2 class="name">msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p>${first && html`<p>${first}<br />${second}</p>`}${answer.command_line && html`<p><code>${answer.command_line}</code></p>`}`} />
     <main id="main">
       <section class="card answer"><p class="verdict">${word && html`
         <span class="pill ${answer.tone}">${t.said(word)}</span> `}<span class="headline">${t.said(rest.trim()).replaceAll(' -> ', ' → ')}</span></p>

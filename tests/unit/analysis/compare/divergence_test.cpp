@@ -196,7 +196,7 @@ TEST(FindDivergence, TellsTheCodeLineAndTheParentOfTheOrigin) {
   EXPECT_EQ(pair.divergence.first_origin->parent_module,
             "Module.blocks.0.mlp.fc1.Linear.forward.0");
   EXPECT_EQ(pair.divergence.first_origin->code_line,
-            "models.py:43 in forward: return self.fc2(self.act(self.fc1(x)))");
+            "/home/user/train/models.py:43 in forward: return self.fc2(self.act(self.fc1(x)))");
   EXPECT_FALSE(pair.divergence.first_origin->stack.empty());
   EXPECT_NEAR(pair.divergence.first_origin->input_error, 1e-3, 1e-6);
   EXPECT_EQ(pair.divergence.amplifiers.size(), 10U);

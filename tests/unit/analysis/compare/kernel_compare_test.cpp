@@ -144,9 +144,12 @@ TEST(KernelCompare, KernelsBelongToTheCallWhoseTensorsTheyHold) {
   const Result<Comparison> run = scene.Compare(kKernels, kOverflow, "Torch.mul.0.forward");
   EXPECT_EQ(VerdictOfKernels(run), PairVerdict::kIdentical);
   EXPECT_EQ(run->summary.totals.identical, 3U);
-  EXPECT_THAT(run->calls, ElementsAre("The kernels belong to Torch.mul.0.forward (route.py:17 in "
-                                      "forward: sharp = torch.mul(scores, self.sharpness)); 3 of "
-                                      "its 3 tensors found"));
+  EXPECT_THAT(
+      run->calls,
+      ElementsAre(
+          "The kernels belong to Torch.mul.0.forward "
+          "(/home/user/route.py:17 in forward: sharp = torch.mul(scores, self.sharpness)); 3 of "
+          "its 3 tensors found"));
 }
 
 TEST(KernelCompare, ACallOfSeveralKernelsIsComparedAtItsEnds) {

@@ -277,14 +277,14 @@ TEST(UserCodeLine, IsTheInnermostFrameOutsideTheFramework) {
                  "File /home/user/train/hooks.py, line 93, in _call_impl, \n result = "
                  "self.forward(*args)",
                  "File /home/user/train/models.py, line 43, in forward, \n return self.fc1(x)"}),
-            "models.py:43 in forward: return self.fc1(x)");
+            "/home/user/train/models.py:43 in forward: return self.fc1(x)");
 }
 
 TEST(UserCodeLine, FallsBackToWhatIsThere) {
   EXPECT_EQ(dump::UserCodeLine({}), "");
   EXPECT_EQ(dump::UserCodeLine({"somewhere\nelse"}), "somewhere else");
   EXPECT_EQ(dump::UserCodeLine({"File /a/site-packages/x.py, line 1, in f, \n y"}),
-            "x.py:1 in f: y");
+            "/a/site-packages/x.py:1 in f: y");
 }
 
 }  // namespace

@@ -84,11 +84,11 @@ TEST(Overflow, ARecordLeadsToItsKernelTheCallAndTheLineOfCode) {
   EXPECT_EQ(overflow.call->name, "Torch.mul.0.forward");
   EXPECT_EQ(overflow.call->found, 3U);
   EXPECT_EQ(overflow.call->code_line,
-            "route.py:17 in forward: sharp = torch.mul(scores, self.sharpness)");
+            "/home/user/route.py:17 in forward: sharp = torch.mul(scores, self.sharpness)");
   const report::Document document = MakeDocument(findings);
   EXPECT_EQ(document.verdict.text,
-            "OVERFLOW: Mul (sharpen), stream 2, task 14, in Torch.mul.0.forward (route.py:17 in "
-            "forward: sharp = torch.mul(scores, self.sharpness))");
+            "OVERFLOW: Mul (sharpen), stream 2, task 14, in Torch.mul.0.forward "
+            "(/home/user/route.py:17 in forward: sharp = torch.mul(scores, self.sharpness))");
   EXPECT_EQ(document.verdict.standing, report::Standing::kFindings);
   EXPECT_TRUE(document.levels[0].found);
 }
