@@ -39,7 +39,7 @@ msprobe_dependency(openssl openssl/ssl.h)
 find_path(MSPROBE_openssl_CONFIGURATION openssl/opensslconf.h REQUIRED)
 target_include_directories(msprobe_dep_openssl SYSTEM INTERFACE "${MSPROBE_openssl_CONFIGURATION}")
 
-# Debian ships no archive of fmt and spdlog. What is no template of fmt is compiled here, once; spdlog, which one file
+# Debian ships no archive of fmt and spdlog. Functions of fmt that are not templates are compiled here, once; spdlog, which one file
 # includes, stays header-only. Both ways the binary is self-contained.
 add_library(msprobe_fmt STATIC "${CMAKE_SOURCE_DIR}/cmake/fmt_library.cpp")
 target_link_libraries(msprobe_dep_fmt INTERFACE msprobe_fmt)

@@ -2,7 +2,7 @@
 add_library(msprobe_warnings INTERFACE)
 target_compile_options(msprobe_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  # Part of clang's -Wconversion, but not of g++'s: signs of indices and sizes are no information here.
+  # Part of clang's -Wconversion, but not of g++'s: signs of indices and sizes are not information here.
   target_compile_options(msprobe_warnings INTERFACE -Wno-sign-conversion)
 elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 takes ordinary joins of std::string for overlapping copies (GCC bug 105651).

@@ -1,4 +1,4 @@
-// The functions of fmt that are no templates, compiled once for the whole program. Debian ships only the shared library, and
+// The functions of fmt that are not templates, compiled once for the whole program. Debian ships only the shared library, and
 // fmt's header-only mode compiles these functions again in each of our 260 files, about four seconds every time.
 #include <fmt/format-inl.h>
 

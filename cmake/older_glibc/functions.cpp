@@ -84,7 +84,7 @@ asm(".macro use_older name, version=" FIRST_VERSION
 
 namespace {
 
-// Those that this host has, found when the file is loaded.
+// The functions that this host has, found when the file is loaded.
 using ClockWait = int (*)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*);
 using FindObject = int (*)(void*, dl_find_object*);
 using Destructor = void (*)(void*);
@@ -249,7 +249,7 @@ HIDDEN int __cxa_thread_atexit_impl(Destructor destroy, void* object, void* /*fi
   return ::pthread_setspecific(thread_objects, added);
 }
 
-// 2.28: another name of fcntl on 64 bits, and a call of the kernel.
+// 2.28: an alias of fcntl on 64 bits, and a call of the kernel.
 HIDDEN int fcntl64(int file, int command, ...) {
   va_list rest;
   va_start(rest, command);

@@ -14,7 +14,7 @@ extern "C" {
 int older_libc_start_main(Main main, int count, char** arguments, Constructor initialize, void (*finish)(), void (*loader_finish)(),
                           void* stack_end);
 
-// Of the C compiler's start-up files and the linker.
+// Symbols of the C compiler's start-up files and the linker.
 void _init();
 [[gnu::visibility("hidden")]] extern const Constructor __init_array_start[];
 [[gnu::visibility("hidden")]] extern const Constructor __init_array_end[];

@@ -97,9 +97,9 @@ typedef struct msprobe_request {
 MSPROBE_API int msprobe_capture_set_batch(msprobe_capture* capture, const msprobe_request* requests,
                                           size_t count) MSPROBE_NOEXCEPT;
 
-/* The calling thread works for the capture until the end is told, in this library or in its own
- * code: all of it counts for max_overhead_ms. May be nested. Without these, only the time inside of
- * this library counts. */
+/* The calling thread works for the capture until the end is announced, in this library or in its
+ * own code: all of it counts for max_overhead_ms. May be nested. Without these, only the time
+ * inside of this library counts. */
 MSPROBE_API void msprobe_hook_begin(msprobe_capture* capture) MSPROBE_NOEXCEPT;
 MSPROBE_API void msprobe_hook_end(msprobe_capture* capture) MSPROBE_NOEXCEPT;
 

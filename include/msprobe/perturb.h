@@ -35,7 +35,7 @@ enum {
   MSPROBE_NO_CHANGE = 3,          /* the same values */
   MSPROBE_IMPROVE_PRECISION = 4,  /* float16 and bfloat16 as float32 */
   MSPROBE_ULP_NOISE = 5,          /* `ulps` units in the last place away from zero */
-  MSPROBE_RANDOM_NOISE = 6,       /* one unit up, down or none, by lot; `ulps` is the seed */
+  MSPROBE_RANDOM_NOISE = 6,       /* one unit up, down or none, at random; `ulps` is the seed */
   MSPROBE_STOCHASTIC_ROUNDING = 7 /* the same with one half for none: src/perturb/perturbation.h */
 };
 
@@ -103,9 +103,9 @@ typedef struct msprobe_noise_floor {
   uint64_t nonfinite_count; /* NaN or infinite in some of the results alone: digits is 0 then */
 } msprobe_noise_floor;
 
-/* Of `count` (2 or more) results of one call with inputs rounded by lot; each result is rounded by
- * lot as well, in a copy. One floating dtype and number of elements for all. The formula stands in
- * src/perturb/noise_floor.h. */
+/* Of `count` (2 or more) results of one call with inputs rounded at random; each result
+ * is rounded at random as well, in a copy. One floating dtype and number of elements for all. The
+ * formula stands in src/perturb/noise_floor.h. */
 MSPROBE_API int msprobe_measure_noise_floor(const msprobe_tensor* results, size_t count,
                                             uint64_t seed,
                                             msprobe_noise_floor* result) MSPROBE_NOEXCEPT;

@@ -220,11 +220,11 @@ void AddMappedFile(std::span<const std::byte> bytes, const Path& path);
 void RemoveMappedFile(std::span<const std::byte> bytes);
 
 // Whether the file that `part` is mapped from still has all its bytes: asked behind a computation
-// whose result counts for one file. The file is then told.
+// whose result counts for one file. The file is then reported.
 Status CheckMappedFile(std::span<const std::byte> part);
 
-// The same for all files mapped so far, but those that CheckMappedFile told. Asked before a result
-// gets its final name, and before the program ends.
+// The same for all files mapped so far, but those that CheckMappedFile reported. Asked before a
+// result gets its final name, and before the program ends.
 Status CheckMappedFiles();
 
 }  // namespace msprobe::base

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "src/base/log_translation.h"
 #include "src/base/strings.h"
 
 namespace msprobe::base {
@@ -42,6 +43,8 @@ LogLevel LevelFromEnvironment() {
   return LogLevel::kInfo;
 }
 
+std::string (*g_translate)(std::string_view) = nullptr;
+
 spdlog::logger& Logger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
     auto made = std::make_shared<spdlog::logger>("msprobe",
@@ -61,15 +64,17 @@ void Write(LogLevel level, Style style, std::string_view text) {
   std::string line = terminal ? "\r\x1b[K" : "";
   if (!style.word.empty()) {
     line += color ? style.color : "";
-    line += style.word;
+    line += g_translate != nullptr ? g_translate(style.word) : std::string(style.word);
     line += color ? "\x1b[0m" : "";
   }
   // The text may quote a file.
-  line += Printable(text, "\n\t");
+  line += Printable(g_translate != nullptr ? g_translate(text) : std::string(text), "\n\t");
   Logger().log(ToSpdlog(level), line);
 }
 
 }  // namespace
+
+void SetLogTranslation(std::string (*translate)(std::string_view text)) { g_translate = translate; }
 
 void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 

@@ -60,8 +60,8 @@ void NoteUnseen(const Status& status);
 Status CheckUnseenPaths();
 
 // Results under temporary names carry a lock while somebody works on them. A killed process leaves
-// its names and loses its locks: the next one that writes into the folder removes what nobody
-// holds.
+// its names and loses its locks: the next one that writes into the folder removes what is not
+// locked.
 
 // Marks a file or folder that this process has just made as being worked on, until its descriptor
 // and all copies of it are closed. False when somebody who looks for leftovers was faster and has

@@ -125,7 +125,7 @@ void InstallInterruptCleanup() {
     action.sa_handler = RemoveFilesAndDie;
     action.sa_flags = SA_NODEFER | SA_RESETHAND;
     sigemptyset(&action.sa_mask);
-    // Respect a parent that told us to ignore the signal (nohup).
+    // Respect a parent that ignores the signal for us (nohup).
     if (::sigaction(signal_number, nullptr, &previous) == 0 && previous.sa_handler != SIG_IGN) {
       ::sigaction(signal_number, &action, nullptr);
     }

@@ -1,5 +1,5 @@
-// How far a long job is, told to the sink that the program gives; where there is none nobody is
-// told. Nothing is reported of jobs that end within a second. Thread-safe.
+// How far a long job is, reported to the sink that the program sets. Without a sink, and for jobs
+// that end within a second, nothing is reported. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class ProgressSink {
   virtual ~ProgressSink() = default;
   virtual void Show(const std::string& line) = 0;  // in place of the line before
   virtual void Clear() = 0;                        // the job is done
-  // How often it wants to be told.
+  // The interval between its reports.
   virtual std::chrono::microseconds interval() const = 0;
 };
 

@@ -74,7 +74,7 @@ struct DeviceTensor {
   TensorView view;  // its data: device memory
   ValueRequest request;
   std::optional<TensorJob> job;  // without memory; nullopt: no file
-  // Tickets of what is still to be told; 0: nothing.
+  // Tickets of copies whose end is still to be reported; 0: none.
   uint64_t statistics_ticket = 0;
   uint64_t checksum_ticket = 0;
   uint64_t extended_ticket = 0;

@@ -228,7 +228,7 @@ void LogWriter::Close() noexcept {
   if (thread_.joinable()) {
     thread_.join();
   }
-  FlushOrKeep();  // told by Flush itself
+  FlushOrKeep();  // reported by Flush itself
   const std::lock_guard io_lock(io_mutex_);
   if (descriptor_ >= 0) {
     ::close(std::exchange(descriptor_, -1));

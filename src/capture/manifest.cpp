@@ -49,7 +49,7 @@ void TakeSlices(const std::vector<TensorSlice>& slices, TensorDescription& tenso
     tensor.strides = ContiguousStrides(tensor.shape);
   }
   if (tensor.strides.size() != whole.size()) {
-    return;  // told when its view is made
+    return;  // reported when its view is made
   }
   const auto* const first = static_cast<const std::byte*>(tensor.data);
   std::vector<int64_t> begins(whole.size(), 0);

@@ -65,7 +65,7 @@ class Session {
   Status SetInitStep(int64_t step);
   int64_t current_step() const;
   Status Close();
-  // In the child of a fork, where threads and locks of the parent are nobody's: a session with the
+  // In the child of a fork, where threads and locks of the parent have no owner: a session with the
   // same settings and step that records nothing yet. The other one is left as it is for good.
   static std::unique_ptr<Session> AfterFork(std::unique_ptr<Session> parents);
 
@@ -84,7 +84,7 @@ class Session {
   Status BeginKernelDump();
   Status EndKernelDump();
 
-  // False in a forked child that was not told so by AfterFork: nothing here may be touched then.
+  // False in a forked child in which AfterFork was not called: nothing here may be touched then.
   bool InOwnProcess() const;
 
   // The step that records now; null when none does.

@@ -614,7 +614,7 @@ Status CheckBench(const Settings& settings) {
   }
   std::error_code error;
   if (!std::filesystem::is_directory(settings.bench_path, error)) {
-    return UsageError(fmt::format("{}{} is no folder; allowed: the dump_path of an earlier run",
+    return UsageError(fmt::format("{}{} is not a folder; allowed: the dump_path of an earlier run",
                                   kKey, settings.bench_path));
   }
   if (std::filesystem::equivalent(settings.bench_path, settings.dump_path, error)) {
@@ -650,7 +650,7 @@ Status CheckOnline(Settings& settings) {
   return {};
 }
 
-// Calls that are made again for their noise.
+// Calls that are repeated for their noise.
 Status CheckRepeat(const Settings& settings) {
   constexpr std::string_view kKey = "key \"repeat\": ";
   const bool has_calls = settings.level == Level::kL1 || settings.level == Level::kMix;

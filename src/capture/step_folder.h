@@ -108,7 +108,7 @@ Status CheckOtherRuns(const StepPlace& place);
 // Checks before a run: an error if dump_path holds a dump of another run that has been finished on
 // this host, or long ago, which this run would neither replace nor extend. `rank`: the only one
 // that will be written, if that is known. Not an error: what may be another node's part of this
-// run, which nobody here can see the processes of.
+// run, whose processes cannot be seen from here.
 Status CheckBeforeRun(const std::string& dump_path, std::optional<int64_t> rank);
 
 // An error (kUsage) when a living process of this run other than this one left its dump in a rank

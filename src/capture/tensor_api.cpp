@@ -130,7 +130,7 @@ Status Recompute(std::string_view name, std::string_view call_json,
   for (size_t i = 0; i < exact.size(); ++i) {
     MSP_ASSIGN_OR_RETURN(const TensorView place, HostView(&goldens[i]));
     if (!place.is_plain() || place.shape != exact[i]->shape) {
-      return UsageError("the place of a result is no plain tensor of its shape");
+      return UsageError("the place of a result is not a plain tensor of its shape");
     }
     // The caller's own memory, which a view is not meant to write to.
     MSP_RETURN_IF_ERROR(Write(

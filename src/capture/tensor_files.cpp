@@ -176,7 +176,7 @@ TensorFiles::End TensorFiles::WriteDeduplicated(const std::string& name, uint64_
           status = WriteFile(name, ticket, view, data_crc32);
           written = status.ok();
         } catch (const std::bad_alloc&) {
-          // Nobody else ends the names that were left with this one.
+          // No other thread completes the names that were left with this one.
           for (const DuplicateTable::Waiting& waiting : duplicates_.Forget(key)) {
             WriteAndFinish(waiting.name, waiting.ticket, view, data_crc32);
           }

@@ -80,8 +80,8 @@ struct ContentKey {
 };
 ContentKey KeyOf(const TensorView& plain_view);
 
-// Thread-safe. Nobody waits in here: whoever meets content that another thread is writing leaves
-// the name with that thread.
+// Thread-safe. Nothing waits in here: a thread that meets content that another thread is writing
+// leaves the name with that thread.
 class DuplicateTable {
  public:
   struct Original {

@@ -95,12 +95,13 @@ std::vector<Flag> WorkerFlags(accuracy::CheckOptions& options) {
       Choice("--device-type", "NAME", &options.device, {"auto", "npu", "cuda", "cpu"},
              "Kind of the devices; auto: the first of NPU, GPU and CPU that is there"),
       Path("--python", "FILE", &options.pythons,
-           "Python with PyTorch, which runs the operators; of several the first that has it",
+           "Python that runs the operators: the first interpreter in the list that has PyTorch",
            Default{"python3, or else /usr/bin/python3"}),
       Path("--reference", "FILE", &options.reference_file,
            "Python file with references of custom operators"),
       Number("--time-limit", "SECONDS", &options.time_limit_s,
-             "For one call; a slower one costs its row, and its worker is started again",
+             "For one call; a slower one loses only that operator's row, and its worker is started "
+             "again",
              Between(0.01, 1e6)),
   };
 }
@@ -119,7 +120,7 @@ Status PrepareChecks(const Context& context, accuracy::CheckOptions& options) {
     MSP_RETURN_IF_ERROR(TakeFolder(options));
   }
   if (!options.dump.empty() && options.dumps.empty() && options.dump.extension() != ".json") {
-    return UsageError(fmt::format("{} is no .json file", base::Printable(options.dump.string())))
+    return UsageError(fmt::format("{} is not a .json file", base::Printable(options.dump.string())))
         .WithHint("give the dump.json of a rank");
   }
   for (std::filesystem::path* path : {&options.reference_file, &options.error_data_folder}) {

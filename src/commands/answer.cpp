@@ -54,6 +54,9 @@ Status ShowText(const report::Document& document, const AnswerFlags& flags, cons
     where.has_edge = false;
     where.color = false;
   }
+  if (!own.file.empty()) {
+    where.language = report::Language::kEnglish;
+  }
   const std::string text = WithoutCopies(report::RenderTerminal(document, ScreenOf(flags, where)));
   if (!own.file.empty()) {
     return base::WriteFileAtomically(own.file, text);
@@ -280,6 +283,7 @@ report::ScreenOptions ScreenOf(const AnswerFlags& flags, const Context& context)
   if (flags.links == "always" || (flags.links == "auto" && context.has_edge && OpensLinks())) {
     screen.link_host = HostName();
   }
+  screen.language = context.language;
   return screen;
 }
 

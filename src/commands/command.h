@@ -15,6 +15,7 @@
 #include "msprobe/status.h"
 
 #include "src/commands/flag.h"
+#include "src/report/texts.h"
 
 namespace msprobe::commands {
 
@@ -35,6 +36,8 @@ struct Context {
   size_t width = 100;     // of stdout in characters
   bool has_edge = false;  // stdout is a terminal, lines end at `width`
   bool ascii = false;     // the locale has no UTF-8
+  // The language of what is shown; files, JSON and CSV are the same in all.
+  report::Language language = report::Language::kEnglish;
   // The flags that were given, by the names of their rows, and as they were typed; those of a
   // project file, which are `from_project`, with its line.
   std::map<std::string, std::string, std::less<>> typed;
@@ -121,6 +124,7 @@ struct GeneralValues {
   bool quiet = false;
   bool verbose = false;
   bool no_config = false;
+  std::string language = {};  // "en", "zh"; empty: of the locale
 };
 
 // The rows of a command in the order of their groups, and the general ones.
@@ -129,6 +133,7 @@ std::vector<Flag> AllFlags(Command& command, GeneralValues& general);
 std::vector<Flag> ShownFlags(Command& command);
 
 // `msprobe COMMAND --help`, wrapped at `width` columns.
-std::string HelpText(const CommandPath& path, size_t width);
+std::string HelpText(const CommandPath& path, size_t width,
+                     report::Language language = report::Language::kEnglish);
 
 }  // namespace msprobe::commands

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -28,6 +29,7 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
+#include "src/base/log_translation.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/processes.h"
@@ -39,6 +41,7 @@
 #include "src/commands/project_file.h"
 #include "src/commands/suggestions.h"
 #include "src/report/render.h"
+#include "src/report/texts.h"
 
 namespace msprobe::commands {
 namespace {
@@ -83,6 +86,31 @@ bool LocaleHasUtf8() {
   return false;
 }
 
+// --lang, wherever it stands: errors of the command line itself are in that language, too.
+// Otherwise the locale decides, if it can show more than ASCII.
+report::Language LanguageOf(std::span<char* const> arguments) {
+  std::string_view value;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == "--") {
+      break;
+    }
+    if (argument.starts_with("--lang=")) {
+      value = argument.substr(argument.find('=') + 1);
+    } else if (argument == "--lang" && i + 1 < arguments.size()) {
+      value = arguments[i + 1];
+    }
+  }
+  if (value.empty()) {
+    return LocaleHasUtf8() ? report::LanguageOfLocale() : report::Language::kEnglish;
+  }
+  return value == "zh" ? report::Language::kChinese : report::Language::kEnglish;
+}
+
+std::string MessageInChinese(std::string_view text) {
+  return report::InLanguage(text, report::Language::kChinese);
+}
+
 ExitCode ReportUsageError(const ParsedLine& line) {
   LogStatus(line.status);
   base::LogHint(fmt::format("{} --help explains all flags", TitleOf(line.path)));
@@ -123,7 +151,7 @@ Result<ExitCode> Caught(const std::function<Result<ExitCode>()>& run) {
   }
 }
 
-// A folder for what must not stay: the standard input as a file, and results that nobody wants.
+// A folder that is removed at the end: for standard input as a file, and results that are not wanted.
 class Scratch {
  public:
   Result<std::filesystem::path> Folder() {
@@ -357,6 +385,10 @@ int RunParsed(int argc, char** argv) {
   context.width = TerminalWidth();
   context.has_edge = ::isatty(STDOUT_FILENO) == 1;
   context.ascii = !LocaleHasUtf8();
+  context.language = LanguageOf({argv + std::min(argc, 1), argv + argc});
+  if (context.language == report::Language::kChinese) {
+    base::SetLogTranslation(MessageInChinese);
+  }
   Program program;
   Program fresh;  // its variables hold the defaults
   std::vector<std::string> arguments = {argv + std::min(argc, 1), argv + argc};
@@ -366,7 +398,8 @@ int RunParsed(int argc, char** argv) {
   ParsedLine line = ParseArguments(program, arguments, &ProjectFile::Find);
   Command& command = *line.path.back();
   if (line.general.help && line.status.ok()) {
-    return FinishOutput(PrintOrFail(HelpText(Untouched(line.path, fresh), context.width)));
+    return FinishOutput(
+        PrintOrFail(HelpText(Untouched(line.path, fresh), context.width, context.language)));
   }
   if (!line.status.ok()) {
     return FinishOutput(ReportUsageError(line));
@@ -375,7 +408,7 @@ int RunParsed(int argc, char** argv) {
     return FinishOutput(PrintOrFail("msprobe " MSPROBE_VERSION "\n"));
   }
   if (command.is_group()) {
-    return FinishOutput(PrintOrFail(HelpText(line.path, context.width)));
+    return FinishOutput(PrintOrFail(HelpText(line.path, context.width, context.language)));
   }
   std::vector<std::string> inputs;
   for (const std::filesystem::path& input : GivenInputs(command)) {

@@ -1,7 +1,7 @@
 // msprobe compare: two dumps of the same model, and where they diverge; and msprobe merge_result,
 // one workbook over its results of many ranks.
 //
-// compare has the command lines of two Python tools: NPU_PATH BENCH_PATH or -i compare.json
+// compare has the command lines of two Python tools: TEST REFERENCE or -i compare.json
 // (8.1.1), and -tp with -gp (26.x), whose flags are refused with the others. -m offline_data
 // compares kernel dumps.
 #include <algorithm>
@@ -81,7 +81,7 @@ Status ReadCompareConfig(const std::filesystem::path& file, analysis::compare::O
   MSP_ASSIGN_OR_RETURN(options.folders.step_ids, config.IntList(root, "step_id"));
   if (const json::Json* map = json::Find(root, "map_dict"); map != nullptr && !map->is_null()) {
     if (!map->is_object()) {
-      return config.ErrorAt(*map, "map_dict", "must be an object of NPU name to bench name");
+      return config.ErrorAt(*map, "map_dict", "must be an object of test name to reference name");
     }
     for (const auto& [npu_name, value] : map->items()) {
       MSP_ASSIGN_OR_RETURN(std::string bench_name, config.RequiredText(*map, npu_name));
@@ -237,7 +237,7 @@ class StepWatcher {
     return true;
   }
 
-  // Of one step, without files.
+  // The answer of one step, without files.
   Result<bool> Agrees(int64_t step) const {
     compare::Options options = options_;
     const std::string name = fmt::format("step{}", step);
@@ -289,14 +289,15 @@ class CompareCommand final : public Command {
                "Compare the complete entries of a truncated file"),
         Group::kSelection,
         Text("--filter", "GLOB", &options_.match.name_filter,
-             "Only NPU rows whose name matches, e.g. 'Module.*.output.*'"),
+             "Only test rows whose name matches, e.g. 'Module.*.output.*'"),
         Text("--call", "NAME", &options_.folders.kernel_call,
-             "Kernel dumps against the dump of a call: the call, if several have such tensors"),
+             "When kernel dumps are compared with a framework dump: the call to use if several "
+             "match"),
         Group::kMethod,
         Switch("--fuzzy-match -f -fm", &options_.match.fuzzy,
                "Match rows regardless of their call numbers", kPython811),
         Path("--data-mapping -dm", "FILE", &options_.match.data_mapping.file,
-             "YAML file with lines `NPU row name: bench row name`", kPython811),
+             "YAML file with lines `test row name: reference row name`", kPython811),
         Path("--cell-mapping -cm", "FILE", &options_.match.cell_mapping.file,
              "Map MindSpore cells to PyTorch modules; the YAML file is optional", kOneOrNone,
              kPython811),
@@ -341,7 +342,7 @@ class CompareCommand final : public Command {
         ThreadsFlag(options_.threads),
         AnswerRows(answer_, analysis::compare::kGateLevels),
         Group::kV26,
-        Path("--target-path -tp", "PATH", &target_path_, "The dump under test", kPython26),
+        Path("--target-path -tp", "PATH", &target_path_, "The test dump", kPython26),
         Path("--golden-path -gp", "PATH", &golden_path_, "Reference dump", kPython26),
         Choice("--mode -m", "MODE", &mode_,
                {"auto", "atb", "torchair", "offline_data", "offline_model"},
@@ -377,7 +378,7 @@ class CompareCommand final : public Command {
              "operators were fused from",
              kPython26),
         Path("--quant-fusion-rule-file -qfr", "FILE", &fusion_rules_.quantised,
-             "The same of the quantised model", kPython26),
+             "Like --fusion-rule-file, for the quantised model", kPython26),
         Path("--close-fusion-rule-file -cfr", "FILE", &fusion_rules_.reference,
              "The same of the golden model, if it is compiled", kPython26),
     };
@@ -385,11 +386,11 @@ class CompareCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     constexpr NeededUnless kOtherWays{"--input-path --target-path --golden-path"};
-    return {Argument("NPU_PATH", &npu_path_,
-                     "The dump under test: a dump.json, a rank, a step or a whole dump folder; or "
+    return {Argument("TEST", &npu_path_,
+                     "The test dump: a dump.json, a rank, a step or a whole dump folder; or "
                      "kernel dumps",
                      kOtherWays),
-            Argument("BENCH_PATH", &bench_path_, "Reference dump, of the same kind", kOtherWays,
+            Argument("REFERENCE", &bench_path_, "Reference dump, of the same kind", kOtherWays,
                      FromProject{"reference"})};
   }
 
@@ -616,7 +617,7 @@ Status CompareCommand::FillOptions(const Context& context) {
                       (target_path_.empty() && golden_path_.empty() ? 0U : 1U);
   if (ways > 1) {
     return UsageError("the dumps are given in more than one way")
-        .WithHint("msprobe compare NPU_PATH BENCH_PATH, or -i compare.json");
+        .WithHint("msprobe compare TEST REFERENCE, or -i compare.json");
   }
   if (!config_file_.empty()) {
     MSP_RETURN_IF_ERROR(ReadCompareConfig(config_file_, options_));

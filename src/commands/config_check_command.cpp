@@ -42,10 +42,10 @@ class ConfigCheckCommand final : public Command {
              "Collect a pack; scripts (.sh, .py) and configs (.yaml, .yml, .json) are optional",
              Arguments{0, kUnlimited}, kPython811),
         Path(
-            "--compare -c", "BENCH CMP_PATH", &pair_,
+            "--compare -c", "REFERENCE TEST", &pair_,
             "Compare two packs or checkpoints in the order of the Python tool: the reference first",
             Arguments{2, 2}, kPython811),
-        Path("--verl-compare -vc", "NPU_LOG BENCH_LOG", &logs_,
+        Path("--verl-compare -vc", "TEST_LOG REFERENCE_LOG", &logs_,
              "Compare the settings printed in two training logs, .log or .txt", Arguments{2, 2},
              kPython26),
         Path("--verl-verify -vv", "[REQUIRED.yaml] LOG", &verify_,
@@ -81,12 +81,12 @@ class ConfigCheckCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     constexpr NeededUnless kOtherWays{"--dump --compare --verl-compare --verl-verify"};
-    return {Argument("SIDE", &side_,
-                     "The side under test: a pack, a script or config or a folder with them, a "
+    return {Argument("TEST", &side_,
+                     "The test: a pack, a script or config or a folder with them, a "
                      "checkpoint, or a training log (.log, .txt)",
                      kOtherWays),
             Argument("REFERENCE", &reference_,
-                     "The side to compare it with, of the same kind; packs, scripts and configs "
+                     "The reference, of the same kind; packs, scripts and configs "
                      "may be mixed",
                      kOtherWays, FromProject{"reference", ProjectScope::kOwnTable})};
   }
@@ -315,7 +315,7 @@ class CkptCompareCommand final : public Command {
   std::vector<Positional> positionals() override {
     return {
         Argument("CKPT", &options_.path_a,
-                 "The checkpoint under test: a Megatron, DeepSpeed, torch distributed or Hugging "
+                 "The test checkpoint: a Megatron, DeepSpeed, torch distributed or Hugging "
                  "Face folder, or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
                  kRequired),
         Argument("REFERENCE", &options_.path_b, "The checkpoint to compare it with, of any kind",

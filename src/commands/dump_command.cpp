@@ -444,7 +444,7 @@ class DumpCtlCommand final : public Command {
   FlagTable flags() override { return {AnswerRows(answer_)}; }
 
   std::vector<Positional> positionals() override {
-    return {Argument("ACTION", &action_, "on, off, or status to change nothing",
+    return {Argument("ACTION", &action_, "on, off or status (shows, changes nothing)",
                      std::vector<std::string>{"on", "off", "status"}, kRequired),
             Argument("CONFIG", &config_file_,
                      "The configuration that the running program was given", kRequired)};
@@ -463,8 +463,9 @@ class DumpCtlCommand final : public Command {
 
   std::string notes() const override {
     return "Programs look at the file between their steps, at most twice a second, if it had the "
-           "key dump_enable when they began. Only this key is changed; comments and all else stay "
-           "as they are.";
+           "key dump_enable when they began. Only this key is changed; comments and everything "
+           "else "
+           "stay.";
   }
 
   Result<ExitCode> Run(const Context& context) override {
@@ -528,7 +529,7 @@ report::Document ExplainedConfig(const base::Path& file, report::List facts) {
   document.command = "dump";
   document.verdict.word = "RIGHT";
   document.verdict.tone = report::Tone::kGood;
-  document.verdict.text = fmt::format("{} is right:", file.string());
+  document.verdict.text = fmt::format("{} is valid:", file.string());
   document.Add("", std::move(facts));
   return document;
 }
@@ -678,7 +679,8 @@ class DumpCommand final : public Command {
                FromProject{"level"}),
         Group::kMethod,
         Number("--repeat", "N", &repeat_,
-               "Make every recorded call N times more, rounded by lot, and record how many of its "
+               "Make every recorded call N times more, rounded up or down at random, and record "
+               "how many of its "
                "digits are significant",
                Between(0, 64), Default{"that of the config file, or never"}),
         Group::kOutput,
@@ -686,9 +688,9 @@ class DumpCommand final : public Command {
              "Overrides dump_path in the config file",
              Default{"that of the config file, or ./msprobe_dump"},
              FromProject{"output", ProjectScope::kOwnTable}),
-        Switch(
-            "--force", &replaces_,
-            "Replace the dump of an earlier run; without it nothing is captured if there is one"),
+        Switch("--force", &replaces_,
+               "Replace the dump of an earlier run; without it, an existing dump prevents the "
+               "capture"),
         AnswerRows(answer_),
     };
   }

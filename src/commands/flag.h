@@ -88,7 +88,7 @@ struct Flag {
 
 // An argument without a flag. They are filled in their order.
 struct Positional {
-  std::string_view name = {};  // as help shows it, "BENCH_PATH"
+  std::string_view name = {};  // as help shows it, "REFERENCE"
   Target fills = static_cast<bool*>(nullptr);
   std::vector<std::string> values = {};  // the only ones allowed; empty: any
   std::string help = {};

@@ -211,9 +211,12 @@ Status UnknownArguments(const std::vector<std::string>& unknown, const CommandPa
         .WithHint(SuggestCommand(others[0], path));
   }
   const std::vector<std::string>& named = flags.empty() ? others : flags;
-  Status error = UsageError(fmt::format("{} {}{} {}", TitleOf(path),
-                                        flags.empty() ? "takes no more argument" : "has no flag",
-                                        named.size() > 1 ? "s" : "", base::Join(named, ", ")));
+  const std::string_view plural = named.size() > 1 ? "s" : "";
+  Status error =
+      UsageError(flags.empty() ? fmt::format("{}: unexpected argument{}: {}", TitleOf(path), plural,
+                                             base::Join(named, ", "))
+                               : fmt::format("{} has no flag{} {}", TitleOf(path), plural,
+                                             base::Join(named, ", ")));
   return flags.empty() ? error : error.WithHint(SuggestFlag(flags[0], node.flags));
 }
 

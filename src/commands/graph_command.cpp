@@ -24,7 +24,7 @@ namespace graph = analysis::graph;
 
 constexpr std::string_view kGraphNotes =
     "DUMP is the folder of a rank, of a step (rank<N>) or of a whole dump (step<N>) of level L0 or "
-    "mix; BENCH is the same of the side that is right. The viewer of the Python tool reads the "
+    "mix; REFERENCE is the same of the reference. The viewer of the Python tool reads the "
     "results: of 8.1.1 the .vis files, of the 26.x line the .vis.db file.\n\n";
 
 class GraphCommand final : public Command {
@@ -41,7 +41,7 @@ class GraphCommand final : public Command {
         Path("--input-path -i", "FILE", &config_,
              "JSON file with npu_path and, to compare, bench_path; instead of DUMP", kPython811),
         Path("--target-path -tp", "DIR", &target_, "The same as DUMP", kPython26),
-        Path("--golden-path -gp", "DIR", &golden_, "The same as BENCH", kPython26),
+        Path("--golden-path -gp", "DIR", &golden_, "The same as REFERENCE", kPython26),
         Group::kMethod,
         Path("--layer-mapping -lm", "FILE", &options_.layer_mapping.file,
              "Pair nodes by their place in the model; the YAML file with other names of layers is "
@@ -52,7 +52,7 @@ class GraphCommand final : public Command {
         Switch("--fuzzy-match -f -fm", &options_.fuzzy,
                "Pair the calls of a module by their order, whatever their numbers", kPython811),
         Number("--rank-size", "N", &rank_size_,
-               "Merge the ranks of DUMP (and of BENCH, the second number), which share a model",
+               "Merge the ranks of DUMP (and of REFERENCE, the second number), which share a model",
                kPositive, Arguments{1, 2}, kPython26),
         Number("--tp", "N", &tensor_, "Ranks that share each layer, with --rank-size", kPositive,
                Arguments{1, 2}, kPython26, Needs{"--rank-size"}),
@@ -92,9 +92,9 @@ class GraphCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("DUMP", &dump_, "Dump to show: the side under test",
+    return {Argument("DUMP", &dump_, "Dump to show, the test",
                      NeededUnless{"--input-path --target-path"}),
-            Argument("BENCH", &bench_, "Dump to compare it with")};
+            Argument("REFERENCE", &bench_, "Dump to compare it with")};
   }
 
   std::vector<Example> examples() const override {
@@ -147,10 +147,10 @@ class GraphCommand final : public Command {
         (dump_.empty() ? 0 : 1) + (config_.empty() ? 0 : 1) + (target_.empty() ? 0 : 1);
     if (ways > 1) {
       return UsageError("give only one of DUMP, -i and -tp")
-          .WithHint("msprobe graph DUMP [BENCH] -o DIR");
+          .WithHint("msprobe graph DUMP [REFERENCE] -o DIR");
     }
     if (!bench_.empty() && !golden_.empty()) {
-      return UsageError("give only one of BENCH and -gp");
+      return UsageError("give only one of REFERENCE and -gp");
     }
     if (!config_.empty()) {
       if (!bench_.empty() || !golden_.empty()) {
@@ -196,11 +196,11 @@ Status GraphCommand::CheckParallelism() {
   if (rank_size_.size() != sides || tensor_.size() != sides || pipeline_.size() != sides) {
     return UsageError(sides == 1 ? "to merge ranks, --rank-size, --tp and --pp take a number each"
                                  : "to merge the ranks of two dumps, --rank-size, --tp and --pp "
-                                   "take two numbers each: of DUMP and of BENCH");
+                                   "take two numbers each: of DUMP and of REFERENCE");
   }
   if (!context_.empty() && context_.size() != sides) {
     return UsageError(sides == 1 ? "--cp takes one number"
-                                 : "--cp takes two numbers: of DUMP and of BENCH");
+                                 : "--cp takes two numbers: of DUMP and of REFERENCE");
   }
   if (virtual_pipeline_.size() > sides) {
     return UsageError("--vpp takes one number, or one of each dump");

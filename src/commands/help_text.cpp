@@ -23,6 +23,7 @@
 #include "src/commands/suggestions.h"
 #include "src/json/writer.h"
 #include "src/report/render_terminal.h"
+#include "src/report/texts.h"
 
 namespace msprobe::resources {
 extern const std::string_view kQuestions;
@@ -87,7 +88,7 @@ std::string WhenParagraph(const Command& command) {
                             when);
 }
 
-// "msprobe compare [FLAGS] [NPU_PATH] [BENCH_PATH]"
+// "msprobe compare [FLAGS] [TEST] [REFERENCE]"
 std::string UsageLine(const CommandPath& path) {
   std::string line = TitleOf(path);
   if (path.back()->is_group()) {
@@ -128,17 +129,22 @@ std::vector<std::string> FurtherNames(const Flag& flag) {
 }
 
 // `help` with the allowed values behind its first clause: "Output format: table or csv; csv: ...".
-std::string WithValues(const std::string& help, const std::vector<std::string>& values) {
+std::string WithValues(const std::string& english, const std::vector<std::string>& values,
+                       report::Language language = report::Language::kEnglish) {
+  const std::string help = report::InLanguage(english, language);
   if (values.empty()) {
     return help;
   }
-  const size_t end = std::min(help.find(';'), help.size());
-  return help.substr(0, end) + ": " + AnyOf(values) + help.substr(end);
+  const bool is_chinese = language == report::Language::kChinese;
+  const size_t end = std::min(help.find(is_chinese ? "；" : ";"), help.size());
+  return help.substr(0, end) + (is_chinese ? "：" : ": ") +
+         report::InLanguage(AnyOf(values), language) + help.substr(end);
 }
 
 // The help of a row with what else there is to know: values, default, further names.
-std::string FlagExplanation(const Flag& flag) {
-  const std::string text = WithValues(flag.help, flag.values);
+std::string FlagExplanation(const Flag& flag,
+                            report::Language language = report::Language::kEnglish) {
+  const std::string text = WithValues(flag.help, flag.values, language);
   std::vector<std::string> remarks;
   if (flag.required) {
     remarks.emplace_back("required");
@@ -152,22 +158,37 @@ std::string FlagExplanation(const Flag& flag) {
   if (const std::vector<std::string> names = FurtherNames(flag); !names.empty()) {
     remarks.push_back("also " + base::Join(names, ", "));
   }
-  return remarks.empty() ? text : fmt::format("{} ({})", text, base::Join(remarks, "; "));
+  for (std::string& remark : remarks) {
+    remark = report::InLanguage(remark, language);
+  }
+  const bool is_chinese = language == report::Language::kChinese;
+  return remarks.empty()
+             ? text
+             : fmt::format("{}{}{}{}", text, is_chinese ? "（" : " (",
+                           base::Join(remarks, is_chinese ? "；" : "; "), is_chinese ? "）" : ")");
 }
 
-std::string PositionalExplanation(const Positional& positional) {
-  return WithValues(positional.help, positional.values);
+std::string PositionalExplanation(const Positional& positional,
+                                  report::Language language = report::Language::kEnglish) {
+  return WithValues(positional.help, positional.values, language);
 }
+
+// What help is laid out for.
+struct Form {
+  size_t width;
+  report::Language language;
+};
 
 constexpr size_t kColumn = 30;  // where explanations begin, on terminals that are wide enough
 
-// Appends `text` in lines of `width` columns: `indent` blanks in front of the first, `hanging` of
-// the others.
-void AddWrapped(std::string& out, std::string_view text, size_t width, size_t indent,
+// Appends `text` in its language, in lines of the form's width: `indent` blanks in front of the
+// first, `hanging` of the others.
+void AddWrapped(std::string& out, std::string_view text, const Form& form, size_t indent,
                 size_t hanging) {
   size_t blanks = indent;
-  for (const std::string& line :
-       report::WrapText(text, width - std::min(width, indent), width - std::min(width, hanging))) {
+  for (const std::string& line : report::WrapText(report::InLanguage(text, form.language),
+                                                  form.width - std::min(form.width, indent),
+                                                  form.width - std::min(form.width, hanging))) {
     out.append(line.empty() ? 0 : blanks, ' ');
     out += line + "\n";
     blanks = hanging;
@@ -175,17 +196,17 @@ void AddWrapped(std::string& out, std::string_view text, size_t width, size_t in
 }
 
 void AddEntry(std::string& text, const std::string& heading, const std::string& explanation,
-              size_t width) {
-  const size_t column = std::min(kColumn, width / 2);
+              const Form& form) {
+  const size_t column = std::min(kColumn, form.width / 2);
   const size_t columns = report::ColumnsOf(heading) + 2;
   if (columns + 2 > column) {
     const size_t blanks = heading.find_first_not_of(' ');
-    AddWrapped(text, heading.substr(blanks), width, 2 + blanks, 8);
-    AddWrapped(text, explanation, width, column, column);
+    AddWrapped(text, heading.substr(blanks), form, 2 + blanks, 8);
+    AddWrapped(text, explanation, form, column, column);
     return;
   }
   std::string lines;
-  AddWrapped(lines, explanation, width, column, column);
+  AddWrapped(lines, explanation, form, column, column);
   if (explanation.empty()) {
     lines.insert(0, column, ' ');
   }
@@ -193,26 +214,27 @@ void AddEntry(std::string& text, const std::string& heading, const std::string& 
   text += lines;
 }
 
-void AddSection(std::string& text, std::string_view title) {
-  text += fmt::format("\n{}:\n", title);
+void AddSection(std::string& text, std::string_view title, const Form& form) {
+  text += fmt::format("\n{}{}\n", report::InLanguage(title, form.language),
+                      form.language == report::Language::kChinese ? "：" : ":");
 }
 
-void AddFlags(std::string& text, const std::vector<Flag>& flags, size_t width) {
+void AddFlags(std::string& text, const std::vector<Flag>& flags, const Form& form) {
   std::optional<Group> group;
   for (const Flag& flag : flags) {
     if (group != flag.group) {
       group = flag.group;
-      AddSection(text, GroupTitle(flag.group));
+      AddSection(text, GroupTitle(flag.group), form);
     }
-    AddEntry(text, (flag.letter.empty() ? "    " : "") + FlagHeading(flag), FlagExplanation(flag),
-             width);
+    AddEntry(text, (flag.letter.empty() ? "    " : "") + FlagHeading(flag),
+             FlagExplanation(flag, form.language), form);
   }
 }
 
 // An indented line, laid out by hand: of a list "  word  meaning", or of a file. Where it is too
 // long the meaning goes on below itself.
-void AddLaidOut(std::string& text, std::string_view line, size_t width) {
-  if (report::ColumnsOf(line) <= width) {
+void AddLaidOut(std::string& text, std::string_view line, const Form& form) {
+  if (report::ColumnsOf(line) <= form.width) {
     text += std::string(line) + "\n";
     return;
   }
@@ -221,23 +243,23 @@ void AddLaidOut(std::string& text, std::string_view line, size_t width) {
   const size_t meaning =
       gap == std::string_view::npos ? gap : std::min(line.find_first_not_of(' ', gap), line.size());
   if (gap == std::string_view::npos) {
-    AddWrapped(text, line.substr(indent), width, indent, indent + 4);
-  } else if (meaning > width / 2) {
-    AddWrapped(text, line.substr(indent, gap - indent), width, indent, indent + 4);
-    AddWrapped(text, line.substr(meaning), width, indent + 4, indent + 4);
+    AddWrapped(text, line.substr(indent), form, indent, indent + 4);
+  } else if (meaning > form.width / 2) {
+    AddWrapped(text, line.substr(indent, gap - indent), form, indent, indent + 4);
+    AddWrapped(text, line.substr(meaning), form, indent + 4, indent + 4);
   } else {
     const size_t begin = text.size();
-    AddWrapped(text, line.substr(meaning), width, meaning, meaning);
+    AddWrapped(text, line.substr(meaning), form, meaning, meaning);
     text.replace(begin, meaning, line.substr(0, meaning));
   }
 }
 
 // Lines of one paragraph are joined and wrapped anew; indented lines are laid out by hand.
-void AddParagraphs(std::string& text, std::string_view notes, size_t width) {
+void AddParagraphs(std::string& text, std::string_view notes, const Form& form) {
   std::string paragraph;
   const auto end_paragraph = [&] {
     if (!paragraph.empty()) {
-      AddWrapped(text, paragraph, width, 0, 0);
+      AddWrapped(text, paragraph, form, 0, 0);
       paragraph.clear();
     }
   };
@@ -251,7 +273,7 @@ void AddParagraphs(std::string& text, std::string_view notes, size_t width) {
       text += "\n";
     } else if (line.starts_with(' ')) {
       end_paragraph();
-      AddLaidOut(text, line, width);
+      AddLaidOut(text, line, form);
     } else {
       paragraph += (paragraph.empty() ? "" : " ") + std::string(line);
     }
@@ -279,11 +301,12 @@ std::vector<std::string> ShellWords(std::string_view line) {
 }
 
 // Too long a command goes on behind a backslash, so that it can be copied as it stands.
-void AddCommandLine(std::string& text, std::string_view command, size_t width) {
+void AddCommandLine(std::string& text, std::string_view command, const Form& form) {
   constexpr size_t kMark = 2;  // " \"
   std::string line = " ";
   for (const std::string& word : ShellWords(command)) {
-    if (line.size() > 5 && report::ColumnsOf(line) + 1 + report::ColumnsOf(word) + kMark > width) {
+    if (line.size() > 5 &&
+        report::ColumnsOf(line) + 1 + report::ColumnsOf(word) + kMark > form.width) {
       text += line + " \\\n";
       line = "     ";
     }
@@ -292,11 +315,11 @@ void AddCommandLine(std::string& text, std::string_view command, size_t width) {
   text += line + "\n";
 }
 
-void AddExamples(std::string& text, const std::vector<Example>& examples, size_t width) {
+void AddExamples(std::string& text, const std::vector<Example>& examples, const Form& form) {
   for (const Example& example : examples) {
-    AddCommandLine(text, example.command, width);
+    AddCommandLine(text, example.command, form);
     if (!example.meaning.empty()) {
-      AddWrapped(text, example.meaning, width, 6, 6);
+      AddWrapped(text, example.meaning, form, 6, 6);
     }
   }
 }
@@ -321,57 +344,58 @@ std::string AliasLine(const Topic& topic) {
   return line;
 }
 
-void AddTopics(std::string& text, const std::vector<Topic>& topics, size_t width) {
+void AddTopics(std::string& text, const std::vector<Topic>& topics, const Form& form) {
   for (const Topic& topic : topics) {
-    AddSection(text, topic.title);
+    AddSection(text, topic.title, form);
     if (topic.is_of_aliases) {
-      AddWrapped(text, AliasLine(topic), width, 2, 2);
+      AddWrapped(text, AliasLine(topic), form, 2, 2);
       continue;
     }
     for (const Topic::Entry& entry : topic.commands) {
-      AddEntry(text, EntryName(entry.path), std::string(entry.path.back()->summary()), width);
+      AddEntry(text, EntryName(entry.path), std::string(entry.path.back()->summary()), form);
     }
   }
 }
 
 }  // namespace
 
-std::string HelpText(const CommandPath& path, size_t width) {
+std::string HelpText(const CommandPath& path, size_t width, report::Language language) {
+  const Form form{width, language};
   Command& command = *path.back();
   const bool is_program = path.size() == 1;
   std::string text;
-  AddParagraphs(text, command.summary(), width);
+  AddParagraphs(text, command.summary(), form);
   text.erase(0, 1);
-  AddParagraphs(text, WhenParagraph(command), width);
+  AddParagraphs(text, WhenParagraph(command), form);
   if (is_program && !command.examples().empty()) {
-    AddSection(text, "Start with");
-    AddExamples(text, command.examples(), width);
+    AddSection(text, "Start with", form);
+    AddExamples(text, command.examples(), form);
   }
   text += "\n";
-  AddWrapped(text, "Usage: " + UsageLine(path), width, 0, 7);
+  AddWrapped(text, "Usage: " + UsageLine(path), form, 0, 7);
   if (const std::vector<Positional> positionals = command.positionals(); !positionals.empty()) {
-    AddSection(text, "Arguments");
+    AddSection(text, "Arguments", form);
     for (const Positional& positional : positionals) {
       AddEntry(text, std::string(positional.name) + (positional.takes_rest ? "..." : ""),
-               PositionalExplanation(positional), width);
+               PositionalExplanation(positional, form.language), form);
     }
   }
-  AddTopics(text, command.topics(), width);
-  AddFlags(text, ShownFlags(command), width);
+  AddTopics(text, command.topics(), form);
+  AddFlags(text, ShownFlags(command), form);
   if (const std::vector<Example> examples = command.examples(); !examples.empty() && !is_program) {
-    AddSection(text, "Examples");
-    AddExamples(text, examples, width);
+    AddSection(text, "Examples", form);
+    AddExamples(text, examples, form);
   }
-  AddParagraphs(text, command.notes(), width);
+  AddParagraphs(text, command.notes(), form);
   if (command.is_group()) {
     AddParagraphs(
         text,
         fmt::format("Run `{} COMMAND --help` for a command's flags and examples.", TitleOf(path)),
-        width);
+        form);
   }
   if (is_program) {
-    AddWrapped(text, kSpellingNote, width, 0, 0);
-    AddWrapped(text, kExitCodes, width, 0, 0);
+    AddWrapped(text, kSpellingNote, form, 0, 0);
+    AddWrapped(text, kExitCodes, form, 0, 0);
   }
   return text;
 }
@@ -642,19 +666,22 @@ std::string TablesJson(const CommandPath& path) {
 constexpr std::string_view kWhich = "which";
 
 // Questions, the commands that answer them, and the guides.
-std::string QuestionsText(size_t width) {
+std::string QuestionsText(const Form& form) {
   std::string text;
   for (const nlohmann::json& row : nlohmann::json::parse(resources::kQuestions)) {
-    AddWrapped(text, row["question"]["en"].get<std::string>(), width, 0, 2);
+    AddWrapped(text,
+               row["question"][form.language == report::Language::kChinese ? "zh" : "en"]
+                   .get<std::string>(),
+               form, 0, 2);
     for (const nlohmann::json& command : row["commands"]) {
-      AddCommandLine(text, command.get<std::string>(), width);
+      AddCommandLine(text, command.get<std::string>(), form);
     }
   }
   text += "\n";
   AddWrapped(text,
              "msprobe COMMAND --help explains a command; the guides to these questions are listed "
              "in docs/README.md.",
-             width, 0, 0);
+             form, 0, 0);
   return text;
 }
 
@@ -716,8 +743,9 @@ class HelpCommand final : public Command {
     }
     MSP_RETURN_IF_ERROR(Print(format_ == "man"        ? ManPage(path)
                               : format_ == "markdown" ? MarkdownTables(path)
-                              : format_ == "json"     ? TablesJson(path)
-                                                      : HelpText(path, context.width)));
+                              : format_ == "json"
+                                  ? TablesJson(path)
+                                  : HelpText(path, context.width, context.language)));
     return ExitCode::kDone;
   }
 
@@ -739,8 +767,9 @@ class HelpCommand final : public Command {
           .WithHint("--format is text, markdown or json here");
     }
     MSP_RETURN_IF_ERROR(Print(format_ == "markdown" ? QuestionsMarkdown()
-                              : format_ == "json"   ? std::string(resources::kQuestions)
-                                                    : QuestionsText(context.width)));
+                              : format_ == "json"
+                                  ? std::string(resources::kQuestions)
+                                  : QuestionsText({context.width, context.language})));
     return ExitCode::kDone;
   }
 

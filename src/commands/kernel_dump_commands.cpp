@@ -187,7 +187,7 @@ class ParseCnCommand final : public Command {
   FlagTable flags() override {
     return {
         Group::kInput,
-        Path("--my-dump-path -m", "FILE", &options_.left, "The .npy file under test", kPython811),
+        Path("--my-dump-path -m", "FILE", &options_.left, "The test .npy file", kPython811),
         Path("--golden-dump-path -g", "FILE", &options_.right, "The .npy file to compare it with",
              kPython811),
         Group::kOutput,
@@ -204,7 +204,7 @@ class ParseCnCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("FILE", &options_.left, "The .npy file under test", OrFlag{"--my-dump-path"}),
+    return {Argument("FILE", &options_.left, "The test .npy file", OrFlag{"--my-dump-path"}),
             Argument("REFERENCE", &options_.right, "The .npy file to compare it with",
                      OrFlag{"--golden-dump-path"})};
   }
@@ -423,8 +423,7 @@ class ParseVcCommand final : public Command {
   FlagTable flags() override {
     return {
         Group::kInput,
-        Path("--my-dump-path -m", "DIR", &target_, "Folder under test, as cad makes it",
-             kPython811),
+        Path("--my-dump-path -m", "DIR", &target_, "Test folder, as cad makes it", kPython811),
         Path("--golden-dump-path -g", "DIR", &golden_, "Folder to compare it with", kPython811),
         VendorToolFlag("--msaccucmp-path -cmp_path", vendor_tool_),
         ResultsFlag(output_, "Folder for batch_compare_<time>.csv",
@@ -435,8 +434,7 @@ class ParseVcCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {
-        Argument("FOLDER", &target_, "Folder under test, as cad makes it",
-                 OrFlag{"--my-dump-path"}),
+        Argument("FOLDER", &target_, "Test folder, as cad makes it", OrFlag{"--my-dump-path"}),
         Argument("REFERENCE", &golden_, "Folder to compare it with", OrFlag{"--golden-dump-path"})};
   }
 
@@ -670,7 +668,7 @@ Result<ExitCode> RunLine(const std::vector<std::string>& words, const Context& o
     if (!line.status.ok()) {
       return line.status;
     }
-    MSP_RETURN_IF_ERROR(Print(HelpText(line.path, outer.width)));
+    MSP_RETURN_IF_ERROR(Print(HelpText(line.path, outer.width, outer.language)));
     return ExitCode::kDone;
   }
   MSP_RETURN_IF_ERROR(std::move(line.status));
@@ -749,7 +747,7 @@ class ParseCommand final : public Command {
         Group::kInput,
         Path("--input -d --dump_path", "PATH", &dump_, "The same as DUMP", kPython26),
         Group::kSelection,
-        Text("--filter", "PATTERN", &options_.filter, "Files whose names fit: \"MatMul.*\""),
+        Text("--filter", "PATTERN", &options_.filter, "Files whose names match: \"MatMul.*\""),
         Number("--input-number", "N", &options_.input, "The input with this number alone",
                kNotNegative),
         Number("--output-number", "N", &options_.output_number, "The output with this number alone",
@@ -778,8 +776,7 @@ class ParseCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("DUMP", &dump_,
-                     "A dump file, or a folder of them, which is read to the bottom",
+    return {Argument("DUMP", &dump_, "A dump file, or a folder, searched recursively",
                      OrFlag{"--input"}, kOrNeither)};
   }
 

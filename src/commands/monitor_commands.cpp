@@ -296,7 +296,7 @@ class MonitorDiffCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {Argument("RUN", &options_.a,
-                     "The run under test: folders <stamp>-rank<R>-<id>, or one of them", kRequired),
+                     "The test run: folders <stamp>-rank<R>-<id>, or one of them", kRequired),
             Argument("REFERENCE", &options_.b, "The run to compare it with", kRequired,
                      FromProject{"reference", ProjectScope::kOwnTable})};
   }

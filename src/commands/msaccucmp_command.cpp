@@ -115,7 +115,7 @@ class MsaccucmpCompareCommand final : public Command {
   FlagTable flags() override {
     return {
         Group::kInput,
-        Path("--my-dump-path -m", "PATH", &options_.mine, "Kernel dumps under test", kPython26),
+        Path("--my-dump-path -m", "PATH", &options_.mine, "Kernel dumps of the test", kPython26),
         Path("--golden-dump-path -g", "PATH", &options_.golden,
              "Reference: kernel dumps, or arrays {op_name}.{output}.{time}.npy", kPython26),
         Path("--fusion-rule-file -f", "FILE", &options_.fusion_rules.network,
@@ -123,7 +123,7 @@ class MsaccucmpCompareCommand final : public Command {
              "were fused from",
              kPython26),
         Path("--quant-fusion-rule-file", "FILE", &options_.fusion_rules.quantised,
-             "The same of the quantised model, behind the other", kPython26),
+             "Like --fusion-rule-file, for the quantised model; applied after it", kPython26),
         Path("--close-fusion-rule-file -cf", "FILE", &options_.fusion_rules.reference,
              "The same of the reference, where it is a compiled model, too", kPython26),
         Group::kSelection,
@@ -169,7 +169,7 @@ class MsaccucmpCompareCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("DUMPS", &options_.mine, "Kernel dumps under test", OrFlag{"--my-dump-path"}),
+    return {Argument("DUMPS", &options_.mine, "Kernel dumps of the test", OrFlag{"--my-dump-path"}),
             Argument("REFERENCE", &options_.golden, "Dumps to compare them with",
                      OrFlag{"--golden-dump-path"})};
   }
@@ -411,7 +411,7 @@ class MsaccucmpFileCompareCommand final : public Command {
   FlagTable flags() override {
     return {
         Group::kInput,
-        Path("--my-dump-path -m", "FILE", &mine_, "The .npy file under test", kPython26),
+        Path("--my-dump-path -m", "FILE", &mine_, "The test .npy file", kPython26),
         Path("--golden-dump-path -g", "FILE", &golden_, "The reference", kPython26),
         ResultsFlag(output_, "Folder of file_result_<time>.txt", ".", kPython26),
         ForceFlag(),
@@ -420,7 +420,7 @@ class MsaccucmpFileCompareCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("FILE", &mine_, "The .npy file under test", OrFlag{"--my-dump-path"}),
+    return {Argument("FILE", &mine_, "The test .npy file", OrFlag{"--my-dump-path"}),
             Argument("REFERENCE", &golden_, "The file to compare it with",
                      OrFlag{"--golden-dump-path"})};
   }

@@ -87,7 +87,7 @@ class PerfCompareCommand final : public Command {
     return {
         Group::kInput,
         Path("--profiling-path -d", "PATH", &comparison_path_,
-             "The profile under test, instead of PROFILE", kPython811),
+             "The test profile, instead of PROFILE", kPython811),
         Path("--benchmark-profiling-path -bp", "PATH", &base_path_,
              "The reference profile, instead of REFERENCE", kPython811),
         Switch("--strict", &options_.pair.strict,
@@ -172,7 +172,7 @@ class PerfCompareCommand final : public Command {
     constexpr NeededUnless kOtherWays{"--profiling-path --benchmark-profiling-path"};
     return {
         Argument("PROFILE", &profile_,
-                 "The profile under test: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
+                 "The test profile: a PyTorch trace (.json, .json.gz), an *_ascend_pt or "
                  "*_ascend_ms folder, a profiler database, or a folder with one of them per rank",
                  kOtherWays),
         Argument("REFERENCE", &reference_, "The reference profile", kOtherWays,

@@ -181,6 +181,13 @@ std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
   flags.push_back(Switch("--no-config", &general.no_config,
                          "Ignore .msprobe.toml, the defaults of a project", Group::kGeneral));
   flags.back().hidden = !command.is_program();
+  // Some commands have the flag for the words of their files, too, as the Python tool does.
+  if (std::none_of(flags.begin(), flags.end(),
+                   [](const Flag& flag) { return flag.name == "--lang"; })) {
+    flags.push_back(Choice("--lang", "LANGUAGE", &general.language, {"en", "zh"},
+                           "Language of what is shown; files, JSON and CSV stay as they are",
+                           Default{"of the locale"}, Group::kGeneral));
+  }
   flags.push_back(Switch("--help -h", &general.help, "Show this help", Group::kGeneral));
   return flags;
 }

@@ -52,7 +52,7 @@ std::vector<fs::path> FoldersToSearch() {
       return folders;
     }
     if (folder == folder.parent_path()) {
-      folders.resize(1);  // in nobody's project
+      folders.resize(1);  // outside of all projects
       return folders;
     }
     folder = folder.parent_path();

@@ -62,13 +62,13 @@ class RecheckCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {Argument("DUMP", &options_.dump, "Dump of task tensor", kRequired),
-            Argument("BENCH", &options_.bench,
+            Argument("REFERENCE", &options_.bench,
                      "A second dump of the same model: tells per call which side is wrong")};
   }
 
   std::vector<Example> examples() const override {
     return {
-        {"msprobe recheck npu_dump", "which calls computed something else than they should"},
+        {"msprobe recheck npu_dump", "which calls computed a wrong result"},
         {"msprobe recheck npu_dump gpu_dump", "the same of both sides: which of the two is wrong?"},
         {"msprobe recheck npu_dump --calls matmul,softmax -o result", "some calls, with a table"},
         {"msprobe recheck npu_dump --fail-on beyond -q", "in CI: exit code 1 if a call is wrong"},
@@ -109,10 +109,9 @@ script that recomputes it and judges what was captured (recheck.sh), and README.
 class ReproCommand final : public Command {
  public:
   ReproCommand()
-      : Command(
-            "repro",
-            "Write one call of a tensor dump as a folder that makes it again, as small as can be") {
-  }
+      : Command("repro",
+                "Extract one call of a tensor dump into a folder that reproduces it, as small as "
+                "possible") {}
 
   FlagTable flags() override {
     Flag output = OutputFolderFlag(options_.output, "Folder to write", {"--output_path"});

@@ -64,7 +64,7 @@ class GradCompareCommand final : public Command {
   }
 
   std::vector<Positional> positionals() override {
-    return {Argument("RUN", &options_.first, "Folder of the run under test", kRequired),
+    return {Argument("RUN", &options_.first, "Folder of the test run", kRequired),
             Argument("REFERENCE", &options_.second, "Folder of the reference run", kRequired,
                      FromProject{"reference", ProjectScope::kOwnTable})};
   }
@@ -155,7 +155,7 @@ class RlCompareCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     constexpr NeededUnless kOtherWays{"--first --second"};
-    return {Argument("RUN", &run_, "Folder of the run under test", kOtherWays),
+    return {Argument("RUN", &run_, "Folder of the test run", kOtherWays),
             Argument("REFERENCE", &reference_, "Folder of the reference run", kOtherWays,
                      FromProject{"reference", ProjectScope::kOwnTable})};
   }

@@ -399,7 +399,7 @@ MonitorTotals TotalsOf(const MonitorFiles& added, const MonitorFiles& before) {
   return totals;
 }
 
-// Those of this run, of all ranks: a run empties the files of the one before.
+// Files of this run, of all ranks: a run empties the files of the one before.
 uint64_t AlertsIn(const std::filesystem::path& root, const MonitorFiles& added) {
   const auto found = analysis::monitor::ReadAllAnomalies(root / kAlertFolder);
   uint64_t alerts = 0;

@@ -58,8 +58,8 @@ class ServeCommand final : public Command {
     return {
         Number("--port", "N", &port_, "Port to listen on; 0: any free one", Between(0, kMostPort)),
         Text("--host", "ADDRESS", &host_,
-             "Address to listen on; another one than this computer's own lets others in, "
-             "unencrypted"),
+             "Address to listen on; any other address than this computer's own lets other "
+             "machines connect, without encryption"),
     };
   }
 

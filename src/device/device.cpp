@@ -367,7 +367,7 @@ Registry::~Registry() = default;
 
 Registry& Registry::OfThisProcess() {
   // Never destroyed: at the end of a process the vendors' libraries are taken down in an order that
-  // nobody knows.
+  // cannot be known.
   static auto* const registry = new Registry(Loading::kOnlyIfLoaded);
   return *registry;
 }

@@ -135,8 +135,8 @@ class StreamedRuntime::StreamedCopy final : public Copy {
   Status Start(const CopyRequest& request, Stream stream) {
     Status queued = Queue(request, stream);
     if (!queued.ok()) {
-      // Nobody could wait for what was queued, and neither the target nor the events may go under
-      // it.
+      // It is impossible to wait for what was queued, and neither the target nor the events may go
+      // under it.
       (void)runtime_.SynchronizeStream(stream);
       return queued;
     }
@@ -204,7 +204,7 @@ class StreamedRuntime::StreamedCopy final : public Copy {
   Event copied_ = nullptr;
   bool awaited_ = false;  // the copy's stream knows `produced_`
   bool under_way_ = false;
-  bool lost_ = false;  // the device never told that it was over
+  bool lost_ = false;  // the device never reported the end of the copy
   Status outcome_;
 };
 

@@ -155,7 +155,7 @@ class StreamedRuntime : public Runtime {
   };
 
   // Keeps an event of a copy, begun at the tick `begun` and over by now; destroys older ones that
-  // nobody knows any more. The device is entered.
+  // nothing refers to any more. The device is entered.
   void RetireEvent(const RetiredEvent& retired, uint64_t begun);
   Result<Stream> CopyStream(int32_t device);
 

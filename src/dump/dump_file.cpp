@@ -119,7 +119,7 @@ void TakeHeaderMember(std::string_view key, const EntryTree& value, DumpHeader& 
   }
 }
 
-// An error of the parser, told about the file, with the way out when the end of the file is
+// An error of the parser, with the file's name and a hint when the end of the file is
 // missing.
 Status ParseError(Status status, const std::filesystem::path& path, bool truncated) {
   Status told = std::move(status).AddContext("cannot read " + path.string());

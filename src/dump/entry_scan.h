@@ -57,7 +57,7 @@ Result<EntryScanOutcome> ScanEntries(const std::filesystem::path& path,
 // The same for a text in memory.
 Result<EntryScanOutcome> ScanEntryText(std::string_view text, const VisitScannedEntry& on_entry);
 
-// Opens a file again for single entries that a scan told the place of.
+// Opens a file again for single entries whose places a scan has found.
 class EntryAccess {
  public:
   static Result<EntryAccess> Open(const std::filesystem::path& path);

@@ -1,6 +1,6 @@
 // One entry of a dump.json (a call's inputs and outputs) as a flat list of its values, which is
 // reused from entry to entry: no document of the whole file ever exists. Entries are many and
-// small, which is why they are no trees of nlohmann/json (see json/document.h): one of those costs
+// small, which is why they are not trees of nlohmann/json (see json/document.h): one of those costs
 // an allocation for each text and container.
 #pragma once
 
@@ -36,7 +36,7 @@ struct Node {
 class EntryTree {
  public:
   EntryTree() = default;
-  // A copy owns its texts and is as small as can be.
+  // A copy owns its texts and is as small as possible.
   EntryTree(const EntryTree& other);
   EntryTree& operator=(const EntryTree& other);
   EntryTree(EntryTree&&) noexcept = default;

@@ -91,7 +91,7 @@ struct RecordLog {
 // Whether a living process of this host writes the log: it holds a lock as long as it lives.
 bool IsBeingWritten(const base::Path& log);
 
-// Only the run in the header of a log file; empty when it cannot be told.
+// Only the run in the header of a log file; empty when it cannot be determined.
 std::string RunOfLog(const base::Path& log);
 
 // From the log of a step to the files that readers know.

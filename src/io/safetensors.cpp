@@ -211,7 +211,7 @@ Result<DType> AsBytes(const RawType& raw, Shape& shape) {
   const int64_t count = ElementCount(shape);
   if (count % 8 * raw.bits % 8 != 0) {
     return BadFormatError(
-        fmt::format("{} elements of {} bits are no whole bytes", count, raw.bits));
+        fmt::format("{} elements of {} bits do not fill whole bytes", count, raw.bits));
   }
   shape = {count / 8 * raw.bits + count % 8 * raw.bits / 8};
   return DType::kUInt8;

@@ -329,7 +329,7 @@ Result<ZipBytes> ZipArchive::Read(const ZipEntry& entry, uint64_t limit_bytes,
   return result;
 }
 
-// libdeflate inflates whole members only; zlib stops where it is told to.
+// libdeflate inflates whole members only; zlib can stop anywhere.
 Result<ZipBytes> ZipArchive::ReadFront(const ZipEntry& entry, uint64_t limit_bytes,
                                        uint64_t front_bytes) const {
   MSP_ASSIGN_OR_RETURN(const std::span<const std::byte> raw, RawBytes(entry));

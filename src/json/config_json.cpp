@@ -38,7 +38,7 @@ std::string StrictJson(std::string_view text) {
   std::string strict(text);
   size_t comma = kNowhere;  // where one stands, if nothing but blanks and comments followed yet
   char last = ',';          // the last byte outside of texts that was neither blank nor comment
-  bool no_comment_ends = false;  // from here on: a search for the end is not made again
+  bool no_comment_ends = false;  // from here on: a search for the end is not repeated
   size_t at = 0;
   while (at < text.size()) {
     const char c = text[at];

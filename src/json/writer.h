@@ -17,7 +17,7 @@ class Writer {
   enum class NonFinite {
     kPython,  // bare NaN, Infinity: for dump files
     kNull,    // null: for strict readers of our own results
-    kText,    // "NaN", "Infinity": strict, and nothing is lost; bytes that are no UTF-8 become
+    kText,    // "NaN", "Infinity": strict, and nothing is lost; bytes that are not UTF-8 become
             // U+FFFD, because half a surrogate pair, as Python has it, is not JSON for every reader
   };
   // `indent` < 0: one line. Appends to `out`, which may be flushed and cleared between calls. What

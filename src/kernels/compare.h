@@ -12,7 +12,7 @@
 
 namespace msprobe::kernels {
 
-// n = elements of the side under test, b = of the bench side. Elements where both sides are NaN, or
+// n = elements of the test side, b = of the bench side. Elements where both sides are NaN, or
 // both infinite, count as 0 on both sides (the sign of an infinity is not looked at); elements
 // where only one side is, are counted and excluded. Complex values enter with their real part only,
 // as the reference does.

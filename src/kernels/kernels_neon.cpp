@@ -1,5 +1,6 @@
 // NEON, which every aarch64 processor has: no instruction set needs to be turned on, and Highway is
-// told so (it would add the cryptographic extension otherwise, which not every processor has).
+// restricted to it (it would add the cryptographic extension otherwise, which not every processor
+// has).
 #define TOOLCHAIN_MISS_SYS_AUXV_H
 #define HWY_BASELINE_TARGETS HWY_NEON
 #define HWY_COMPILE_ONLY_STATIC

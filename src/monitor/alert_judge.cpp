@@ -66,7 +66,7 @@ Status AnomalyFileWriter::Open(const std::filesystem::path& path, bool& replaced
   if (!IsOwnFile()) {
     ::close(descriptor_);
     descriptor_ = -1;
-    return IoError(fmt::format("{} is no regular file of this user", path.string()))
+    return IoError(fmt::format("{} is not a regular file of this user", path.string()))
         .WithHint("give MONITOR_OUTPUT_DIR a folder that only you can write to");
   }
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
@@ -241,7 +241,7 @@ class AlertJudge::Impl {
   std::unordered_map<std::string, std::vector<History>> histories_;
   std::vector<double> scratch_;
   std::optional<int64_t> first_step_;
-  uint64_t messages_ = 0;                              // of this step, told or not
+  uint64_t messages_ = 0;                              // of this step, shown or not
   std::vector<Anomaly> anomalies_;                     // of this step
   std::unordered_map<std::string, size_t> positions_;  // of their keys
   AnomalyFileWriter file_;
@@ -466,7 +466,7 @@ Status AlertJudge::Impl::EndStep(int64_t step) {
     const std::filesystem::path path = AnomalyPath();
     bool replaced = false;
     if (Status status = file_.Open(path, replaced); !status.ok()) {
-      file_failed_ = true;  // told once
+      file_failed_ = true;  // reported once
       return status;
     }
     if (replaced) {

@@ -298,7 +298,7 @@ Engine::Engine(fs::path config_path, std::string overrides_json, std::string fra
 }
 
 Engine::~Engine() {
-  [[maybe_unused]] const Status status = Close();  // told by the writer
+  [[maybe_unused]] const Status status = Close();  // reported by the writer
 }
 
 const char* Engine::settings_json() const {

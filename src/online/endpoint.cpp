@@ -36,7 +36,7 @@ Status CheckFolder(const Endpoint& endpoint) {
   const std::string name = base::Printable(endpoint.folder.string());
   struct stat found {};
   if (::stat(endpoint.folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
-    return UsageError(fmt::format("nfs_path: {} is no folder", name));
+    return UsageError(fmt::format("nfs_path: {} is not a folder", name));
   }
   if (::access(endpoint.folder.c_str(), R_OK | W_OK | X_OK) != 0) {
     return UsageError(fmt::format("nfs_path: {} cannot be read and written", name));
@@ -69,7 +69,7 @@ Status CheckEndpoint(Endpoint& endpoint, Side side) {
   }
   in_addr address{};
   if (::inet_pton(AF_INET, endpoint.host.c_str(), &address) != 1) {
-    return UsageError(fmt::format("host: \"{}\" is no IPv4 address such as 10.0.0.2",
+    return UsageError(fmt::format("host: \"{}\" is not an IPv4 address such as 10.0.0.2",
                                   base::Printable(endpoint.host)))
         .WithHint("or name a shared folder with nfs_path");
   }

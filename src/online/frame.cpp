@@ -235,7 +235,7 @@ Result<FrameHeader> ReadFrameHeader(std::span<const std::byte> bytes) {
   MSP_ASSIGN_OR_RETURN(const uint32_t reserved, reader.Read<uint32_t>());
   MSP_RETURN_IF_ERROR(reader.AtEnd());
   if (magic != kFrameMagic) {
-    return BadFormatError("what came is no frame of msprobe");
+    return BadFormatError("what came is not a frame of msprobe");
   }
   if (version != kFrameVersion) {
     return BadFormatError(fmt::format("a frame of version {}; this msprobe knows version {}",

@@ -77,7 +77,7 @@ class Inbox {
   void Done(const Taken& taken) { Release(taken.reserved); }
   // The queue is empty, and no further sender is expected.
   bool is_over() const;
-  // Nobody may put anything any more; what waits can still be taken.
+  // Nothing may be put any more; what waits can still be taken.
   void Close();
   std::map<int64_t, RankNews> news() const;
 

@@ -296,7 +296,7 @@ void Sender::SayGoodbye(Channel& channel) {
     status = taken.ok() ? Status() : taken.status();
   }
   if (!status.ok()) {
-    base::LogWarning(fmt::format("online check: {} was not told of the end: {}",
+    base::LogWarning(fmt::format("online check: {} did not receive the end: {}",
                                  options_.endpoint.text(), status.message()));
   }
 }
@@ -325,7 +325,7 @@ void Sender::Close() noexcept {
     } else {
       base::LogInfo(told);
     }
-  } catch (const std::bad_alloc&) {  // it is only told
+  } catch (const std::bad_alloc&) {  // it is only logged
   }
 }
 

@@ -219,7 +219,8 @@ Result<Listener> Listen(const std::string& host, int64_t port) {
   if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::listen(descriptor, kBacklog) != 0) {
     return SocketError(what, errno)
-        .WithHint("host is an address of this computer, and port one that nobody else listens on");
+        .WithHint(
+            "host is an address of this computer, and port one that no other program listens on");
   }
   socklen_t size = sizeof(address);
   ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size);
@@ -244,7 +245,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPasswordVariable = "MSPROBE_TLS_PASSWORD";
 
-// Nobody is asked on a terminal that belongs to a training.
+// No question is asked on a terminal that belongs to a training.
 int TakePassword(char* buffer, int size, int /*writing*/, void* /*user*/) {
   const char* password = std::getenv(kPasswordVariable);
   const size_t length = password == nullptr ? 0 : std::strlen(password);

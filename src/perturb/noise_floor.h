@@ -1,5 +1,5 @@
 // How much of an operator's result is noise: the same call several times, its inputs and outputs
-// rounded by lot, its sums in another order.
+// rounded up or down at random, its sums in another order.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct NoiseFloor {
   uint64_t nonfinite_count = 0;
 };
 
-// `results`: two or more of one floating dtype and as many elements each. Each is rounded by lot
+// `results`: two or more of one floating dtype and as many elements each. Each is rounded at random
 // first (src/perturb/perturbation.h), with its own part of `seed`; nothing is written.
 // Memory is that of a few blocks, sums are those of fixed blocks in order.
 Result<NoiseFloor> MeasureNoiseFloor(std::span<const TensorView> results, uint64_t seed);

@@ -81,8 +81,8 @@ inline uint64_t Mixed(uint64_t value) {
   return value ^ (value >> 31U);
 }
 
-// Values rounded by lot in the last place: what computations with results that were rounded already
-// would see if the rounding had gone otherwise.
+// Values rounded up or down at random in the last place: what computations with results that were
+// rounded already would see if the rounding had gone otherwise.
 
 // A result x of a computation stands for a real number that is one unit in the last place away at
 // most (faithful rounding). Taken as x + u with u uniform in (-1, 1) units and rounded
@@ -106,7 +106,7 @@ enum class Mode : uint8_t {
   kNoChange,            // the same values
   kImprovePrecision,    // float16 and bfloat16 as float32
   kUlpNoise,            // normal numbers away from zero by a number of units in the last place
-  kRandomNoise,         // normal numbers one unit up, one down or not at all, by lot
+  kRandomNoise,         // normal numbers one unit up, one down or not at all, at random
   kStochasticRounding,  // normal numbers as src/perturb/perturbation.h says
 };
 

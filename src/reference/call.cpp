@@ -240,7 +240,7 @@ Value Call::Tensor(size_t position, std::string_view name) {
     return Fail(fmt::format("the argument {} is missing", name));
   }
   if (!dump::IsTensorLeaf(forward_, index)) {
-    return Fail(fmt::format("the argument {} is no tensor", name));
+    return Fail(fmt::format("the argument {} is not a tensor", name));
   }
   return TensorAt(index, name);
 }
@@ -267,7 +267,7 @@ std::vector<Value> Call::Tensors(size_t position, std::string_view name) {
     });
   }
   if (tensors.empty()) {
-    Fail(fmt::format("the argument {} is no list of tensors", name));
+    Fail(fmt::format("the argument {} is not a list of tensors", name));
   }
   return tensors;
 }
@@ -312,7 +312,7 @@ int64_t Call::Int(size_t position, std::string_view name, std::optional<int64_t>
   const double number = Number(
       position, name, otherwise ? std::optional(static_cast<double>(*otherwise)) : std::nullopt);
   if (!(std::fabs(number) < kLargestExact) || number != std::floor(number)) {
-    Fail(fmt::format("the argument {} is no integer", name));
+    Fail(fmt::format("the argument {} is not an integer", name));
     return 0;
   }
   return static_cast<int64_t>(number);
@@ -340,7 +340,7 @@ std::vector<int64_t> Call::Ints(size_t position, std::string_view name, bool spr
     const uint32_t value = ValueNode(forward_, node);
     const dump::Node& number = forward_[value == EntryTree::kNone ? node : value];
     if (number.kind != NodeKind::kInt) {
-      Fail(fmt::format("the argument {} is no list of integers", name));
+      Fail(fmt::format("the argument {} is not a list of integers", name));
       return;
     }
     numbers.push_back(number.integer);

@@ -3,15 +3,14 @@
 // text.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-namespace msprobe::report {
+#include "src/report/texts.h"
 
-enum class Language : uint8_t { kEnglish, kChinese };
+namespace msprobe::report {
 
 struct Advice {
   Advice() = default;

@@ -306,8 +306,8 @@ struct Document {
   std::vector<OutputFile> files;     // everything that was written, the main result first
   std::vector<std::string> warnings;
   std::vector<TestCase> cases;
-  uint64_t bytes = 0;             // of data that was gone through; 0: not told
-  double seconds = 0;             // of the whole run; 0: not told
+  uint64_t bytes = 0;             // of data that was read; 0: unknown
+  double seconds = 0;             // of the whole run; 0: unknown
   std::string deed = "compared";  // what was done with the data in that time
   int exit_code = 0;              // known once a gate has judged
 

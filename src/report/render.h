@@ -23,7 +23,7 @@ struct Provenance {
 void SetProvenance(Provenance provenance);
 const Provenance& ThisRun();
 
-// Of "/a/models.py:43 in forward: return x"; none where the text has no such beginning.
+// The place of "/a/models.py:43 in forward: return x"; none where the text has no such beginning.
 std::optional<SourceLine> SourceLineOf(std::string_view text);
 
 // The verdict first, then the sections, what to do next, and all files by name. Ends with a line

@@ -362,7 +362,17 @@ bool IsNumeric(const Cell& cell) {
   return cell.kind() == CellKind::kInteger || cell.kind() == CellKind::kNumber;
 }
 
+// A word of a table, which may be indented.
+std::string InWord(std::string_view text, Language language) {
+  const size_t blanks = std::min(text.find_first_not_of(' '), text.size());
+  return std::string(text.substr(0, blanks)) +
+         std::string(WordInLanguage(text.substr(blanks), language));
+}
+
 std::string ScreenText(const Cell& cell, const TerminalOptions& options) {
+  if (cell.kind() == CellKind::kText) {
+    return InWord(cell.text(), options.language);
+  }
   if (cell.kind() != CellKind::kNumber) {
     return CellText(cell);
   }
@@ -384,6 +394,9 @@ class TableWriter {
         options_(options),
         widths_(table.columns().size()),
         right_(table.columns().size(), table.row_count() > 0) {
+    for (const std::string& column : table.columns()) {
+      heads_.push_back(InWord(column, options.language));
+    }
     Measure();
   }
 
@@ -391,7 +404,7 @@ class TableWriter {
     if (options_.wrap && LineColumns() > options_.width) {
       return Records();
     }
-    Line([&](size_t column) -> std::string { return table_.columns()[column]; }, kBold);
+    Line([&](size_t column) { return heads_[column]; }, kBold);
     for (size_t row = 0; row < RowCount(); ++row) {
       Line([&](size_t column) { return ScreenText(table_.row(row)[column], options_); },
            ColorOf(row));
@@ -412,8 +425,8 @@ class TableWriter {
   // More columns than the screen has room for: a line per cell, rows one below the other.
   std::string Records() {
     size_t label_width = 0;
-    for (const std::string& column : table_.columns()) {
-      label_width = std::max(label_width, ColumnsOf(column));
+    for (const std::string& head : heads_) {
+      label_width = std::max(label_width, ColumnsOf(head));
     }
     label_width = std::min(label_width, options_.width / 2);
     const size_t indent = label_width + kGap;
@@ -425,7 +438,7 @@ class TableWriter {
           continue;
         }
         std::string label;
-        AppendFitted(table_.columns()[column], label_width, true, false, options_.ascii, label);
+        AppendFitted(heads_[column], label_width, true, false, options_.ascii, label);
         const size_t room = std::max(options_.width, indent + kNarrowestText) - indent;
         bool first = true;
         for (const std::string& line : WrapText(text, room, room)) {
@@ -451,7 +464,7 @@ class TableWriter {
 
   void Measure() {
     for (size_t column = 0; column < widths_.size(); ++column) {
-      widths_[column] = ColumnsOf(table_.columns()[column]);
+      widths_[column] = ColumnsOf(heads_[column]);
     }
     for (size_t row = 0; row < RowCount(); ++row) {
       const std::span<const Cell> cells = table_.row(row);
@@ -525,6 +538,7 @@ class TableWriter {
 
   const Table& table_;
   const TerminalOptions& options_;
+  std::vector<std::string> heads_;
   std::vector<size_t> widths_;
   std::vector<bool> right_;
   std::string out_;
@@ -597,26 +611,30 @@ class TerminalRenderer {
   std::string Run() {
     if (!document_.verdict.text.empty()) {
       Note(document_.verdict.tone);
-      screen_.Line(InkOf(document_.verdict.tone), Printable(document_.verdict.text));
+      screen_.Line(InkOf(document_.verdict.tone), Said(document_.verdict.text));
     }
     for (const Section& section : document_.sections) {
       PutSection(section);
     }
     if (!document_.next.empty()) {
-      screen_.Heading("Next");
+      screen_.Heading(Said("Next"));
       for (const Advice& advice : document_.next) {
-        screen_.Paragraph(Ink::kNone, Printable(AdviceText(advice)));
+        screen_.Paragraph(Ink::kNone, Printable(AdviceText(advice, screen_.options().language)));
       }
     }
     PutFiles();
     if (screen_.options().color && colors_used_) {
       screen_.Blank();
-      screen_.Line(Ink::kNone, "red: a difference or a failure; yellow: worth a look");
+      screen_.Line(Ink::kNone, Said("red: a difference or a failure; yellow: worth a look"));
     }
     return screen_.Take();
   }
 
  private:
+  std::string Said(std::string_view text) const {
+    return Printable(InLanguage(text, screen_.options().language));
+  }
+
   void Note(Tone tone) {
     colors_used_ = colors_used_ || tone == Tone::kCaution || tone == Tone::kBad;
   }
@@ -636,7 +654,7 @@ class TerminalRenderer {
       return;
     }
     if (!section.title.empty()) {
-      screen_.Heading(Printable(section.title));
+      screen_.Heading(Said(section.title));
     } else if (!screen_.empty() && !std::holds_alternative<Text>(section.blocks.front())) {
       screen_.Blank();
     }
@@ -651,14 +669,14 @@ class TerminalRenderer {
 
   void Put(const Text& text, bool /*first*/) {
     Note(text.tone);
-    screen_.Paragraph(InkOf(text.tone), Printable(text.text));
+    screen_.Paragraph(InkOf(text.tone), Said(text.text));
   }
 
   void Put(const List& list, bool first) {
     const size_t shown = std::min(list.items.size(), list.brief.items);
     size_t label_width = 0;
     for (size_t i = 0; i < shown; ++i) {
-      label_width = std::max(label_width, ColumnsOf(Printable(list.items[i].label)));
+      label_width = std::max(label_width, ColumnsOf(Said(list.items[i].label)));
     }
     for (size_t i = 0; i < shown; ++i) {
       PutItem(list, i, label_width, first);
@@ -668,8 +686,8 @@ class TerminalRenderer {
 
   void PutItem(const List& list, size_t index, size_t label_width, bool first) {
     const Item& item = list.items[index];
-    const std::string text = Printable(item.text);
-    std::string label = Printable(item.label);
+    const std::string text = Said(item.text);
+    std::string label = Said(item.label);
     Tone tone = item.tone;
     size_t indent = 2;  // of what is wrapped
     Note(tone);
@@ -688,7 +706,8 @@ class TerminalRenderer {
         break;
       }
       case ListKind::kAmounts:
-        label = fmt::format("{:>{}} ", label, kAmountColumns);
+        label.insert(0, kAmountColumns - std::min(kAmountColumns, ColumnsOf(label)), ' ');
+        label += ' ';
         indent = kAmountColumn;
         break;
       case ListKind::kNamed:
@@ -712,7 +731,7 @@ class TerminalRenderer {
     }
     screen_.Labelled(InkOf(tone), label, text, indent);
     for (const Item& detail : item.details) {
-      PutDetail(list.kind, detail.label, Printable(detail.text));
+      PutDetail(list.kind, Said(detail.label), Said(detail.text));
     }
   }
 
@@ -743,11 +762,12 @@ class TerminalRenderer {
     table.narrowest = SIZE_MAX;
     screen_.Raw(TerminalTable(view.table, table));
     for (size_t i = 0; i < std::min(view.notes.size(), kNotesShown); ++i) {
-      screen_.Line(Ink::kNone, view.notes[i]);
+      screen_.Line(Ink::kNone, Said(view.notes[i]));
     }
     if (view.notes.size() > kNotesShown) {
-      screen_.Line(Ink::kNone, fmt::format("and {} with a note",
-                                           Plural(view.notes.size() - kNotesShown, "more row")));
+      screen_.Line(Ink::kNone,
+                   Said(fmt::format("and {} with a note",
+                                    Plural(view.notes.size() - kNotesShown, "more row"))));
     }
   }
 
@@ -760,6 +780,7 @@ class TerminalRenderer {
     table.decimals = data.decimals;
     table.wrap = options.has_edge;
     table.ascii = options.ascii;
+    table.language = options.language;
     table.rows = data.brief.items;
     table.amounts = data.amounts;
     if (data.names_rows) {
@@ -778,7 +799,7 @@ class TerminalRenderer {
     for (size_t i = 0; i < shown; ++i) {
       const Bar& bar = bars.items[i];
       largest = std::isfinite(bar.value) ? std::max(largest, bar.value) : largest;
-      name_width = std::max(name_width, ColumnsOf(Printable(bar.label)));
+      name_width = std::max(name_width, ColumnsOf(Said(bar.label)));
     }
     constexpr size_t kFigures = 10;
     constexpr size_t kGaps = 6;
@@ -790,7 +811,7 @@ class TerminalRenderer {
     const size_t longest = options.has_edge ? std::min(room, kLongestBar) : kLongestBar;
     for (size_t i = 0; i < shown; ++i) {
       const Bar& bar = bars.items[i];
-      const std::string label = Printable(bar.label);
+      const std::string label = Said(bar.label);
       const double share = std::isfinite(bar.value) && largest > 0 ? bar.value / largest : 0;
       const auto length = static_cast<size_t>(std::ceil(share * static_cast<double>(longest)));
       // A name that is too long has a line of its own, its figures the next one.
@@ -834,7 +855,7 @@ class TerminalRenderer {
         point("lowest", lowest);
         point("last", last);
       }
-      screen_.Labelled(Ink::kNone, "  " + Printable(curves.items[i].label) + ":", text, 6);
+      screen_.Labelled(Ink::kNone, "  " + Said(curves.items[i].label) + ":", Said(text), 6);
     }
     PutRest(curves.brief, curves.items.size());
   }
@@ -844,9 +865,9 @@ class TerminalRenderer {
       return;
     }
     screen_.Line(Ink::kNone,
-                 "  " + (brief.rest.empty()
-                             ? fmt::format("and {} more", base::FormatCount(all - brief.items))
-                             : Printable(brief.rest)));
+                 "  " + Said(brief.rest.empty()
+                                 ? fmt::format("and {} more", base::FormatCount(all - brief.items))
+                                 : brief.rest));
   }
 
   void PutFiles() {
@@ -859,7 +880,7 @@ class TerminalRenderer {
                              document_.bytes > 0 ? base::FormatBytes(document_.bytes) + " " : "",
                              document_.deed, base::FormatSeconds(document_.seconds));
     }
-    screen_.Heading(heading);
+    screen_.Heading(Said(heading));
     // Programs behind a pipe get them all. On a terminal tables of hundreds of ranks would push the
     // answer out of sight; what is told apart by a word always has its line.
     const size_t all = document_.files.size();
@@ -876,8 +897,8 @@ class TerminalRenderer {
     }
     if (unnamed > 0) {
       const std::string folder = document_.files.front().path.parent_path().string();
-      screen_.Line(Ink::kNone, fmt::format("  and {} in {}", Plural(unnamed, "more file"),
-                                           Printable(folder.empty() ? "." : folder)));
+      screen_.Line(Ink::kNone, Said(fmt::format("  and {} in {}", Plural(unnamed, "more file"),
+                                                folder.empty() ? "." : folder)));
     }
   }
 
@@ -906,7 +927,7 @@ class Links {
     }
   }
 
-  // Marks the places where they stand whole; what a line break cuts is no link.
+  // Marks the places where they stand whole; one that a line break cuts is not a link.
   std::string Mark(std::string text, std::string_view host) const {
     std::string marked;
     for (size_t begin = 0; begin < text.size();) {
@@ -947,7 +968,7 @@ class Links {
     }
   }
 
-  // Files of another host are no links.
+  // Files of another host are not linked.
   void Add(std::string text, const std::filesystem::path& path, uint64_t line) {
     std::error_code failure;
     if (!std::filesystem::exists(path, failure)) {

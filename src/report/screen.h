@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/report/texts.h"
+
 namespace msprobe::report {
 
 enum class Ink : uint8_t { kNone, kGreen, kYellow, kRed, kBold };
@@ -18,8 +20,9 @@ struct ScreenOptions {
   bool has_edge = true;
   bool color = false;
   bool ascii = false;  // the locale has no UTF-8: marks of ours are ASCII
-  // Of this host, where the terminal makes links (OSC 8) of files and lines of code.
+  // Name of this host where the terminal makes links (OSC 8) of files and lines of code.
   std::string link_host = {};
+  Language language = Language::kEnglish;
 };
 
 class Screen {

@@ -24,7 +24,7 @@ inline char* Put(char* out, std::string_view text) {
 std::string ColumnName(size_t column);
 
 // `text` made safe for XML content and double-quoted attributes: markup escaped, carriage returns
-// as references, everything that XML 1.0 forbids (control characters, bytes that are no UTF-8,
+// as references, everything that XML 1.0 forbids (control characters, bytes that are not UTF-8,
 // surrogates, U+FFFE, U+FFFF) as '_', unless `controls` says otherwise. Writes at most
 // kEscapeFactor bytes per byte of text; returns the end.
 inline constexpr size_t kEscapeFactor = 7;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "src/json/writer.h"
 #include "src/report/render.h"
 #include "src/report/render_json.h"
+#include "src/report/texts.h"
 
 namespace msprobe::resources {
 extern const std::string_view kAnswerPage;  // empty: not built
@@ -461,6 +463,9 @@ class PageSections {
 
   void Close() { writer_.EndArray(); }
 
+  // Column names and cells that have a translation.
+  std::vector<std::string> words() const { return {words_.begin(), words_.end()}; }
+
   std::string text;
   std::vector<PageTable> tables;
   std::vector<std::string> notes;
@@ -519,6 +524,9 @@ class PageSections {
     for (size_t row = 0; row < table.row_count(); ++row) {
       is_marked[row] = table.fill(row) != Fill::kNone;
     }
+    for (const std::string& column : table.columns()) {
+      words_.insert(column);
+    }
     for (const size_t row : RowsToKeep(is_marked, kMostPageRows)) {
       kept.is_marked.push_back(is_marked[row]);
       kept.rows.push_back(JsonText([&](Writer& writer) {
@@ -526,9 +534,17 @@ class PageSections {
         writer.Int(static_cast<int64_t>(table.fill(row)));
         for (const Cell& cell : table.row(row)) {
           PutPageCell(cell, writer);
+          NoteWord(cell);
         }
         writer.EndArray();
       }));
+    }
+  }
+
+  void NoteWord(const Cell& cell) {
+    if (cell.kind() == CellKind::kText &&
+        WordInLanguage(cell.text(), Language::kChinese) != cell.text()) {
+      words_.insert(std::string(cell.text()));
     }
   }
 
@@ -598,6 +614,7 @@ class PageSections {
 
   Writer writer_;
   std::string title_;  // of the section begun last
+  std::set<std::string> words_;
 };
 
 std::string Listing(const Document& document, const PageView& view, const PageSections& sections) {
@@ -662,8 +679,10 @@ Status WriteAnswerPage(const std::filesystem::path& path, Document& document) {
   sections.AddFiles(document.files, path);
   sections.Close();
   const auto listing = [&] {
-    return PackBlock(
-        {"answer", [&](std::string& out) { out += Listing(document, view, sections); }});
+    return PackBlock({"answer", [&](std::string& out) {
+                        out +=
+                            WithTranslations(Listing(document, view, sections), sections.words());
+                      }});
   };
   uint64_t room = kMostPageBytes - resources::kAnswerPage.size();
   room -= std::min<uint64_t>(room, listing().size() + 4096);

@@ -13,6 +13,7 @@
 
 #include "src/base/threads.h"
 #include "src/report/table.h"
+#include "src/report/texts.h"
 
 namespace msprobe::report {
 
@@ -66,6 +67,7 @@ struct TerminalOptions {
   bool ascii = false;                // "..." instead of "…"
   size_t rows = SIZE_MAX;            // no more than these
   std::vector<size_t> amounts = {};  // columns of texts that are aligned as numbers are
+  Language language = Language::kEnglish;  // of column names, and of cells that are words
 };
 std::string TerminalTable(const Table& table, const TerminalOptions& options);
 

@@ -234,7 +234,7 @@ SheetPlan PlanSheet(const Sheet& sheet) {
   return plan;
 }
 
-// A reader may drop blanks around an element's text unless told otherwise.
+// A reader may drop blanks around an element's text unless it is marked.
 bool NeedsPreserve(std::string_view text) {
   return !text.empty() && (text.front() == ' ' || text.back() == ' ' ||
                            std::any_of(text.begin(), text.end(),

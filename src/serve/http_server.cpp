@@ -414,9 +414,9 @@ struct Server {
       }
     }
     asked.query = query == nullptr ? "" : query;
-    asked.headers = {HeaderOf(request, "Host"), HeaderOf(request, "Origin"),
+    asked.headers = {HeaderOf(request, "Host"),           HeaderOf(request, "Origin"),
                      HeaderOf(request, "Sec-Fetch-Site"), HeaderOf(request, "Sec-Fetch-Mode"),
-                     HeaderOf(request, "Sec-Fetch-Dest")};
+                     HeaderOf(request, "Sec-Fetch-Dest"), HeaderOf(request, "Accept-Language")};
     return asked;
   }
 

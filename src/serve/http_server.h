@@ -33,6 +33,7 @@ struct RequestHeaders {
   std::string fetch_site;  // Sec-Fetch-Site and so on; empty: an older browser, or none
   std::string fetch_mode;
   std::string fetch_destination;
+  std::string accept_language;  // what the browser prefers; empty: anything
 };
 
 // Whether the address that was asked is a literal one or a name of this host: "localhost", the

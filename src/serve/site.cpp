@@ -18,6 +18,8 @@
 namespace msprobe::serve {
 namespace {
 
+using report::Language;
+
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
@@ -50,12 +52,13 @@ std::string TimeText(int64_t seconds) {
   return text.data();
 }
 
-std::string Frame(std::string_view title, std::string_view body, std::string_view nonce) {
+std::string Frame(std::string_view title, std::string_view body, std::string_view nonce,
+                  Language language = Language::kEnglish) {
   return fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
+      "<!doctype html>\n<html lang=\"{}\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
       "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n"
       "<style nonce=\"{}\">{}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-      EscapeHtml(title), nonce, kStyle, body);
+      language == Language::kChinese ? "zh" : "en", EscapeHtml(title), nonce, kStyle, body);
 }
 
 }  // namespace
@@ -88,37 +91,42 @@ std::string EscapePath(std::string_view path) {
 }
 
 std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lines,
-                      const Folder::Listing& listing, std::string_view nonce) {
+                      const Folder::Listing& listing, std::string_view nonce, Language language) {
+  const auto said = [language](std::string_view text) {
+    return EscapeHtml(report::InLanguage(text, language));
+  };
   std::string body =
       fmt::format("<h1>msprobe serve &middot; <code>{}</code></h1>\n", EscapeHtml(folder));
   for (const std::string& unread : listing.unread) {
-    body += fmt::format("<p class=\"bad\">not looked at: {}</p>\n", EscapeHtml(unread));
+    body += fmt::format("<p class=\"bad\">{}: {}</p>\n", said("not looked at"), EscapeHtml(unread));
   }
   if (lines.empty()) {
     body +=
-        "<p>No graph (.vis.db) and no page (.html) lies in this folder or below it. "
-        "<code>msprobe graph</code> and <code>msprobe compare --format html</code> write them; "
-        "then "
-        "load this page again.</p>\n";
-    return Frame("msprobe serve", body, nonce);
+        fmt::format("<p>{}</p>\n",
+                    said("No graph (.vis.db) and no page (.html) lies in this folder or below it. "
+                         "msprobe graph and msprobe compare --format html write them; then load "
+                         "this page again."));
+    return Frame("msprobe serve", body, nonce, language);
   }
-  body +=
-      "<table>\n<thead><tr><th>Verdict / 结论</th><th>What / 内容</th><th>File / 文件</th>"
-      "<th>Written / 时间</th></tr></thead>\n<tbody>\n";
+  body += "<table>\n<thead><tr>";
+  for (const char* const column : {"Verdict", "What", "File", "Written"}) {
+    body += fmt::format("<th>{}</th>", said(column));
+  }
+  body += "</tr></thead>\n<tbody>\n";
   for (const IndexLine& line : lines) {
     body += fmt::format(
         "<tr><td class=\"{}\">{}</td><td>{}</td><td><a href=\"files/{}\"><bdi>{}</bdi></a></td>"
         "<td>{}</td></tr>\n",
-        ClassOf(line), line.is_broken ? "unreadable" : EscapeHtml(line.verdict),
-        EscapeHtml(line.text), EscapePath(line.path), EscapeHtml(line.path),
-        TimeText(line.changed));
+        ClassOf(line), said(line.is_broken ? "unreadable" : line.verdict), said(line.text),
+        EscapePath(line.path), EscapeHtml(line.path), TimeText(line.changed));
   }
   body += "</tbody>\n</table>\n";
   if (!listing.is_whole) {
-    body +=
-        fmt::format("<p>The folder holds more files; the first {} are listed.</p>\n", lines.size());
+    body += fmt::format(
+        "<p>{}</p>\n",
+        said(fmt::format("The folder holds more files; the first {} are listed.", lines.size())));
   }
-  return Frame("msprobe serve", body, nonce);
+  return Frame("msprobe serve", body, nonce, language);
 }
 
 std::string ErrorPage(std::string_view title, std::string_view message, std::string_view hint,
@@ -299,7 +307,8 @@ Response Site::Answer(const Request& request) {
   }
   rest.remove_prefix(slash + 1);
   if (rest.empty()) {
-    return List();
+    return List(request.headers.accept_language.starts_with("zh") ? Language::kChinese
+                                                                  : Language::kEnglish);
   }
   if (rest.starts_with(kFiles)) {
     rest.remove_prefix(kFiles.size());
@@ -341,7 +350,7 @@ IndexLine Site::LineOf(const Folder::Entry& entry, base::InputFile file) {
   return lines_[key] = line;
 }
 
-Response Site::List() {
+Response Site::List(Language language) {
   Folder::Listing listing = folder_.List();
   std::vector<IndexLine> lines;
   for (const Folder::Entry& entry : listing.entries) {
@@ -354,7 +363,7 @@ Response Site::List() {
   }
   const std::string nonce = NewToken();
   return {.policy = PolicyOf(nonce),
-          .body = IndexPage(folder_.path().string(), lines, listing, nonce)};
+          .body = IndexPage(folder_.path().string(), lines, listing, nonce, language)};
 }
 
 Response Site::Shell(const std::string& path, base::InputFile file) {

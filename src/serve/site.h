@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/analysis/graph/stored_graph.h"
+#include "src/report/texts.h"
 #include "src/serve/http_server.h"
 
 namespace msprobe::serve {
@@ -36,7 +37,8 @@ std::string EscapePath(std::string_view path);
 // `nonce`: of the style sheet, which the policy of the answer names.
 // `listing`: where it is not the whole, and what could not be looked at.
 std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lines,
-                      const Folder::Listing& listing, std::string_view nonce);
+                      const Folder::Listing& listing, std::string_view nonce,
+                      report::Language language = report::Language::kEnglish);
 std::string ErrorPage(std::string_view title, std::string_view message, std::string_view hint,
                       std::string_view nonce);
 std::string PolicyOf(std::string_view nonce);
@@ -59,7 +61,7 @@ class Site {
     uint64_t bytes = 0;
   };
 
-  Response List();
+  Response List(report::Language language);
   Response Graph(const std::string& path, base::InputFile file, std::string_view part);
   Response Shell(const std::string& path, base::InputFile file);
   Response Error(int status, std::string_view title, const Status& why);

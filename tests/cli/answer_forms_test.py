@@ -116,7 +116,7 @@ COMMANDS = {
     "monitor analyse": Command("monitor analyse -d {data}/monitor/files/anomaly_analyse/pp_order/anomaly_detected -o out", "alert", "Top"),
     "monitor csv2db": Command("monitor csv2db --data {same} --db out", None, "monitor_data.trend.db"),
     "monitor csv2tb": Command("monitor csv2tb --monitor_path {same} --output_dirpath out", None, None),
-    "monitor diff": Command("monitor diff {same} {run}", "different", "The runs diverge"),
+    "monitor diff": Command("monitor diff {same} {run}", "different", "DIFFERENT: the runs diverge"),
     "monitor replay": Command("monitor replay --feed {data}/monitor/replay/csv_edge_dtypes/feed "
                               "--config {data}/monitor/replay/csv_edge_dtypes/config.json --output out", None, None),
     "monitor report": Command("monitor report {nan_run} -o out/report.html", "not_finite", None),

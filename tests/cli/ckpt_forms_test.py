@@ -210,7 +210,7 @@ class Names(Case):
         torch.save({"a.w1": w1, "a.w2": w2, "a.w3": w3, "a.same": torch.ones(3)}, self.folder / "good.pt")
         torch.save({"a.w1": w2, "a.w2": w3, "a.w3": w1, "a.same": torch.ones(3)}, self.folder / "swapped.pt")
         answer, _ = self.compare("swapped.pt", "good.pt", "--suggest-mapping", "map.yaml")
-        self.assertIn("equals a.w2 of checkpoint 2", json.dumps(answer["sections"]))
+        self.assertIn("equals a.w2 of the reference", json.dumps(answer["sections"]))
         answer, _ = self.compare("swapped.pt", "good.pt", "--mapping", "map.yaml", "--force")
         self.assertEqual(answer["verdict"]["word"], "IDENTICAL", answer)
 
@@ -219,7 +219,7 @@ class Names(Case):
         torch.save({"p": weight, "q": torch.ones(2, 3)}, self.folder / "good.pt")
         torch.save({"p": weight.t().contiguous(), "q": torch.ones(2, 3)}, self.folder / "turned.pt")
         answer, _ = self.compare("turned.pt", "good.pt", "--suggest-mapping", "turned.yaml")
-        self.assertIn("equals p of checkpoint 2 transposed", json.dumps(answer["sections"]))
+        self.assertIn("equals p of the reference transposed", json.dumps(answer["sections"]))
         answer, _ = self.compare("turned.pt", "good.pt", "--mapping", "turned.yaml", "--force")
         self.assertEqual(answer["verdict"]["word"], "IDENTICAL", answer)
 

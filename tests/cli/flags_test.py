@@ -288,7 +288,7 @@ class Suggestions(unittest.TestCase):
             self.assertIn("did you mean %s?" % meant, self.hint("compare", "a", "b", typed), typed)
 
     def test_what_is_wrong_stands_in_the_order_of_typing(self):
-        self.assertIn("takes no more arguments third, fourth\n", self.hint("compare", "a", "b", "third", "fourth"))
+        self.assertIn("unexpected arguments: third, fourth\n", self.hint("compare", "a", "b", "third", "fourth"))
         self.assertIn("has no flags --zeta, --alpha\n", self.hint("compare", "--zeta", "a", "b", "--alpha"))
 
     def test_of_two_wrong_values_the_first_is_told(self):

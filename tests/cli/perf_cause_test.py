@@ -39,7 +39,7 @@ def faults(dice, base):
         "other shapes": (change(rows=base.rows * 2), r"aten::(mm|addmm).*shapes.*%d.*->.*%d" % (base.rows, base.rows * 2), "SLOWER"),
         "another dtype": (change(types="float", factors={"aten::mm": 2, "aten::addmm": 2}), r"aten::mm.*types.*Half.*->.*float", "SLOWER"),
         "more calls": (change(calls={often: 6}), re.escape(often) + r".*more calls", "SLOWER"),
-        "casts": (change(casts_per_layer=8), r"aten::copy_.*only in the comparison|aten::copy_.*more calls", "SLOWER"),
+        "casts": (change(casts_per_layer=8), r"aten::copy_.*only in the test|aten::copy_.*more calls", "SLOWER"),
         "copies from the host": (change(copies_per_layer=3), r"Memcpy HtoD \(Pageable", "SLOWER"),
         "a slower copy": (change(input_bytes_us=3000), r"Memcpy HtoD \(Pinned", "SLOWER"),
         "slower collectives": (change(hidden=False, collective_us=base.collective_us * 4), r"all_reduce", "SLOWER"),

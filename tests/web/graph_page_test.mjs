@@ -38,7 +38,7 @@ check('shows the tensors of both sides, the stack, and what receives the result'
   await page.waitForSelector('#details table');
   const tensors = await text(page, '#details table');
   assert.match(tensors, /parameters\.weight[\s\S]*0\.001000166/i);
-  assert.match(tensors, /NPU[\s\S]*bench/);
+  assert.match(tensors, /test[\s\S]*reference/);
   assert.match(await text(page, '#details pre'), /models\.py, line 43/);
   await page.waitForSelector('.node-list .link');
   await page.click('.node-list .link');

@@ -171,8 +171,8 @@ check('names what never had a tensor, and counts no NaN there', async () => {
 
 check('says which of two runs is A and which is B', async () => {
   const { page, close } = await open('two.html');
-  assert.match(await text(page, 'header .run'), /run_a compared with run_b \(A and B\)/);
-  assert.match(await text(page, '.at-step'), /A run_a solid, B run_b dashed/);
+  assert.match(await text(page, 'header .run'), /test run_a compared with reference run_b/);
+  assert.match(await text(page, '.at-step'), /test run_a solid, reference run_b dashed/);
   await close();
 });
 
@@ -217,7 +217,7 @@ check('lays two runs over each other', async () => {
   const { page, close } = await open('two.html');
   assert.match(await text(page, 'header'), /run_a compared with run_b/);
   const rows = await page.locator('.curve-row .name').allInnerTexts();
-  assert.ok(rows.some((name) => name.endsWith('· A')) && rows.some((name) => name.endsWith('· B')), rows.join());
+  assert.ok(rows.some((name) => name.endsWith('· test')) && rows.some((name) => name.endsWith('· reference')), rows.join());
   await page.click('[data-key=ratio]');
   await settled(page);
   const box = await boxOf(page, '#heat');
@@ -225,7 +225,7 @@ check('lays two runs over each other', async () => {
   const tip = await text(page, '.tip');
   assert.match(tip, /[\d.]+ → [\d.]+/);
   assert.ok(box.height > 100);
-  assert.equal(await text(page, '[data-key=ratio]'), 'A / B');
+  assert.equal(await text(page, '[data-key=ratio]'), 'test / reference');
   assert.match(await page.innerText('main'), /A run_a over B run_b, as a power of two: above 0 where A is larger/);
   await close();
 });
@@ -256,10 +256,10 @@ check('lists modules of the second run only, marked, with their curves', async (
   assert.deepEqual(rows.map((row) => row.split(/\s+/).filter(Boolean)), [[facts.only.name, '·', 'B', String(Number(facts.only.norm))]]);
   // Its numbers are in the heat map, and no factor.
   await page.locator('#heat').hover({ position: { x: 400, y: 9 } });
-  assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · B\s+step \d+\s+[\d.]+/);
+  assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · reference\s+step \d+\s+[\d.]+/);
   await page.click('[data-key=ratio]');
   await page.locator('#heat').hover({ position: { x: 420, y: 9 } });
-  assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · B\s+step \d+\s+no row/);
+  assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · reference\s+step \d+\s+no row/);
   await page.click('[data-key=ranks]');
   await settled(page);
   await page.locator('#heat').hover({ position: { x: 440, y: 9 } });

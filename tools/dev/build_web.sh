@@ -24,7 +24,7 @@ source=tools/web
 mkdir -p build-web
 
 # The same sources and packages give the same pages: nothing to do when both are as they were.
-sources=$(find "$source" config/advice.json -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d' ' -f1)
+sources=$(find "$source" -type f | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -d' ' -f1)
 if [ "$(cat build-web/sources.sha256 2>/dev/null)" = "$sources" ]; then
   say "the pages in build-web/ are up to date"
   exit 0

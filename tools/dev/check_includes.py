@@ -44,7 +44,7 @@ THIRD_PARTY_HOMES = {
     "dlfcn.h": ["src/commands/kernel_dump_commands.cpp", "src/device/", "src/monitor/sqlite_api.cpp",
                 "src/online/openssl_library.cpp"],
 }
-# What opens a file in C++; calls that only write, and those of folders, are no inputs.
+# What opens a file in C++; calls that only write, and those of folders, are not inputs.
 OPENING = re.compile(r"\bstd::i?fstream\b|\b(?:std::|::)?(?:fopen|open64|gzopen|sqlite3_open(?:_v2)?)\(|::open(?:at)?\(|\bopen_v2\("
                      r"|\bSSL_CTX_use_\w+_file\b|\bSSL_CTX_load_verify_locations\b|\bX509_load_\w+_file\b")
 NO_INPUT = re.compile(r"O_PATH|O_DIRECTORY|O_WRONLY|O_CREAT|kFolderFlags|SQLITE_OPEN_CREATE|kOpenCreate|\"/(?:proc|sys)/")
@@ -52,7 +52,7 @@ NO_INPUT = re.compile(r"O_PATH|O_DIRECTORY|O_WRONLY|O_CREAT|kFolderFlags|SQLITE_
 OWN_FILES = {"src/monitor/writer.cpp", "src/database/sqlite_file.cpp", "src/monitor/sqlite_api.h"}
 PYTHON_OPENING = re.compile(r"(?<![\w.])open\(|\bos\.open\(|\bnp\.load\(|\btorch\.load\(|\bread_(?:text|bytes)\(\)")
 PYTHON_NO_INPUT = re.compile(r"\"[wx]b?\"|O_WRONLY|O_CREAT")
-# With /proc and the paths of rules, which are nobody else's to choose.
+# With /proc and the paths of rules, which no one else can choose.
 PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_accuracy/confine.py", "tools/python/msprobe/_intercept/functions.py"}
 COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
 # A file of this repository: sources and pages by any part of their path, other files by their path from the root.

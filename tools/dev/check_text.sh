@@ -32,6 +32,20 @@ done)"
 report "retired words" "$(search '[I]nside of the room|[p]lan of the house|[F]ront door:|^[[:blank:]]*// What .* came to\b|msprobe_[r]oom|[t]he (face|floor) of (this|a|the) component' "${ours[@]}" \
   $(matching '^(docs/design/|CONTRIBUTING.md|README|src/.*README.md)'))"
 
+# Habits of a private language, and the plain words instead:
+#   X is no Y            -> X is not a Y                      (there is no X, is no longer, are no larger than: fine)
+#   is told              -> is reported, recorded, known      (told apart: fine)
+#   nobody, by lot       -> no process, no one; at random     (the user "nobody": fine)
+#   another name of      -> alias of
+#   // Of X, // Those    -> begin a comment with what it is about
+habits='(?<!there )(?<!There )(?<!where )(?<!if )\b(is|are|was|were|be) [n]o\b(?! (longer|more|less|larger|smaller|wider|further|earlier|later|deeper)\b)'
+habits+='|\b(is|are|was|were|be|been|being) [t]old\b(?! apart)|\b[Aa]nother [n]ame of\b|\(certain [c]onfidence|(?<!")\b[Nn]obody\b|\bby [l]ot\b|as small as [c]an be'
+habits+='|^[[:blank:]]*(//|#) (Of|Those) [^:]*[a-z]'
+# Lines in which a phrase is legitimate: part of a name, of a message of another program, of an explanation of the phrase.
+habits_allowed='^tools/dev/check_text\.sh:|// is no (memory for them|such status)\b'
+report "words of a private language (see tools/dev/check_text.sh)" "$(printf '%s\0' "${ours[@]}" $(matching '^(docs/|config/|src/.*\.md$|CONTRIBUTING.md|README)') \
+  | xargs -0 -r grep -nIP -- "$habits" /dev/null 2>/dev/null | grep -vE "$habits_allowed" || true)"
+
 report "blanks at the end of a line" "$(search '[[:blank:]]+$' $(matching '^(src|include|cmake|tools)/.*\.(h|cpp|cmake|py|sh)$'))"
 
 report "files over 1,500 lines" "$(matching '^(src|include)/.*\.(h|cpp)$' | xargs -r wc -l | awk '$2 != "total" && $1 > 1500 { print $2 ": " $1 " lines" }')"
@@ -54,6 +68,8 @@ without_readme=$(for file in $(matching '^src/.+/CMakeLists\.txt$'); do
   [ -e "$component/README.md" ] || { [ "$parent" != src ] && [ -e "$parent/README.md" ]; } || echo "$component"
 done)
 report "components without a README" "$without_readme"
+
+report "texts without a translation" "$(python3 tools/dev/check_texts.py 2>&1 | grep -v '^texts: [0-9]* in Chinese' || true)"
 
 [ "$findings" -eq 0 ] || fail "$findings kinds of findings in ${#files[@]} files"
 say "text: ${#files[@]} files, nothing found"

@@ -5,7 +5,7 @@ usage: tools/dev/site_pages.py stage LANGUAGE FOLDER     writes the sources of o
        tools/dev/site_pages.py check SITE                follows every link and anchor of the site, and looks for addresses of hosts
 
 The repository is written to be read where it lies, so sources are written anew: docs/README.md is the front page, its tables are the table
-of contents, the line of languages leads to the same page of the other language, and links to files that are no pages bring these along.
+of contents, the line of languages leads to the same page of the other language, and links to files that are not pages bring these along.
 A page without a translation appears in English on the Chinese site.
 """
 import os
@@ -28,7 +28,7 @@ PLACES = {"docs/README.md": "index.md", "README.md": "about.md", "CONTRIBUTING.m
 
 
 def place_of(page):
-    """Where the page NAME.md (or NAME.zh.md) of the repository is on a site, relative to the folder of its language; None: it is no page."""
+    """Where the page NAME.md (or NAME.zh.md) of the repository is on a site, relative to the folder of its language; None: it is not a page."""
     name = os.path.relpath(page, ROOT).replace(".zh.md", ".md")
     if name in PLACES:
         return PLACES[name]
@@ -36,7 +36,7 @@ def place_of(page):
 
 
 def outside_code(text, change):
-    """`text`, of which `change` rewrote what is no block of code."""
+    """`text`, of which `change` rewrote everything outside of blocks of code."""
     result, end = [], 0
     for block in FENCE.finditer(text):
         result += [change(text[end:block.start()]), block.group(0)]

@@ -176,7 +176,7 @@ LIMITS = [
         ("the same in addition", "src/profile/ascend_database/reader.cpp", "kFreeSpelledBytes", "B"),
         ("path of a module", "src/analysis/perf/module_compare.h", "kLongestPath", "B"),
         ("paths of all modules", "src/analysis/perf/module_compare.h", "kMostPathBytes", "B"),
-        ("groups of communication whose overlaps are told", "src/analysis/perf/overall_times.cpp", "kMostPairedGroups", ""),
+        ("groups of communication whose overlaps are reported", "src/analysis/perf/overall_times.cpp", "kMostPairedGroups", ""),
         ("bytes of a database for each row of a table, at least", "src/database/sqlite_file.cpp", "kLeastRowBytes", ""),
         ("steps of a query, as a multiple of the database's size", "src/database/sqlite_file.cpp", "kStepsPerByte", "x"),
         ("the same in addition", "src/database/sqlite_file.cpp", "kFreeSteps", "")]),

@@ -2,7 +2,7 @@
 //
 //   node build.mjs MODULES FOLDER     MODULES: the folder that `npm ci` made beside package.json
 //
-// A page is a folder with main.js and style.css; PAGES lists them, with the commands whose advice (config/advice.json) they show.
+// A page is a folder with main.js and style.css; PAGES lists them.
 // Called by tools/dev/build_web.sh. The same sources and packages give the same bytes.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -12,9 +12,9 @@ import { fileURLToPath } from 'node:url';
 
 const PAGES = {
   monitor_report: { title: 'msprobe monitor report', uses: ['uplot', 'preact', 'htm'] },
-  answer: { title: 'msprobe', uses: ['preact', 'htm'], advice: ['nan_analyze', 'ckpt_compare', 'config_check'] },
+  answer: { title: 'msprobe', uses: ['preact', 'htm'] },
   graph: { title: 'msprobe graph', uses: ['preact', 'htm'] },
-  compare: { title: 'msprobe compare', uses: ['uplot', 'preact', 'htm'], advice: ['compare'] },
+  compare: { title: 'msprobe compare', uses: ['uplot', 'preact', 'htm'] },
 };
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -28,28 +28,19 @@ const common = {
 const bundle = async (entry, options) =>
   (await esbuild.build({ ...common, ...options, entryPoints: [join(here, entry)] })).outputFiles[0].text.trim();
 
-// The table of advice as rows [English, Chinese], without those of other commands.
-const adviceFor = (commands) => ({
-  name: 'advice',
-  setup: (build) => build.onLoad({ filter: /config\/advice\.json$/ }, ({ path }) => {
-    const rows = Object.entries(JSON.parse(readFileSync(path, 'utf8'))).filter(([id]) => commands.includes(id.split('.')[0]));
-    return { loader: 'json', contents: JSON.stringify(rows.map(([, { en, zh }]) => [en, zh])) };
-  }),
-});
-
 // As a policy names a script or a style sheet that it allows.
 const sha256 = (text) => createHash('sha256').update(text).digest('base64');
 
-// Text of an element that is no script: ASCII, as the rest of the page.
+// Text of an element that is not a script: ASCII, as the rest of the page.
 const escapeText = (text) => text.replace(/[&<]|[^\n -~]/gu, (letter) => `&#${letter.codePointAt(0)};`);
 const licenceOf = (name) => {
   const about = JSON.parse(readFileSync(join(modules, name, 'package.json'), 'utf8'));
   return `${name} ${about.version} (${about.license})\n\n${readFileSync(join(modules, name, 'LICENSE'), 'utf8').trim()}`;
 };
 
-for (const [name, { title, uses, advice = [] }] of Object.entries(PAGES)) {
+for (const [name, { title, uses }] of Object.entries(PAGES)) {
   // esbuild leaves templates with a tag as they are; their escapes mean the same.
-  const script = (await bundle(`${name}/main.js`, { format: 'iife', plugins: [adviceFor(advice)] })).replaceAll('</script', '<\\/script')
+  const script = (await bundle(`${name}/main.js`, { format: 'iife' })).replaceAll('</script', '<\\/script')
     .replace(/[^\n -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   const style = await bundle(`${name}/style.css`, {});
   const parts = {

@@ -277,7 +277,8 @@ Result<Comparison> Run(const Options& options) {
   comparison.b = FactsOf(both[1]);
   for (size_t side = 0; side < 2; ++side) {
     for (const std::string& warning : both[side].warnings) {
-      comparison.warnings.push_back(fmt::format("checkpoint {}: {}", side + 1, warning));
+      comparison.warnings.push_back(
+          fmt::format("{}: {}", side == 0 ? "test" : "reference", warning));
     }
   }
   comparison.settings = CompareSettings(both[0], both[1]);

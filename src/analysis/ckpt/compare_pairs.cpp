@@ -267,11 +267,12 @@ PairResult Describe(const MatchedPair& pair) {
                                        name(pair.a), name(pair.b),
                                        pair.a.raw_dtype.empty() ? name(pair.b) : name(pair.a)));
   }
-  for (const auto& [side, parameter] : {std::pair("1", &pair.a), std::pair("2", &pair.b)}) {
+  for (const auto& [side, parameter] :
+       {std::pair("test", &pair.a), std::pair("reference", &pair.b)}) {
     if (!parameter->status.ok()) {
-      result.notes.push_back(fmt::format("checkpoint {}: {}", side, parameter->status.message()));
+      result.notes.push_back(fmt::format("{}: {}", side, parameter->status.message()));
     }
-    AddNotes(result.notes, parameter->notes, fmt::format("checkpoint {}: ", side));
+    AddNotes(result.notes, parameter->notes, fmt::format("{}: ", side));
   }
   AddNotes(result.notes, pair.notes, "");
   return result;
@@ -422,7 +423,7 @@ class ContentMatcher {
     const std::vector<PairResult> results =
         ComparePairs(pairs, a_.files, b_.files, PairSettings(), pool_);
     for (size_t i = 0; i < pairs.size(); ++i) {
-      // Of the same name only what is turned is worth a word.
+      // Parameters of the same name are mentioned only where they are transposed.
       if (results[i].outcome == Outcome::kIdentical &&
           (transposed || pairs[i].a.name != pairs[i].b.name)) {
         found_.emplace(pairs[i].a.name, SameContent{pairs[i].a.name, pairs[i].b.name, transposed});

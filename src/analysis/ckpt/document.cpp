@@ -144,16 +144,16 @@ constexpr Field kFields[] = {
      [](const PairResult& pair) { return pair.sums.finite.max_relative_error; }, nullptr},
     {"RMS error", "rms_error", kNumber,
      [](const PairResult& pair) { return pair.metrics.rms_error; }, nullptr},
-    {"Norm 1", "norm_1", kNumber, [](const PairResult& pair) { return pair.metrics.norm_a; },
+    {"Test norm", "norm_1", kNumber, [](const PairResult& pair) { return pair.metrics.norm_a; },
      nullptr},
-    {"Norm 2", "norm_2", kNumber, [](const PairResult& pair) { return pair.metrics.norm_b; },
-     nullptr},
-    {"Norm ratio", "norm_ratio", kNumber,
+    {"Reference norm", "norm_2", kNumber,
+     [](const PairResult& pair) { return pair.metrics.norm_b; }, nullptr},
+    {"Norm ratio (test / reference)", "norm_ratio", kNumber,
      [](const PairResult& pair) { return pair.metrics.norm_ratio; }, nullptr},
-    {"Mean 1", "mean_1", kNumber,
+    {"Test mean", "mean_1", kNumber,
      [](const PairResult& pair) { return MeanOf(pair.sums.sum_a, pair.sums.finite.element_count); },
      nullptr, true},
-    {"Mean 2", "mean_2", kNumber,
+    {"Reference mean", "mean_2", kNumber,
      [](const PairResult& pair) { return MeanOf(pair.sums.sum_b, pair.sums.finite.element_count); },
      nullptr, true},
     {"Different elements", "different_elements", kCount, nullptr,
@@ -161,13 +161,13 @@ constexpr Field kFields[] = {
        const kernels::ComparePartial& finite = pair.sums.finite;
        return finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count;
      }},
-    {"NaN 1", "nan_1", kCount, nullptr,
+    {"Test NaN", "nan_1", kCount, nullptr,
      [](const PairResult& pair) { return pair.sums.nan_count_a; }},
-    {"NaN 2", "nan_2", kCount, nullptr,
+    {"Reference NaN", "nan_2", kCount, nullptr,
      [](const PairResult& pair) { return pair.sums.nan_count_b; }},
-    {"Inf 1", "inf_1", kCount, nullptr,
+    {"Test inf", "inf_1", kCount, nullptr,
      [](const PairResult& pair) { return pair.sums.inf_count_a; }},
-    {"Inf 2", "inf_2", kCount, nullptr,
+    {"Reference inf", "inf_2", kCount, nullptr,
      [](const PairResult& pair) { return pair.sums.inf_count_b; }},
 };
 
@@ -310,9 +310,12 @@ void PutAllUnmatched(Writer& writer, const Comparison& comparison) {
 }  // namespace
 
 Table DetailsTable(const Comparison& comparison) {
-  std::vector<std::string> columns = {"Name",     "Outcome", "Name 1",  "Name 2",
-                                      "Dtype 1",  "Dtype 2", "Shape 1", "Shape 2",
-                                      "Elements", "l2",      "cos",     "Equal bits"};
+  std::vector<std::string> columns = {"Name",       "Outcome",
+                                      "Test name",  "Reference name",
+                                      "Test dtype", "Reference dtype",
+                                      "Test shape", "Reference shape",
+                                      "Elements",   "l2",
+                                      "cos",        "Equal bits"};
   for (const Field& field : kFields) {
     if (!field.only_with_means || comparison.with_means) {
       columns.emplace_back(field.column);
@@ -326,10 +329,10 @@ Table DetailsTable(const Comparison& comparison) {
   for (const PairResult& pair : comparison.pairs) {
     AddPair(pair, comparison.with_means, table);
   }
-  AddUnmatched(comparison.only_in_a, "only in 1", table);
-  AddUnmatched(comparison.only_in_b, "only in 2", table);
-  AddUnmatched(comparison.left_out_a, "left out of 1", table);
-  AddUnmatched(comparison.left_out_b, "left out of 2", table);
+  AddUnmatched(comparison.only_in_a, "only in the test", table);
+  AddUnmatched(comparison.only_in_b, "only in the reference", table);
+  AddUnmatched(comparison.left_out_a, "left out of the test", table);
+  AddUnmatched(comparison.left_out_b, "left out of the reference", table);
   return table;
 }
 
@@ -528,7 +531,7 @@ report::Item SideItem(std::string label, const SideFacts& side) {
 Section SidesSection(const Comparison& comparison) {
   return report::MakeSection(
       "", List{ListKind::kFacts,
-               {SideItem("checkpoint 1", comparison.a), SideItem("checkpoint 2", comparison.b)}});
+               {SideItem("test", comparison.a), SideItem("reference", comparison.b)}});
 }
 
 Section LargestSection(const std::vector<const PairResult*>& largest) {
@@ -593,7 +596,8 @@ Section SettingsSection(const Comparison& comparison) {
   for (const SettingDifference& setting : comparison.settings) {
     list.items.push_back({setting.name, fmt::format("{} / {}", setting.text_a, setting.text_b)});
   }
-  return report::MakeSection("Settings of the optimizer that differ (1 / 2)", std::move(list));
+  return report::MakeSection("Settings of the optimizer that differ (test / reference)",
+                             std::move(list));
 }
 
 Section CountsSection(const Comparison& comparison) {
@@ -608,7 +612,7 @@ Section CountsSection(const Comparison& comparison) {
   }
   List list{ListKind::kFacts, {{"common", text.empty() ? "none" : text}}};
   if (comparison.only_in_a.size() + comparison.only_in_b.size() > 0) {
-    list.items.push_back({"unmatched", fmt::format("{} only in 1, {} only in 2",
+    list.items.push_back({"unmatched", fmt::format("{} only in the test, {} only in the reference",
                                                    FormatCount(comparison.only_in_a.size()),
                                                    FormatCount(comparison.only_in_b.size()))});
   }
@@ -647,11 +651,11 @@ std::vector<report::TestCase> MakeCases(const Comparison& comparison) {
             : base::Join(pair.notes, "; ");
   }
   for (const auto& [names, side] :
-       {std::pair(&comparison.only_in_a, 1), std::pair(&comparison.only_in_b, 2)}) {
+       {std::pair(&comparison.only_in_a, "test"), std::pair(&comparison.only_in_b, "reference")}) {
     for (const Unmatched& name : *names) {
-      cases.push_back({name.name, 0, report::CaseOutcome::kFailed, "missing", "missing",
-                       fmt::format("only in checkpoint {}{}{}", side,
-                                   name.reason.empty() ? "" : ": ", name.reason)});
+      cases.push_back(
+          {name.name, 0, report::CaseOutcome::kFailed, "missing", "missing",
+           fmt::format("only in the {}{}{}", side, name.reason.empty() ? "" : ": ", name.reason)});
     }
   }
   for (const SettingDifference& setting : comparison.settings) {
@@ -680,7 +684,7 @@ std::vector<report::LevelOutcome> MakeLevels(const Comparison& comparison) {
 Section SameContentSection(const Comparison& comparison) {
   List list{ListKind::kNamed, {}, {kBriefNames}};
   for (const SameContent& same : comparison.same_content) {
-    list.items.push_back({same.name_a, fmt::format("equals {} of checkpoint 2{}", same.name_b,
+    list.items.push_back({same.name_a, fmt::format("equals {} of the reference{}", same.name_b,
                                                    same.transposed ? " transposed" : "")});
   }
   return report::MakeSection("Equal under another name, or transposed", std::move(list));
@@ -790,7 +794,7 @@ report::PageView MakePage(const Comparison& comparison) {
                  comparison.pairs.size() == 1 ? "parameter" : "parameters"},
                 {FormatCount(different), "different", different > 0 ? Tone::kBad : Tone::kPlain}};
   AddMap(comparison, page);
-  report::Table settings("settings", {"Setting", "Checkpoint 1", "Checkpoint 2"});
+  report::Table settings("settings", {"Setting", "Test", "Reference"});
   for (const SettingDifference& setting : comparison.settings) {
     settings.AddRow({settings.KeepText(setting.name), settings.KeepText(setting.text_a),
                      settings.KeepText(setting.text_b)});
@@ -815,10 +819,10 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.sections.push_back(BrokenSection(comparison));
   document.sections.push_back(SettingsSection(comparison));
   document.sections.push_back(SameContentSection(comparison));
-  document.sections.push_back(UnmatchedSection("Only in checkpoint 1", comparison.only_in_a));
-  document.sections.push_back(UnmatchedSection("Only in checkpoint 2", comparison.only_in_b));
-  document.sections.push_back(UnmatchedSection("Left out of checkpoint 1", comparison.left_out_a));
-  document.sections.push_back(UnmatchedSection("Left out of checkpoint 2", comparison.left_out_b));
+  document.sections.push_back(UnmatchedSection("Only in the test", comparison.only_in_a));
+  document.sections.push_back(UnmatchedSection("Only in the reference", comparison.only_in_b));
+  document.sections.push_back(UnmatchedSection("Left out of the test", comparison.left_out_a));
+  document.sections.push_back(UnmatchedSection("Left out of the reference", comparison.left_out_b));
   document.sections.push_back(CountsSection(comparison));
   document.AddFiles(comparison.files);
   document.Advise(NextStep(comparison));

@@ -619,8 +619,8 @@ class Matcher {
       }
       const Item& source = b_.items[place->second.item];
       if (taken_.contains(part)) {
-        return MismatchError(fmt::format(
-            "{} already belongs to another parameter of the first checkpoint", source.name));
+        return MismatchError(
+            fmt::format("{} already belongs to another parameter of the test", source.name));
       }
       MSP_ASSIGN_OR_RETURN(Parameter taken, b_.TakePart(place->second));
       if (std::find(sources.begin(), sources.end(), &source) == sources.end()) {
@@ -739,7 +739,7 @@ class Matcher {
     }
     if (a_.dialect != b_.dialect && a_.dialect != nullptr && b_.dialect != nullptr) {
       result_.warnings.push_back(
-          fmt::format("names of the first checkpoint are read as {}, those of the second as {}",
+          fmt::format("names of the test are read as {}, those of the reference as {}",
                       a_.dialect->name, b_.dialect->name));
     }
   }
@@ -748,7 +748,7 @@ class Matcher {
     for (const std::string& part : item.reading.parts) {
       if (!taken_.contains(part)) {
         return a_.parts.contains(part)
-                   ? fmt::format("{} of the first checkpoint could not be matched with it",
+                   ? fmt::format("{} of the test could not be matched with it",
                                  a_.items[a_.parts.find(part)->second.item].name)
                    : LookedFor(a_, part);
       }

@@ -241,7 +241,8 @@ const std::string* FindIgnored(const RuleSet& rules, std::string_view name) {
   return nullptr;
 }
 
-// Whether the family's matrices are stored turned, as GPT-2's are: told by one that is not square.
+// Whether the family's matrices are stored transposed, as GPT-2's are: decided by one that is not
+// square.
 bool StoresTurned(const BuiltInMapping& mapping, const Dialect& dialect,
                   const MappedCheckpoint& side) {
   if (!dialect.conv1d) {

@@ -89,7 +89,7 @@ struct WideSums {
 
 // The sums over a run of elements: of the values themselves, or of both sides converted to float32.
 struct PairSums {
-  // "npu" is the first checkpoint, "bench" the second. Pairs of which one side is not finite enter
+  // "npu" is the test, "bench" the reference. Pairs of which one side is not finite enter
   // the other side's sum of squares only.
   kernels::ComparePartial finite;
   uint64_t nan_count_a = 0;

@@ -73,7 +73,7 @@ class Agreement {
 
   // Whether Mean and Norm of equal tensors are equal, too: both dumps sum in the same way. Where
   // they do not (another device made the statistics), sums of a stored value may differ by
-  // rounding. True until told otherwise.
+  // rounding. True by default.
   void SetSumsAreExact(bool exact) { sums_are_exact_ = exact; }
 
  private:

@@ -64,23 +64,24 @@ SideOpinion OpinionOf(const recheck::CheckedCall& call) {
   const std::string bench = VerdictText(*call.sides[1]);
   switch (call.wrong_side()) {
     case recheck::WrongSide::kDump:
-      return {WrongSide::kNpu, fmt::format("the NPU side, {}; the bench is {}", npu, bench)};
+      return {WrongSide::kNpu, fmt::format("the test side, {}; the reference is {}", npu, bench)};
     case recheck::WrongSide::kBench:
-      return {WrongSide::kBench, fmt::format("the bench, {}; the NPU side is {}", bench, npu)};
+      return {WrongSide::kBench, fmt::format("the reference, {}; the test side is {}", bench, npu)};
     case recheck::WrongSide::kBoth:
       return {WrongSide::kBoth,
-              fmt::format("both sides; the NPU side is {}, the bench {}", npu, bench)};
+              fmt::format("both sides; the test side is {}, the reference {}", npu, bench)};
     case recheck::WrongSide::kNone:
       return {WrongSide::kNeither,
               npu == bench
                   ? fmt::format("neither side, each is {}", npu)
-                  : fmt::format("neither side; the NPU side is {}, the bench {}", npu, bench)};
+                  : fmt::format("neither side; the test side is {}, the reference {}", npu, bench)};
     case recheck::WrongSide::kUnknown:
       break;
   }
   return {WrongSide::kUnknown,
-          npu == bench ? fmt::format("not known, the call is {}", npu)
-                       : fmt::format("not known; the NPU side is {}, the bench {}", npu, bench)};
+          npu == bench
+              ? fmt::format("not known, the call is {}", npu)
+              : fmt::format("not known; the test side is {}, the reference {}", npu, bench)};
 }
 
 recheck::CallVerdict RecheckSide(const std::filesystem::path& json, const std::string& name,
@@ -260,7 +261,7 @@ class Runner {
                          ComparePair(options_, input, pool_, follows ? &before->second : nullptr));
     records_[lane] = std::move(pair.record);
     if (input.step && input.bench_step && *input.step != *input.bench_step) {
-      Warn(fmt::format("step {} under test is compared with step {} of the reference", *input.step,
+      Warn(fmt::format("step {} of the test is compared with step {} of the reference", *input.step,
                        *input.bench_step));
     }
     if (!planned.is_debug && rechecked_.count(lane) == 0 && NameWrongSide(pair, pool_)) {

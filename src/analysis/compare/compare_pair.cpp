@@ -138,8 +138,8 @@ void NoteLevels(const PairSides& sides, PairResult& result, Warnings& warnings) 
   }
   result.bench_only_count -= std::min(result.bench_only_count, bench_rows);
   warnings.push_back(fmt::format(
-      "the sides were captured at different levels, {} under test and {} in the reference: calls "
-      "of {}, which only one of them records, are left out",
+      "the sides were captured at different levels, {} on the test side and {} on the reference "
+      "side: calls of {}, which only one of them records, are left out",
       *sides.npu.header.level, *sides.bench.header.level, kinds.modules ? "functions" : "modules"));
 }
 
@@ -284,7 +284,7 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
   if (npu.has_md5 != bench.has_md5) {
     return MismatchError(
                fmt::format("only the {} side was dumped with checksums (summary_mode md5)",
-                           npu.has_md5 ? "NPU" : "bench"))
+                           npu.has_md5 ? "test" : "reference"))
         .WithHint("dump both sides with the same summary_mode");
   }
   return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;

@@ -39,7 +39,7 @@ std::string_view WrongSideName(WrongSide side);
 // The result of recomputing a call on both sides.
 struct SideOpinion {
   WrongSide side = WrongSide::kUnknown;
-  std::string reason;  // "the NPU side, off by ...; the bench is ...", without a full stop
+  std::string reason;  // "the test side, off by ...; the reference is ...", without a full stop
 };
 
 // How sure an origin is: by how far it is beyond what inputs and rounding explain.

@@ -192,7 +192,8 @@ std::optional<ArgumentDifference> DifferingArgument(const Case& c) {
 }
 
 void DescribeArgument(ArgumentDifference argument, DivergencePoint& point) {
-  point.reason = fmt::format("{} here, {} on the reference side", argument.npu, argument.bench);
+  point.reason =
+      fmt::format("{} on the test side, {} on the reference side", argument.npu, argument.bench);
   point.argument = std::move(argument);
 }
 
@@ -254,7 +255,7 @@ void DescribeUnmatchedCall(const Case& c, DivergencePoint& point) {
     point.entry_name = c.context.npu.entries[point.entry].name;
     point.note = run.bench_end > run.bench_begin
                      ? fmt::format("replaces {} of the reference side", bench_name())
-                     : "only the tested side made this call";
+                     : "only the test side made this call";
   } else {
     point.entry_name = bench_name();
     point.note = "only the reference side made this call";
@@ -561,9 +562,10 @@ bool IsFirstUnequalOutput(const Case& c) {
 }
 
 void DescribeDType(const Case& c, DivergencePoint& point) {
-  point.reason = fmt::format("{} here and {} on the reference side, {} and {} in most of the run",
-                             c.row.npu->dtype, c.row.bench->dtype, c.context.usual_dtypes->first,
-                             c.context.usual_dtypes->second);
+  point.reason =
+      fmt::format("{} on the test side and {} on the reference side, {} and {} in most of the run",
+                  c.row.npu->dtype, c.row.bench->dtype, c.context.usual_dtypes->first,
+                  c.context.usual_dtypes->second);
 }
 
 void DescribeHarmlessUnmatchedCall(const Case& c, DivergencePoint& point) {

@@ -29,7 +29,7 @@ void AppendPoint(std::string& text, std::string_view title, const DivergencePoin
   }
   if (!point.reason.empty()) {
     text +=
-        fmt::format("  why {} ({} confidence)\n", point.reason, ConfidenceName(point.confidence));
+        fmt::format("  why {} (confidence: {})\n", point.reason, ConfidenceName(point.confidence));
   }
   if (!point.note.empty()) {
     text += fmt::format("  note {}\n", point.note);
@@ -40,7 +40,7 @@ std::string Details(const PairSummary& pair) {
   const RowCounts& counts = pair.counts;
   std::string text = fmt::format(
       "{} rows: {} identical, {} within noise, {} drift, {} differ, {} not compared\n"
-      "unmatched: {} NPU only, {} bench only, {} other shape, {} other dtype\n",
+      "unmatched: {} test only, {} reference only, {} other shape, {} other dtype\n",
       counts.rows, counts.identical, counts.agreeing - counts.identical, counts.drifting,
       counts.differing, counts.not_compared, counts.npu_only, counts.bench_only,
       counts.shape_mismatch, counts.dtype_mismatch);
@@ -131,8 +131,9 @@ std::string FailureMessage(const PairSummary& pair) {
   }
   if (UnmatchedRows(pair) > 0) {
     return fmt::format(
-        "{} rows were compared, {} of NPU and {} of bench have no partner", counts.agreeing,
-        counts.npu_only + counts.shape_mismatch + counts.dtype_mismatch, counts.bench_only);
+        "{} rows were compared, {} of the test and {} of the reference have no partner",
+        counts.agreeing, counts.npu_only + counts.shape_mismatch + counts.dtype_mismatch,
+        counts.bench_only);
   }
   return fmt::format("{} rows are red or fail their threshold, {} are yellow or warnings",
                      counts.failing, counts.suspicious);
@@ -166,14 +167,14 @@ std::vector<report::TestCase> CasesOf(const RunSummary& summary) {
     test.details = Details(pair);
   }
   for (const auto& [names, side] :
-       {std::pair{&summary.npu_only, "bench"}, std::pair{&summary.bench_only, "NPU"}}) {
+       {std::pair{&summary.npu_only, "reference"}, std::pair{&summary.bench_only, "test side"}}) {
     for (const std::string& name : *names) {
       cases.push_back({name,
                        0,
                        CaseOutcome::kFailed,
                        "different",
                        "unmatched",
-                       fmt::format("the {} side has no such rank", side),
+                       fmt::format("the {} has no such rank", side),
                        "",
                        {"warning"}});
     }
@@ -341,7 +342,7 @@ Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode
     item.details.push_back({"wrong", "wrong: " + point.wrong_side->reason});
   }
   if (!point.reason.empty()) {
-    item.details.push_back({"why", fmt::format("why: {} ({} confidence)", point.reason,
+    item.details.push_back({"why", fmt::format("why: {} (confidence: {})", point.reason,
                                                ConfidenceName(point.confidence))});
   }
   return item;
@@ -472,7 +473,8 @@ Section MakeCounts(const RunSummary& summary) {
           totals.npu_only + totals.bench_only + totals.shape_mismatch + totals.dtype_mismatch;
       unmatched > 0) {
     add("unmatched",
-        fmt::format("{} only NPU, {} only bench, {} of another shape, {} of another dtype",
+        fmt::format("{} only in the test, {} only in the reference, {} of another shape, {} of "
+                    "another dtype",
                     FormatCount(totals.npu_only), FormatCount(totals.bench_only),
                     FormatCount(totals.shape_mismatch), FormatCount(totals.dtype_mismatch)),
         unmatched);
@@ -528,8 +530,8 @@ Section MakeCounts(const RunSummary& summary) {
                         : ""),
         totals.red + totals.yellow);
   }
-  AddUnpaired("NPU only", summary.npu_only, list);
-  AddUnpaired("bench only", summary.bench_only, list);
+  AddUnpaired("test only", summary.npu_only, list);
+  AddUnpaired("reference only", summary.bench_only, list);
   return report::MakeSection("Counts", std::move(list));
 }
 

@@ -317,7 +317,7 @@ Result<LayerRules> LoadLayerRules(const std::filesystem::path& file) {
       continue;
     }
     if (!object.is_object()) {
-      return config.ErrorAt(object, type_name, "must be an object `NPU name: bench name`");
+      return config.ErrorAt(object, type_name, "must be an object `test name: reference name`");
     }
     const std::string_view type = type_name == "Cell" ? kTopLayer : std::string_view(type_name);
     for (const auto& [from, to] : object.items()) {

@@ -91,7 +91,7 @@ struct V26Options {
 
 struct Options {
   std::filesystem::path
-      npu_path;  // the side under test: dump.json, debug.json, rank, step or whole dump folder
+      npu_path;  // the test side: dump.json, debug.json, rank, step or whole dump folder
   std::filesystem::path bench_path;  // the side that is right
   std::optional<std::filesystem::path>
       stack_path;           // NPU side's stack.json, as compare.json names it

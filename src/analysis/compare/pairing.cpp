@@ -203,8 +203,8 @@ Result<PairingPlan> PlanDumps(const std::filesystem::path& npu_path,
   PairingPlan plan = Planner(npu, bench, edition).Plan();
   if (plan.pairs.empty()) {
     return NotFoundError(fmt::format(
-        "no step and rank of {} has a partner in {} (there: {}; here: {})", npu_path.string(),
-        bench_path.string(), base::Join(plan.bench_only, ", "), base::Join(plan.npu_only, ", ")));
+        "no step and rank of {} has a partner in {} (test: {}; reference: {})", npu_path.string(),
+        bench_path.string(), base::Join(plan.npu_only, ", "), base::Join(plan.bench_only, ", ")));
   }
   return plan;
 }

@@ -76,7 +76,7 @@ class UpdateRule {
   void Add(const StepRecord& previous, const UpdateKeys& keys, Cancellation cancellation,
            const SideRow& npu, const SideRow& bench);
   bool FollowsGradients() const;
-  // The furthest that a parameter moved on both sides. What one side alone moved by more is no
+  // The furthest that a parameter moved on both sides. What one side alone moved by more is not a
   // measure of what an update by chance may do.
   double SharedMovement() const { return shared_movement_; }
   // True when the largest or smallest elements of many parameters moved apart although their

@@ -136,8 +136,8 @@ report::Advice NothingComparedHint(const PairSummary& pair);
 
 // Where to look first: the earliest step that is not clean, then ranks whose origin is their own
 // rather than another rank's, then most differing rows. Empty when no pair has an origin. Steps
-// before it that only drift stand on their own: their drift is not told as the origin of a later
-// step.
+// before it that only drift stand on their own: their drift is not reported as the origin of a
+// later step.
 std::optional<size_t> LeadingPair(const RunSummary& summary);
 
 // "1.0e-03"; "not finite" for infinities and NaN.

@@ -85,7 +85,7 @@ bool IsPackMember(std::string_view name);
 class Pack {
  public:
   // Refuses what is not a zip, what is too large, and archives with a member that would leave the
-  // folder it is extracted to. `label` is "bench" or "cmp".
+  // folder it is extracted to. `label` is "reference" or "test".
   static Result<std::unique_ptr<Pack>> Open(const std::filesystem::path& path,
                                             std::string_view label);
 
@@ -164,7 +164,7 @@ struct Finding {
   std::vector<std::string> examples;  // "lr: 0.1 / 0.2"
   std::string why;                    // empty: nothing to add
   std::string fix;
-  bool consequence = false;  // of something else: told behind the other errors
+  bool consequence = false;  // of something else: listed after the other errors
 };
 
 // The result of one check of two packs.

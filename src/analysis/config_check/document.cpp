@@ -106,7 +106,8 @@ Section FindingsSection(const CompareRun& run) {
     }
     list.items.push_back(std::move(item));
   }
-  return report::MakeSection("What differs, most important first (bench / cmp)", std::move(list));
+  return report::MakeSection("What differs, most important first (test / reference)",
+                             std::move(list));
 }
 
 Section GapsSection(const CompareRun& run) {
@@ -258,8 +259,8 @@ std::string SettingText(const LogSetting& setting, size_t side) {
 }
 
 Section DifferencesSection(const LogSettingsRun& run) {
-  report::Table table("differences", {"Setting", run.verified ? "Required" : "NPU",
-                                      run.verified ? "Log" : "Bench"});
+  report::Table table("differences", {"Setting", run.verified ? "Required" : "Test",
+                                      run.verified ? "Log" : "Reference"});
   // Values that differ first, then what only one side has.
   for (const bool both : {true, false}) {
     for (const LogSetting& setting : run.settings) {
@@ -292,8 +293,8 @@ report::Document MakeDocument(const LogSettingsRun& run) {
   document.sections.emplace_back();
   document.sections.back().blocks.emplace_back(
       List{ListKind::kFacts,
-           {{run.verified ? "required" : "NPU", run.sources[0]},
-            {run.verified ? "log" : "bench", run.sources[1]}}});
+           {{run.verified ? "required" : "test", run.sources[0]},
+            {run.verified ? "log" : "reference", run.sources[1]}}});
   if (run.masked > 0) {
     std::get<List>(document.sections.back().blocks.back())
         .items.push_back({"secrets", fmt::format("{} masked", Plural(run.masked, "value"))});

@@ -167,8 +167,8 @@ class EnvCheck {
       one_side_.part = Part::kEnv;
       one_side_.severity = Severity::kNote;
       one_side_.what =
-          fmt::format("bench ran on {}, cmp on {}: some variables have no counterpart there",
-                      bench_.device(), cmp_.device());
+          fmt::format("the test ran on {}, the reference on {}: some variables have no counterpart",
+                      cmp_.device(), bench_.device());
       result_.findings.push_back(std::move(one_side_));
     }
     CompareScriptVariables();
@@ -257,8 +257,8 @@ class EnvCheck {
     const std::string bench_shown = shown(bench, bench_, bench_name);
     const std::string cmp_shown = shown(cmp, cmp_, cmp_name);
     const std::string name =
-        bench_name == cmp_name ? bench_name : fmt::format("{} / {}", bench_name, cmp_name);
-    std::string example = fmt::format("{}: {} / {}", name, bench_shown, cmp_shown);
+        bench_name == cmp_name ? bench_name : fmt::format("{} / {}", cmp_name, bench_name);
+    std::string example = fmt::format("{}: {} / {}", name, cmp_shown, bench_shown);
     if (same_meaning) {
       AddExample(spelling_, std::move(example));
       return;
@@ -266,7 +266,7 @@ class EnvCheck {
     Finding finding;
     finding.part = Part::kEnv;
     finding.what = fmt::format("{} differs", name);
-    finding.examples = {fmt::format("bench {}, cmp {}", bench_shown, cmp_shown)};
+    finding.examples = {fmt::format("test {}, reference {}", cmp_shown, bench_shown)};
     finding.why = rule.why;
     finding.fix = rule.fix;
     const bool told =
@@ -304,7 +304,7 @@ class EnvCheck {
                                 : std::string("not set");
       };
       AddExample(matters ? errors : warnings, fmt::format("{}: {} / {}", base::Printable(name),
-                                                          shown(bench, bench_), shown(cmp, cmp_)));
+                                                          shown(cmp, cmp_), shown(bench, bench_)));
     }
     Finding* const findings[] = {&errors, &warnings};
     for (size_t i = 0; i < 2; ++i) {
@@ -337,7 +337,7 @@ class EnvCheck {
           return value != nullptr ? Shown(json::PythonStr(*value)) : std::string("not set");
         };
         finding.examples.push_back(
-            fmt::format("{}: {} / {} ({})", variable.name, shown(bench), shown(cmp), variable.why));
+            fmt::format("{}: {} / {} ({})", variable.name, shown(cmp), shown(bench), variable.why));
       }
     }
     if (!finding.examples.empty()) {
@@ -496,7 +496,7 @@ class PipCheck {
       return any != nullptr && (exact == nullptr || exact->strict_version != exact->version);
     };
     if (unseen(bench, bench_any) || unseen(cmp, cmp_any)) {
-      AddExample(unseen_, fmt::format("{}: {} / {}", name, Listed(bench_any), Listed(cmp_any)));
+      AddExample(unseen_, fmt::format("{}: {} / {}", name, Listed(cmp_any), Listed(bench_any)));
     }
   }
 
@@ -516,14 +516,14 @@ class PipCheck {
     }
     if (SameRelease(bench, cmp)) {
       AddRow(rule.name, bench, cmp, false);
-      AddExample(builds_, fmt::format("{}: {} / {}", rule.name, Shown(*bench), Shown(*cmp)));
+      AddExample(builds_, fmt::format("{}: {} / {}", rule.name, Shown(*cmp), Shown(*bench)));
       return;
     }
     const bool error = (bench && cmp) || rule.one_side_is_error;
     AddRow(rule.name, bench, cmp, error);
     if (!error) {
-      AddExample(one_side_, fmt::format("{}: {} / {}", rule.name, Shown(VersionText(bench)),
-                                        Shown(VersionText(cmp))));
+      AddExample(one_side_, fmt::format("{}: {} / {}", rule.name, Shown(VersionText(cmp)),
+                                        Shown(VersionText(bench))));
     }
   }
 
@@ -536,8 +536,8 @@ class PipCheck {
     ++(error ? result_.errors : result_.warnings);
     if (error) {
       ++differing_count_;
-      AddExample(differing_, fmt::format("{}: {} / {}", name, Shown(VersionText(bench)),
-                                         Shown(VersionText(cmp))));
+      AddExample(differing_, fmt::format("{}: {} / {}", name, Shown(VersionText(cmp)),
+                                         Shown(VersionText(bench))));
     }
   }
 

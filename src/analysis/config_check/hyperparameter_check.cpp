@@ -223,13 +223,13 @@ class HyperparameterCheck {
     if (error) {
       const std::string name = row.bench_name == row.cmp_name
                                    ? Shown(row.bench_name)
-                                   : Shown(row.bench_name) + " = " + Shown(row.cmp_name);
+                                   : Shown(row.cmp_name) + " = " + Shown(row.bench_name);
       by_topic_[rules_.TopicOf(row.bench_name)].push_back(
-          fmt::format("{}: {} / {}", name, Shown(json::PythonStr(*row.bench)),
-                      Shown(json::PythonStr(*row.cmp))));
+          fmt::format("{}: {} / {}", name, Shown(json::PythonStr(*row.cmp)),
+                      Shown(json::PythonStr(*row.bench))));
     } else {
-      AddExample(only_, row.bench != nullptr ? Shown(row.bench_name) + " (bench)"
-                                             : Shown(row.cmp_name) + " (cmp)");
+      AddExample(only_, row.bench != nullptr ? Shown(row.bench_name) + " (reference)"
+                                             : Shown(row.cmp_name) + " (test)");
     }
   }
 

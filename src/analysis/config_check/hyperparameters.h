@@ -18,7 +18,7 @@
 namespace msprobe::analysis::config_check::internal {
 
 // Names of nested keys are joined by dots. As the Python tool does it (`compat`): floats, nulls,
-// dates and empty lists are left out, the last element stands for a list, and keys that are no
+// dates and empty lists are left out, the last element stands for a list, and keys that are not
 // text are refused below the top.
 Result<Parameters> FlattenConfig(json::Json root, size_t bytes, bool compat);
 
@@ -33,8 +33,8 @@ class HyperparameterReader {
   // It is run or sourced by another one that was announced, and adds nothing by itself.
   bool IsPartOfAnother(const std::filesystem::path& path) const;
 
-  // Adds one file, told by its name (.sh, .yaml, .yml, .json; for others by their first line);
-  // returns how many parameters it holds. After an error nothing of it was added.
+  // Adds one file; its name gives the kind (.sh, .yaml, .yml, .json; for others by their first
+  // line); returns how many parameters it holds. After an error nothing of it was added.
   Result<size_t> Add(const std::filesystem::path& path);
 
   // The same from memory. Names of scripts end with ".sh", of configs with ".yaml" or ".json".

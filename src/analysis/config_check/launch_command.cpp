@@ -162,7 +162,7 @@ void ReadScriptArguments(std::span<const ShellField> arguments, Parameters& para
     const size_t first = at;
     // Asked once: the first value may be long, and the values behind it many.
     const bool takes_overrides = at < arguments.size() && IsOverride(arguments[at].text);
-    // Behind the first value whatever may be no value ends the list.
+    // After the first value, anything that may not be a value ends the list.
     while (at < arguments.size() && !IsOption(arguments[at].text) && arguments[at].text != "--" &&
            !arguments[at].holds_options &&
            (at == first || (!arguments[at].is_unknown && arguments[at].text != "#" &&

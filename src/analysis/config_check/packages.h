@@ -1,4 +1,4 @@
-// The Python distributions that lie in some folders, told by their metadata.
+// Finds the Python distributions in some folders by their metadata.
 // Nothing is imported.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace msprobe::analysis::config_check::internal {
 
-// Of every assignment of a literal at the top of the file (LR = 1e-3) its name, and of every
+// For every assignment of a literal at the top of the file (LR = 1e-3) its name, and for every
 // add_argument("--lr", default=1e-3) "lr (default)". Names in capitals or not, anything that is
 // computed is left out: only the running program knows it.
 Parameters ReadPythonScript(std::string_view text);

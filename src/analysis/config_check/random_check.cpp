@@ -266,7 +266,7 @@ class RandomRows {
       const std::string& stack = (bench != nullptr ? bench : cmp)->stack;
       const std::string_view place = std::string_view(stack).substr(stack.rfind('\n') + 1);
       AddExample(differing_, fmt::format("{} (rank {}): {} / {} calls, {}", Shown(operation), rank,
-                                         Shown(CountText(bench)), Shown(CountText(cmp)),
+                                         Shown(CountText(cmp)), Shown(CountText(bench)),
                                          base::Printable(place.substr(0, place.find(", in ")))));
     }
   }
@@ -548,7 +548,7 @@ Status CompareInputs(const Json& bench, const Json& cmp, const std::string& path
     MSP_RETURN_IF_ERROR(names.Take(tag));
     const Json* const other = cmp_members.Find(member.key);
     if (other == nullptr) {
-      rows.AddUnequal(tag, "only in bench");
+      rows.AddUnequal(tag, "only in reference");
       continue;
     }
     if (!member.value->is_object()) {
@@ -559,7 +559,7 @@ Status CompareInputs(const Json& bench, const Json& cmp, const std::string& path
       if (other->is_object()) {
         MSP_RETURN_IF_ERROR(CompareInputs(*member.value, *other, tag, names, rows));
       } else {
-        rows.AddUnequal(tag, "a container in bench only");
+        rows.AddUnequal(tag, "a container in reference only");
       }
       continue;
     }
@@ -567,14 +567,14 @@ Status CompareInputs(const Json& bench, const Json& cmp, const std::string& path
     if (cmp_features) {
       rows.Compare(tag, *bench_features, *cmp_features);
     } else {
-      rows.AddUnequal(tag, "a tensor in bench only");
+      rows.AddUnequal(tag, "a tensor in reference only");
     }
   }
   for (const Members::Member& member : cmp_members) {
     if (bench_members.Find(member.key) == nullptr) {
       const std::string tag = Joined(path, member.key);
       MSP_RETURN_IF_ERROR(names.Take(tag));
-      rows.AddUnequal(tag, "only in cmp");
+      rows.AddUnequal(tag, "only in test");
     }
   }
   return {};
@@ -586,7 +586,7 @@ void CompareParameters(const Json& bench, const Json& cmp, FeatureRows& rows) {
   for (const Members::Member& member : bench_members) {
     const Json* const other = cmp_members.Find(member.key);
     if (other == nullptr) {
-      rows.AddOnly(member.key, "only bench have", "bench");
+      rows.AddOnly(member.key, "only bench have", "reference");
       continue;
     }
     const std::optional<Features> bench_features = FeaturesOf(*member.value);
@@ -599,7 +599,7 @@ void CompareParameters(const Json& bench, const Json& cmp, FeatureRows& rows) {
   }
   for (const Members::Member& member : cmp_members) {
     if (bench_members.Find(member.key) == nullptr) {
-      rows.AddOnly(member.key, "only cmp have", "cmp");
+      rows.AddOnly(member.key, "only cmp have", "test");
     }
   }
 }
@@ -613,7 +613,7 @@ Result<CheckResult> CheckDataset(const PackPair& packs) {
   const StepFiles files = FindStepFiles(packs.bench, Part::kDataset, "dataset.json");
   for (const StepFile& file : files.files) {
     if (!packs.cmp.HasMember(file.member)) {
-      continue;  // told with the gaps
+      continue;  // reported with the gaps
     }
     MSP_ASSIGN_OR_RETURN(const Json bench, packs.bench.ReadJsonObject(file.member));
     MSP_ASSIGN_OR_RETURN(const Json cmp, packs.cmp.ReadJsonObject(file.member));
@@ -634,7 +634,7 @@ Result<CheckResult> CheckWeights(const PackPair& packs) {
     rows.StartFile(file);
     if (!packs.cmp.HasMember(file.member)) {
       for (const Members::Member& member : Members(bench)) {
-        rows.AddOnly(member.key, "only bench have", "bench");
+        rows.AddOnly(member.key, "only bench have", "reference");
       }
       continue;
     }

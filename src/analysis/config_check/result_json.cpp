@@ -352,9 +352,9 @@ Status CompareVersions(const PackPair& packs, std::vector<Finding>& findings) {
     const Json* const other = cmp_members.Find(member.key);
     // Where the interpreter lies says nothing about what it computes.
     if (member.key != "python_path" && other != nullptr && !PythonEqual(*member.value, *other)) {
-      AddExample(finding, fmt::format("{}: {} / {}", Shown(member.key),
-                                      Shown(json::PythonStr(*member.value)),
-                                      Shown(json::PythonStr(*other))));
+      AddExample(finding,
+                 fmt::format("{}: {} / {}", Shown(member.key), Shown(json::PythonStr(*other)),
+                             Shown(json::PythonStr(*member.value))));
     }
   }
   if (!finding.examples.empty()) {
@@ -444,11 +444,11 @@ void FindMissing(const PackPair& packs, CompareRun& run) {
     if (part == Part::kEnv && in_bench && in_cmp && run.sides_are_scripts) {
       continue;  // neither sets a variable
     }
-    run.missing.push_back(fmt::format("{} ({})", PartName(part),
-                                      !in_bench && !in_cmp ? "in neither pack"
-                                      : !in_bench || !in_cmp
-                                          ? fmt::format("none in {}", in_bench ? "cmp" : "bench")
-                                          : "nothing on both sides"));
+    run.missing.push_back(fmt::format(
+        "{} ({})", PartName(part),
+        !in_bench && !in_cmp   ? "in neither pack"
+        : !in_bench || !in_cmp ? fmt::format("none in the {}", in_bench ? "test" : "reference")
+                               : "nothing on both sides"));
     // Somebody has looked for them.
     run.gate_needs_missing =
         run.gate_needs_missing || (part == Part::kHyperparameters && (in_bench || in_cmp));
@@ -468,7 +468,7 @@ Result<CompareRun> Run(const CompareOptions& options) {
   run.sides_are_scripts = collects[0] && collects[1];
   for (size_t side = 0; side < 2; ++side) {
     if (!collects[side]) {
-      MSP_RETURN_IF_ERROR(Pack::Open(paths[side], side == 0 ? "bench" : "cmp").status());
+      MSP_RETURN_IF_ERROR(Pack::Open(paths[side], side == 0 ? "reference" : "test").status());
     }
   }
   if (collects[0] || collects[1]) {
@@ -482,8 +482,8 @@ Result<CompareRun> Run(const CompareOptions& options) {
       }
     }
   }
-  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> bench, Pack::Open(paths[0], "bench"));
-  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> cmp, Pack::Open(paths[1], "cmp"));
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> bench, Pack::Open(paths[0], "reference"));
+  MSP_ASSIGN_OR_RETURN(const std::unique_ptr<Pack> cmp, Pack::Open(paths[1], "test"));
   MSP_RETURN_IF_ERROR(CheckResultFolder(options));
   const PackPair packs = {*bench, *cmp};
   for (const Part part : kParts) {

@@ -538,7 +538,7 @@ void ShellRun::AddLaunch(const Launch& launch, std::vector<ShellField>& fields, 
       std::string json(text == kRuntime && i + 1 < launch.program
                            ? fields[i + 1].text
                            : std::string(text.substr(std::min(text.size(), kRuntime.size() + 1))));
-      // Marks are no JSON.
+      // Marks are not JSON.
       json = base::ReplaceAll(base::ReplaceAll(json, "\x01", "\\u0001"), "\x02", "\\u0002");
       const Result<json::Json> environment = json::ParseJsonData(json, kRuntime);
       const json::Json* variables =

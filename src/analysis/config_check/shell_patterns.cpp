@@ -711,7 +711,7 @@ class ShellArithmetic {
   ShellArithmetic(ShellRun& run, std::string_view text, int depth)
       : run_(run), text_(text), depth_(depth) {}
 
-  // nullopt: it cannot be told.
+  // nullopt: undecidable.
   std::optional<int64_t> Value() {
     const std::optional<int64_t> value = Comma();
     SkipBlanks();

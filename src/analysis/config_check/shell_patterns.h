@@ -16,7 +16,7 @@ inline constexpr char kCloseUnknown = '\x02';
 // Something in it is a ShellUnknown.
 bool HasUnknown(std::string_view text);
 
-// A pattern of the shell against a text; nullopt: it cannot be told.
+// Matches a pattern of the shell against a text; nullopt: undecidable.
 std::optional<bool> MatchesPattern(std::string_view pattern, std::string_view text);
 // The pattern that matches nothing but the text.
 std::string EscapedPattern(std::string_view text);

@@ -66,7 +66,7 @@ Result<Shape> ReadShape(const std::string& path, const TensorView& sizes, const 
   int64_t count = 1;
   for (const int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(count, size, &count)) {
-      return BadFormatError(fmt::format("{}: {} is no shape", path, ShapeText(shape)));
+      return BadFormatError(fmt::format("{}: {} is not a shape", path, ShapeText(shape)));
     }
   }
   if (bits.element_count() != count / 8 + (count % 8 != 0 ? 1 : 0)) {
@@ -477,9 +477,8 @@ class Comparer {
       if (a != first.files.end() && b != second.files.end()) {
         jobs_.push_back({first.step / a->second, second.step / b->second, where, &row.steps[step]});
       } else if (a != first.files.end() || b != second.files.end()) {
-        failures_.push_back(
-            fmt::format("{}: only {} has it", where,
-                        a != first.files.end() ? "the first run" : "the second run"));
+        failures_.push_back(fmt::format("{}: only {} has it", where,
+                                        a != first.files.end() ? "the test" : "the reference"));
       }
     }
   }

@@ -55,9 +55,9 @@ class TraceWriter {
     json_.Key("traceEvents");
     json_.BeginArray();
     Name("process_name", kNpuThread, fmt::format("step {} rank {}", view_.step, view_.rank));
-    Name("thread_name", kNpuThread, view_.bench ? "NPU" : "calls");
+    Name("thread_name", kNpuThread, view_.bench ? "test" : "calls");
     if (view_.bench) {
-      Name("thread_name", kBenchThread, "bench");
+      Name("thread_name", kBenchThread, "reference");
     }
     MSP_RETURN_IF_ERROR(WriteSide(view_.npu, kNpuThread));
     if (view_.bench) {
@@ -373,9 +373,9 @@ class ExplorerWriter {
     json_.Member("label", fmt::format("step {} rank {}", view_.step, view_.rank));
     json_.Key("graphs");
     json_.BeginArray();
-    MSP_RETURN_IF_ERROR(WriteGraph(view_.npu, view_.bench ? "NPU" : "graph"));
+    MSP_RETURN_IF_ERROR(WriteGraph(view_.npu, view_.bench ? "test" : "graph"));
     if (view_.bench) {
-      MSP_RETURN_IF_ERROR(WriteGraph(*view_.bench, "bench"));
+      MSP_RETURN_IF_ERROR(WriteGraph(*view_.bench, "reference"));
     }
     json_.EndArray();
     json_.EndObject();

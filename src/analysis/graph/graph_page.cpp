@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,7 @@
 #include "src/analysis/graph/step_views.h"
 #include "src/base/strings.h"
 #include "src/json/writer.h"
+#include "src/report/texts.h"
 #include "src/report/web_page.h"
 
 namespace msprobe::resources {
@@ -140,12 +142,33 @@ std::vector<report::PageBlock> PageTree::Blocks(const std::string& id) && {
     });
     WriteTexts("npu_unmatched", npu_unmatched, writer);
     WriteTexts("bench_unmatched", bench_unmatched, writer);
+    WriteTranslations(writer);
     writer.Object("partners", [&] { write_partners(writer); });
     if (write_counts) {
       write_counts(writer);
     }
     stacks.Write(writer);
   });
+}
+
+// Translations of what is said about nodes; names have none.
+void PageTree::WriteTranslations(json::Writer& writer) const {
+  std::set<std::string_view> said;
+  for (const auto* const unmatched : {&npu_unmatched, &bench_unmatched}) {
+    for (const auto& [node, why] : *unmatched) {
+      said.insert(why);
+    }
+  }
+  for (const auto& [node, origin] : origins) {
+    said.insert(origin.second);
+  }
+  std::string texts;
+  json::Writer list(texts, -1);
+  list.BeginObject();
+  list.Member("said", std::vector<std::string>(said.begin(), said.end()));
+  list.EndObject();
+  writer.Key("zh");
+  writer.Raw(report::TranslationsOf(texts));
 }
 
 void PageTensors::AddWords(Side& side, std::string_view node, std::string_view name,
@@ -248,7 +271,7 @@ std::string PageListing::Text(const std::vector<ListedRank>& ranks) const {
     }
   });
   writer.EndObject();
-  return text;
+  return report::WithTranslations(std::move(text));
 }
 
 namespace {

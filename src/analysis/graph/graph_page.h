@@ -93,6 +93,7 @@ struct PageTree {
   std::function<void(json::Writer&)> write_counts;    // further members; may be empty
 
   std::vector<report::PageBlock> Blocks(const std::string& id) &&;
+  void WriteTranslations(json::Writer& writer) const;
 };
 
 // The parts "g<rank>_tensors" and its columns: tensors and arguments of both sides, node after

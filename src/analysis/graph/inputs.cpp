@@ -130,7 +130,7 @@ class Planner {
       if (with_bench_ && other == bench.end()) {
         plan_.npu_only.push_back(path.string());
         plan_.warnings.push_back(
-            fmt::format("{} is left out: the bench side has none", path.string()));
+            fmt::format("{} is left out: the reference has none", path.string()));
         continue;
       }
       common.push_back({number, {path, with_bench_ ? other->second : fs::path()}});
@@ -138,8 +138,7 @@ class Planner {
     for (const auto& [number, path] : bench) {
       if (!npu.contains(number)) {
         plan_.bench_only.push_back(path.string());
-        plan_.warnings.push_back(
-            fmt::format("{} is left out: the NPU side has none", path.string()));
+        plan_.warnings.push_back(fmt::format("{} is left out: the test has none", path.string()));
       }
     }
     return common;

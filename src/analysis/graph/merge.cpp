@@ -624,7 +624,7 @@ Result<std::vector<GroupPair>> PairGroups(const MergedStep& npu, const MergedSte
   }
   if (pairs.empty()) {
     return MismatchError(
-               fmt::format("step {}: {} on the NPU side, {} on the bench side, and no two "
+               fmt::format("step {}: {} on the test side, {} on the reference side, and no two "
                            "of them were fed the same",
                            npu.step, base::Plural(npu.folders.size(), "model"),
                            base::Plural(bench.folders.size(), "model")))
@@ -634,8 +634,9 @@ Result<std::vector<GroupPair>> PairGroups(const MergedStep& npu, const MergedSte
             "says how many");
   }
   warnings.push_back(fmt::format(
-      "step {}: {} on the NPU side, {} on the bench side; {} fed the same and compared", npu.step,
-      base::Plural(npu.folders.size(), "model"), base::Plural(bench.folders.size(), "model"),
+      "step {}: {} on the test side, {} on the reference side; {} fed the same and compared",
+      npu.step, base::Plural(npu.folders.size(), "model"),
+      base::Plural(bench.folders.size(), "model"),
       pairs.size() == 1 ? "1 pair was" : fmt::format("{} pairs were", pairs.size())));
   return pairs;
 }
@@ -668,7 +669,7 @@ Result<MergedInputs> MergeInputs(const Options& options, const fs::path& below) 
   }
   if (with_bench && npu.expert_ranks != bench.expert_ranks) {
     plan.warnings.push_back(fmt::format(
-        "experts are spread over {} of the NPU side and over {} of the bench side: experts of one "
+        "experts are spread over {} of the test and over {} of the reference: experts of one "
         "name may be different ones, so that differences between them mean nothing",
         base::Plural(npu.expert_ranks, "rank"), base::Plural(bench.expert_ranks, "rank")));
   }
@@ -679,7 +680,7 @@ Result<MergedInputs> MergeInputs(const Options& options, const fs::path& below) 
                      [&step](const MergedStep& found) { return found.step == step.step; });
     if (with_bench && other == bench.steps.end()) {
       plan.warnings.push_back(
-          fmt::format("step {} is left out: the bench side has none", step.step));
+          fmt::format("step {} is left out: the reference has none", step.step));
       continue;
     }
     MSP_ASSIGN_OR_RETURN(const std::vector<GroupPair> pairs,

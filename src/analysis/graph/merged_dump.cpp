@@ -241,7 +241,7 @@ class EntryWriter {
       }
       dump::WriteTree(tree, child, json_);
     });
-    // Values that are no numbers are written as texts.
+    // Values that are not numbers are written as texts.
     if (!row.is_tensor && row.stats[compare::kMax].kind == compare::StatKind::kText) {
       for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
         if (tree.Find(node, dump::kStatisticKeys[stat]) == EntryTree::kNone) {

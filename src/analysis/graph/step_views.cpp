@@ -315,7 +315,7 @@ std::vector<NodeDivergence> DivergenceOf(const Graph& npu, const compare::PairSu
 }
 
 std::string OriginText(const NodeDivergence& node) {
-  return fmt::format("{}: {} ({} confidence)", node.origin, node.point->reason,
+  return fmt::format("{}: {} (confidence: {})", node.origin, node.point->reason,
                      compare::ConfidenceName(node.point->confidence));
 }
 

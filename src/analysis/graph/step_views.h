@@ -122,7 +122,7 @@ class DivergenceWalks {
 // By node; `comparison` must outlive it.
 std::vector<NodeDivergence> DivergenceOf(const Graph& npu, const compare::PairSummary& comparison);
 
-// "computation: <why> (high confidence)"; of a node that is an origin.
+// "computation: <why> (confidence: high)"; of a node that is an origin.
 std::string OriginText(const NodeDivergence& node);
 
 // Work of others that any thread can do beside the making of trees: run(item), each item once.

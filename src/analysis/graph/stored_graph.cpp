@@ -71,7 +71,8 @@ Result<StoredGraph> StoredGraph::Open(base::InputFile input) {
   MSP_ASSIGN_OR_RETURN(database::SqliteFile file, database::SqliteFile::Open(std::move(input)));
   for (const std::string_view table : {"tb_config", "tb_nodes", "tb_stack"}) {
     if (!file.HasTable(table)) {
-      return BadFormatError(fmt::format("{} is no graph: it has no table {}", file.path(), table))
+      return BadFormatError(
+                 fmt::format("{} is not a graph: it has no table {}", file.path(), table))
           .WithHint(std::string(kNotAGraph));
     }
   }
@@ -100,8 +101,8 @@ Status StoredGraph::ReadConfig() {
                          steps = row.Text(4);
                        }));
   if (!found) {
-    return BadFormatError(
-               fmt::format("{} is no whole graph: its configuration is missing", file_.path()))
+    return BadFormatError(fmt::format("{} is not a complete graph: its configuration is missing",
+                                      file_.path()))
         .WithHint(std::string(kNotAGraph));
   }
   for (const auto& [text, numbers, name] : {std::tuple(&ranks, &rank_numbers_, "rank_list"),
@@ -377,7 +378,7 @@ Status ReadFindings(const database::SqliteFile& file, const StoredGraph::Rank& r
         if (!row.IsNull(5)) {
           const std::string origin(row.Text(5));
           tree.origins[*node] = {
-              origin, fmt::format("{}: {} ({} confidence)", origin, reason, row.Text(6))};
+              origin, fmt::format("{}: {} (confidence: {})", origin, reason, row.Text(6))};
         }
         return Status();
       });

@@ -280,15 +280,15 @@ report::Document MakeDocument(const Verdicts& verdicts) {
   }
   if (!verdicts.guilty.empty()) {
     report::Section& section = document.sections.emplace_back();
-    section.title = "Guilty themselves (error over floor, relative to the reference)";
+    section.title = "Wrong on their own inputs (error over floor, relative to the reference)";
     section.blocks.emplace_back(GuiltyTable(verdicts.guilty));
   }
   List counts{ListKind::kFacts, {}};
   counts.items.push_back({"comparisons", base::FormatCount(verdicts.comparisons)});
   if (!verdicts.random_modules.empty()) {
     counts.items.push_back(
-        {"cannot be told", fmt::format("{}: different, but random numbers are drawn there",
-                                       base::Join(verdicts.random_modules, ", "))});
+        {"not judged", fmt::format("{}: different, but random numbers are drawn there",
+                                   base::Join(verdicts.random_modules, ", "))});
   }
   report::Section& section = document.sections.emplace_back();
   section.title = "Counts";

@@ -20,7 +20,7 @@ struct DumpPath {
   std::optional<io::kernel_dump::DumpFileName> parsed;
 };
 
-// All regular files below `input`, or the file itself, whose names fit `filter` (a shell pattern;
+// All regular files below `input`, or the file itself, whose names match `filter` (a shell pattern;
 // empty: all), sorted by path. Symbolic links are not followed below the folder. Tables, arrays and
 // mappings (.csv, .json, .txt, .npy, .pt) are counted in `left_out` only.
 // With `statistics`, tables called {name of a dump}.csv go there, without the suffix in their

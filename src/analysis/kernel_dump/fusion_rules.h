@@ -28,7 +28,7 @@ inline constexpr size_t kMostFusionTensors = 16'000'000;
 
 // Files of rules; empty: none.
 struct FusionRuleFiles {
-  std::filesystem::path network = {};    // what the side under test was fused from
+  std::filesystem::path network = {};    // what the test side was fused from
   std::filesystem::path quantised = {};  // goes on from where the first one leads
   std::filesystem::path reference = {};  // of the reference, where it is a compiled model, too
 
@@ -47,20 +47,20 @@ class FusionRules {
 
   bool empty() const { return operators_.empty(); }
   bool has(std::string_view op) const { return operators_.count(op) > 0; }
-  // What an output is in the original model. An output that is not told by itself is that of the
+  // What an output is in the original model. An output that is not listed by itself is that of the
   // last operator that the fused one stands for; nothing where neither is known.
   std::optional<OutputPlace> Origin(std::string_view op, size_t output) const;
   // What an input is: the origin of the output that it comes from.
   std::optional<OutputPlace> InputOrigin(std::string_view op, size_t input) const;
-  // Origin() from the other side. Where two outputs have one origin, the one that is told by itself
-  // counts.
+  // Origin() from the other side. Where two outputs have one origin, the one that is listed by
+  // itself counts.
   std::map<OutputPlace, OutputPlace> ByOrigin() const;
 
  private:
   friend class FusionReader;
 
   struct Operator {
-    std::vector<std::optional<OutputPlace>> outputs;  // told one by one
+    std::vector<std::optional<OutputPlace>> outputs;  // listed one by one
     std::string last;                                 // of the operators that it stands for
     std::vector<OutputPlace> inputs;                  // where they come from
   };

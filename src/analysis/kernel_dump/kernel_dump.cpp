@@ -45,7 +45,7 @@ constexpr const char* kMergedStatistics = "statistic.csv";
 // Writes <output>/<folder>/statistic.csv for each folder of `tables`, which are kernels in order of
 // time: the columns of the device by name, its Count left out, behind those of the kernel. Adds a
 // FileResult for each table and the written files to `findings`; a table that cannot be read is
-// told there, and the others go on. A table ends at kLargestStatistics bytes.
+// reported there, and the others go on. A table ends at kLargestStatistics bytes.
 constexpr uint64_t kLargestStatistics = uint64_t{10} << 20U;
 
 namespace kd = io::kernel_dump;

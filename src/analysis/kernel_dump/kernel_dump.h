@@ -28,7 +28,7 @@ enum class ArrayNames : uint8_t {
 };
 
 struct Options {
-  std::vector<std::filesystem::path> inputs;  // files and folders, which are read to the bottom
+  std::vector<std::filesystem::path> inputs;  // files and folders, searched recursively
   std::filesystem::path output;               // folder, made when missing
   ArrayFile kind = ArrayFile::kNpy;
   ArrayNames names = ArrayNames::kParse;

@@ -51,7 +51,7 @@ class OriginFinder {
 
   // All runs of the operator of this name in the reference, in order.
   const std::vector<const VectorOperator*>& Runs(std::string_view name) const;
-  // Whether rules know the operator under test.
+  // Whether rules know the operator of the test.
   bool HasRules(std::string_view op) const;
 
   // For the `turn`-th run of an operator; nothing where neither rules nor the file itself tell an
@@ -62,7 +62,7 @@ class OriginFinder {
  private:
   std::optional<ReferencePlace> InReference(const OutputPlace& origin, size_t turn) const;
 
-  std::vector<FusionRules> rules_;                    // of the side under test
+  std::vector<FusionRules> rules_;                    // of the test side
   std::map<OutputPlace, OutputPlace> golden_places_;  // by origin
   std::map<std::string_view, std::vector<const VectorOperator*>> runs_;
 };
@@ -394,7 +394,7 @@ std::optional<bool> ReachesLimit(const TensorView& view) {
   return false;
 }
 
-// The rows of one operator under test.
+// The rows of one operator of the test.
 class PairComparison {
  public:
   PairComparison(const VectorOptions& options, const OriginFinder& finder, size_t index,
@@ -461,7 +461,7 @@ class PairComparison {
     return found->second.ok() ? &*found->second : nullptr;
   }
 
-  // Tensors of the reference beyond those of the operator under test.
+  // Tensors of the reference beyond those of the operator of the test.
   std::vector<size_t> NumbersOfNamesake(bool outputs, size_t first) {
     Status ignored;
     const OpenOperator* const golden =

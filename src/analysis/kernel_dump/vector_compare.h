@@ -82,7 +82,7 @@ std::string MeasureText(const VectorMeasures& measures, Measure measure);
 bool IsGood(const VectorMeasures& measures);
 
 struct VectorOptions {
-  std::filesystem::path mine;    // kernel dumps, read to the bottom, or one of them
+  std::filesystem::path mine;    // folder of kernel dumps, searched recursively, or one of them
   std::filesystem::path golden;  // the same, or arrays called {op_name}.{output}.{time}.npy
   std::filesystem::path output;  // folder, made when missing
   FusionRuleFiles fusion_rules = {};
@@ -104,7 +104,7 @@ struct VectorRow {
   Side mine;
   Side golden;
   std::string tensor;  // "op:input:0"; empty: the operator as a whole
-  Shape shape;         // of the tensor under test, on the device
+  Shape shape;         // of the tensor of the test, on the device
   std::optional<VectorMeasures> measures;
   std::optional<bool> overflow;  // nothing for what is not a float16
   std::vector<std::string> reasons;

@@ -49,7 +49,7 @@ struct ElementReport {
 };
 
 // The last run of the operator on both sides. Writes, <name> being {op}_{input|output}_{number}:
-//   <name>.npy                                          the tensor under test
+//   <name>.npy                                          the tensor of the test
 //   <name>_<first element>.csv                          all elements, in parts
 //   <name>_absolute_error_topn.csv, <name>_relative_error_topn.csv, <name>_summary.txt
 // kNotFound when a side has no such operator, kUsage for a tensor that it does not have, kMismatch

@@ -1,6 +1,6 @@
 // Aligns two sequences: pairs of equal elements, in order. A profile holds so many operators that a
 // table of numbers would be too large for memory; one bit per cell is enough to walk back through
-// it, and tiles that do not fit even so are made again instead of kept.
+// it, and tiles that do not fit even so are recomputed instead of kept.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline constexpr uint64_t kMaxExactCells = 40'000'000'000U;
 // walk through it; equal to it in every pair. kLongest: a longest common subsequence, pairs as late
 // as possible. Time: about a cycle per pair of elements at most, for either. Memory: linear, plus
 // one bit for each of at most comparison.size() rows of base.size() that 32 MiB hold; of a larger
-// table only every n-th row is kept, and tiles of it are made again where the walk comes by.
+// table only every n-th row is kept, and its tiles are recomputed where the walk passes.
 //
 // Beyond `max_cells` both sides are first cut where runs of elements occur equally often on either
 // side, and what lies between is aligned exactly; time and memory stay linear.

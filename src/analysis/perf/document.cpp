@@ -68,7 +68,7 @@ void PutTimes(const RankSummary& rank, PageView& page) {
                "ms",
                {rank.of_host ? "operators (host)" : "computing", "communication not hidden",
                 "copies not hidden", std::string(RestName(rank))},
-               {{"base", parts(rank.base)}, {"comparison", parts(rank.comparison)}}});
+               {{"test", parts(rank.comparison)}, {"reference", parts(rank.base)}}});
 }
 
 // How much of the communication computing hides, and what of the rest is waiting for other ranks.
@@ -93,8 +93,8 @@ void PutOverlap(const RankSummary& rank, PageView& page) {
   page.Add("Communication and what hides it", "all collectives of a side",
            report::StackedBars{"ms",
                                {"hidden by computing", "transfer not hidden", "waiting not hidden"},
-                               {{"base", parts(base, rank.base)},
-                                {"comparison", parts(comparison, rank.comparison)}}});
+                               {{"test", parts(comparison, rank.comparison)},
+                                {"reference", parts(base, rank.base)}}});
 }
 
 // The end-to-end time, its shares, and below them what ran in each.
@@ -139,14 +139,14 @@ Tree ChangesDownToKernels(const RankSummary& rank) {
 }
 
 void PutFindings(const RankSummary& rank, PageView& page) {
-  report::Table table("findings", {"Where", "Metric", "Base", "Comparison", "Change", "Base calls",
-                                   "Comparison calls", "Note", "Call stack"});
+  report::Table table("findings", {"Where", "Metric", "Test", "Reference", "Change", "Test calls",
+                                   "Reference calls", "Note", "Call stack"});
   for (const Finding& finding : rank.findings) {
     table.AddRow({table.KeepText(finding.where), table.KeepText(finding.metric),
-                  report::Cell::Number(finding.base), report::Cell::Number(finding.comparison),
+                  report::Cell::Number(finding.comparison), report::Cell::Number(finding.base),
                   report::Cell::Number(finding.comparison - finding.base),
-                  report::Cell::Integer(finding.base_calls),
-                  report::Cell::Integer(finding.comparison_calls), table.KeepText(finding.note),
+                  report::Cell::Integer(finding.comparison_calls),
+                  report::Cell::Integer(finding.base_calls), table.KeepText(finding.note),
                   table.KeepText(finding.call_stack)});
   }
   page.Add("Operators and modules that changed", "ms, or MB of memory",
@@ -157,7 +157,7 @@ void PutRanks(const RunSummary& run, PageView& page) {
   if (run.ranks.size() < 2) {
     return;
   }
-  report::Table table("ranks", {"Rank", "Verdict", "Base ms", "Comparison ms", "Computing change",
+  report::Table table("ranks", {"Rank", "Verdict", "Test ms", "Reference ms", "Computing change",
                                 "Communication change", "Idle change", "Error"});
   for (const RankSummary& rank : run.ranks) {
     const auto change = [&](double SideTimes::*time) {
@@ -168,7 +168,7 @@ void PutRanks(const RunSummary& run, PageView& page) {
       return rank.has_times ? report::Cell::Number(value) : report::Cell();
     };
     table.AddRow({report::Cell::Integer(rank.rank.value_or(-1)), table.KeepText(rank.verdict.word),
-                  figure(rank.base.end_to_end_ms), figure(rank.comparison.end_to_end_ms),
+                  figure(rank.comparison.end_to_end_ms), figure(rank.base.end_to_end_ms),
                   change(&SideTimes::computing_ms), change(&SideTimes::uncovered_communication_ms),
                   change(&SideTimes::free_ms), table.KeepText(rank.error)},
                  rank.error.empty() ? report::Fill::kNone : report::Fill::kRed);
@@ -187,15 +187,15 @@ PageView MakePage(const RunSummary& run) {
     verdict.text =
         leading->verdict.text.empty() ? "the profiles contain no times" : leading->verdict.text;
     verdict.tone = ToneOf(verdict.word);
-    page.sides = {leading->comparison_path, leading->base_path};  // the side under test first
+    page.sides = {leading->comparison_path, leading->base_path};  // the test first
     if (run.ranks.size() > 1) {
       verdict.text += fmt::format(" ({})", RankLabel(*leading));
       page.facts.push_back({base::FormatCount(run.ranks.size()), "ranks"});
     }
     if (leading->has_times) {
-      page.facts.push_back({fmt::format("{:.4g} ms", leading->base.end_to_end_ms), "base"});
-      page.facts.push_back({fmt::format("{:.4g} ms", leading->comparison.end_to_end_ms),
-                            "comparison", verdict.word == "SLOWER" ? Tone::kBad : Tone::kPlain});
+      page.facts.push_back({fmt::format("{:.4g} ms", leading->comparison.end_to_end_ms), "test",
+                            verdict.word == "SLOWER" ? Tone::kBad : Tone::kPlain});
+      page.facts.push_back({fmt::format("{:.4g} ms", leading->base.end_to_end_ms), "reference"});
     }
     PutTimes(*leading, page);
     PutOverlap(*leading, page);
@@ -280,7 +280,7 @@ Section FindingsSection(const RankSummary& rank, const AnswerOptions& options) {
         .items.push_back(FindingItem(finding));
   }
   list.brief.items = options.top;
-  Section section{"Largest differences", {}};
+  Section section{"Largest differences, reference -> test", {}};
   section.blocks.emplace_back(std::move(list));
   if (!noise.items.empty()) {
     section.blocks.emplace_back(std::move(noise));
@@ -325,9 +325,9 @@ std::string SpreadText(const Spread& spread) {
 
 void AddSpread(const RunSummary& run, std::string_view name, double SideTimes::*time, List& list) {
   list.items.push_back(
-      {fmt::format("{}, base", name), SpreadText(SpreadOf(run, &RankSummary::base, time))});
-  list.items.push_back({fmt::format("{}, comparison", name),
-                        SpreadText(SpreadOf(run, &RankSummary::comparison, time))});
+      {fmt::format("{}, test", name), SpreadText(SpreadOf(run, &RankSummary::comparison, time))});
+  list.items.push_back(
+      {fmt::format("{}, reference", name), SpreadText(SpreadOf(run, &RankSummary::base, time))});
   if (const auto growth = LargestGrowth(run, time)) {
     list.items.push_back(
         {fmt::format("{}, growth", name),
@@ -434,7 +434,7 @@ Section RanksSection(const RunSummary& run, const AnswerOptions& options) {
   AddStraggler(run, section);
   List absent{ListKind::kNamed, {}};
   for (const auto& [ranks, side] :
-       {std::pair{&run.base_only, "base"}, std::pair{&run.comparison_only, "comparison"}}) {
+       {std::pair{&run.comparison_only, "test"}, std::pair{&run.base_only, "reference"}}) {
     if (!ranks->empty()) {
       absent.items.push_back(
           {fmt::format("only in the {}", side), fmt::format("ranks {}", RankList(*ranks))});
@@ -469,8 +469,8 @@ void AddTime(std::string_view label, double base, double comparison, report::Tab
   if (base == 0 && comparison == 0) {
     return;
   }
-  table.AddRow({report::Cell::Text(label), report::Cell::Number(base),
-                report::Cell::Number(comparison),
+  table.AddRow({report::Cell::Text(label), report::Cell::Number(comparison),
+                report::Cell::Number(base),
                 table.KeepText(fmt::format("{:+.3f}", comparison - base)),
                 table.KeepText(Percent(base, comparison))});
 }
@@ -483,7 +483,7 @@ Section TimesSection(const RankSummary& rank) {
   }
   const SideTimes& base = rank.base;
   const SideTimes& other = rank.comparison;
-  report::Table table("times", {"ms", "base", "comparison", "change", ""});
+  report::Table table("times", {"ms", "test", "reference", "change", ""});
   AddTime("E2E", base.end_to_end_ms, other.end_to_end_ms, table);
   if (rank.of_host) {
     AddTime("  in operators, on the host", base.computing_ms, other.computing_ms, table);
@@ -525,8 +525,8 @@ Section UnownedSection(const RankSummary& rank) {
   Section section;
   if (rank.has_unowned) {
     section.blocks.emplace_back(List{ListKind::kNamed,
-                                     {{"base", UnownedText(rank.base_unowned)},
-                                      {"comparison", UnownedText(rank.comparison_unowned)}}});
+                                     {{"test", UnownedText(rank.comparison_unowned)},
+                                      {"reference", UnownedText(rank.base_unowned)}}});
   }
   return section;
 }

@@ -170,7 +170,7 @@ std::vector<AlignedPair> MatchOperators(const OperatorSide& base, const Operator
   }
   if (longest[0] > 0) {
     warnings.push_back(fmt::format(
-        "{} operators of the base against {} of the comparison are too many for an exact "
+        "{} operators of the reference against {} of the test are too many for an exact "
         "alignment: they were split at matching runs of operators, and aligned in between",
         base::FormatCount(longest[0]), base::FormatCount(longest[1])));
   }

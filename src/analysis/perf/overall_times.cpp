@@ -252,7 +252,7 @@ std::vector<GroupOverlap> MeasureGroupOverlaps(const Profile& side, const Interv
                                                std::vector<std::string>& warnings) {
   if (side.groups.size() > kMostPairedGroups) {
     warnings.push_back(fmt::format(
-        "{} holds {} groups of communication: which of them communicate at once is told "
+        "{} holds {} groups of communication: which of them communicate at once is reported "
         "of up to {}",
         side.path.string(), side.groups.size(), kMostPairedGroups));
     return {};

@@ -112,8 +112,8 @@ struct BothSides {
 std::string SidesWithout(bool base, bool comparison, std::string_view what) {
   return fmt::format("{} {}",
                      !base && !comparison ? "neither side"
-                     : !base              ? "the base does not"
-                                          : "the comparison does not",
+                     : !base              ? "the reference does not"
+                                          : "the test does not",
                      what);
 }
 

@@ -500,7 +500,7 @@ std::string NoteOf(const WorkGroup& group) {
   std::string note;
   const auto& [base, comparison] = group.total;
   if (group.is_added() || group.is_removed()) {
-    note = group.is_added() ? "only in the comparison" : "only in the base";
+    note = group.is_added() ? "only in the test" : "only in the reference";
     const AmountPart* kernel = Largest(group.kernels, group.is_added() ? 1 : 0);
     if (kernel != nullptr && group.is_operator) {
       AppendNote(fmt::format("{} kernel {}", FamilyOf(group, *kernel), kernel->first), note);
@@ -662,7 +662,7 @@ Finding ReplacementOf(const std::vector<const WorkGroup*>& removed,
       finding.call_stack = group->call_stack;
     }
   }
-  finding.note = "replaced; the change is the net one";
+  finding.note = "replaced (net change)";
   return finding;
 }
 

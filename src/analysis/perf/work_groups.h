@@ -73,7 +73,7 @@ std::vector<WorkGroup> GroupHostWork(const HostTree& base, const profile::Profil
 // From work by operator to findings: what changed most, where, and in which respect.
 
 // One finding per group whose time changed, `metric` as in findings.h; unsorted. Operators of one
-// side that operators of the other side have replaced are one finding, whose change is the net one.
+// side that operators of the other side have replaced are one finding, with the net change.
 // A change that all operators share to the same degree is one finding of its own, in front.
 std::vector<Finding> FindingsOfGroups(std::vector<WorkGroup> groups, std::string_view metric);
 

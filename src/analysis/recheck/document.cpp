@@ -117,12 +117,24 @@ std::string RatioText(double ratio) {
   return std::isinf(ratio) ? "inf" : fmt::format("{:.3g}", ratio);
 }
 
+// As people read it; WrongSideName() is for programs.
+std::string_view WrongText(WrongSide side) {
+  switch (side) {
+    case WrongSide::kDump:
+      return "test";
+    case WrongSide::kBench:
+      return "reference";
+    default:
+      return WrongSideName(side);
+  }
+}
+
 std::string SideText(WrongSide side) {
   switch (side) {
     case WrongSide::kDump:
-      return "the dump";
+      return "the test dump";
     case WrongSide::kBench:
-      return "the bench";
+      return "the reference";
     case WrongSide::kBoth:
       return "both sides";
     case WrongSide::kNone:
@@ -212,7 +224,7 @@ Section BeyondSection(const Answer& answer) {
         cells.push_back(table.KeepText(base::Printable(call.layer)));
       }
       if (answer.has_bench) {
-        cells.insert(cells.begin() + 1, Cell::Text(WrongSideName(call.wrong_side())));
+        cells.insert(cells.begin() + 1, Cell::Text(WrongText(call.wrong_side())));
       }
       for (const auto place : places) {
         const std::optional<int64_t>& number = call.*place;

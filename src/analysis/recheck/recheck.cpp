@@ -269,7 +269,7 @@ Result<Answer> Run(const Options& options) {
           return single || (other.step == rank.step && other.rank == rank.rank);
         });
     if (answer.has_bench && partner == bench.ranks.end()) {
-      answer.warnings.push_back(fmt::format("{} has no partner in the bench", RankText(rank)));
+      answer.warnings.push_back(fmt::format("{} has no partner in the reference", RankText(rank)));
     }
     MSP_ASSIGN_OR_RETURN(const std::optional<DumpEntries> left,
                          OpenRank(&rank, FileOf(dump), answer));

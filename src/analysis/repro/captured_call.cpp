@@ -144,7 +144,7 @@ Result<CapturedCall> ReadCall(const recheck::DumpEntries& dump, const std::strin
     MSP_ASSIGN_OR_RETURN(const dump::EntryTree tree, dump.Read(entry));
     MSP_ASSIGN_OR_RETURN(call.entries[entry], EntryJson(tree), entry);
     if (!call.entries[entry].is_object()) {
-      return BadFormatError(fmt::format("{} is no object", entry));
+      return BadFormatError(fmt::format("{} is not an object", entry));
     }
   }
   std::map<std::string, Result<HeldTensor>> loaded;  // a file once, however many places name it

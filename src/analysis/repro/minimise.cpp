@@ -548,7 +548,8 @@ std::string ReasonAgainst(const recheck::CallVerdict& verdict) {
     case recheck::Verdict::kBeyond:
       break;
   }
-  return verdict.worst()->reason.empty() ? "" : "what is wrong is no element: " + verdict.reason;
+  return verdict.worst()->reason.empty() ? ""
+                                         : "what is wrong is not an element:  " + verdict.reason;
 }
 
 Minimised Minimise(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,

@@ -347,7 +347,7 @@ report::Document MakeDocument(const Answer& answer) {
   document.command = "repro";
   document.verdict.Say(
       "WRITTEN",
-      fmt::format("{} alone, to {}", base::Printable(answer.call), answer.folder.string()),
+      fmt::format("{}, isolated, to {}", base::Printable(answer.call), answer.folder.string()),
       report::Tone::kStrong);
   document.verdict.unit = "elements";
   document.verdict.number = static_cast<double>(answer.elements);

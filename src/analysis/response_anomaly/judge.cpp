@@ -383,7 +383,7 @@ class RequestHandler final : public json::Handler {
   bool TakeId(std::string_view text) {
     const std::optional<int64_t> id = base::ParseInt(text);
     if (!id) {
-      return Fail(fmt::format("{} has the token id \"{}\", which is no integer", Place(),
+      return Fail(fmt::format("{} has the token id \"{}\", which is not an integer", Place(),
                               base::Printable(text.substr(0, 40))));
     }
     candidate_.id = *id;

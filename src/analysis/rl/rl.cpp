@@ -445,8 +445,8 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
 
 // Column Shape counts pairs of other shapes, NaN elements that are NaN on one side only.
 Section KeysSection(const Comparison& comparison) {
-  report::Table table("keys", {"Key", "Pairs", "Same", "Only a", "Only b", "Shape", "Failed", "NaN",
-                               "Max error", "Where"});
+  report::Table table("keys", {"Key", "Pairs", "Same", "Only test", "Only reference", "Shape",
+                               "Failed", "NaN", "Max error", "Where"});
   const auto count = [](uint64_t value) { return Cell::Integer(static_cast<int64_t>(value)); };
   for (const KeySummary& key : comparison.keys) {
     table.AddRow({table.KeepText(base::Printable(key.key)), count(key.compared),
@@ -459,8 +459,9 @@ Section KeysSection(const Comparison& comparison) {
 
 Section TokensSection(const TokenSummary& summary) {
   const TokenNumbers& numbers = summary.numbers;
-  std::string text = fmt::format("tokens of {} (a) and {} (b): {} compared", summary.key.first,
-                                 summary.key.second, Plural(numbers.tokens, "token"));
+  std::string text =
+      fmt::format("tokens of {} (test) and {} (reference): {} compared", summary.key.first,
+                  summary.key.second, Plural(numbers.tokens, "token"));
   const auto tell = [&](uint64_t count, const std::string& words) {
     text += count > 0 ? ", " + words : std::string();
   };
@@ -474,7 +475,8 @@ Section TokensSection(const TokenSummary& summary) {
         fmt::format("max {:.6g}, mean {:.6g}, std {:.6g}", numbers.max_difference,
                     numbers.difference.mean(), numbers.difference.standard_deviation());
     if (numbers.log_difference.count() > 0) {
-      difference += fmt::format("; mean of a - b: {:.6g}", numbers.log_difference.mean());
+      difference += fmt::format("; mean of the logarithms, test - reference: {:.6g}",
+                                numbers.log_difference.mean());
     }
     list.items.push_back(
         {"probability difference", std::move(difference), Tone::kPlain, numbers.max_difference});

@@ -286,8 +286,8 @@ Status CheckTokenKeys(const TokenOptions& options, const SavedData& first,
                       const SavedData& second) {
   std::set<std::string> names;
   for (const TokenKey& key : options.keys) {
-    MSP_RETURN_IF_ERROR(CheckKey(first, key.first, "first"));
-    MSP_RETURN_IF_ERROR(CheckKey(second, key.second, "second"));
+    MSP_RETURN_IF_ERROR(CheckKey(first, key.first, "test"));
+    MSP_RETURN_IF_ERROR(CheckKey(second, key.second, "reference"));
     if (!names.insert(key.first).second) {
       return UsageError(
                  fmt::format(
@@ -391,12 +391,12 @@ std::vector<std::string> WarningsOf(const TokenComparison& comparison) {
     const uint64_t first = comparison.all.first.*count;
     const uint64_t second = comparison.all.second.*count;
     if (first + second > 0) {
-      warn(fmt::format("{} of the first run and {} of the second are {}", base::FormatCount(first),
+      warn(fmt::format("{} of the test and {} of the reference are {}", base::FormatCount(first),
                        base::FormatCount(second), consequence));
     }
   };
   tell(&OddValues::nan, "NaN: left out");
-  tell(&OddValues::minus_infinity, "-inf: probability 0, left out of the mean of a - b");
+  tell(&OddValues::minus_infinity, "-inf: probability 0, left out of the mean of test - reference");
   tell(&OddValues::too_large,
        "above 0, which no log-probability is: left out; was another key meant?");
   if (!comparison.ids_problem.empty()) {

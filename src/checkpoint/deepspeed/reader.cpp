@@ -246,7 +246,7 @@ class ZeroReader {
         }
         MSP_RETURN_IF_ERROR(Status(tensor.status), name);
         if (tensor.view.dtype != DType::kFloat32 || !tensor.view.is_plain()) {
-          return Unreadable(fmt::format("fp32_flat_groups of {} is no run of float32", name));
+          return Unreadable(fmt::format("fp32_flat_groups of {} is not a run of float32", name));
         }
         own.push_back(tensor.view.bytes());
       }

@@ -265,7 +265,7 @@ std::shared_ptr<ChunkAssembler> ExchangeReceiver(std::shared_ptr<ChunkAssembler>
 }
 
 // On a thread of the runtime. Nothing it returns makes the runtime send a chunk again, and an error
-// may end its dump: losses are told by End() instead.
+// may end its dump: losses are reported by End() instead.
 int32_t OnChunk(const AclDumpChunk* chunk, int32_t /*length*/) {
   std::shared_ptr<ChunkAssembler> assembler;
   {

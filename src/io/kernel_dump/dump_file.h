@@ -38,7 +38,7 @@ struct DumpedTensor {
   std::optional<Shape> shape;            // on the device; absent where the file tells none
   std::optional<Shape> original_shape;   // of the framework
   uint64_t size_bytes = 0;               // as the header says
-  std::optional<uint64_t> address;       // in the memory of the device; absent where not told
+  std::optional<uint64_t> address;       // in the memory of the device; absent if not recorded
   std::optional<OriginalOutput> origin;  // of an output
   std::span<const std::byte> data = {};  // borrowed from the file
   Status status = {};                    // not ok: there is no data; the others can be read
@@ -56,7 +56,7 @@ struct DumpedBytes {
 struct KernelDump {
   bool is_nano = false;
   std::string version;
-  uint64_t dump_time = 0;  // microseconds since 1970; 0: not told
+  uint64_t dump_time = 0;  // microseconds since 1970; 0: not recorded
   std::string op_name;     // with the framework's slashes; empty in nano dumps
   std::vector<DumpedTensor> inputs;
   std::vector<DumpedTensor> outputs;

@@ -28,7 +28,7 @@ enum class Packing : uint8_t {
   kFloat4E1M2,
   kFloat6E3M2,  // 6-bit floats, four in three bytes, the lowest bits first
   kFloat6E2M3,
-  kHiFloat8,     // one byte; width of the exponent told by the bits behind the sign
+  kHiFloat8,     // one byte; the bits after the sign give the width of the exponent
   kFloat8E8M0,   // one byte, 2^(byte - 127); 255 is NaN
   kHalfComplex,  // two float16
   kOpaque,       // unknown: bytes

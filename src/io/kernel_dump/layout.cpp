@@ -352,7 +352,7 @@ Result<Layout> FractalZ(const LayoutRequest& request, std::string_view order) {
     return Unfit(request, "too large");
   }
   if (window <= 0 || device[0] % window != 0) {
-    return Unfit(request, fmt::format("{} is no multiple of {}", device[0], window));
+    return Unfit(request, fmt::format("{} is not a multiple of {}", device[0], window));
   }
   Layout layout;
   if (request.groups > 1) {

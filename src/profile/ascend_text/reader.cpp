@@ -429,7 +429,7 @@ class BandwidthHandler final : public json::Handler {
   }
   bool OnBeginArray() override {
     value_ = nullptr;
-    return ++depth_ > 1;  // a list of steps is no such file
+    return ++depth_ > 1;  // a list of steps is not such a file
   }
   bool OnEndArray() override {
     --depth_;

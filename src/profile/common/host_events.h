@@ -20,7 +20,7 @@ namespace msprobe::profile {
 // flows come out in order of first appearance.
 class FlowTable {
  public:
-  // An event of phase 's' or 'f'; others are no end of a flow.
+  // An event of phase 's' or 'f'; others are not ends of a flow.
   void Add(const TraceEvent& event, Texts& texts);
   // Flows with both ends.
   std::vector<Flow> Complete() const;

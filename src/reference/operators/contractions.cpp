@@ -16,7 +16,7 @@ Value Product(const Arithmetic& m, Value a, Value b, bool transpose_b = false) {
     return nullptr;
   }
   if (a->shape.empty() || b->shape.empty()) {
-    return m.Fail("a single number is no matrix");
+    return m.Fail("a single number is not a matrix");
   }
   const bool row = a->shape.size() == 1;
   const bool column = b->shape.size() == 1;
@@ -140,7 +140,7 @@ struct Subscripts {
 };
 
 // "ij,jk->ik", with "..." for leading dims that broadcast (they become capital letters from 'A'
-// that the text does not use). False where it is no such text.
+// that the text does not use). False if it is not such a text.
 bool ReadSubscripts(std::string text, const std::vector<size_t>& ranks, Subscripts& out) {
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   const size_t arrow = text.find("->");

@@ -74,7 +74,7 @@ Values Embedding(Call& call, const Arithmetic& m) {
     return {call.Fail("max_norm changes the weights")};
   }
   if (call.failed() || weight->shape.size() != 2) {
-    return {call.Fail("the weight is no matrix")};
+    return {call.Fail("the weight is not a matrix")};
   }
   const int64_t rows = weight->shape[0];
   const int64_t width = weight->shape[1];

@@ -198,7 +198,7 @@ Value NegativeLogLikelihood(Call& call, const Arithmetic& m, const Value& logs, 
       continue;
     }
     if (!(index >= 0 && index < static_cast<double>(classes))) {
-      return call.Fail("a target is no class");
+      return call.Fail("a target is not a class");
     }
     picks[i] = static_cast<int64_t>(index);
     counted[i] = 1;

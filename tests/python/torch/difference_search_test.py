@@ -136,7 +136,7 @@ class DifferenceSearch(ForkedCase):
 
     def test_what_makes_no_sense_is_told(self):
         folder = self.base()
-        for section, text in (({"bench_path": "./none"}, "is no folder"), ({"summary_mode": "statistics"}, "with summary_mode md5"),
+        for section, text in (({"bench_path": "./none"}, "is not a folder"), ({"summary_mode": "statistics"}, "with summary_mode md5"),
                               ({"bench_path": 3}, "bench_path"), ({"diff_nums": -2}, "diff_nums")):
             dump = self.search(folder, ends_well=False, **section)
             self.assertIn(text, dump.output)

@@ -38,7 +38,8 @@ TEST(AdviceTable, HasEveryRowInBothLanguagesWithTheSamePlaceholders) {
 
 TEST(AdviceTable, FillsPlaceholdersInTheOrderOfTheLanguage) {
   const Advice advice("compare.argument", {"dim", "softmax", "1", "2", "train.py:3"});
-  EXPECT_THAT(AdviceText(advice), HasSubstr("argument dim of softmax is 1 under test and 2 in"));
+  EXPECT_THAT(AdviceText(advice),
+              HasSubstr("argument dim of softmax is 1 on the test side and 2 on"));
   EXPECT_THAT(AdviceText(advice, Language::kChinese), HasSubstr("softmax 的参数 dim"));
 }
 

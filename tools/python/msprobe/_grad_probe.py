@@ -1,7 +1,7 @@
 """The task grad_probe: the gradients of a model before each step of an optimizer.
 
 A framework's side says where parameters and gradients are, and when an optimizer steps. Nothing here
-raises into the training once a model is watched: errors are told once, the training goes on.
+raises into the training once a model is watched: errors are reported once, the training goes on.
 """
 import json
 import os
@@ -47,7 +47,7 @@ class GradProbe(TaskSession):
 
     def gradient(self, parameter, given):
         """The gradient on the host that an optimizer is about to use, or None. `given`: what
-        before_step was told."""
+        before_step received."""
         raise NotImplementedError
 
     def put_hooks(self, watched):

@@ -15,7 +15,7 @@ class ApiBackward:
         self._name = name
 
     def begin(self):
-        """Nothing is told before its gradients are there."""
+        """Nothing is reported before its gradients are there."""
 
     def end(self, of_outputs, of_inputs):
         if self._session.step_open and self._session.generation == self._generation:

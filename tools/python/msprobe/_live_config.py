@@ -7,7 +7,7 @@ from msprobe._intercept.runtime import log
 
 # A look costs a microsecond, but on a network disk it may cost more.
 _SECONDS_BETWEEN_LOOKS = 0.5
-# Defaults that other keys decide about: nobody changed them.
+# Defaults that other keys decide about: the user has not set them.
 _UNSEEN = ("enable_dataloader",)
 
 
@@ -39,7 +39,7 @@ class LiveConfig:
         return signature is not None and signature != self._seen
 
     def read(self):
-        """What read() gives, or None where the file cannot be used, which is told; it is tried again
+        """What read() gives, or None where the file cannot be used, which is reported; it is tried again
         at the next look."""
         signature = _signature(self.path)
         try:

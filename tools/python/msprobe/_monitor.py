@@ -1,7 +1,7 @@
 """The training monitor of one configuration: its engine, its steps, and what collects values.
 
 A framework's side gives collectors; this module decides when they are in place: only in steps that
-are measured. Nothing here raises into the training once a model is watched: errors are told once,
+are measured. Nothing here raises into the training once a model is watched: errors are reported once,
 the training goes on.
 """
 import json
@@ -16,7 +16,7 @@ from msprobe._intercept.runtime import log
 _PATIENCE = 16
 
 
-# For methods of what has a `monitor`: their errors are told once.
+# For methods of what has a `monitor`: their errors are reported once.
 guarded = runtime.guard(
     lambda function, args, error: args[0].monitor.failed(function.__qualname__, error))
 
@@ -173,7 +173,7 @@ class Monitor:
         """{optimizer: what is known of it}."""
         return {watched.optimizer: watched for watched in self.watched if watched.lives}
 
-    # ---- what is told ----
+    # ---- messages ----
 
     def failed(self, where, error):
         """Something of ours failed; the training goes on."""

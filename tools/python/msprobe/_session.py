@@ -1,7 +1,7 @@
 """The one capture of a process: its settings, its steps, and what the hooks of a framework need.
 
 A framework's side (pytorch, mindspore) gives a `Hooks` object; this module decides when they are in
-place. Nothing here raises into the training once a step runs: errors are told, recording goes on.
+place. Nothing here raises into the training once a step runs: errors are reported, recording goes on.
 """
 import json
 import os
@@ -85,7 +85,7 @@ class Session:
         self._overrides = json.dumps(overrides) if overrides else ""
         self._framework = framework
         self._config_path = config_path
-        # The launcher chose the level, nobody else: where there are no modules, it gives way.
+        # The launcher chose the level, nothing else did: where there are no modules, it gives way.
         self.level_is_default = False
         self._take(_native.open(os.fsencode(config_path) if config_path else "",
                                 self._overrides, framework))
@@ -248,7 +248,7 @@ class Session:
         """The requests in the batch of the next forward, in the order of their tokens."""
         if scheduled_tokens is None:
             if self.settings.get("request_id"):
-                self.say_once(_native.LOG_WARNING, "request_id is given, but start() is not told the "
+                self.say_once(_native.LOG_WARNING, "request_id is given, but start() does not get the "
                                                    "batch (scheduled_tokens): all of it is recorded")
             return
         problem = _batch_problem(scheduled_tokens)

@@ -3,10 +3,10 @@
 //   PyObject* Save(msprobe_capture* capture, std::string_view name, PyObject* value);
 //   {..., Recorded<"save", Save>(), ...}
 //
-// A first parameter that is no argument (`Receiver`) stands for what the call needs: the open capture, the engine behind `self`.
+// A first parameter that is not an argument (`Receiver`) stands for what the call needs: the open capture, the engine behind `self`.
 // The others become one format of PyArg_ParseTuple when the extension is compiled, so that a call costs what it did when that format was
 // written by hand. The limited API of 3.8 has neither vectorcall nor PyUnicode_AsUTF8AndSize, which rules out anything quicker.
-// What is wrong with arguments is told by Python, under the function's name: "save() takes exactly 2 arguments (1 given)".
+// Python reports wrong arguments itself, under the function's name: "save() takes exactly 2 arguments (1 given)".
 #pragma once
 
 #include <array>
@@ -130,7 +130,7 @@ inline int ReadNumbers(PyObject* list, void* out) {
 template <>
 struct Unit<Numbers> : ConvertedUnit<Numbers, ReadNumbers> {};
 
-// A parameter that is no argument: `static T From(PyObject* self)`, null with a Python error.
+// A parameter that is not an argument: `static T From(PyObject* self)`, null with a Python error.
 template <typename T>
 struct Receiver;
 

@@ -59,7 +59,7 @@ void PutParameters(msprobe_entry* entry, std::string_view name, PyObject* parame
 }
 
 // module_forward(name, output, parameters, args, kwargs): records a finished forward. Its inputs are
-// described here only where a scope began inside the call: nobody asked for them before.
+// described here only where a scope began inside the call: nothing asked for them before.
 PyObject* ModuleForward(msprobe_capture* capture, std::string_view name, PyObject* output, Dict parameters, Tuple given, PyObject* kwargs) {
   const HookTime time;
   State& state = Global();

@@ -6,7 +6,7 @@
 namespace msprobe::python {
 
 // One value, after a member or key or inside an array. Never raises: what cannot be described is
-// null and told in dump_error_info.log under `name`.
+// null and reported in dump_error_info.log under `name`.
 void Describe(msprobe_entry* entry, std::string_view name, PyObject* value);
 
 // The members of a call. `args`: tuple; `kwargs`: dict or null.

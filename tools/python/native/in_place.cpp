@@ -104,7 +104,7 @@ class Frames {
   static PyObject* Evaluate(void* thread, void* frame, int raises) {
     Frames& frames = Get();
     if (HasStack() || frames.get_(frames.interpreter_()) != Evaluate) return frames.evaluate_(thread, frame, raises);
-    // Calls that are not asked for take no stack, and a program may rely on that: from here on nobody asks.
+    // Calls that are not asked for take no stack, and a program may rely on that: from here on nothing asks.
     frames.set_(frames.interpreter_(), frames.evaluate_);
     PyObject* result = frames.evaluate_(thread, frame, raises);
     if (frames.users_ > 0 && frames.get_(frames.interpreter_()) == frames.evaluate_) frames.set_(frames.interpreter_(), Evaluate);
@@ -116,7 +116,7 @@ class Frames {
     uintptr_t middle = 0;
   };
 
-  // Whether at least half of this thread's stack is left; yes where nobody can say, as for the stack of a coroutine.
+  // Whether at least half of this thread's stack is left; yes where it is unknown, as for the stack of a coroutine.
   static bool HasStack() {
     static thread_local const Stack stack = StackOfThread();
     const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
@@ -392,7 +392,7 @@ struct PlaceHash {
 };
 constexpr size_t kMostPlaces = 1U << 16U;  // code made anew without end must not fill the memory
 
-// What `choose` says of the caller, asked once per place. 0 where nobody can say.
+// What `choose` says of the caller, asked once per place. 0 where it is unknown.
 long Choice(const Layer* layer) {
   static auto* places = new std::unordered_map<Place, long, PlaceHash>;
   static PyObject* code_name = Interned("f_code");
@@ -482,11 +482,11 @@ PyObject* EnterTop(const ObservedRef& observed, Arguments arguments) noexcept {
 PyObject* ThroughVectorcall(PyObject* callable, PyObject* const* values, size_t flags, PyObject* names) noexcept {
   const auto found = Known().of.find(callable);
   if (found == Known().of.end()) {
-    PyErr_SetString(PyExc_SystemError, "a defect in msprobe: a function that nobody observes");
+    PyErr_SetString(PyExc_SystemError, "a defect in msprobe: a function that is not observed");
     return nullptr;
   }
   const ObservedRef observed = found->second;
-  // A function may use the place before its arguments, as its caller allowed; ours is given on where nobody looks.
+  // A function may use the place before its arguments, as its caller allowed; ours is given on where nothing looks.
   if (observed->layers.empty() && observed->door == Door::kFunction) {
     return observed->vectorcall(callable, values, flags, names);
   }
@@ -565,7 +565,7 @@ void Exchange(Observed& observed, bool put) {
     auto* ours = reinterpret_cast<void*>(ThroughAssignment);
     auto* descriptor = reinterpret_cast<DescriptorLayout*>(callable);
     if (descriptor->wrapped == (put ? own : ours)) descriptor->wrapped = put ? ours : own;
-    // Types that are no heap types are left alone: nobody makes a tensor of them.
+    // Types that are not heap types are left alone: tensors are never made of them.
     const Ref made = SubclassesOf(descriptor->type);
     for (Py_ssize_t i = 0; made && i < PyList_Size(made.get()); ++i) {
       ExchangeAssignments(PyList_GetItem(made.get(), i), put ? own : ours, put ? ours : own);

@@ -137,7 +137,7 @@ PyObject* Forward(OpenMonitor self, unsigned int input_slot, unsigned int output
   Py_RETURN_NONE;
 }
 
-// values(slot, micro step, value or list of values): None and what is no tensor become rows of NaN.
+// values(slot, micro step, value or list of values): None and what is not a tensor become rows of NaN.
 PyObject* Values(OpenMonitor self, unsigned int slot, int micro_step, PyObject* value) {
   if (!MeasureAll(self.object, slot, micro_step, Elements(value))) return nullptr;
   Py_RETURN_NONE;

@@ -22,7 +22,7 @@ bool UseAllTensors(PyObject* tensors,
 
 // (max, min, mean, norm) of a tensor as numbers of float32, those of halves rounded to their own
 // type with `keeps_half`; None when it has no values on the host. A new reference; null with a
-// Python error when it is no tensor at all.
+// Python error when it is not a tensor at all.
 PyObject* HostStatistics(PyObject* tensor, bool keeps_half);
 
 // Queues the reduction of a tensor of an accelerator on its stream (msprobe_reduce_on_device); false

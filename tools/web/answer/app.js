@@ -12,7 +12,8 @@ export function App({ data: answer }) {
   const themeTurns = useThemeTurns();
   const [wanted, setWanted] = useState(null);  // {text}: what a click into a map looks for
   const { word } = answer;
-  const rest = answer.verdict.startsWith(word) ? answer.verdict.slice(word.length).replace(/^[:,]/, '') : answer.verdict;
+  const verdict = t.said(answer.verdict);
+  const rest = verdict.startsWith(t.said(word)) ? verdict.slice(t.said(word).length).replace(/^[:：,]/, '') : verdict;
   useEffect(() => { document.title = `${word || answer.verdict} · msprobe ${answer.command}`; performance.mark('msprobe-drawn'); }, []);
   const [first, second] = answer.sides;
   const [firstName, secondName] = shortPaths(first, second);
@@ -33,7 +34,7 @@ export function App({ data: answer }) {
       about=${html`<h2 class="name">msprobe ${answer.command} ${answer.version}</h2><p>${t('digits')}</p>${first && html`<p>${first}<br />${second}</p>`}${answer.command_line && html`<p><code>${answer.command_line}</code></p>`}`} />
     <main id="main">
       <section class="card answer"><p class="verdict">${word && html`
-        <span class="pill ${answer.tone}">${t.said(word)}</span> `}<span class="headline">${t.said(rest.trim()).replaceAll(' -> ', ' → ')}</span></p>
+        <span class="pill ${answer.tone}">${t.said(word)}</span> `}<span class="headline">${rest.trim().replaceAll(' -> ', ' → ')}</span></p>
         ${answer.next.map((text) => html`<p class="next"><b>${t('next')}</b> ${t.said(text)}</p>`)}
         ${[['notes', answer.notes], ['warnings', answer.warnings]].map(([key, list]) => list.length > 0 && html`<div class="notes"
           role="note"><b>${t(key)}</b><ul>${list.map((item) => html`<li>${t.said(item)}</li>`)}</ul></div>`)}</section>

@@ -108,13 +108,13 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
     const change = Math.abs(difference) < most * 1e-4 ? 0 : difference;  // rounding of clocks
     return html`<div class="row tree-row"><div class="call-name" style=${{ paddingLeft: `${depth * 14}px` }}>
         <i class="twist">${children[node].length > 0 && query.trim() === '' ? (open.has(node) ? '▾' : '▸') : ''}</i><bdi>${t.said(label)}</bdi></div>
-      <div class="right">${showShort(asNumber(first))}</div><div class="right">${showShort(asNumber(second))}</div>
+      <div class="right">${showShort(asNumber(second))}</div><div class="right">${showShort(asNumber(first))}</div>
       <div class="right ${change > 0 ? 'bad-text' : change < 0 ? 'good-text' : 'muted'}">${signed(change)}</div>
       <div class="change-bar" aria-hidden="true"><i class=${change > 0 ? 'up' : 'down'} style=${{ width: `${(Math.abs(change) / most) * 50}%` }} /></div>
       <div class="right muted">${firstCount >= 0 ? (firstCount === secondCount ? showCount(firstCount) : `${showCount(firstCount)} → ${showCount(secondCount)}`) : ''}</div></div>`;
   };
-  const head = html`<div class="row head tree-row"><div>${t('name')}</div><div class="right" title=${`${t('first')}, ${unit}`}>${t('first')} ${unit}</div><div class="right"
-    title=${`${t('second')}, ${unit}`}>${t('second')} ${unit}</div><div class="right">${t('change')}</div><div /><div class="right">${t('count')}</div></div>`;
+  const head = html`<div class="row head tree-row"><div>${t('name')}</div><div class="right" title=${`${t('second')}, ${unit}`}>${t('second')} ${unit}</div><div class="right"
+    title=${`${t('first')}, ${unit}`}>${t('first')} ${unit}</div><div class="right">${t('change')}</div><div /><div class="right">${t('count')}</div></div>`;
   const chosen = current >= 0 && list[current] ? nodes[list[current].node][6] : '';
   return html`<div class="table-block">
     ${nodes.length > 12 && html`<div class="list-controls"><${SearchBox} t=${t} value=${query} onSearch=${setQuery} /></div>`}

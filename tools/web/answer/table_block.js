@@ -1,16 +1,16 @@
-// A table of the answer: searched, sorted, without the columns that tell nothing.
+// A table of the answer: searched, sorted, without the columns of which all cells are the same.
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { html, SearchBox, useLoaded } from '../common/html.js';
-import { showCount, showNumber } from '../common/numbers.js';
+import { showCell, showCount } from '../common/numbers.js';
 import { SearchIndex } from '../common/search.js';
 import { DataTable, useShownRows } from '../common/table.js';
 import { ROW_HEIGHT } from '../common/virtual_list.js';
 
-const SEARCHED = 8;  // rows from which on a table is searched, and columns of one value are told below it
+const SEARCHED = 8;  // rows from which on a table is searched, and columns of one value are listed below it
 const FILLS = ['', 'yellow', 'red'];
 const NOT_FINITE = ['NaN', 'Infinity', '-Infinity'];  // JSON has no such numbers
 
-const show = (cell) => (cell === null ? '' : typeof cell === 'number' ? showNumber(cell) : cell);
+const show = (cell) => (cell === null ? '' : typeof cell === 'number' ? showCell(cell) : cell);
 
 // Columns as {index, label}: those to show, and of the others {label, value}, or {label} where the cells are the first column's.
 function sortOut({ columns }, rows) {
@@ -36,7 +36,7 @@ function columnOf({ index, label: english }, rows, amounts, t) {
   return {
     id: String(index), label, right: numeric || amounts.includes(index), falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
     key: (row) => { const cell = rows[row][at]; return numeric && cell !== null ? Number(cell) : cell; },
-    render: (row) => t.cell(show(rows[row][at])),
+    render: (row) => t.said(show(rows[row][at])),
   };
 }
 
@@ -56,7 +56,7 @@ function LoadedTable({ t, id, table, rows, given }) {
   const [sort, setSort] = useState(null);
   const [current, setCurrent] = useState(-1);
   useEffect(() => { if (given) { setQuery(given.text); setOnlyMarked(false); } }, [given]);
-  // Words of the rows; what is the first column's again need not be searched again, and nobody remembers digits.
+  // Words of the rows; the first column's words need not be searched twice, and digits are not searched for.
   const search = useMemo(() => new SearchIndex(rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' '))), [rows]);
   const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
   const columns = useMemo(() => kept.map((item) => columnOf(item, rows, table.amounts, t)), [kept, t]);
@@ -76,5 +76,5 @@ function LoadedTable({ t, id, table, rows, given }) {
       onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')} rowClass=${(row) => FILLS[rows[row][0]]}
       rowTitle=${(row) => String(show(rows[row][1]))} /></div>
     ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`
-      <span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.cell(value)}</span>`)}</p>`}</div>`;
+      <span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.said(value)}</span>`)}</p>`}</div>`;
 }

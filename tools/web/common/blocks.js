@@ -1,3 +1,5 @@
+import { addChinese } from './chinese.js';
+
 // The blocks of data inside of a page, as src/report/web_page.cpp writes them: deflate in base 85.
 const DIGITS = '!#%()*+,./0123456789:;=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_abcdefghijklmnopqrstuvwxyz{|}~';
 const DIGIT_OF = new Uint8Array(128);
@@ -27,7 +29,11 @@ export async function unpack(id) {
 }
 
 export const jsonOf = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
-export const unpackJson = async (id) => jsonOf(await unpack(id));
+export const unpackJson = async (id) => {
+  const value = jsonOf(await unpack(id));
+  addChinese(value.zh);
+  return value;
+};
 
 // A listing of a format that this page reads.
 export const unpackListing = async (id, format) => checkedListing(await unpackJson(id), format);

@@ -19,6 +19,11 @@ export function showShort(value) {
   return size >= 1e5 || size < 1e-3 ? value.toExponential(1).replace('.0e', 'e') : String(Number(value.toPrecision(3)));
 }
 
+// A cell of a table: up to 5 digits, counts whole.
+export function showCell(value) {
+  return Number.isInteger(value) || !Number.isFinite(value) ? showNumber(value) : showNumber(Number(value.toPrecision(5)));
+}
+
 export const showCount = (count) => count.toLocaleString('en-US');
 
 export function lowerBound(sorted, value) {

@@ -1,9 +1,11 @@
+import { inChinese } from './chinese.js';
+
 // What pages say in both languages. Each page has its own words; these are of all of them. {0}, {1}: what stands there differs.
 const SHARED = {
   en: {
     code: 'en', language: '中文', theme: 'Dark or light', about: 'About', close: 'Close', search: 'Search',
     search_hint: 'several words: all must occur; -word: must not', found: '{0} of {1}', nothing_found: 'Nothing found.',
-    cut: 'Reading this page failed: {0}', licences: 'Third-party scripts inside of this file',
+    cut: 'Reading this page failed: {0}', licences: 'Third-party scripts in this file',
     warnings: 'Not everything could be read', sort_by: 'sort by {0}', no_script: '', skip: 'Skip to the results',
   },
   zh: {
@@ -17,5 +19,6 @@ const SHARED = {
 export const preferredLanguage = () => (navigator.language.toLowerCase().startsWith('zh') ? 'zh' : 'en');
 
 // `words`: {en: {key: text}, zh: {key: text}}.
-export const translatorOf = (words) => (language) => (key, ...values) =>
-  (words[language][key] ?? SHARED[language][key] ?? key).replace(/{(\d)}/g, (_, i) => values[i]);
+// The translator of a language gives the page's own words, and with `said` those that stand in the data.
+export const translatorOf = (words) => (language) => Object.assign((key, ...values) =>
+  (words[language][key] ?? SHARED[language][key] ?? key).replace(/{(\d)}/g, (_, i) => values[i]), { said: language === 'zh' ? inChinese : (text) => text });

@@ -24,9 +24,9 @@ function Point({ t, item, first, onShow }) {
     ['error', t('in_out', showError(point.input_error), showError(point.output_error))],
     point.layer && ['layer', html`<bdi>${point.layer}</bdi>`],
     point.code && ['code', html`<code>${point.code}</code>`],
-    point.note && ['note', point.note],
-    point.wrong_side && ['wrong', html`<b>${t(`wrong_${point.wrong_side}`)}</b> <span class="muted">(${point.wrong_side_reason})</span>`],
-    point.reason && ['why', html`${point.reason} <span class="muted">(${t('confidence', t(point.confidence))})</span>`],
+    point.note && ['note', t.said(point.note)],
+    point.wrong_side && ['wrong', html`<b>${t(`wrong_${point.wrong_side}`)}</b> <span class="muted">(${t.said(point.wrong_side_reason)})</span>`],
+    point.reason && ['why', html`${t.said(point.reason)} <span class="muted">(${t('confidence', t(point.confidence))})</span>`],
   ].filter(Boolean);
   return html`<li class=${first ? 'point first' : 'point'}>
     <div class="point-head"><span class="pill ${first ? 'bad' : ''}">${t(item.label)}</span>
@@ -41,7 +41,7 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   const leading = run.leading === null ? null : run.pairs[run.leading];
   const count = { identical: totals.identical, agree: totals.agreeing, drift: totals.drifting, differ: totals.differing,
     failed: run.pairs.filter((item) => item.error).length }[run.verdict];
-  const text = run.verdict === 'differ' && leading ? t('text_differ', leading.origin) + (run.pairs.length > 1 ? ` (${leading.name})` : '')
+  const text = run.verdict === 'differ' && leading ? t('text_differ', t.said(leading.origin)) + (run.pairs.length > 1 ? ` (${leading.name})` : '')
     : run.verdict === 'differ' ? t('text_differ_rows', showCount(count)) : t(`text_${run.verdict}`, showCount(count ?? 0));
   const points = pair ? pointsOf(pair) : [];
   const first = pair?.found.first_divergence;
@@ -49,12 +49,12 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   const next = run.pairs[index]?.next;
   return html`<section class="card answer" aria-label=${t('where')}>
     <p class="verdict"><span class="pill ${toneOf(run.verdict)}">${t(`verdict_${run.verdict}`)}</span> <span class="headline">${text}</span></p>
-    ${hint && html`<p>${t.advice(hint)}</p>`}
-    ${run.pairs.filter((item) => item.error).slice(0, 5).map((item) => html`<p class="bad-text">${item.name}: ${item.error}</p>`)}
+    ${hint && html`<p>${t.said(hint)}</p>`}
+    ${run.pairs.filter((item) => item.error).slice(0, 5).map((item) => html`<p class="bad-text">${item.name}: ${t.said(item.error)}</p>`)}
     <${Counts} t=${t} counts=${run.totals} />
     ${points.length > 0 && html`<h2>${run.pairs.length > 1 ? t('where_of', run.pairs[index].name) : t('where')}</h2>
       <ul class="points">${points.map((item, i) => html`<${Point} t=${t} item=${item} first=${i === 0 && first} onShow=${onShow} />`)}</ul>`}
-    ${next && html`<p class="next"><b>${t('next')}</b> ${t.advice(next)}</p>`}
+    ${next && html`<p class="next"><b>${t('next')}</b> ${t.said(next)}</p>`}
     ${pair?.found.amplifiers.length > 0 && html`<details><summary>${t('amplifiers')} (${pair.found.amplifiers.length})</summary>
       <div class="wide"><table><thead><tr>${['factor', 'in', 'out', 'name', 'layer'].map((key) => html`<th>${t(key)}</th>`)}</tr></thead>
       <tbody>${pair.found.amplifiers.map((point) => html`
@@ -63,7 +63,7 @@ export function Answer({ t, run, pair, index, files, onShow }) {
     ${[['alone_npu', run.npu_only], ['alone_bench', run.bench_only]].map(([key, names]) => names.length > 0 && html`
       <p class="hint">${t(key, names.slice(0, 20).join(', ') + (names.length > 20 ? ' …' : ''))}</p>`)}
     ${files.length > 0 && html`<p class="hint files">${t('tables')} ${files.map((name) => html`<${FileLink} path=${name}>${name}<//> `)}</p>`}
-    ${run.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}
+    ${run.notes.length > 0 && html`<div class="notes" role="note"><b>${t('notes')}</b><ul>${run.notes.map((note) => html`<li>${t.said(note)}</li>`)}</ul></div>`}
   </section>`;
 }
 

@@ -16,12 +16,12 @@ function Answer({ t, run, rank, about, onShow }) {
   const unmatched = rank ? about.nodes - about.matched : undefined;
   return html`<section class="card"><p class="verdict">${run.is_comparison
     ? html`<span class=${`pill ${toneOf(about.verdict)}`}>${t(`verdict_${about.verdict ?? 'none'}`)}</span> ${about.title
-      ? html`<span>${t('starts')} <button class="link" id="to_origin" onClick=${onShow}>${about.title}</button></span>` : ''}`
+      ? html`<span>${t('starts')} <button class="link" id="to_origin" onClick=${onShow}>${t.said(about.title)}</button></span>` : ''}`
     : html`<span class="pill">${t('built')}</span>`}</p>
     <div class="facts">${[[about.nodes, t('nodes')], ...(run.is_comparison ? [[about.matched, t('matched')], [unmatched, t('unmatched')],
         [about.failed, t(about.failed === 1 ? 'error' : 'errors_count')], [about.warned, t(about.warned === 1 ? 'warning' : 'warnings_count')]].filter(([value]) => value >= 0) : []),
       ...(about.overflowing > 0 ? [[about.overflowing, t('overflowing')]] : [])].map(([value, text]) => html`<span><b>${showCount(value)}</b> ${text}</span>`)}</div>
-    ${run.notes.length > 0 && html`<div class="notes"><ul>${run.notes.map((note) => html`<li>${note}</li>`)}</ul></div>`}</section>`;
+    ${run.notes.length > 0 && html`<div class="notes"><ul>${run.notes.map((note) => html`<li>${t.said(note)}</li>`)}</ul></div>`}</section>`;
 }
 
 function Legend({ t, by, themeTurns }) {
@@ -125,7 +125,7 @@ export function App({ data: run }) {
       ${about && html`<${Answer} t=${t} run=${run} rank=${rank} about=${about} onShow=${() => rank && show(rank, originOf(rank))} />`}
       <div class="work"><section class="card list-card"><div class="list-controls">
         ${run.ranks.length > 1 && html`<${Choice} id="rank" label=${t('graph_of')} value=${index} onChange=${(value) => setIndex(Number(value))}
-          options=${run.ranks.map((item, i) => [i, `${t('step')} ${item.step} · ${t('rank')} ${item.rank}${item.title ? ` · ${item.title}` : ''}`])} />`}
+          options=${run.ranks.map((item, i) => [i, `${t('step')} ${item.step} · ${t('rank')} ${item.rank}${item.title ? ` · ${t.said(item.title)}` : ''}`])} />`}
         ${rank && rank.listing.micro_steps > 1 && html`<${Choice} id="micro" label=${t('micro_step')} value=${microStep} onChange=${(value) => setMicroStep(Number(value))}
           options=${[[-1, t('all')], ...Array.from({ length: rank.listing.micro_steps }, (_, i) => [i, String(i)])]} />`}
         <${SearchBox} t=${t} id="search" value=${query} onSearch=${setQuery} onKeyDown=${onSearchKey} />

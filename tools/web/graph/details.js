@@ -1,7 +1,7 @@
 // What is known of one node: how it stands and why, its place, its tensors on both sides, its stack, what receives its results.
 import { html, useLoaded } from '../common/html.js';
 import { BesideLink } from '../common/page_beside.js';
-import { showNumber } from '../common/numbers.js';
+import { showNumber, showShort } from '../common/numbers.js';
 import { FIGURES, LEVELS, STANDINGS } from './data.js';
 import { shortName } from './rows.js';
 
@@ -9,6 +9,7 @@ const STATISTICS = ['max', 'min', 'mean', 'norm'];
 const MOST_CONSUMERS = 12;
 
 const show = (value) => (value === null || value === undefined ? '' : typeof value === 'number' ? showNumber(value) : value);
+const showError = (value) => (typeof value === 'number' ? showShort(value) : show(value));
 
 function NodeLink({ rank, node, onShow, side = rank.npu }) {
   const [name] = shortName(side, node);
@@ -33,7 +34,7 @@ function TensorTable({ t, rank, node, bench }) {
   return html`<div class="wide"><table class="figures"><thead><tr><th></th><th>dtype</th><th>${t('shape')}</th>${STATISTICS.map((name) => html`
     <th class="right">${name}</th>`)}<th></th></tr></thead>
     ${pairs.map(([npu, other]) => html`<tbody><tr><th colspan="8">${(npu ?? other).label}${npu && npu.error !== null && npu.error !== undefined
-      ? html` <span class="muted">${t('relative_error')} ${show(npu.error)}</span>` : ''}</th></tr>${line(npu, 'npu')}${line(other, 'bench')}</tbody>`)}</table></div>`;
+      ? html` <span class="muted">${t('relative_error')} ${showError(npu.error)}</span>` : ''}</th></tr>${line(npu, 'npu')}${line(other, 'bench')}</tbody>`)}</table></div>`;
 }
 
 function Consumers({ t, rank, node, onShow }) {
@@ -59,9 +60,9 @@ export function Details({ t, run, about, rank, selected, onShow }) {
       <span class=${{ differs: 'bad-text', drifts: 'caution-text', identical: 'good-text', agrees: 'good-text' }[standing] ?? ''}>${t(standing)}</span>`]);
     if (node >= 0 && rank.figureOf(node) > 0) facts.push([t('figure'), t(FIGURES[rank.figureOf(node)])]);
     const [into, out] = node >= 0 ? [rank.errorOf(rank.inCodes, node), rank.errorOf(rank.outCodes, node)] : [null, null];
-    if (into !== null || out !== null) facts.push([t('errors'), t('in_out', show(into), show(out))]);
-    if (origin) facts.push([t('origin'), html`<b class="bad-text">${origin[1]}</b>`]);
-    facts.push([t('partner'), node >= 0 && bench >= 0 ? html`<bdi>${rank.bench.names[bench]}</bdi>` : t('none_because', why ?? '')]);
+    if (into !== null || out !== null) facts.push([t('errors'), t('in_out', showError(into), showError(out))]);
+    if (origin) facts.push([t('origin'), html`<b class="bad-text">${t.said(origin[1])}</b>`]);
+    facts.push([t('partner'), node >= 0 && bench >= 0 ? html`<bdi>${rank.bench.names[bench]}</bdi>` : t('none_because', t.said(why ?? ''))]);
   }
   if (node >= 0 && rank.levelOf(node) > 0) facts.push([t('level'), html`<b class="bad-text">${t(LEVELS[rank.levelOf(node)])}</b>`]);
   const path = side.pathOf(at).slice(0, -1);

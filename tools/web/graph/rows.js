@@ -1,4 +1,4 @@
-// The two trees as one list of rows: what is open, in order of execution; a node of the side under test beside its partner, nodes of the
+// The two trees as one list of rows: what is open, in order of execution; a node of the test side beside its partner, nodes of the
 // other side that have none below the partner of their parent.
 import { ALONE, DRIFTS } from './data.js';
 

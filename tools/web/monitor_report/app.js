@@ -144,8 +144,7 @@ export function App({ data: runs }) {
 
   return html`<div class="page">
     <${Header} t=${t} title=${t('title')} onLanguage=${otherLanguage} marked=${total((item) => item.warnings.length) > 0}
-      name=${runs.length > 1 ? html`<bdi>${run.name}</bdi> <span class="muted">${t('compared_with')}</span> <bdi>${runs[1].name}</bdi> <span
-        class="muted">(${t('letters')})</span>` : html`<bdi>${run.name}</bdi>`}
+      name=${runs.length > 1 ? html`<span class="muted">${t('test')}</span> <bdi>${run.name}</bdi> <span class="muted">${t('compared_with')} ${t('reference')}</span> <bdi>${runs[1].name}</bdi>` : html`<bdi>${run.name}</bdi>`}
       facts=${facts} about=${html`<${About} t=${t} runs=${runs} />`} />
     <div class="columns">
       <${Sidebar} t=${t} list=${list} total=${data ? data.modules.length : 0} query=${query} onQuery=${setQuery} sort=${sort} onSort=${setSort}

@@ -63,7 +63,7 @@ export class Run {
     this.lastStep = last;
   }
 
-  // The stage and the micro step are told where there are several.
+  // The stage and the micro step are shown where there are several.
   #nameSeries(listed) {
     const stages = new Set(listed.map((item) => item[1]));
     const microSteps = this.tables.map(() => new Set());

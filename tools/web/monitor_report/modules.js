@@ -5,7 +5,7 @@ import { deviations, reduceToSteps } from './reduce.js';
 
 const unique = (list) => [...new Set(list)];
 
-export const sideOf = (run) => run.side.toUpperCase();
+export const sideOf = (run) => (run.side === 'a' ? 'test' : 'reference');
 
 // Two lists in model order as one: what only the second has stands behind what it follows there.
 function inBothOrders(first, second) {

@@ -5,7 +5,7 @@ import { FAR, showCount, showShort } from '../common/numbers.js';
 
 const MOST_SHOWN = 200;
 
-const sideName = (runs, run) => (runs.length > 1 && run ? `${sideOf(run)} · ` : '');
+const sideName = (t, runs, run) => (runs.length > 1 && run ? `${t(sideOf(run))} · ` : '');
 
 const SEVERAL = 3;  // series of one table that are odd at one step: one event
 
@@ -30,7 +30,7 @@ function divergenceOf(runs) {
   return null;
 }
 
-// Series far from their own history: what happens to several of a table at one step is one event, told by the worst of them.
+// Series far from their own history: what happens to several of a table at one step is one event, shown by the worst of them.
 function oddEvents(run) {
   // By the main statistic of their table.
   const judged = run.series.map((series) => {
@@ -87,11 +87,11 @@ export function Findings({ t, runs, findings, only, onShow }) {
     ${findings.length === 0 && html`<p class="calm">✓ ${t('nothing')}</p>`}
     <ul>${findings.map((item) => html`<li><button class="finding" onClick=${() => onShow(item)}>
       <i class=${`mark ${item.kind}`} /><span class="what">${t(item.words, showCount(item.count ?? 0))}</span>
-      <span class="where">${sideName(runs, item.words === 'runs_part' ? null : item.run)}<bdi>${item.series.label}</bdi> <span
+      <span class="where">${sideName(t, runs, item.words === 'runs_part' ? null : item.run)}<bdi>${item.series.label}</bdi> <span
         class="muted">${item.run.tables[item.series.table]}${item.op ? ` · ${item.op}` : ''}</span></span>
       <span class="detail">${detailOf(item)}</span></button></li>`)}</ul>
     ${runs.filter((run) => run.unmeasured.length > 0).map((run) => html`
-      <p class="hint unmeasured">${sideName(runs, run)}${t('unmeasured', showCount(run.unmeasured.length))}: <bdi>${someOf(run.unmeasured)}</bdi></p>`)}
+      <p class="hint unmeasured">${sideName(t, runs, run)}${t('unmeasured', showCount(run.unmeasured.length))}: <bdi>${someOf(run.unmeasured)}</bdi></p>`)}
     ${only.some((count) => count > 0) && html`<p class="hint" id="only">${t('only_counts', ...only.map(showCount))}</p>`}
   </section>`;
 }
@@ -107,14 +107,14 @@ export function Alerts({ t, runs, low, high, onShow }) {
       <tbody lang="">${shown.map((item) => html`<tr tabindex="0" class=${item.series >= 0 ? 'link' : ''}
         onClick=${() => item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}
         onKeyDown=${(event) => event.key === 'Enter' && item.series >= 0 && onShow({ ...item, op: statisticOf(item.run, item) })}>
-        <td data-label=${t('step')}>${item.step}</td><td data-label=${t('rank')}>${sideName(runs, item.run)}${item.rank}</td>
+        <td data-label=${t('step')}>${item.step}</td><td data-label=${t('rank')}>${sideName(t, runs, item.run)}${item.rank}</td>
         <td><bdi>${item.series >= 0 ? item.run.series[item.series].label : item.tag}</bdi></td><td class="message">${item.message}</td></tr>`)}</tbody></table></div>
       ${count > shown.length && html`<p class="hint">${t('show_first', showCount(shown.length), showCount(count))}</p>`}`}
   </section>`;
 }
 
 export function About({ t, runs }) {
-  const warnings = runs.flatMap((run) => run.warnings.map((text) => `${sideName(runs, run)}${text}`));
+  const warnings = runs.flatMap((run) => run.warnings.map((text) => `${sideName(t, runs, run)}${text}`));
   return html`<h2 class="name">msprobe monitor report</h2><p>${t('precision')}</p>
     ${warnings.length > 0 && html`<h3>${t('warnings')}</h3><ul>${warnings.map((text) => html`<li>${text}</li>`)}</ul>`}`;
 }

@@ -45,7 +45,7 @@ export function Sidebar({ t, list, total, query, onQuery, sort, onSort, picked, 
             title=${module.label} onClick=${() => onPick(module.key)}>
             <i class="dot" style=${at >= 0 ? { background: curveColour(at) } : {}} />
             <span class="name"><bdi>${module.label}</bdi></span>
-            ${module.only && html`<b class="badge only" lang=${t('code')}>${t('only', module.only)}</b>`}
+            ${module.only && html`<b class="badge only" lang=${t('code')}>${t('only', t(module.only))}</b>`}
             ${badge.alerts > 0 && html`<b class="badge alert">${badge.alerts}</b>`}
             ${badge.notFinite && html`<b class=${`badge ${badge.never ? 'never' : 'nan'}`}>NaN</b>`}
             <span class="score"><i style=${{ width: `${badge.share}%` }} /></span></button>`;

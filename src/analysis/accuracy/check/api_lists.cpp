@@ -41,7 +41,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kNeverNa
      {"cond", "it takes functions"},
      {"derivative", "it takes a function"},
      {"jet", "it takes a function"},
-     {"absolute_import", "it is no operator"},
+     {"absolute_import", "it is not an operator"},
      {"functional", "it is a module"},
      {"linalg", "it is a module"},
      {"nn", "it is a module"},

@@ -360,7 +360,7 @@ Result<FrameHeader> ReadFrameHeader(std::span<const char> bytes) {
   if (magic != kFrameMagic || size > kMostFrameBytes ||
       (kind != static_cast<uint32_t>(FrameKind::kReady) &&
        kind != static_cast<uint32_t>(FrameKind::kAnswer))) {
-    return BadFormatError("the worker sent what is no frame");
+    return BadFormatError("the worker sent data that is not a frame");
   }
   return FrameHeader{static_cast<FrameKind>(kind), size};
 }
@@ -468,7 +468,7 @@ Status ArgumentMaker::Keywords(const EntryTree& tree, uint32_t dict, FrameWriter
     return {};
   }
   if (tree[dict].kind != NodeKind::kObject) {
-    return BadFormatError("input_kwargs of the record is no object");
+    return BadFormatError("input_kwargs of the record is not an object");
   }
   out.Count(tree[dict].child_count);
   Status status;
@@ -564,7 +564,7 @@ Status ArgumentMaker::Scalar(const Node& node, FrameWriter& out) {
       out.Text(node.text);
       break;
     default:
-      return BadFormatError("a value of the record is no plain one");
+      return BadFormatError("a value of the record is not a plain one");
   }
   return {};
 }
@@ -608,7 +608,7 @@ Status ArgumentMaker::Object(const EntryTree& tree, uint32_t place, size_t depth
   const bool is_sizes = type == "torch.Size" || type == "slice";
   if (!is_numpy && !is_sizes && !IsPlainType(type)) {
     return UnsupportedError(
-        fmt::format("an argument of type {} cannot be made again", base::Printable(type)));
+        fmt::format("an argument of type {} cannot be rebuilt", base::Printable(type)));
   }
   if (value == EntryTree::kNone) {
     return BadFormatError(fmt::format("a record of type {} has no value", base::Printable(type)));
@@ -658,7 +658,7 @@ Status ArgumentMaker::Constant(const EntryTree& tree, std::string_view type, uin
   const std::optional<std::string> name =
       is_text ? ConstantName(type, tree[value].text) : std::nullopt;
   if (!name) {
-    return UnsupportedError(fmt::format("an argument is no {}: {}", type,
+    return UnsupportedError(fmt::format("an argument is not a {}: {}", type,
                                         is_text ? base::Printable(tree[value].text) : "no text"));
   }
   out.Tag(frame_tag::kDType);

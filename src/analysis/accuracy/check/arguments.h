@@ -1,4 +1,4 @@
-// The arguments of one recorded call, made again and written into a frame for the worker.
+// The arguments of one recorded call, rebuilt and written into a frame for the worker.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ Result<DumpCalls> ReadDumpCalls(const std::filesystem::path& path) {
         const std::string_view name =
             WithoutDirection(entry.name, is_forward ? "forward" : "backward");
         if (name.empty() || HasSpecialCharacters(name)) {
-          wrong = BadFormatError(fmt::format("{}: \"{}\" is no name of a call",
+          wrong = BadFormatError(fmt::format("{}: \"{}\" is not the name of a call",
                                              base::Printable(path.string()),
                                              base::Printable(entry.name)))
                       .WithHint("give the dump.json of level L1 or mix");
@@ -233,7 +233,7 @@ Result<MadeCall> CallMaker::MakeFrom(const std::string& call_name, const EntryTr
                                      const TensorSource* tensors, TorchGenerator& stream,
                                      SharedMemory& memory, bool overflow) const {
   if (record[0].kind != NodeKind::kObject) {
-    return BadFormatError("the record of the call is no object");
+    return BadFormatError("the record of the call is not an object");
   }
   TorchGenerator own(HashOf(call_name));
   TorchGenerator& generator = options_.seed_per_operator ? own : stream;

@@ -227,7 +227,7 @@ class MindSporeChecking {
     MSP_ASSIGN_OR_RETURN(const EntryTree record,
                          records_.Read(call.forward.offset, call.forward.bytes));
     if (record[0].kind != NodeKind::kObject) {
-      return BadFormatError("the record of the call is no object");
+      return BadFormatError("the record of the call is not an object");
     }
     const OperatorName name = *ParseOperatorName(call.name);
     MakeOptions make;

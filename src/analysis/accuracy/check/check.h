@@ -33,7 +33,7 @@ struct CheckedOperator {
 };
 
 struct Check {
-  // Of one dump among several.
+  // Results of one dump among several.
   struct OfDump {
     std::string name;  // "step 0 rank 1"
     OutcomeCounts operators;

@@ -273,7 +273,7 @@ Status Worker::ReceiveFrame(FrameKind kind, Deadline deadline) {
   MSP_RETURN_IF_ERROR(Receive(header, sizeof(header), deadline));
   MSP_ASSIGN_OR_RETURN(const FrameHeader read, ReadFrameHeader(header));
   if (read.kind != kind) {
-    return BadFormatError("the worker sent a frame that nobody asked for");
+    return BadFormatError("the worker sent an unexpected frame");
   }
   payload_.resize(read.payload_bytes);
   return Receive(payload_.data(), payload_.size(), deadline);

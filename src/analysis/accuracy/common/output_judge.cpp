@@ -789,7 +789,7 @@ Result<JudgedOutputs> JudgeDropout(const OutputValue& bench, const OutputValue& 
   const OutputValue& d = first(device);
   JudgedOutputs out;
   if (b.kind != OutputValue::Kind::kTensor || d.kind != OutputValue::Kind::kTensor) {
-    return MismatchError("the output of a dropout is no tensor");
+    return MismatchError("the output of a dropout is not a tensor");
   }
   const int64_t count = b.tensor.element_count();
   if (count >= kLeastDropoutElements) {

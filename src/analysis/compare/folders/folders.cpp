@@ -506,8 +506,8 @@ void AddSavedPairs(const Options& options, const Groups& npu, const Groups& benc
     const size_t partner_count = partner == bench.end() ? 0 : partner->second.size();
     if (partner_count != files.size()) {
       comparison.warnings.push_back(
-          fmt::format("{}: group {} has {} files on the NPU side and {} on the bench side", folder,
-                      group, files.size(), partner_count));
+          fmt::format("{}: group {} has {} files on the test side and {} on the reference side",
+                      folder, group, files.size(), partner_count));
     }
     for (size_t i = 0; i < files.size(); ++i) {
       pairs.push_back({comparison.tables.size() - 1, fmt::format("{}_{}", group, i), files[i],
@@ -537,7 +537,7 @@ Result<FolderComparison> CompareCommonFolders(const Options& options, base::Thre
     const fs::path relative = below == "." ? fs::path() : below;
     const fs::path bench_folder = base::Below(options.bench_path, relative);
     if (!base::IsFolder(bench_folder)) {
-      comparison.warnings.push_back(folder.path.string() + ": the bench side has no such folder");
+      comparison.warnings.push_back(folder.path.string() + ": the reference has no such folder");
       continue;
     }
     MSP_ASSIGN_OR_RETURN(const Groups npu, GroupFiles(folder.path, comparison.warnings));

@@ -485,7 +485,7 @@ std::vector<std::pair<const Folder*, const Folder*>> PairFolders(
         [&](const KernelFolder& candidate) { return candidate.place == folder.place; });
     if (partner == bench.end()) {
       warnings.push_back(Describe(rank_step) + ": graph " + folder.place +
-                         " is not on the bench side");
+                         " is not in the reference");
     } else {
       pairs.emplace_back(&folder.folder, &partner->folder);
     }
@@ -624,7 +624,7 @@ Result<FolderComparison> CompareGraphFolders(const Options& options, base::Threa
   for (const auto& [rank_step, npu_folders] : npu) {
     const auto bench_folders = bench.find(rank_step);
     if (bench_folders == bench.end()) {
-      comparison.warnings.push_back(Describe(rank_step) + " is not on the bench side");
+      comparison.warnings.push_back(Describe(rank_step) + " is not in the reference");
       continue;
     }
     const size_t tables = comparison.tables.size();

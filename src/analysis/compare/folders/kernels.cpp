@@ -608,10 +608,10 @@ Result<KernelPlan> PlanKernels(const Options& options) {
   }
   if (plan.pairs.empty()) {
     return NotFoundError(
-        fmt::format("no step and device of {} has a partner in {} (there: {}; "
-                    "here: {})",
+        fmt::format("no step and device of {} has a partner in {} (test: {}; "
+                    "reference: {})",
                     options.npu_path.string(), options.bench_path.string(),
-                    base::Join(plan.bench_only, ", "), base::Join(plan.npu_only, ", ")));
+                    base::Join(plan.npu_only, ", "), base::Join(plan.bench_only, ", ")));
   }
   return plan;
 }

@@ -212,10 +212,10 @@ Result<PairingPlan> PlanTensorFolders(const Options& options) {
     plan.bench_only.push_back(place);
   }
   if (plan.pairs.empty()) {
-    return NotFoundError(fmt::format("no folder of {} has a partner in {} (here: {}; there: {})",
-                                     options.npu_path.string(), options.bench_path.string(),
-                                     base::Join(plan.npu_only, ", "),
-                                     base::Join(plan.bench_only, ", ")));
+    return NotFoundError(
+        fmt::format("no folder of {} has a partner in {} (test: {}; reference: {})",
+                    options.npu_path.string(), options.bench_path.string(),
+                    base::Join(plan.npu_only, ", "), base::Join(plan.bench_only, ", ")));
   }
   return plan;
 }

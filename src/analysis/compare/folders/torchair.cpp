@@ -560,7 +560,7 @@ Result<tensor::TensorBuffer> TensorPlace::Read() const {
 }
 
 // The rows of one rank, in the order of time, by the rules of torchair.h. Both
-// ranks must outlive them. `without_partner` counts the kernels under test that have no row.
+// ranks must outlive them. `without_partner` counts the kernels of the test that have no row.
 std::vector<TorchairRow> PairTorchairRank(const TorchairSide& mine, const TorchairRank& mine_rank,
                                           const TorchairSide& golden,
                                           const TorchairRank& golden_rank,

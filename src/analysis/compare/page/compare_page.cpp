@@ -26,6 +26,7 @@
 #include "src/base/strings.h"
 #include "src/dump/stack_file.h"
 #include "src/json/writer.h"
+#include "src/report/texts.h"
 #include "src/report/web_page.h"
 
 namespace msprobe::resources {
@@ -210,7 +211,7 @@ class ColumnMaker {
                          npu.name[call.size()] == '.';
       return parts_.Add(below ? npu.name.substr(call.size() + 1) : npu.name);
     });
-    // 0 nothing, 1 the same as the side under test, else a text.
+    // 0 nothing, 1 the same as the test side, else a text.
     const auto of_bench = [&](const RowResult& row, std::string_view SideRow::*text) -> uint32_t {
       const SideRow* const bench = BenchRow(row);
       return bench == nullptr                    ? 0
@@ -371,9 +372,21 @@ class ColumnMaker {
     writer.Member("texts", cells_.texts());
     WriteStacks(writer);
     WriteAlone(writer);
+    WriteFound(writer);
+    // Names of calls and stacks have no translation: what was found is looked up alone.
+    std::string found;
+    Writer texts(found, -1, Writer::NonFinite::kText);
+    texts.BeginObject();
+    WriteFound(texts);
+    texts.EndObject();
+    writer.Key("zh");
+    writer.Raw(report::TranslationsOf(found));
+    writer.EndObject();
+  }
+
+  void WriteFound(Writer& writer) const {
     PutDivergence(writer, pair_.divergence);
     WriteTitles(writer);
-    writer.EndObject();
   }
 
   // The points of PutDivergence in a sentence each.
@@ -509,7 +522,7 @@ std::string ComparePage::Listing(const RunSummary& summary, const std::string& g
   }
   writer.EndArray();
   writer.EndObject();
-  return text;
+  return report::WithTranslations(std::move(text));
 }
 
 Status ComparePage::Write(const std::filesystem::path& path, const RunSummary& summary) {

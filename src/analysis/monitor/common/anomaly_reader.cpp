@@ -54,7 +54,7 @@ std::optional<msprobe::monitor::Anomaly> ReadEntry(const json::Json& object, std
   return good ? std::optional(std::move(entry)) : std::nullopt;
 }
 
-// Keys that are written alike are one key: bytes that are no UTF-8 and an escaped half of a
+// Keys that are written alike are one key: bytes that are not UTF-8 and an escaped half of a
 // surrogate pair may be.
 std::string WrittenKey(std::string_view key) {
   std::string text;

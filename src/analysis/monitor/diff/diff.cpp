@@ -603,9 +603,9 @@ report::Verdict MakeVerdict(const DiffResult& result) {
   if (const DiffLine* const first = result.first()) {
     const Divergence& at = *first->first;
     verdict.word = "DIFFERENT";
-    verdict.text = fmt::format("The runs diverge at step {}: {} of {} {}: {} against {}, {} apart",
-                               at.step, first->op, first->table, Where(at), Number(at.a),
-                               Number(at.b), Percent(at.relative));
+    verdict.text = fmt::format(
+        "DIFFERENT: the runs diverge at step {}: {} of {} {}: {} against {}, {} apart", at.step,
+        first->op, first->table, Where(at), Number(at.a), Number(at.b), Percent(at.relative));
     verdict.number = static_cast<double>(at.step);
     verdict.unit = "step";
     verdict.tone = Tone::kBad;
@@ -659,7 +659,7 @@ Section NotesSection(const DiffResult& result) {
   }
   if (result.only_a + result.only_b > 0) {
     list.items.push_back(
-        {"", fmt::format("without a partner: {} of the first run, {} of the second",
+        {"", fmt::format("without a partner: {} of the test, {} of the reference",
                          Plural(result.only_a, "row"), Plural(result.only_b, "row"))});
   }
   for (const std::string& note : result.notes) {

@@ -272,7 +272,7 @@ void AppendColumns(std::span<const ColumnToCode> columns, std::string& out) {
 namespace {
 
 constexpr size_t kRowsPerChunk = 65'536;  // a block of up to half a megabyte: quick to unpack
-// A page with more of them is no help to anybody; all are counted.
+// A page with more of them helps no one; all are counted.
 constexpr size_t kMostAlerts = 20'000;
 constexpr double kLargestScore = 1e9;
 constexpr double kFarScore = 6;  // what the page calls far from usual (numbers.js)
@@ -870,15 +870,18 @@ Result<ReportResult> RunReport(const ReportOptions& options) {
 report::Document MakeDocument(const ReportResult& outcome, const std::filesystem::path& page) {
   report::Document document;
   document.command = "monitor report";
-  document.verdict = internal::Written(
-      fmt::format("{} of {} series and {}, steps {} to {}: {}, {} not finite; a page of {}",
+  const bool is_clean = outcome.alerts + outcome.non_finite == 0;
+  document.verdict.Say(
+      is_clean ? "GOOD" : "FOUND",
+      fmt::format("{}, {} not finite; {} of {} series and {}, steps {} to {}; a page of {}",
+                  base::Plural(outcome.alerts, "alert"), base::Plural(outcome.non_finite, "number"),
                   base::Plural(outcome.rows, "row"), base::FormatCount(outcome.series),
                   base::Plural(outcome.ranks, "rank"), outcome.first_step, outcome.last_step,
-                  base::Plural(outcome.alerts, "alert"), base::Plural(outcome.non_finite, "number"),
                   base::FormatBytes(outcome.size_bytes)),
-      outcome.rows, "rows");
-  document.verdict.standing = outcome.alerts + outcome.non_finite > 0 ? report::Standing::kFindings
-                                                                      : report::Standing::kClean;
+      is_clean ? report::Tone::kGood : report::Tone::kCaution,
+      is_clean ? report::Standing::kClean : report::Standing::kFindings);
+  document.verdict.number = static_cast<double>(outcome.rows);
+  document.verdict.unit = "rows";
   internal::TellUnread(outcome.unread_files, document.verdict);
   document.levels = report::OutcomesOf(kReportLevels);
   report::SetFound(document.levels, "not_finite", outcome.non_finite > 0);

@@ -87,7 +87,7 @@ Result<StoreResult> RunCsv2Db(const StoreOptions& options);
 
 // Writes dump_data.trend.db of whatever dump::FindDump accepts, one dump.json after the other and
 // one entry at a time; memory grows with the number of different names only. Files that are cut off
-// or broken give the entries in front of that place, told in the warnings. kNotFound when there is
+// or broken give the entries in front of that place, with a warning. kNotFound when there is
 // no dump.json; an error, too, when none of them holds statistics.
 Result<StoreResult> RunDump2Db(const StoreOptions& options);
 

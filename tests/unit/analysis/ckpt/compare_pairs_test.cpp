@@ -315,7 +315,7 @@ TEST(ComparePairs, MarksWhatCannotBeReadAndSaysWhy) {
   broken.status = BadFormatError("the member ends early");
   const PairResult result = Compare(memory.Floats("w", {2}, {1, 2}), broken);
   EXPECT_EQ(result.outcome, Outcome::kUnreadable);
-  EXPECT_THAT(result.notes, testing::ElementsAre("checkpoint 2: the member ends early"));
+  EXPECT_THAT(result.notes, testing::ElementsAre("reference: the member ends early"));
 }
 
 TEST(ComparePairs, JudgesEachElementByTheTolerance) {
@@ -337,7 +337,7 @@ TEST(ComparePairs, KeepsTheNotesOfBothSides) {
   const std::vector<MatchedPair> pairs = {{"w", a, memory.Floats("v", {1}, {1}), {"renamed"}}};
   const PairResult result = ComparePairs(pairs, {}, {}, {}, pool).at(0);
   EXPECT_THAT(result.notes,
-              testing::ElementsAre("checkpoint 1: copies differ on ranks 0 and 1", "renamed"));
+              testing::ElementsAre("test: copies differ on ranks 0 and 1", "renamed"));
   EXPECT_EQ(result.name_b, "v");
 }
 

@@ -81,7 +81,7 @@ TEST(DetailsTable, HasARowForEveryNameOfEitherSide) {
   EXPECT_EQ(table.row(0)[1].text(), "identical");
   EXPECT_EQ(table.fill(0), report::Fill::kNone);
   EXPECT_EQ(table.fill(1), report::Fill::kYellow);
-  EXPECT_EQ(table.row(2)[1].text(), "only in 2");
+  EXPECT_EQ(table.row(2)[1].text(), "only in the reference");
   EXPECT_EQ(table.row(2).back().text(), "of the optimizer");
   EXPECT_THAT(table.columns(), Not(testing::Contains("Mean 1")));
 }
@@ -118,7 +118,7 @@ TEST(Answer, ListsWhatWasLeftOutWithoutCallingItADifference) {
   comparison.left_out_b.push_back({"inv_freq", "computed anew"});
   EXPECT_FALSE(Fails(comparison, "different"));
   const std::string text = Shown(comparison, 80);
-  EXPECT_THAT(text, HasSubstr("Left out of checkpoint 2: 1 parameter\n  inv_freq: computed anew"));
+  EXPECT_THAT(text, HasSubstr("Left out of the reference: 1 parameter\n  inv_freq: computed anew"));
   EXPECT_THAT(text, StartsWith("IDENTICAL"));
 }
 
@@ -130,7 +130,7 @@ TEST(Answer, NamesTheWorstParameterFirst) {
   EXPECT_THAT(text,
               testing::StartsWith("DIFFERENT: 1 of 2 common parameters, most of all l.1.w\n"));
   EXPECT_THAT(text, HasSubstr("  l.1  0.25        ####"));
-  EXPECT_THAT(text, HasSubstr("Only in checkpoint 2: 1 parameter\n  extra: of the optimizer\n"));
+  EXPECT_THAT(text, HasSubstr("Only in the reference: 1 parameter\n  extra: of the optimizer\n"));
 }
 
 TEST(Answer, SaysWhenAllIsIdenticalOrNothingIsCommon) {

@@ -233,7 +233,7 @@ TEST_F(WalkOverSmallDumps, ACallOfOneSideBehindWhichValuesPartIsNamed) {
   const std::string extra = Call("Torch.exp.1.forward", Leaf("2"), Leaf("7")) + ",";
   const ComparedPair more = Compare(dump(extra, "7"), dump("", "2"));
   EXPECT_EQ(KindOf(more), "unmatched call");
-  EXPECT_THAT(more.divergence.first_origin->note, HasSubstr("only the tested side"));
+  EXPECT_THAT(more.divergence.first_origin->note, HasSubstr("only the test side"));
   const ComparedPair fewer = Compare(dump("", "2"), dump(extra, "7"));
   EXPECT_EQ(KindOf(fewer), "unmatched call");
   EXPECT_EQ(fewer.divergence.first_origin->entry_name, "Torch.exp.1.forward");

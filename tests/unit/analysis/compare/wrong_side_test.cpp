@@ -93,8 +93,8 @@ TEST_F(WrongSideTest, IsTheOneBeyondItsBound) {
   const std::optional<SideOpinion> opinion = OpinionOn(Compare(npu_, bench_));
   ASSERT_TRUE(opinion);
   EXPECT_EQ(opinion->side, WrongSide::kNpu);
-  EXPECT_THAT(opinion->reason, HasSubstr("the NPU side, off by"));
-  EXPECT_THAT(opinion->reason, HasSubstr("; the bench is within its error bound"));
+  EXPECT_THAT(opinion->reason, HasSubstr("the test side, off by"));
+  EXPECT_THAT(opinion->reason, HasSubstr("; the reference is within its error bound"));
 
   const std::optional<SideOpinion> swapped = OpinionOn(Compare(bench_, npu_));
   ASSERT_TRUE(swapped);

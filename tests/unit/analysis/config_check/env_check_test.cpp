@@ -40,7 +40,7 @@ TEST(CheckEnv, AVariableThatIsNotSetHasItsDefault) {
   EXPECT_FALSE(result.passed);
   EXPECT_EQ(result.errors, 1U);
   EXPECT_THAT(FindingThat(result, "CUDA_LAUNCH_BLOCKING differs").examples,
-              ElementsAre("bench 1, cmp not set (0)"));
+              ElementsAre("test not set (0), reference 1"));
 }
 
 // The Python tool's sheet has the sides exchanged.
@@ -49,7 +49,7 @@ TEST(CheckEnv, TheSheetHasCmpInFrontAndFindingsDoNot) {
       CheckedEnvironment(R"({"NCCL_ALGO": "Ring"})", R"({"NCCL_ALGO": "Tree"})");
   EXPECT_THAT(Rows(result.table), ElementsAre("NCCL_ALGO|NCCL_ALGO|Tree|Ring|error"));
   const Finding finding = FindingThat(result, "NCCL_ALGO differs");
-  EXPECT_THAT(finding.examples, ElementsAre("bench Ring, cmp Tree"));
+  EXPECT_THAT(finding.examples, ElementsAre("test Tree, reference Ring"));
   EXPECT_THAT(finding.why, Not(IsEmpty()));
   EXPECT_THAT(finding.fix, Not(IsEmpty()));
 }
@@ -64,7 +64,8 @@ TEST(CheckEnv, VariablesOfTwoKindsOfDevicesAreComparedByWhatTheyMean) {
   EXPECT_THAT(Rows(result.table),
               Contains("HCCL_INTRA_ROCE_ENABLE|only bench has this env|1||warning"));
   EXPECT_EQ(result.errors, 1U);
-  EXPECT_EQ(FindingThat(result, "bench ran on gpu, cmp on npu").severity, Severity::kNote);
+  EXPECT_EQ(FindingThat(result, "the test ran on npu, the reference on gpu").severity,
+            Severity::kNote);
 }
 
 TEST(CheckEnv, OtherSpellingsOfOneMeaningFailUnlessNormalized) {
@@ -107,7 +108,7 @@ TEST(CheckEnv, FurtherVariablesAreToldWithoutRows) {
   EXPECT_THAT(Rows(result.table), IsEmpty());
   const Finding finding = FindingThat(result, "further variables");
   EXPECT_EQ(finding.severity, Severity::kWarning);
-  EXPECT_THAT(finding.examples, ElementsAre("WORLD_SIZE: 8 / not set (number of ranks)"));
+  EXPECT_THAT(finding.examples, ElementsAre("WORLD_SIZE: not set / 8 (number of ranks)"));
   // Those of one kind of device say nothing about another.
   EXPECT_THAT(Sentences(CheckedEnvironment(R"({"NVIDIA_TF32_OVERRIDE": "1"})", kNpu)),
               Not(Contains(HasSubstr("further variables"))));

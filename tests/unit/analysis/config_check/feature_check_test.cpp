@@ -65,8 +65,8 @@ TEST(CheckDataset, InputsOfOneSideOrOfAnotherShapeDiffer) {
   EXPECT_THAT(Rows(result.table), ElementsAre("0|0|gone|FALSE||||", "0|0|tensor|FALSE||||",
                                               "0|0|list|FALSE||||", "0|0|new|FALSE||||"));
   EXPECT_THAT(FindingThat(result, "inputs differ").examples,
-              ElementsAre(HasSubstr("only in bench"), HasSubstr("a tensor in bench only"),
-                          HasSubstr("a container in bench only"), HasSubstr("only in cmp")));
+              ElementsAre(HasSubstr("only in reference"), HasSubstr("a tensor in reference only"),
+                          HasSubstr("a container in reference only"), HasSubstr("only in test")));
 }
 
 TEST(CheckDataset, InputsOfLongPathsAreRefused) {

@@ -46,7 +46,7 @@ TEST(CheckHyperparameters, DifferingValuesFailAndAreSortedByName) {
                           "hyperparameters_static.json|width|width|2|3|pure name|error"));
   // What decides most comes first, with what it does.
   const Finding finding = FindingThat(result, "3 hyperparameters differ");
-  EXPECT_THAT(finding.examples[0], HasSubstr("seed: 1 / 2 (other seeds give"));
+  EXPECT_THAT(finding.examples[0], HasSubstr("seed: 2 / 1 (other seeds give"));
 }
 
 TEST(CheckHyperparameters, AParameterOfOneSideIsAWarning) {
@@ -57,7 +57,7 @@ TEST(CheckHyperparameters, AParameterOfOneSideIsAWarning) {
               ElementsAre("hyperparameters_static.json|Only in comparison|zzz||2||warning",
                           "hyperparameters_static.json|alpha|Only in benchmark|1|||warning"));
   EXPECT_THAT(FindingThat(result, "2 hyperparameters have no partner").examples,
-              ElementsAre("zzz (cmp)", "alpha (bench)"));
+              ElementsAre("zzz (test)", "alpha (reference)"));
 }
 
 TEST(CheckHyperparameters, AliasesMeanOneParameter) {

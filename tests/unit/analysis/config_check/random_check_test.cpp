@@ -61,7 +61,7 @@ TEST(CheckRandom, AnotherNumberOfCallsDiffers) {
   const Finding finding =
       FindingThat(result, "1 of 1 places that draw or seed random numbers differ");
   EXPECT_THAT(finding.examples,
-              ElementsAre("torch.rand (rank 0): 2 / 3 calls, File /a/train.py, line 10"));
+              ElementsAre("torch.rand (rank 0): 3 / 2 calls, File /a/train.py, line 10"));
 }
 
 TEST(CheckRandom, APlaceThatOneSideLacksHasNoMatch) {

@@ -46,8 +46,8 @@ TEST(RankedAnswer, SharesOutTheTime) {
   rank.base.memory_gb = 10;
   rank.comparison.memory_gb = 11.25;
   const std::string told = Told(rank);
-  EXPECT_THAT(told, ContainsRegex("E2E +100.000 +108.000 +\\+8.000 +\\(\\+8.0 %\\)"));
-  EXPECT_THAT(told, ContainsRegex("  computing +60.000 +68.000 +\\+8.000"));
+  EXPECT_THAT(told, ContainsRegex("E2E +108.000 +100.000 +\\+8.000 +\\(\\+8.0 %\\)"));
+  EXPECT_THAT(told, ContainsRegex("  computing +68.000 +60.000 +\\+8.000"));
   EXPECT_THAT(told, ContainsRegex("  uncovered communication +30.000 +33.500 +\\+3.500"));
   EXPECT_THAT(told, ContainsRegex("    of it waiting +1.000 +3.000"));
   EXPECT_THAT(told, ContainsRegex("memory \\(GB\\) +10.000 +11.250"));
@@ -59,8 +59,8 @@ TEST(RankedAnswer, AlwaysTellsWhatBelongsToNoOperator) {
   rank.has_unowned = true;
   rank.base_unowned.device = 50;
   rank.comparison_unowned = {40, 8, 1, 0.5, 0, 0.5};
-  EXPECT_THAT(Told(rank), AllOf(HasSubstr("base: 0.000 ms (0.0 %) belong to no operator\n"),
-                                HasSubstr("comparison: 10.000 ms (25.0 %) belong to no operator: "
+  EXPECT_THAT(Told(rank), AllOf(HasSubstr("reference: 0.000 ms (0.0 %) belong to no operator\n"),
+                                HasSubstr("test: 10.000 ms (25.0 %) belong to no operator: "
                                           "graphs 8.000, copies 1.000, earlier step 0.500, "
                                           "launch unknown 0.500\n")));
 }
@@ -193,8 +193,8 @@ TEST(RankedAnswer, NamesRanksThatCouldNotBeCompared) {
   const std::string told = RankedAnswer(run);
   EXPECT_THAT(told, HasSubstr("1 rank compared"));
   EXPECT_THAT(told, HasSubstr("rank 1 failed: no such step"));
-  EXPECT_THAT(told, HasSubstr("only in the base: ranks 5, 6"));
-  EXPECT_THAT(told, HasSubstr("only in the comparison: ranks 7"));
+  EXPECT_THAT(told, HasSubstr("only in the reference: ranks 5, 6"));
+  EXPECT_THAT(told, HasSubstr("only in the test: ranks 7"));
   EXPECT_THAT(told, HasSubstr("not delivered: ranks 8"));
 }
 

@@ -157,7 +157,7 @@ TEST(FindingsOfGroups, WhatOnlyCameIsNoReplacement) {
       {Group("aten::sort", 0, 9), Group("aten::mm", 20, 20, {}, "matmul")}, kDeviceTime);
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].where, "aten::sort");
-  EXPECT_THAT(findings[0].note, HasSubstr("only in the comparison"));
+  EXPECT_THAT(findings[0].note, HasSubstr("only in the test"));
 }
 
 TEST(FindingsOfGroups, SaysWhenAllGotSlowerAlike) {

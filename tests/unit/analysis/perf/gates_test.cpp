@@ -124,7 +124,7 @@ TEST(JudgeGate, FailsWhereASideDoesNotTellTheValue) {
   EXPECT_THAT(Judged("e2e>5%", PairComparison()).explanation,
               HasSubstr("neither side records times"));
   EXPECT_THAT(Judged("e2e>5%", SidesOf(0, 1)).explanation,
-              HasSubstr("the base does not record times"));
+              HasSubstr("the reference does not record times"));
   EXPECT_TRUE(Judged("computing>5%", SidesOf(1, 0)).failed);
   PairComparison without_memory = SidesOf(1, 1);
   without_memory.comparison_times->memory_gb = 0;
@@ -137,7 +137,7 @@ TEST(JudgeGate, FailsWhereASideHasNoSuchThing) {
   silent.comparison_communicates = false;
   EXPECT_TRUE(Judged("communication>500%", silent).failed);
   EXPECT_THAT(Judged("communication>500%", silent).explanation,
-              HasSubstr("the comparison does not hold a collective"));
+              HasSubstr("the test does not hold a collective"));
   silent.base_communicates = false;
   EXPECT_TRUE(Judged("communication>500%", silent).failed);
   PairComparison host = SidesOf(1, 1);
@@ -148,7 +148,7 @@ TEST(JudgeGate, FailsWhereASideHasNoSuchThing) {
   one_sided.watched = {{"*flash*", 10, 0, 4, 0}};
   EXPECT_TRUE(Judged("op:*flash*>10%", one_sided).failed);
   EXPECT_THAT(Judged("op:*flash*>10%", one_sided).explanation,
-              HasSubstr("the comparison does not hold an operator of such a name"));
+              HasSubstr("the test does not hold an operator of such a name"));
 }
 
 TEST(JudgeGate, PercentOfNothingFailsOnAnyGrowth) {

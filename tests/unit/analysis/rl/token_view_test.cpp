@@ -166,7 +166,7 @@ TEST_F(TokenView, TellsWhatWasLeftOut) {
   Save("b", 0, {half_, half_, half_, half_}, {4});
   const std::vector<std::string> warnings = WarningsOf(Compared({{{"a", "b"}}, "", "", 20}));
   ASSERT_EQ(warnings.size(), 3u);
-  EXPECT_EQ(warnings[0], "tokens of a: 1 of the first run and 0 of the second are NaN: left out");
+  EXPECT_EQ(warnings[0], "tokens of a: 1 of the test and 0 of the reference are NaN: left out");
   EXPECT_NE(warnings[1].find("-inf"), std::string::npos);
   EXPECT_NE(warnings[2].find("was another key meant?"), std::string::npos);
 }
@@ -181,7 +181,7 @@ TEST_F(TokenView, RefusesKeysThatAreMissingOrWouldShareAName) {
   };
   EXPECT_TRUE(check({{{"log_prob", "other"}}, "other", "other", 20}).ok());
   EXPECT_EQ(check({{{"log_porb", "log_porb"}}, "", "", 20}).hint(), "did you mean log_prob?");
-  EXPECT_NE(check({{{"log_prob", "othr"}}, "", "", 20}).message().find("second run"),
+  EXPECT_NE(check({{{"log_prob", "othr"}}, "", "", 20}).message().find("reference run"),
             std::string::npos);
   EXPECT_EQ(check({{{"log_prob", "log_prob"}}, "mask", "", 20}).code(), StatusCode::kUsage);
   EXPECT_EQ(check({{{"log_prob", "log_prob"}}, "", "ids", 20}).code(), StatusCode::kUsage);

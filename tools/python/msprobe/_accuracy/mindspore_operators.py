@@ -109,7 +109,7 @@ class Runner(operators.Runner):
         function = getattr(scope, api)  # no name of MindSpore's lists has parts
         package = (getattr(function, "__module__", None) or "mindspore").split(".")[0]
         if not callable(function) or isinstance(function, (type, types.ModuleType)) or package != "mindspore":
-            raise RuntimeError("%s.%s is no operator of MindSpore here" % (kind, api))
+            raise RuntimeError("%s.%s is not an operator of MindSpore here" % (kind, api))
         own_args = [self._to_mindspore(value) for value in args]
         own_kwargs = {key: self._to_mindspore(value) for key, value in kwargs.items()}
         tested = self._to_torch(function(*own_args, **own_kwargs))

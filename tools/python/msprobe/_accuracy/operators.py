@@ -43,7 +43,7 @@ def resolve(kind, api, vocabulary):
         raise RuntimeError("there is no scope %s for operators of type %s" % (before, kind))
     function = getattr(scope, name)
     if not (isinstance(function, PACKET) if kind == "Aten" else is_operator(function)):
-        raise RuntimeError("%s.%s is no operator of PyTorch here" % (kind, api))
+        raise RuntimeError("%s.%s is not an operator of PyTorch here" % (kind, api))
     return function
 
 
@@ -56,7 +56,7 @@ class Values:
     def constant(self, kind, name):
         value = getattr(torch, name, None) if name in self._vocabulary.get(kind, ()) and kind in CONSTANTS else None
         if not isinstance(value, CONSTANTS.get(kind, ())):
-            raise ValueError("%s is no %s here" % (name, kind))
+            raise ValueError("%s is not a %s here" % (name, kind))
         return value
 
     def dtype(self, name):
@@ -65,7 +65,7 @@ class Values:
     @staticmethod
     def size(values):
         if not all(isinstance(value, int) for value in values):
-            raise ValueError("a size holds what is no integer")
+            raise ValueError("a size is not an integer")
         return torch.Size(values)
 
     def numpy_scalar(self, name, value):
@@ -74,7 +74,7 @@ class Values:
         if kind is bool:
             kind = numpy.bool_
         if not isinstance(kind, type) or not issubclass(kind, numpy.generic) or not isinstance(value, (bool, int, float)):
-            raise ValueError("numpy.%s of %s is no number" % (name, type(value).__name__))
+            raise ValueError("numpy.%s of %s is not a number" % (name, type(value).__name__))
         return kind(value)
 
 
@@ -210,7 +210,7 @@ class Runner(Values):
         import torch_npu
         function = getattr(torch_npu, api)
         if not isinstance(function, PACKET) and not is_operator(function):
-            raise RuntimeError("NPU.%s is no operator of torch_npu here" % api)
+            raise RuntimeError("NPU.%s is not an operator of torch_npu here" % api)
         return function
 
     def _run(self, payload):
@@ -249,7 +249,7 @@ class Runner(Values):
         return message, (bench, device, self._gradients(bench_args, more[0]), self._gradients(device_args, more[1]))
 
     def _outputs_of_gradients(self, bench, device, gradients, index):
-        """(output, its gradient, whether it is the bench's) of those that have one; None where nobody knows which."""
+        """(output, its gradient, whether it is the bench's) of those that have one; None where that is unknown."""
         if not isinstance(bench, (list, tuple)):
             return [(bench, gradients[0], True), (device, gradients[0], False)]
         if index >= 0:

@@ -1,6 +1,6 @@
 """Runs operators for msprobe: worker.py DEVICE ID JIT STRICT REFERENCES, started by the program with a socket and two pieces of memory.
 
-Each call comes as a frame and is answered by one, whatever the operator does; what ends this process is told by the program, which
+Each call comes as a frame and is answered by one, whatever the operator does; what ends this process is reported by the program, which
 starts another. Kept free of the rest of the package: any Python with PyTorch can run it.
 """
 import ctypes

@@ -1,4 +1,4 @@
-"""When calls are made twice, what becomes of the verdicts, and what is told at the end."""
+"""When calls are made twice, what becomes of the verdicts, and what is reported at the end."""
 from msprobe import _native
 from msprobe._free_benchmark.attempts import NOTHING_TO_CHANGE, Attempts
 from msprobe._free_benchmark.rows import Rows

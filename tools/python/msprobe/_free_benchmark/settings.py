@@ -50,7 +50,7 @@ class Settings:
         return not self.steps or step in self.steps
 
     def has_rank(self, rank):
-        """One that is not known is no reason to leave a process out."""
+        """One that is not known is not a reason to leave a process out."""
         return rank < 0 or not self.ranks or rank in self.ranks
 
     @property

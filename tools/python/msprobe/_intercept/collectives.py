@@ -165,7 +165,7 @@ class _UnderWay:
 
 
 class PendingOutputs:
-    """Nobody waits here: outputs are recorded when the program waits, or when the step ends.
+    """Nothing waits here: outputs are recorded when the program waits, or when the step ends.
     `record(name, args, kwargs)` does it."""
 
     def __init__(self, record=_native.later_output):

@@ -1,7 +1,7 @@
 """PyTorch's tracers and compilers find everything as it was.
 
 While something is traced or exported (torch.jit.trace, torch.fx, make_fx, fake tensors), calls pass
-as if nobody looked. While a compiled function or module runs, nothing is replaced at all: the
+as if nothing watched. While a compiled function or module runs, nothing is replaced at all: the
 compiler would read the replacements, and the guards of what it compiled would fail.
 """
 import importlib

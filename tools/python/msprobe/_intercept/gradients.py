@@ -43,7 +43,7 @@ _unfinished = {}  # id: the calls whose gradients began to come
 
 
 def settle():
-    """Calls whose gradients began to come get no more: what came is told."""
+    """Calls whose gradients began to come get no more: those that came are recorded."""
     for call in list(_unfinished.values()):
         call.finish()
 
@@ -293,7 +293,7 @@ class CallGradients:
     @staticmethod
     def sequence_number():
         """The number that the next node of this thread gets: what is below was made before. -1 where
-        nobody knows."""
+        it is unknown."""
         return -1
 
     @staticmethod
@@ -353,7 +353,7 @@ class CallGradients:
 
     def see_outputs(self, outputs, own=None):
         """The call has ended well. `outputs`: what it gives, as far as it requires a gradient.
-        `own.leaves()`: leaves beside its arguments; own.sent(index, gradient) is told what nodes of
+        `own.leaves()`: leaves beside its arguments; own.sent(index, gradient) receives what nodes of
         the call send to them."""
         self.leave()
         tensors, edges = self._tensors, self._edges
@@ -516,7 +516,7 @@ class CallGradients:
 
     def see_gradient(self, index, gradient, whole):
         """What arrives at a result. `whole`: with what was taken away for calls behind this one."""
-        if index in self._late and not self._open:  # what was known of it has been told
+        if index in self._late and not self._open:  # it has been recorded
             self._late.discard(index)
         elif gradient is not None or whole is None or self._open:
             self._take(index, gradient)

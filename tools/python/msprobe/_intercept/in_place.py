@@ -165,7 +165,7 @@ class Callers:
     """Which attribute of a function, if any, a caller read it from: `places` are (holder, attribute) of all that have it.
 
     A caller that kept the function from before the capture is not recorded: a global name, another attribute, an item of a container.
-    Where that cannot be told, it is. `only_by_name`: operators, which reach the function as well, are not recorded."""
+    Where that is unknown, it is. `only_by_name`: operators, which reach the function as well, are not recorded."""
 
     def __init__(self, function, places, only_by_name=False):
         self._function = function

@@ -1,5 +1,5 @@
-"""What everything of ours inside a training needs: the guard around our own work, what is told and
-told only once, forks and the end of the process, and when to keep out of the way.
+"""What everything of ours inside a training needs: the guard around our own work, messages and
+messages that appear only once, forks and the end of the process, and when to keep out of the way.
 
 The only owner of these: captures, monitors and the check of configurations call what is here."""
 import atexit
@@ -30,10 +30,10 @@ def trace_check(check):
     _native.configure("is_traced", check)
 
 
-# ---- what is told ----
+# ---- messages ----
 
 def _encoded(text):
-    """Names of files may hold bytes that are no UTF-8, which Python keeps as lone surrogates."""
+    """Names of files may hold bytes that are not UTF-8, which Python keeps as lone surrogates."""
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -42,7 +42,7 @@ def log(level, text):
 
 
 class Told:
-    """Texts of one origin, each of which is told once."""
+    """Texts of one origin, each of which is reported once."""
 
     def __init__(self, prefix=""):
         self._prefix = prefix
@@ -93,7 +93,7 @@ def tell_launcher(reason):
 # ---- the training's own errors ----
 
 # Where operations run later than they are called, reading a value may bring the error of an earlier
-# one to light, which is told nobody else: it is raised into the training as soon as ours is done.
+# one to light, which is reported nowhere else: it is raised into the training as soon as ours is done.
 owed = []
 
 
@@ -189,7 +189,7 @@ def after_fork(function):
 
 
 def is_ending():
-    """Whether the process ends: nobody wants to know any more what was left as it is."""
+    """Whether the process ends: what was left as it is is not reported any more."""
     return _ending
 
 

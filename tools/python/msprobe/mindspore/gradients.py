@@ -5,7 +5,7 @@ from msprobe._intercept import gradients
 from msprobe._intercept.runtime import guarded
 from msprobe.mindspore import graph, values
 
-HIDDEN = ("%s, and perhaps others: the gradients of its inputs cannot be told apart in the graph of its "
+HIDDEN = ("%s, and perhaps others: the gradients of its inputs cannot be distinguished in the graph of its "
           "call: they are null")
 
 

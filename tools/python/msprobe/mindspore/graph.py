@@ -38,7 +38,7 @@ class _Node:
 
 
 class _Numbers:
-    """Nodes are numbered as they are made; nobody tells the number of the next one. Those that were
+    """Nodes are numbered as they are made; the number of the next one cannot be asked for. Those that were
     met are all that is known of it."""
 
     last = -1

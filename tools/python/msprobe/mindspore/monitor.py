@@ -1,7 +1,7 @@
 """The training monitor for MindSpore in dynamic-graph mode: Cells, gradients, parameters, moments.
 
 Communication, module structure and stacks are PyTorch's alone. Moments are parameters of the
-optimizer, told by their names.
+optimizer, recognised by their names.
 """
 import functools
 import weakref
@@ -22,7 +22,7 @@ _MOMENTS = {"exp_avg_sq": ("exp_avg_sq", "moment2.", "adam_v."),
 
 
 def _moment(name):
-    """exp_avg_sq, exp_avg, or None for a parameter that is no moment."""
+    """exp_avg_sq, exp_avg, or None for a parameter that is not a moment."""
     return next((task for task, parts in _MOMENTS.items() if any(part in name for part in parts)),
                 None)
 

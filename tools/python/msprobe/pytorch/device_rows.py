@@ -18,7 +18,7 @@ class Rows:
         self.dtype = torch.float64 if device.type == "cuda" else torch.float32
         self.numbers = made_aside(
             device, lambda: torch.full((_ROWS, columns), float("nan"), dtype=self.dtype, device=device))
-        self._tickets = []   # of the rows in their order; None until it is told
+        self._tickets = []   # of the rows in their order; None until it is known
         self._lock = threading.Lock()
         self._streams = {}   # by handle: those that have written rows since the last reading
 
@@ -26,7 +26,7 @@ class Rows:
         return len(self._tickets) >= _ROWS - _LEFT
 
     def next(self):
-        """The number of a row that nobody else gets, and what takes its ticket."""
+        """The number of a row that is used only once, and what takes its ticket."""
         with self._lock:
             number = len(self._tickets)
             self._tickets.append(None)
@@ -42,7 +42,7 @@ class Rows:
         """[(ticket, row)]; all rows are free again. Nothing while a graph is recorded: the next reading has them."""
         if not self._tickets or is_recorded(self.device):
             return []
-        with self._lock:   # until the rows are copied nobody writes into them
+        with self._lock:   # until the rows are copied nothing writes into them
             tickets, self._tickets = list(self._tickets), []
             wait_for_streams(self._streams, self.device)
             rows = self.numbers[:len(tickets)].cpu().tolist()

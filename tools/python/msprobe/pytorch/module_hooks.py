@@ -81,7 +81,7 @@ class ModuleHooks(_modules.ModuleHooks):
     def _say_hidden(self, base):
         self._session.say_once(
             _native.LOG_WARNING,
-            "%s: the gradients of its inputs cannot be told apart in the graph of its call: they "
+            "%s: the gradients of its inputs cannot be distinguished in the graph of its call: they "
             "are null" % base)
 
     @staticmethod

@@ -63,7 +63,7 @@ class ConfigChecker:
 
     @staticmethod
     def apply_patches(fmk="pytorch"):
-        """Before anything random happens, the first lines of a script: random functions are told
+        """Before anything random happens, the first lines of a script: random functions are known
         apart by where they are called from, and the arguments of Megatron are noticed."""
         framework = _framework(fmk)
         _arguments.install()

@@ -36,7 +36,7 @@ class Inputs:
 
 
 def _items(value):
-    """[(key, element)], or None of what is no container."""
+    """[(key, element)], or None for what is not a container."""
     if isinstance(value, (tuple, list)):
         return list(enumerate(value))
     return list(value.items()) if isinstance(value, dict) else None

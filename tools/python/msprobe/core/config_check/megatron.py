@@ -24,7 +24,7 @@ class Arguments:
             module = importlib.import_module("megatron.training")
             original = module.get_args
         except Exception:  # not installed, or not for this machine: nothing depends on it
-            notice.info("No megatron find.")
+            notice.info("Megatron is not installed; its arguments are not recorded.")
             return
         arguments = self
 
@@ -49,7 +49,7 @@ class Arguments:
         if self._first is None and self._slot is not None:
             try:
                 self._slot.replacement()
-            except Exception:  # nobody has set them yet
+            except Exception:  # not set yet
                 pass
         return None if self._first is None else _plain(vars(self._first))
 

@@ -1,4 +1,4 @@
-"""Messages. A training that is recorded goes on whatever happens here: problems are told once."""
+"""Messages. A training that is recorded goes on whatever happens here: problems are reported once."""
 from msprobe import _native
 from msprobe._intercept import runtime
 
@@ -16,11 +16,11 @@ def once(text, subject=None):
 
 def failed(what, error):
     """Tells that `what` is missing in the pack, and why; the same place fails many times, but is
-    told once."""
+    reported once."""
     once("%s: not recorded: %s" % (what, runtime.described(error)),
          subject=(what, type(error), runtime.where(error)))
 
 
 def harmless(what):
-    """For functions of ours inside a training: an error is told, and None is returned."""
+    """For functions of ours inside a training: an error is reported, and None is returned."""
     return runtime.guard(lambda function, args, error: failed(what, error))

@@ -1,6 +1,6 @@
 """The zip of a training: all its processes append to it, one at a time.
 
-Nobody waits for long: what cannot be written now is kept for later. A process that is killed leaves
+Nothing waits for long: what cannot be written now is kept for later. A process that is killed leaves
 a whole zip behind: old members are never moved, and the directory at the end is replaced by new
 members and a new directory in one write.
 """
@@ -27,7 +27,7 @@ _OURS = ("env", "pip", "versions", "script_env", "hyperparameters/", "dataset/",
 # Members tell in an extra field when they were written: rank 0 removes those that are older than
 # its process, and keeps what quicker ranks of the same run have written already.
 _STARTED = time.time()
-_WRITTEN = struct.Struct("<HHQ")  # a number that nobody else uses, bytes that follow, microseconds
+_WRITTEN = struct.Struct("<HHQ")  # a number that no other program uses, bytes that follow, microseconds
 _WRITTEN_ID = 0x504D
 
 _PATIENCE_S = 0.1  # during a step

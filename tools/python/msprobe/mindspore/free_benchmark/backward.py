@@ -23,7 +23,7 @@ def gradients(call, original, perturbation):
 
 
 def _apart(tensors):
-    """Each an object of its own: a gradient is told of objects, not of places."""
+    """Each an object of its own: gradients are distinguished by objects, not by places."""
     seen = set()
     apart = []
     for tensor in tensors:

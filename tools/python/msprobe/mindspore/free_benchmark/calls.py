@@ -11,7 +11,7 @@ from msprobe.mindspore.free_benchmark.perturbation import (is_floating, mapped, 
                                                            tensors_in)
 
 # Parts of names, between underscores. Random numbers of some functions are drawn by their kernels,
-# whose state nobody can put back.
+# whose state cannot be restored.
 _RANDOM = {"bernoulli", "choice", "exponential", "gamma", "gumbel", "laplace", "multinomial", "normal",
            "poisson", "rrelu", "sampler", "shuffle", "uniform"}
 _RANDOM_BEGINNINGS = ("dropout", "fractional", "rand")
@@ -45,7 +45,7 @@ def settle():
 
 
 def without_gradients():
-    """Operations in this block make no nodes of the graph, where this version can be told so."""
+    """Operations in this block make no nodes of the graph, where this version allows that."""
     return getattr(mindspore, "_no_grad", contextlib.nullcontext)()
 
 

@@ -75,7 +75,7 @@ class Isolation(TaskSession):
         self._unseen = False
         self.judging = False
         self.spoiled = ""  # why no gradient of the step can be judged
-        self._gradients = []  # what rows.add is told of them when the step has ended
+        self._gradients = []  # passed to rows.add when the step has ended
         self._before = None
         self._handles, self._watched = [], []
         self.reference = None

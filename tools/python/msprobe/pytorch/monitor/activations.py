@@ -105,7 +105,7 @@ class _Call:
         if not call.complete:
             self._modules.monitor.say_once(
                 _native.LOG_WARNING,
-                "%s: the gradients of its inputs cannot be told apart in the graph of its "
+                "%s: the gradients of its inputs cannot be distinguished in the graph of its "
                 "call: they are left out" % self._known.name)
 
     # ---- in the backward pass ----

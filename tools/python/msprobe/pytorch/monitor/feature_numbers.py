@@ -44,7 +44,7 @@ def entropy_of(weights, shares):
 
 def spectrum(weight):
     """[sr, kernel_norm]: Frobenius norm / largest singular value, and that value, estimated by
-    power iterations of W^T W. Zeros for what is no matrix."""
+    power iterations of W^T W. Zeros for what is not a matrix."""
     zero = torch.zeros((), device=weight.device)
     if weight.dim() != 2 or weight.numel() == 0:
         return [zero, zero]

@@ -166,7 +166,7 @@ class MegatronDistributed(_Members):
 # ---- DeepSpeed ----
 
 def _narrowed(state, start, length):
-    """The part of flat states that belongs to one parameter; what is no flat tensor stays."""
+    """The part of flat states that belongs to one parameter; what is not a flat tensor stays."""
     if state is None:
         return None
     return {key: value.narrow(0, start, length)

@@ -37,7 +37,7 @@ def find(engine, watched):
 
 
 def _own(optimizer):
-    """The parameters of an optimizer by id; None where they cannot be told."""
+    """The parameters of an optimizer by id; None where they cannot be determined."""
     groups_of_optimizer = getattr(optimizer, "param_groups", None)
     if not groups_of_optimizer:
         return None

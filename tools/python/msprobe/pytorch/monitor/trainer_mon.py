@@ -170,7 +170,7 @@ class TrainerMon(_monitor.Monitor):
         first_stage = sum(watched.count for watched in known if watched.owns_modules)
         watched = _monitor.Watched(models, optimizer, micro_steps,
                                    first_stage if is_first else first_stage - len(models))
-        # What cannot be called may be a container that was made for this: nobody else holds it.
+        # What cannot be called may be a container that was made for this: nothing else holds it.
         watched.held = [model for model in models if type(model).forward is torch.nn.Module.forward]
         watched.owns_modules = is_first
         watched.only_own = one_of_several

@@ -76,7 +76,7 @@ class PtdbgDispatch(TorchDispatchMode or _Nothing):
         self._most_waiting = process_num * _WAITING
         self._seconds = 0.0
         self._depth = 0
-        self._told_of = None  # how many calls were checked and failed when that was told
+        self._told_of = None  # how many calls were checked and failed when that was reported
         self._told = runtime.Told("online_dispatch: ")
         self.checked = 0
         self.recomputed = 0  # of these, by the library alone: PyTorch ran no operator twice
@@ -176,7 +176,7 @@ class PtdbgDispatch(TorchDispatchMode or _Nothing):
             host = _on_host(result, False)
             self._settle(call, self._judge(call, host, None))
         else:
-            # What the training does with its result afterwards is none of the judge's business.
+            # What the training does with its result afterwards does not concern the judge.
             host = _on_host(result, True)
             self._waiting.append((call, self._workers.submit(self._beside, call, host)))
             self._drain(self._most_waiting)
@@ -196,7 +196,7 @@ class PtdbgDispatch(TorchDispatchMode or _Nothing):
                 verdicts = self._verdicts(call, outputs, recomputed)
                 if all(verdict.passed for verdict in verdicts):
                     return verdicts, host, _in_form_of(host, recomputed), True
-                # Nobody is accused on one witness's word, where there is a second one.
+                # One reference is not enough to call a result wrong if there is a second one.
                 try:
                     golden = call.golden(outputs)
                 except Skipped:
@@ -243,7 +243,7 @@ class PtdbgDispatch(TorchDispatchMode or _Nothing):
         return sum(calls for calls, _ in self._failed.values())
 
     def close(self):
-        """Everything is judged and told; also done when the process ends."""
+        """Everything is judged and reported; also done when the process ends."""
         self._drain(0)
         if self._told_of is not None and self._told_of[0] != self.checked:
             self._tell()

@@ -60,7 +60,7 @@ class Operator:
 
 
 def _computes(schema):
-    """Whether there are tensors among the arguments, and results that are no views of them."""
+    """Whether there are tensors among the arguments, and results that are not views of them."""
     if not any("Tensor" in str(argument.type) for argument in schema.arguments):
         return False
     return bool(schema.returns) and all(

@@ -15,7 +15,7 @@ def order_of(function):
 @contextlib.contextmanager
 def other_threads():
     """In this block sums are shared out over another number of threads, where that leaves no trace. Not
-    with MKL: once told a number it no longer chooses one itself. And not on threads of autograd: the
+    with MKL: once given a number it no longer chooses one itself. And not on threads of autograd: the
     number would be theirs alone afterwards."""
     before = torch.get_num_threads()
     allowed = (not torch.backends.mkl.is_available() and

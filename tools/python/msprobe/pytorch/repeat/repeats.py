@@ -159,7 +159,7 @@ class Repeats:
 # ---- results, as rows of a dump name them ----
 
 def _floating(result):
-    """{path: tensor} of what can be rounded: what is no tuple counts as a tuple of one."""
+    """{path: tensor} of what can be rounded: what is not a tuple counts as a tuple of one."""
     found = {}
     if not isinstance(result, tuple):
         result = (result,)

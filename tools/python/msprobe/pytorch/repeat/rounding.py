@@ -1,4 +1,4 @@
-"""Arguments, rounded by lot in the last place."""
+"""Arguments, rounded up or down at random in the last place."""
 import zlib
 
 import torch

@@ -1,0 +1,309 @@
+#include "src/report/texts.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+namespace msprobe::resources {
+extern const std::string_view kAdvice;
+extern const std::string_view kTexts;
+}  // namespace msprobe::resources
+
+namespace msprobe::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Longer texts are data. Sentences stand in sentences no deeper.
+constexpr size_t kLongestText = 4096;
+constexpr int kDeepest = 4;
+// A key with fewer letters of its own, such as "{0} of {1}", fits code and names, too.
+constexpr size_t kTellingLetters = 6;
+
+// A key with places: what stands around them, and which value comes where.
+struct Pattern {
+  std::vector<std::string> pieces;  // one more than places
+  std::vector<size_t> places;       // the number in each place
+  std::string_view translation;
+  size_t letters = 0;  // of the pieces
+};
+
+// "{0} of {1}" without its places: pieces "", " of ", "" and numbers 0, 1.
+Pattern PatternOf(std::string_view key, std::string_view translation) {
+  Pattern pattern{{std::string()}, {}, translation, 0};
+  while (!key.empty()) {
+    if (key.size() > 2 && key[0] == '{' && key[1] >= '0' && key[1] <= '9' && key[2] == '}') {
+      pattern.places.push_back(static_cast<size_t>(key[1] - '0'));
+      pattern.pieces.emplace_back();
+      key.remove_prefix(3);
+    } else {
+      pattern.pieces.back() += key.front();
+      ++pattern.letters;
+      key.remove_prefix(1);
+    }
+  }
+  return pattern;
+}
+
+// The key with and without each of its plurals.
+void AddForms(const std::string& key, std::vector<std::string>& forms) {
+  constexpr std::string_view kPlural = "(s)";
+  const size_t at = key.find(kPlural);
+  if (at == std::string::npos) {
+    forms.push_back(key);
+    return;
+  }
+  for (const char* ending : {"s", ""}) {
+    AddForms(key.substr(0, at) + ending + key.substr(at + kPlural.size()), forms);
+  }
+}
+
+class Translations {
+ public:
+  Translations() {
+    const Json texts = Json::parse(resources::kTexts, nullptr, false);
+    for (const auto& [key, translation] : texts.items()) {
+      if (translation.is_string()) {
+        all_.emplace_back(key, translation.get<std::string>());
+      }
+    }
+    const Json advice = Json::parse(resources::kAdvice, nullptr, false);
+    for (const auto& [id, row] : advice.items()) {
+      all_.emplace_back(row.value("en", ""), row.value("zh", ""));
+    }
+    std::vector<std::string> forms;
+    for (const auto& [key, translation] : all_) {
+      forms.clear();
+      AddForms(key, forms);
+      for (const std::string& form : forms) {
+        Pattern pattern = PatternOf(form, translation);
+        if (pattern.places.empty()) {
+          words_.emplace(form, translation);
+        } else {
+          patterns_.push_back(std::move(pattern));
+        }
+      }
+    }
+    std::stable_sort(patterns_.begin(), patterns_.end(),
+                     [](const Pattern& a, const Pattern& b) { return a.letters > b.letters; });
+  }
+
+  static const Translations& Chinese() {
+    static const auto* const translations = new Translations();
+    return *translations;
+  }
+
+  std::string_view Word(std::string_view english) const {
+    const auto found = words_.find(english);
+    return found == words_.end() ? std::string_view() : found->second;
+  }
+
+  // nullopt: there is none.
+  std::optional<std::string> Text(std::string_view english, int depth) const {
+    if (const std::string_view word = Word(english); !word.empty()) {
+      return std::string(word);
+    }
+    if (depth >= kDeepest || english.size() > kLongestText) {
+      return std::nullopt;
+    }
+    if (std::optional<std::string> verdict = AfterWord(english, depth)) {
+      return verdict;
+    }
+    for (const Pattern& pattern : patterns_) {
+      const auto values = Match(pattern, english);
+      if (values && (pattern.letters >= kTellingLetters || AreTexts(*values, depth))) {
+        return Fill(pattern, *values, depth);
+      }
+    }
+    for (const auto& [separator, translated] :
+         {std::pair("; ", "；"), std::pair(", ", "，"), std::pair(" / ", " / ")}) {
+      if (std::optional<std::string> list = Parts(english, separator, translated, depth)) {
+        return list;
+      }
+    }
+    return std::nullopt;
+  }
+
+  const std::vector<std::pair<std::string, std::string>>& all() const { return all_; }
+
+ private:
+  // "DIFFERENT: it starts with ...": a word of a verdict and what follows it.
+  std::optional<std::string> AfterWord(std::string_view english, int depth) const {
+    const size_t colon = english.find(": ");
+    if (colon == std::string_view::npos || english.front() < 'A' || english.front() > 'Z') {
+      return std::nullopt;
+    }
+    const std::string_view word = english.substr(0, colon);
+    const std::string_view translated = Word(word);
+    if (translated.empty() || word.size() < 2 || word[1] < 'A' || word[1] > 'Z') {
+      return std::nullopt;
+    }
+    const std::string_view rest = english.substr(colon + 2);
+    return std::string(translated) + "：" + Text(rest, depth + 1).value_or(std::string(rest));
+  }
+
+  // What stands in the places, in their order in the text; each at least one character. Of several
+  // ways to divide a text the one with the shortest values in front is taken.
+  static std::optional<std::vector<std::string_view>> Match(const Pattern& pattern,
+                                                            std::string_view text) {
+    if (!text.starts_with(pattern.pieces.front()) || !text.ends_with(pattern.pieces.back())) {
+      return std::nullopt;
+    }
+    std::vector<std::string_view> values;
+    size_t at = pattern.pieces.front().size();
+    for (size_t i = 1; i < pattern.pieces.size(); ++i) {
+      const std::string& piece = pattern.pieces[i];
+      const bool is_last = i + 1 == pattern.pieces.size();
+      if (is_last && text.size() < piece.size()) {
+        return std::nullopt;
+      }
+      const size_t next =
+          is_last ? text.size() - piece.size() : text.find(piece, std::min(at + 1, text.size()));
+      if (next == std::string_view::npos || next <= at) {
+        return std::nullopt;
+      }
+      values.push_back(text.substr(at, next - at));
+      at = next + piece.size();
+    }
+    return values;
+  }
+
+  // Whether each is a word or a text that has a translation.
+  bool AreTexts(const std::vector<std::string_view>& values, int depth) const {
+    return std::all_of(values.begin(), values.end(), [&](std::string_view value) {
+      return value.find(' ') == std::string_view::npos || Text(value, depth + 1);
+    });
+  }
+
+  std::string Fill(const Pattern& pattern, const std::vector<std::string_view>& values,
+                   int depth) const {
+    std::array<std::string, 10> by_number;
+    for (size_t i = 0; i < values.size(); ++i) {
+      by_number[pattern.places[i]] = Text(values[i], depth + 1).value_or(std::string(values[i]));
+    }
+    std::string filled;
+    for (std::string_view rest = pattern.translation; !rest.empty();) {
+      if (rest.size() > 2 && rest[0] == '{' && rest[1] >= '0' && rest[1] <= '9' && rest[2] == '}') {
+        filled += by_number[static_cast<size_t>(rest[1] - '0')];
+        rest.remove_prefix(3);
+      } else {
+        filled += rest.front();
+        rest.remove_prefix(1);
+      }
+    }
+    return filled;
+  }
+
+  static bool HasLetters(std::string_view text) {
+    return std::any_of(text.begin(), text.end(),
+                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  }
+
+  // A list of texts. All of them are translated, or nothing is.
+  std::optional<std::string> Parts(std::string_view english, std::string_view separator,
+                                   std::string_view translated, int depth) const {
+    if (english.find(separator) == std::string_view::npos) {
+      return std::nullopt;
+    }
+    std::string list;
+    for (std::string_view rest = english;;) {
+      const size_t end = rest.find(separator);
+      const std::string_view part = rest.substr(0, end);
+      const std::optional<std::string> text = Text(part, depth + 1);
+      if (!text && HasLetters(part)) {
+        return std::nullopt;
+      }
+      list += text.value_or(std::string(part));
+      if (end == std::string_view::npos) {
+        return list;
+      }
+      list += translated;
+      rest.remove_prefix(end + separator.size());
+    }
+  }
+
+  std::vector<std::pair<std::string, std::string>> all_;
+  std::map<std::string, std::string_view, std::less<>> words_;
+  std::vector<Pattern> patterns_;
+};
+
+// Every text of a document once.
+void CollectTexts(const Json& value, std::map<std::string, std::string>& found) {
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    if (!found.contains(text)) {
+      found.emplace(text, InLanguage(text, Language::kChinese));
+    }
+  }
+  if (value.is_structured()) {
+    for (const Json& inner : value) {
+      CollectTexts(inner, found);
+    }
+  }
+}
+
+}  // namespace
+
+Language LanguageOfLocale() {
+  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') {
+      return std::string_view(value).starts_with("zh") ? Language::kChinese : Language::kEnglish;
+    }
+  }
+  return Language::kEnglish;
+}
+
+std::string InLanguage(std::string_view english, Language language) {
+  const size_t first = english.find_first_not_of(' ');
+  if (language == Language::kEnglish || first == std::string_view::npos) {
+    return std::string(english);
+  }
+  const size_t end = english.find_last_not_of(' ') + 1;
+  const std::optional<std::string> text =
+      Translations::Chinese().Text(english.substr(first, end - first), 0);
+  return text ? std::string(english.substr(0, first)) + *text + std::string(english.substr(end))
+              : std::string(english);
+}
+
+std::string_view WordInLanguage(std::string_view english, Language language) {
+  if (language == Language::kEnglish || english.empty()) {
+    return english;
+  }
+  const std::string_view word = Translations::Chinese().Word(english);
+  return word.empty() ? english : word;
+}
+
+std::string TranslationsOf(std::string_view json, const std::vector<std::string>& words) {
+  std::map<std::string, std::string> found;
+  if (const Json document = Json::parse(json, nullptr, false); !document.is_discarded()) {
+    CollectTexts(document, found);
+  }
+  for (const std::string& word : words) {
+    found.emplace(word, WordInLanguage(word, Language::kChinese));
+  }
+  Json translations = Json::object();
+  for (const auto& [english, chinese] : found) {
+    if (english != chinese) {
+      translations[english] = chinese;
+    }
+  }
+  return translations.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string WithTranslations(std::string json, const std::vector<std::string>& words) {
+  const std::string translations = TranslationsOf(json, words);
+  json.erase(json.find_last_of('}'));
+  return json + (json.size() > 1 ? "," : "") + "\"zh\":" + translations + "}";
+}
+
+std::vector<std::pair<std::string, std::string>> AllTexts() {
+  return Translations::Chinese().all();
+}
+
+}  // namespace msprobe::report

@@ -1,0 +1,111 @@
+#include "src/report/texts.h"
+
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace msprobe::report {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::string Chinese(std::string_view text) { return InLanguage(text, Language::kChinese); }
+
+TEST(Texts, TheTableIsComplete) {
+  ASSERT_GT(AllTexts().size(), 1000U);
+  std::set<std::string> keys;
+  for (const auto& [english, chinese] : AllTexts()) {
+    EXPECT_THAT(chinese, Not(IsEmpty())) << english;
+    keys.insert(english);
+  }
+  EXPECT_TRUE(keys.contains("Next"));
+}
+
+// Each key with words in its places is found again, with all of them in the translation. Another
+// key may fit as well: then every word must still be there.
+TEST(Texts, EveryKeyIsFoundWithItsValues) {
+  for (const auto& [english, chinese] : AllTexts()) {
+    std::string text = english;
+    std::set<std::string> values;
+    for (char digit = '0'; digit <= '9'; ++digit) {
+      const std::string place = {'{', digit, '}'};
+      const std::string value = std::string("w") + digit + "x";
+      for (size_t at = text.find(place); at != std::string::npos; at = text.find(place)) {
+        text.replace(at, place.size(), value);
+        values.insert(value);
+      }
+    }
+    for (size_t at = text.find("(s)"); at != std::string::npos; at = text.find("(s)")) {
+      text.replace(at, 3, "s");
+    }
+    if (english.find_first_not_of(' ') != 0) {
+      continue;
+    }
+    const std::string translated = Chinese(text);
+    if (translated == text) {
+      EXPECT_TRUE(chinese == english || !values.empty()) << english;
+    }
+    for (const std::string& value : values) {
+      EXPECT_THAT(translated, HasSubstr(value)) << english;
+    }
+  }
+}
+
+TEST(Texts, SentencesInSentences) {
+  EXPECT_EQ(Chinese("IDENTICAL: all 12,840 compared rows are equal"),
+            "完全一致：所比对的 12,840 行全部相等");
+  EXPECT_EQ(Chinese("1 error"), "1 个错误");
+  EXPECT_EQ(Chinese("2 errors, 3 warnings"), "2 个错误，3 个警告");
+  EXPECT_EQ(Chinese("  computing"), "  计算");
+}
+
+TEST(Texts, NamesAndCodeStayAsTheyAre) {
+  for (const std::string text :
+       {"Functional.linear.3.forward", "for x in range(10): y = x of z", "", " ", "/a/b c/d.json",
+        "Memcpy HtoD (Pageable -> Device)", std::string(5000, 'x').c_str()}) {
+    EXPECT_EQ(Chinese(text), text);
+  }
+  EXPECT_EQ(Chinese("DIFFERENT: it starts with the computation of Torch.a b.0"),
+            "不同：起点是Torch.a b.0 的计算");
+}
+
+TEST(Texts, EnglishIsNotTouched) {
+  EXPECT_EQ(InLanguage("Next", Language::kEnglish), "Next");
+  EXPECT_EQ(WordInLanguage("error", Language::kEnglish), "error");
+}
+
+TEST(Texts, WordsAreWholeKeys) {
+  EXPECT_EQ(WordInLanguage("pass", Language::kChinese), "通过");
+  EXPECT_EQ(WordInLanguage("3 rows", Language::kChinese), "3 rows");
+}
+
+TEST(Texts, PagesGetWhatTheirDataNeed) {
+  const auto page = nlohmann::json::parse(
+      WithTranslations(R"({"a":["Next",{"b":"3 rows"},"Next","torch.add"],"n":1})", {"error"}));
+  EXPECT_EQ(page["zh"],
+            (nlohmann::json{{"Next", "下一步"}, {"3 rows", "3 行"}, {"error", "误差"}}));
+  EXPECT_EQ(page["n"], 1);
+  EXPECT_EQ(WithTranslations("{}"), R"({"zh":{}})");
+}
+
+TEST(Texts, TheFirstVariableThatIsSetDecides) {
+  const auto with = [](const char* all, const char* messages, const char* lang) {
+    ::setenv("LC_ALL", all, 1);
+    ::setenv("LC_MESSAGES", messages, 1);
+    ::setenv("LANG", lang, 1);
+    return LanguageOfLocale();
+  };
+  EXPECT_EQ(with("", "", "zh_CN.UTF-8"), Language::kChinese);
+  EXPECT_EQ(with("", "en_US.UTF-8", "zh_CN.UTF-8"), Language::kEnglish);
+  EXPECT_EQ(with("zh_CN.UTF-8", "en_US.UTF-8", "C"), Language::kChinese);
+  EXPECT_EQ(with("", "", ""), Language::kEnglish);
+}
+
+}  // namespace
+}  // namespace msprobe::report
