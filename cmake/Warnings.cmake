@@ -5,8 +5,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # Part of clang's -Wconversion, but not of g++'s: signs of indices and sizes are not information here.
   target_compile_options(msprobe_warnings INTERFACE -Wno-sign-conversion)
 elseif(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 takes ordinary joins of std::string for overlapping copies (GCC bug 105651).
-  target_compile_options(msprobe_warnings INTERFACE -Wno-restrict)
+  # g++ 12 takes ordinary joins of std::string for overlapping copies (GCC bug 105651), and a moved std::variant for uninitialised.
+  target_compile_options(msprobe_warnings INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
 endif()
 if(MSPROBE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ is silent about anonymous types in the file it is given, and takes one that a unity file includes for a header.
