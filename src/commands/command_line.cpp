@@ -151,7 +151,8 @@ Result<ExitCode> Caught(const std::function<Result<ExitCode>()>& run) {
   }
 }
 
-// A folder that is removed at the end: for standard input as a file, and results that are not wanted.
+// A folder that is removed at the end: for standard input as a file, and results that are not
+// wanted.
 class Scratch {
  public:
   Result<std::filesystem::path> Folder() {
