@@ -43,7 +43,8 @@ TEST(Access, PagesOfOtherOriginsAreRefused) {
                              .origin = {},
                              .fetch_site = {},
                              .fetch_mode = {},
-                             .fetch_destination = {}};
+                             .fetch_destination = {},
+                             .accept_language = {}};
   EXPECT_EQ(WhyRefused(plain, "127.0.0.1"), "");
   RequestHeaders asked = plain;
   asked.origin = "http://localhost:80";
