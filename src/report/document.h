@@ -319,4 +319,15 @@ struct Document {
   void Advise(Advice advice);  // unless it is none
 };
 
+// How this process was called, which its answers and summaries tell. Set once, before the work.
+struct Provenance {
+  std::string command_line;         // secrets masked; empty: not known
+  std::vector<std::string> inputs;  // paths that were read, the test side first
+};
+void SetProvenance(Provenance provenance);
+const Provenance& ThisRun();
+
+// The place of "/a/models.py:43 in forward: return x"; none where the text has no such beginning.
+std::optional<SourceLine> SourceLineOf(std::string_view text);
+
 }  // namespace msprobe::report

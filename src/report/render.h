@@ -5,26 +5,13 @@
 // they are texts, so that what is written is always valid JSON and nothing is lost.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "src/report/document.h"
 #include "src/report/screen.h"
 
 namespace msprobe::report {
-
-// How this process was called, which its answers and summaries tell. Set once, before the work.
-struct Provenance {
-  std::string command_line;         // secrets masked; empty: not known
-  std::vector<std::string> inputs;  // paths that were read, the test side first
-};
-void SetProvenance(Provenance provenance);
-const Provenance& ThisRun();
-
-// The place of "/a/models.py:43 in forward: return x"; none where the text has no such beginning.
-std::optional<SourceLine> SourceLineOf(std::string_view text);
 
 // The verdict first, then the sections, what to do next, and all files by name. Ends with a line
 // feed. The verdict and paths are never cut.

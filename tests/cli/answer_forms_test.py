@@ -364,7 +364,9 @@ class AnswerForms(Forms):
             _, text, errors, _ = self.piped(name)
             self.assertIn("hello", text)
             _, text, errors, _ = self.piped(name, "--json")
-            self.assertNotIn("hello", text)
+            answer = json.loads(text)
+            self.assertIn("hello", answer.pop("command_line"))
+            self.assertNotIn("hello", json.dumps(answer))
             self.assertIn("hello", errors)
         self.each(check, of=lambda command: command.kind == LAUNCH)
 

@@ -215,7 +215,7 @@ check('fits phones, tablets and desks', async () => {
 
 check('lays two runs over each other', async () => {
   const { page, close } = await open('two.html');
-  assert.match(await text(page, 'header'), /run_a compared with run_b/);
+  assert.match(await text(page, 'header'), /test run_a compared with reference run_b/);
   const rows = await page.locator('.curve-row .name').allInnerTexts();
   assert.ok(rows.some((name) => name.endsWith('· test')) && rows.some((name) => name.endsWith('· reference')), rows.join());
   await page.click('[data-key=ratio]');
@@ -236,7 +236,7 @@ check('lists modules of the second run only, marked, with their curves', async (
   await page.selectOption('#op', 'norm');
   await settled(page);
   assert.equal(await text(page, '#found'), '61 of 61');
-  assert.match(await text(page, '#only'), /2 series of A, 2 of B/);  // in either table
+  assert.match(await text(page, '#only'), /2 series of the test, 2 of the reference/);  // in either table
   await page.selectOption('#sort', 'only');
   const shown = (await page.locator('.module').allInnerTexts()).slice(0, 3).map((item) => item.replace(/\s+/g, ' ').trim());
   assert.match(shown[0], /^layers\.5\.adapter\.output only B/);

@@ -16,7 +16,7 @@
 
 #include "src/analysis/compare/summary.h"
 #include "src/base/strings.h"
-#include "src/report/render.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::compare {
 namespace {

@@ -27,7 +27,7 @@
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/document.h"
-#include "src/report/render.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::compare {
 namespace {

@@ -15,7 +15,7 @@
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
 #include "src/dump/stack_file.h"
-#include "src/report/render.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::nonfinite {
 namespace {

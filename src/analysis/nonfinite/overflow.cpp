@@ -35,7 +35,7 @@
 #include "src/io/kernel_dump/dump_file.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/io/kernel_dump/overflow_record.h"
-#include "src/report/render.h"
+#include "src/report/document.h"
 #include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::nonfinite {

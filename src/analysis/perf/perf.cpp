@@ -27,7 +27,7 @@
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/document.h"
-#include "src/report/render.h"
+#include "src/report/document.h"
 #include "src/report/table.h"
 #include "src/report/writers.h"
 

@@ -327,7 +327,7 @@ class AccuracyCheck(unittest.TestCase):
         self.assertIn("ends early", said)
         self.assertEqual(len(self.results("out")), 3)
         self.assertIn("no data found", self.call("run_ut", self.path("x.json", "{}"), "-o", "none", code=3))
-        self.assertIn("api_info_file", self.call("run_ut", code=2))
+        self.assertIn("needs DUMP", self.call("run_ut", code=2))
 
     def test_the_answer_has_totals_a_list_and_an_exit_code(self):
         data = {"Custom.my_twice.0.forward": forward(tensor()), "Torch.abs.0.forward": forward(tensor()),
