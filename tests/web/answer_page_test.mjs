@@ -102,7 +102,7 @@ check('shows answers of commands that have no page of their own kind', async () 
   const found = await open('nan_analyze.html');
   assert.match(await text(found.page, '.headline'), /rank 1 made the first \+inf, in Torch\.exp\.0\.forward/);
   assert.match(await text(found.page, '.next'), /range of its inputs/);
-  assert.match(await found.page.innerText('main'), /train\.py, line 12[\s\S]*How it spread: 3 ranks of 4/);
+  assert.match(await found.page.innerText('main'), /train\.py:12[\s\S]*How it spread: 3 ranks of 4/);
   await found.close();
   const runs = await open('rl_compare.html');
   assert.equal(await text(runs.page, '.verdict .pill'), 'DIFFERENT');

@@ -152,7 +152,7 @@ class AWorkerByItself(Case):
                 if kind in ("Functional", "Torch", "Tensor", "Aten") and api not in ("linear", "add", "addmm", "linalg.norm",
                                                                                     "triplet_margin_with_distance_loss"):
                     message = self.worker.call(kind, api, a_list(text(mark), text(mark)))
-                    self.assertRegex(message, "no operator of PyTorch|no scope|has no attribute|object", "%s.%s" % (kind, api))
+                    self.assertRegex(message, "not an operator of PyTorch|no scope|has no attribute|object", "%s.%s" % (kind, api))
         self.assertFalse(os.path.exists(mark))
 
     def test_a_call_that_the_program_does_not_know_is_never_run(self):
@@ -449,10 +449,10 @@ class Dumps(Case):
         scripted = torch.jit.script(torch.nn.Linear(2, 2))
         target = self.written_script(dict(tensor(), data_name="a.pt"))
         torch.jit.save(scripted, place)
-        self.assertIn("no zip file of a tensor", self.run_script(target))
+        self.assertIn("not a zip file of a tensor", self.run_script(target))
         target = self.written_script(dict(tensor(), data_name="a.pt"))
         torch.save(torch.ones(2), place, _use_new_zipfile_serialization=False)
-        self.assertIn("no zip file of a tensor", self.run_script(target))
+        self.assertIn("not a zip file of a tensor", self.run_script(target))
         target = self.written_script(dict(tensor(), data_name="a.pt"))
         torch.save({"a": torch.ones(2)}, place)
         self.assertIn("holds no tensor", self.run_script(target))
@@ -474,7 +474,7 @@ class Dumps(Case):
             (script,) = os.listdir(scripts)
             ended = subprocess.run([sys.executable, os.path.join(scripts, script)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    universal_newlines=True, timeout=120, check=False, env=dict(os.environ, DEVICE="cpu"))
-            self.assertRegex(ended.stdout, "is no torch|cannot be (built|rebuilt)|not a tensor file of a dump")
+            self.assertRegex(ended.stdout, "is not a torch|cannot be (built|rebuilt)|not a tensor file of a dump")
         self.assertFalse(os.path.exists(mark))
 
 

@@ -20,7 +20,7 @@ function useFirst(t, items) {
 }
 
 const itemsOf = (t, items) => items.map(([label, text, tone, source, details]) => html`<li class=${tone ? `${tone}-text` : ''}>
-  ${label && html`<span class="label">${t.said(label)}</span> `}<span class="words">${t.said(text)}</span>${source && html` <code>${source}</code>`}
+  ${label && html`<span class="label">${t.said(label)}</span> `}<span class="words">${t.said(text)}</span>${source && !text.includes(source) && html` <code>${source}</code>`}
   ${details.length > 0 && html`<ul>${itemsOf(t, details)}</ul>`}</li>`);
 
 // Items are [label, text, tone, source line, details]; details are items.
