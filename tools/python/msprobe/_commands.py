@@ -42,7 +42,7 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
             step: str | Sequence[int] | int | None = None, consistent_check: bool = False, backend: str | None = None,
             module_mapping: PathLike | None = None, strict: bool = False, postprocess: PathLike | None = None,
             valid_rows: str | None = None, fusion_rule_file: PathLike | None = None, quant_fusion_rule_file: PathLike | None = None,
-            close_fusion_rule_file: PathLike | None = None, threads: int | None = None) -> Result:
+            close_fusion_rule_file: PathLike | None = None, threads: int | None = None, lang: str | None = None) -> Result:
     """Compare two dumps and name the first call that diverges.
 
     rows(): a row per tensor, with the columns of the result table: statistics or, of tensor dumps, measures such as Cosine and MaxAbsErr.
@@ -53,10 +53,10 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     output: folder for the result files; without it nothing stays
     input_path: compare.json with npu_path and bench_path, instead of two paths.
     allow_truncated: Compare the complete entries of a truncated file.
-    filter: Only NPU rows whose name matches, e.g. 'Module.*.output.*'.
-    call: Kernel dumps against the dump of a call: the call, if several have such tensors.
+    filter: Only test rows whose name matches, e.g. 'Module.*.output.*'.
+    call: When kernel dumps are compared with a framework dump: the call to use if several match.
     fuzzy_match: Match rows regardless of their call numbers.
-    data_mapping: YAML file with lines `NPU row name: bench row name`.
+    data_mapping: YAML file with lines `test row name: reference row name`.
     cell_mapping: Map MindSpore cells to PyTorch modules; the YAML file is optional.
     api_mapping: Map MindSpore APIs to PyTorch APIs; the YAML file is optional.
     layer_mapping: Map MindSpore layers to PyTorch layers; the YAML file is optional.
@@ -72,7 +72,7 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     force: Replace existing result files; without it the command fails.
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, warning, different or drift.
     junit: Also write a JUnit report for CI systems.
-    target_path: The dump under test.
+    target_path: The test dump.
     golden_path: Reference dump.
     mode: Kind of dumps; offline_model, which runs models, is not supported: auto, atb, torchair, offline_data or offline_model (default:
         auto).
@@ -88,9 +88,10 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     postprocess: YAML file with calibration matrices that tensors are multiplied with before comparing.
     valid_rows: Only the first rows of the outputs of calls with this name are valid; KEYWORD is the argument whose sum is their number.
     fusion_rule_file: With -m offline_data: graph of the compiled model as JSON, which names what its operators were fused from.
-    quant_fusion_rule_file: The same of the quantised model.
+    quant_fusion_rule_file: Like --fusion-rule-file, for the quantised model.
     close_fusion_rule_file: The same of the golden model, if it is compiled.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/compare.md.
     """
@@ -102,7 +103,8 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
                  vocab_size: int | None = None, num_attention_heads: int | None = None, num_query_groups: int | None = None,
                  rtol: float | None = None, atol: float | None = None, compat: bool = False, format: str | Sequence[str] | None = None,
                  unmatched: PathLike | None = None, strict_json: bool = False, force: bool = False,
-                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None) -> Result:
+                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
+                 lang: str | None = None) -> Result:
     """Compare two checkpoints and name the parameters that differ.
 
     rows(): a row per parameter: shape_1, shape_2 (lists of int), l2 (relative), cos, max_abs and so on; 1 is test, 2 is reference. first:
@@ -128,6 +130,7 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, missing, different or nan.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/ckpt_compare.md.
     """
@@ -145,7 +148,7 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
                  gpu_flow_cat: str | None = None, use_kernel_type: bool = False, match_algo: str | None = None,
                  match_collectives: str | None = None, exact_time: bool = False, format: str | Sequence[str] | None = None,
                  top: int | None = None, min_diff_us: float | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
-                 junit: PathLike | None = None, threads: int | None = None) -> Result:
+                 junit: PathLike | None = None, threads: int | None = None, lang: str | None = None) -> Result:
     """Compare two profiles and name what got slower or uses more memory.
 
     rows(): the overall metrics, in ms; rows("Kernels") and so on: the other sheets, see `tables`. first: the largest difference.
@@ -153,7 +156,7 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
     test: a profile: a folder of the profiler, or a trace
     reference: the profile to compare it with
     output: folder for the result files; without it nothing stays
-    profiling_path: The profile under test, instead of PROFILE.
+    profiling_path: The test profile, instead of PROFILE.
     benchmark_profiling_path: The reference profile, instead of REFERENCE.
     strict: Treat a damaged file as an error instead of a warning.
     wait: Under srun or mpirun: how long to wait for the other processes (default: 1800).
@@ -186,6 +189,7 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
     fail_on: Exit with code 1 on slower or METRIC>GROWTH, e.g. 'e2e>5%'; may be repeated.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/perf_compare.md.
     """
@@ -197,7 +201,7 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
                  verl_compare: PathLike | Sequence[PathLike] | None = None, verl_verify: PathLike | Sequence[PathLike] | None = None,
                  python: PathLike | None = None, dynamic: PathLike | None = None, normalize_env: bool = False, normalize_pip: bool = False,
                  ignore_collector_env: bool = False, compat: bool = False, format: str | Sequence[str] | None = None, force: bool = False,
-                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None) -> Result:
+                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, lang: str | None = None) -> Result:
     """Check whether two runs are the same experiment: environment, settings, data, weights.
 
     rows(): a row per check; rows("findings"): what differs and why, rows("env") and so on: the rows of one check, see `tables`. first: the
@@ -220,6 +224,7 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
     force: Replace existing result files; without it the command fails.
     fail_on: Exit with code 1 if one of these is found; may be repeated: error or warning.
     junit: Also write a JUnit report for CI systems.
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/config_check.md.
     """
@@ -230,7 +235,8 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
 def nan_analyze(dump: PathLike | None = None, *, output: PathLike | None = None, input_path: PathLike | None = None,
                 all_steps: PathLike | None = None, mask_aware: bool | None = None, threshold: float | None = None, levels: bool = False,
                 format: str | None = None, top: int | None = None, graph: bool = False, force: bool = False,
-                fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None) -> Result:
+                fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
+                lang: str | None = None) -> Result:
     """Find the operator that made the first NaN or infinity.
 
     rows(): a row per origin: rank, op_name, input_args and output (lists of dict, as dump.json has them), stack_info. first: the operator
@@ -250,6 +256,7 @@ def nan_analyze(dump: PathLike | None = None, *, output: PathLike | None = None,
     fail_on: Exit with code 1 if one of these is found; may be repeated: origin or any.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/nan_analyze.md.
     """
@@ -261,8 +268,8 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
           layer_mapping: PathLike | bool | None = None, overflow_check: bool = False, fuzzy_match: bool = False,
           rank_size: int | None = None, tp: int | None = None, pp: int | None = None, vpp: int | None = None, cp: int | None = None,
           order: str | None = None, file_type: str | None = None, complete_stack: bool = False, format: str | Sequence[str] | None = None,
-          force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None,
-          threads: int | None = None) -> Result:
+          force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
+          lang: str | None = None) -> Result:
     """Show a dump as a tree of modules and calls, or two side by side.
 
     to_html(): the page with the tree. first: the call at which the two sides part.
@@ -272,11 +279,11 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
     output: folder for the result files; without it nothing stays
     input_path: JSON file with npu_path and, to compare, bench_path; instead of DUMP.
     target_path: The same as DUMP.
-    golden_path: The same as BENCH.
+    golden_path: The same as REFERENCE.
     layer_mapping: Pair nodes by their place in the model; the YAML file with other names of layers is optional.
     overflow_check: Mark nodes with NaN or infinity: critical, high, medium.
     fuzzy_match: Pair the calls of a module by their order, whatever their numbers.
-    rank_size: Merge the ranks of DUMP (and of BENCH, the second number), which share a model.
+    rank_size: Merge the ranks of DUMP (and of REFERENCE, the second number), which share a model.
     tp: Ranks that share each layer, with --rank-size.
     pp: Stages of the pipeline, with --rank-size.
     vpp: Parts of the model on each rank of a pipeline, with --rank-size (default: 1).
@@ -289,6 +296,7 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, unmatched or different.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/graph.md.
     """
@@ -298,7 +306,7 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
 def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLike | None = None, calls: str | Sequence[str] | None = None,
             direction: str | None = None, accumulation: str | None = None, factors: str | None = None,
             format: str | Sequence[str] | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
-            junit: PathLike | None = None, threads: int | None = None) -> Result:
+            junit: PathLike | None = None, threads: int | None = None, lang: str | None = None) -> Result:
     """Recompute the calls of a tensor dump in float64 and name those that are wrong.
 
     rows(): a row per call: Verdict, Ratio (error over its bound), Captured, Exact and so on. first: the first call beyond its bound.
@@ -315,6 +323,7 @@ def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLi
     fail_on: Exit with code 1 if one of these is found; may be repeated: beyond or unchecked.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/recheck.md.
     """
@@ -322,7 +331,7 @@ def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLi
 
 
 def show(path: PathLike, name: PathLike | None = None, *, filter: str | None = None, limit: int | None = None, stats: bool = False,
-         threads: int | None = None) -> Contents:
+         threads: int | None = None, lang: str | None = None) -> Contents:
     """Show what is in a dump, a checkpoint or a tensor file.
 
     rows(): a row per tensor, argument or rank. The result is a `Contents`, which gives tensors as NumPy arrays: `arrays`.
@@ -333,6 +342,7 @@ def show(path: PathLike, name: PathLike | None = None, *, filter: str | None = N
     limit: Show at most N rows; 0: all (default: 200 on the screen, all in csv and json).
     stats: Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/show.md.
     """
@@ -341,7 +351,8 @@ def show(path: PathLike, name: PathLike | None = None, *, filter: str | None = N
 
 def grad_compare(test: PathLike, reference: PathLike, *, output: PathLike | None = None, min_similarity: float | None = None,
                  max_drop: float | None = None, format: str | Sequence[str] | None = None, force: bool = False,
-                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None) -> Result:
+                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
+                 lang: str | None = None) -> Result:
     """Compare the signs of two runs' gradients, as the task grad_probe stored them.
 
     rows(): a row per parameter, a column per step: shares of signs that agree, 0 to 1. first: the parameter with the lowest share.
@@ -356,6 +367,7 @@ def grad_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
     fail_on: Exit with code 1 if one of these is found; may be repeated: diverged or parameter.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/grad_compare.md.
     """
@@ -396,7 +408,7 @@ def rl_compare(test: PathLike | None = None, reference: PathLike | None = None, 
 def response_anomaly(test: PathLike | None = None, *, output: PathLike | None = None, input: PathLike | None = None,
                      models: PathLike | None = None, categories: PathLike | None = None, config: PathLike | None = None,
                      lines: bool = False, format: str | Sequence[str] | None = None, force: bool = False,
-                     fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None) -> Result:
+                     fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, lang: str | None = None) -> Result:
     """Find garbled, repetitive and NaN responses by the log-probabilities of their tokens.
 
     rows(): a row per request.
@@ -412,6 +424,7 @@ def response_anomaly(test: PathLike | None = None, *, output: PathLike | None = 
     force: Replace existing result files; without it the command fails.
     fail_on: Exit with code 1 if one of these is found; may be repeated: not_finite, garbled, repetition, rare_characters or ill.
     junit: Also write a JUnit report for CI systems.
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
     Raises UsageError, InputError. More: docs/commands/response_anomaly.md.
     """
@@ -424,7 +437,8 @@ class monitor:
     @staticmethod
     def diff(test: PathLike, reference: PathLike, *, tables: str | Sequence[str] | None = None,
              statistics: str | Sequence[str] | None = None, rtol: float | None = None, atol: float | None = None, reduce: bool = False,
-             fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None) -> Result:
+             fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
+             lang: str | None = None) -> Result:
         """Find the first step and module where two runs diverge.
 
         rows(): a row per table and statistic. first: where the two runs part.
@@ -439,6 +453,7 @@ class monitor:
         fail_on: Exit with code 1 if one of these is found; may be repeated: different.
         junit: Also write a JUnit report for CI systems.
         threads: Number of threads; results do not depend on it (default: all cores).
+        lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
 
         Raises UsageError, InputError. More: docs/commands/monitor_diff.md.
         """
