@@ -136,7 +136,7 @@ class AgainstRawEvents(unittest.TestCase):
             for name in ("graphs_ms", "copies_ms", "earlier_ms", "outside_ms", "unknown_ms"):
                 self.near(told[name], nobody[name], "%s %s" % (side, name))
             self.near(told["device_ms"], sum(event["dur"] for event in raw.work) / 1e6, "device time")
-            self.assertIn("%s: %.3f ms (" % (side, sum(nobody.values())), screen)
+            self.assertIn("%s: %.3f ms (" % ({"base": "reference", "comparison": "test"}[side], sum(nobody.values())), screen)
             for finding in rank["findings"]:
                 if finding["metric"] == "device time" and finding["where"].startswith("aten::") and "->" not in finding["where"]:
                     self.near(finding[side], operators[finding["where"].split(" ")[0]], side + " " + finding["where"])

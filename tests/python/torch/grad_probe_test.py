@@ -230,7 +230,7 @@ assert "summary,1.0,1.0" in open("result/rank0/similarities.csv").read()
 try:
     GradComparator.compare_distributed("dump", "absent", "result")
 except RuntimeError as error:
-    assert "absent is not a folder" in str(error)
+    assert "absent does not exist" in str(error)
 else:
     raise AssertionError
 """)

@@ -168,7 +168,7 @@ TEST(RecomputeOperator, WrongUseIsAnErrorThatSaysWhy) {
   EXPECT_EQ(Recompute("abs", call, {Float32(x)}, {}), -1);
   EXPECT_THAT(msprobe_last_error(), HasSubstr("another number of outputs"));
   EXPECT_EQ(Recompute("abs", call, {Float32(x)}, {Float64(other)}), -1);
-  EXPECT_THAT(msprobe_last_error(), HasSubstr("no plain tensor of its shape"));
+  EXPECT_THAT(msprobe_last_error(), HasSubstr("not a plain tensor of its shape"));
   EXPECT_EQ(msprobe_recompute_operator(Text("abs"), Text(call), nullptr, 1, nullptr, 0, 1, nullptr),
             MSPROBE_ERROR_USAGE);
   // A place beyond the tensors: the call cannot be read.

@@ -296,10 +296,10 @@ TEST(KernelDumpLayout, WhatHasNoRuleOrDoesNotFitIsRefused) {
   const Shape odd = {7, 1, 16, 16};
   const Shape window = {1, 1, 2, 2};
   EXPECT_THAT(message(format::kFractalZ, format::kNCHW, odd, &window),
-              HasSubstr("no multiple of 4"));
+              HasSubstr("not a multiple of 4"));
   const Shape empty_window = {1, 1, 0, 2};
   EXPECT_THAT(message(format::kFractalZ, format::kNCHW, odd, &empty_window),
-              HasSubstr("no multiple"));
+              HasSubstr("not a multiple"));
   const Shape many = {3, 1, 1, 16, 16};
   const Shape few = {2, 16, 16};
   EXPECT_THAT(message(format::kFractalNZ, format::kND, many, &few), HasSubstr("3 matrices, not 2"));

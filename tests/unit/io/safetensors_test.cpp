@@ -80,7 +80,7 @@ TEST(Safetensors, ElementsWithoutADTypeHereAreBytes) {
   ASSERT_TRUE(scales.status.ok()) << scales.status.message();
   EXPECT_THAT(scales.contents.tensors[0].view.shape, ElementsAre(2, 4));
   EXPECT_THAT(read("F4", "4,16", 31).status.message(), HasSubstr("needs 32 bytes"));
-  EXPECT_THAT(read("F4", "3", 2).status.message(), HasSubstr("no whole bytes"));
+  EXPECT_THAT(read("F4", "3", 2).status.message(), HasSubstr("do not fill whole bytes"));
   EXPECT_THAT(read("F6_E2M3", "4,9223372036854775807", 3).status.message(), HasSubstr("w"));
 }
 

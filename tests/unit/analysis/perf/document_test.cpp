@@ -48,9 +48,9 @@ TEST(RankedAnswer, SharesOutTheTime) {
   const std::string told = Told(rank);
   EXPECT_THAT(told, ContainsRegex("E2E +108.000 +100.000 +\\+8.000 +\\(\\+8.0 %\\)"));
   EXPECT_THAT(told, ContainsRegex("  computing +68.000 +60.000 +\\+8.000"));
-  EXPECT_THAT(told, ContainsRegex("  uncovered communication +30.000 +33.500 +\\+3.500"));
-  EXPECT_THAT(told, ContainsRegex("    of it waiting +1.000 +3.000"));
-  EXPECT_THAT(told, ContainsRegex("memory \\(GB\\) +10.000 +11.250"));
+  EXPECT_THAT(told, ContainsRegex("  uncovered communication +33.500 +30.000 +\\+3.500"));
+  EXPECT_THAT(told, ContainsRegex("    of it waiting +3.000 +1.000"));
+  EXPECT_THAT(told, ContainsRegex("memory \\(GB\\) +11.250 +10.000"));
   EXPECT_THAT(told, Not(HasSubstr("copies")));
 }
 
