@@ -365,7 +365,7 @@ class AnswerForms(Forms):
             self.assertIn("hello", text)
             _, text, errors, _ = self.piped(name, "--json")
             answer = json.loads(text)
-            self.assertIn("hello", answer.pop("command_line"))
+            self.assertIn("msprobe", answer.pop("command_line"))
             self.assertNotIn("hello", json.dumps(answer))
             self.assertIn("hello", errors)
         self.each(check, of=lambda command: command.kind == LAUNCH)

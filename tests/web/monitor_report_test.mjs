@@ -226,7 +226,7 @@ check('lays two runs over each other', async () => {
   assert.match(tip, /[\d.]+ → [\d.]+/);
   assert.ok(box.height > 100);
   assert.equal(await text(page, '[data-key=ratio]'), 'test / reference');
-  assert.match(await page.innerText('main'), /A run_a over B run_b, as a power of two: above 0 where A is larger/);
+  assert.match(await page.innerText('main'), /test run_a over reference run_b, as a power of two: above 0 where the test is larger/);
   await close();
 });
 
@@ -239,8 +239,8 @@ check('lists modules of the second run only, marked, with their curves', async (
   assert.match(await text(page, '#only'), /2 series of the test, 2 of the reference/);  // in either table
   await page.selectOption('#sort', 'only');
   const shown = (await page.locator('.module').allInnerTexts()).slice(0, 3).map((item) => item.replace(/\s+/g, ' ').trim());
-  assert.match(shown[0], /^layers\.5\.adapter\.output only B/);
-  assert.match(shown[1], /^layers\.5\.norm\.output only A/);
+  assert.match(shown[0], /^layers\.5\.norm\.output only test/);
+  assert.match(shown[1], /^layers\.5\.adapter\.output only reference/);
   assert.doesNotMatch(shown[2], /only/);
   await page.selectOption('#sort', 'order');
   await page.fill('#search', 'layers.5.');
@@ -253,7 +253,7 @@ check('lists modules of the second run only, marked, with their curves', async (
   await page.mouse.move(box.x + (box.width * facts.only.step) / 199, box.y + 40);
   await settled(page);
   const rows = await page.locator('.curve-row').allInnerTexts();
-  assert.deepEqual(rows.map((row) => row.split(/\s+/).filter(Boolean)), [[facts.only.name, '·', 'B', String(Number(facts.only.norm))]]);
+  assert.deepEqual(rows.map((row) => row.split(/\s+/).filter(Boolean)), [[facts.only.name, '·', 'reference', String(Number(facts.only.norm))]]);
   // Its numbers are in the heat map, and no factor.
   await page.locator('#heat').hover({ position: { x: 400, y: 9 } });
   assert.match(await text(page, '.tip'), /layers\.5\.adapter\.output · reference\s+step \d+\s+[\d.]+/);

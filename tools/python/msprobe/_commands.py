@@ -91,7 +91,7 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     quant_fusion_rule_file: Like --fusion-rule-file, for the quantised model.
     close_fusion_rule_file: The same of the golden model, if it is compiled.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/compare.md.
     """
@@ -130,7 +130,7 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, missing, different or nan.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/ckpt_compare.md.
     """
@@ -189,7 +189,7 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
     fail_on: Exit with code 1 on slower or METRIC>GROWTH, e.g. 'e2e>5%'; may be repeated.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/perf_compare.md.
     """
@@ -224,7 +224,7 @@ def config_check(test: PathLike | None = None, reference: PathLike | None = None
     force: Replace existing result files; without it the command fails.
     fail_on: Exit with code 1 if one of these is found; may be repeated: error or warning.
     junit: Also write a JUnit report for CI systems.
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/config_check.md.
     """
@@ -256,7 +256,7 @@ def nan_analyze(dump: PathLike | None = None, *, output: PathLike | None = None,
     fail_on: Exit with code 1 if one of these is found; may be repeated: origin or any.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/nan_analyze.md.
     """
@@ -296,7 +296,7 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, unmatched or different.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/graph.md.
     """
@@ -323,7 +323,7 @@ def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLi
     fail_on: Exit with code 1 if one of these is found; may be repeated: beyond or unchecked.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/recheck.md.
     """
@@ -342,7 +342,7 @@ def show(path: PathLike, name: PathLike | None = None, *, filter: str | None = N
     limit: Show at most N rows; 0: all (default: 200 on the screen, all in csv and json).
     stats: Compute max, min, mean, norm and count NaN, infinities and zeros of every tensor.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/show.md.
     """
@@ -367,7 +367,7 @@ def grad_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
     fail_on: Exit with code 1 if one of these is found; may be repeated: diverged or parameter.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/grad_compare.md.
     """
@@ -424,7 +424,7 @@ def response_anomaly(test: PathLike | None = None, *, output: PathLike | None = 
     force: Replace existing result files; without it the command fails.
     fail_on: Exit with code 1 if one of these is found; may be repeated: not_finite, garbled, repetition, rare_characters or ill.
     junit: Also write a JUnit report for CI systems.
-    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+    lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/response_anomaly.md.
     """
@@ -453,7 +453,7 @@ class monitor:
         fail_on: Exit with code 1 if one of these is found; may be repeated: different.
         junit: Also write a JUnit report for CI systems.
         threads: Number of threads; results do not depend on it (default: all cores).
-        lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: of the locale).
+        lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
         Raises UsageError, InputError. More: docs/commands/monitor_diff.md.
         """
