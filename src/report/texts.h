@@ -6,7 +6,7 @@
 // when it is shown. A key of the table is an English text with {0}, {1} where something differs;
 // "(s)" is a plural that may be there or not. A text that is not a key as a whole is matched with
 // the keys that have places, the one with the most letters of its own first; what fills the places
-// is translated in its turn ("3 rows" inside of a sentence). Names, numbers and messages of other
+// is translated in its turn ("3 rows" within a sentence). Names, numbers and messages of other
 // programs, for which there is no key, stay as they are.
 #pragma once
 
