@@ -202,6 +202,13 @@ Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_vie
   return size_bytes;
 }
 
+void PutRun(std::string_view command, json::Writer& writer) {
+  writer.Member("version", MSPROBE_VERSION);
+  writer.Member("command", command);
+  writer.Member("command_line", ThisRun().command_line);
+  writer.Member("inputs", ThisRun().inputs);
+}
+
 std::string PageBeside(const std::filesystem::path& path, std::string_view title) {
   const std::filesystem::path folder = path.parent_path().empty() ? "." : path.parent_path();
   return PageBeside(AT_FDCWD, folder, path.filename().string(), title);
@@ -622,9 +629,7 @@ std::string Listing(const Document& document, const PageView& view, const PageSe
   return JsonText([&](Writer& writer) {
     writer.BeginObject();
     writer.Member("format", kPageFormat);
-    writer.Member("version", MSPROBE_VERSION);
-    writer.Member("command", document.command);
-    writer.Member("command_line", ThisRun().command_line);
+    PutRun(document.command, writer);
     writer.Member("word", verdict.word);
     writer.Member("verdict", verdict.text);
     writer.Member("tone", ToneName(verdict.tone));

@@ -15,6 +15,7 @@
 #include "msprobe/status.h"
 
 #include "src/base/threads.h"
+#include "src/json/writer.h"
 #include "src/report/document.h"
 #include "src/report/table.h"
 
@@ -46,6 +47,10 @@ Status CheckShell(std::string_view shell);
 // Returns the size of the file.
 Result<uint64_t> WriteWebPage(const std::filesystem::path& path, std::string_view shell,
                               std::span<const std::string> packed);
+
+// Members of a page's listing that its dialog shows (AboutRun in tools/web/common/page.js):
+// version, command, command line with secrets masked, inputs.
+void PutRun(std::string_view command, json::Writer& writer);
 
 // The name of the page with this title that was written last into the folder of `path`, other than
 // `path` itself, so that pages of one run lead to each other; empty: there is none.

@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from page_blocks import with_plain_blocks
+
 SKIP = 77
 HOSTILE = ["layers.0.</script><script>window.hurt=1</script>", 'layers.1."><img src=x onerror="window.hurt=1">', "layers.2.{{data}}<!--",
            "layers.3.${window.hurt=1}", "layers.4.\u4e2d\u6587\u202e\u00e9", "layers.5.a,b"]
@@ -34,6 +36,11 @@ def run(program, *arguments, fails=False):
         skip("this msprobe was built without its pages; tools/dev/build_web.sh makes them")
     assert (done.returncode != 0) == fails, text
     return text
+
+
+def without_command_line(page):
+    """The bytes of a page apart from the command line in it, which is all that may differ between numbers of threads."""
+    return re.sub(rb'"command_line": ?"(?:[^"\\]|\\.)*"', b'"command_line":""', with_plain_blocks(page))
 
 
 def browser_tools(repository):

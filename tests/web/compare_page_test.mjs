@@ -119,6 +119,15 @@ check('maps steps and ranks, and shows the pair that is chosen', async () => {
   await close();
 });
 
+check('tells how it was made', async () => {
+  const { page, close } = await open('ranks.html');
+  await page.click('#about');
+  assert.match(await text(page, '#command_line'), /^msprobe compare \S+ \S+ -o \S+ --format html -c$/);
+  assert.match(await text(page, '#inputs'), /ranks\/npu\s+\S*ranks\/bench/);
+  assert.match(await text(page, '.dialog h2'), /^msprobe compare \d+\.\d+/);
+  await close();
+});
+
 check('says when all is equal', async () => {
   const { page, close } = await open('same.html');
   assert.equal(await text(page, '.verdict .pill'), 'IDENTICAL');

@@ -149,6 +149,15 @@ check('shows one dump without a comparison', async () => {
   await close();
 });
 
+check('tells how it was made', async () => {
+  const { page, close } = await open('ranks.html');
+  await page.click('#about');
+  assert.match(await text(page, '#command_line'), /^msprobe graph \S+ \S+ -o \S+ --format html/);
+  assert.match(await text(page, '#inputs'), /npu\s+\S*bench/);
+  assert.match(await text(page, '.dialog h2'), /^msprobe graph \d+\.\d+/);
+  await close();
+});
+
 check('shows a convolutional network that agrees', async () => {
   const { page, close } = await open('cnn.html');
   assert.equal(await text(page, '.verdict .pill'), 'IDENTICAL');

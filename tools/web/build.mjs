@@ -35,7 +35,8 @@ const sha256 = (text) => createHash('sha256').update(text).digest('base64');
 const escapeText = (text) => text.replace(/[&<]|[^\n -~]/gu, (letter) => `&#${letter.codePointAt(0)};`);
 const licenceOf = (name) => {
   const about = JSON.parse(readFileSync(join(modules, name, 'package.json'), 'utf8'));
-  return `${name} ${about.version} (${about.license})\n\n${readFileSync(join(modules, name, 'LICENSE'), 'utf8').trim()}`;
+  const licence = readFileSync(join(modules, name, 'LICENSE'), 'utf8').trim();
+  return `${name} ${about.version} (${about.license})\n\n${licence}`;
 };
 
 for (const [name, { title, uses }] of Object.entries(PAGES)) {
@@ -44,7 +45,11 @@ for (const [name, { title, uses }] of Object.entries(PAGES)) {
     .replace(/[^\n -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   const style = await bundle(`${name}/style.css`, {});
   const parts = {
-    title, script, style, script_sha256: sha256(script), style_sha256: sha256(style),
+    title, script, style,
+    policy: [
+      "default-src 'none'", `script-src 'sha256-${sha256(script)}'`, `style-src 'sha256-${sha256(style)}'`,
+      "base-uri 'none'", "form-action 'none'",
+    ].join('; '),
     licences: escapeText(uses.map(licenceOf).join('\n\n\n')),
     data: '<!--msprobe:data-->',
   };

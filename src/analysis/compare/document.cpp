@@ -241,42 +241,43 @@ Standing StandingOf(const RunSummary& summary) {
 report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<size_t>& leading) {
   report::Verdict verdict;
   verdict.unit = "rows";
-  const auto say = [&](std::string_view word, Tone tone, uint64_t number, const std::string& rest) {
-    verdict.Say(word, rest, tone, StandingOf(summary));
+  const auto say_as = [&](PairVerdict which, uint64_t number, const std::string& rest) {
+    const VerdictLook look = LookOf(which);
+    verdict.Say(look.word, rest, look.tone, StandingOf(summary));
     verdict.number = static_cast<double>(number);
   };
+  const PairVerdict worst = VerdictOf(summary);
+  const auto say = [&](uint64_t number, const std::string& rest) { say_as(worst, number, rest); };
   const RowCounts& totals = summary.totals;
-  switch (VerdictOf(summary)) {
+  switch (worst) {
     case PairVerdict::kIdentical:
-      say("IDENTICAL", Tone::kGood, totals.identical,
+      say(totals.identical,
           fmt::format("all {} are equal", Plural(totals.identical, "compared row")));
       break;
     case PairVerdict::kAgrees:
-      say("AGREE", Tone::kGood, totals.agreeing,
-          fmt::format("all {} are equal up to rounding noise",
-                      Plural(totals.agreeing, "compared row")));
+      say(totals.agreeing, fmt::format("all {} are equal up to rounding noise",
+                                       Plural(totals.agreeing, "compared row")));
       break;
     case PairVerdict::kUnmatched:
-      say("AGREE IN PART", Tone::kCaution, totals.agreeing,
-          "what could be matched agrees, but not everything has a partner");
+      say(totals.agreeing, "what could be matched agrees, but not everything has a partner");
       break;
     case PairVerdict::kUnreadable:
-      say("AGREE IN PART", Tone::kCaution, totals.agreeing,
+      say(totals.agreeing,
           fmt::format("what could be read agrees, but {} a tensor file that could not be read",
                       totals.unreadable == 1 ? "1 row has"
                                              : FormatCount(totals.unreadable) + " rows have"));
       break;
     case PairVerdict::kUnequalBits:
-      say("NOT BIT-EQUAL", Tone::kCaution, totals.agreeing - totals.identical,
+      say(totals.agreeing - totals.identical,
           fmt::format("{} of {}, but by no more than rounding noise according to the statistics",
                       FormatCount(totals.agreeing - totals.identical),
                       Plural(totals.agreeing, "compared row")));
       break;
     case PairVerdict::kNothingCompared:
-      say("NOTHING COMPARED", Tone::kBad, 0, "no row has values on both sides");
+      say(0, "no row has values on both sides");
       break;
     case PairVerdict::kDrifts:
-      say("DRIFT", Tone::kCaution, totals.drifting,
+      say(totals.drifting,
           fmt::format("{} beyond rounding noise, explained by accumulated rounding; no single call "
                       "is the origin",
                       Plural(totals.drifting, "row")));
@@ -286,15 +287,15 @@ report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<si
       if (leading) {
         const std::string where =
             summary.pairs.size() > 1 ? fmt::format(" ({})", PairName(summary.pairs[*leading])) : "";
-        say("DIFFERENT", Tone::kBad, totals.differing,
-            fmt::format("it starts with {}{}",
-                        PointTitle(*summary.pairs[*leading].divergence.first_origin), where));
+        say_as(PairVerdict::kDiffers, totals.differing,
+               fmt::format("it starts with {}{}",
+                           PointTitle(*summary.pairs[*leading].divergence.first_origin), where));
       } else if (totals.differing > 0) {
-        say("DIFFERENT", Tone::kBad, totals.differing,
-            fmt::format("{} beyond rounding noise", Plural(totals.differing, "row")));
+        say_as(PairVerdict::kDiffers, totals.differing,
+               fmt::format("{} beyond rounding noise", Plural(totals.differing, "row")));
       } else {
-        say("FAILED", Tone::kBad, summary.failed_pairs,
-            fmt::format("{} could not be compared", Plural(summary.failed_pairs, "pair")));
+        say_as(PairVerdict::kFailed, summary.failed_pairs,
+               fmt::format("{} could not be compared", Plural(summary.failed_pairs, "pair")));
         verdict.unit = "pairs";
       }
       break;

@@ -27,7 +27,6 @@
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/document.h"
-#include "src/report/document.h"
 
 namespace msprobe::analysis::compare {
 namespace {
@@ -213,11 +212,43 @@ bool MostlyUnmatched(const PairSummary& pair) {
          counts.bench_only > compared;
 }
 
+namespace {
+
+struct VerdictName {
+  std::string_view name;
+  VerdictLook look;
+};
+
+constexpr std::array<VerdictName, kPairVerdictCount> kVerdictNames = {{
+    {"identical", {"IDENTICAL", report::Tone::kGood}},
+    {"agree", {"AGREE", report::Tone::kGood}},
+    {"not bit-equal", {"NOT BIT-EQUAL", report::Tone::kCaution}},
+    {"unmatched", {"AGREE IN PART", report::Tone::kCaution}},
+    {"unreadable", {"AGREE IN PART", report::Tone::kCaution}},
+    {"nothing compared", {"NOTHING COMPARED", report::Tone::kBad}},
+    {"drift", {"DRIFT", report::Tone::kCaution}},
+    {"differ", {"DIFFERENT", report::Tone::kBad}},
+    {"failed", {"FAILED", report::Tone::kBad}},
+}};
+
+}  // namespace
+
 std::string_view PairVerdictName(PairVerdict verdict) {
-  constexpr std::array<std::string_view, kPairVerdictCount> kNames = {
-      "identical",        "agree", "not bit-equal", "unmatched", "unreadable",
-      "nothing compared", "drift", "differ",        "failed"};
-  return kNames[static_cast<size_t>(verdict)];
+  return kVerdictNames[static_cast<size_t>(verdict)].name;
+}
+
+std::optional<PairVerdict> PairVerdictByName(std::string_view name) {
+  for (size_t i = 0; i < kPairVerdictCount; ++i) {
+    if (kVerdictNames[i].name == name) {
+      return static_cast<PairVerdict>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+VerdictLook LookOf(std::optional<PairVerdict> verdict) {
+  return verdict ? kVerdictNames[static_cast<size_t>(*verdict)].look
+                 : VerdictLook{"NOT COMPARED", report::Tone::kPlain};
 }
 
 PairVerdict VerdictOf(const PairSummary& pair) {

@@ -16,6 +16,7 @@
 #include "src/analysis/compare/pairing.h"
 #include "src/json/writer.h"
 #include "src/report/advice.h"
+#include "src/report/document.h"
 
 namespace msprobe::analysis::compare {
 
@@ -113,6 +114,14 @@ inline constexpr size_t kPairVerdictCount = 9;
 // "identical", "agree", "not bit-equal", "unmatched", "unreadable", "nothing compared", "drift",
 // "differ", "failed".
 std::string_view PairVerdictName(PairVerdict verdict);
+std::optional<PairVerdict> PairVerdictByName(std::string_view name);
+
+// A verdict as people see it on the screen and on pages.
+struct VerdictLook {
+  std::string_view word;  // "DIFFERENT"
+  report::Tone tone;
+};
+VerdictLook LookOf(std::optional<PairVerdict> verdict);  // none: not compared
 
 PairVerdict VerdictOf(const PairSummary& pair);
 // The worst of its pairs; at least kUnmatched when ranks have no partner.

@@ -238,8 +238,20 @@ std::string PageListing::Text(const std::vector<ListedRank>& ranks) const {
   json::Writer writer(text, -1, json::Writer::NonFinite::kText);
   writer.BeginObject();
   writer.Member("format", kGraphPageFormat);
-  writer.Member("version", MSPROBE_VERSION);
+  if (counts != nullptr) {
+    report::PutRun("graph", writer);
+  } else {
+    writer.Member("version", MSPROBE_VERSION);  // how the graph was made is not in the database
+  }
   writer.Member("is_comparison", is_comparison);
+  const auto put_look = [&](std::string_view name) {
+    const compare::VerdictLook look = compare::LookOf(compare::PairVerdictByName(name));
+    writer.Member("word", look.word);
+    writer.Member("tone", report::ToneName(look.tone));
+  };
+  if (is_comparison) {
+    put_look(verdict);
+  }
   writer.Member("task", task);
   if (!verdict.empty()) {
     writer.Member("verdict", verdict);
@@ -259,6 +271,9 @@ std::string PageListing::Text(const std::vector<ListedRank>& ranks) const {
       writer.Member("overflowing", summary.overflowing);
     }
     writer.Member("has_tensors", rank.has_tensors);
+    if (is_comparison) {
+      put_look(rank.verdict);
+    }
     if (!rank.verdict.empty()) {
       writer.Member("verdict", rank.verdict);
       writer.Member("is_leading", rank.is_leading);

@@ -57,12 +57,8 @@ Result<std::vector<int64_t>> NumbersOf(std::string_view text) {
 
 // Its place among the verdicts; none for a word that is none of them.
 std::optional<size_t> SeverityOf(std::string_view verdict) {
-  for (size_t i = 0; i < compare::kPairVerdictCount; ++i) {
-    if (compare::PairVerdictName(static_cast<compare::PairVerdict>(i)) == verdict) {
-      return i;
-    }
-  }
-  return std::nullopt;
+  const auto found = compare::PairVerdictByName(verdict);
+  return found ? std::optional(static_cast<size_t>(*found)) : std::nullopt;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ const NAMES_AT_ONCE = 300;
 const HEIGHT = 260;
 const FRAME = { left: 58, right: 10, top: 8, bottom: 24 };
 
-const asNumber = (value) => (typeof value === 'number' ? value : Number(value));  // "NaN" and "Infinity" are texts
+const asNumber = (value) => (typeof value === 'number' ? value : Number(value)); // "NaN" and "Infinity" are texts
 
 // Least and most of what is shown, and a little room.
 function rangeOf(curves) {
@@ -34,7 +34,9 @@ function ticksOf(least, most) {
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const first = Math.ceil(least / step);
   // Multiples: sums of steps would drift away from round numbers.
-  return Array.from({ length: Math.max(0, Math.floor(most / step) - first + 1) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  return Array.from({ length: Math.max(0, Math.floor(most / step) - first + 1) }, (_, i) =>
+    Number(((first + i) * step).toPrecision(12)),
+  );
 }
 
 // A path with gaps where there is no number; a lone point is a dot.
@@ -56,9 +58,12 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
   const [query, setQuery] = useState('');
   const place = useRef(null);
   const [width, setWidth] = useState(800);
-  const [, redraw] = useState(0);  // colours are of the theme
+  const [, redraw] = useState(0); // colours are of the theme
   useEffect(() => {
-    const measure = () => { setWidth(place.current?.clientWidth || 800); redraw((n) => n + 1); };
+    const measure = () => {
+      setWidth(place.current?.clientWidth || 800);
+      redraw((n) => n + 1);
+    };
     measure();
     return onResizeOrTheme(place.current, measure);
   }, []);
@@ -70,7 +75,9 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
   const step = Math.max(1, Math.ceil(positions.length / Math.max(2, Math.floor(width / 90))));
   const toggle = (i) => setShown(shown.includes(i) ? shown.filter((k) => k !== i) : [...shown, i]);
   const point = (event) => {
-    const inside = (event.clientX - place.current.getBoundingClientRect().left - FRAME.left) / Math.max(1, width - FRAME.left - FRAME.right);
+    const inside =
+      (event.clientX - place.current.getBoundingClientRect().left - FRAME.left) /
+      Math.max(1, width - FRAME.left - FRAME.right);
     setAt(Math.max(0, Math.min(last, Math.round(inside * last))));
   };
   const onKey = (event) => {
@@ -81,18 +88,37 @@ export function CurvesBlock({ t, block: { unit, axis, positions, curves } }) {
   };
   const words = query.trim().toLowerCase();
   const names = curves.map(([name], i) => i).filter((i) => !words || curves[i][0].toLowerCase().includes(words));
-  return html`<div class="curves-block"><div ref=${place} tabindex="0" role="group" aria-label=${`${unit}, ${axis}`} onKeyDown=${onKey} onPointerMove=${point}
+  return html`<div class="curves-block"><div ref=${place} tabindex="0" role="group" aria-label=${`${unit}, ${axis}`}
+    onKeyDown=${onKey} onPointerMove=${point}
     onPointerLeave=${() => setAt(-1)}>
     <svg class="curves" viewBox=${`0 0 ${width} ${HEIGHT}`} role="img" aria-label=${`${unit} / ${axis}`}>
-      ${heights.map((value) => html`<line class="frame" x1=${FRAME.left} x2=${width - FRAME.right} y1=${y(value)} y2=${y(value)} /><text x=${FRAME.left - 6} y=${y(value) + 4}
-        text-anchor="end">${showShort(value)}</text>`)}
-      ${positions.map((name, i) => i % step === 0 && html`<text x=${x(i)} y=${HEIGHT - 6} text-anchor="middle">${name}</text>`)}
+      ${heights.map(
+        (value) => html`<line class="frame" x1=${FRAME.left} x2=${width - FRAME.right} y1=${y(value)} y2=${y(value)} />
+          <text x=${FRAME.left - 6} y=${y(value) + 4}
+        text-anchor="end">${showShort(value)}</text>`,
+      )}
+      ${positions.map(
+        (name, i) =>
+          i % step === 0 &&
+          html`
+        <text x=${x(i)} y=${HEIGHT - 6} text-anchor="middle">${name}</text>`,
+      )}
       ${shown.map((i) => html`<path d=${pathOf(numbers[i], x, y)} style=${{ stroke: curveColour(i) }} />`)}
       ${at >= 0 && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${FRAME.top} y2=${HEIGHT - FRAME.bottom} />`}
     </svg></div>
-    <p class="hint" role="status">${at < 0 ? `${unit}. ${t('curves_hint')}`
-      : `${axis} ${positions[at]}: ${shown.map((i) => `${curves[i][0]} ${showShort(numbers[i][at])}`).join(' · ')}`}</p>
-    ${curves.length > 12 && html`<div class="list-controls"><${SearchBox} t=${t} value=${query} onSearch=${setQuery} /></div>`}
-    <div class="curve-names">${names.slice(0, NAMES_AT_ONCE).map((i) => html`<button class="plain" aria-pressed=${shown.includes(i) ? 'true' : 'false'}
-      onClick=${() => toggle(i)}><i class="swatch" style=${{ background: curveColour(i) }} /> <bdi>${curves[i][0]}</bdi></button>`)}</div></div>`;
+    <p class="hint" role="status">${
+      at < 0
+        ? `${unit}. ${t('curves_hint')}`
+        : `${axis} ${positions[at]}: ${shown.map((i) => `${curves[i][0]} ${showShort(numbers[i][at])}`).join(' · ')}`
+    }</p>
+    ${
+      curves.length > 12 &&
+      html`<div class="list-controls">
+      <${SearchBox} t=${t} value=${query} onSearch=${setQuery} /></div>`
+    }
+    <div class="curve-names">${names.slice(0, NAMES_AT_ONCE).map(
+      (i) => html`<button class="plain" aria-pressed=${shown.includes(i) ? 'true' : 'false'}
+      onClick=${() => toggle(i)}><i class="swatch" style=${{ background: curveColour(i) }} /> <bdi>
+        ${curves[i][0]}</bdi></button>`,
+    )}</div></div>`;
 }

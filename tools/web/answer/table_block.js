@@ -6,13 +6,14 @@ import { SearchIndex } from '../common/search.js';
 import { DataTable, useShownRows } from '../common/table.js';
 import { ROW_HEIGHT } from '../common/virtual_list.js';
 
-const SEARCHED = 8;  // rows from which on a table is searched, and columns of one value are listed below it
+const SEARCHED = 8; // rows from which on a table is searched, and columns of one value are listed below it
 const FILLS = ['', 'yellow', 'red'];
-const NOT_FINITE = ['NaN', 'Infinity', '-Infinity'];  // JSON has no such numbers
+const NOT_FINITE = ['NaN', 'Infinity', '-Infinity']; // JSON has no such numbers
 
 const show = (cell) => (cell === null ? '' : typeof cell === 'number' ? showCell(cell) : cell);
 
-// Columns as {index, label}: those to show, and of the others {label, value}, or {label} where the cells are the first column's.
+// Columns as {index, label}: those to show, and of the others {label, value}, or {label} where the cells are the first
+// column's.
 function sortOut({ columns }, rows) {
   const shown = [];
   const constant = [];
@@ -30,18 +31,27 @@ function columnOf({ index, label: english }, rows, amounts, t) {
   const label = t.said(english);
   const at = index + 1;
   const sample = rows.slice(0, 200).map((row) => row[at]);
-  const numeric = sample.some((cell) => typeof cell === 'number') && sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
+  const numeric =
+    sample.some((cell) => typeof cell === 'number') &&
+    sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
   const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
   const least = Math.min(320, Math.max(60, longest * 8, label.length * 8 + 16));
   return {
-    id: String(index), label, right: numeric || amounts.includes(index), falling: numeric, width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
-    key: (row) => { const cell = rows[row][at]; return numeric && cell !== null ? Number(cell) : cell; },
+    id: String(index),
+    label,
+    right: numeric || amounts.includes(index),
+    falling: numeric,
+    width: `minmax(${least}px, ${numeric ? 1 : Math.min(4, Math.ceil(longest / 12))}fr)`,
+    key: (row) => {
+      const cell = rows[row][at];
+      return numeric && cell !== null ? Number(cell) : cell;
+    },
     render: (row) => t.said(show(rows[row][at])),
   };
 }
 
-// `table`: {columns, rows: how many the answer has, load()}; load() gives those of the page as [fill, cell, cell, ...]. `query`: {text} that
-// somebody asked for elsewhere.
+// `table`: {columns, rows: how many the answer has, load()}; load() gives those of the page as [fill, cell, cell, ...].
+// `query`: {text} that somebody asked for elsewhere.
 export function TableBlock({ t, id, table, query }) {
   const rows = useLoaded(() => table.load(), [table]);
   if (rows) return html`<${LoadedTable} t=${t} id=${id} table=${table} rows=${rows} given=${query} />`;
@@ -55,9 +65,20 @@ function LoadedTable({ t, id, table, rows, given }) {
   const [onlyMarked, setOnlyMarked] = useState(false);
   const [sort, setSort] = useState(null);
   const [current, setCurrent] = useState(-1);
-  useEffect(() => { if (given) { setQuery(given.text); setOnlyMarked(false); } }, [given]);
+  useEffect(() => {
+    if (given) {
+      setQuery(given.text);
+      setOnlyMarked(false);
+    }
+  }, [given]);
   // Words of the rows; the first column's words need not be searched twice, and digits are not searched for.
-  const search = useMemo(() => new SearchIndex(rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' '))), [rows]);
+  const search = useMemo(
+    () =>
+      new SearchIndex(
+        rows.map((row) => row.filter((cell, i) => typeof cell === 'string' && (i === 1 || cell !== row[1])).join(' ')),
+      ),
+    [rows],
+  );
   const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
   const columns = useMemo(() => kept.map((item) => columnOf(item, rows, table.amounts, t)), [kept, t]);
   const marked = useMemo(() => rows.reduce((count, [fill]) => count + (fill > 0 ? 1 : 0), 0), [rows]);
@@ -66,15 +87,28 @@ function LoadedTable({ t, id, table, rows, given }) {
     return onlyMarked ? Uint8Array.from(rows, ([fill], i) => (fill > 0 && (!found || found[i]) ? 1 : 0)) : found;
   }, [search, query, onlyMarked]);
   const shown = useShownRows(rows.length, columns, sort, fits);
-  const controls = rows.length > SEARCHED && html`<div class="list-controls">
+  const controls =
+    rows.length > SEARCHED &&
+    html`<div class="list-controls">
     <${SearchBox} t=${t} id=${`${id}_search`} value=${query} onSearch=${setQuery} />
-    ${marked > 0 && marked < rows.length && html`<button class="plain" id=${`${id}_marked`} aria-pressed=${onlyMarked}
-      onClick=${() => setOnlyMarked(!onlyMarked)}>${t('only_marked', showCount(marked))}</button>`}
+    ${
+      marked > 0 &&
+      marked < rows.length &&
+      html`<button class="plain" id=${`${id}_marked`} aria-pressed=${onlyMarked}
+      onClick=${() => setOnlyMarked(!onlyMarked)}>${t('only_marked', showCount(marked))}</button>`
+    }
     <span class="muted found" role="status">${t('found', showCount(shown.length), showCount(table.rows))}</span></div>`;
   return html`<div class="table-block">${controls}
-    <div class="table-box" style=${{ height: `${heightOf(rows.length)}px` }}><${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort}
-      onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')} rowClass=${(row) => FILLS[rows[row][0]]}
+    <div class="table-box" style=${{ height: `${heightOf(rows.length)}px` }}>
+      <${DataTable} t=${t} id=${id} label=${t('name')} columns=${columns} rows=${shown} sort=${sort}
+      onSort=${setSort} current=${current} onCurrent=${setCurrent} empty=${t('nothing_found')}
+        rowClass=${(row) => FILLS[rows[row][0]]}
       rowTitle=${(row) => String(show(rows[row][1]))} /></div>
-    ${constant.length > 0 && html`<p class="hint constant">${t('constant')} ${constant.map(({ label, value }) => html`
-      <span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.said(value)}</span>`)}</p>`}</div>`;
+    ${
+      constant.length > 0 &&
+      html`<p class="hint constant">${t('constant')} ${constant.map(
+        ({ label, value }) => html`
+      <span><b>${t.said(label)}</b> ${value === undefined ? t('as', t.said(table.columns[0])) : t.said(value)}</span>`,
+      )}</p>`
+    }</div>`;
 }

@@ -13,7 +13,7 @@ function bytesOf(text) {
   for (let i = 0, at = 0; i < letters.length; i += 5, at += 4) {
     let group = 0;
     for (let k = 0; k < 5; k++) group = group * 85 + (i + k < letters.length ? DIGIT_OF[letters[i + k]] : last);
-    bytes[at] = group >>> 24;  // the last group may reach beyond the array: that is left out
+    bytes[at] = group >>> 24; // the last group may reach beyond the array: that is left out
     bytes[at + 1] = group >>> 16;
     bytes[at + 2] = group >>> 8;
     bytes[at + 3] = group;

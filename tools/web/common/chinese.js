@@ -1,4 +1,5 @@
-// The Chinese of English texts that stand in the data of a page: {English: Chinese}, which the program has put beside them.
+// The Chinese of English texts that stand in the data of a page: {English: Chinese}, which the program has put beside
+// them.
 const texts = new Map();
 
 // Members "zh" of the listings that a page reads.

@@ -39,10 +39,9 @@ export const rampOf = (kind) => RAMPS[dark() ? 'dark' : 'light'][kind];
 // Not of any ramp: what is not finite must be seen at a glance.
 export const SPECIAL = { nan: '#e0009e', plus: '#ff9d00', minus: '#00b2cc' };
 const packed = Object.fromEntries(Object.entries(SPECIAL).map(([name, colour]) => [name, pack(hex(colour))]));
-export const specialColour = (value) =>
-  (Number.isNaN(value) ? packed.nan : value > 0 ? packed.plus : packed.minus);
+export const specialColour = (value) => (Number.isNaN(value) ? packed.nan : value > 0 ? packed.plus : packed.minus);
 
-const DEVIATIONS = 32;  // shown in full colour
+const DEVIATIONS = 32; // shown in full colour
 const OCTAVES = 3;
 
 // Places in a ramp, 0 .. 255, of numbers of one picture.
@@ -51,7 +50,10 @@ export function deviationScale() {
   return {
     ramp: rampOf('diverging'),
     place: (value) => clamp(127.5 + (127.5 * Math.sign(value) * Math.log2(1 + Math.abs(value))) / full),
-    ticks: [-DEVIATIONS, -8, -2, 0, 2, 8, DEVIATIONS].map((value) => ({ value, text: value > 0 ? `+${value}` : String(value) })),
+    ticks: [-DEVIATIONS, -8, -2, 0, 2, 8, DEVIATIONS].map((value) => ({
+      value,
+      text: value > 0 ? `+${value}` : String(value),
+    })),
   };
 }
 
@@ -59,7 +61,10 @@ export function ratioScale() {
   return {
     ramp: rampOf('diverging'),
     place: (value) => clamp(127.5 + (127.5 * value) / OCTAVES),
-    ticks: [-3, -2, -1, 0, 1, 2, 3].map((value) => ({ value, text: value < 0 ? `1/${2 ** -value}` : `${2 ** value}×` })),
+    ticks: [-3, -2, -1, 0, 1, 2, 3].map((value) => ({
+      value,
+      text: value < 0 ? `1/${2 ** -value}` : `${2 ** value}×`,
+    })),
   };
 }
 
@@ -85,21 +90,28 @@ export function valueScale(finite, log) {
     const size = (value) => Math.max(0, Math.log10(Math.abs(value) / floor)) / range;
     if (!signed) {
       return {
-        ramp: rampOf('rising'), place: (value) => (value === 0 ? 0 : clamp(255 * size(value))),
+        ramp: rampOf('rising'),
+        place: (value) => (value === 0 ? 0 : clamp(255 * size(value))),
         ticks: [floor, Math.sqrt(floor) * Math.sqrt(reach), reach].map(tick),
       };
     }
     return {
-      ramp: rampOf('diverging'), place: (value) => clamp(127.5 + 127.5 * Math.sign(value) * size(value)),
+      ramp: rampOf('diverging'),
+      place: (value) => clamp(127.5 + 127.5 * Math.sign(value) * size(value)),
       ticks: [-reach, 0, reach].map(tick),
     };
   }
   if (signed) {
-    return { ramp: rampOf('diverging'), place: (value) => clamp(127.5 + (127.5 * value) / reach), ticks: [-reach, 0, reach].map(tick) };
+    return {
+      ramp: rampOf('diverging'),
+      place: (value) => clamp(127.5 + (127.5 * value) / reach),
+      ticks: [-reach, 0, reach].map(tick),
+    };
   }
   const width = high - low || 1;
   return {
-    ramp: rampOf('rising'), place: (value) => clamp((255 * (value - low)) / width),
+    ramp: rampOf('rising'),
+    place: (value) => clamp((255 * (value - low)) / width),
     ticks: [low, low + width / 2, high].map(tick),
   };
 }

@@ -1,16 +1,17 @@
-// A map of coloured cells with names at both edges, such as ranks by steps: hover or arrows tell what a cell holds, a click takes it.
+// A map of coloured cells with names at both edges, such as ranks by steps: hover or arrows tell what a cell holds, a
+// click takes it.
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { Canvas, html } from './html.js';
 import { style } from './colours.js';
 
 const FLAT_HEAD = 20;
-const TILTED = Math.PI / 5;  // names that are wider than their column
-const LETTER = 6.4;  // pixels of one, about
+const TILTED = Math.PI / 5; // names that are wider than their column
+const LETTER = 6.4; // pixels of one, about
 const LONGEST = 33;
 const MOST_HEIGHT = 460;
 
-// rows, columns: names. colourOf(row, column): a CSS colour, or null for a cell that is not there. tipOf(row, column): what is said of it.
-// `picked`: [row, column] or null.
+// rows, columns: names. colourOf(row, column): a CSS colour, or null for a cell that is not there. tipOf(row, column):
+// what is said of it. `picked`: [row, column] or null.
 export function GridMap({ id, label, rows, columns, colourOf, tipOf, picked, onPick, dependencies = [], corner = '' }) {
   const [at, setAt] = useState(null);
   const frame = useRef(null);
@@ -18,10 +19,13 @@ export function GridMap({ id, label, rows, columns, colourOf, tipOf, picked, onP
   const longest = useMemo(() => rows.reduce((most, name) => Math.max(most, name.length), 0), [rows]);
   const left = Math.min(220, 14 + longest * LETTER);
   const cellWidth = Math.max(6, Math.min(64, 900 / columns.length));
-  const beyond = Math.min(220, (columns.at(-1)?.length ?? 0) * LETTER);  // what the last name sticks out
+  const beyond = Math.min(220, (columns.at(-1)?.length ?? 0) * LETTER); // what the last name sticks out
   const width = Math.ceil(left + columns.length * cellWidth + beyond + 2);
   const shown = (name) => (name.length > LONGEST ? `…${name.slice(1 - LONGEST)}` : name);
-  const widest = useMemo(() => columns.reduce((most, name) => Math.max(most, shown(name).length), 1) * LETTER + 8, [columns]);
+  const widest = useMemo(
+    () => columns.reduce((most, name) => Math.max(most, shown(name).length), 1) * LETTER + 8,
+    [columns],
+  );
   // Numbers are left out where they do not fit, names are tilted.
   const tilted = widest > cellWidth && columns.some((name) => !/^\d+$/.test(name));
   const HEAD = tilted ? Math.ceil(widest * Math.sin(TILTED)) + 14 : FLAT_HEAD;
@@ -57,7 +61,10 @@ export function GridMap({ id, label, rows, columns, colourOf, tipOf, picked, onP
         context.fillRect(left + c * cellWidth, HEAD + r * cell, cellWidth - gap, cell - gap);
       }
     }
-    for (const [place, colour] of [[picked, '--text'], [at, '--accent']]) {
+    for (const [place, colour] of [
+      [picked, '--text'],
+      [at, '--accent'],
+    ]) {
       if (!place) continue;
       context.strokeStyle = style(colour);
       context.lineWidth = 2;
@@ -76,14 +83,24 @@ export function GridMap({ id, label, rows, columns, colourOf, tipOf, picked, onP
     const from = at ?? picked ?? [0, 0];
     if (move) {
       event.preventDefault();
-      setAt([Math.max(0, Math.min(rows.length - 1, from[0] + move[0])), Math.max(0, Math.min(columns.length - 1, from[1] + move[1]))]);
+      setAt([
+        Math.max(0, Math.min(rows.length - 1, from[0] + move[0])),
+        Math.max(0, Math.min(columns.length - 1, from[1] + move[1])),
+      ]);
     } else if (event.key === 'Enter' && colourOf(...from)) onPick?.(...from);
   };
   const tip = at && colourOf(...at) ? tipOf(...at) : '';
   return html`<div class="grid-map" ref=${frame}>
     <div class="grid-scroll" id=${id} tabindex="0" role="application" aria-label=${label} onKeyDown=${onKeyDown}>
-      <div style=${{ width: `${width}px` }}><${Canvas} height=${height} draw=${draw} dependencies=${[at, picked, rows, columns, ...dependencies]}
-        aria-hidden="true" onMouseMove=${(event) => { const found = locate(event); if (String(found) !== String(at)) setAt(found); }} onMouseLeave=${() => setAt(null)}
-        onClick=${(event) => { const found = locate(event); if (found && colourOf(...found)) onPick?.(...found); }} /></div></div>
+      <div style=${{ width: `${width}px` }}><${Canvas} height=${height} draw=${draw}
+        dependencies=${[at, picked, rows, columns, ...dependencies]}
+        aria-hidden="true" onMouseMove=${(event) => {
+          const found = locate(event);
+          if (String(found) !== String(at)) setAt(found);
+        }} onMouseLeave=${() => setAt(null)}
+        onClick=${(event) => {
+          const found = locate(event);
+          if (found && colourOf(...found)) onPick?.(...found);
+        }} /></div></div>
     <p class="grid-tip" role="status">${tip}\u00a0</p></div>`;
 }

@@ -45,20 +45,28 @@ export function onResizeOrTheme(element, change) {
   };
 }
 
-// What load() promises, and `before` until it is there. Loads again when a dependency changes; what comes too late is dropped.
+// What load() promises, and `before` until it is there. Loads again when a dependency changes; what comes too late is
+// dropped.
 export function useLoaded(load, dependencies, before) {
   const [value, setValue] = useState(before);
   useEffect(() => {
     let wanted = true;
     setValue(before);
     load().then((loaded) => wanted && setValue(loaded));
-    return () => { wanted = false; };
+    return () => {
+      wanted = false;
+    };
   }, dependencies);
   return value;
 }
 
 // `rest`: further attributes.
-export const SearchBox = ({ t, value, onSearch, ...rest }) => html`<input class="search-box" type="search" placeholder=${t('search')}
+export const SearchBox = ({
+  t,
+  value,
+  onSearch,
+  ...rest
+}) => html`<input class="search-box" type="search" placeholder=${t('search')}
   aria-label=${t('search')} title=${t('search_hint')} value=${value} autocomplete="off" spellcheck=${false}
   onInput=${(event) => onSearch(event.target.value)} ...${rest} />`;
 
@@ -66,15 +74,21 @@ export const SearchBox = ({ t, value, onSearch, ...rest }) => html`<input class=
 export function Choice({ label, name, value, options, onChange, id }) {
   return html`<label class="choice"><span>${label}</span>
     <select id=${id} aria-label=${name} value=${value} onChange=${(event) => onChange(event.target.value)}>
-      ${options.map(([key, text]) => html`<option value=${key} selected=${String(key) === String(value)}>${text}</option>`)}
+      ${options.map(
+        ([key, text]) => html`<option value=${key} selected=${String(key) === String(value)}>
+        ${text}</option>`,
+      )}
     </select></label>`;
 }
 
 // A file that stands beside this page: `path` is relative. Whatever it is called, it is a name and no address.
-export const FileLink = ({ path, children }) => html`<a href=${`./${path.split('/').map(encodeURIComponent).join('/')}`}>${children}</a>`;
+export const FileLink = ({ path, children }) =>
+  html`<a href=${`./${path.split('/').map(encodeURIComponent).join('/')}`}>${children}</a>`;
 
 export function Tabs({ value, options, onChange, id }) {
   return html`<div class="tabs" role="tablist" id=${id}>
-    ${options.map(([key, text]) => html`<button role="tab" data-key=${key} aria-selected=${key === value}
-      onClick=${() => onChange(key)}>${text}</button>`)}</div>`;
+    ${options.map(
+      ([key, text]) => html`<button role="tab" data-key=${key} aria-selected=${key === value}
+      onClick=${() => onChange(key)}>${text}</button>`,
+    )}</div>`;
 }

@@ -1,6 +1,6 @@
 // Numbers for people.
 
-export const FAR = 6;  // usual spreads: what is called far from usual (kFarScore of report_model.cpp)
+export const FAR = 6; // usual spreads: what is called far from usual (kFarScore of report_model.cpp)
 
 // Up to 7 digits, which is what the page holds for certain.
 export function showNumber(value) {
@@ -21,7 +21,9 @@ export function showShort(value) {
 
 // A cell of a table: up to 5 digits, counts whole.
 export function showCell(value) {
-  return Number.isInteger(value) || !Number.isFinite(value) ? showNumber(value) : showNumber(Number(value.toPrecision(5)));
+  return Number.isInteger(value) || !Number.isFinite(value)
+    ? showNumber(value)
+    : showNumber(Number(value.toPrecision(5)));
 }
 
 export const showCount = (count) => count.toLocaleString('en-US');
@@ -31,7 +33,8 @@ export function lowerBound(sorted, value) {
   let high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle] < value) low = middle + 1; else high = middle;
+    if (sorted[middle] < value) low = middle + 1;
+    else high = middle;
   }
   return low;
 }

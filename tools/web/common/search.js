@@ -2,18 +2,28 @@
 function wordsOf(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const isUnwanted = (word) => word.startsWith('-') && word !== '-';
-  return { wanted: words.filter((word) => !isUnwanted(word)), unwanted: words.filter(isUnwanted).map((word) => word.slice(1)) };
+  return {
+    wanted: words.filter((word) => !isUnwanted(word)),
+    unwanted: words.filter(isUnwanted).map((word) => word.slice(1)),
+  };
 }
 
-// Many texts as one long text in lower case: a browser finds a word in it many times faster than in one text after the other.
+// Many texts as one long text in lower case: a browser finds a word in it many times faster than in one text after the
+// other.
 export class SearchIndex {
   constructor(texts) {
     this.count = texts.length;
-    this.text = texts.map((text) => (text.includes('\n') ? text.replaceAll('\n', ' ') : text)).join('\n').toLowerCase();
+    this.text = texts
+      .map((text) => (text.includes('\n') ? text.replaceAll('\n', ' ') : text))
+      .join('\n')
+      .toLowerCase();
     this.ends = new Uint32Array(this.count);
-    for (let i = 0, at = -1; i + 1 < this.count; i++) { at = this.text.indexOf('\n', at + 1); this.ends[i] = at; }
+    for (let i = 0, at = -1; i + 1 < this.count; i++) {
+      at = this.text.indexOf('\n', at + 1);
+      this.ends[i] = at;
+    }
     if (this.count > 0) this.ends[this.count - 1] = this.text.length;
-    this.found = new Map();  // of the words searched last: while somebody types, all but one stay
+    this.found = new Map(); // of the words searched last: while somebody types, all but one stay
   }
 
   // One byte per text: whether `word` occurs in it.
@@ -35,8 +45,14 @@ export class SearchIndex {
     this.found = new Map(words.map((word) => [word, this.found.get(word) ?? this.#textsWith(word)]));
     if (words.length === 0) return null;
     const fits = new Uint8Array(this.count).fill(1);
-    for (const word of wanted) { const marks = this.found.get(word); for (let i = 0; i < fits.length; i++) fits[i] &= marks[i]; }
-    for (const word of unwanted) { const marks = this.found.get(word); for (let i = 0; i < fits.length; i++) fits[i] &= marks[i] ^ 1; }
+    for (const word of wanted) {
+      const marks = this.found.get(word);
+      for (let i = 0; i < fits.length; i++) fits[i] &= marks[i];
+    }
+    for (const word of unwanted) {
+      const marks = this.found.get(word);
+      for (let i = 0; i < fits.length; i++) fits[i] &= marks[i] ^ 1;
+    }
     return fits;
   }
 }

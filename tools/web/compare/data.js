@@ -1,5 +1,5 @@
-// The run inside of this page, as src/analysis/compare/page writes it: the pairs at once, rows of a pair when it is looked at,
-// their figures when somebody opens one.
+// The run inside of this page, as src/analysis/compare/page writes it: the pairs at once, rows of a pair when it is
+// looked at, their figures when somebody opens one.
 import { unpackJson, unpackListing } from '../common/blocks.js';
 import { asFloats, cellOf, codeFromDifference, isNothing, readColumn } from '../common/columns.js';
 import { SearchIndex } from '../common/search.js';
@@ -14,7 +14,7 @@ export const DIFFERS = 5;
 
 const STATES = ['input', 'output', 'kwargs', 'parameters', 'parameters_grad', 'debug'];
 const IS_OUTPUT = STATES.map((state) => ['output', 'parameters_grad', 'debug'].includes(state));
-const SAME = 1;  // a text of the reference side that is the other side's
+const SAME = 1; // a text of the reference side that is the other side's
 
 export class Pair {
   constructor(id, listing, kind, relative, part) {
@@ -32,7 +32,7 @@ export class Pair {
     this.codeLines = listing.code_lines ?? [];
     this.stackOf = listing.stack_of ?? [];
     this.benchOnly = listing.bench_only;
-    this.found = { ...listing, titles: listing.titles };
+    this.found = listing;
     this.kind = kind;
     this.relativeCodes = relative;
     this.relative = asFloats(relative);
@@ -56,11 +56,11 @@ export class Pair {
       for (const end = row + rowCounts[call]; row < end; row++) {
         this.callOf[row] = call;
         const code = this.kind[row];
-        const standing = code >> 12 & 3 ? ALONE : STANDING_OF_CODE[code & 7];
+        const standing = (code >> 12) & 3 ? ALONE : STANDING_OF_CODE[code & 7];
         this.standing[row] = standing;
         if (standing > this.worst[call]) this.worst[call] = standing;
         if (standing >= DRIFTS) this.differing[call]++;
-        const output = IS_OUTPUT[code >> 3 & 7];
+        const output = IS_OUTPUT[(code >> 3) & 7];
         if (output && standing > this.worstOut[call]) this.worstOut[call] = standing;
         if (isNothing(this.relativeCodes[row])) continue;
         const errors = output ? this.errorOut : this.errorIn;
@@ -80,7 +80,9 @@ export class Pair {
   nameOrder(row) {
     const places = (names) => {
       const all = new Uint32Array(names.length);
-      orderOf(names.length, { key: (i) => names[i] }).forEach((name, place) => { all[name] = place; });
+      orderOf(names.length, { key: (i) => names[i] }).forEach((name, place) => {
+        all[name] = place;
+      });
       return all;
     };
     this.namePlaces ??= [places(this.names), places(this.parts)];
@@ -89,10 +91,14 @@ export class Pair {
   }
 
   // Made once, when somebody searches or before.
-  get callSearch() { return this.calls ??= new SearchIndex(this.names.slice(0, this.callCount)); }
+  get callSearch() {
+    return (this.calls ??= new SearchIndex(this.names.slice(0, this.callCount)));
+  }
 
   get rowSearch() {
-    return this.all ??= new SearchIndex(Array.from(this.part, (part, row) => `${this.names[this.callOf[row]]}.${this.parts[part]}`));
+    return (this.all ??= new SearchIndex(
+      Array.from(this.part, (part, row) => `${this.names[this.callOf[row]]}.${this.parts[part]}`),
+    ));
   }
 
   callByName(name) {
@@ -100,18 +106,27 @@ export class Pair {
     return this.numberOf.get(name) ?? -1;
   }
 
-  verdictOf(row) { return this.kind[row] >> 8 & 15; }
-  fillOf(row) { return this.kind[row] >> 6 & 3; }
+  verdictOf(row) {
+    return (this.kind[row] >> 8) & 15;
+  }
+  fillOf(row) {
+    return (this.kind[row] >> 6) & 3;
+  }
 
   stackOfCall(call) {
     const stack = this.stackOf[call] ?? -1;
-    return stack < 0 ? null : { line: this.codeLines[stack], frames: this.stacks[stack].map((frame) => this.frames[frame]) };
+    return stack < 0
+      ? null
+      : { line: this.codeLines[stack], frames: this.stacks[stack].map((frame) => this.frames[frame]) };
   }
 
   // What is beside names and errors: dtypes, shapes, statistics, metrics.
   loadFigures() {
-    this.figures ??= Promise.all(this.columns.filter((name) => !['kind', 'relative', 'part'].includes(name))
-      .map(async (name) => [name, await readColumn(`${this.id}_${name}`, this.rows)])).then((all) => {
+    this.figures ??= Promise.all(
+      this.columns
+        .filter((name) => !['kind', 'relative', 'part'].includes(name))
+        .map(async (name) => [name, await readColumn(`${this.id}_${name}`, this.rows)]),
+    ).then((all) => {
       const columns = Object.fromEntries(all);
       columns.absoluteFloats = asFloats(columns.absolute);
       this.loaded = columns;
@@ -134,18 +149,31 @@ export class Pair {
     const { loaded, texts } = this;
     const stats = [0, 1, 2, 3].map((i) => loaded[`stat${i}`][row]);
     const npu = {
-      name: this.nameOfRow(row), dtype: this.textOf(row, 'dtype'), shape: this.textOf(row, 'shape'),
-      stats: stats.map((code) => cellOf(code, texts)), md5: loaded.md5 && this.textOf(row, 'md5'),
+      name: this.nameOfRow(row),
+      dtype: this.textOf(row, 'dtype'),
+      shape: this.textOf(row, 'shape'),
+      stats: stats.map((code) => cellOf(code, texts)),
+      md5: loaded.md5 && this.textOf(row, 'md5'),
     };
     const name = loaded.name_b[row];
-    const bench = name === 0 ? null : {
-      name: name === SAME ? npu.name : this.words[name - SAME - 1], dtype: this.#ofBench(row, 'dtype'), shape: this.#ofBench(row, 'shape'),
-      stats: stats.map((code, i) => cellOf(codeFromDifference(loaded[`stat_b${i}`][row], code), texts)), md5: loaded.md5 && this.#ofBench(row, 'md5'),
-    };
+    const bench =
+      name === 0
+        ? null
+        : {
+            name: name === SAME ? npu.name : this.words[name - SAME - 1],
+            dtype: this.#ofBench(row, 'dtype'),
+            shape: this.#ofBench(row, 'shape'),
+            stats: stats.map((code, i) => cellOf(codeFromDifference(loaded[`stat_b${i}`][row], code), texts)),
+            md5: loaded.md5 && this.#ofBench(row, 'md5'),
+          };
     const metrics = loaded.metric0 ? [0, 1, 2, 3, 4, 5].map((i) => cellOf(loaded[`metric${i}`][row], texts)) : null;
     return {
-      npu, bench, metrics, message: loaded.message[row] ? this.words[loaded.message[row] - 1] : '',
-      relative: cellOf(this.relativeCodes[row], texts), absolute: cellOf(loaded.absolute[row], texts),
+      npu,
+      bench,
+      metrics,
+      message: loaded.message[row] ? this.words[loaded.message[row] - 1] : '',
+      relative: cellOf(this.relativeCodes[row], texts),
+      absolute: cellOf(loaded.absolute[row], texts),
       ownNoise: loaded.own_noise ? cellOf(loaded.own_noise[row], texts) : null,
     };
   }
@@ -157,7 +185,9 @@ export class Run {
     this.loaded = new Map();
   }
 
-  hasRows(index) { return this.pairs[index]?.rows_shown > 0; }
+  hasRows(index) {
+    return this.pairs[index]?.rows_shown > 0;
+  }
 
   load(index) {
     if (!this.loaded.has(index)) this.loaded.set(index, this.#load(index));
@@ -167,7 +197,10 @@ export class Run {
   async #load(index) {
     const id = `p${index}`;
     const count = this.pairs[index].rows_shown;
-    const [listing, ...columns] = await Promise.all([unpackJson(id), ...['kind', 'relative', 'part'].map((name) => readColumn(`${id}_${name}`, count))]);
+    const [listing, ...columns] = await Promise.all([
+      unpackJson(id),
+      ...['kind', 'relative', 'part'].map((name) => readColumn(`${id}_${name}`, count)),
+    ]);
     return new Pair(id, listing, ...columns);
   }
 }

@@ -8,13 +8,19 @@ import { showError } from './answer.js';
 import { ALONE, DIFFERS, DRIFTS } from './data.js';
 
 const HEIGHT = 250;
-const GROUPS = [['agrees', (worst) => worst < DRIFTS], ['drifts', (worst) => worst === DRIFTS], ['differs', (worst) => worst === DIFFERS]];
+const GROUPS = [
+  ['agrees', (worst) => worst < DRIFTS],
+  ['drifts', (worst) => worst === DRIFTS],
+  ['differs', (worst) => worst === DIFFERS],
+];
 const COLOURS = { agrees: '--good', drifts: '--warn', differs: '--alert' };
 
 // Ticks of a logarithmic axis: the powers of ten.
-const decades = (_, values) => values.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6 ? value : null));
+const decades = (_, values) =>
+  values.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-6 ? value : null));
 
-// uPlot's data: call numbers, errors in, errors out by group. Zero has no place on a logarithmic axis; what is not finite stands at the top.
+// uPlot's data: call numbers, errors in, errors out by group. Zero has no place on a logarithmic axis; what is not
+// finite stands at the top.
 function dataOf(pair) {
   const { callCount, errorIn, errorOut, worstOut } = pair;
   let most = 0;
@@ -54,8 +60,12 @@ export function ErrorCurve({ t, pair, selected, marks, onSelect }) {
   useEffect(() => onResizeOrTheme(place.current, () => setRedraw((count) => count + 1)), []);
   useEffect(() => {
     if (!any) return undefined;
-    const axis = { stroke: style('--muted'), grid: { stroke: style('--grid'), width: 1 }, ticks: { stroke: style('--grid'), width: 1, size: 4 },
-      font: '11px system-ui, sans-serif' };
+    const axis = {
+      stroke: style('--muted'),
+      grid: { stroke: style('--grid'), width: 1 },
+      ticks: { stroke: style('--grid'), width: 1, size: 4 },
+      font: '11px system-ui, sans-serif',
+    };
     const line = (self, call, colour, dash) => {
       if (call < self.scales.x.min || call > self.scales.x.max) return;
       const { ctx: context, bbox: box } = self;
@@ -70,42 +80,82 @@ export function ErrorCurve({ t, pair, selected, marks, onSelect }) {
       context.stroke();
       context.restore();
     };
-    const self = new uPlot({
-      width: place.current.clientWidth, height: HEIGHT, legend: { show: false },
-      scales: { x: { time: false }, y: { distr: 3, range: () => range } },
-      series: [{}, { stroke: style('--odd'), width: 1.2, spanGaps: false, points: { show: false } },
-        ...GROUPS.map(([key]) => ({ stroke: style(COLOURS[key]), width: 0, paths: () => null,
-          points: { show: true, size: columns[0].length > 4000 ? 3 : 5, fill: style(COLOURS[key]), width: 0 } }))],
-      axes: [{ ...axis, size: 30 }, { ...axis, size: 58, filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades },
-        values: (_, values) => values.map((value) => (value === null ? '' : showShort(value))) }],
-      cursor: { drag: { x: true, y: false }, points: { show: false } },
-      hooks: {
-        setCursor: [({ cursor }) => setAt(cursor.idx ?? null)],
-        draw: [(drawn) => {
-          for (const call of latest.current.marks) line(drawn, call, style('--alert'), [4, 4]);
-          if (latest.current.selected >= 0) line(drawn, latest.current.selected, style('--accent'), []);
-        }],
+    const self = new uPlot(
+      {
+        width: place.current.clientWidth,
+        height: HEIGHT,
+        legend: { show: false },
+        scales: { x: { time: false }, y: { distr: 3, range: () => range } },
+        series: [
+          {},
+          { stroke: style('--odd'), width: 1.2, spanGaps: false, points: { show: false } },
+          ...GROUPS.map(([key]) => ({
+            stroke: style(COLOURS[key]),
+            width: 0,
+            paths: () => null,
+            points: { show: true, size: columns[0].length > 4000 ? 3 : 5, fill: style(COLOURS[key]), width: 0 },
+          })),
+        ],
+        axes: [
+          { ...axis, size: 30 },
+          {
+            ...axis,
+            size: 58,
+            filter: decades,
+            grid: { ...axis.grid, filter: decades },
+            ticks: { ...axis.ticks, filter: decades },
+            values: (_, values) => values.map((value) => (value === null ? '' : showShort(value))),
+          },
+        ],
+        cursor: { drag: { x: true, y: false }, points: { show: false } },
+        hooks: {
+          setCursor: [({ cursor }) => setAt(cursor.idx ?? null)],
+          draw: [
+            (drawn) => {
+              for (const call of latest.current.marks) line(drawn, call, style('--alert'), [4, 4]);
+              if (latest.current.selected >= 0) line(drawn, latest.current.selected, style('--accent'), []);
+            },
+          ],
+        },
       },
-    }, columns, place.current);
+      columns,
+      place.current,
+    );
     let downAt = 0;
-    self.over.addEventListener('mousedown', (event) => { downAt = event.clientX; });
+    self.over.addEventListener('mousedown', (event) => {
+      downAt = event.clientX;
+    });
     self.over.addEventListener('mouseup', (event) => {
-      if (Math.abs(event.clientX - downAt) < 3 && self.cursor.idx !== null && self.cursor.idx !== undefined) latest.current.onSelect(self.cursor.idx);
+      if (Math.abs(event.clientX - downAt) < 3 && self.cursor.idx !== null && self.cursor.idx !== undefined)
+        latest.current.onSelect(self.cursor.idx);
     });
     plot.current = self;
-    return () => { plot.current = null; self.destroy(); };
+    return () => {
+      plot.current = null;
+      self.destroy();
+    };
   }, [columns, redraw]);
   useEffect(() => plot.current?.redraw(false), [selected, marks]);
 
   const call = at ?? selected;
   const shown = call >= 0 && call < pair.callCount;
   return html`<section class="card"><h2>${t('curve')}</h2>
-    <div ref=${place} id="curve" class="plot" role="img" aria-label=${t('curve')} style=${{ minHeight: any ? `${HEIGHT}px` : 0 }} />
+    <div ref=${place} id="curve" class="plot" role="img" aria-label=${t('curve')}
+      style=${{ minHeight: any ? `${HEIGHT}px` : 0 }} />
     ${!any && html`<p class="hint">${t('all_zero')}</p>`}
     <div class="legend"><span><i class="swatch" style=${{ background: 'var(--odd)' }} />${t('error_in')}</span>
-      ${GROUPS.map(([key]) => html`<span><i class="swatch dot" style=${{ background: `var(${COLOURS[key]})` }} />${t('error_out')}: ${t(key)}</span>`)}
+      ${GROUPS.map(
+        ([key]) => html`<span><i class="swatch dot" style=${{ background: `var(${COLOURS[key]})` }} />
+        ${t('error_out')}: ${t(key)}</span>`,
+      )}
       <span class="muted">${t('curve_hint')}</span></div>
-    <p class="curve-at" role="status">${shown && html`${t('call_number', call + 1, pair.callCount)}: <bdi>${pair.names[call]}</bdi> · ${
-      t('in_out', showError(pair.errorIn[call]), showError(pair.errorOut[call]))}`}\u00a0</p>
+    <p class="curve-at" role="status">${
+      shown &&
+      html`${t('call_number', call + 1, pair.callCount)}: <bdi>${pair.names[call]}</bdi> · ${t(
+        'in_out',
+        showError(pair.errorIn[call]),
+        showError(pair.errorOut[call]),
+      )}`
+    }\u00a0</p>
   </section>`;
 }

@@ -14,10 +14,13 @@ function partsOf(name) {
   return found ? { short: found[1], direction: found[3], call: found[2] } : { short: name };
 }
 
-// The parent of each name where the dump has no construct.json: the module whose path is the longest beginning of the name's.
+// The parent of each name where the dump has no construct.json: the module whose path is the longest beginning of the
+// name's.
 function parentsByPath(names, parts) {
   const modules = new Map();
-  parts.forEach(({ path, direction }, i) => { if (path && direction !== 'gradients') modules.set(`${direction} ${path}`, i); });
+  parts.forEach(({ path, direction }, i) => {
+    if (path && direction !== 'gradients') modules.set(`${direction} ${path}`, i);
+  });
   return parts.map(({ path, direction }, i) => {
     if (!path) return -1;
     for (let end = path.lastIndexOf('.'); end > 0; end = path.lastIndexOf('.', end - 1)) {
@@ -36,7 +39,9 @@ export class CallTree {
     this.parents = pair.parents.length === names.length ? [...pair.parents] : parentsByPath(names, this.parts);
     // Gradients of parameters stand in no construct.json: they arrive with the module's backward.
     const backward = new Map();
-    this.parts.forEach(({ path, direction }, i) => { if (path && direction === 'backward') backward.set(path, i); });
+    this.parts.forEach(({ path, direction }, i) => {
+      if (path && direction === 'backward') backward.set(path, i);
+    });
     this.parts.forEach(({ path, direction }, i) => {
       if (direction === 'gradients' && this.parents[i] < 0) this.parents[i] = backward.get(path) ?? -1;
     });
@@ -49,11 +54,15 @@ export class CallTree {
 
   // A damaged file may run in circles: what comes back to itself stands at the top.
   #breakCircles() {
-    const state = new Uint8Array(this.parents.length);  // 1: on the way, 2: done
+    const state = new Uint8Array(this.parents.length); // 1: on the way, 2: done
     for (let i = 0; i < state.length; i++) {
       const way = [];
       let at = i;
-      while (at >= 0 && state[at] === 0) { state[at] = 1; way.push(at); at = this.parents[at]; }
+      while (at >= 0 && state[at] === 0) {
+        state[at] = 1;
+        way.push(at);
+        at = this.parents[at];
+      }
       if (at >= 0 && state[at] === 1) this.parents[at] = -1;
       for (const item of way) state[item] = 2;
     }
@@ -73,7 +82,11 @@ export class CallTree {
     }
     const down = [];
     const stack = [...this.roots];
-    while (stack.length > 0) { const node = stack.pop(); down.push(node); for (const child of this.children[node]) stack.push(child); }
+    while (stack.length > 0) {
+      const node = stack.pop();
+      down.push(node);
+      for (const child of this.children[node]) stack.push(child);
+    }
     for (let k = down.length - 1; k >= 0; k--) {
       const node = down[k];
       this.children[node].sort((a, b) => this.place[a] - this.place[b]);
@@ -102,7 +115,8 @@ export class CallTree {
       if (onlyDiffering && this.worst[item.node] < DRIFTS && this.worst[item.node] !== 3) continue;
       list.push(item);
       if (!open.has(item.node)) continue;
-      for (let k = this.children[item.node].length - 1; k >= 0; k--) stack.push({ node: this.children[item.node][k], depth: item.depth + 1 });
+      for (let k = this.children[item.node].length - 1; k >= 0; k--)
+        stack.push({ node: this.children[item.node][k], depth: item.depth + 1 });
     }
     return list;
   }

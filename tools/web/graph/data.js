@@ -1,6 +1,6 @@
-// The graphs inside of this page, as src/analysis/graph/graph_page.cpp writes them: the list of ranks at once, the trees of a rank
-// when it is looked at, then its tensors. Where they come from is one object with two functions: this file, or `msprobe serve`, which hands
-// out the same parts one by one.
+// The graphs inside of this page, as src/analysis/graph/graph_page.cpp writes them: the list of ranks at once, the
+// trees of a rank when it is looked at, then its tensors. Where they come from is one object with two functions: this
+// file, or `msprobe serve`, which hands out the same parts one by one.
 import { checkedListing, jsonOf, unpackJson } from '../common/blocks.js';
 import { asFloats, cellOf, columnOf, isNothing, readColumn } from '../common/columns.js';
 import { SearchIndex } from '../common/search.js';
@@ -23,7 +23,10 @@ async function ask(name) {
   if (!answer.ok) throw new Error(new TextDecoder().decode(bytes));
   return bytes;
 }
-const served = { json: async (name) => jsonOf(await ask(name)), column: async (name, count) => columnOf(await ask(name), count) };
+const served = {
+  json: async (name) => jsonOf(await ask(name)),
+  column: async (name, count) => columnOf(await ask(name), count),
+};
 
 class Side {
   constructor(names, columns, words) {
@@ -39,8 +42,12 @@ class Side {
     for (const node of order) if (this.parents[node] > 0) this.children[this.parents[node] - 1].push(node);
   }
 
-  parentOf(node) { return this.parents[node] - 1; }
-  typeOf(node) { return TYPES[this.types[node]] ?? 'module'; }
+  parentOf(node) {
+    return this.parents[node] - 1;
+  }
+  typeOf(node) {
+    return TYPES[this.types[node]] ?? 'module';
+  }
 
   pathOf(node) {
     const path = [];
@@ -60,15 +67,24 @@ export class Rank {
     this.id = id;
     this.about = about;
     this.listing = listing;
-    const side = (prefix) => Object.fromEntries(['parent', 'place', 'type', 'micro', 'stack'].map((name) => [name, columns[`${prefix}_${name}`]]));
+    const side = (prefix) =>
+      Object.fromEntries(
+        ['parent', 'place', 'type', 'micro', 'stack'].map((name) => [name, columns[`${prefix}_${name}`]]),
+      );
     this.npu = new Side(listing.names, side('n'), listing);
     this.bench = null;
     this.match = columns.match ?? null;
     if (listing.bench_names) {
       const partner = new Int32Array(listing.bench_nodes).fill(-1);
-      this.match.forEach((place, node) => { if (place > 0) partner[place - 1] = node; });
+      this.match.forEach((place, node) => {
+        if (place > 0) partner[place - 1] = node;
+      });
       this.partner = partner;
-      this.bench = new Side(listing.bench_names.map((name, i) => name || listing.names[partner[i]]), side('b'), listing);
+      this.bench = new Side(
+        listing.bench_names.map((name, i) => name || listing.names[partner[i]]),
+        side('b'),
+        listing,
+      );
     }
     this.codes = columns.code;
     this.errorIn = asFloats(columns.in);
@@ -78,10 +94,18 @@ export class Rank {
     this.#sumUp();
   }
 
-  standingOf(node) { return this.match && this.match[node] === 0 ? ALONE : this.codes[node] & 15; }
-  figureOf(node) { return (this.codes[node] >> 4) & 15; }
-  levelOf(node) { return (this.codes[node] >> 8) & 15; }
-  errorOf(codes, node) { return isNothing(codes[node]) ? null : cellOf(codes[node], this.listing.texts); }
+  standingOf(node) {
+    return this.match && this.match[node] === 0 ? ALONE : this.codes[node] & 15;
+  }
+  figureOf(node) {
+    return (this.codes[node] >> 4) & 15;
+  }
+  levelOf(node) {
+    return (this.codes[node] >> 8) & 15;
+  }
+  errorOf(codes, node) {
+    return isNothing(codes[node]) ? null : cellOf(codes[node], this.listing.texts);
+  }
 
   // For each node of the test side and all below it: the worst standing, figure and error.
   #sumUp() {
@@ -92,7 +116,11 @@ export class Rank {
     this.worstLevel = new Uint8Array(npu.count);
     const order = [];
     const open = [0];
-    while (open.length > 0) { const node = open.pop(); order.push(node); for (const child of npu.children[node]) open.push(child); }
+    while (open.length > 0) {
+      const node = open.pop();
+      order.push(node);
+      for (const child of npu.children[node]) open.push(child);
+    }
     for (let k = order.length - 1; k >= 0; k--) {
       const node = order[k];
       this.worst[node] = Math.max(this.worst[node], this.standingOf(node));
@@ -105,11 +133,13 @@ export class Rank {
       this.worst[parent] = Math.max(this.worst[parent], this.worst[node]);
       this.worstFigure[parent] = Math.max(this.worstFigure[parent], this.worstFigure[node]);
       this.worstLevel[parent] = Math.max(this.worstLevel[parent], this.worstLevel[node]);
-      if (!Number.isNaN(this.worstError[node]) && !(this.worstError[parent] >= this.worstError[node])) this.worstError[parent] = this.worstError[node];
+      if (!Number.isNaN(this.worstError[node]) && !(this.worstError[parent] >= this.worstError[node]))
+        this.worstError[parent] = this.worstError[node];
     }
     // The nodes of the reference that have no partner.
     this.alone = [];
-    if (this.bench) for (let node = 0; node < this.bench.count; node++) if (this.partner[node] < 0) this.alone.push(node);
+    if (this.bench)
+      for (let node = 0; node < this.bench.count; node++) if (this.partner[node] < 0) this.alone.push(node);
   }
 
   nodeByName(name) {
@@ -119,7 +149,9 @@ export class Rank {
 
   // Names, and the lines of the stacks.
   get search() {
-    this.index ??= new SearchIndex(this.npu.names.map((name, node) => `${name} ${this.npu.typeOf(node)} ${this.npu.stackOf(node)[0] ?? ''}`));
+    this.index ??= new SearchIndex(
+      this.npu.names.map((name, node) => `${name} ${this.npu.typeOf(node)} ${this.npu.stackOf(node)[0] ?? ''}`),
+    );
     return this.index;
   }
 
@@ -131,7 +163,9 @@ export class Rank {
     return nodes;
   }
 
-  get isReady() { return this.tensors !== undefined; }
+  get isReady() {
+    return this.tensors !== undefined;
+  }
 
   // {rowsOf(node, ofBench)}; null where the page has no tensors of this rank.
   loadTensors() {
@@ -140,12 +174,17 @@ export class Rank {
   }
 
   async #loadTensors() {
-    if (!this.about.has_tensors) { this.tensors = null; return null; }
+    if (!this.about.has_tensors) {
+      this.tensors = null;
+      return null;
+    }
     const listing = await this.source.json(`${this.id}_tensors`);
     const names = ['label', 'dtype', 'shape', 'sum', 'stat0', 'stat1', 'stat2', 'stat3'];
     const read = async (prefix, nodes, rows) => {
-      const [counts, ...columns] = await Promise.all([this.source.column(`${this.id}_${prefix}_rows`, nodes),
-        ...names.map((name) => this.source.column(`${this.id}_${prefix}_${name}`, rows))]);
+      const [counts, ...columns] = await Promise.all([
+        this.source.column(`${this.id}_${prefix}_rows`, nodes),
+        ...names.map((name) => this.source.column(`${this.id}_${prefix}_${name}`, rows)),
+      ]);
       const first = new Uint32Array(nodes + 1);
       for (let i = 0; i < nodes; i++) first[i + 1] = first[i] + counts[i];
       return { first, ...Object.fromEntries(names.map((name, i) => [name, columns[i]])) };
@@ -168,7 +207,10 @@ class Tensors {
   #row(side, i) {
     const { words, texts } = this.listing;
     return {
-      label: words[side.label[i]], dtype: words[side.dtype[i]], shape: words[side.shape[i]], sum: words[side.sum[i]],
+      label: words[side.label[i]],
+      dtype: words[side.dtype[i]],
+      shape: words[side.shape[i]],
+      sum: words[side.sum[i]],
       stats: [0, 1, 2, 3].map((k) => cellOf(side[`stat${k}`][i], texts)),
       error: side.error && !isNothing(side.error[i]) ? cellOf(side.error[i], texts) : null,
     };
@@ -182,7 +224,9 @@ class Tensors {
     return rows;
   }
 
-  #isOutput(i) { return this.listing.words[this.npu.label[i]].startsWith('output'); }
+  #isOutput(i) {
+    return this.listing.words[this.npu.label[i]].startsWith('output');
+  }
 
   // What tells one tensor from others: dtype, shape and statistics. The dump does not record which tensor goes where.
   #keyOf(i) {
@@ -196,7 +240,8 @@ class Tensors {
       this.receivers = new Map();
       for (let at = 0; at + 1 < this.npu.first.length; at++) {
         for (let i = this.npu.first[at]; i < this.npu.first[at + 1]; i++) {
-          if (this.#isOutput(i) || isNothing(this.npu.stat3[i]) || !this.listing.words[this.npu.shape[i]].includes(',')) continue;
+          if (this.#isOutput(i) || isNothing(this.npu.stat3[i]) || !this.listing.words[this.npu.shape[i]].includes(','))
+            continue;
           const key = this.#keyOf(i);
           const list = this.receivers.get(key);
           if (!list) this.receivers.set(key, [at]);
@@ -206,7 +251,8 @@ class Tensors {
     }
     const found = new Set();
     for (let i = this.npu.first[node]; i < this.npu.first[node + 1]; i++) {
-      if (this.#isOutput(i)) for (const other of this.receivers.get(this.#keyOf(i)) ?? []) if (other !== node) found.add(other);
+      if (this.#isOutput(i))
+        for (const other of this.receivers.get(this.#keyOf(i)) ?? []) if (other !== node) found.add(other);
     }
     return [...found];
   }
@@ -228,10 +274,14 @@ export class Run {
     const id = `g${index}`;
     const about = this.ranks[index];
     const listing = await this.source.json(id);
-    Object.assign(about, listing.counts);  // of a served graph they are known now
+    Object.assign(about, listing.counts); // of a served graph they are known now
     const names = (prefix) => ['parent', 'place', 'type', 'micro', 'stack'].map((name) => `${prefix}_${name}`);
-    const wanted = [...names('n').map((name) => [name, listing.nodes]), ...['code', 'in', 'out'].map((name) => [name, listing.nodes])];
-    if (listing.bench_names) wanted.push(...names('b').map((name) => [name, listing.bench_nodes]), ['match', listing.nodes]);
+    const wanted = [
+      ...names('n').map((name) => [name, listing.nodes]),
+      ...['code', 'in', 'out'].map((name) => [name, listing.nodes]),
+    ];
+    if (listing.bench_names)
+      wanted.push(...names('b').map((name) => [name, listing.bench_nodes]), ['match', listing.nodes]);
     const columns = await Promise.all(wanted.map(([name, count]) => this.source.column(`${id}_${name}`, count)));
     return new Rank(this.source, id, listing, Object.fromEntries(wanted.map(([name], i) => [name, columns[i]])), about);
   }

@@ -1,5 +1,5 @@
-// The two trees as one list of rows: what is open, in order of execution; a node of the test side beside its partner, nodes of the
-// other side that have none below the partner of their parent.
+// The two trees as one list of rows: what is open, in order of execution; a node of the test side beside its partner,
+// nodes of the other side that have none below the partner of their parent.
 import { ALONE, DRIFTS } from './data.js';
 
 // [{node, bench, depth, open, childCount}]; node or bench is -1 where a side has nothing.
@@ -7,8 +7,14 @@ export function visibleRows(rank, open, { onlyDiffering, microStep, found }) {
   const rows = [];
   const { npu, bench } = rank;
   const stack = [{ node: 0, bench: bench ? 0 : -1, depth: 0 }];
-  const isWanted = (node) => (!onlyDiffering || rank.worst[node] >= DRIFTS || rank.worst[node] === ALONE || rank.worstFigure[node] > 1 || rank.worstLevel[node] > 0)
-    && (microStep < 0 || npu.micro[node] === 0 || npu.micro[node] - 1 === microStep) && (!found || found.has(node));
+  const isWanted = (node) =>
+    (!onlyDiffering ||
+      rank.worst[node] >= DRIFTS ||
+      rank.worst[node] === ALONE ||
+      rank.worstFigure[node] > 1 ||
+      rank.worstLevel[node] > 0) &&
+    (microStep < 0 || npu.micro[node] === 0 || npu.micro[node] - 1 === microStep) &&
+    (!found || found.has(node));
   while (stack.length > 0) {
     const row = stack.pop();
     const own = row.node >= 0 ? npu.children[row.node] : [];
@@ -18,7 +24,12 @@ export function visibleRows(rank, open, { onlyDiffering, microStep, found }) {
     if (!isOpen) continue;
     const below = [];
     for (const child of own) {
-      if (isWanted(child)) below.push({ node: child, bench: rank.match && rank.match[child] > 0 ? rank.match[child] - 1 : -1, depth: row.depth + 1 });
+      if (isWanted(child))
+        below.push({
+          node: child,
+          bench: rank.match && rank.match[child] > 0 ? rank.match[child] - 1 : -1,
+          depth: row.depth + 1,
+        });
     }
     if (!found) for (const child of other) below.push({ node: -1, bench: child, depth: row.depth + 1 });
     for (let k = below.length - 1; k >= 0; k--) stack.push(below[k]);
@@ -44,10 +55,16 @@ export function nextNode(rank, from, forward, test) {
       for (let k = rank.npu.children[node].length - 1; k >= 0; k--) open.push(rank.npu.children[node][k]);
     }
     rank.placeOf = new Uint32Array(rank.npu.count);
-    rank.order.forEach((node, place) => { rank.placeOf[node] = place; });
+    rank.order.forEach((node, place) => {
+      rank.placeOf[node] = place;
+    });
   }
   const step = forward ? 1 : -1;
-  for (let place = (from >= 0 ? rank.placeOf[from] : forward ? -1 : rank.order.length) + step; place >= 0 && place < rank.order.length; place += step) {
+  for (
+    let place = (from >= 0 ? rank.placeOf[from] : forward ? -1 : rank.order.length) + step;
+    place >= 0 && place < rank.order.length;
+    place += step
+  ) {
     if (test(rank.order[place])) return rank.order[place];
   }
   return -1;
@@ -59,7 +76,8 @@ export function shortName(side, node) {
   const parent = side.parentOf(node);
   const found = /^(?:Module|Cell)\.(.+)\.([^.]+)\.(forward|backward)\.(\d+)$/.exec(name);
   if (!found) return name.endsWith('.parameters_grad') ? ['parameters_grad', ''] : [name, ''];
-  const above = parent >= 0 ? /^(?:Module|Cell)\.(.+)\.[^.]+\.(?:forward|backward)\.\d+$/.exec(side.names[parent]) : null;
+  const above =
+    parent >= 0 ? /^(?:Module|Cell)\.(.+)\.[^.]+\.(?:forward|backward)\.\d+$/.exec(side.names[parent]) : null;
   const path = above && found[1].startsWith(`${above[1]}.`) ? found[1].slice(above[1].length + 1) : found[1];
   return [path, `${found[2]} · ${found[3]} ${found[4]}`];
 }

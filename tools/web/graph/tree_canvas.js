@@ -1,5 +1,6 @@
-// The trees of both sides on a canvas: rows of boxes, partners joined by lines. Only rows in view are drawn, whatever the size of the graph;
-// the wheel scrolls, with Ctrl it zooms down to a line a node. A second canvas shows all rows at once.
+// The trees of both sides on a canvas: rows of boxes, partners joined by lines. Only rows in view are drawn, whatever
+// the size of the graph; the wheel scrolls, with Ctrl it zooms down to a line a node. A second canvas shows all rows at
+// once.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { html, onResizeOrTheme } from '../common/html.js';
 import { nodeColour, palette } from './colours.js';
@@ -9,14 +10,18 @@ const ROW = 24;
 const INDENT = 16;
 const MINIMAP = 72;
 const ZOOMS = [0.12, 0.25, 0.5, 0.75, 1, 1.35];
-const TEXT_FROM = 0.5;  // zoom from which names can be read
+const TEXT_FROM = 0.5; // zoom from which names can be read
 
 function cut(context, text, width) {
   if (width < 12) return '';
   if (context.measureText(text).width <= width) return text;
   let low = 0;
   let high = text.length;
-  while (low < high) { const middle = (low + high + 1) >> 1; if (context.measureText(`…${text.slice(text.length - middle)}`).width <= width) low = middle; else high = middle - 1; }
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (context.measureText(`…${text.slice(text.length - middle)}`).width <= width) low = middle;
+    else high = middle - 1;
+  }
   return low > 0 ? `…${text.slice(text.length - low)}` : '';
 }
 
@@ -29,7 +34,9 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
   const view = useRef({ top: 0 });
   const rowHeight = ROW * ZOOMS[zoom];
   const height = rows.length * rowHeight;
-  const selectedPlace = rows.findIndex((row) => (selected.node >= 0 ? row.node === selected.node : row.node < 0 && row.bench === selected.bench));
+  const selectedPlace = rows.findIndex((row) =>
+    selected.node >= 0 ? row.node === selected.node : row.node < 0 && row.bench === selected.bench,
+  );
 
   const drawMap = (colours) => {
     const element = map.current;
@@ -41,9 +48,15 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     const step = Math.max(1, Math.floor(rows.length / (tall * 2)));
     for (let i = 0; i < rows.length; i += step) {
       let row = rows[i];
-      for (let k = i; k < Math.min(rows.length, i + step); k++) if (rows[k].node >= 0 && (row.node < 0 || rank.worst[rows[k].node] > rank.worst[row.node])) row = rows[k];
+      for (let k = i; k < Math.min(rows.length, i + step); k++)
+        if (rows[k].node >= 0 && (row.node < 0 || rank.worst[rows[k].node] > rank.worst[row.node])) row = rows[k];
       context.fillStyle = nodeColour(rank, colours, by, row.node, row.open);
-      context.fillRect(6 + Math.min(row.depth * 4, 36), i * each, MINIMAP - 12 - Math.min(row.depth * 4, 36), Math.max(1, each * step));
+      context.fillRect(
+        6 + Math.min(row.depth * 4, 36),
+        i * each,
+        MINIMAP - 12 - Math.min(row.depth * 4, 36),
+        Math.max(1, each * step),
+      );
     }
     const scale = each / rowHeight;
     context.strokeStyle = colours.accent;
@@ -56,7 +69,10 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     if (!element) return;
     const [wide, tall] = size;
     const ratio = window.devicePixelRatio || 1;
-    for (const [target, width] of [[element, wide], [map.current, MINIMAP]]) {
+    for (const [target, width] of [
+      [element, wide],
+      [map.current, MINIMAP],
+    ]) {
       if (target.width !== Math.round(width * ratio) || target.height !== Math.round(tall * ratio)) {
         target.width = Math.round(width * ratio);
         target.height = Math.round(tall * ratio);
@@ -73,7 +89,9 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     const first = Math.max(0, Math.floor(top / rowHeight));
     const last = Math.min(rows.length, Math.ceil((top + tall) / rowHeight));
     const readable = ZOOMS[zoom] >= TEXT_FROM;
-    context.font = `${Math.round(12.5 * Math.min(1.1, Math.max(0.75, ZOOMS[zoom])))}px system-ui, "Noto Sans CJK SC", sans-serif`;
+    context.font = `${Math.round(
+      12.5 * Math.min(1.1, Math.max(0.75, ZOOMS[zoom])),
+    )}px system-ui, "Noto Sans CJK SC", sans-serif`;
     context.textBaseline = 'middle';
     const drawBox = (side, node, colour, x, width, y, row, isSelected) => {
       const left = x + 4 + Math.min(row.depth * INDENT, width * 0.45);
@@ -83,10 +101,17 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
       context.fillRect(left, y + gap, inside, rowHeight - 2 * gap);
       context.fillStyle = colour;
       context.fillRect(left, y + gap, readable ? 7 : inside, rowHeight - 2 * gap);
-      if (isSelected) { context.strokeStyle = colours.accent; context.lineWidth = 1.5; context.strokeRect(left + 0.5, y + gap + 0.5, inside - 1, rowHeight - 2 * gap - 1); }
+      if (isSelected) {
+        context.strokeStyle = colours.accent;
+        context.lineWidth = 1.5;
+        context.strokeRect(left + 0.5, y + gap + 0.5, inside - 1, rowHeight - 2 * gap - 1);
+      }
       if (!readable) return left;
       let text = left + 13;
-      if (row.childCount > 0) { context.fillStyle = colours.muted; context.fillText(row.open ? '▾' : '▸', text, y + rowHeight / 2); }
+      if (row.childCount > 0) {
+        context.fillStyle = colours.muted;
+        context.fillText(row.open ? '▾' : '▸', text, y + rowHeight / 2);
+      }
       text += 14;
       const [name, about] = shortName(side, node);
       const shown = cut(context, name, inside - 34);
@@ -127,11 +152,21 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
   const latest = useRef(draw);
   latest.current = draw;
   const pending = useRef(0);
-  const redraw = () => { if (pending.current === 0) pending.current = requestAnimationFrame(() => { pending.current = 0; latest.current(); }); };
-  const scrollTo = (top) => { box.current.scrollTop = Math.max(0, Math.min(top, height - box.current.clientHeight)); };
+  const redraw = () => {
+    if (pending.current === 0)
+      pending.current = requestAnimationFrame(() => {
+        pending.current = 0;
+        latest.current();
+      });
+  };
+  const scrollTo = (top) => {
+    box.current.scrollTop = Math.max(0, Math.min(top, height - box.current.clientHeight));
+  };
 
   useEffect(() => {
-    const observer = new ResizeObserver(() => { if (box.current) setSize([box.current.clientWidth, box.current.clientHeight]); });
+    const observer = new ResizeObserver(() => {
+      if (box.current) setSize([box.current.clientWidth, box.current.clientHeight]);
+    });
     observer.observe(box.current);
     const stop = onResizeOrTheme(box.current, redraw);
     const onWheel = (event) => {
@@ -141,23 +176,32 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     };
     const element = box.current;
     element.addEventListener('wheel', onWheel, { passive: false });
-    return () => { observer.disconnect(); stop(); element.removeEventListener('wheel', onWheel); };
+    return () => {
+      observer.disconnect();
+      stop();
+      element.removeEventListener('wheel', onWheel);
+    };
   }, []);
-  useEffect(() => { latest.current(); }, [rows, selectedPlace, by, zoom, size, themeTurns, origin]);
+  useEffect(() => {
+    latest.current();
+  }, [rows, selectedPlace, by, zoom, size, themeTurns, origin]);
   // What is selected is in view.
   useLayoutEffect(() => {
     if (selectedPlace < 0) return;
     const y = selectedPlace * rowHeight;
-    if (y < box.current.scrollTop || y + rowHeight > box.current.scrollTop + box.current.clientHeight) scrollTo(y - box.current.clientHeight / 3);
+    if (y < box.current.scrollTop || y + rowHeight > box.current.scrollTop + box.current.clientHeight)
+      scrollTo(y - box.current.clientHeight / 3);
   }, [selectedPlace, request, rows]);
 
-  const zoomBy = (step) => setZoom((now) => {
-    const next = Math.max(0, Math.min(ZOOMS.length - 1, now + step));
-    const middle = (view.current.top + box.current.clientHeight / 2) / (ROW * ZOOMS[now]);
-    requestAnimationFrame(() => scrollTo(middle * ROW * ZOOMS[next] - box.current.clientHeight / 2));
-    return next;
-  });
-  const rowAt = (event) => rows[Math.floor((event.clientY - canvas.current.getBoundingClientRect().top + view.current.top) / rowHeight)];
+  const zoomBy = (step) =>
+    setZoom((now) => {
+      const next = Math.max(0, Math.min(ZOOMS.length - 1, now + step));
+      const middle = (view.current.top + box.current.clientHeight / 2) / (ROW * ZOOMS[now]);
+      requestAnimationFrame(() => scrollTo(middle * ROW * ZOOMS[next] - box.current.clientHeight / 2));
+      return next;
+    });
+  const rowAt = (event) =>
+    rows[Math.floor((event.clientY - canvas.current.getBoundingClientRect().top + view.current.top) / rowHeight)];
   const onClick = (event) => {
     const row = rowAt(event);
     if (!row) return;
@@ -168,22 +212,43 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     if (row.childCount > 0 && x >= left && x < left + 28) onToggle(row);
     onSelect(row);
   };
-  const move = (step) => { const row = rows[Math.max(0, Math.min(rows.length - 1, selectedPlace + step))]; if (row) onSelect(row); };
+  const move = (step) => {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, selectedPlace + step))];
+    if (row) onSelect(row);
+  };
   const page = Math.max(1, Math.floor(size[1] / rowHeight) - 2);
   const onKeyDown = (event) => {
     const row = rows[selectedPlace];
     const keys = {
-      ArrowDown: () => move(1), ArrowUp: () => move(-1), PageDown: () => move(page), PageUp: () => move(-page), Home: () => onSelect(rows[0]),
-      End: () => onSelect(rows[rows.length - 1]), Enter: () => row && onToggle(row), ' ': () => row && onToggle(row),
-      ArrowRight: () => { if (row && row.childCount > 0 && !row.open) onToggle(row); else move(1); },
+      ArrowDown: () => move(1),
+      ArrowUp: () => move(-1),
+      PageDown: () => move(page),
+      PageUp: () => move(-page),
+      Home: () => onSelect(rows[0]),
+      End: () => onSelect(rows[rows.length - 1]),
+      Enter: () => row && onToggle(row),
+      ' ': () => row && onToggle(row),
+      ArrowRight: () => {
+        if (row && row.childCount > 0 && !row.open) onToggle(row);
+        else move(1);
+      },
       ArrowLeft: () => {
         if (row && row.open) onToggle(row);
-        else if (row) for (let i = selectedPlace - 1; i >= 0; i--) if (rows[i].depth < row.depth) { onSelect(rows[i]); break; }
+        else if (row)
+          for (let i = selectedPlace - 1; i >= 0; i--)
+            if (rows[i].depth < row.depth) {
+              onSelect(rows[i]);
+              break;
+            }
       },
-      '+': () => zoomBy(1), '-': () => zoomBy(-1),
+      '+': () => zoomBy(1),
+      '-': () => zoomBy(-1),
     };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (keys[event.key]) { event.preventDefault(); keys[event.key](); } else if (onKey(event.key)) event.preventDefault();
+    if (keys[event.key]) {
+      event.preventDefault();
+      keys[event.key]();
+    } else if (onKey(event.key)) event.preventDefault();
   };
   const onMap = (event) => {
     if (event.buttons !== 1) return;
@@ -193,12 +258,25 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
   };
   const row = rows[selectedPlace];
   return html`<div class="graph-view">
-    <div class="graph-box" id="tree" ref=${box} data-rows=${rows.length} tabindex="0" role="tree" aria-label=${t('trees')} onKeyDown=${onKeyDown}
-      onScroll=${(event) => { view.current.top = event.target.scrollTop; redraw(); }}>
-      <div role="presentation" style=${{ height: `${Math.max(height, 1)}px` }}><canvas ref=${canvas} class="graph-canvas" style=${{ height: `${size[1]}px` }} onClick=${onClick}
-        onDblClick=${(event) => { const hit = rowAt(event); if (hit) onToggle(hit); }} /></div>
-      <span class="unseen" role="status">${row ? `${(row.node >= 0 ? rank.npu.names[row.node] : rank.bench.names[row.bench])}` : ''}</span></div>
-    <canvas ref=${map} class="minimap" style=${{ width: `${MINIMAP}px`, height: `${size[1]}px` }} aria-hidden="true" onPointerDown=${onMap} onPointerMove=${onMap} />
-    <div class="zoom"><button class="plain" id="zoom_in" aria-label=${t('zoom_in')} title=${`${t('zoom_in')} (+)`} onClick=${() => zoomBy(1)}>+</button>
-      <button class="plain" id="zoom_out" aria-label=${t('zoom_out')} title=${`${t('zoom_out')} (−)`} onClick=${() => zoomBy(-1)}>−</button></div></div>`;
+    <div class="graph-box" id="tree" ref=${box} data-rows=${rows.length} tabindex="0" role="tree"
+      aria-label=${t('trees')} onKeyDown=${onKeyDown}
+      onScroll=${(event) => {
+        view.current.top = event.target.scrollTop;
+        redraw();
+      }}>
+      <div role="presentation" style=${{ height: `${Math.max(height, 1)}px` }}>
+        <canvas ref=${canvas} class="graph-canvas" style=${{ height: `${size[1]}px` }} onClick=${onClick}
+        onDblClick=${(event) => {
+          const hit = rowAt(event);
+          if (hit) onToggle(hit);
+        }} /></div>
+      <span class="unseen" role="status">${
+        row ? `${row.node >= 0 ? rank.npu.names[row.node] : rank.bench.names[row.bench]}` : ''
+      }</span></div>
+    <canvas ref=${map} class="minimap" style=${{ width: `${MINIMAP}px`, height: `${size[1]}px` }} aria-hidden="true"
+      onPointerDown=${onMap} onPointerMove=${onMap} />
+    <div class="zoom"><button class="plain" id="zoom_in" aria-label=${t('zoom_in')} title=${`${t('zoom_in')} (+)`}
+      onClick=${() => zoomBy(1)}>+</button>
+      <button class="plain" id="zoom_out" aria-label=${t('zoom_out')} title=${`${t('zoom_out')} (−)`}
+        onClick=${() => zoomBy(-1)}>−</button></div></div>`;
 }

@@ -52,7 +52,11 @@ function decodeColumn(kind, distance, planes, length) {
 // series lacks the statistic.
 export function decodeColumns(bytes, shapes) {
   const heads = shapes.map((shape, i) => ({
-    ...shape, kind: bytes[4 * i], distance: [0, 1, shape.rankDistance][bytes[4 * i + 1]], count: bytes[4 * i + 2], planes: [],
+    ...shape,
+    kind: bytes[4 * i],
+    distance: [0, 1, shape.rankDistance][bytes[4 * i + 1]],
+    count: bytes[4 * i + 2],
+    planes: [],
   }));
   let at = 4 * shapes.length;
   for (let plane = 0; plane < 8; plane++) {
@@ -63,5 +67,6 @@ export function decodeColumns(bytes, shapes) {
     }
   }
   return heads.map((head) =>
-    (head.kind === KIND_ABSENT ? null : decodeColumn(head.kind, head.distance, head.planes, head.length)));
+    head.kind === KIND_ABSENT ? null : decodeColumn(head.kind, head.distance, head.planes, head.length),
+  );
 }

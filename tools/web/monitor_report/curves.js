@@ -10,14 +10,20 @@ import { showNumber, showShort } from '../common/numbers.js';
 
 const HEIGHT = 330;
 
-const withGaps = ({ values, present }) => Array.from(values, (value, i) => (present[i] && Number.isFinite(value) ? value : null));
+const withGaps = ({ values, present }) =>
+  Array.from(values, (value, i) => (present[i] && Number.isFinite(value) ? value : null));
 const notFinite = ({ values, present }, steps) => {
   const marks = [];
-  for (let i = 0; i < values.length; i++) if (present[i] && !Number.isFinite(values[i])) marks.push({ step: steps[i], value: values[i], index: i });
+  for (let i = 0; i < values.length; i++)
+    if (present[i] && !Number.isFinite(values[i])) marks.push({ step: steps[i], value: values[i], index: i });
   return marks;
 };
 
-const fade = (colour, share) => colour + Math.round(share * 255).toString(16).padStart(2, '0');
+const fade = (colour, share) =>
+  colour +
+  Math.round(share * 255)
+    .toString(16)
+    .padStart(2, '0');
 
 // What is drawn for one series of one run: {name, colour, dash, line, rank?, low?, high?, reduced}.
 // Not in any language: curves stay as they are when that changes.
@@ -30,7 +36,11 @@ function linesOf({ run, series, column }, { steps, how, colour, overlay }) {
   };
   if (how === 'each') {
     const { parts } = series.grid;
-    return parts.map((part, i) => ({ ...item(part.rank), rank: part.rank, colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)) }));
+    return parts.map((part, i) => ({
+      ...item(part.rank),
+      rank: part.rank,
+      colour: fade(colour, 1 - (0.6 * i) / Math.max(parts.length - 1, 1)),
+    }));
   }
   const main = item(how);
   if (how === 'median' && series.grid.parts.length > 1) {
@@ -45,7 +55,8 @@ function spansOf(marks) {
   const spans = [];
   for (const { step, value, index } of marks) {
     const before = spans.at(-1);
-    if (before && before.index === index - 1 && Object.is(before.value, value)) Object.assign(before, { to: step, index });
+    if (before && before.index === index - 1 && Object.is(before.value, value))
+      Object.assign(before, { to: step, index });
     else spans.push({ from: step, to: step, value, index });
   }
   return spans;
@@ -66,7 +77,7 @@ function drawSpan(plot, { from, to, value }, ratio) {
   context.textBaseline = 'alphabetic';
   const text = showNumber(value);
   const place = Math.min(left, box.left + box.width - context.measureText(text).width);
-  const line = Number.isNaN(value) ? 11 : 22;  // an infinity often stands right before a NaN
+  const line = Number.isNaN(value) ? 11 : 22; // an infinity often stands right before a NaN
   context.fillText(text, place, below ? y - 4 * ratio : y + (line + 3) * ratio);
 }
 
@@ -99,8 +110,13 @@ function makePlot(place, { steps, lines, alerts, range, log, onZoom, onStep }) {
   const bands = [];
   for (const line of lines) {
     data.push(line.line);
-    series.push({ stroke: line.colour, width: line.rank === undefined ? 1.8 : 1.1, dash: line.dash, spanGaps: false,
-      points: { size: 5, show: steps.length < 60 ? undefined : false } });
+    series.push({
+      stroke: line.colour,
+      width: line.rank === undefined ? 1.8 : 1.1,
+      dash: line.dash,
+      spanGaps: false,
+      points: { size: 5, show: steps.length < 60 ? undefined : false },
+    });
     if (line.low) {
       const at = data.length;
       data.push(line.high, line.low);
@@ -120,27 +136,43 @@ function makePlot(place, { steps, lines, alerts, range, log, onZoom, onStep }) {
   const y = {};
   if (log && Number.isFinite(smallest)) Object.assign(y, positive ? { distr: 3 } : { distr: 4, asinh: smallest * 10 });
   const axis = {
-    stroke: style('--muted'), grid: { stroke: style('--grid'), width: 1 }, ticks: { stroke: style('--grid'), width: 1, size: 4 },
+    stroke: style('--muted'),
+    grid: { stroke: style('--grid'), width: 1 },
+    ticks: { stroke: style('--grid'), width: 1, size: 4 },
     font: '11px system-ui, sans-serif',
   };
-  const plot = new uPlot({
-    width: place.clientWidth, height: HEIGHT, legend: { show: false }, bands, series,
-    scales: { x: { time: false, range: () => range }, y },
-    axes: [
-      { ...axis, values: (_, values) => values.map((value) => (Number.isInteger(value) ? String(value) : '')), size: 30 },
-      { ...axis, size: 66, values: (_, values) => values.map((value) => (value === null ? '' : showShort(value))) },
-    ],
-    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
-    hooks: {
-      setSelect: [(self) => {
-        if (self.select.width < 4) return;
-        onZoom([self.posToVal(self.select.left, 'x'), self.posToVal(self.select.left + self.select.width, 'x')]);
-        self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-      }],
-      setCursor: [(self) => onStep(self.cursor.idx ?? null)],
-      draw: [(self) => drawMarks(self, lines, alerts)],
+  const plot = new uPlot(
+    {
+      width: place.clientWidth,
+      height: HEIGHT,
+      legend: { show: false },
+      bands,
+      series,
+      scales: { x: { time: false, range: () => range }, y },
+      axes: [
+        {
+          ...axis,
+          values: (_, values) => values.map((value) => (Number.isInteger(value) ? String(value) : '')),
+          size: 30,
+        },
+        { ...axis, size: 66, values: (_, values) => values.map((value) => (value === null ? '' : showShort(value))) },
+      ],
+      cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+      hooks: {
+        setSelect: [
+          (self) => {
+            if (self.select.width < 4) return;
+            onZoom([self.posToVal(self.select.left, 'x'), self.posToVal(self.select.left + self.select.width, 'x')]);
+            self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          },
+        ],
+        setCursor: [(self) => onStep(self.cursor.idx ?? null)],
+        draw: [(self) => drawMarks(self, lines, alerts)],
+      },
     },
-  }, data, place);
+    data,
+    place,
+  );
   plot.over.addEventListener('dblclick', () => onZoom(null));
   return plot;
 }
@@ -149,8 +181,13 @@ export function Curves({ t, picked, steps, how, log, range, onZoom, onRemove, al
   const place = useRef(null);
   const [index, setIndex] = useState(null);
   const [redraw, setRedraw] = useState(0);
-  const lines = useMemo(() => picked.flatMap(({ main, other }, i) =>
-    [main, other].filter(Boolean).flatMap((side) => linesOf(side, { steps, how, colour: curveColour(i), overlay }))), [picked, steps, how, overlay, redraw]);
+  const lines = useMemo(
+    () =>
+      picked.flatMap(({ main, other }, i) =>
+        [main, other].filter(Boolean).flatMap((side) => linesOf(side, { steps, how, colour: curveColour(i), overlay })),
+      ),
+    [picked, steps, how, overlay, redraw],
+  );
   const nameOf = (line) => (line.rank === undefined ? line.name : `${line.name} · ${t('rank')} ${line.rank}`);
 
   useEffect(() => onResizeOrTheme(place.current, () => setRedraw((count) => count + 1)), []);
@@ -163,14 +200,27 @@ export function Curves({ t, picked, steps, how, log, range, onZoom, onRemove, al
   return html`<div class="curves">
     <div ref=${place} id="curves" class="plot" title="" />
     <div class="curve-list">
-      <div class="at-step">${at === null ? t('curves_hint') : `${t('step')} ${steps[at]}`}${overlay ? ` · ${overlay}` : ''}</div>
-      ${picked.length === 0 ? html`<p class="hint">${t('pick')}</p>` : lines.map((line) => html`
-        <div class="curve-row"><i class="line" style=${{ borderTopColor: line.colour, borderTopStyle: line.dash ? 'dashed' : 'solid' }} />
+      <div class="at-step">${at === null ? t('curves_hint') : `${t('step')} ${steps[at]}`}
+        ${overlay ? ` · ${overlay}` : ''}</div>
+      ${
+        picked.length === 0
+          ? html`<p class="hint">${t('pick')}</p>`
+          : lines.map(
+              (line) => html`
+        <div class="curve-row"><i class="line"
+          style=${{ borderTopColor: line.colour, borderTopStyle: line.dash ? 'dashed' : 'solid' }} />
           <span class="name" title=${nameOf(line)}><bdi>${nameOf(line)}</bdi></span>
-          <b class=${at !== null && line.reduced.present[at] && !Number.isFinite(line.reduced.values[at]) ? 'bad' : ''}>${
-            at !== null && line.reduced.present[at] ? showNumber(line.reduced.values[at]) : ''}</b></div>`)}
-      ${picked.length > 0 && html`<div class="chips">${picked.map(({ key, label }, i) => html`
+          <b class=${at !== null && line.reduced.present[at] && !Number.isFinite(line.reduced.values[at]) ? 'bad' : ''}>
+            ${at !== null && line.reduced.present[at] ? showNumber(line.reduced.values[at]) : ''}</b></div>`,
+            )
+      }
+      ${
+        picked.length > 0 &&
+        html`<div class="chips">${picked.map(
+          ({ key, label }, i) => html`
         <button class="chip" title=${`${t('remove')}: ${label}`} onClick=${() => onRemove(key)}>
-          <i class="dot" style=${{ background: curveColour(i) }} /><span><bdi>${label}</bdi></span>✕</button>`)}</div>`}
+          <i class="dot" style=${{ background: curveColour(i) }} /><span><bdi>${label}</bdi></span>✕</button>`,
+        )}</div>`
+      }
     </div></div>`;
 }

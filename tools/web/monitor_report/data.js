@@ -23,13 +23,13 @@ export class Run {
     this.side = side;
     this.name = listing.name;
     this.rows = listing.rows;
-    this.rounding = listing.rounding;  // what all numbers are multiples of; 0: of nothing in common
+    this.rounding = listing.rounding; // what all numbers are multiples of; 0: of nothing in common
     this.unmeasured = listing.unmeasured;
     this.warnings = listing.warnings;
     this.tables = listing.tables;
     this.ops = listing.ops;
     this.grids = listing.grids.map(expandGrid);
-    this.tableOps = listing.table_ops;  // per table, places in ops
+    this.tableOps = listing.table_ops; // per table, places in ops
     this.scores = listing.scores;
     this.nonFinite = listing.non_finite.map(([series, op, count, step, rank]) => ({ series, op, count, step, rank }));
     this.peaks = new Map(listing.peaks.map(([series, op, step, rank]) => [`${series} ${op}`, { step, rank }]));
@@ -72,7 +72,13 @@ export class Run {
       const micro = microStep >= 0 && microSteps[table].size > 1 ? ` · ${microStep}` : '';
       const label = `${stages.size > 1 ? `${stage}:` : ''}${shownName(name)}${micro}`;
       return {
-        index, table, stage, name, microStep, grid: this.grids[grid], label,
+        index,
+        table,
+        stage,
+        name,
+        microStep,
+        grid: this.grids[grid],
+        label,
         key: JSON.stringify([this.tables[table], stage, name, microStep]),
       };
     });
@@ -95,12 +101,17 @@ export class Run {
   async #load(table, op) {
     const columns = new Map();
     const chunks = this.chunks.filter((chunk) => this.series[chunk.first].table === table);
-    await Promise.all(chunks.map(async (chunk) => {
-      const members = this.series.slice(chunk.first, chunk.first + chunk.count);
-      const bytes = await unpack(`${this.side}${chunk.id}_${op}`);
-      const shapes = members.map((series) => ({ length: series.grid.length, rankDistance: series.grid.rankDistance }));
-      decodeColumns(bytes, shapes).forEach((values, i) => values && columns.set(members[i].index, values));
-    }));
+    await Promise.all(
+      chunks.map(async (chunk) => {
+        const members = this.series.slice(chunk.first, chunk.first + chunk.count);
+        const bytes = await unpack(`${this.side}${chunk.id}_${op}`);
+        const shapes = members.map((series) => ({
+          length: series.grid.length,
+          rankDistance: series.grid.rankDistance,
+        }));
+        decodeColumns(bytes, shapes).forEach((values, i) => values && columns.set(members[i].index, values));
+      }),
+    );
     return columns;
   }
 
@@ -113,7 +124,8 @@ export class Run {
 export async function readRuns() {
   const listing = await unpackListing('listing', 1);
   const runs = listing.runs.map((run, i) => new Run(run, 'ab'[i]));
-  runs.divergence = listing.divergence;  // where two runs diverge: {compared, first: {table, op, step, name, ...} or null}; null for one run
+  // Where two runs diverge: {compared, first: {table, op, step, name, ...} or null}; null for one run.
+  runs.divergence = listing.divergence;
   return runs;
 }
 

@@ -8,7 +8,7 @@ import { showNumber, showShort } from '../common/numbers.js';
 const VIEW_HEIGHT = 430;
 const labelWidthOf = (width) => Math.min(230, Math.round(width * 0.33));
 const AXIS_HEIGHT = 22;
-const LABEL_FROM = 11;  // pixels of a row that can carry text
+const LABEL_FROM = 11; // pixels of a row that can carry text
 
 const rowHeightOf = (count) => Math.max(3, Math.min(18, Math.floor((VIEW_HEIGHT - AXIS_HEIGHT) / Math.max(count, 1))));
 
@@ -49,7 +49,8 @@ function cutAnew(context, text, width) {
   let high = text.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (context.measureText(`…${text.slice(middle)}`).width <= width) high = middle; else low = middle + 1;
+    if (context.measureText(`…${text.slice(middle)}`).width <= width) high = middle;
+    else low = middle + 1;
   }
   return `…${text.slice(low)}`;
 }
@@ -78,7 +79,10 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
   const rowHeight = rowHeightOf(rows.length);
   const bodyHeight = Math.max(rowHeight, Math.min(VIEW_HEIGHT - AXIS_HEIGHT, rows.length * rowHeight));
   const version = useMemo(() => ({}), [rows, columns, from, to, scale]);
-  useEffect(() => { scroller.current.scrollTop = 0; setTop(0); }, [rows.length]);
+  useEffect(() => {
+    scroller.current.scrollTop = 0;
+    setTop(0);
+  }, [rows.length]);
 
   const draw = (context, width) => {
     context.clearRect(0, 0, width, bodyHeight + AXIS_HEIGHT);
@@ -126,7 +130,8 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
       const every = Math.ceil(16 / rowHeight);
       for (let i = every - 1 - (firstRow % every); i < count; i += every) {
         const y = shift + (i + 0.5) * rowHeight;
-        if (y + 6 <= bodyHeight) context.fillText(cut(context, rows[firstRow + i].label, labelWidth - 22), labelWidth - 12, y);
+        if (y + 6 <= bodyHeight)
+          context.fillText(cut(context, rows[firstRow + i].label, labelWidth - 22), labelWidth - 12, y);
       }
     }
     context.restore();
@@ -142,7 +147,12 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
     if (hover) {
       context.strokeStyle = style('--text');
       context.lineWidth = 1;
-      context.strokeRect(labelWidth + (hover.column - from) * cell - 0.5, hover.row * rowHeight - top - 0.5, Math.max(cell, 3) + 1, rowHeight + 1);
+      context.strokeRect(
+        labelWidth + (hover.column - from) * cell - 0.5,
+        hover.row * rowHeight - top - 0.5,
+        Math.max(cell, 3) + 1,
+        rowHeight + 1,
+      );
     }
   };
 
@@ -168,18 +178,32 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
   const tip = hover && rows[hover.row];
   return html`<div class="heat">
     <div class="heat-frame">
-      <div class="heat-scroll" ref=${scroller} style=${{ height: `${bodyHeight + AXIS_HEIGHT}px` }} onScroll=${(event) => setTop(event.target.scrollTop)}>
+      <div class="heat-scroll" ref=${scroller} style=${{ height: `${bodyHeight + AXIS_HEIGHT}px` }}
+        onScroll=${(event) => setTop(event.target.scrollTop)}>
         <div style=${{ height: `${rows.length * rowHeight + AXIS_HEIGHT}px` }}>
-          <${Canvas} id="heat" class="heat-canvas" height=${bodyHeight + AXIS_HEIGHT} draw=${draw} dependencies=${[version, top, hover]}
+          <${Canvas} id="heat" class="heat-canvas" height=${bodyHeight + AXIS_HEIGHT} draw=${draw}
+            dependencies=${[version, top, hover]}
             onMouseMove=${onMove} onMouseLeave=${() => setHover(null)} onClick=${onClick} />
         </div>
       </div>
-      ${tip && html`<div class="tip" style=${{ left: `${Math.max(0, Math.min(hover.x + 14, hover.width - 260))}px`, top: `${hover.y + 16}px` }}>
+      ${
+        tip &&
+        html`<div class="tip" style=${{
+          left: `${Math.max(0, Math.min(hover.x + 14, hover.width - 260))}px`,
+          top: `${hover.y + 16}px`,
+        }}>
         <b><bdi>${tip.label}</bdi></b><div>${columnName} ${columns[hover.column]}</div>
         <div>${tip.present[hover.column] ? showNumber(tip.values[hover.column]) : t('missing')}
         ${tip.other && html` → ${showNumber(tip.other[hover.column])}`}
-        ${tip.shown !== tip.values && tip.present[hover.column] && Number.isFinite(tip.shown[hover.column]) && !tip.other
-          && html` <span class="muted">(${tip.shown[hover.column] > 0 ? '+' : ''}${showShort(tip.shown[hover.column])})</span>`}</div></div>`}
+        ${
+          tip.shown !== tip.values &&
+          tip.present[hover.column] &&
+          Number.isFinite(tip.shown[hover.column]) &&
+          !tip.other &&
+          html` <span class="muted">(${tip.shown[hover.column] > 0 ? '+' : ''}
+            ${showShort(tip.shown[hover.column])})</span>`
+        }</div></div>`
+      }
     </div>
     <${Scale} t=${t} scale=${scale} note=${note} />
   </div>`;
@@ -195,10 +219,14 @@ function Scale({ t, scale, note }) {
   };
   return html`<div class="scale">
     <div class="scale-bar"><${Canvas} height=${10} draw=${draw} dependencies=${[scale]} />
-      <div class="ticks">${scale.ticks.map(({ value, text }) => html`
-        <span style=${{ left: `${(scale.place(value) / 255) * 100}%` }}>${text ?? showShort(value)}</span>`)}</div></div>
+      <div class="ticks">${scale.ticks.map(
+        ({ value, text }) => html`
+        <span style=${{ left: `${(scale.place(value) / 255) * 100}%` }}>${text ?? showShort(value)}</span>`,
+      )}</div></div>
     <div class="legend">
-      <span><i class="swatch" style=${{ background: SPECIAL.nan }} />NaN</span><span><i class="swatch" style=${{ background: SPECIAL.plus }} />+Inf</span>
-      <span><i class="swatch" style=${{ background: SPECIAL.minus }} />-Inf</span><span><i class="swatch none" />${t('missing')}</span>
+      <span><i class="swatch" style=${{ background: SPECIAL.nan }} />NaN</span>
+        <span><i class="swatch" style=${{ background: SPECIAL.plus }} />+Inf</span>
+      <span><i class="swatch" style=${{ background: SPECIAL.minus }} />-Inf</span>
+        <span><i class="swatch none" />${t('missing')}</span>
       <span class="muted">${note}</span></div></div>`;
 }

@@ -23,13 +23,18 @@ function inBothOrders(first, second) {
 // main and other are {run, series, column} of the first and the second run; where only the second
 // one has the module that is main. `only`: which of two runs has it, '' for both.
 export function joinModules(runs, table, columns) {
-  const [first, second] = runs.map((run, i) => (run.byTable[run.tables.indexOf(table)] ?? [])
-    .filter((series) => columns[i].has(series.index))
-    .map((series) => ({ key: series.key, run, series, column: columns[i].get(series.index) })));
+  const [first, second] = runs.map((run, i) =>
+    (run.byTable[run.tables.indexOf(table)] ?? [])
+      .filter((series) => columns[i].has(series.index))
+      .map((series) => ({ key: series.key, run, series, column: columns[i].get(series.index) })),
+  );
   const ofSecond = new Map((second ?? []).map((item) => [item.key, item]));
   return inBothOrders(first, second ?? []).map((main) => {
     const other = main.run === runs[0] ? ofSecond.get(main.key) : undefined;
-    const { key, series: { label } } = main;
+    const {
+      key,
+      series: { label },
+    } = main;
     return { key, label, main, other, only: runs.length > 1 && !other ? sideOf(main.run) : '' };
   });
 }
@@ -44,26 +49,38 @@ export const scoreOf = ({ main: { run, series } }, op) => run.scores[run.ops.ind
 // What to show before anybody asked: the worst of the table.
 export function firstPicks(runs, modules, op) {
   const keys = new Set(modules.map((module) => module.key));
-  const broken = runs.flatMap((run) => run.nonFinite.map(({ step, series }) => ({ step, key: run.series[series].key })))
-    .sort((a, b) => a.step - b.step).filter((item) => keys.has(item.key)).slice(0, 1);
-  const worst = modules.filter(({ main }) => !main.run.neverNumbers.has(main.series.index))
-    .sort((a, b) => scoreOf(b, op) - scoreOf(a, op)).slice(0, broken.length > 0 ? 1 : 3);
+  const broken = runs
+    .flatMap((run) => run.nonFinite.map(({ step, series }) => ({ step, key: run.series[series].key })))
+    .sort((a, b) => a.step - b.step)
+    .filter((item) => keys.has(item.key))
+    .slice(0, 1);
+  const worst = modules
+    .filter(({ main }) => !main.run.neverNumbers.has(main.series.index))
+    .sort((a, b) => scoreOf(b, op) - scoreOf(a, op))
+    .slice(0, broken.length > 0 ? 1 : 3);
   return unique([...broken, ...worst].map((item) => item.key));
 }
 
 // What the list shows beside a module.
 export function badgesOf(runs, op) {
-  const found = new Map(runs.map((run) => {
-    const alerts = new Map();
-    for (const item of run.alerts) if (item.series >= 0) alerts.set(item.series, (alerts.get(item.series) ?? 0) + 1);
-    return [run, { alerts, broken: new Set(run.nonFinite.map((item) => item.series)) }];
-  }));
+  const found = new Map(
+    runs.map((run) => {
+      const alerts = new Map();
+      for (const item of run.alerts) if (item.series >= 0) alerts.set(item.series, (alerts.get(item.series) ?? 0) + 1);
+      return [run, { alerts, broken: new Set(run.nonFinite.map((item) => item.series)) }];
+    }),
+  );
   const most = Math.log2(1 + 1000);
   return (module) => {
-    const { run, series: { index } } = module.main;
+    const {
+      run,
+      series: { index },
+    } = module.main;
     const { alerts, broken } = found.get(run);
     return {
-      notFinite: broken.has(index) || run.neverNumbers.has(index), never: run.neverNumbers.has(index), alerts: alerts.get(index) ?? 0,
+      notFinite: broken.has(index) || run.neverNumbers.has(index),
+      never: run.neverNumbers.has(index),
+      alerts: alerts.get(index) ?? 0,
       share: Math.min(100, (100 * Math.log2(1 + scoreOf(module, op) / 10)) / most),
     };
   };
@@ -97,7 +114,11 @@ export function ratioRow(row, other) {
 // Per step how many modules are far from usual.
 export function oddSteps(rows, steps) {
   const counts = new Float64Array(steps.length);
-  for (const { module: { main }, present, deviation } of rows) {
+  for (const {
+    module: { main },
+    present,
+    deviation,
+  } of rows) {
     if (main.run.neverNumbers.has(main.series.index)) continue;
     for (let i = 0; i < counts.length; i++) if (present[i] && !(Math.abs(deviation[i]) <= FAR)) counts[i]++;
   }

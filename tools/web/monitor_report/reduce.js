@@ -32,7 +32,10 @@ const largest = (values, count) => extreme(values, count, (a, b) => Math.abs(a) 
 const highest = (values, count) => extreme(values, count, (a, b) => a > b);
 const lowest = (values, count) => extreme(values, count, (a, b) => a < b);
 const REDUCTIONS = {
-  median, largest, highest, lowest,
+  median,
+  largest,
+  highest,
+  lowest,
   spread: (values, count) => highest(values, count) - lowest(values, count),
 };
 
@@ -42,7 +45,10 @@ function placesOf(grid, steps) {
   if (!grid.places.has(steps)) {
     const columnOf = new Map();
     steps.forEach((step, i) => columnOf.set(step, i));
-    grid.places.set(steps, Int32Array.from(grid.steps, (step) => columnOf.get(step)));
+    grid.places.set(
+      steps,
+      Int32Array.from(grid.steps, (step) => columnOf.get(step)),
+    );
   }
   return grid.places.get(steps);
 }
@@ -100,7 +106,8 @@ export function deviations({ values, present }, rounding) {
   const sorted = Float64Array.from(finite).sort();
   const middle = sorted[sorted.length >> 1];
   const distances = sorted.map((value) => Math.abs(value - middle)).sort();
-  const spread = Math.max(1.4826 * distances[distances.length >> 1], 1e-3 * Math.abs(middle), rounding) || SPREAD_OF_ZEROS;
+  const spread =
+    Math.max(1.4826 * distances[distances.length >> 1], 1e-3 * Math.abs(middle), rounding) || SPREAD_OF_ZEROS;
   for (let i = 0; i < result.length; i++) {
     if (Number.isFinite(result[i])) result[i] = (result[i] - middle) / spread;
   }

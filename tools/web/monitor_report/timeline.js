@@ -5,7 +5,7 @@ import { Canvas, html } from '../common/html.js';
 import { style, SPECIAL } from '../common/colours.js';
 
 const HEIGHT = 58;
-const EDGE = 6;  // pixels around an edge of the window that take hold of it
+const EDGE = 6; // pixels around an edge of the window that take hold of it
 
 export function Timeline({ t, first, last, zoom, onZoom, alertSteps, notFiniteSteps, odd }) {
   const drag = useRef(null);
@@ -58,7 +58,11 @@ export function Timeline({ t, first, last, zoom, onZoom, alertSteps, notFiniteSt
     const now = drag.current;
     if (!now) {
       const near = zoom && Math.min(Math.abs(x - toX(low, pixels)), Math.abs(x - toX(high, pixels))) <= EDGE;
-      event.currentTarget.style.cursor = near ? 'ew-resize' : zoom && x > toX(low, pixels) && x < toX(high, pixels) ? 'grab' : 'crosshair';
+      event.currentTarget.style.cursor = near
+        ? 'ew-resize'
+        : zoom && x > toX(low, pixels) && x < toX(high, pixels)
+          ? 'grab'
+          : 'crosshair';
       return;
     }
     const step = toStep(x, pixels);
@@ -70,12 +74,15 @@ export function Timeline({ t, first, last, zoom, onZoom, alertSteps, notFiniteSt
       if ((range[1] - range[0]) / width > 0.004) onZoom([Math.max(first, range[0]), Math.min(last, range[1])]);
     }
   };
-  const onPointerUp = () => { drag.current = null; };
+  const onPointerUp = () => {
+    drag.current = null;
+  };
 
   return html`<div class="timeline">
     <${Canvas} id="timeline" height=${HEIGHT} draw=${draw} title=${t('brush_hint')}
       dependencies=${[low, high, zoom === null, odd, alertSteps, notFiniteSteps]}
-      onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onPointerUp=${onPointerUp} onPointerCancel=${onPointerUp}
+      onPointerDown=${onPointerDown} onPointerMove=${onPointerMove} onPointerUp=${onPointerUp}
+        onPointerCancel=${onPointerUp}
       onDblClick=${() => onZoom(null)} />
     <div class="legend">
       <span><i class="mark alert" />${t('alerts')}</span><span><i class="mark nan" />${t('not_finite')}</span>

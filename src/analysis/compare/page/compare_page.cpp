@@ -17,8 +17,6 @@
 
 #include <fmt/format.h>
 
-#include "msprobe/version.h"
-
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/document.h"
@@ -372,39 +370,15 @@ class ColumnMaker {
     writer.Member("texts", cells_.texts());
     WriteStacks(writer);
     WriteAlone(writer);
-    WriteFound(writer);
+    PutDivergence(writer, pair_.divergence);
     // Names of calls and stacks have no translation: what was found is looked up alone.
     std::string found;
     Writer texts(found, -1, Writer::NonFinite::kText);
     texts.BeginObject();
-    WriteFound(texts);
+    PutDivergence(texts, pair_.divergence);
     texts.EndObject();
     writer.Key("zh");
     writer.Raw(report::TranslationsOf(found));
-    writer.EndObject();
-  }
-
-  void WriteFound(Writer& writer) const {
-    PutDivergence(writer, pair_.divergence);
-    WriteTitles(writer);
-  }
-
-  // The points of PutDivergence in a sentence each.
-  void WriteTitles(Writer& writer) const {
-    const auto put = [&](std::string_view key, const std::optional<DivergencePoint>& point) {
-      if (point) {
-        writer.Member(key, PointTitle(*point));
-      }
-    };
-    const DivergenceReport& report = pair_.divergence;
-    writer.Key("titles");
-    writer.BeginObject();
-    put("first_divergence", report.first_origin);
-    put("first_drift", report.first_drift);
-    put("first_unequal_bits", report.first_unequal_bits);
-    for (size_t kind = 0; kind < kOriginKindCount; ++kind) {
-      put(OriginKindName(static_cast<OriginKind>(kind)), report.first_of_kind[kind]);
-    }
     writer.EndObject();
   }
 
@@ -475,8 +449,11 @@ std::string ComparePage::Listing(const RunSummary& summary, const std::string& g
   json::Writer writer(text, -1, json::Writer::NonFinite::kText);
   writer.BeginObject();
   writer.Member("format", kPageFormat);
-  writer.Member("version", MSPROBE_VERSION);
-  writer.Member("verdict", PairVerdictName(VerdictOf(summary)));
+  report::PutRun("compare", writer);
+  const report::Verdict answer = MakeVerdict(summary);
+  writer.Member("word", answer.word);
+  writer.Member("verdict", answer.text);
+  writer.Member("tone", report::ToneName(answer.tone));
   const std::optional<size_t> leading = LeadingPair(summary);
   PutNumber(writer, "leading", leading ? std::optional<int64_t>(*leading) : std::nullopt);
   PutCounts(writer, "totals", summary.totals);
@@ -495,7 +472,9 @@ std::string ComparePage::Listing(const RunSummary& summary, const std::string& g
     const PairSummary& pair = summary.pairs[i];
     writer.BeginObject();
     writer.Member("name", PairName(pair));
-    writer.Member("verdict", PairVerdictName(VerdictOf(pair)));
+    const VerdictLook look = LookOf(VerdictOf(pair));
+    writer.Member("word", look.word);
+    writer.Member("tone", report::ToneName(look.tone));
     writer.Member("error", pair.error);
     writer.Member("hint", report::AdviceText(NothingComparedHint(pair)));
     writer.Member("next", report::AdviceText(NextStep(pair)));
