@@ -1,10 +1,18 @@
+// The screen of `monitor top`: head, ranks, modules, alerts, keys.
+//
+// Nothing is wrapped, and no number is cut at any width. A table has its columns in order of
+// importance: the widths that their cells need are given out in that order, columns that no longer
+// fit are left out, and what is left makes the others wider. Lines of facts and keys leave out the
+// least important ones in the same way; names are cut in front, between their parts.
 #include "src/commands/monitor_top_screen.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -13,6 +21,7 @@
 
 #include "src/analysis/monitor/common/table_rows.h"
 #include "src/base/strings.h"
+#include "src/report/render_terminal.h"
 
 namespace msprobe::commands {
 namespace {
@@ -112,8 +121,8 @@ std::vector<ShownRow> WorstRows(const RunFollower& run, const TopView& view) {
   return rows;
 }
 
-std::string Spark(const std::vector<double>& history, bool utf8) {
-  const size_t count = std::min(history.size(), kSparkWidth);
+std::string Spark(const std::vector<double>& history, size_t width, bool utf8) {
+  const size_t count = std::min(history.size(), width);
   const std::span<const double> shown(history.data() + (history.size() - count), count);
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
@@ -159,12 +168,116 @@ std::string Age(const FollowedRank& rank, const TopView& view) {
   return base::FormatSeconds(std::max(0.0, std::floor(seconds)));  // clocks may go back
 }
 
+// The end of a name tells more than its beginning: parts between dots or slashes are left out in
+// front. Only a last part that is itself too long is cut inside of a word.
 std::string Cut(std::string_view text, size_t width) {
+  constexpr size_t kMark = 3;
   std::string shown = base::Printable(text);
-  if (shown.size() > width && width > 3) {
-    shown = "..." + shown.substr(shown.size() - (width - 3));  // the end tells more
+  if (shown.size() <= width || width <= kMark) {
+    return shown;
   }
-  return shown;
+  const size_t least = shown.size() - (width - kMark);
+  size_t from = shown.find_first_of("./", least - 1);
+  from = from == std::string::npos || from + 1 == shown.size() ? least : from + 1;
+  const auto is_digit = [&shown](size_t at) { return shown[at] >= '0' && shown[at] <= '9'; };
+  while (from + 1 < shown.size() && is_digit(from) && is_digit(from - 1)) {
+    ++from;
+  }
+  return "..." + shown.substr(from);
+}
+
+// Facts in the order in which they are shown; the least important ones are left out where there is
+// no room, the number of `rank` is their place (0: always shown).
+struct Fact {
+  size_t rank = 0;
+  std::string text;
+};
+
+std::string JoinedFacts(std::vector<Fact> facts, std::string_view separator, size_t width) {
+  for (;;) {
+    std::string line;
+    auto last = facts.end();
+    for (auto fact = facts.begin(); fact != facts.end(); ++fact) {
+      line += (line.empty() ? "" : std::string(separator)) + fact->text;
+      if (fact->rank > 0 && (last == facts.end() || fact->rank >= last->rank)) {
+        last = fact;
+      }
+    }
+    if (report::ColumnsOf(line) <= width || last == facts.end()) {
+      return line;
+    }
+    facts.erase(last);
+  }
+}
+
+// A column of a table on the screen.
+struct Column {
+  std::string heading;
+  size_t importance;  // 0: the most important
+  size_t least;       // the width that its cells need
+  size_t wish;        // the width where there is room
+  bool is_right = true;
+  std::function<std::string(size_t row, size_t width)> cell;
+  size_t gap = 1;  // blanks in front
+  size_t width = 0;
+};
+
+constexpr size_t kMargin = 2;
+
+size_t LongestOf(size_t rows, std::string_view heading,
+                 const std::function<std::string(size_t row)>& cell) {
+  size_t longest = report::ColumnsOf(heading);
+  for (size_t row = 0; row < rows; ++row) {
+    longest = std::max(longest, report::ColumnsOf(cell(row)));
+  }
+  return longest;
+}
+
+// A column of numbers or words that are never cut.
+Column Whole(std::string heading, size_t importance, size_t wish, size_t rows,
+             const std::function<std::string(size_t row)>& cell) {
+  const size_t least = LongestOf(rows, heading, cell);
+  return {std::move(heading),    importance, least,
+          std::max(least, wish), true,       [cell](size_t row, size_t) { return cell(row); }};
+}
+
+// The columns that fit, the most important first; in the order in which they were given.
+std::vector<Column> Fitted(std::vector<Column> columns, size_t width) {
+  std::vector<Column*> by_importance;
+  for (Column& column : columns) {
+    by_importance.push_back(&column);
+  }
+  std::sort(by_importance.begin(), by_importance.end(),
+            [](const Column* a, const Column* b) { return a->importance < b->importance; });
+  size_t room = width - std::min(width, kMargin);
+  for (Column* const column : by_importance) {
+    if (const size_t needed = column->gap + column->least; needed <= room) {
+      column->width = column->least;
+      room -= needed;
+    }
+  }
+  for (Column* const column : by_importance) {
+    if (column->width > 0) {
+      const size_t more = std::min(room, column->wish - column->least);
+      column->width += more;
+      room -= more;
+    }
+  }
+  std::erase_if(columns, [](const Column& column) { return column.width == 0; });
+  return columns;
+}
+
+// `row`: none for the line of headings.
+std::string TableLine(const std::vector<Column>& columns, std::optional<size_t> row) {
+  std::string line(kMargin, ' ');
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Column& column = columns[i];
+    const std::string text = row ? column.cell(*row, column.width) : column.heading;
+    const std::string blanks(column.width - std::min(column.width, report::ColumnsOf(text)), ' ');
+    line.append(i == 0 ? 0 : column.gap, ' ');
+    line += column.is_right ? blanks + text : text + (i + 1 < columns.size() ? blanks : "");
+  }
+  return line;
 }
 
 void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& screen) {
@@ -178,16 +291,26 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
              std::tuple(b.second->last_step, a.second->non_finite, a.second->alerts);
     });
   }
-  screen.CutLine(report::Ink::kBold,
-                 "  rank      step   steps/s      last row   alerts     NaN/Inf");
-  for (size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) {
-    const FollowedRank& state = *ranks[i].second;
-    const std::string line =
-        fmt::format("  {:>4} {:>9} {:>9} {:>13} {:>8} {:>11}", ranks[i].first,
-                    state.last_step < 0 ? "-" : fmt::format("{}", state.last_step),
-                    Rate(state.steps_per_second), Age(state, view), base::FormatCount(state.alerts),
-                    base::FormatCount(state.non_finite));
-    screen.CutLine(state.non_finite > 0 ? report::Ink::kRed : report::Ink::kNone, line);
+  const size_t count = std::min(ranks.size(), kMostRanks);
+  const auto state = [&ranks](size_t row) -> const FollowedRank& { return *ranks[row].second; };
+  const std::vector<Column> columns = Fitted(
+      {Whole("rank", 0, 4, count, [&](size_t row) { return fmt::format("{}", ranks[row].first); }),
+       Whole("step", 1, 9, count,
+             [&](size_t row) {
+               const int64_t step = state(row).last_step;
+               return step < 0 ? "-" : fmt::format("{}", step);
+             }),
+       Whole("steps/s", 5, 9, count, [&](size_t row) { return Rate(state(row).steps_per_second); }),
+       Whole("last row", 4, 13, count, [&](size_t row) { return Age(state(row), view); }),
+       Whole("alerts", 3, 8, count,
+             [&](size_t row) { return base::FormatCount(state(row).alerts); }),
+       Whole("NaN/Inf", 2, 11, count,
+             [&](size_t row) { return base::FormatCount(state(row).non_finite); })},
+      screen.options().width);
+  screen.CutLine(report::Ink::kBold, TableLine(columns, std::nullopt));
+  for (size_t row = 0; row < count; ++row) {
+    screen.CutLine(state(row).non_finite > 0 ? report::Ink::kRed : report::Ink::kNone,
+                   TableLine(columns, row));
   }
   if (ranks.size() > kMostRanks) {
     screen.CutLine(report::Ink::kNone,
@@ -197,35 +320,61 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
 
 void ShowModules(const RunFollower& run, const TopView& view, const std::vector<ShownRow>& rows,
                  size_t room, report::Screen& screen) {
+  constexpr size_t kLeastSpark = 8;
+  constexpr size_t kMostTable = 14;
   const size_t width = screen.options().width;
-  const size_t fixed = 2 + 15 + 6 + 9 + 12 + 9 + 2 + kSparkWidth;
-  const size_t name_width = width > fixed + 24 ? width - fixed : 24;
+  // Enough for the parts of a name that tell one layer from another.
+  const size_t least_name = std::min<size_t>(28, width / 2);
   const auto ops = JudgedOps(run, view);
-  screen.CutLine(report::Ink::kBold,
-                 fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  history", "module",
-                             name_width - 1, "table", "rank", "step",
-                             ops.size() == 1 ? Cut(ops[0].first, 11) : "value", "score"));
   const size_t first = std::min(view.scroll, rows.empty() ? 0 : rows.size() - 1);
   const size_t count = std::min(room, rows.size() - std::min(first, rows.size()));
-  for (size_t i = first; i < first + count; ++i) {
-    const FollowedSeries& series = *rows[i].series;
-    std::string name = (series.stage > 0 ? fmt::format("{}:", series.stage) : "") +
-                       analysis::monitor::ShownName(series.name);
-    if (series.micro_step > 0) {
-      name += fmt::format(":{}", series.micro_step);
-    }
-    const bool broken = std::isinf(rows[i].score);
-    const std::string value = series.history.empty() ? "-" : ShownNumber(series.history.back());
-    const std::string line =
-        fmt::format("  {:<{}} {:<14} {:>5} {:>8} {:>11} {:>8}  {}", Cut(name, name_width - 1),
-                    name_width - 1, Cut(series.table, 14), series.rank, series.last_step, value,
-                    broken ? fmt::format("@{}", series.first_non_finite_step)
-                           : fmt::format("{:.1f}", std::min(rows[i].score, 99999.0)),
-                    Spark(series.history, view.utf8));
-    screen.CutLine(broken || rows[i].score >= kOutlierScore ? report::Ink::kRed
-                   : rows[i].score >= kUnusualScore         ? report::Ink::kYellow
-                                                            : report::Ink::kNone,
-                   line);
+  const auto row_at = [&](size_t row) -> const ShownRow& { return rows[first + row]; };
+  const auto name = [&](size_t row) {
+    const FollowedSeries& series = *row_at(row).series;
+    return (series.stage > 0 ? fmt::format("{}:", series.stage) : "") +
+           analysis::monitor::ShownName(series.name) +
+           (series.micro_step > 0 ? fmt::format(":{}", series.micro_step) : "");
+  };
+  const auto table = [&](size_t row) { return Cut(row_at(row).series->table, kMostTable); };
+  const auto value = [&](size_t row) {
+    const std::vector<double>& history = row_at(row).series->history;
+    return history.empty() ? "-" : ShownNumber(history.back());
+  };
+  const auto score = [&](size_t row) {
+    return std::isinf(row_at(row).score)
+               ? fmt::format("@{}", row_at(row).series->first_non_finite_step)
+               : fmt::format("{:.1f}", std::min(row_at(row).score, 99999.0));
+  };
+  Column table_column = Whole("table", 5, kMostTable, count, table);
+  table_column.is_right = false;
+  std::vector<Column> columns = Fitted(
+      {{"module", 0, least_name, std::max(least_name, LongestOf(count, "module", name)), false,
+        [&](size_t row, size_t room_of_name) { return Cut(name(row), room_of_name); }},
+       std::move(table_column),
+       Whole("rank", 4, 5, count,
+             [&](size_t row) { return fmt::format("{}", row_at(row).series->rank); }),
+       Whole("step", 3, 8, count,
+             [&](size_t row) { return fmt::format("{}", row_at(row).series->last_step); }),
+       Whole(ops.size() == 1 ? Cut(ops[0].first, 11) : "value", 2, 11, count, value),
+       Whole("score", 1, 8, count, score),
+       {"history", 6, kLeastSpark, kSparkWidth, false,
+        [&](size_t row, size_t room_of_spark) {
+          return Spark(row_at(row).series->history, room_of_spark, view.utf8);
+        },
+        2}},
+      width);
+  size_t used = kMargin;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    used += columns[i].width + (i == 0 ? 0 : columns[i].gap);
+  }
+  columns.front().width += width - std::min(width, used);  // the others stand at the right edge
+  screen.CutLine(report::Ink::kBold, TableLine(columns, std::nullopt));
+  for (size_t row = 0; row < count; ++row) {
+    const double found = row_at(row).score;
+    screen.CutLine(std::isinf(found) || found >= kOutlierScore ? report::Ink::kRed
+                   : found >= kUnusualScore                    ? report::Ink::kYellow
+                                                               : report::Ink::kNone,
+                   TableLine(columns, row));
   }
   if (rows.empty()) {
     screen.CutLine(report::Ink::kNone, "  no rows yet, or no matching rows");
@@ -252,29 +401,38 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
     rate = std::max(rate, state.steps_per_second);
     non_finite += state.non_finite;
   }
-  screen.CutLine(
-      report::Ink::kBold,
-      fmt::format("{}  step {}  {} steps/s  {}  {}  {} NaN/Inf{}", base::Printable(root.string()),
-                  step < 0 ? "-" : fmt::format("{}", step), Rate(rate),
-                  base::Plural(run.ranks().size(), "rank"),
-                  base::Plural(run.alerts().size(), "alert"), base::FormatCount(non_finite),
-                  view.paused ? "  paused" : ""));
+  const size_t width = screen.options().width;
+  std::vector<Fact> facts = {{0, "step " + (step < 0 ? "-" : fmt::format("{}", step))},
+                             {4, Rate(rate) + " steps/s"},
+                             {3, base::Plural(run.ranks().size(), "rank")},
+                             {2, base::Plural(run.alerts().size(), "alert")},
+                             {1, base::FormatCount(non_finite) + " NaN/Inf"}};
+  if (view.paused) {
+    facts.push_back({0, "paused"});
+  }
+  constexpr size_t kLeastPath = 12;
+  const std::string counts = JoinedFacts(std::move(facts), "  ", width);
+  const size_t room = width - std::min(width, report::ColumnsOf(counts) + 2);
+  screen.CutLine(report::Ink::kBold,
+                 room >= kLeastPath ? Cut(root.string(), room) + "  " + counts : counts);
+
   const auto ops = JudgedOps(run, view);
-  std::string chosen = fmt::format("table {}, statistic {}",
-                                   view.table.empty() ? "all" : base::Printable(view.table),
-                                   ops.empty() ? "-" : base::Printable(ops[0].first));
+  std::vector<Fact> chosen = {
+      {0, "table " + (view.table.empty() ? "all" : base::Printable(view.table))},
+      {1, "statistic " + (ops.empty() ? "-" : base::Printable(ops[0].first))}};
   for (size_t i = 1; i < ops.size(); ++i) {
-    chosen += fmt::format(", {} of {}", base::Printable(ops[i].first),
-                          base::Printable(base::Join(ops[i].second, " ")));
+    chosen.push_back({1 + i, fmt::format("{} of {}", base::Printable(ops[i].first),
+                                         base::Printable(base::Join(ops[i].second, " ")))});
   }
   if (view.typing || !view.search.empty()) {
-    chosen += fmt::format(", search: {}{}", base::Printable(view.search), view.typing ? "_" : "");
+    chosen.push_back(
+        {0, fmt::format("search: {}{}", base::Printable(view.search), view.typing ? "_" : "")});
   }
   if (run.bad_rows() > 0) {
-    chosen += fmt::format(", {} not read: {}", base::Plural(run.bad_rows(), "row"),
-                          base::Printable(run.first_diagnostic()));
+    chosen.push_back({0, fmt::format("{} not read: {}", base::Plural(run.bad_rows(), "row"),
+                                     base::Printable(run.first_diagnostic()))});
   }
-  screen.CutLine(report::Ink::kNone, chosen);
+  screen.CutLine(report::Ink::kNone, JoinedFacts(std::move(chosen), ", ", width));
 }
 
 }  // namespace
@@ -315,8 +473,14 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   }
   if (view.keys) {
     screen.Blank();
-    screen.CutLine(report::Ink::kNone,
-                   "q quit  p pause  t table  o statistic  / search  ? help  arrows scroll");
+    screen.CutLine(report::Ink::kNone, JoinedFacts({{0, "q quit"},
+                                                    {3, "p pause"},
+                                                    {4, "t table"},
+                                                    {5, "o statistic"},
+                                                    {2, "/ search"},
+                                                    {1, "? help"},
+                                                    {6, "arrows scroll"}},
+                                                   "  ", view.width));
   }
   return screen.Take();
 }

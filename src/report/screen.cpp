@@ -79,17 +79,22 @@ void Screen::Paragraph(Ink ink, std::string_view text) {
 
 void Screen::CutLine(Ink ink, std::string_view text) {
   size_t columns = 0;
-  size_t last = 0;
+  size_t last = 0;        // the end of what can be shown with the mark behind it
+  size_t last_blank = 0;  // the last blank before it
   for (size_t at = 0; at < text.size();) {
     const Glyph glyph = NextGlyph(text.substr(at));
     columns += glyph.width;
     if (columns > options_.width) {
-      text_ +=
-          Painted(ink, std::string(text.substr(0, last)) + (options_.ascii ? ">" : "…")) + "\n";
+      // Between words, so that no number is cut; one long word is cut where it ends.
+      const size_t end = last_blank > last / 2 ? last_blank : last;
+      text_ += Painted(ink, std::string(text.substr(0, end)) + (options_.ascii ? ">" : "…")) + "\n";
       return;
     }
     // Text before the last column makes room for the mark.
-    last = columns < options_.width ? at + glyph.bytes : last;
+    if (columns < options_.width) {
+      last_blank = text[at] == ' ' ? at : last_blank;
+      last = at + glyph.bytes;
+    }
     at += glyph.bytes;
   }
   text_ += Painted(ink, text) + "\n";

@@ -40,7 +40,7 @@ class Screen {
   // Never cut or wrapped: for copying, or formatted already.
   void Raw(std::string_view text) { text_ += text; }
 
-  // For pictures that fill a terminal: text that is too long is cut at the edge.
+  // For pictures that fill a terminal: text that is too long is cut at the edge, between words.
   void CutLine(Ink ink, std::string_view text);
 
   const ScreenOptions& options() const { return options_; }

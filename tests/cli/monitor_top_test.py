@@ -3,6 +3,7 @@
 
 usage: monitor_top_test.py MSPROBE
 """
+import codecs
 import fcntl
 import os
 import pty
@@ -38,6 +39,7 @@ class Screen:
         self.process = subprocess.Popen([MSPROBE, "monitor", "top", *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave,
                                         env=settings, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0))
         self.output = ""
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a character
 
     def resize(self, rows, columns, descriptor=None):
         fcntl.ioctl(self.master if descriptor is None else descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -47,7 +49,7 @@ class Screen:
     def pump(self, seconds):
         if select.select([self.master], [], [], seconds)[0]:
             try:
-                self.output += os.read(self.master, 65536).decode("utf-8", "replace")
+                self.output += self.decoder.decode(os.read(self.master, 65536))
             except OSError:
                 return
 
@@ -174,6 +176,37 @@ class Top(unittest.TestCase):
         lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in narrow.replace("\r", "").split("\n")]
         self.assertLessEqual(len(lines), 12)
         self.assertLessEqual(max(map(len, lines)), 60)
+
+    def test_shows_the_most_important_columns_of_each_width(self):
+        columns = {60: ["module", "rank", "step", "value", "score"], 80: ["module", "table", "rank", "step", "value", "score", "history"],
+                   120: ["module", "table", "rank", "step", "value", "score", "history"]}
+        numbers = {}  # of each module, at the widest
+        for width in (120, 80, 60):
+            with self.subTest(width=width):
+                screen = self.screen(rows=40, columns=width)
+                picture = screen.wait_for(r"q quit")
+                lines = [line.rstrip("\r") for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", picture).split("\n")]
+                screen.type("q")
+                self.assertEqual(screen.end(), 0)
+                self.assertLessEqual(max(map(len, lines)), width, max(lines, key=len))
+                self.assertRegex(lines[0], r"step 39 .*2 alerts  8 NaN/Inf$")
+                ranks = lines.index(next(line for line in lines if line.split()[:2] == ["rank", "step"]))
+                self.assertRegex(lines[ranks + 2], r"^ +1 +39 .* 8$")
+                head = lines.index(next(line for line in lines if line.startswith("  module ")))
+                self.assertEqual([word.replace("norm", "value") for word in lines[head].split()], columns[width])
+                for row in lines[head + 1 : lines.index("", head)]:
+                    words = row.split()
+                    self.assertTrue(words[0].startswith(("layers.", "...")), row)
+                    self.assertNotRegex(words[0], r"^\.\.\.\.?$")
+                    step, value, score = words[columns[width].index("step") :][:3]
+                    self.assertEqual(step, "39")
+                    self.assertRegex(value, r"^(NaN|-?\d+(\.\d+)?(e[-+]\d+)?)$")
+                    self.assertRegex(score, r"^(@38|\d+\.\d)$")
+                    numbers.setdefault(width, []).append((value, score))
+        most = min(map(len, numbers.values()))
+        self.assertGreaterEqual(most, 10)
+        self.assertEqual(numbers[60][:most], numbers[120][:most])
+        self.assertEqual(numbers[80][:most], numbers[120][:most])
 
     def test_keys_change_what_is_shown(self):
         screen = self.screen(rows=40)
