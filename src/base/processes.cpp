@@ -132,6 +132,51 @@ void InstallInterruptCleanup() {
   }
 }
 
+namespace {
+
+// What the handler of FirstInterrupt may touch: it can neither allocate nor lock.
+struct {
+  struct sigaction before {};
+  std::array<char, 256> message{};
+  size_t message_size = 0;
+  std::atomic<bool> came{false};
+} g_first_interrupt;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void NoteInterrupt(int signal_number) {
+  const int error = errno;
+  g_first_interrupt.came.store(true);
+  ::sigaction(signal_number, &g_first_interrupt.before, nullptr);
+  [[maybe_unused]] const ssize_t written =
+      ::write(STDERR_FILENO, g_first_interrupt.message.data(), g_first_interrupt.message_size);
+  errno = error;
+}
+
+}  // namespace
+
+FirstInterrupt::FirstInterrupt(const std::string& message) {
+  g_first_interrupt.came.store(false);
+  g_first_interrupt.message_size =
+      message.copy(g_first_interrupt.message.data(), g_first_interrupt.message.size());
+  ::sigaction(SIGINT, nullptr, &g_first_interrupt.before);
+  is_ignored_ = g_first_interrupt.before.sa_handler == SIG_IGN;
+  if (!is_ignored_) {
+    struct sigaction action {};
+    action.sa_handler = NoteInterrupt;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    ::sigaction(SIGINT, &action, nullptr);
+  }
+}
+
+FirstInterrupt::~FirstInterrupt() {
+  if (!is_ignored_) {
+    ::sigaction(SIGINT, &g_first_interrupt.before, nullptr);
+  }
+}
+
+bool FirstInterrupt::came() const { return g_first_interrupt.came.load(); }
+
 int RemoveOnInterrupt(const std::string& path) {
   if (path.size() >= kMaxPathBytes) {
     return -1;

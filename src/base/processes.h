@@ -30,6 +30,22 @@ void InstallInterruptCleanup();
 // InstallInterruptCleanup(); alone for what runs before main().
 void InstallTerminateCleanup();
 
+// While one lives, the first Ctrl-C (SIGINT) is only noted, for work that can end with what it has
+// so far; the second ends the process as above. At most one lives at a time.
+class FirstInterrupt {
+ public:
+  // `message` goes to stderr when the signal comes: what happens next.
+  explicit FirstInterrupt(const std::string& message);
+  ~FirstInterrupt();
+  FirstInterrupt(const FirstInterrupt&) = delete;
+  FirstInterrupt& operator=(const FirstInterrupt&) = delete;
+
+  bool came() const;
+
+ private:
+  bool is_ignored_ = false;  // by a parent, for us (nohup)
+};
+
 // Registers a file, or a folder that is removed with all that is in it; returns a slot for
 // ForgetOnInterrupt, or -1 when the table is full or the path too long (the file would then survive
 // an interrupt under its temporary name, nothing worse).

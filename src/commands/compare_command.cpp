@@ -35,6 +35,7 @@
 #include "src/analysis/repro/repro.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/processes.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"
@@ -43,6 +44,7 @@
 #include "src/dump/layout.h"
 #include "src/json/config.h"
 #include "src/report/document.h"
+#include "src/report/texts.h"
 
 namespace msprobe::commands {
 namespace {
@@ -161,15 +163,22 @@ Status WriteFirstDivergence(const compare::RunSummary& summary, const std::files
 // A step is complete when each rank that the reference has of it is there, with a manifest that
 // says so. The Python tool writes none: its steps are complete once a later one has begun, or when
 // nothing was written for a while.
+//
+// Ctrl-C ends the watch: what was compared by then is the answer, which says that it is incomplete.
 class StepWatcher {
  public:
-  // What runs compare: the same options with the folders of one step.
-  StepWatcher(const compare::Options& options, std::chrono::seconds patience)
-      : options_(options), patience_(patience) {}
+  enum class End { kDiverges, kAllAgree, kTimeout, kInterrupted };
 
-  // The first step that diverges. None: all steps of the reference agree, or no further one was
-  // complete in time.
-  Result<std::optional<int64_t>> Run() {
+  // What runs compare: the same options with the folders of one step.
+  StepWatcher(const compare::Options& options, std::chrono::seconds patience,
+              report::Language language)
+      : options_(options),
+        patience_(patience),
+        interrupt_(report::InLanguage("interrupted: the answer follows; Ctrl-C again ends at once",
+                                      language) +
+                   '\n') {}
+
+  Result<End> Run() {
     MSP_ASSIGN_OR_RETURN(const dump::DumpLayout reference, dump::FindDump(options_.bench_path));
     std::map<int64_t, std::vector<dump::RankFolder>> steps;
     for (const dump::RankFolder& rank : reference.ranks) {
@@ -181,19 +190,46 @@ class StepWatcher {
       return UsageError(fmt::format("--watch needs a dump with steps, and {} has none",
                                     options_.bench_path.string()));
     }
+    step_count_ = steps.size();
     for (const auto& [step, ranks] : steps) {
-      if (!WaitFor(step, ranks)) {
+      step_ = step;
+      if (!WaitFor(step, ranks) && !interrupt_.came()) {
         base::LogWarning(fmt::format("step {} was not complete within {}; see --watch-timeout",
                                      step,
                                      base::FormatSeconds(static_cast<double>(patience_.count()))));
-        return std::optional<int64_t>();
+        return End::kTimeout;
+      }
+      if (interrupt_.came()) {
+        return End::kInterrupted;
       }
       MSP_ASSIGN_OR_RETURN(const bool agrees, Agrees(step));
+      if (interrupt_.came()) {
+        return End::kInterrupted;
+      }
       if (!agrees) {
-        return std::optional<int64_t>(step);
+        return End::kDiverges;
       }
     }
-    return std::optional<int64_t>();
+    return End::kAllAgree;
+  }
+
+  int64_t step() const { return step_; }  // the last one that was waited for
+  const compare::Comparison& so_far() const { return so_far_; }
+
+  // The verdict over the steps compared so far, marked as incomplete.
+  report::Document InterimAnswer() {
+    compare::FinishSummary(so_far_.summary);
+    report::Document document = compare::MakeDocument(options_, so_far_);
+    report::Verdict& verdict = document.verdict;
+    if (compared_ == 0) {
+      verdict.Say("NOTHING COMPARED", fmt::format("interrupted before step {} was complete", step_),
+                  report::Tone::kBad);
+    } else {
+      verdict.text +=
+          fmt::format("; interrupted after {} of {}", compared_, base::Plural(step_count_, "step"));
+    }
+    verdict.standing = report::Standing::kIncomplete;
+    return document;
   }
 
  private:
@@ -229,7 +265,7 @@ class StepWatcher {
     constexpr std::chrono::milliseconds kPause(200);
     const Clock::time_point end = Clock::now() + patience_;
     while (!IsComplete(step, ranks)) {
-      if (Clock::now() >= end) {
+      if (Clock::now() >= end || interrupt_.came()) {
         return false;
       }
       std::this_thread::sleep_for(kPause);
@@ -238,7 +274,7 @@ class StepWatcher {
   }
 
   // The answer of one step, without files.
-  Result<bool> Agrees(int64_t step) const {
+  Result<bool> Agrees(int64_t step) {
     compare::Options options = options_;
     const std::string name = fmt::format("step{}", step);
     options.npu_path /= name;
@@ -246,14 +282,38 @@ class StepWatcher {
     options.output.xlsx = options.output.csv = options.output.json = options.output.html = false;
     options.output.advisor = false;
     options.quiet = true;
-    MSP_ASSIGN_OR_RETURN(const compare::Comparison run, compare::Run(options));
+    MSP_ASSIGN_OR_RETURN(compare::Comparison run, compare::Run(options));
     const report::Document document = compare::MakeDocument(options, run);
     base::LogInfo(fmt::format("step {}: {}", step, document.verdict.text));
+    Keep(step, std::move(run));
     return document.verdict.standing == report::Standing::kClean;
+  }
+
+  void Keep(int64_t step, compare::Comparison run) {
+    compare::RunSummary& all = so_far_.summary;
+    for (compare::PairSummary& pair : run.summary.pairs) {
+      pair.step = step;
+      all.pairs.push_back(std::move(pair));
+    }
+    for (const auto side : {&compare::RunSummary::npu_only, &compare::RunSummary::bench_only}) {
+      for (const std::string& rank : run.summary.*side) {
+        (all.*side).push_back(fmt::format("step{}/{}", step, rank));
+      }
+    }
+    all.seconds += run.summary.seconds;
+    all.threads = run.summary.threads;
+    so_far_.stamp = std::move(run.stamp);
+    so_far_.warnings.insert(so_far_.warnings.end(), run.warnings.begin(), run.warnings.end());
+    ++compared_;
   }
 
   const compare::Options& options_;
   const std::chrono::seconds patience_;
+  const base::FirstInterrupt interrupt_;
+  int64_t step_ = 0;
+  size_t step_count_ = 0;
+  size_t compared_ = 0;
+  compare::Comparison so_far_;
 };
 
 // Flags that mean something to mode auto alone.
@@ -423,7 +483,10 @@ class CompareCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(FillOptions(context));
     if (watch_) {
-      MSP_RETURN_IF_ERROR(Watch());
+      MSP_ASSIGN_OR_RETURN(const std::optional<ExitCode> interrupted, Watch(context));
+      if (interrupted) {
+        return *interrupted;
+      }
     }
     if (mode_ == "offline_data") {
       return CompareOfflineData(context);
@@ -452,18 +515,36 @@ class CompareCommand final : public Command {
   }
 
  private:
-  // Waits for the step that diverges, which then is what is compared; otherwise all is.
-  Status Watch() {
+  // Waits for the step that diverges, which then is what is compared; otherwise all is. After
+  // Ctrl-C the answer has been given: its exit code.
+  Result<std::optional<ExitCode>> Watch(const Context& context) {
     if (mode_ != "auto") {
       return UsageError(fmt::format("--watch cannot be used with -m {}", mode_));
     }
-    StepWatcher watcher(options_, std::chrono::seconds(watch_timeout_s_));
-    MSP_ASSIGN_OR_RETURN(const std::optional<int64_t> step, watcher.Run());
-    if (step) {
-      options_.npu_path /= fmt::format("step{}", *step);
-      options_.bench_path /= fmt::format("step{}", *step);
+    StepWatcher watcher(options_, std::chrono::seconds(watch_timeout_s_), context.language);
+    MSP_ASSIGN_OR_RETURN(const StepWatcher::End end, watcher.Run());
+    if (end == StepWatcher::End::kInterrupted) {
+      return GiveInterimAnswer(watcher, context);
     }
-    return CheckPaths();
+    if (end == StepWatcher::End::kDiverges) {
+      options_.npu_path /= fmt::format("step{}", watcher.step());
+      options_.bench_path /= fmt::format("step{}", watcher.step());
+    }
+    MSP_RETURN_IF_ERROR(CheckPaths());
+    return std::optional<ExitCode>();
+  }
+
+  Result<std::optional<ExitCode>> GiveInterimAnswer(StepWatcher& watcher, const Context& context) {
+    report::Document document = watcher.InterimAnswer();
+    const ExitCode code = ExitCodeOf(document, answer_);
+    if (!watcher.so_far().summary.pairs.empty()) {
+      MSP_ASSIGN_OR_RETURN(
+          std::filesystem::path summary,
+          compare::WriteSummary(options_, watcher.so_far(), static_cast<int>(code)));
+      document.files.push_back({std::move(summary), "summary"});
+    }
+    MSP_ASSIGN_OR_RETURN(const ExitCode given, EmitReport(std::move(document), answer_, context));
+    return std::optional<ExitCode>(given);
   }
 
   Status FillOptions(const Context& context);
