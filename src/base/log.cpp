@@ -8,7 +8,6 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include "src/base/log_translation.h"
 #include "src/base/strings.h"
 
 namespace msprobe::base {

@@ -59,6 +59,10 @@ void LogGate(std::string_view text);
 // A remedy, printed under the line it belongs to.
 void LogHint(std::string_view text);
 
+// Texts of log lines go through this before they are written, to become those of another language;
+// null: as they are. "warning: " and the other words in front are texts, too.
+void SetLogTranslation(std::string (*translate)(std::string_view text));
+
 // True when colours are wanted on this stream (1 stdout, 2 stderr): a terminal, no NO_COLOR, TERM
 // not "dumb".
 bool WantsColor(int stream);

@@ -29,7 +29,6 @@
 
 #include "src/base/files.h"
 #include "src/base/log.h"
-#include "src/base/log_translation.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/processes.h"
