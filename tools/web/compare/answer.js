@@ -65,7 +65,7 @@ export function Answer({ t, run, pair, index, files, onShow }) {
   const hint = run.pairs.map((item) => item.hint).find(Boolean);
   const next = run.pairs[index]?.next;
   return html`<section class="card answer" aria-label=${t('where')}>
-    <${VerdictLine} t=${t} run=${run} />
+    <${VerdictLine} t=${t} run=${{ ...run, verdict: run.answer }} />
     ${hint && html`<p>${t.said(hint)}</p>`}
     ${run.pairs
       .filter((item) => item.error)

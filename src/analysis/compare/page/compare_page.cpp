@@ -452,7 +452,8 @@ std::string ComparePage::Listing(const RunSummary& summary, const std::string& g
   report::PutRun("compare", writer);
   const report::Verdict answer = MakeVerdict(summary);
   writer.Member("word", answer.word);
-  writer.Member("verdict", answer.text);
+  writer.Member("verdict", PairVerdictName(VerdictOf(summary)));  // for `serve`
+  writer.Member("answer", answer.text);
   writer.Member("tone", report::ToneName(answer.tone));
   const std::optional<size_t> leading = LeadingPair(summary);
   PutNumber(writer, "leading", leading ? std::optional<int64_t>(*leading) : std::nullopt);
