@@ -4,6 +4,7 @@ Each function is called once with data of this repository; what a Result does wi
 quick. Whatever happens, no file is left behind.
 """
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -128,6 +129,10 @@ class Functions(Case):
         result = self.check(msprobe.show(NPU / "step0/rank/dump.json"), "READABLE", ["show"], Type="torch.int64", Shape="[2, 8]")
         self.assertEqual(len(result.records()), 164)
         self.assertEqual(len(msprobe.show(NPU / "step0/rank/dump.json", filter="*fc1*", limit=2).records()), 2)
+        of_name = msprobe.show(NPU / "step0/rank/dump.json", "attn.qkv").records()
+        self.assertTrue(0 < len(of_name) < 164)
+        self.assertTrue(all("attn.qkv" in row["Name"] for row in of_name))
+        self.assertEqual(msprobe.show(NPU, "attn.qkv").records(), of_name)
 
     def test_grad_compare(self):
         runs = DATA / "grad_probe/compare"
@@ -218,6 +223,13 @@ class Tables(Case):
         self.assertIn("&lt;b&gt;npu&amp;", shown)
         self.assertNotIn("<b>npu", shown)
 
+    def test_a_notebook_shows_the_beginning_of_a_long_table(self):
+        table = {"kind": "table", "columns": ["N"], "rows": [[number] for number in range(300)]}
+        result = msprobe.Result(msprobe._results.Command(("show",)), None, (), {"sections": [{"blocks": [table]}]})
+        self.assertIn("<td>199</td>", result._repr_html_())
+        self.assertNotIn("<td>200</td>", result._repr_html_())
+        self.assertIn("100 more rows", result._repr_html_())
+
 
 class Errors(Case):
     def failure(self, kind, function, *arguments, **flags):
@@ -232,6 +244,16 @@ class Errors(Case):
         self.assertNotIn("error:", error.message)
         self.assertEqual(error.exit_code, 3)
         self.assertIn("ckpt_compare", error.command)
+
+    def test_messages_of_any_language_are_read(self):
+        Path("here").mkdir()
+        with mock.patch.dict(os.environ, LC_ALL="zh_CN.UTF-8"):
+            error = self.failure(msprobe.InputError, msprobe.ckpt_compare, "hero", CHECKPOINTS[0])
+        self.assertTrue(error.message.startswith("hero"), error.message)
+        self.assertIn("here", error.hint)
+        texts = json.loads((REPOSITORY / "config/texts.json").read_text("utf-8"))
+        for openings in (msprobe._results._ERRORS, msprobe._results._HINTS):
+            self.assertEqual(texts[openings[0].strip()], openings[1])
 
     def test_a_wrong_flag_is_a_usage_error_with_its_hint(self):
         error = self.failure(msprobe.UsageError, msprobe.compare, NPU, BENCH, mode="nope")
@@ -253,6 +275,14 @@ class Errors(Case):
     def test_a_missing_program_says_where_it_was_looked_for(self):
         with mock.patch.dict(os.environ, MSPROBE="/nowhere/msprobe"):
             self.assertIn("/nowhere/msprobe", self.failure(msprobe.MsprobeError, msprobe.show, NPU).message)
+
+    def test_a_program_named_by_a_relative_path_is_that_file(self):
+        for place, answer in ((Path("msprobe"), "here"), (Path("bin/msprobe"), "on PATH")):
+            place.parent.mkdir(exist_ok=True)
+            place.write_text("#!/bin/sh\necho %s >&2; exit 7\n" % answer)
+            place.chmod(0o755)
+        with mock.patch.dict(os.environ, MSPROBE="msprobe", PATH="%s:%s" % (Path("bin").absolute(), os.environ["PATH"])):
+            self.assertEqual(self.failure(msprobe.MsprobeError, msprobe.show, NPU).message, "here")
 
     def test_a_program_that_breaks_down_is_an_error_with_its_code(self):
         program = self.folder / "program"

@@ -119,7 +119,7 @@ class Contents(Result):
         if path == "-":
             raise UsageError("show takes a path", "read the standard input with the program: msprobe show -")
         flags = {name: value for name, value in given.items() if name not in positional}
-        result = cls(spec, _never, (), start(spec, [path], {**flags, "offsets": True}))
+        result = cls(spec, _never, (), start(spec, [path, *(given[name] for name in positional[1:])], {**flags, "offsets": True}))
         result.path = path
         return result
 

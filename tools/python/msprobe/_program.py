@@ -14,7 +14,7 @@ def find() -> str:
     if named:
         if not (os.access(named, os.X_OK) and os.path.isfile(named)):
             raise FileNotFoundError("$MSPROBE names %s, which is not a program" % named)
-        return named
+        return os.path.abspath(named)  # "msprobe" would be looked for on PATH
     package = os.path.dirname(os.path.abspath(__file__))
     for relative in _BESIDE_PACKAGE:
         path = os.path.normpath(os.path.join(package, relative))
@@ -23,7 +23,7 @@ def find() -> str:
     found = shutil.which("msprobe")
     if found is None:
         raise FileNotFoundError("the program msprobe is neither beside this package nor on PATH")
-    return found
+    return os.path.abspath(found)
 
 
 def run(arguments: "list[str]") -> None:

@@ -28,6 +28,9 @@ Row = Dict[str, Any]
 
 _FOUND, _USAGE, _INPUT = 1, 2, 3  # exit codes of the program beside 0
 _ONCE = ("fail_on", "junit", "repro", "unmatched", "suggest_mapping")   # flags that a second run for a table or a page leaves out
+# How lines of the program begin, which speaks the language of the locale: the texts of config/texts.json.
+_ERRORS, _HINTS = ("error: ", "错误："), ("hint: ", "提示：")
+_MOST_SHOWN = 200   # rows of a table in a notebook, as on a screen
 _STAMP = re.compile(r"_?\d{14,}")   # the time of a run in the name of a file
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 
@@ -393,8 +396,10 @@ def _block_html(block: Mapping[str, Any]) -> str:
             return ""
         head = "".join("<th>%s</th>" % html.escape(str(name)) for name in block["columns"])
         body = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % html.escape("" if cell is None else str(cell)) for cell in row)
-                       for row in block["rows"])
-        return "<table><tr>%s</tr>%s</table>" % (head, body)
+                       for row in block["rows"][:_MOST_SHOWN])
+        rest = len(block["rows"]) - _MOST_SHOWN
+        more = "<p>%d more rows: rows()</p>" % rest if rest > 0 else ""
+        return "<table><tr>%s</tr>%s</table>%s" % (head, body, more)
     lines = []
     for item in block.get("items", ()):
         if "text" not in item:
@@ -457,12 +462,15 @@ def start(spec: Command, arguments: Sequence[Optional[PathLike]], flags: Mapping
 
 def _fail(code: int, told: str, document: Optional[Dict[str, Any]], command: List[str]) -> NoReturn:
     lines = [line.strip() for line in told.splitlines() if line.strip()]
-    errors = [line[len("error: "):] for line in lines if line.startswith("error: ")]
-    hints = [line[len("hint: "):] for line in lines if line.startswith("hint: ")]
+    errors, hints = _behind(_ERRORS, lines), _behind(_HINTS, lines)
     text = ((document or {}).get("verdict") or {}).get("text", "")
     message = (errors or [text] * bool(text) or lines[-1:] or ["msprobe ended with %d" % code])[0]
     kind = {_USAGE: UsageError, _INPUT: InputError}.get(code, MsprobeError)
     raise kind(message, hints[0] if hints else "", code, command)
+
+
+def _behind(openings: Sequence[str], lines: Sequence[str]) -> List[str]:
+    return [line[len(opening):].strip() for line in lines for opening in openings if line.startswith(opening)]
 
 
 def _formats(flags: Mapping[str, Any]) -> List[str]:

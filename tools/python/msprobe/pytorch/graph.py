@@ -9,9 +9,12 @@ from msprobe._intercept import gradients, runtime
 from msprobe.pytorch.device_streams import in_own_thread, in_streams_of
 
 
+_requires_gradient = operator.attrgetter("requires_grad")  # made once: every call of an API comes here
+
+
 def collect(value, found):
     """Appends the tensors in `value` that require a gradient, in order."""
-    gradients.collect(value, found, torch.Tensor, operator.attrgetter("requires_grad"))
+    gradients.collect(value, found, torch.Tensor, _requires_gradient)
 
 
 class CallGradients(gradients.CallGradients):
