@@ -33,6 +33,7 @@
 #include "src/base/output_files.h"
 #include "src/base/processes.h"
 #include "src/base/progress.h"
+#include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/commands.h"
@@ -286,26 +287,15 @@ Status DropResults(Command& command, Scratch& scratch) {
   return {};
 }
 
-// The command line as it can be shown: values of what looks like a secret are masked.
+// The command line as it can be shown and copied: secrets are masked, also those of a script behind
+// "--".
 std::string ShownCommandLine(const std::vector<std::string>& arguments) {
   std::string line = "msprobe";
-  bool masks_next = false;
-  for (const std::string& argument : arguments) {
-    const std::string lower = base::AsciiLower(argument.substr(0, argument.find('=')));
-    const bool is_secret = base::ContainsAny(
-        lower, {"token", "secret", "password", "passwd", "api_key", "api-key", "credential"});
-    const size_t equals = argument.find('=');
-    std::string shown = masks_next ? "***"
-                        : is_secret && equals != std::string::npos
-                            ? argument.substr(0, equals + 1) + "***"
-                            : argument;
-    masks_next = is_secret && equals == std::string::npos && argument.starts_with('-');
-    const bool plain =
-        !shown.empty() && shown.find_first_of(" \t\n'\"\\$`&|;<>()*?[]{}~#!") == std::string::npos;
-    line +=
-        " " + (plain || shown == "***" ? shown : "'" + base::ReplaceAll(shown, "'", "'\\''") + "'");
+  for (const std::string& argument : base::MaskArguments(arguments)) {
+    line += " " + ShellWord(argument);
   }
-  return base::Printable(line);
+  // As one line: some programs have short options for passwords.
+  return base::Printable(base::MaskText(line).text);
 }
 
 std::string AnnotationsOf(Command& command) {
@@ -413,7 +403,7 @@ int RunParsed(int argc, char** argv) {
   std::vector<std::string> inputs;
   for (const std::filesystem::path& input : GivenInputs(command)) {
     if (!input.empty()) {
-      inputs.push_back(base::Printable(input.string()));
+      inputs.push_back(base::Printable(base::MaskText(input.string()).text));
     }
   }
   report::SetProvenance({ShownCommandLine(arguments), std::move(inputs)});

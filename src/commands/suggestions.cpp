@@ -16,10 +16,20 @@
 #include "src/analysis/monitor/common/monitored_run.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
+#include "src/base/secrets.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::commands {
+
+std::string ShellWord(std::string_view word) {
+  constexpr std::string_view kSpecial = " \t\n'\"\\$`&|;<>()*?[]{}~#!";
+  const std::string unmasked = base::ReplaceAll(word, base::kMaskedText, "");
+  return !word.empty() && unmasked.find_first_of(kSpecial) == std::string::npos
+             ? std::string(word)
+             : "'" + base::ReplaceAll(word, "'", "'\\''") + "'";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -222,7 +232,7 @@ std::string CommandsFor(const InputKind& kind, const std::vector<fs::path>& same
     const size_t place = word == "REFERENCE" ? 1 : 0;
     const bool is_path = (place == 1 || word == kind.word) && place < same_kind.size();
     text += text.empty() ? "" : " ";
-    text += is_path ? base::Printable(same_kind[place].string()) : std::string(word);
+    text += is_path ? base::Printable(ShellWord(same_kind[place].string())) : std::string(word);
   }
   return text;
 }

@@ -21,6 +21,10 @@ std::string SuggestCommand(std::string_view word, const CommandPath& path);
 // The same for a flag of a command; empty when nothing is near.
 std::string SuggestFlag(std::string_view word, std::span<const Flag> flags);
 
+// A word of a command line that can be copied: quoted where a shell would take it for something
+// else. A mask of secrets (base/secrets.h) is shown as it is.
+std::string ShellWord(std::string_view word);
+
 // The paths that a command was given to read: arguments, then flags.
 std::vector<std::filesystem::path> GivenInputs(Command& command);
 
