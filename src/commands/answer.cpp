@@ -54,10 +54,12 @@ Status ShowText(const report::Document& document, const AnswerFlags& flags, cons
     where.has_edge = false;
     where.color = false;
   }
-  if (!own.file.empty()) {
-    where.language = report::Language::kEnglish;
+  report::ScreenOptions screen = ScreenOf(flags, where);
+  if (!own.file.empty()) {  // the same for all who read it
+    screen.language = report::Language::kEnglish;
+    screen.link_host.clear();
   }
-  const std::string text = WithoutCopies(report::RenderTerminal(document, ScreenOf(flags, where)));
+  const std::string text = WithoutCopies(report::RenderTerminal(document, screen));
   if (!own.file.empty()) {
     return base::WriteFileAtomically(own.file, text);
   }
@@ -90,8 +92,9 @@ report::Document DocumentOfFailure(std::string_view command, const Status& failu
 // On stderr, which CI systems read as well: the standard output may be JSON.
 void Annotate(const report::Document& document, const report::Gate& gate) {
   const char* const workspace = std::getenv("GITHUB_WORKSPACE");
-  fmt::print(stderr, "{}",
-             report::RenderGithubAnnotations(document, gate, workspace ? workspace : ""));
+  fmt::print(
+      stderr, "{}",
+      WithoutCopies(report::RenderGithubAnnotations(document, gate, workspace ? workspace : "")));
 }
 
 std::filesystem::path& HiddenFolder() {
@@ -99,12 +102,31 @@ std::filesystem::path& HiddenFolder() {
   return *folder;
 }
 
+// Answers of every form name no file that is removed in the end.
 void HideFiles(report::Document& document) {
   const std::string folder = HiddenFolder().string();
-  if (!folder.empty()) {
-    std::erase_if(document.files, [&](const report::OutputFile& file) {
-      return file.path.string().starts_with(folder);
+  if (folder.empty()) {
+    return;
+  }
+  std::erase_if(document.files, [&](const report::OutputFile& file) {
+    return file.path.string().starts_with(folder);
+  });
+  std::erase_if(document.next, [&](const report::Advice& advice) {
+    return std::any_of(advice.values.begin(), advice.values.end(), [&](const std::string& value) {
+      return value.find(folder) != std::string::npos;
     });
+  });
+  for (report::TestCase& test : document.cases) {
+    if (test.details.find(folder) == std::string::npos) {
+      continue;
+    }
+    std::string details;
+    for (const std::string_view line : base::Split(test.details, '\n')) {
+      if (line.find(folder) == std::string_view::npos) {
+        details.append(details.empty() ? "" : "\n").append(line);
+      }
+    }
+    test.details = std::move(details);
   }
 }
 
@@ -149,7 +171,9 @@ void OpenPage(const report::Document& document) {
   }
   const bool has_display = IsSet("DISPLAY") || IsSet("WAYLAND_DISPLAY") || IsSet("WSL_DISTRO_NAME");
   if (has_display && !IsSet("CI")) {
-    std::string path = page->path.string();
+    // Absolute: what begins with a dash, or holds a colon, would be something else to an opener.
+    std::error_code failure;
+    std::string path = std::filesystem::absolute(page->path, failure).string();
     for (const char* const opener : {"xdg-open", "open", "wslview"}) {
       std::string command = opener;
       std::array<char*, 3> arguments = {command.data(), path.data(), nullptr};
@@ -159,10 +183,10 @@ void OpenPage(const report::Document& document) {
         ::posix_spawn_file_actions_addopen(&files, stream, "/dev/null", O_RDWR, 0);
       }
       pid_t process = 0;
-      const int failure =
-          ::posix_spawnp(&process, opener, &files, nullptr, arguments.data(), environ);
+      const bool started =
+          ::posix_spawnp(&process, opener, &files, nullptr, arguments.data(), environ) == 0;
       ::posix_spawn_file_actions_destroy(&files);
-      if (failure == 0) {
+      if (started) {
         return;
       }
     }
@@ -317,8 +341,8 @@ Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
   HideFiles(document);
   if (!flags.junit_file.empty()) {
     document.files.push_back({flags.junit_file, "JUnit report"});
-    MSP_RETURN_IF_ERROR(
-        base::WriteFileAtomically(flags.junit_file, report::RenderJunit(document, flags.gate())));
+    MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
+        flags.junit_file, WithoutCopies(report::RenderJunit(document, flags.gate()))));
   }
   if (flags.json) {
     MSP_RETURN_IF_ERROR(Print(WithoutCopies(report::RenderJson(document))));
@@ -329,7 +353,7 @@ Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
   }
   std::fflush(stdout);  // warnings stand behind what they are about, also in a log file
   for (const std::string& warning : document.warnings) {
-    base::LogWarning(warning);
+    base::LogWarning(WithoutCopies(warning));
   }
   if (flags.annotations == "github") {
     Annotate(document, flags.gate());
@@ -339,7 +363,7 @@ Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
   }
   // --quiet leaves out the answer, but not why the command fails.
   if (!own.exit_code && code == ExitCode::kFindings) {
-    base::LogGate(flags.gate().Reason(document));
+    base::LogGate(WithoutCopies(flags.gate().Reason(document)));
   } else if (!own.exit_code && code == ExitCode::kFailed && context.quiet && inputs_are_whole) {
     base::LogError(document.verdict.text);
   }
