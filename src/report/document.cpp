@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -109,6 +113,39 @@ ExitClass Judge(const Document& document, const Gate& gate) {
     return ExitClass::kFailed;
   }
   return gate.Fails(document) ? ExitClass::kFindings : ExitClass::kDone;
+}
+
+namespace {
+
+Provenance& RunProvenance() {
+  static auto* const provenance = new Provenance();
+  return *provenance;
+}
+
+}  // namespace
+
+void SetProvenance(Provenance provenance) { RunProvenance() = std::move(provenance); }
+const Provenance& ThisRun() { return RunProvenance(); }
+
+std::optional<SourceLine> SourceLineOf(std::string_view text) {
+  constexpr size_t kMostDigits = 9;
+  constexpr std::string_view kIn = " in ";
+  const size_t in = text.find(kIn);
+  for (size_t colon = text.find(':'); colon != std::string_view::npos;
+       colon = text.find(':', colon + 1)) {
+    const size_t end = std::min(text.find_first_not_of("0123456789", colon + 1), text.size());
+    const size_t digits = end - colon - 1;
+    if (colon > 0 && digits > 0 && digits <= kMostDigits &&
+        (end == text.size() || text[end] == ' ')) {
+      SourceLine source{std::string(text.substr(0, colon)), 0};
+      std::from_chars(text.data() + colon + 1, text.data() + end, source.line);
+      return source;
+    }
+    if (in != std::string_view::npos && in + kIn.size() <= colon) {
+      break;  // behind the place stands code
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace msprobe::report

@@ -24,7 +24,7 @@ std::string RenderJson(const Document& document);
 // levels on request.
 std::string RenderJunit(const Document& document, const Gate& gate);
 
-// A line per case that does not pass, as GitHub shows beside the code: "::error
+// A line per case that does not pass, up to 50, as GitHub shows beside the code: "::error
 // file=,line=,title=::" where the exit code is not 0, otherwise "::warning". `workspace`: what
 // paths are relative to.
 std::string RenderGithubAnnotations(const Document& document, const Gate& gate,

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,46 +12,18 @@
 #include "src/report/sheet_xml.h"
 
 namespace msprobe::report {
-
-std::optional<SourceLine> SourceLineOf(std::string_view text) {
-  constexpr size_t kMostDigits = 9;
-  for (size_t colon = text.find(':'); colon != std::string_view::npos;
-       colon = text.find(':', colon + 1)) {
-    const size_t end = std::min(text.find_first_not_of("0123456789", colon + 1), text.size());
-    const size_t digits = end - colon - 1;
-    if (colon > 0 && digits > 0 && digits <= kMostDigits &&
-        (end == text.size() || text[end] == ' ')) {
-      SourceLine source{std::string(text.substr(0, colon)), 0};
-      std::from_chars(text.data() + colon + 1, text.data() + end, source.line);
-      return source;
-    }
-    if (text.substr(0, colon).find(" in ") != std::string_view::npos) {
-      break;  // behind the place stands code
-    }
-  }
-  return std::nullopt;
-}
-
 namespace {
 
-Provenance& RunProvenance() {
-  static auto* const provenance = new Provenance();
-  return *provenance;
-}
-
-}  // namespace
-
-void SetProvenance(Provenance provenance) { RunProvenance() = std::move(provenance); }
-const Provenance& ThisRun() { return RunProvenance(); }
-
-namespace {
-
-// The line of code that a case is about: the first that its details name.
+// The line of code that a case is about: the first line "code FILE:LINE ..." of its details. Other
+// lines may hold anything that looks like a place: names of calls, values, times.
 std::optional<SourceLine> SourceOf(const TestCase& test) {
+  constexpr std::string_view kCode = "code ";
   for (std::string_view line : base::Split(test.details, '\n')) {
     line = base::Trim(line);
-    line.remove_prefix(line.starts_with("code ") ? 5 : 0);
-    if (std::optional<SourceLine> source = SourceLineOf(base::Trim(line))) {
+    if (!line.starts_with(kCode)) {
+      continue;
+    }
+    if (std::optional<SourceLine> source = SourceLineOf(base::Trim(line.substr(kCode.size())))) {
       return source;
     }
   }
@@ -144,9 +115,9 @@ std::vector<TestCase> JudgedCases(const Document& document, const Gate& gate) {
   return cases;
 }
 
-// For GitHub's workflow commands; `in_property`: in front of the "::".
+// For GitHub's workflow commands; `in_property`: in front of the "::". A terminal may show them.
 std::string EscapedForGithub(std::string_view text, bool in_property) {
-  std::string out = base::ReplaceAll(text, "%", "%25");
+  std::string out = base::ReplaceAll(base::Printable(text, "\n"), "%", "%25");
   out = base::ReplaceAll(out, "\r", "%0D");
   out = base::ReplaceAll(out, "\n", "%0A");
   if (in_property) {
@@ -160,9 +131,11 @@ std::string EscapedForGithub(std::string_view text, bool in_property) {
 
 std::string RenderGithubAnnotations(const Document& document, const Gate& gate,
                                     std::string_view workspace) {
+  constexpr size_t kMost = 50;  // GitHub shows ten of a step
   std::string text;
+  size_t number = 0;
   for (const TestCase& test : JudgedCases(document, gate)) {
-    if (test.outcome == CaseOutcome::kPassed) {
+    if (test.outcome == CaseOutcome::kPassed || ++number > kMost) {
       continue;
     }
     std::string title = fmt::format("msprobe {}: {}", document.command, test.name);
@@ -170,16 +143,19 @@ std::string RenderGithubAnnotations(const Document& document, const Gate& gate,
     if (const std::optional<SourceLine> source = SourceOf(test)) {
       std::string_view file = source->file;
       // The page of a pull request shows what lies in the repository.
-      if (!workspace.empty() && file.starts_with(workspace)) {
-        file.remove_prefix(workspace.size());
-        file.remove_prefix(std::min(file.find_first_not_of('/'), file.size()));
+      const std::string_view root = workspace.substr(0, workspace.find_last_not_of('/') + 1);
+      if (!root.empty() && file.starts_with(root) && file.substr(root.size()).starts_with('/')) {
+        file.remove_prefix(std::min(file.find_first_not_of('/', root.size()), file.size()));
       }
       place = fmt::format("file={},line={},", EscapedForGithub(file, true), source->line);
     }
     const std::string& message = test.message.empty() ? test.type : test.message;
     text += fmt::format("::{} {}title={}::{}\n", document.exit_code == 0 ? "warning" : "error",
-                        place, EscapedForGithub(base::Printable(title), true),
-                        EscapedForGithub(base::Printable(message, "\n"), false));
+                        place, EscapedForGithub(title, true), EscapedForGithub(message, false));
+  }
+  if (number > kMost) {
+    text += fmt::format("::notice title=msprobe {}::and {} more; --junit FILE lists them all\n",
+                        EscapedForGithub(document.command, true), number - kMost);
   }
   return text;
 }

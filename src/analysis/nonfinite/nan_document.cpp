@@ -457,7 +457,7 @@ std::vector<report::TestCase> CasesOf(const StepAnswer& answer) {
                   fmt::format("{}: {}", finding.name, KindSentence(finding.kind)));
         for (const std::string& frame :
              dump::UserFrames(finding.stack.empty() ? finding.forward_stack : finding.stack)) {
-          test.details += FrameLine(frame) + "\n";
+          test.details += fmt::format("code {}\n", FrameLine(frame));
         }
       }
     }

@@ -1,6 +1,9 @@
 // The forms for programs: JSON, JUnit.
+#include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,6 +106,49 @@ TEST(RenderJunit, TextsAreEscaped) {
   EXPECT_THAT(xml, HasSubstr("&lt;&quot;it&quot;&gt; &amp; "));
   EXPECT_EQ(xml.find('\x01'), std::string::npos);
   EXPECT_EQ(xml.find('\xff'), std::string::npos);
+}
+
+TEST(RenderJunit, NamesTheLineOfCodeThatDetailsNameAndNothingThatLooksLikeOne) {
+  Document document = MadeDocument();
+  document.cases[1].details = "first Torch.a:12 b\ncode /home/u/train.py:13 in step: x = y[1:2 ]";
+  EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("file=\"/home/u/train.py\" line=\"13\""));
+  document.cases[1].details = "first Torch.a:12 b";
+  EXPECT_THAT(RenderJunit(document, Gate()), Not(HasSubstr(" line=")));
+}
+
+Document DocumentWith(std::string name, std::string message, std::string details) {
+  Document document = MadeDocument();
+  document.exit_code = 1;
+  document.cases.clear();
+  TestCase& test = document.cases.emplace_back();
+  test.name = std::move(name);
+  test.Fail("different", "differ", std::move(message));
+  test.details = std::move(details);
+  return document;
+}
+
+TEST(GithubAnnotations, NothingInANameOrMessageEndsThemOrIsACommand) {
+  const Document document = DocumentWith("r,a=b::error ::x\n::stop", "50 %\n::add-mask::y\r\x1b[1m",
+                                         "code /a\x1b[2J,b::c.py:3 in f");
+  EXPECT_EQ(RenderGithubAnnotations(document, Gate(), ""),
+            "::error file=/a\\x1b[2J%2Cb%3A%3Ac.py,line=3,title=msprobe compare%3A "
+            "r%2Ca=b%3A%3Aerror %3A%3Ax%0A%3A%3Astop::50 %25%0A::add-mask::y\\x0d\\x1b[1m\n");
+}
+
+TEST(GithubAnnotations, PathsAreThoseOfTheWorkspaceThatHoldsThem) {
+  const Document document = DocumentWith("r", "m", "code /home/user/a.py:3 in f");
+  EXPECT_THAT(RenderGithubAnnotations(document, Gate(), "/home/user/"), HasSubstr("file=a.py,"));
+  EXPECT_THAT(RenderGithubAnnotations(document, Gate(), "/home"), HasSubstr("file=user/a.py,"));
+  EXPECT_THAT(RenderGithubAnnotations(document, Gate(), "/home/us"),
+              HasSubstr("file=/home/user/a.py,"));
+}
+
+TEST(GithubAnnotations, AreLimitedAndSayHowManyThereAre) {
+  Document document = DocumentWith("r", "m", "");
+  document.cases.resize(300, document.cases.front());
+  const std::string text = RenderGithubAnnotations(document, Gate(), "");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 51);
+  EXPECT_THAT(text, HasSubstr("::notice title=msprobe compare::and 250 more"));
 }
 
 }  // namespace
