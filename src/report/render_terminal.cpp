@@ -935,10 +935,8 @@ class Links {
       std::string line = text.substr(begin, end - begin);
       begin = end;
       for (const Link& link : links_) {
-        const size_t at = line.find(link.text);
-        if (at == std::string::npos ||
-            (at + link.text.size() < line.size() && link.line > 0 &&
-             line[at + link.text.size()] >= '0' && line[at + link.text.size()] <= '9')) {
+        const size_t at = PlaceOf(link.text, line);
+        if (at == std::string::npos) {
           continue;
         }
         line.replace(at, link.text.size(),
@@ -958,6 +956,31 @@ class Links {
     uint64_t line;
   };
 
+  // "\x1b[31m"
+  static bool EndsInColor(std::string_view text) {
+    const size_t escape = text.rfind('\x1b');
+    return escape != std::string_view::npos && text.substr(escape).starts_with("\x1b[") &&
+           text.find_first_not_of("0123456789;", escape + 2) == text.size() - 1;
+  }
+
+  // Where `text` stands by itself, not as a part of another name or number; npos: nowhere.
+  static size_t PlaceOf(std::string_view text, std::string_view line) {
+    const auto goes_on = [](char c) {
+      return base::IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+             c == '-' || c == '/' || c == '.' || static_cast<unsigned char>(c) >= 0x80;
+    };
+    for (size_t at = line.find(text); at != std::string_view::npos; at = line.find(text, at + 1)) {
+      const size_t end = at + text.size();
+      const bool is_sentence = end < line.size() && line[end] == '.' &&
+                               (end + 1 == line.size() || !goes_on(line[end + 1]));
+      if ((at == 0 || !goes_on(line[at - 1]) || EndsInColor(line.substr(0, at))) &&
+          (end >= line.size() || !goes_on(line[end]) || is_sentence)) {
+        return at;
+      }
+    }
+    return std::string_view::npos;
+  }
+
   void Collect(const std::vector<Item>& items) {
     for (const Item& item : items) {
       if (item.source && item.source->line > 0) {
@@ -968,10 +991,10 @@ class Links {
     }
   }
 
-  // Files of another host are not linked.
+  // Files of another host are not linked, nor is a result called "a", which is a word.
   void Add(std::string text, const std::filesystem::path& path, uint64_t line) {
     std::error_code failure;
-    if (!std::filesystem::exists(path, failure)) {
+    if (text.find_first_of("/.") == std::string::npos || !std::filesystem::exists(path, failure)) {
       return;
     }
     std::string uri;

@@ -1,15 +1,20 @@
 #include "src/report/render_terminal.h"
 
+#include <filesystem>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/base/strings.h"
 #include "src/report/render.h"
 #include "tests/unit/report/made_document.h"
+#include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::report {
 namespace {
 
+using ::msprobe::test_support::TemporaryFolder;
 using test_support::MadeDocument;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -32,6 +37,39 @@ TEST(RenderTerminal, OpensWithTheVerdictAndNamesTheFilesLast) {
   EXPECT_THAT(text, HasSubstr("\nNext\n  Run this call alone"));
   EXPECT_THAT(text, ::testing::EndsWith("\nFiles (compared in 2.00 s)\n  out/compare_result.xlsx\n"
                                         "  out/summary.json\n"));
+}
+
+TEST(RenderTerminal, LinksAreWholeNamesOfFilesThatAreThere) {
+  const TemporaryFolder folder;
+  const std::string made = folder.Write("a.py", "").string();
+  Document document;
+  document.verdict.text = "see b" + made + " and " + made + "x, " + made + ":1, " + made + ".";
+  Item item{"code", made + ":12 in f"};
+  item.source = SourceLine{made, 12};
+  document.Add("", List{ListKind::kFacts, {item, {"no", made + ":123"}}});
+  document.files = {{made, ""}, {folder.path() / "absent.csv", ""}};
+  const std::string text =
+      RenderTerminal(document, {.has_edge = false, .color = true, .link_host = "host"});
+  const auto link = [&made](const std::string& line, const std::string& shown) {
+    return "\x1b]8;;file://host" + made + line + "\x1b\\" + shown + "\x1b]8;;\x1b\\";
+  };
+  EXPECT_THAT(text, HasSubstr(made + "x, " + link("", made) + ":1, "));
+  EXPECT_THAT(text, HasSubstr(link("#12", made + ":12") + " in f"));
+  EXPECT_THAT(text, Not(HasSubstr(link("#12", made + ":12") + "3")));
+  EXPECT_THAT(text, HasSubstr("\n  " + link("", made) + "\n"));
+  EXPECT_THAT(text, Not(HasSubstr("host" + (folder.path() / "absent.csv").string())));
+}
+
+TEST(RenderTerminal, AResultWithTheNameOfAWordIsNotLinked) {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  folder.Write("a", "");
+  Document document;
+  document.verdict.text = "a difference";
+  document.files = {{"a", ""}};
+  EXPECT_THAT(RenderTerminal(document, {.link_host = "host"}), Not(HasSubstr("\x1b]8")));
+  std::filesystem::current_path(before);
 }
 
 TEST(RenderTerminal, BriefListsSayWhatIsLeft) {
