@@ -832,40 +832,71 @@ void NameAfter(const DumpOfRank& dump, std::vector<Named>& calls,
   }
 }
 
-}  // namespace
-
-Result<Check> Run(const CheckOptions& options) {
+// Checks one dump after the other: `run_one` gives the answer about one, `add` joins it to that
+// about all. A dump that cannot be checked is named in the answer, and the others go on; an error
+// where none could be checked, or where the command line is wrong for all of them.
+template <typename Answer, typename RunOne, typename Add>
+Result<Answer> RunEach(const CheckOptions& options, const RunOne& run_one, const Add& add) {
   if (options.dumps.empty()) {
-    return RunOne(options);
+    return run_one(options);
   }
-  Check all;
+  Answer all;
+  Status first_failure;
   for (const DumpOfRank& dump : options.dumps) {
-    Result<Check> one = RunOne(OptionsOf(options, dump));
-    if (!one.ok()) {
-      return Status(one.status()).AddContext(dump.name);
+    Result<Answer> one = run_one(OptionsOf(options, dump));
+    if (one.ok()) {
+      ++all.checked_dumps;
+      add(dump, *std::move(one), all);
+      continue;
     }
-    NameAfter(dump, one->operators, one->warnings);
-    Check::OfDump& counted = all.dumps.emplace_back();
-    counted.name = dump.name;
-    for (const CheckedOperator& checked : one->operators) {
-      counted.operators.Add(checked.verdict());
+    Status failure = one.status();
+    if (failure.code() == StatusCode::kUsage) {
+      return failure;
     }
-    Append(all.operators, std::move(one->operators));
-    Append(all.warnings, std::move(one->warnings));
-    Append(all.files, std::move(one->files));
-    all.forward.Add(one->forward);
-    all.backward.Add(one->backward);
-    all.left_out += one->left_out;
-    all.restarts += one->restarts;
-    all.seconds += one->seconds;
-    all.truncated = all.truncated || one->truncated;
-    all.framework = one->framework.empty() ? all.framework : one->framework;
-    all.device = one->device.empty() ? all.device : one->device;
-    all.limits = one->limits;
-    all.worst = one->worst;
+    all.failed_dumps.push_back({dump.dump, failure.message()});
+    if (first_failure.ok()) {
+      first_failure = std::move(failure).AddContext(dump.name);
+    }
+  }
+  if (all.checked_dumps == 0) {
+    return first_failure;
   }
   return all;
 }
+
+void AddDump(const DumpOfRank& dump, Check one, Check& all) {
+  NameAfter(dump, one.operators, one.warnings);
+  Check::OfDump& counted = all.dumps.emplace_back();
+  counted.name = dump.name;
+  for (const CheckedOperator& checked : one.operators) {
+    counted.operators.Add(checked.verdict());
+  }
+  Append(all.operators, std::move(one.operators));
+  Append(all.warnings, std::move(one.warnings));
+  Append(all.files, std::move(one.files));
+  all.forward.Add(one.forward);
+  all.backward.Add(one.backward);
+  all.left_out += one.left_out;
+  all.restarts += one.restarts;
+  all.seconds += one.seconds;
+  all.truncated = all.truncated || one.truncated;
+  all.framework = one.framework.empty() ? all.framework : one.framework;
+  all.device = one.device.empty() ? all.device : one.device;
+  all.limits = one.limits;
+  all.worst = one.worst;
+}
+
+void AddOverflows(const DumpOfRank& dump, OverflowCheck one, OverflowCheck& all) {
+  NameAfter(dump, one.calls, one.warnings);
+  Append(all.calls, std::move(one.calls));
+  Append(all.warnings, std::move(one.warnings));
+  all.truncated = all.truncated || one.truncated;
+  all.device = one.device.empty() ? all.device : one.device;
+}
+
+}  // namespace
+
+Result<Check> Run(const CheckOptions& options) { return RunEach<Check>(options, RunOne, AddDump); }
 
 namespace {
 
@@ -900,10 +931,6 @@ std::optional<bool> Overflows(const OutputValue& value) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 Result<OverflowCheck> RunOneOverflowCheck(const CheckOptions& options) {
   const Standards& standards = Standards::BuiltIn();
   MSP_ASSIGN_OR_RETURN(const DumpCalls dump, ReadDumpCalls(options.dump));
@@ -914,6 +941,7 @@ Result<OverflowCheck> RunOneOverflowCheck(const CheckOptions& options) {
   WorkerPointer worker;
   OverflowCheck check;
   check.warnings = dump.warnings;
+  check.truncated = dump.truncated;
   base::Progress progress("checking", dump.calls.size(), "operators", options.quiet);
   for (const DumpCall& call : dump.calls) {
     progress.Add();
@@ -963,21 +991,7 @@ Result<OverflowCheck> RunOneOverflowCheck(const CheckOptions& options) {
 }  // namespace
 
 Result<OverflowCheck> RunOverflowCheck(const CheckOptions& options) {
-  if (options.dumps.empty()) {
-    return RunOneOverflowCheck(options);
-  }
-  OverflowCheck all;
-  for (const DumpOfRank& dump : options.dumps) {
-    Result<OverflowCheck> one = RunOneOverflowCheck(OptionsOf(options, dump));
-    if (!one.ok()) {
-      return Status(one.status()).AddContext(dump.name);
-    }
-    NameAfter(dump, one->calls, one->warnings);
-    Append(all.calls, std::move(one->calls));
-    Append(all.warnings, std::move(one->warnings));
-    all.device = one->device.empty() ? all.device : one->device;
-  }
-  return all;
+  return RunEach<OverflowCheck>(options, RunOneOverflowCheck, AddOverflows);
 }
 
 }  // namespace msprobe::analysis::accuracy

@@ -32,6 +32,12 @@ struct CheckedOperator {
   Outcome verdict() const;
 };
 
+// One of several dumps that could not be checked.
+struct FailedDump {
+  std::filesystem::path dump;  // dump.json
+  std::string reason;
+};
+
 struct Check {
   // Results of one dump among several.
   struct OfDump {
@@ -39,6 +45,8 @@ struct Check {
     OutcomeCounts operators;
   };
   std::vector<OfDump> dumps;               // empty: there is one
+  size_t checked_dumps = 0;                // of several
+  std::vector<FailedDump> failed_dumps;    // the others of them
   std::vector<CheckedOperator> operators;  // of this run, in file order
   OutcomeCounts forward;
   OutcomeCounts backward;
@@ -63,14 +71,17 @@ struct OverflowCheck {
     bool abnormal = false;
     std::string message;  // why it was skipped; what was found
   };
+  size_t checked_dumps = 0;              // of several
+  std::vector<FailedDump> failed_dumps;  // the others of them
   std::vector<Call> calls;
   std::string device;
+  bool truncated = false;  // the dump ends early
   std::vector<std::string> warnings;
 };
 
 // Rows appear in the result files in file order while the run goes on, whatever the number of
-// workers; they do not depend on it. Of several dumps each has files of its own; the first that
-// cannot be checked ends the run.
+// workers; they do not depend on it. Of several dumps each has files of its own; those that cannot
+// be checked are named in the answer, which is an error where none could be.
 Result<Check> Run(const CheckOptions& options);
 
 // Whether every name of the white and black list is one of an operator.

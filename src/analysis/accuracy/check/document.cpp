@@ -67,10 +67,36 @@ report::Verdict CheckVerdict(const Check& check) {
         fmt::format("; {} only the Python tool's rule: inf or NaN that are the same on both sides",
                     ruled == 1 ? "1 fails" : fmt::format("{} fail", ruled));
   }
-  if (check.truncated) {
-    verdict.standing = Standing::kIncomplete;
-  }
   return verdict;
+}
+
+// Dumps that end early, or could not be checked at all: what was found holds, but it is not all.
+template <typename Answer>
+void TellIncomplete(const Answer& check, report::Document& document) {
+  if (check.truncated) {
+    document.verdict.standing = Standing::kIncomplete;
+    document.warnings.emplace_back(
+        "the dump ends early: only the calls that are whole in it were checked");
+  }
+  if (check.failed_dumps.empty()) {
+    return;
+  }
+  document.verdict.standing = Standing::kIncomplete;
+  document.verdict.text +=
+      fmt::format("; {} of {} could not be checked", check.failed_dumps.size(),
+                  Plural(check.failed_dumps.size() + check.checked_dumps, "dump"));
+  report::List list{report::ListKind::kNamed, {}};
+  for (const FailedDump& failed : check.failed_dumps) {
+    const std::string path = base::Printable(failed.dump.string());
+    list.items.push_back({path, base::Printable(failed.reason), Tone::kBad});
+    document.warnings.push_back(fmt::format("{} could not be checked: {}", path, failed.reason));
+    report::TestCase& test = document.cases.emplace_back();
+    test.name = path;
+    test.outcome = report::CaseOutcome::kError;
+    test.type = "not checked";
+    test.message = failed.reason;
+  }
+  document.Add("Dumps that could not be checked", std::move(list));
 }
 
 void AddCases(const Check& check, report::Document& document) {
@@ -143,10 +169,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   if (check.restarts > 0) {
     document.warnings.push_back(RestartWarning(check.restarts));
   }
-  if (check.truncated) {
-    document.warnings.emplace_back(
-        "the dump ends early: only the calls that are whole in it were checked");
-  }
+  TellIncomplete(check, document);
   document.AddFiles(check.files);
   if (CountOf(check, Outcome::kError) > 0 && !check.device.starts_with("cpu")) {
     document.next.emplace_back("run_ut.compare_with_gpu");
@@ -212,6 +235,7 @@ report::Document MakeDocument(const OverflowCheck& check) {
     document.Add("Not checked", std::move(skipped));
   }
   document.warnings = check.warnings;
+  TellIncomplete(check, document);
   return document;
 }
 
