@@ -151,7 +151,7 @@ class ConfigCheckCommand final : public Command {
     }
     if (!inputs_.empty() || !pair_.empty() || !logs_.empty() || !verify_.empty()) {
       return UsageError("the sides are given in more than one way")
-          .WithHint("msprobe config_check SIDE REFERENCE");
+          .WithHint("msprobe config_check TEST REFERENCE");
     }
     const std::string ending = side_.extension().string();
     if (ending == ".log" || ending == ".txt") {

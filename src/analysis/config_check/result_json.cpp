@@ -399,8 +399,8 @@ void AddForeign(const Pack& pack, std::vector<Finding>& findings) {
   }
 }
 
-// A script, a config or a folder of them in the place of a pack, collected into one. Of a folder
-// what cannot be read is left out, with a warning.
+// A script, a config or a folder of them in the place of a pack, collected into one. Files of a
+// folder that cannot be read are left out, and counted as not compared.
 Result<fs::path> CollectSide(const CompareOptions& options, const fs::path& input, bool inputs_only,
                              const fs::path& pack, CompareRun& run) {
   CollectOptions collect;
@@ -421,6 +421,12 @@ Result<fs::path> CollectSide(const CompareOptions& options, const fs::path& inpu
             "them");
   }
   run.warnings.insert(run.warnings.end(), summary.warnings.begin(), summary.warnings.end());
+  for (const CollectedInput& one : summary.inputs) {
+    if (is_folder && !one.problem.empty()) {
+      run.missing.push_back(fmt::format("{} (cannot be read)", base::Printable(one.path.string())));
+      run.gate_needs_missing = true;  // what it says may differ
+    }
+  }
   return pack;
 }
 
