@@ -123,8 +123,9 @@ std::optional<json::Json> Literal(std::string_view text) {
   return NumberLiteral(text);
 }
 
-// The arguments of the call whose opening bracket is in front of `at`, cut at its commas.
-std::vector<std::string_view> ArgumentsFrom(std::string_view text, size_t at) {
+// The arguments of the call whose opening bracket is in front of `at`, cut at its commas; `at`
+// becomes the place of its closing one.
+std::vector<std::string_view> ArgumentsFrom(std::string_view text, size_t& at) {
   std::vector<std::string_view> arguments;
   int depth = 0;
   size_t begin = at;
@@ -152,10 +153,11 @@ void ReadOptions(std::string_view statement, Parameters& parameters) {
   constexpr std::string_view kCall = "add_argument(";
   constexpr std::string_view kDefault = "default";
   for (size_t at = statement.find(kCall); at != std::string_view::npos;
-       at = statement.find(kCall, at + kCall.size())) {
+       at = statement.find(kCall, at)) {
     std::string option;
     std::optional<json::Json> value;
-    for (const std::string_view argument : ArgumentsFrom(statement, at + kCall.size())) {
+    at += kCall.size();
+    for (const std::string_view argument : ArgumentsFrom(statement, at)) {
       const std::optional<json::Json> text = TextLiteral(argument);
       if (text && json::TextOf(*text).starts_with("--") &&
           json::TextOf(*text).size() > option.size()) {

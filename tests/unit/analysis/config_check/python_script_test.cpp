@@ -36,6 +36,23 @@ TEST(PythonScript, DefaultsOfOptions) {
             R"-({"batch-size (default)":8,"name (default)":"x"})-");
 }
 
+// Reading the rest of the statement again for each of them would take minutes.
+TEST(PythonScript, CallsWithinCallsAreReadOnce) {
+  constexpr size_t kDepth = 4'000;
+  std::string statement;
+  for (size_t i = 0; i < kDepth; ++i) {
+    statement += "add_argument(";
+  }
+  statement += std::string(kDepth, ')') + "\n";
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += statement;
+  }
+  EXPECT_EQ(ScriptLiterals(text + "p.add_argument('--a', default=1); p.add_argument('--b', "
+                                  "default=2)\n"),
+            R"-({"a (default)":1,"b (default)":2})-");
+}
+
 TEST(PythonScript, BrokenTextEndsWithoutHarm) {
   EXPECT_EQ(ScriptLiterals("a = 1\nb = [1, 2\n"), R"({"a":1})");
   EXPECT_EQ(ScriptLiterals("x = \"open\na = 1\n"), R"({"a":1})");
