@@ -187,11 +187,13 @@ class Totals {
   std::map<DType, OfDType> of_dtype_;
 };
 
-TensorRow DescribeTensor(const TensorFile& file, const NamedTensor& tensor, std::string name,
-                         std::string file_name) {
+TensorRow DescribeTensor(const Options& options, const TensorFile& file, const NamedTensor& tensor,
+                         std::string name, std::string_view file_name) {
   TensorRow row;
   row.name = std::move(name);
-  row.file = std::move(file_name);
+  if (options.offsets) {
+    row.file = file_name;
+  }
   if (!tensor.status.ok()) {
     MarkUnreadable(tensor.status, row);
     return row;
@@ -200,8 +202,10 @@ TensorRow DescribeTensor(const TensorFile& file, const NamedTensor& tensor, std:
   row.shape = ShapeText(tensor.view.shape);
   row.bytes = tensor.view.size_bytes();
   row.requires_grad = tensor.requires_grad;
-  row.offset = file.OffsetOf(tensor);
-  row.strides = row.offset ? ShapeText(tensor.view.strides) : "";
+  if (options.offsets) {
+    row.offset = file.OffsetOf(tensor);
+    row.strides = row.offset ? ShapeText(tensor.view.strides) : "";
+  }
   return row;
 }
 
@@ -244,13 +248,14 @@ Result<Contents> InspectTensorFile(const Options& options) {
     size_t row;
   };
   std::vector<Work> work;
+  const std::string file_name = options.path.filename().string();
   for (const NamedTensor& tensor : file.tensors()) {
     totals.Add(tensor);
     std::string name = NameOf(tensor, options.path);
     if (!filter.Matches(name) || !filter.TakePlace()) {
       continue;
     }
-    rows.push_back(DescribeTensor(file, tensor, std::move(name), options.path.filename().string()));
+    rows.push_back(DescribeTensor(options, file, tensor, std::move(name), file_name));
     if (options.statistics && tensor.status.ok()) {
       const Status fits = budget.Take(tensor.view);
       if (fits.ok()) {
@@ -344,7 +349,7 @@ FileContents ReadOne(const Options& options, const std::string& name,
   io::ReadBudget budget(FileBytesOrZero(path));
   for (const NamedTensor& tensor : file->tensors()) {
     contents.totals.Add(tensor);
-    TensorRow row = DescribeTensor(*file, tensor,
+    TensorRow row = DescribeTensor(options, *file, tensor,
                                    tensor.path.empty() ? name : name + ":" + tensor.name(), name);
     if (options.statistics && tensor.status.ok()) {
       const Status fits = budget.Take(tensor.view);
