@@ -47,7 +47,7 @@ constexpr const char* kNoConfiguration = "no configuration (--example prints one
 Status CheckTask(std::string_view command, bool example, const std::vector<std::string>& program) {
   if (example != program.empty()) {
     return example ? UsageError("give only one of --example and a script")
-                   : UsageError(fmt::format("msprobe {} needs PROGRAM", command))
+                   : MissingArgument(fmt::format("msprobe {}", command), "PROGRAM")
                          .WithHint(fmt::format("msprobe {} -- python3 train.py; --example prints a "
                                                "configuration",
                                                command));
@@ -362,7 +362,9 @@ void AddRows(const std::filesystem::path& file, uint64_t seen_bytes, MonitorTota
   const auto column = static_cast<size_t>(step - names.fields().begin());
   const size_t begin =
       std::min<size_t>(std::max<size_t>(header.size() + 1, seen_bytes), text.size());
-  const std::string_view rows = text.substr(begin, text.rfind('\n') + 1 - begin);
+  // Whole rows: a run that was killed may have left half of one.
+  const size_t end = std::max(begin, text.rfind('\n') + 1);
+  const std::string_view rows = text.substr(begin, end - begin);
   if (rows.empty()) {
     return;
   }

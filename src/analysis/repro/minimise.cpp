@@ -549,7 +549,7 @@ std::string ReasonAgainst(const recheck::CallVerdict& verdict) {
       break;
   }
   return verdict.worst()->reason.empty() ? ""
-                                         : "what is wrong is not an element:  " + verdict.reason;
+                                         : "what is wrong is not an element: " + verdict.reason;
 }
 
 Minimised Minimise(CapturedCall& call, const recheck::CallVerdict& verdict, uint64_t attempts,
