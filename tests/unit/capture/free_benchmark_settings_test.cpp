@@ -93,5 +93,28 @@ TEST(FreeBenchmarkSettings, NeedNoPreheatStepWithoutPreheating) {
   EXPECT_TRUE(LoadFuzz(R"("preheat_step": 0)").ok());
 }
 
+// What `msprobe free_benchmark` does without a configuration, and prints with --example.
+TEST(FreeBenchmarkSettings, ToStartWithMeanTheSameAsAFileAndAsOverrides) {
+  const FreeBenchmarkSettings defaults = FreeBenchmarkToStartWith();
+  EXPECT_EQ(defaults.pert_mode, "add_noise") << "every floating dtype takes it";
+  const std::string json = FreeBenchmarkJson(defaults);
+  const TemporaryFolder folder;
+  const auto of_file =
+      LoadFreeBenchmarkSettings(folder.Write("a.json", FreeBenchmarkConfig(defaults, 2)), "");
+  ASSERT_TRUE(of_file.ok()) << of_file.status().message();
+  EXPECT_EQ(FreeBenchmarkJson(*of_file), json);
+  const auto of_overrides = LoadFreeBenchmarkSettings("", FreeBenchmarkConfig(defaults, -1));
+  ASSERT_TRUE(of_overrides.ok()) << of_overrides.status().message();
+  EXPECT_EQ(FreeBenchmarkJson(*of_overrides), json);
+  EXPECT_EQ(nlohmann::json::parse(FreeBenchmarkConfig(defaults, 2))["task"], "free_benchmark");
+  EXPECT_EQ(FreeBenchmarkConfig(defaults, -1).find('\n'), std::string::npos);
+}
+
+TEST(FreeBenchmarkSettings, OverridesHoldTheSectionOnlyWithoutAFile) {
+  const auto settings = LoadFuzz("", R"({"free_benchmark": {"pert_mode": "no_change"}})");
+  ASSERT_FALSE(settings.ok());
+  EXPECT_THAT(settings.status().message(), HasSubstr("free_benchmark"));
+}
+
 }  // namespace
 }  // namespace msprobe::capture

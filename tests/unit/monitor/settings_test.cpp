@@ -213,5 +213,22 @@ TEST(MonitorSettings, MeanTheSameWhenReadBack) {
   EXPECT_EQ(SettingsJson(Load(json)), json);
 }
 
+// What `msprobe monitor run` records without a configuration, and prints with --example.
+TEST(MonitorSettings, ToStartWithWatchTheWholeModelAndAlertForNan) {
+  const std::string json = SettingsJson(SettingsToStartWith());
+  const Settings settings = Load(json);
+  EXPECT_TRUE(settings.all_xy);
+  EXPECT_TRUE(settings.wg_distribution && settings.mv_distribution && settings.param_distribution);
+  EXPECT_THAT(settings.ops, ElementsAre(Statistic::kNorm, Statistic::kMin, Statistic::kMax,
+                                        Statistic::kMean, Statistic::kNans));
+  EXPECT_EQ(settings.step_interval, 1);
+  ASSERT_EQ(settings.alert.rules.size(), 1U);
+  EXPECT_EQ(settings.alert.rules[0].kind, AlertRule::Kind::kNan);
+  EXPECT_TRUE(settings.alert.dump);
+  EXPECT_THAT(settings.warnings, IsEmpty());
+  EXPECT_EQ(SettingsJson(Load(SettingsJson(SettingsToStartWith(), 2))), SettingsJson(settings));
+  EXPECT_EQ(json.find('\n'), std::string::npos);
+}
+
 }  // namespace
 }  // namespace msprobe::monitor

@@ -221,6 +221,20 @@ TEST(ScreenReport, OpensWithTheVerdictAndTheOrigin) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
+TEST(ScreenReport, SaysHowToSeeTheLayerWhereTheCaptureRecordedNone) {
+  constexpr const char* kHint = "capture with --level mix to see the layer";
+  const auto text = [](const char* level, const char* layer) {
+    PairSummary pair = PairOf(0, 12);
+    pair.level = level;
+    pair.divergence.first_origin->layer = layer;
+    return ScreenReport(Summary({pair}), {.has_edge = false});
+  };
+  EXPECT_THAT(text("L1", ""), HasSubstr(kHint));
+  EXPECT_THAT(text("L1", "blocks.0 (Block)"), Not(HasSubstr(kHint)));
+  EXPECT_THAT(text("mix", ""), Not(HasSubstr(kHint))) << "it is outside of all modules";
+  EXPECT_THAT(ScreenReport(Summary({PairOf(0, 0)}), {}), Not(HasSubstr(kHint)));
+}
+
 TEST(ScreenReport, ColoursOnlyWhenAsked) {
   EXPECT_THAT(ScreenReport(Summary({PairOf(0, 12)}), {.color = true}),
               StartsWith("\x1b[1;31mDIFFERENT"));
