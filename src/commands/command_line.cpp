@@ -86,6 +86,18 @@ bool LocaleHasUtf8() {
   return false;
 }
 
+std::string MessageInChinese(std::string_view text) {
+  return report::InLanguage(text, report::Language::kChinese);
+}
+
+void Speak(report::Language language) {
+  base::SetLogTranslation(language == report::Language::kChinese ? MessageInChinese : nullptr);
+}
+
+report::Language LanguageNamed(std::string_view value) {
+  return value == "zh" ? report::Language::kChinese : report::Language::kEnglish;
+}
+
 // --lang, wherever it stands: errors of the command line itself are in that language, too.
 // Otherwise the locale decides, if it can show more than ASCII.
 report::Language LanguageOf(std::span<char* const> arguments) {
@@ -104,11 +116,7 @@ report::Language LanguageOf(std::span<char* const> arguments) {
   if (value.empty()) {
     return LocaleHasUtf8() ? report::LanguageOfLocale() : report::Language::kEnglish;
   }
-  return value == "zh" ? report::Language::kChinese : report::Language::kEnglish;
-}
-
-std::string MessageInChinese(std::string_view text) {
-  return report::InLanguage(text, report::Language::kChinese);
+  return LanguageNamed(value);
 }
 
 ExitCode ReportUsageError(const ParsedLine& line) {
@@ -278,7 +286,7 @@ Status DropResults(Command& command, Scratch& scratch) {
     return {};
   }
   auto* const* const path = std::get_if<std::filesystem::path*>(&output->fills);
-  if (path == nullptr || **path != "none") {
+  if (path == nullptr || **path != kNoFiles) {
     return {};
   }
   MSP_ASSIGN_OR_RETURN(const std::filesystem::path folder, scratch.Folder());
@@ -376,9 +384,7 @@ int RunParsed(int argc, char** argv) {
   context.has_edge = ::isatty(STDOUT_FILENO) == 1;
   context.ascii = !LocaleHasUtf8();
   context.language = LanguageOf({argv + std::min(argc, 1), argv + argc});
-  if (context.language == report::Language::kChinese) {
-    base::SetLogTranslation(MessageInChinese);
-  }
+  Speak(context.language);
   Program program;
   Program fresh;  // its variables hold the defaults
   std::vector<std::string> arguments = {argv + std::min(argc, 1), argv + argc};
@@ -387,6 +393,10 @@ int RunParsed(int argc, char** argv) {
   }
   ParsedLine line = ParseArguments(program, arguments, &ProjectFile::Find);
   Command& command = *line.path.back();
+  if (!line.project_language.empty()) {
+    context.language = LanguageNamed(line.project_language);
+    Speak(context.language);
+  }
   if (line.general.help && line.status.ok()) {
     return FinishOutput(
         PrintOrFail(HelpText(Untouched(line.path, fresh), context.width, context.language)));

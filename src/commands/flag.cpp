@@ -188,6 +188,12 @@ Flag NewRow(std::string_view names, std::string_view value, Target fills, std::s
   return flag;
 }
 
+bool Flag::takes_paths() const {
+  constexpr std::array<std::string_view, 3> kPathTypes = {"FILE", "DIR", "PATH"};
+  return base::IsOneOf(type, kPathTypes) || std::holds_alternative<std::filesystem::path*>(fills) ||
+         std::holds_alternative<std::vector<std::filesystem::path>*>(fills);
+}
+
 std::vector<Flag> RowsOf(const FlagTable& table) {
   std::vector<Flag> flags;
   Group heading = Group::kMethod;
@@ -210,7 +216,7 @@ std::vector<Flag> RowsOf(const FlagTable& table) {
   };
   if (const auto output = has("--output");
       output != flags.end() && has("--fail-on") != flags.end()) {
-    output->help += "; none: no files";
+    output->help += fmt::format("; {}: no files", kNoFiles);
   }
   std::stable_sort(flags.begin(), flags.end(),
                    [](const Flag& a, const Flag& b) { return a.group < b.group; });

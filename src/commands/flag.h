@@ -84,7 +84,12 @@ struct Flag {
   bool only_own_table = false;          // ... below the command's name, not for all commands
 
   bool is_switch() const { return type.empty(); }
+  // Whether the texts that it takes are paths.
+  bool takes_paths() const;
 };
+
+// In place of a path for results, of commands that judge: no files stay.
+inline constexpr std::string_view kNoFiles = "none";
 
 // An argument without a flag. They are filled in their order.
 struct Positional {

@@ -21,6 +21,7 @@ struct ParsedLine {
   std::map<std::string, std::string, std::less<>> typed;
   std::set<std::string, std::less<>> from_project;  // the names of those that .msprobe.toml gave
   std::string project_remark;                       // what it gave, in a line; may be empty
+  std::string project_language;                     // "zh", if it gave one; empty: it did not
   GeneralValues general;
   // The mistake in the line. Nothing but `path` and `general.help` counts then.
   Status status;

@@ -46,7 +46,7 @@ class GraphCommand final : public Command {
         Path("--layer-mapping -lm", "FILE", &options_.layer_mapping.file,
              "Pair nodes by their place in the model; the YAML file with other names of layers is "
              "optional",
-             kOneOrNone, kPython811, FromProject{"output"}),
+             kOneOrNone, kPython811),
         Switch("--overflow-check -oc", &options_.overflow_check,
                "Mark nodes with NaN or infinity: critical, high, medium", kPython811),
         Switch("--fuzzy-match -f -fm", &options_.fuzzy,

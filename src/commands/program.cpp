@@ -186,7 +186,7 @@ std::vector<Flag> AllFlags(Command& command, GeneralValues& general) {
                    [](const Flag& flag) { return flag.name == "--lang"; })) {
     flags.push_back(Choice("--lang", "LANGUAGE", &general.language, {"en", "zh"},
                            "Language of what is shown; files, JSON and CSV stay as they are",
-                           Default{"detected"}, Group::kGeneral));
+                           Default{"detected"}, FromProject{"lang"}, Group::kGeneral));
   }
   flags.push_back(Switch("--help -h", &general.help, "Show this help", Group::kGeneral));
   return flags;

@@ -2,7 +2,8 @@
 // user's own project, and never a file that a stranger put into a folder that everybody may write
 // to. Checking it: the keys that may stand in it are collected from the rows of all commands.
 // Applying it: a value becomes the texts that the command line would have had, and goes the same
-// way into the row's variable, so that it obeys the same rules.
+// way into the row's variable, so that it obeys the same rules. A repository that was cloned brings
+// its file along: nothing in it may run a program, and results stay in its folder.
 #include "src/commands/project_file.h"
 
 #include <algorithm>
@@ -31,6 +32,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFileName = ".msprobe.toml";
 constexpr const char* kSwitch = "MSPROBE_NO_CONFIG";
 constexpr const char* kHint = "--no-config ignores the file";
+constexpr std::string_view kOutputKey = "output";
+constexpr std::string_view kLanguageKey = "lang";
 
 std::string EnvironmentOf(const char* name) {
   const char* const value = std::getenv(name);
@@ -59,17 +62,28 @@ std::vector<fs::path> FoldersToSearch() {
   }
 }
 
-// In a folder like /tmp only one's own file counts, or the administrator's.
+// In a folder like /tmp only one's own file counts, or the administrator's; of a link, both it and
+// the file.
 bool IsStrangers(const fs::path& folder, const fs::path& file) {
   struct stat of_folder = {};
+  struct stat of_link = {};
   struct stat of_file = {};
-  return ::stat(folder.c_str(), &of_folder) == 0 && ::stat(file.c_str(), &of_file) == 0 &&
-         (of_folder.st_mode & S_IWOTH) != 0 && of_file.st_uid != ::geteuid() && of_file.st_uid != 0;
+  const auto is_strangers = [](const struct stat& state) {
+    return state.st_uid != ::geteuid() && state.st_uid != 0;
+  };
+  return ::stat(folder.c_str(), &of_folder) == 0 && (of_folder.st_mode & S_IWOTH) != 0 &&
+         ::lstat(file.c_str(), &of_link) == 0 && ::stat(file.c_str(), &of_file) == 0 &&
+         (is_strangers(of_link) || is_strangers(of_file));
 }
 
-bool TakesPath(const Target& target) {
-  return std::holds_alternative<fs::path*>(target) ||
-         std::holds_alternative<std::vector<fs::path>*>(target);
+// Whether a path is in a folder, links followed.
+bool IsInside(const fs::path& path, const fs::path& folder) {
+  std::error_code error;
+  // Made absolute first: of a relative path that does not exist nothing would be canonical.
+  const fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  const fs::path root = error ? fs::path() : fs::canonical(folder, error);
+  return !error &&
+         std::mismatch(root.begin(), root.end(), whole.begin(), whole.end()).first == root.end();
 }
 
 // The keys that a command's rows name; with `everywhere` only those that may stand at the top.
@@ -86,16 +100,28 @@ void AddKeys(Command& command, bool everywhere, std::set<std::string>& keys) {
   }
 }
 
-// Every word that some command's row of this key knows; empty where one takes any.
-std::vector<std::string> WordsOfKey(const CommandPath& program, std::string_view key) {
+// Every word that the rows of this key know: for a key at the top (`path` is the program) those of
+// all commands, for one in a command's table those of that command. Empty where one takes any text.
+std::vector<std::string> WordsOfKey(const CommandPath& path, std::string_view key) {
   std::vector<std::string> words;
-  ForEachCommand(program, [&](const CommandPath& path) {
-    for (const Flag& flag : RowsOf(path.back()->flags())) {
-      if (flag.project_key == key) {
+  bool takes_any = false;
+  const bool is_top = path.size() == 1;
+  const auto take = [&](Command& command) {
+    for (const Flag& flag : RowsOf(command.flags())) {
+      if (flag.project_key == key && !(is_top && flag.only_own_table)) {
         words.insert(words.end(), flag.values.begin(), flag.values.end());
+        takes_any = takes_any || flag.values.empty();
       }
     }
-  });
+  };
+  if (is_top) {
+    ForEachCommand(path, [&](const CommandPath& below) { take(*below.back()); });
+  } else {
+    take(*path.back());
+  }
+  if (takes_any) {
+    return {};
+  }
   std::sort(words.begin(), words.end());
   words.erase(std::unique(words.begin(), words.end()), words.end());
   return words;
@@ -149,13 +175,14 @@ Status ProjectFile::Check(const CommandPath& program) const {
       ForEachCommand(path, [&](const CommandPath& below) { AddKeys(*below.back(), true, keys); });
     } else {
       AddKeys(*path.back(), false, keys);
+      keys.emplace(kLanguageKey);  // of the flag that every command has
     }
     std::vector<std::string> valid(keys.begin(), keys.end());
     const std::vector<std::string> names = SubcommandNames(*path.back());
     for (const auto& [key, value] : table.items()) {
       if (keys.contains(key)) {
         MSP_ASSIGN_OR_RETURN(const std::vector<std::string> texts, TextsOf(value, key));
-        const std::vector<std::string> words = WordsOfKey(program, key);
+        const std::vector<std::string> words = WordsOfKey(path, key);
         for (const std::string& text : texts) {
           if (!words.empty() && !base::IsOneOf(text, words)) {
             const auto nearest = base::NearestMatch(text, words);
@@ -254,9 +281,22 @@ Status ProjectFile::Apply(const std::vector<Flag>& flags, ParsedLine& line) {
       continue;
     }
     Remember(flag.project_key, texts);
-    if (TakesPath(flag.fills)) {
-      std::transform(texts.begin(), texts.end(), texts.begin(),
-                     [this](const std::string& text) { return PathHere(text); });
+    if (flag.project_key == kLanguageKey) {
+      line.project_language = texts.front();
+    }
+    if (flag.takes_paths()) {
+      const bool is_output = flag.project_key == kOutputKey;
+      for (std::string& text : texts) {
+        if (is_output && text == kNoFiles) {
+          continue;
+        }
+        text = PathHere(text);
+        if (is_output && !IsInside(text, folder_.empty() ? fs::path(".") : folder_)) {
+          return config_
+              .ErrorAt(*value.json, kOutputKey, "must be in the folder of this file, or below it")
+              .WithHint("-o on the command line takes any folder; --no-config ignores the file");
+        }
+      }
     }
     if (flag.separator != 0) {
       texts = {base::Join(texts, std::string(1, flag.separator))};

@@ -240,7 +240,6 @@ std::string CommandsFor(const InputKind& kind, const std::vector<fs::path>& same
 }  // namespace
 
 std::vector<fs::path> GivenInputs(Command& command) {
-  constexpr std::array<std::string_view, 3> kPathTypes = {"FILE", "DIR", "PATH"};
   std::vector<fs::path> given;
   for (const Positional& positional : command.positionals()) {
     // Texts are names of something in a file.
@@ -249,9 +248,7 @@ std::vector<fs::path> GivenInputs(Command& command) {
     }
   }
   for (const Flag& flag : RowsOf(command.flags())) {
-    const bool is_path =
-        base::IsOneOf(flag.type, kPathTypes) || !std::holds_alternative<std::string*>(flag.fills);
-    if (flag.group == Group::kInput && !flag.hidden && is_path) {
+    if (flag.group == Group::kInput && !flag.hidden && flag.takes_paths()) {
       AddPaths(flag.fills, given);
     }
   }
