@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
+#include <variant>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -110,6 +111,20 @@ void HideFiles(report::Document& document) {
   }
   std::erase_if(document.files, [&](const report::OutputFile& file) {
     return file.path.string().starts_with(folder);
+  });
+  for (report::Section& section : document.sections) {
+    std::erase_if(section.blocks, [&](report::Block& block) {
+      auto* const list = std::get_if<report::List>(&block);
+      return list != nullptr &&
+             std::erase_if(list->items,
+                           [&](const report::Item& item) {
+                             return item.text.find(folder) != std::string::npos;
+                           }) > 0 &&
+             list->items.empty();
+    });
+  }
+  std::erase_if(document.sections, [](const report::Section& section) {
+    return section.title.empty() && section.blocks.empty();
   });
   std::erase_if(document.next, [&](const report::Advice& advice) {
     return std::any_of(advice.values.begin(), advice.values.end(), [&](const std::string& value) {

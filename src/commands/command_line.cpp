@@ -238,36 +238,44 @@ class StandardInput {
           .WithHint("pipe a file into the command, or name it");
     }
     MSP_ASSIGN_OR_RETURN(const std::filesystem::path folder, scratch_.Folder());
-    file_ = folder / "stdin";
-    MSP_RETURN_IF_ERROR(Copy());
-    NameStandardInput(file_);
+    MSP_RETURN_IF_ERROR(CopyTo(folder));
     path = file_;
     return {};
   }
 
-  Status Copy() const {
-    MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(file_));
-    std::vector<char> buffer(size_t{1} << 20U);
-    uint64_t bytes = 0;
+  // The next of its bytes, 0 at its end.
+  static Result<size_t> ReadInto(std::vector<char>& buffer) {
     while (true) {
       const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-      if (count < 0 && errno == EINTR) {
-        continue;
+      if (count >= 0) {
+        return static_cast<size_t>(count);
       }
-      if (count < 0) {
+      if (errno != EINTR) {
         return IoError(fmt::format("cannot read the standard input: {}", std::strerror(errno)));
       }
-      if (count == 0) {
-        return file.Commit();
-      }
-      bytes += static_cast<uint64_t>(count);
+    }
+  }
+
+  // Named as its content: some commands tell by the ending what a file holds.
+  Status CopyTo(const std::filesystem::path& folder) {
+    std::vector<char> buffer(size_t{1} << 20U);
+    MSP_ASSIGN_OR_RETURN(size_t count, ReadInto(buffer));
+    const bool is_json = count > 0 && buffer.front() == '{';
+    file_ = folder / (is_json ? "stdin.json" : "stdin");
+    NameStandardInput(file_);
+    MSP_ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(file_));
+    uint64_t bytes = 0;
+    while (count > 0) {
+      bytes += count;
       if (bytes > kMostBytes) {
         return UnsupportedError(fmt::format("the standard input holds more than {}",
                                             base::FormatBytes(kMostBytes)))
             .WithHint("name the file instead of -");
       }
-      MSP_RETURN_IF_ERROR(file.Write({buffer.data(), static_cast<size_t>(count)}));
+      MSP_RETURN_IF_ERROR(file.Write({buffer.data(), count}));
+      MSP_ASSIGN_OR_RETURN(count, ReadInto(buffer));
     }
+    return file.Commit();
   }
 
   Scratch& scratch_;

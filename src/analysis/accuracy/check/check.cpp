@@ -832,6 +832,13 @@ void NameAfter(const DumpOfRank& dump, std::vector<Named>& calls,
   }
 }
 
+// Why it failed, without the path that the answer shows before it.
+std::string ReasonOf(const Status& failure, const std::filesystem::path& path) {
+  const std::string begin = base::Printable(path.string()) + ": ";
+  const std::string& message = failure.message();
+  return message.starts_with(begin) ? message.substr(begin.size()) : message;
+}
+
 // Checks one dump after the other: `run_one` gives the answer about one, `add` joins it to that
 // about all. A dump that cannot be checked is named in the answer, and the others go on; an error
 // where none could be checked, or where the command line is wrong for all of them.
@@ -853,7 +860,7 @@ Result<Answer> RunEach(const CheckOptions& options, const RunOne& run_one, const
     if (failure.code() == StatusCode::kUsage) {
       return failure;
     }
-    all.failed_dumps.push_back({dump.dump, failure.message()});
+    all.failed_dumps.push_back({dump.dump, ReasonOf(failure, dump.dump)});
     if (first_failure.ok()) {
       first_failure = std::move(failure).AddContext(dump.name);
     }
