@@ -219,8 +219,9 @@ TEST(MonitorSettings, ToStartWithWatchTheWholeModelAndAlertForNan) {
   const Settings settings = Load(json);
   EXPECT_TRUE(settings.all_xy);
   EXPECT_TRUE(settings.wg_distribution && settings.mv_distribution && settings.param_distribution);
-  EXPECT_THAT(settings.ops, ElementsAre(Statistic::kNorm, Statistic::kMin, Statistic::kMax,
-                                        Statistic::kMean, Statistic::kNans));
+  EXPECT_THAT(SettingsToStartWith().ops,
+              ElementsAre(Statistic::kNorm, Statistic::kMin, Statistic::kMax, Statistic::kMean,
+                          Statistic::kNans));
   EXPECT_EQ(settings.step_interval, 1);
   ASSERT_EQ(settings.alert.rules.size(), 1U);
   EXPECT_EQ(settings.alert.rules[0].kind, AlertRule::Kind::kNan);

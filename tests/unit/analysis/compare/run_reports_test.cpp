@@ -222,7 +222,7 @@ TEST(ScreenReport, OpensWithTheVerdictAndTheOrigin) {
 }
 
 TEST(ScreenReport, SaysHowToSeeTheLayerWhereTheCaptureRecordedNone) {
-  constexpr const char* kHint = "capture with --level mix to see the layer";
+  constexpr const char* kHint = "capture with --level mix to see";
   const auto text = [](const char* level, const char* layer) {
     PairSummary pair = PairOf(0, 12);
     pair.level = level;
