@@ -203,13 +203,10 @@ def main():
     questions = json.loads((root / "config/questions.json").read_text(encoding="utf-8"))
     with_flags = {command["command"] for command in commands if not is_group(command)} - OTHER_NAMES
     findings, shown, has_list = [], set(), False
-    has_chinese = subprocess.run([msprobe, "help", "compare", "--format", "markdown", "--lang", "zh"], stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL, check=False).returncode == 0
     pages_in_two = Pages(root)
     for page in sorted((root / "docs").rglob("*.md")):
         name, text = page.relative_to(root), page.read_text(encoding="utf-8")
-        # Pages in Chinese have their tables in Chinese where the program has the texts.
-        language = ("--lang", "zh") if page.name.endswith(".zh.md") and has_chinese else ()
+        language = ("--lang", "zh") if page.name.endswith(".zh.md") else ()
 
         def table(match, name=name, language=language):
             title = match.group(2)

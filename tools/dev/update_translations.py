@@ -6,13 +6,16 @@ usage: tools/dev/update_translations.py [--check] [REPOSITORY]
 Only prose is translated. The rest of a Chinese page follows from the English one, and is written here:
 
   - blocks of code, in their order; a line "@@" in a new translation stands for the next block. Comments of ```sh blocks may be translated
-  - what stands between <!-- flags of ... --> and <!-- end of flags -->; tools/dev/update_flag_tables.py then translates what it can
+  - what stands between <!-- flags of ... --> and <!-- end of flags -->; tools/dev/update_flag_tables.py then writes it in Chinese
+  - tables that other tools write into English pages (GENERATED), cell by cell by tools/dev/table_words.zh.json; names stay
   - links: [text](page.md#heading) becomes the Chinese page, if there is one, and its heading of the same number
   - the line that names both languages, below the title of both pages
 
 --check writes nothing: exit status 1 when one of these is stale, when headings (number and level), links, rows of tables or the code in
-their first cells differ, when the flags that the text names differ, or when a page of how-to/, commands/ or formats/ has no translation.
+their first cells differ, when the flags that the text names differ, when a cell of a generated table has no translation, or when a page of
+docs/, how-to/, commands/ or formats/ has none. English alone are docs/performance.md, the design pages and the files of the root but README.
 """
+import json
 import os
 import re
 import sys
@@ -23,8 +26,14 @@ FLAGS = re.compile(r"<!-- flags of (msprobe[\w ]*) -->\n.*?<!-- end of flags -->
 MARKS = re.compile(r"^<!-- (?:needs|run by)[^\n]*-->$", re.M)
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) +(.*)$", re.M)
-# Folders whose pages must have a translation.
-TRANSLATED = ("how-to", "commands", "formats")
+# Folders whose pages must have a translation, and pages in them that need none.
+TRANSLATED = ("docs", "docs/how-to", "docs/commands", "docs/formats")
+ENGLISH_ALONE = ("docs/performance.md",)
+# Tables that tools write: the mark in front of them, and how many of their first columns are names.
+GENERATED = re.compile(r"<!-- (limits|fuzzed|results)(?:: begin)? -->\n.*?<!-- (?:end of \1|\1: end) -->", re.S)
+COLUMNS_OF_NAMES = {"limits": 0, "fuzzed": 2, "results": 3}
+WORDS = Path(__file__).parent / "table_words.zh.json"
+UNITS = ((r"([\d,]+) times", r"\1 倍"), (r"([\d,]+) bytes", r"\1 字节"), (r"([\d,]+) of ([\d,]+) \((\d+ %)\)", r"\2 中的 \1（\3）"))
 
 
 def slug(heading):
@@ -61,9 +70,32 @@ def with_language_line(text, line):
     return "%s\n\n%s\n\n%s" % (title, line, rest.lstrip("\n"))
 
 
+def translated_table(match, words, used, findings):
+    """A generated table in Chinese."""
+    names, lines = COLUMNS_OF_NAMES[match.group(1)], []
+    for line in match.group(0).split("\n"):
+        cells = line.split("|")
+        is_head = bool(lines) and not lines[-1].startswith("|")
+        for place in range(1, len(cells) - 1):
+            cell = cells[place].strip()
+            number = cell
+            for unit, chinese in UNITS:
+                number = re.sub("^%s$" % unit, chinese, number)
+            if cell in words:
+                used.add(cell)
+                cells[place] = " %s " % words[cell]
+            elif number != cell:
+                cells[place] = " %s " % number
+            elif line.startswith("|") and re.search("[A-Za-z]", cell) and (is_head or place > names) and not re.search(r"\d [KMGT]iB$", cell):
+                findings.append("%s has no word for \"%s\"" % (WORDS.name, cell))
+        lines.append("|".join(cells))
+    return "\n".join(lines)
+
+
 class Pages:
     def __init__(self, root):
         self.root = root
+        self.words, self.used = json.loads(WORDS.read_text(encoding="utf-8")), set()
         self.text = {path: path.read_text(encoding="utf-8") for path in [*root.glob("*.md"), *(root / "docs").rglob("*.md")]}
 
     def twin(self, path):
@@ -113,6 +145,11 @@ class Pages:
         chinese = FLAGS.sub(lambda match: match.group(0) if match.group(0).count("\n") > 2 else flags.get(match.group(1), match.group(0)), chinese)
         if [name for name in flags] != [match.group(1) for match in FLAGS.finditer(chinese)]:
             findings.append("other marks for tables of flags")
+        tables = {match.group(1): match for match in GENERATED.finditer(english)}
+        if sorted(tables) != sorted(match.group(1) for match in GENERATED.finditer(chinese)):
+            findings.append("other marks for generated tables")
+        else:
+            chinese = GENERATED.sub(lambda match: translated_table(tables[match.group(1)], self.words, self.used, findings), chinese)
         blocks = [match.group(0) for match in FENCE.finditer(english)]
         place = re.compile(FENCE.pattern + r"|^@@$", re.S | re.M)
         there = [match.group(0) for match in place.finditer(chinese)]
@@ -176,7 +213,7 @@ def main():
         twin = pages.twin(page)
         name = os.path.relpath(page, root)
         if twin is None:
-            if page.parent.name in TRANSLATED and page.parent.parent.name == "docs":
+            if os.path.dirname(name) in TRANSLATED and name not in ENGLISH_ALONE:
                 findings.append("%s: no translation %s.zh.md" % (name, page.stem))
             continue
         pairs += 1
@@ -191,6 +228,7 @@ def main():
                     print("wrote %s" % os.path.relpath(path, root))
         pages.text[page], pages.text[twin] = english, chinese
         findings += ["%s: %s" % (os.path.relpath(twin, root), finding) for finding in unlike + pages.differences(page, chinese)]
+    findings += ["%s: no table has the word \"%s\"" % (WORDS.name, word) for word in pages.words if word not in pages.used]
     print("\n".join(findings + ["docs: %d pages in two languages, %d findings" % (pairs, len(findings))]))
     return 1 if findings else 0
 
