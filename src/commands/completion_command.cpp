@@ -10,6 +10,7 @@
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
+#include "src/report/texts.h"
 
 namespace msprobe::commands {
 namespace {
@@ -147,10 +148,11 @@ std::string ZshAction(const Flag& flag) {
   return " ";
 }
 
-std::string ZshFlag(const Flag& flag) {
+std::string ZshFlag(const Flag& flag, report::Language language) {
   std::string text;
   for (const std::string& name : OfferedNames(flag)) {
-    std::string specification = fmt::format("*{}[{}]", name, ZshText(flag.help));
+    std::string specification =
+        fmt::format("*{}[{}]", name, ZshText(report::InLanguage(flag.help, language)));
     if (!flag.is_switch()) {
       specification += fmt::format(":{}:{}", ZshText(flag.type), ZshAction(flag));
     }
@@ -163,7 +165,7 @@ std::string ZshFunctionName(const CommandPath& path) {
   return "_" + base::ReplaceAll(TitleOf(path), " ", "_");
 }
 
-std::string ZshFunction(const CommandPath& path) {
+std::string ZshFunction(const CommandPath& path, report::Language language) {
   Command& command = *path.back();
   const std::vector<Command*> below = command.subcommands();
   std::string text = fmt::format(
@@ -171,7 +173,7 @@ std::string ZshFunction(const CommandPath& path) {
       "opt_args\n  _arguments -C \\\n",
       ZshFunctionName(path));
   for (const Flag& flag : ShownFlags(command)) {
-    text += ZshFlag(flag);
+    text += ZshFlag(flag, language);
   }
   const std::vector<std::string> words = PositionalWords(command);
   if (below.empty()) {
@@ -183,8 +185,9 @@ std::string ZshFunction(const CommandPath& path) {
       "    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n"
       "    command)\n      local -a commands=(\n";
   for (const Command* const subcommand : below) {
-    text += fmt::format("        {}\n", Quoted(std::string(subcommand->name()) + ":" +
-                                               ZshText(subcommand->summary())));
+    text += fmt::format("        {}\n",
+                        Quoted(std::string(subcommand->name()) + ":" +
+                               ZshText(report::InLanguage(subcommand->summary(), language))));
   }
   text += "      )\n      _describe command commands\n";
   text += command.is_group() ? "" : "      _files\n";
@@ -280,21 +283,21 @@ complete -F _msprobe msprobe
   return text;
 }
 
-std::string ZshCompletion(Command& program) {
+std::string ZshCompletion(Command& program, report::Language language) {
   std::string text =
       "#compdef msprobe\n# Completion of msprobe for zsh: source <(msprobe completion zsh), or as "
       "_msprobe in a folder of $fpath.\n\n";
-  ForEachCommand({&program}, [&text](const CommandPath& path) { text += ZshFunction(path); });
+  ForEachCommand({&program}, [&](const CommandPath& path) { text += ZshFunction(path, language); });
   return text +
          "if [ \"$funcstack[1]\" = _msprobe ]; then\n  _msprobe \"$@\"\nelse\n  compdef _msprobe "
          "msprobe\nfi\n";
 }
 
-std::string FishCompletion(Command& program) {
+std::string FishCompletion(Command& program, report::Language language) {
   std::string text =
       "# Completion of msprobe for fish: msprobe completion fish | source\n\ncomplete -c msprobe "
       "-e\n";
-  ForEachCommand({&program}, [&text](const CommandPath& path) {
+  ForEachCommand({&program}, [&](const CommandPath& path) {
     Command& command = *path.back();
     const std::string start =
         fmt::format("complete -c msprobe -n {}", FishQuoted(FishCondition(path)));
@@ -302,7 +305,8 @@ std::string FishCompletion(Command& program) {
       text += start + " -f\n";
     }
     for (const Command* const below : command.subcommands()) {
-      text += fmt::format("{} -a {} -d {}\n", start, below->name(), FishQuoted(below->summary()));
+      text += fmt::format("{} -a {} -d {}\n", start, below->name(),
+                          FishQuoted(report::InLanguage(below->summary(), language)));
     }
     for (const std::string& word : PositionalWords(command)) {
       text += fmt::format("{} -f -a {}\n", start, word);
@@ -326,7 +330,7 @@ std::string FishCompletion(Command& program) {
           text += flag.is_switch() ? "" : " -x";
           break;
       }
-      text += fmt::format(" -d {}\n", FishQuoted(flag.help));
+      text += fmt::format(" -d {}\n", FishQuoted(report::InLanguage(flag.help, language)));
     }
   });
   return text;
@@ -352,10 +356,10 @@ class CompletionCommand final : public Command {
     };
   }
 
-  Result<ExitCode> Run(const Context&) override {
+  Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(Print(shell_ == "bash"  ? BashCompletion(program_)
-                              : shell_ == "zsh" ? ZshCompletion(program_)
-                                                : FishCompletion(program_)));
+                              : shell_ == "zsh" ? ZshCompletion(program_, context.language)
+                                                : FishCompletion(program_, context.language)));
     return ExitCode::kDone;
   }
 

@@ -137,8 +137,20 @@ std::string WithValues(const std::string& english, const std::vector<std::string
   }
   const bool is_chinese = language == report::Language::kChinese;
   const size_t end = std::min(help.find(is_chinese ? "；" : ";"), help.size());
-  return help.substr(0, end) + (is_chinese ? "：" : ": ") +
-         report::InLanguage(AnyOf(values), language) + help.substr(end);
+  std::string listed = AnyOf(values);
+  if (is_chinese && values.size() > 1) {
+    listed = fmt::format("{} {} {}", base::Join({values.begin(), values.end() - 1}, "、"),
+                         report::InLanguage("or", language), values.back());
+  }
+  return help.substr(0, end) + (is_chinese ? "：" : ": ") + listed + help.substr(end);
+}
+
+// The default in the language; a value that can be given stays as it is.
+std::string DefaultIn(const Flag& flag, report::Language language) {
+  const std::string value = DefaultText(flag);
+  return std::find(flag.values.begin(), flag.values.end(), value) == flag.values.end()
+             ? report::InLanguage(value, language)
+             : value;
 }
 
 // The help of a row with what else there is to know: values, default, further names.
@@ -158,10 +170,12 @@ std::string FlagExplanation(const Flag& flag,
   if (const std::vector<std::string> names = FurtherNames(flag); !names.empty()) {
     remarks.push_back("also " + base::Join(names, ", "));
   }
-  for (std::string& remark : remarks) {
-    remark = report::InLanguage(remark, language);
-  }
   const bool is_chinese = language == report::Language::kChinese;
+  for (std::string& remark : remarks) {
+    remark = is_chinese && remark.starts_with("default: ")
+                 ? report::InLanguage("default", language) + "：" + DefaultIn(flag, language)
+                 : report::InLanguage(remark, language);
+  }
   return remarks.empty()
              ? text
              : fmt::format("{}{}{}{}", text, is_chinese ? "（" : " (",
@@ -234,15 +248,23 @@ void AddFlags(std::string& text, const std::vector<Flag>& flags, const Form& for
 // An indented line, laid out by hand: of a list "  word  meaning", or of a file. Where it is too
 // long the meaning goes on below itself.
 void AddLaidOut(std::string& text, std::string_view line, const Form& form) {
-  if (report::ColumnsOf(line) <= form.width) {
-    text += std::string(line) + "\n";
-    return;
-  }
   const size_t indent = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", indent);
   const size_t meaning =
       gap == std::string_view::npos ? gap : std::min(line.find_first_not_of(' ', gap), line.size());
-  if (gap == std::string_view::npos) {
+  // Words alone are names, of levels and keys.
+  const std::string_view name =
+      line.substr(indent, gap == std::string_view::npos ? 0 : gap - indent);
+  std::string shown(line.substr(0, gap == std::string_view::npos ? indent : meaning));
+  if (name.find(' ') != std::string_view::npos) {
+    shown = std::string(indent, ' ') + report::InLanguage(name, form.language) + "  ";
+    shown.append(meaning - std::min(meaning, report::ColumnsOf(shown)), ' ');
+  }
+  shown += report::InLanguage(line.substr(gap == std::string_view::npos ? indent : meaning),
+                              form.language);
+  if (report::ColumnsOf(shown) <= form.width) {
+    text += shown + "\n";
+  } else if (gap == std::string_view::npos) {
     AddWrapped(text, line.substr(indent), form, indent, indent + 4);
   } else if (meaning > form.width / 2) {
     AddWrapped(text, line.substr(indent, gap - indent), form, indent, indent + 4);
@@ -536,14 +558,15 @@ std::string AliasCell(const Flag& flag) {
   return base::Join(names, " ");
 }
 
-std::string MeaningCell(const Flag& flag) {
+std::string MeaningCell(const Flag& flag, report::Language language) {
   std::vector<std::string> values;
   for (const std::string& value : flag.values) {
     values.push_back(Code(value));
   }
-  std::string text = WithValues(flag.help, values);
+  std::string text = WithValues(flag.help, values, language);
   if (!flag.needs.empty()) {
-    text += fmt::format("; with {}", Code(flag.needs));
+    text += (language == report::Language::kChinese ? "；" : "; ") +
+            report::InLanguage("with " + Code(flag.needs), language);
   }
   return text;
 }
@@ -628,17 +651,19 @@ void AddCommandObject(json::Writer& writer, const CommandPath& path) {
 }
 
 // The tables of flags for docs/: one row per flag, a line of headings per group.
-std::string MarkdownTables(const CommandPath& path) {
+std::string MarkdownTables(const CommandPath& path, report::Language language) {
+  const auto say = [language](std::string_view text) { return report::InLanguage(text, language); };
   std::string text = fmt::format("    {}\n", UsageLine(path));
   const std::vector<Positional> positionals = path.back()->positionals();
   if (!positionals.empty()) {
-    text += "\n| argument | meaning |\n|---|---|\n";
+    text += fmt::format("\n| {} | {} |\n|---|---|\n", say("argument"), say("meaning"));
     for (const Positional& positional : positionals) {
       text += fmt::format("| {} | {} |\n", Code(positional.name),
-                          Cell(PositionalExplanation(positional)));
+                          Cell(PositionalExplanation(positional, language)));
     }
   }
-  text += "\n| flag | meaning | default | also | since |\n|---|---|---|---|---|\n";
+  text += fmt::format("\n| {} | {} | {} | {} | {} |\n|---|---|---|---|---|\n", say("flag"),
+                      say("meaning"), say("default"), say("also"), say("since"));
   std::optional<Group> group;
   for (const Flag& flag : RowsOf(path.back()->flags())) {
     if (flag.hidden) {
@@ -646,13 +671,14 @@ std::string MarkdownTables(const CommandPath& path) {
     }
     if (group != flag.group) {
       group = flag.group;
-      text += fmt::format("| **{}** | | | | |\n", GroupTitle(flag.group));
+      text += fmt::format("| **{}** | | | | |\n", say(GroupTitle(flag.group)));
     }
-    const std::string value = flag.required ? "required" : DefaultText(flag);
-    text += fmt::format("| {} | {} | {} | {} | {} |\n", Cell(Code(FlagHeading(flag))),
-                        Cell(MeaningCell(flag)), Cell(value), AliasCell(flag), flag.since);
+    const std::string value = flag.required ? say("required") : DefaultIn(flag, language);
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} |\n", Cell(Code(FlagHeading(flag))),
+                    Cell(MeaningCell(flag, language)), Cell(value), AliasCell(flag), flag.since);
   }
-  return text + "\n`-q`, `--verbose` and `-h` work as in every command.\n";
+  return text + "\n" + say("`-q`, `--verbose` and `-h` work as in every command.") + "\n";
 }
 
 // The tables of the command and those below it, as one JSON object.
@@ -742,7 +768,7 @@ class HelpCommand final : public Command {
       return WritePages();
     }
     MSP_RETURN_IF_ERROR(Print(format_ == "man"        ? ManPage(path)
-                              : format_ == "markdown" ? MarkdownTables(path)
+                              : format_ == "markdown" ? MarkdownTables(path, context.language)
                               : format_ == "json"
                                   ? TablesJson(path)
                                   : HelpText(path, context.width, context.language)));

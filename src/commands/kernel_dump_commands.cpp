@@ -460,9 +460,10 @@ class ParseVcCommand final : public Command {
       const auto differing =
           std::count_if(comparison.rows.begin(), comparison.rows.end(),
                         [](const dumps::BatchRow& row) { return !row.same_bytes; });
-      MSP_RETURN_IF_ERROR(Print(fmt::format("{} compared, {} differ\n{}\n",
-                                            base::Plural(comparison.rows.size(), "pair"), differing,
-                                            comparison.table.string())));
+      const std::string counts = fmt::format(
+          "{} compared, {} differ", base::Plural(comparison.rows.size(), "pair"), differing);
+      MSP_RETURN_IF_ERROR(Print(report::InLanguage(counts, context.language) + "\n" +
+                                comparison.table.string() + "\n"));
     }
     return ExitCode::kDone;
   }
@@ -691,8 +692,9 @@ Result<ExitCode> RunParseShell(const Context& context) {
   const std::vector<std::string> names = SubcommandNames(ParseProgram());
   LineEditor editor(kPrompt, names);
   if (editor.is_terminal() && !context.quiet) {
-    MSP_RETURN_IF_ERROR(Print(fmt::format(
-        "Commands: {}. help and help COMMAND explain, exit ends.\n", base::Join(names, ", "))));
+    const std::string greeting = fmt::format(
+        "Commands: {}. help and help COMMAND explain, exit ends.", base::Join(names, ", "));
+    MSP_RETURN_IF_ERROR(Print(report::InLanguage(greeting, context.language) + "\n"));
   }
   ExitCode code = ExitCode::kDone;
   while (std::optional<std::string> line = editor.Next()) {

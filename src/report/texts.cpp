@@ -21,9 +21,12 @@ using Json = nlohmann::ordered_json;
 
 // Longer texts are data. Sentences stand in sentences no deeper.
 constexpr size_t kLongestText = 4096;
-constexpr int kDeepest = 4;
+constexpr int kDeepest = 6;
 // A key with fewer letters of its own, such as "{0} of {1}", fits code and names, too.
 constexpr size_t kTellingLetters = 6;
+// A key with fewer takes no sentence in its places: "{0} file(s)" is not the frame of "none: no
+// files".
+constexpr size_t kFramingLetters = 14;
 
 // A key with places: what stands around them, and which value comes where.
 struct Pattern {
@@ -114,9 +117,17 @@ class Translations {
     if (std::optional<std::string> verdict = AfterWord(english, depth)) {
       return verdict;
     }
+    bool has_tried_names = false;
     for (const Pattern& pattern : patterns_) {
+      if (!has_tried_names && pattern.letters < kFramingLetters) {
+        has_tried_names = true;
+        if (std::optional<std::string> message = BehindName(english, depth)) {
+          return message;
+        }
+      }
       const auto values = Match(pattern, english);
-      if (values && (pattern.letters >= kTellingLetters || AreTexts(*values, depth))) {
+      if (values && (pattern.letters >= kTellingLetters || AreTexts(*values, depth)) &&
+          (pattern.letters >= kFramingLetters || !HoldProse(*values, depth))) {
         return Fill(pattern, *values, depth);
       }
     }
@@ -126,7 +137,7 @@ class Translations {
         return list;
       }
     }
-    return std::nullopt;
+    return AfterLabel(english);
   }
 
   const std::vector<std::pair<std::string, std::string>>& all() const { return all_; }
@@ -145,6 +156,32 @@ class Translations {
     }
     const std::string_view rest = english.substr(colon + 2);
     return std::string(translated) + "：" + Text(rest, depth + 1).value_or(std::string(rest));
+  }
+
+  // "dump.json: line 3: what is wrong": names of files and keys stay, what follows them is
+  // translated.
+  std::optional<std::string> BehindName(std::string_view english, int depth) const {
+    const size_t colon = english.find(": ");
+    if (colon == std::string_view::npos) {
+      return std::nullopt;
+    }
+    const std::string_view name = english.substr(0, colon);
+    const std::optional<std::string> text = Text(english.substr(colon + 2), depth + 1);
+    if (!text || HoldProse({name}, depth)) {
+      return std::nullopt;
+    }
+    return Text(name, depth + 1).value_or(std::string(name)) + "：" + *text;
+  }
+
+  // "results in this folder: /tmp/a": only what stands in front has a translation.
+  std::optional<std::string> AfterLabel(std::string_view english) const {
+    const size_t colon = english.find(": ");
+    const std::string_view label = english.substr(0, colon);
+    if (colon == std::string_view::npos || label.find(' ') == std::string_view::npos ||
+        Word(label).empty()) {
+      return std::nullopt;
+    }
+    return std::string(Word(label)) + "：" + std::string(english.substr(colon + 2));
   }
 
   // What stands in the places, in their order in the text; each at least one character. Of several
@@ -177,6 +214,30 @@ class Translations {
   bool AreTexts(const std::vector<std::string_view>& values, int depth) const {
     return std::all_of(values.begin(), values.end(), [&](std::string_view value) {
       return value.find(' ') == std::string_view::npos || Text(value, depth + 1);
+    });
+  }
+
+  // Whether one is English of several words that has no translation.
+  bool HoldProse(const std::vector<std::string_view>& values, int depth) const {
+    constexpr int kWordsOfProse = 3;
+    return std::any_of(values.begin(), values.end(), [&](std::string_view value) {
+      if (value.starts_with("msprobe ")) {  // a command line
+        return false;
+      }
+      int words = value.find(": ") == std::string_view::npos ? 0 : kWordsOfProse;
+      for (std::string_view rest = value; !rest.empty() && words < kWordsOfProse;) {
+        const size_t end = std::min(rest.find(' '), rest.size());
+        std::string_view word = rest.substr(0, end);
+        word.remove_suffix(word.ends_with(':') || word.ends_with(';') || word.ends_with(',') ? 1
+                                                                                             : 0);
+        word.remove_prefix(!word.empty() && word.front() >= 'A' && word.front() <= 'Z' ? 1 : 0);
+        const bool is_word = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+          return c >= 'a' && c <= 'z';
+        });
+        words = is_word ? words + 1 : 0;
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+      }
+      return words >= kWordsOfProse && !Text(value, depth + 1);
     });
   }
 

@@ -184,6 +184,10 @@ def main():
     if not listing:
         every = "\n".join({text for path in sorted((repository / "src").rglob("*.cpp")) + sorted((repository / "src").rglob("*.h"))
                            for _, text in literals(path.read_text("utf-8")) if re.search("[A-Za-z]{2}", text)})
+        # The notes of a help are raw strings, whose lines are joined to paragraphs.
+        every += "\n" + "\n".join(re.sub(r"\s+", " ", token.group("raw")) for path in sorted((repository / "src/commands").glob("*.[ch]*"))
+                                  for token in TOKEN.finditer(path.read_text("utf-8")) if token.group("raw"))
+        every += every.replace("{{", "{").replace("}}", "}") + re.sub(" +", " ", every)
         every += "\n" + (repository / "config/config_check.json").read_text("utf-8")
         for key in sorted(set(texts) - OF_THE_SYSTEM):
             if not any(all(is_written(piece, every) for piece in PLACE.split(form)) for form in forms(key)):

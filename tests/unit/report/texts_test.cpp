@@ -75,6 +75,19 @@ TEST(Texts, NamesAndCodeStayAsTheyAre) {
             "不同：起点是Torch.a b.0 的计算");
 }
 
+TEST(Texts, WhatFollowsTheNameOfAFileIsTranslated) {
+  EXPECT_EQ(Chinese("dump.json: line 3: the document is empty"), "dump.json：第 3 行：文档为空");
+  EXPECT_EQ(Chinese("my dump/a.pt: zip member 3: the document is empty"),
+            "my dump/a.pt：zip member 3：文档为空");
+  EXPECT_EQ(Chinese("dump.json: what another program says"),
+            "dump.json: what another program says");
+}
+
+TEST(Texts, AShortKeyIsNotTheFrameOfASentence) {
+  EXPECT_EQ(Chinese("it goes on with some other files"), "it goes on with some other files");
+  EXPECT_EQ(Chinese("3 files"), "3 个文件");
+}
+
 TEST(Texts, EnglishIsNotTouched) {
   EXPECT_EQ(InLanguage("Next", Language::kEnglish), "Next");
   EXPECT_EQ(WordInLanguage("error", Language::kEnglish), "error");
