@@ -677,6 +677,11 @@ class DumpCommand final : public Command {
         Choice("--level", "NAME", &level_, NamesOf(capture::kLevels),
                "Overrides level in the config file; mix where neither says one",
                FromProject{"level"}),
+        Text("--step", "LIST", &steps_,
+             "Only these steps, such as 0,100-102; overrides step in the config file",
+             kSeparatedByCommas),
+        Text("--rank", "LIST", &ranks_, "Only these ranks; overrides rank in the config file",
+             kSeparatedByCommas),
         Group::kMethod,
         Number("--repeat", "N", &repeat_,
                "Make every recorded call N times more, rounded up or down at random, and record "
@@ -712,6 +717,8 @@ class DumpCommand final : public Command {
          "the same for every process of a distributed run"},
         {"msprobe dump -- python3 train.py",
          "without a configuration: the dump goes to ./msprobe_dump"},
+        {"msprobe dump --task tensor --step 100 --rank 0 -- torchrun --nproc-per-node 8 train.py",
+         "the tensors of one step of one rank"},
         {"msprobe dump --output dump --level L1 -- python3 train.py",
          "flags override the configuration; L1: calls of the API without the modules around them"},
         {"msprobe dump --repeat 5 -o dump -- python3 train.py",
@@ -794,6 +801,12 @@ class DumpCommand final : public Command {
       writer.Member("repeat", repeat_);
       any = true;
     }
+    for (const auto& [key, numbers] : {std::pair("step", &steps_), std::pair("rank", &ranks_)}) {
+      if (!numbers->empty()) {
+        writer.Member(key, *numbers);
+        any = true;
+      }
+    }
     writer.EndObject();
     return any ? text : std::string();
   }
@@ -802,6 +815,8 @@ class DumpCommand final : public Command {
   std::filesystem::path checked_file_;
   std::string task_;
   std::string level_;
+  std::vector<std::string> steps_;
+  std::vector<std::string> ranks_;
   std::string dump_path_;
   int64_t repeat_ = 0;
   bool replaces_ = false;

@@ -283,13 +283,20 @@ std::string ShortName(const Node& node, std::string_view name) {
   return alias == flag->aliases.end() ? std::string(name) : *alias;
 }
 
-// "msprobe compare TEST REFERENCE, or -i, -tp"
+// "msprobe compare TEST REFERENCE, or -i, -tp"; "msprobe isolate --reference DUMP -- python3
+// train.py"
 std::string WaysToCall(const Node& node, std::string_view title) {
   std::string text(title);
+  for (const Flag& flag : node.flags) {
+    if (flag.required) {
+      text += fmt::format(" {} {}", flag.name, flag.type);
+    }
+  }
   std::vector<std::string> flags;
   for (const Positional& positional : node.positionals) {
     if (positional.required || !positional.needed_unless.empty()) {
-      text += " " + std::string(positional.name);
+      text += positional.name == "PROGRAM" ? " -- python3 train.py"
+                                           : " " + std::string(positional.name);
     }
     for (const std::string_view name : base::Split(positional.needed_unless, ' ')) {
       const std::string flag = ShortName(node, name);
@@ -321,7 +328,8 @@ Status CheckRequired(const Node& node, const ParsedLine& line,
   }
   for (const Flag& flag : node.flags) {
     if (flag.required && !is_typed(flag.name)) {
-      return MissingArgument(title, fmt::format("{} {}", flag.name, flag.type));
+      return MissingArgument(title, fmt::format("{} {}", flag.name, flag.type))
+          .WithHint(WaysToCall(node, title));
     }
   }
   return {};

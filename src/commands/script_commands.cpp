@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <iterator>
@@ -19,6 +20,8 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/inspect/dump_contents.h"
+#include "src/analysis/inspect/inspect.h"
 #include "src/analysis/isolate/isolate.h"
 #include "src/analysis/monitor/common/anomaly_reader.h"
 #include "src/analysis/monitor/common/monitored_run.h"
@@ -58,6 +61,46 @@ Status CheckTask(std::string_view command, bool example, const std::vector<std::
 Flag ExampleFlag(bool& example) {
   return Switch("--example", &example,
                 "Print the configuration that holds without --config, to start from");
+}
+
+using UnstableFiles = std::vector<std::filesystem::path>;
+
+UnstableFiles TablesOfUnstableCalls(const std::filesystem::path& folder) {
+  auto files = analysis::inspect::UnstableCallsFilesIn(folder);
+  return files.ok() ? std::move(*files) : UnstableFiles();
+}
+
+// What the tables say that the run has added to `before`. Without a verdict where there are none:
+// each process has told itself how many calls it checked.
+report::Document SummaryOfUnstable(const std::filesystem::path& folder,
+                                   const UnstableFiles& before) {
+  UnstableFiles files = TablesOfUnstableCalls(folder);
+  std::erase_if(files, [&before](const auto& file) {
+    return std::find(before.begin(), before.end(), file) != before.end();
+  });
+  report::Document document;
+  if (files.empty()) {
+    return document;
+  }
+  analysis::inspect::Options options;
+  options.path = folder;
+  const auto ranking = analysis::inspect::RankUnstableCalls(options, files);
+  if (!ranking.ok() || ranking->table.row_count() == 0) {
+    return document;
+  }
+  const std::string most(ranking->table.row(0)[0].text());
+  document.verdict.Say(
+      "UNSTABLE",
+      fmt::format("{}, most of all {}", base::Plural(ranking->table.row_count(), "function"), most),
+      report::Tone::kCaution);
+  document.verdict.number = static_cast<double>(ranking->table.row_count());
+  document.verdict.unit = "functions";
+  document.Add("",
+               report::List{report::ListKind::kFacts,
+                            {{"tables", fmt::format("{} below {}", base::FormatCount(files.size()),
+                                                    base::Printable(folder.string()))}}});
+  document.Advise(report::Advice("free_benchmark.show", {base::Printable(folder.string())}));
+  return document;
 }
 
 constexpr const char* kNotes =
@@ -144,9 +187,15 @@ class FreeBenchmarkCommand final : public Command {
                                                             framework, "the flags"));
     options.config_file = config_file_;
     options.output_folder = settings.dump_path;
+    const UnstableFiles before = TablesOfUnstableCalls(options.output_folder);
     MSP_ASSIGN_OR_RETURN(const ProgramEnd end, RunWithCapture(options));
+    report::Document summary;
+    if (end.progress == LaunchProgress::kFramework && end.signal == 0 && end.exit_code == 0 &&
+        settings.handler_type == "check") {
+      summary = SummaryOfUnstable(options.output_folder, before);
+    }
     return ReportEnd(end, "free_benchmark", "nothing was checked", options.framework, answer_,
-                     context);
+                     context, std::move(summary));
   }
 
  private:
@@ -553,6 +602,11 @@ class MonitorRunCommand : public Command {
     options.config_file = config_file_;
     options.output_folder = output_folder_.empty() ? monitor::OutputRoot() : output_folder_;
     if (config_file_.empty()) {
+      // Without a folder of its own a run gets a new one: it does not mix with the one before.
+      if (output_folder_.empty() && std::getenv("MONITOR_OUTPUT_DIR") == nullptr) {
+        output_folder_ = UnusedFolder(options.output_folder.string());
+        options.output_folder = std::filesystem::absolute(output_folder_, ignored);
+      }
       const monitor::Settings defaults = monitor::SettingsToStartWith();
       options.overrides_json = SettingsJson(defaults);
       base::LogInfo(fmt::format("{}: {}; {}", kNoConfiguration, WatchedText(defaults),

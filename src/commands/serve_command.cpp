@@ -91,6 +91,8 @@ class ServeCommand final : public Command {
           "sees the address can read the results. A tunnel (ssh -L) is safer",
           host_));
     }
+    // The address alone is the standard output, for programs.
+    base::LogInfo(fmt::format("serving {} until Ctrl-C", base::Printable(folder_.string())));
     MSP_RETURN_IF_ERROR(
         Print(fmt::format("http://{}:{}/{}/\n", NameInAddress(host_), port, token)));
     // A process that started this in the background waits for the address.

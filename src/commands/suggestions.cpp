@@ -354,7 +354,8 @@ std::string SuggestCommand(std::string_view word, const CommandPath& path) {
     const auto place = std::find(last_words.begin(), last_words.end(), *nearest);
     return DidYouMean(everywhere[static_cast<size_t>(place - last_words.begin())]);
   }
-  return fmt::format("{} has: {}", TitleOf(path), base::Join(here, ", "));
+  return path.size() > 1 ? fmt::format("{} has: {}", TitleOf(path), base::Join(here, ", "))
+                         : "msprobe help which tells which command answers which question";
 }
 
 std::string SuggestFlag(std::string_view word, std::span<const Flag> flags) {

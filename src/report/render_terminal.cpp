@@ -335,7 +335,7 @@ void AppendFitted(std::string_view text, size_t width, bool fill, bool right, bo
   }
 }
 
-// Takes columns from the widest one until the line fits.
+// Takes columns from the widest one until the line fits; what is equally wide shrinks in turn.
 void Shrink(std::vector<size_t>& widths, size_t line, size_t narrowest) {
   const size_t gaps = widths.empty() ? 0 : (widths.size() - 1) * kGap;
   const size_t room = line > gaps ? line - gaps : 0;
@@ -352,7 +352,9 @@ void Shrink(std::vector<size_t>& widths, size_t line, size_t narrowest) {
         next = std::max(next, width);
       }
     }
-    const size_t step = std::min(sum - room, std::max<size_t>(1, *widest - next));
+    const bool alone = std::count(widths.begin(), widths.end(), *widest) == 1;
+    const size_t step =
+        alone ? std::min(sum - room, std::max<size_t>(1, *widest - next)) : size_t{1};
     *widest -= step;
     sum -= step;
   }

@@ -26,7 +26,9 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem
 h1 { font-size: 1.3rem; } code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); vertical-align: top; }
-td:first-child { white-space: nowrap; font-weight: 600; } td:last-child { white-space: nowrap; opacity: .7; }
+td { overflow-wrap: anywhere; }
+td:first-child { overflow-wrap: normal; font-weight: 600; text-transform: lowercase; } td:last-child { white-space: nowrap; opacity: .7; }
+@media (max-width: 600px) { body { margin: 1rem auto; } th, td { padding: .35rem .3rem; } th:last-child, td:last-child { display: none; } }
 .good::before { content: "✓ "; } .caution::before { content: "▲ "; } .bad::before { content: "✗ "; }
 .good { color: light-dark(#1b6e3c, #7ccf9a); } .caution { color: light-dark(#8a5a00, #e5b454); }
 .bad { color: light-dark(#b3261e, #ff9d94); } .hint { opacity: .7; })";
@@ -34,6 +36,11 @@ td:first-child { white-space: nowrap; font-weight: 600; } td:last-child { white-
 std::string_view ClassOf(const IndexLine& line) {
   if (line.is_broken || line.verdict == "differ" || line.verdict == "failed") {
     return "bad";
+  }
+  for (const std::string_view tone : {"good", "caution", "bad"}) {
+    if (line.tone == tone) {
+      return tone;
+    }
   }
   if (line.verdict.empty()) {
     return "";
@@ -114,10 +121,14 @@ std::string IndexPage(std::string_view folder, const std::vector<IndexLine>& lin
   }
   body += "</tr></thead>\n<tbody>\n";
   for (const IndexLine& line : lines) {
+    std::string what = said(line.text);
+    if (!line.made_by.empty()) {
+      what += (what.empty() ? "" : " &middot; ") + said(line.made_by);
+    }
     body += fmt::format(
         "<tr><td class=\"{}\">{}</td><td>{}</td><td><a href=\"files/{}\"><bdi>{}</bdi></a></td>"
         "<td>{}</td></tr>\n",
-        ClassOf(line), said(line.is_broken ? "unreadable" : line.verdict), said(line.text),
+        ClassOf(line), said(line.is_broken ? "unreadable" : line.verdict), what,
         EscapePath(line.path), EscapeHtml(line.path), TimeText(line.changed));
   }
   body += "</tbody>\n</table>\n";
@@ -237,12 +248,29 @@ bool DescribeGraph(base::InputFile file, IndexLine& line) {
     extent += (extent.empty() ? "" : " and ") + base::Plural(ranks.size(), "rank");
   }
   const StoredGraph::Rank* leading = graph->leading();
-  line.text = fmt::format("{}{} of {}, {}",
-                          leading == nullptr || leading->title.empty()
-                              ? std::string()
-                              : fmt::format("it starts with {}; ", leading->title),
-                          graph->is_comparison() ? "comparison" : "graph", extent,
-                          base::Plural(static_cast<uint64_t>(nodes), "node"));
+  if (leading != nullptr && !leading->title.empty()) {
+    line.text = fmt::format("it starts with {}", leading->title);
+  }
+  line.made_by = fmt::format("{} of {}, {}", graph->is_comparison() ? "comparison" : "graph",
+                             extent, base::Plural(static_cast<uint64_t>(nodes), "node"));
+  return true;
+}
+
+// The verdict of a page that gives one answer, and the command that gave it.
+bool DescribeAnswer(const std::string& head, IndexLine& line) {
+  const Result<std::string> listing = report::UnpackBlock(head, "answer", kMostListingBytes);
+  const Result<json::Json> answer = listing.ok() ? json::ParseDocument(*listing) : listing.status();
+  if (!answer.ok() || !answer->is_object()) {
+    return false;
+  }
+  line.verdict = json::TextOf(json::Member(*answer, "word"));
+  line.tone = json::TextOf(json::Member(*answer, "tone"));
+  line.text = json::TextOf(json::Member(*answer, "verdict"));
+  if (line.text.starts_with(line.verdict)) {
+    const size_t rest = line.text.find_first_not_of(": ", line.verdict.size());
+    line.text = rest == std::string::npos ? std::string() : line.text.substr(rest);
+  }
+  line.made_by = "msprobe " + json::TextOf(json::Member(*answer, "command"));
   return true;
 }
 
@@ -254,6 +282,9 @@ bool DescribePage(const base::InputFile& file, IndexLine& line) {
     return false;
   }
   const std::string& head = *read;
+  if (DescribeAnswer(head, line)) {
+    return true;
+  }
   const size_t title = head.find("<title>");
   const size_t end = title == std::string::npos ? title : head.find("</title>", title);
   line.text = end == std::string::npos
@@ -267,7 +298,8 @@ bool DescribePage(const base::InputFile& file, IndexLine& line) {
   if (page.ok() && page->is_object()) {
     line.verdict = json::TextOf(json::Member(*page, "verdict"));
     if (const std::string where = TitleIn(*page); !where.empty()) {
-      line.text = fmt::format("it starts with {}; {}", where, line.text);
+      line.made_by = line.text;
+      line.text = fmt::format("it starts with {}", where);
     }
   }
   return true;

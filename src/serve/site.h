@@ -23,8 +23,10 @@ namespace msprobe::serve {
 
 struct IndexLine {
   std::string path;        // from the folder
-  std::string verdict;     // a word of `compare`; empty: none is known
-  std::string text;        // where the runs part, or what the file is
+  std::string verdict;     // a word; empty: none is known
+  std::string tone;        // of the verdict: "good", "caution", "bad"; empty: the word tells
+  std::string text;        // the answer, where the runs part, or what the file is
+  std::string made_by;     // "msprobe graph", "comparison of 1 rank, 40 nodes"; may be empty
   bool is_broken = false;  // `text` tells why it cannot be read
   int64_t changed = 0;     // seconds since 1970
 };

@@ -26,11 +26,13 @@ def check_browser(folder, pictures):
     example = REPOSITORY / "docs/example"
     page_tests.run(MSPROBE, "compare", example / "npu/step0", example / "bench/step0", "-o", folder / "results", "--format", "html")
     page_tests.run(MSPROBE, "graph", example / "npu/step0", example / "bench/step0", "-o", folder / "results", "--format", "db")
+    page_tests.run(MSPROBE, "nan_analyze", REPOSITORY / "tests/data/nan_analyze/p2p_chain/step0", "-o", folder / "results/nan", "--format", "html")
     graph, = (folder / "results").glob("*.vis.db")
     (folder / "results/foreign.html").write_text(FOREIGN)
     (folder / "results/damaged.vis.db").write_bytes(graph.read_bytes()[:100_000])
-    with subprocess.Popen([str(MSPROBE), "serve", str(folder / "results")], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen([str(MSPROBE), "serve", str(folder / "results")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
+            assert "until Ctrl-C" in server.stderr.readline()
             address = server.stdout.readline().strip()
             assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[0-9a-f]{32}/", address), address
             page_tests.drive(REPOSITORY, "serve_test.mjs", folder, pictures, server=address, graph=address + "files/" + graph.name,

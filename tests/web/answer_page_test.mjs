@@ -139,6 +139,28 @@ check('tells columns of one value once, below the table', async () => {
   await close();
 });
 
+check('changes are told from the reference to the test, without what is 0 on both sides', async () => {
+  const { page, close } = await open('perf.html');
+  const section = page.locator('section', { hasText: 'What the time consists of' });
+  const labels = await section.locator('.bar').evaluateAll((bars) => bars.map((bar) => bar.getAttribute('aria-label')));
+  const [test, reference] = labels.map((label) => label.match(/computing ([\d.]+) ms/)[1]);
+  const legend = await section.locator('.legend').innerText();
+  assert.ok(legend.includes(`${reference} → ${test}`), `${legend} ${labels}`);
+  assert.doesNotMatch(legend, / 0 → 0/);
+  await close();
+});
+
+check('a phone shows the numbers of a table, and the end of long names', async () => {
+  const perf = await open('perf.html', { width: 390, height: 844 });
+  const head = await perf.page.locator('#table0 .head > div').evaluateAll((cells) => cells.map((cell) => [cell.innerText, cell.getBoundingClientRect().right]));
+  assert.deepEqual(head.slice(0, 3).map(([name]) => name), ['Where', 'Test', 'Reference']);
+  assert.ok(head[2][1] < 390, head.join());
+  await perf.close();
+  const checkpoints = await open('ckpt.html', { width: 390, height: 844 });
+  assert.match(await text(checkpoints.page, '#table0 .item'), /^….*fc1\.weight/);
+  await checkpoints.close();
+});
+
 check('shows how much of the communication is hidden on both sides', async () => {
   const { page, close } = await open('perf.html');
   const section = page.locator('section', { hasText: 'Communication and what hides it' });

@@ -215,6 +215,10 @@ check('fits phones and desks, light and dark, in both languages', async () => {
     await fitsTheWindow(page);
     await headerIsReadable(page);
     await everythingHasAName(page);
+    // A phone has room for one tree with names; the figures of a tensor fit beside it on a desk.
+    assert.equal(await page.getAttribute('#tree', 'data-trees'), width === 390 ? '1' : '2');
+    await page.waitForSelector('#details .figures');
+    if (width === 1440) assert.ok(await page.locator('#details .wide').evaluate((box) => box.scrollWidth <= box.clientWidth), 'figures are cut');
     if (locale === 'zh-CN') assert.match(await text(page, '#only'), /仅看有差异/);
     await close();
   }

@@ -178,7 +178,7 @@ check('says which of two runs is A and which is B', async () => {
 
 check('says first where two runs part', async () => {
   const divergence = await open('divergence.html');
-  assert.match(await text(divergence.page, '.finding'), /The runs diverge first\s+layers\.\d[^\n]* grad_reduced · norm\s+[\d.]+ → [\d.]+, rank 0, step 60/);
+  assert.match(await text(divergence.page, '.finding'), /The runs diverge first\s+layers\.\d[^\n]* grad_reduced · norm\s+[\d.]+ against [\d.]+, rank 0, step 60/);
   await divergence.close();
   const agree = await open('agree.html');
   assert.match(await text(agree.page, '.findings'), /✓ The runs agree/);
@@ -223,7 +223,7 @@ check('lays two runs over each other', async () => {
   const box = await boxOf(page, '#heat');
   await page.locator('#heat').hover({ position: { x: 300, y: 10 } });
   const tip = await text(page, '.tip');
-  assert.match(tip, /[\d.]+ → [\d.]+/);
+  assert.match(tip, /[\d.]+ against [\d.]+/);
   assert.ok(box.height > 100);
   assert.equal(await text(page, '[data-key=ratio]'), 'test / reference');
   assert.match(await page.innerText('main'), /test run_a over reference run_b, as a power of two: above 0 where the test is larger/);

@@ -9,6 +9,10 @@ const drawn = (page) => page.waitForFunction(() => performance.getEntriesByName(
 check('the list leads to a graph, which opens where the runs part', async () => {
   const { page, close } = await open(facts.server, { drawn: false });
   assert.match(await text(page, 'tbody'), /differ\s+it starts with a parameter of blocks\.0\.mlp\.fc1/);
+  assert.match(await text(page, 'tbody'), /found\s+rank 1 made the first \+inf, in Torch\.exp\.0\.forward · msprobe nan_analyze/i);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
+  await page.setViewportSize({ width: 1440, height: 1200 });
   await page.click('a[href$=".vis.db"]');
   await drawn(page);
   await settled(page);

@@ -47,7 +47,7 @@ src/analysis/monitor/report/report.cpp
 
 # Literals of SOURCES that are not texts of ours: names of APIs, dtypes and statistics; words and members of files.
 WORDS = """
-DataLoader DistributedDataParallel FullyShardedDataParallel Distributed NVIDIA ROCM baddbmm bmm softmax cuda gpu meta amax rms sr entropy
+sqrt rsqrt log2 log10 DataLoader DistributedDataParallel FullyShardedDataParallel Distributed NVIDIA ROCM baddbmm bmm softmax cuda gpu meta amax rms sr entropy
 zeros nans infs subnormals Md5 Sheet1 Infinity -Infinity null false agreeing amplification atol chunks command divergence divergent
 diverging drifting failing findings grids listing notes origins outcome peaks reason reduced regression scores seconds shape1 shape2 stage
 suspicious tag threads timings totals unmeasured unremarkable verdicts abnormal

@@ -681,13 +681,15 @@ std::vector<report::LevelOutcome> MakeLevels(const Comparison& comparison) {
   return levels;
 }
 
-Section SameContentSection(const Comparison& comparison) {
+constexpr std::string_view kSameContent = "Equal under another name, or transposed";
+
+List SameContentOf(const Comparison& comparison) {
   List list{ListKind::kNamed, {}, {kBriefNames}};
   for (const SameContent& same : comparison.same_content) {
     list.items.push_back({same.name_a, fmt::format("equals {} of the reference{}", same.name_b,
                                                    same.transposed ? " transposed" : "")});
   }
-  return report::MakeSection("Equal under another name, or transposed", std::move(list));
+  return list;
 }
 
 report::Advice NextStep(const Comparison& comparison) {
@@ -793,6 +795,10 @@ report::PageView MakePage(const Comparison& comparison) {
   page.facts = {{FormatCount(comparison.pairs.size()),
                  comparison.pairs.size() == 1 ? "parameter" : "parameters"},
                 {FormatCount(different), "different", different > 0 ? Tone::kBad : Tone::kPlain}};
+  if (const size_t alone = comparison.only_in_a.size() + comparison.only_in_b.size(); alone > 0) {
+    page.facts.push_back({FormatCount(alone), "without partner", Tone::kBad});
+  }
+  page.Add(std::string(kSameContent), "", SameContentOf(comparison));
   AddMap(comparison, page);
   report::Table settings("settings", {"Setting", "Test", "Reference"});
   for (const SettingDifference& setting : comparison.settings) {
@@ -818,7 +824,8 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.sections.push_back(LayersSection(comparison));
   document.sections.push_back(BrokenSection(comparison));
   document.sections.push_back(SettingsSection(comparison));
-  document.sections.push_back(SameContentSection(comparison));
+  document.sections.push_back(
+      report::MakeSection(std::string(kSameContent), SameContentOf(comparison)));
   document.sections.push_back(UnmatchedSection("Only in the test", comparison.only_in_a));
   document.sections.push_back(UnmatchedSection("Only in the reference", comparison.only_in_b));
   document.sections.push_back(UnmatchedSection("Left out of the test", comparison.left_out_a));

@@ -173,8 +173,9 @@ Status CheckProcesses(const DumpLayout& layout) {
 
 Result<PairingPlan> PlanFilePair(const DumpLayout& npu, const DumpLayout& bench) {
   if (npu.single_file_name != bench.single_file_name) {
-    return UsageError(fmt::format("a {} can only be compared with another one, not with a {}",
-                                  npu.single_file_name, bench.single_file_name));
+    return UsageError(
+        fmt::format("{} can only be compared with a file of the same name, not with {}",
+                    npu.single_file_name, bench.single_file_name));
   }
   PairingPlan plan;
   PlannedPair pair;

@@ -231,7 +231,7 @@ Cell NumberOrText(report::Table& table, double value) {
 
 report::DataTable GuiltyTable(const std::vector<Guilty>& guilty) {
   report::Table table("guilty", {"Module", "Class", "Factor", "Error", "Floor", "Direction",
-                                 "Where_most", "Cause", "Ranks", "Call"});
+                                 "Largest_error_in", "Cause", "Ranks", "Call"});
   for (const Guilty& item : guilty) {
     table.AddRow(std::vector<Cell>{
         table.KeepText(item.module), table.KeepText(item.kind), NumberOrText(table, item.factor),

@@ -474,7 +474,7 @@ Result<CodeMapping> MapCode(const CodeMappingOptions& options, uint64_t free_byt
     const bool is_array = options.dump_data.extension() == kArrayFile;
     (is_array ? arrays : tables).push_back(options.dump_data);
   } else {
-    return NotFoundError(fmt::format("{}: no such file or directory", options.dump_data.string()));
+    return NotFoundError(fmt::format("{} does not exist", options.dump_data.string()));
   }
   if (arrays.empty() && tables.empty()) {
     return NotFoundError(fmt::format("{}: neither .npy files nor {}", options.dump_data.string(),

@@ -147,7 +147,7 @@ Result<std::vector<DumpPath>> FindDumpFiles(const std::filesystem::path& input,
     }
     search.Add(input, name, "");
   } else {
-    return NotFoundError(fmt::format("{}: no such file or directory", input.string()));
+    return NotFoundError(fmt::format("{} does not exist", input.string()));
   }
   return found;
 }

@@ -1,6 +1,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "src/analysis/nonfinite/nan.h"
 #include "src/analysis/nonfinite/overflow.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/names.h"
@@ -195,6 +197,28 @@ std::string Headline(const Answer& answer) {
 // What is known about how it became bad: one sentence per kind of origin.
 std::string_view KindSentence(OriginKind kind) { return TextOf(kind).sentence; }
 
+// Calls that give NaN for a negative number.
+constexpr std::array<std::string_view, 8> kNeedNotNegative = {"sqrt",  "rsqrt", "log",  "log2",
+                                                              "log10", "sqrt_", "log_", "rsqrt_"};
+
+// The least value of the first input of a call that negative ones are not defined for, as it is
+// shown; empty where it is not negative, or not known.
+std::string NegativeInput(const Finding& finding) {
+  if (!base::IsOneOf(dump::ParseEntryName(finding.name).subject, kNeedNotNegative)) {
+    return {};
+  }
+  const EntryTree& tree = finding.entry;
+  for (uint32_t node = 0; node < tree.size(); ++node) {
+    if (tree[node].kind == NodeKind::kObject &&
+        tree.Find(node, dump::KeyOf(dump::kMin)) != EntryTree::kNone) {
+      std::string least = MemberText(tree, node, dump::KeyOf(dump::kMin));
+      const std::optional<double> value = base::ParseDouble(least);
+      return value && *value < 0 ? least : std::string();
+    }
+  }
+  return {};
+}
+
 // What to do now.
 report::Advice NextStep(const StepAnswer& answer) {
   switch (answer.outcome) {
@@ -205,9 +229,15 @@ report::Advice NextStep(const StepAnswer& answer) {
     case Outcome::kNothing:
       return report::Advice("nan_analyze.nothing");
     default:
-      return report::Advice(
-          fmt::format("nan_analyze.{}", OriginKindName(answer.findings.front().kind)));
+      break;
   }
+  const Finding& first = answer.findings.front();
+  if (const std::string least = NegativeInput(first);
+      first.kind == OriginKind::kComputed && !least.empty()) {
+    return report::Advice("nan_analyze.negative",
+                          {least, base::Printable(dump::ParseEntryName(first.name).subject)});
+  }
+  return report::Advice(fmt::format("nan_analyze.{}", OriginKindName(first.kind)));
 }
 
 // A stack frame in one line: "/a/train.py:13 in forward: y = a / b".

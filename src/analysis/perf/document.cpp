@@ -49,6 +49,11 @@ std::string RankLabel(const RankSummary& rank) {
   return rank.rank ? fmt::format("rank {}", *rank.rank) : std::string();
 }
 
+// What the time of a step is spent on, where only the host was profiled and elsewhere.
+std::string_view WorkName(const RankSummary& rank) {
+  return rank.of_host ? "operators (host)" : "computing";
+}
+
 // What remains of a step, as the terminal calls it.
 std::string_view RestName(const RankSummary& rank) {
   return rank.of_host ? "outside of operators" : "idle";
@@ -62,13 +67,13 @@ void PutTimes(const RankSummary& rank, PageView& page) {
     return std::vector<double>{side.computing_ms, side.uncovered_communication_ms, side.copies_ms,
                                std::max(0.0, side.free_ms - side.copies_ms)};
   };
-  page.Add("What the time consists of",
-           "computing hides communication and copies that run beside it",
-           report::StackedBars{
-               "ms",
-               {rank.of_host ? "operators (host)" : "computing", "communication not hidden",
-                "copies not hidden", std::string(RestName(rank))},
-               {{"test", parts(rank.comparison)}, {"reference", parts(rank.base)}}});
+  page.Add(
+      "What the time consists of",
+      rank.of_host ? "" : "computing hides communication and copies that run beside it",
+      report::StackedBars{"ms",
+                          {std::string(WorkName(rank)), "communication not hidden",
+                           "copies not hidden", std::string(RestName(rank))},
+                          {{"test", parts(rank.comparison)}, {"reference", parts(rank.base)}}});
 }
 
 // How much of the communication computing hides, and what of the rest is waiting for other ranks.
@@ -116,7 +121,7 @@ Tree ChangesDownToKernels(const RankSummary& rank) {
     const SideTimes& base = rank.base;
     const SideTimes& other = rank.comparison;
     const int64_t root = add(-1, "end to end", base.end_to_end_ms, other.end_to_end_ms);
-    computing = add(root, "computing", base.computing_ms, other.computing_ms);
+    computing = add(root, std::string(WorkName(rank)), base.computing_ms, other.computing_ms);
     communication = add(root, "communication not hidden", base.uncovered_communication_ms,
                         other.uncovered_communication_ms);
     add(root, "copies not hidden", base.copies_ms, other.copies_ms);

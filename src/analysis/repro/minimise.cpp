@@ -495,8 +495,9 @@ class Minimiser {
       if (!leaf.is_result) {
         const int64_t zeroed = Zero(leaf.data_name, 0, ElementCount(leaf.shape), blocks);
         if (zeroed > 0) {
-          found_.steps.push_back(fmt::format(
-              "{} of {} are 0", base::Plural(static_cast<uint64_t>(zeroed), "value"), leaf.name));
+          found_.steps.push_back(fmt::format("{} of {} set to 0",
+                                             base::Plural(static_cast<uint64_t>(zeroed), "value"),
+                                             leaf.name));
         }
       }
     }

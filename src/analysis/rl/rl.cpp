@@ -424,6 +424,21 @@ bool Differs(const KeySummary& key) {
   return key.identical < key.compared || key.only_first + key.only_second + key.failed > 0;
 }
 
+// "2 of 5 keys: log_prob, pair".
+std::string DifferentKeys(const Comparison& comparison) {
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::string> names;
+  for (const KeySummary& key : comparison.keys) {
+    if (Differs(key)) {
+      names.push_back(base::Printable(key.key));
+    }
+  }
+  const size_t named = std::min(names.size(), kMostNamed);
+  return fmt::format(
+      "{} of {}: {}{}", FormatCount(names.size()), Plural(comparison.keys.size(), "key"),
+      base::Join(std::span(names).first(named), ", "), named < names.size() ? ", ..." : "");
+}
+
 report::Verdict MakeVerdict(const Comparison& comparison) {
   report::Verdict verdict;
   verdict.unit = "keys";
@@ -432,7 +447,7 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
                 Standing::kNothingCompared);
   } else if (HasDifferences(comparison)) {
     verdict.Say("DIFFERENT",
-                fmt::format("see the {} below", HasDifferentKeys(comparison) ? "keys" : "tokens"),
+                HasDifferentKeys(comparison) ? DifferentKeys(comparison) : "see the tokens below",
                 Tone::kBad, Standing::kFindings);
   } else {
     verdict.Say("IDENTICAL", fmt::format("all {}", Plural(comparison.keys.size(), "key")),

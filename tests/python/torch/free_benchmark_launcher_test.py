@@ -75,7 +75,9 @@ class Launched(unittest.TestCase):
         output, told = self.msprobe("free_benchmark", "-c", "config.json", "--", sys.executable, SCRIPT,
                                     "--steps", "2")
         self.assertEqual(output, self.plain("--steps", "2"))
-        self.assertIn("calls checked", told)
+        self.assertRegex(told, r"free_benchmark: UNSTABLE: [1-9]\d* calls checked, [1-9]")
+        self.assertRegex(told, r"msprobe: UNSTABLE: \d+ functions?, most of all ")
+        self.assertRegex(told, r"msprobe show \S+ ranks the functions")
         header, rows = rows_of(self.path("out", "step1", "rank", "free_benchmark.csv"))
         self.assertEqual(header, COLUMNS)
         self.assertEqual({row[3] for row in rows}, {"1"})
@@ -88,7 +90,8 @@ class Launched(unittest.TestCase):
         self.configure(pert_mode="no_change", fuzz_stage="backward", list=["linear", "matmul"])
         output, told = self.msprobe("free_benchmark", "-c", "config.json", "--", sys.executable, SCRIPT)
         self.assertEqual(output, self.plain())
-        self.assertRegex(told, r"[1-9]\d* calls checked, 0 unstable")
+        self.assertRegex(told, r"free_benchmark: STABLE: [1-9]\d* calls checked, 0 unstable")
+        self.assertNotIn("UNSTABLE", told)
         self.assertFalse(os.path.exists(self.path("out", "step0", "rank", "free_benchmark.csv")))
 
     def test_the_exit_code_is_the_script_s(self):

@@ -32,6 +32,20 @@ TEST(TerminalTable, ColoursTheHeaderAndFilledRows) {
             "\u4f60\u597d      0.5\n");
 }
 
+TEST(TerminalTable, ColumnsThatAreEquallyWideShrinkTogether) {
+  Table table("t", {"call", "layer"});
+  const std::vector<Cell> row = {Cell::Text("abcdefghijklmnopqrstuvwxyz"),
+                                 Cell::Text("ABCDEFGHIJKLMNOPQRSTUVWXYZ")};
+  table.AddRow(row);
+  TerminalOptions options;
+  options.width = 32;
+  options.wrap = true;
+  EXPECT_EQ(TerminalTable(table, options),
+            "call             layer\n"
+            "abcdefghijklmno  ABCDEFGHIJKLMNO\n"
+            "pqrstuvwxyz      PQRSTUVWXYZ\n");
+}
+
 TEST(TerminalTable, FillsNoRowUpToOneThatIsVeryLong) {
   Table table("t", {"a", "b"});
   const std::string name(100'000, 'x');

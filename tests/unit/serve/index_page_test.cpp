@@ -20,6 +20,21 @@ TEST(IndexPage, NamesOfFilesAreTextAndAddresses) {
   EXPECT_NE(page.find("<style nonce=\"0123\">"), std::string::npos);
 }
 
+TEST(IndexPage, TellsAnAnswerInTheColourOfItsVerdict) {
+  IndexLine line;
+  line.verdict = "SLOWER";
+  line.tone = "bad";
+  line.text = "by 10 %";
+  line.made_by = "msprobe <perf_compare>";
+  const std::string page = IndexPage("/x", {line}, {}, "0");
+  EXPECT_NE(page.find("<td class=\"bad\">SLOWER</td><td>by 10 % &middot; msprobe "
+                      "&lt;perf_compare&gt;</td>"),
+            std::string::npos)
+      << page;
+  line.tone = "\" onclick=\"";
+  EXPECT_EQ(IndexPage("/x", {line}, {}, "0").find("onclick"), std::string::npos);
+}
+
 TEST(IndexPage, AnEmptyFolderTellsWhatBelongsThere) {
   EXPECT_NE(IndexPage("/x", {}, {}, "0").find("msprobe graph"), std::string::npos);
 }

@@ -86,8 +86,11 @@ export function BarsBlock({ t, block: { names: english, bars, unit } }) {
   )}
     <div class="legend">${names.map(
       (name, k) =>
+        bars.some((bar) => asNumber(bar[k + 1]) !== 0) &&
         html`<span><i class="swatch" style=${{ background: PART_COLOURS[k % 8] }} />${name}${
-          bars.length <= 3 ? html` <b>${bars.map((bar) => showShort(asNumber(bar[k + 1]))).join(' → ')}</b>` : ''
+          bars.length === 2
+            ? html` <b>${showShort(asNumber(bars[1][k + 1]))} → ${showShort(asNumber(bars[0][k + 1]))}</b>`
+            : ''
         }</span>`,
     )}</div></div>`;
 }
@@ -97,7 +100,11 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
   const children = useMemo(() => {
     const all = nodes.map(() => []);
     all.roots = [];
-    nodes.forEach(([parent], i) => (parent < 0 ? all.roots : all[parent]).push(i));
+    nodes.forEach(([parent, , first, second], i) => {
+      // What is 0 on both sides says nothing.
+      if (parent < 0) all.roots.push(i);
+      else if (asNumber(first) !== 0 || asNumber(second) !== 0) all[parent].push(i);
+    });
     const change = (i) => Math.abs(asNumber(nodes[i][3]) - asNumber(nodes[i][2]));
     for (const list of [all.roots, ...all]) list.sort((a, b) => change(b) - change(a));
     return all;
@@ -173,8 +180,8 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
       }</div></div>`;
   };
   const head = html`<div class="row head tree-row"><div>${t('name')}</div>
-    <div class="right" title=${`${t('test')}, ${unit}`}>${t('test')} ${unit}</div>
-    <div class="right" title=${`${t('reference')}, ${unit}`}>${t('reference')} ${unit}</div>
+    <div class="right" title=${`${t('test')}, ${unit}`}>${t('test')} <span class="unit">${unit}</span></div>
+    <div class="right" title=${`${t('reference')}, ${unit}`}>${t('reference')} <span class="unit">${unit}</span></div>
     <div class="right">${t('change')}</div><div /><div class="right">${t('count')}</div></div>`;
   const chosen = current >= 0 && list[current] ? nodes[list[current].node][6] : '';
   return html`<div class="table-block">
@@ -183,7 +190,7 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
       html`<div class="list-controls">
       <${SearchBox} t=${t} value=${query} onSearch=${setQuery} /></div>`
     }
-    <div class="table-box" style=${{ height: `${Math.min(520, Math.max(list.length, 8) * ROW_HEIGHT + 46)}px` }}>
+    <div class="table-box" style=${{ height: `${Math.min(520, Math.max(list.length, Math.min(nodes.length, 8)) * ROW_HEIGHT + 46)}px` }}>
     <${VirtualList} id="tree" label=${t('change')} role="tree" itemRole="treeitem" count=${list.length} row=${row}
       current=${current} onCurrent=${setCurrent}
       onTake=${(i) => turn(list[i].node)} onKey=${onKey}

@@ -27,6 +27,15 @@ function sortOut({ columns }, rows) {
   return { shown, constant };
 }
 
+// On a phone the first column leaves room for the numbers, which come next. Of a path of names the end tells more;
+// all of it is in the row's title.
+const isNarrow = () => innerWidth < 600;
+const PHONE_NAME = 140; // pixels
+const cutName = (name) =>
+  typeof name === 'string' && name.length > 18 && !name.includes(' ') ? `…${name.slice(-17)}` : name;
+// In letters of the Latin alphabet: those of Chinese are wider.
+const lettersOf = (text) => Array.from(text).reduce((sum, letter) => sum + (letter > '\u2e80' ? 1.75 : 1), 0);
+
 function columnOf({ index, label: english }, rows, amounts, t) {
   const label = t.said(english);
   const at = index + 1;
@@ -34,8 +43,9 @@ function columnOf({ index, label: english }, rows, amounts, t) {
   const numeric =
     sample.some((cell) => typeof cell === 'number') &&
     sample.every((cell) => cell === null || typeof cell === 'number' || NOT_FINITE.includes(cell));
-  const longest = sample.reduce((most, cell) => Math.max(most, String(show(cell)).length), label.length);
-  const least = Math.min(320, Math.max(60, longest * 8, label.length * 8 + 16));
+  const longest = sample.reduce((most, cell) => Math.max(most, lettersOf(t.said(String(show(cell))))), lettersOf(label));
+  const most = isNarrow() ? (index === 0 ? PHONE_NAME : 200) : 320;
+  const least = Math.min(most, Math.max(60, longest * 8, lettersOf(label) * 8 + 16));
   return {
     id: String(index),
     label,
@@ -46,7 +56,10 @@ function columnOf({ index, label: english }, rows, amounts, t) {
       const cell = rows[row][at];
       return numeric && cell !== null ? Number(cell) : cell;
     },
-    render: (row) => t.said(show(rows[row][at])),
+    render: (row) => {
+      const said = t.said(show(rows[row][at]));
+      return index === 0 && isNarrow() ? cutName(said) : said;
+    },
   };
 }
 
@@ -60,7 +73,9 @@ export function TableBlock({ t, id, table, query }) {
 
 const heightOf = (count) => Math.min(560, (count + 1) * ROW_HEIGHT + 20);
 
-function LoadedTable({ t, id, table, rows, given }) {
+// What is highlighted comes first, the strongest of it in front.
+function LoadedTable({ t, id, table, rows: inOrder, given }) {
+  const rows = useMemo(() => [...inOrder].sort(([a], [b]) => b - a), [inOrder]);
   const [query, setQuery] = useState('');
   const [onlyMarked, setOnlyMarked] = useState(false);
   const [sort, setSort] = useState(null);
@@ -80,7 +95,11 @@ function LoadedTable({ t, id, table, rows, given }) {
     [rows],
   );
   const { shown: kept, constant } = useMemo(() => sortOut(table, rows), [rows]);
-  const columns = useMemo(() => kept.map((item) => columnOf(item, rows, table.amounts, t)), [kept, t]);
+  const columns = useMemo(() => {
+    const [first, ...others] = kept.map((item) => columnOf(item, rows, table.amounts, t));
+    const inRow = isNarrow() ? [...others.filter(({ right }) => right), ...others.filter(({ right }) => !right)] : others;
+    return [first, ...inRow];
+  }, [kept, t]);
   const marked = useMemo(() => rows.reduce((count, [fill]) => count + (fill > 0 ? 1 : 0), 0), [rows]);
   const fits = useMemo(() => {
     const found = search.match(query);

@@ -26,7 +26,7 @@ function Tensor({ t, run, pair, row, marked }) {
   const verdict = run.row_verdicts[pair.verdictOf(row)];
   const part = pair.parts[pair.part[row]];
   const type = (side) => [side.dtype, side.shape].filter((item) => item && item !== 'None').join(' ');
-  const others = bench && type(bench) !== type(npu) ? ` → ${type(bench)}` : '';
+  const others = bench && type(bench) !== type(npu) ? ` ${t('against')} ${type(bench)}` : '';
   const any = [...npu.stats, ...(bench?.stats ?? [])].some((item) => item !== null);
   return html`<div class=${marked ? 'tensor marked' : 'tensor'} id=${marked ? 'marked' : undefined}>
     <div class="tensor-head"><b><bdi>${part}</bdi></b><span class="muted">${type(npu)}${others}</span>
@@ -47,7 +47,7 @@ function Tensor({ t, run, pair, row, marked }) {
         html`<span class=${['pill', 'pill caution', 'pill bad'][pair.fillOf(row)]}
         title=${t('table_verdict')}>${t('table_verdict')} ${verdict}</span>`
       }</div>
-    ${bench && bench.name !== npu.name && html`<div class="muted">→ <bdi>${bench.name}</bdi></div>`}
+    ${bench && bench.name !== npu.name && html`<div class="muted">${t('against')} <bdi>${bench.name}</bdi></div>`}
     ${!bench && html`<div class="muted">${t('no_partner')}</div>`}
     ${
       any &&

@@ -35,20 +35,22 @@ function TensorTable({ t, rank, node, bench }) {
   if (tensors === null) return html`<p class="hint">${t('no_tensors')}</p>`;
   const pairs = pairRows(node >= 0 ? tensors.rowsOf(node) : [], bench >= 0 ? tensors.rowsOf(bench, true) : []);
   if (pairs.length === 0) return html`<p class="hint">${t('nothing_recorded')}</p>`;
+  const typeOf = (row) => [row.dtype, row.shape].filter(Boolean).join(' ');
+  const types = (...sides) => [...new Set(sides.filter(Boolean).map(typeOf))].join(` ${t('against')} `);
   const line = (row, side) =>
     row &&
-    html`<tr><td class="muted">${rank.bench ? t(side) : ''}</td><td>${row.dtype}</td><td>${row.shape}</td>
+    html`<tr><td class="muted">${rank.bench ? t(side) : ''}</td>
     ${row.stats.map((value) => html`<td class="right">${show(value)}</td>`)}<td>${row.sum}</td></tr>`;
   return html`<div class="wide"><table class="figures">
-    <thead><tr><th></th><th>dtype</th><th>${t('shape')}</th>${STATISTICS.map(
+    <thead><tr><th></th>${STATISTICS.map(
       (name) => html`
     <th class="right">${name}</th>`,
     )}<th></th></tr></thead>
     ${pairs.map(
       ([npu, other]) =>
-        html`<tbody><tr><th colspan="8">${(npu ?? other).label}${
+        html`<tbody><tr><th colspan="6">${(npu ?? other).label} <span class="muted">${types(npu, other)}</span>${
           npu && npu.error !== null && npu.error !== undefined
-            ? html` <span class="muted">${t('relative_error')} ${showError(npu.error)}</span>`
+            ? html`<span class="muted"> · ${t('relative_error')} ${showError(npu.error)}</span>`
             : ''
         }</th></tr>${line(npu, 'test')}${line(other, 'reference')}</tbody>`,
     )}</table></div>`;

@@ -25,6 +25,16 @@ function cut(context, text, width) {
   return low > 0 ? `…${text.slice(text.length - low)}` : '';
 }
 
+const BETWEEN = 56; // for the lines between both trees
+const LEAST_FOR_TWO = 480; // below, two trees would have no room for names: one tree has the nodes of both
+
+// The width of a tree, and where that of the reference begins.
+function columnsOf(wide, both) {
+  if (!both || wide < LEAST_FOR_TWO) return [wide, 0];
+  const half = Math.floor((wide - BETWEEN) / 2);
+  return [half, half + BETWEEN];
+}
+
 export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, onSelect, onToggle, onKey, request }) {
   const box = useRef(null);
   const canvas = useRef(null);
@@ -85,7 +95,7 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     context.fillRect(0, 0, wide, tall);
     const { top } = view.current;
     const both = rank.bench !== null;
-    const half = both ? Math.floor((wide - 56) / 2) : wide;
+    const [half, second] = columnsOf(wide, both);
     const first = Math.max(0, Math.floor(top / rowHeight));
     const last = Math.min(rows.length, Math.ceil((top + tall) / rowHeight));
     const readable = ZOOMS[zoom] >= TEXT_FROM;
@@ -113,7 +123,8 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
         context.fillText(row.open ? '▾' : '▸', text, y + rowHeight / 2);
       }
       text += 14;
-      const [name, about] = shortName(side, node);
+      const [name, kind] = shortName(side, node);
+      const about = side === rank.bench && second === 0 ? [kind, t('reference')].filter(Boolean).join(' · ') : kind;
       const shown = cut(context, name, inside - 34);
       context.fillStyle = colours.text;
       context.fillText(shown, text, y + rowHeight / 2);
@@ -128,8 +139,8 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
       const colour = nodeColour(rank, colours, by, row.node, row.open);
       const isSelected = i === selectedPlace;
       if (row.node >= 0) drawBox(rank.npu, row.node, colour, 0, half, y, row, isSelected);
-      if (both && row.bench >= 0) {
-        const left = drawBox(rank.bench, row.bench, colour, half + 56, half, y, row, isSelected);
+      if (both && row.bench >= 0 && (second > 0 || row.node < 0)) {
+        const left = drawBox(rank.bench, row.bench, colour, second, half, y, row, isSelected);
         if (row.node >= 0) {
           context.strokeStyle = colour;
           context.lineWidth = Math.max(0.5, Math.min(2, rowHeight / 10));
@@ -206,8 +217,8 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
     const row = rowAt(event);
     if (!row) return;
     const x = event.clientX - canvas.current.getBoundingClientRect().left;
-    const half = rank.bench ? Math.floor((size[0] - 56) / 2) : size[0];
-    const base = x >= half + 56 ? half + 56 : 0;
+    const [half, second] = columnsOf(size[0], rank.bench !== null);
+    const base = x >= second ? second : 0;
     const left = base + 4 + Math.min(row.depth * INDENT, half * 0.45);
     if (row.childCount > 0 && x >= left && x < left + 28) onToggle(row);
     onSelect(row);
@@ -259,6 +270,7 @@ export function TreeCanvas({ t, rank, rows, selected, origin, by, themeTurns, on
   const row = rows[selectedPlace];
   return html`<div class="graph-view">
     <div class="graph-box" id="tree" ref=${box} data-rows=${rows.length} tabindex="0" role="tree"
+      data-trees=${columnsOf(size[0], rank.bench !== null)[1] > 0 ? 2 : 1}
       aria-label=${t('trees')} onKeyDown=${onKeyDown}
       onScroll=${(event) => {
         view.current.top = event.target.scrollTop;

@@ -194,7 +194,7 @@ export function HeatMap({ t, rows, columns, from, to, scale, columnName, onPick,
         }}>
         <b><bdi>${tip.label}</bdi></b><div>${columnName} ${columns[hover.column]}</div>
         <div>${tip.present[hover.column] ? showNumber(tip.values[hover.column]) : t('missing')}
-        ${tip.other && html` → ${showNumber(tip.other[hover.column])}`}
+        ${tip.other && html` ${t('against')} ${showNumber(tip.other[hover.column])}`}
         ${
           tip.shown !== tip.values &&
           tip.present[hover.column] &&

@@ -121,7 +121,7 @@ export function Findings({ t, runs, findings, only, onShow }) {
     [
       of && t('several', showCount(count), showCount(of)),
       score && t('times_usual', showShort(score / 10)),
-      values && values.map(showShort).join(' → '),
+      values && values.map(showShort).join(` ${t('against')} `),
       rank >= 0 && `${t('rank')} ${rank}`,
       step !== undefined && `${t('step')} ${step}`,
       others > 0 && t('and_others', showCount(others)),

@@ -180,7 +180,9 @@ report::Document MakeDocument(const AnalyseResult& result) {
   document.command = "monitor analyse";
   report::Verdict& verdict = document.verdict;
   verdict.word = result.alerts > 0 ? "ALERTS" : "NO ALERTS";
-  verdict.text = fmt::format("Top {} anomalies are listed as follows:", result.top.size());
+  verdict.text = result.alerts > 0
+                     ? fmt::format("Top {} anomalies are listed as follows:", result.top.size())
+                     : "NO ALERTS: nothing broke a rule";
   verdict.number = static_cast<double>(result.alerts);
   verdict.unit = "alerts";
   verdict.tone = report::Tone::kStrong;

@@ -798,6 +798,11 @@ bool LeaveOut(const PackedPage& page, uint64_t most_bytes, std::vector<Monitored
 }  // namespace
 
 Result<ReportResult> RunReport(const ReportOptions& options) {
+  for (const std::filesystem::path& run : {options.run, options.other}) {
+    if (!run.empty() && !base::Exists(run)) {
+      return NotFoundError(fmt::format("{} does not exist", run.string()));
+    }
+  }
   MSP_RETURN_IF_ERROR(base::CheckOutputFile(options.output));
   if (resources::kMonitorReportPage.empty()) {
     return UnsupportedError("this msprobe was built without the page for reports")

@@ -161,8 +161,9 @@ class FreeBenchmark(TaskSession):
         if self._settings.handler == "fix":
             log(_native.LOG_INFO, "free_benchmark: %d results were replaced" % self._checked)
         else:
-            log(_native.LOG_INFO, "free_benchmark (%s, %s): %d calls checked, %d unstable" % (
-                self._settings.mode, self._settings.stage, self._checked, calls))
+            word = "UNSTABLE" if calls else "STABLE" if self._checked else "NOTHING CHECKED"
+            log(_native.LOG_INFO, "free_benchmark: %s: %d calls checked, %d unstable (%s, %s)" % (
+                word, self._checked, calls, self._settings.mode, self._settings.stage))
         ranking = sorted(self._unstable.items(), key=lambda item: (-item[1][1], -item[1][0]))
         for function, (count, ratio) in ranking[:_SHOWN]:
             log(_native.LOG_INFO, "  %s: %d calls, largest ratio %.6g" % (function, count, ratio))

@@ -237,8 +237,8 @@ class Isolation(TaskSession):
         guilty = sorted(self.rows.guilty)
         log(_native.LOG_INFO, "isolate: %d comparisons, %s: %s" % (
             self.rows.judged,
-            "%d guilty by themselves" % len(guilty) if guilty else "no module is guilty",
-            self.rows.path))
+            "%d modules wrong by themselves" % len(guilty) if guilty else "no module wrong by itself",
+            os.path.normpath(self.rows.path)))
         for name in guilty[:_SHOWN]:
             log(_native.LOG_INFO, "  " + name)
 
