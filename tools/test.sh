@@ -2,7 +2,7 @@
 # Installs what the tests need, builds, and runs all of them; the last lines are ctest's summary.
 #
 #   tools/test.sh [--sanitizers] [--fuzz [SECONDS]] [--aarch64] [--torch2] [--packages] [--bench]
-#                 [--site] [--diagnosis] [--faults] [--frameworks [NAME...]]
+#                 [--bench-guard [COMMIT]] [--site] [--diagnosis] [--faults] [--frameworks [NAME...]]
 #
 #   --sanitizers       also builds with AddressSanitizer + UBSan, and with ThreadSanitizer, and runs the tests under both
 #   --fuzz [SECONDS]   also fuzzes every reader for so long each (default 60)
@@ -12,6 +12,8 @@
 #   --packages         also makes the packages and uses each in bare Debian 12 and 13 roots (needs root)
 #   --site             also makes the site of docs/, follows its links and searches it
 #   --bench            also builds and runs the benchmarks
+#   --bench-guard [COMMIT]   also measures this program beside that of COMMIT (default: the one before), which is built beside it,
+#                      and fails where a command became 10 % slower, twice in a row (tests/bench/guard.py)
 #   --diagnosis        also counts how often compare names a planted fault: 1,000 cases, about an hour (tests/diagnosis),
 #                      and as many with the Python of MSPROBE_TORCH2_PYTHON
 #   --faults           also makes every call into the system fail in turn: half an hour (tests/faults)
@@ -19,7 +21,7 @@
 #   MSPROBE_GOLDEN     folder with further golden cases (default ../shared/golden); used where it exists
 . "$(dirname "${BASH_SOURCE[0]}")/dev/common.sh"
 
-run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_site=0 run_bench=0 run_diagnosis=0 run_faults=0 run_frameworks=0 fuzz_seconds=0
+run_sanitizers=0 run_aarch64=0 run_torch2=0 run_packages=0 run_site=0 run_bench=0 guarded= run_diagnosis=0 run_faults=0 run_frameworks=0 fuzz_seconds=0
 frameworks=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -29,6 +31,10 @@ while [ $# -gt 0 ]; do
     --packages) run_packages=1 ;;
     --site) run_site=1 ;;
     --bench) run_bench=1 ;;
+    --bench-guard)
+      guarded=HEAD~1
+      if [ $# -gt 1 ] && [[ $2 != -* ]]; then guarded=$2; shift; fi
+      ;;
     --diagnosis) run_diagnosis=1 ;;
     --faults) run_faults=1 ;;
     --frameworks)
@@ -39,7 +45,7 @@ while [ $# -gt 0 ]; do
       fuzz_seconds=60
       if [[ ${2:-} =~ ^[0-9]+$ ]]; then fuzz_seconds=$2; shift; fi
       ;;
-    -h | --help) sed -n '2,19p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
+    -h | --help) sed -n '2,21p' "$0" | sed 's/^# \{0,1\}//'; exit 0 ;;
     *) fail "unknown argument $1" "known: --sanitizers --fuzz [SECONDS] --aarch64 --torch2 --packages --site --bench --diagnosis --faults --frameworks [NAME...]" ;;
   esac
   shift
@@ -97,6 +103,22 @@ if [ "$run_bench" = 1 ]; then
     say "running $(basename "$benchmark")"
     "$benchmark" --benchmark_min_time=0.2 || fail "$benchmark failed"
   done
+fi
+
+if [ -n "$guarded" ]; then
+  commit=$(git rev-parse --verify --quiet --short=12 "$guarded^{commit}") || fail "there is no commit $guarded" "git log lists them"
+  before=$repository/build-guard/$commit
+  if [ ! -x "$before/build/bin/msprobe" ]; then
+    say "building $commit to measure beside it"
+    git worktree prune
+    [ -d "$before" ] || git worktree add --detach "$before" "$commit" >/dev/null
+    (cd "$before" && tools/dev/build_web.sh --if-possible && cmake --preset release >/dev/null && cmake --build --preset release --parallel "$(build_jobs)") \
+      || fail "$commit could not be built" "another one: tools/test.sh --bench-guard COMMIT"
+  fi
+  configure release -DMSPROBE_TESTS=ON
+  build_preset release
+  say "measuring beside $commit"
+  tests/bench/guard.py --against "$before/build/bin/msprobe" build/bin/msprobe || fail "a command lost speed against $commit"
 fi
 
 if [ "$run_torch2" = 1 ]; then
