@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <unordered_map>
+#include <span>
 
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,9 @@ constexpr size_t kTellingLetters = 6;
 // A key with fewer takes no sentence in its places: "{0} file(s)" is not the frame of "none: no
 // files".
 constexpr size_t kFramingLetters = 14;
+// Texts that are tried within one text: a name in a dump may be made so that each of its parts fits
+// many keys.
+constexpr int kMostTries = 200;
 
 // A key with places: what stands around them, and which value comes where.
 struct Pattern {
@@ -94,6 +98,16 @@ class Translations {
     }
     std::stable_sort(patterns_.begin(), patterns_.end(),
                      [](const Pattern& a, const Pattern& b) { return a.letters > b.letters; });
+    for (uint32_t index = 0; index < patterns_.size(); ++index) {
+      const std::vector<std::string>& pieces = patterns_[index].pieces;
+      if (!pieces.front().empty()) {
+        by_first_[static_cast<uint8_t>(pieces.front().front())].push_back(index);
+      } else if (!pieces.back().empty()) {
+        by_last_[static_cast<uint8_t>(pieces.back().back())].push_back(index);
+      } else {
+        open_.push_back(index);
+      }
+    }
   }
 
   static const Translations& Chinese() {
@@ -107,18 +121,38 @@ class Translations {
   }
 
   // nullopt: there is none.
-  std::optional<std::string> Text(std::string_view english, int depth) const {
+  std::optional<std::string> Text(std::string_view english) const {
+    int tries = kMostTries;
+    return Text(english, {0, tries});
+  }
+
+  const std::vector<std::pair<std::string, std::string>>& all() const { return all_; }
+
+ private:
+  // How deep a text stands in others, and how many may still be tried.
+  struct Depth {
+    int level;
+    int& tries;
+    Depth Below() const { return {level + 1, tries}; }
+  };
+
+  std::optional<std::string> Text(std::string_view english, Depth depth) const {
     if (const std::string_view word = Word(english); !word.empty()) {
       return std::string(word);
     }
-    if (depth >= kDeepest || english.size() > kLongestText) {
+    // Every key with places has a blank.
+    if (depth.level >= kDeepest || english.size() > kLongestText ||
+        english.find(' ') == std::string_view::npos || --depth.tries < 0) {
       return std::nullopt;
     }
     if (std::optional<std::string> verdict = AfterWord(english, depth)) {
       return verdict;
     }
     bool has_tried_names = false;
-    for (const Pattern& pattern : patterns_) {
+    Candidates candidates = {by_first_[static_cast<uint8_t>(english.front())],
+                             by_last_[static_cast<uint8_t>(english.back())], open_};
+    while (const std::optional<uint32_t> index = Next(candidates)) {
+      const Pattern& pattern = patterns_[*index];
       if (!has_tried_names && pattern.letters < kFramingLetters) {
         has_tried_names = true;
         if (std::optional<std::string> message = BehindName(english, depth)) {
@@ -140,11 +174,27 @@ class Translations {
     return AfterLabel(english);
   }
 
-  const std::vector<std::pair<std::string, std::string>>& all() const { return all_; }
+  // Of patterns that a text may fit, in their order: those with its first character, those that
+  // begin with a place and have its last one, and those with a place at both ends.
+  using Candidates = std::array<std::span<const uint32_t>, 3>;
 
- private:
+  static std::optional<uint32_t> Next(Candidates& candidates) {
+    std::span<const uint32_t>* next = nullptr;
+    for (std::span<const uint32_t>& list : candidates) {
+      if (!list.empty() && (next == nullptr || list.front() < next->front())) {
+        next = &list;
+      }
+    }
+    if (next == nullptr) {
+      return std::nullopt;
+    }
+    const uint32_t index = next->front();
+    *next = next->subspan(1);
+    return index;
+  }
+
   // "DIFFERENT: it starts with ...": a word of a verdict and what follows it.
-  std::optional<std::string> AfterWord(std::string_view english, int depth) const {
+  std::optional<std::string> AfterWord(std::string_view english, Depth depth) const {
     const size_t colon = english.find(": ");
     if (colon == std::string_view::npos || english.front() < 'A' || english.front() > 'Z') {
       return std::nullopt;
@@ -155,22 +205,22 @@ class Translations {
       return std::nullopt;
     }
     const std::string_view rest = english.substr(colon + 2);
-    return std::string(translated) + "：" + Text(rest, depth + 1).value_or(std::string(rest));
+    return std::string(translated) + "：" + Text(rest, depth.Below()).value_or(std::string(rest));
   }
 
   // "dump.json: line 3: what is wrong": names of files and keys stay, what follows them is
   // translated.
-  std::optional<std::string> BehindName(std::string_view english, int depth) const {
+  std::optional<std::string> BehindName(std::string_view english, Depth depth) const {
     const size_t colon = english.find(": ");
     if (colon == std::string_view::npos) {
       return std::nullopt;
     }
     const std::string_view name = english.substr(0, colon);
-    const std::optional<std::string> text = Text(english.substr(colon + 2), depth + 1);
+    const std::optional<std::string> text = Text(english.substr(colon + 2), depth.Below());
     if (!text || HoldProse({name}, depth)) {
       return std::nullopt;
     }
-    return Text(name, depth + 1).value_or(std::string(name)) + "：" + *text;
+    return Text(name, depth.Below()).value_or(std::string(name)) + "：" + *text;
   }
 
   // "results in this folder: /tmp/a": only what stands in front has a translation.
@@ -211,14 +261,14 @@ class Translations {
   }
 
   // Whether each is a word or a text that has a translation.
-  bool AreTexts(const std::vector<std::string_view>& values, int depth) const {
+  bool AreTexts(const std::vector<std::string_view>& values, Depth depth) const {
     return std::all_of(values.begin(), values.end(), [&](std::string_view value) {
-      return value.find(' ') == std::string_view::npos || Text(value, depth + 1);
+      return value.find(' ') == std::string_view::npos || Text(value, depth.Below());
     });
   }
 
   // Whether one is English of several words that has no translation.
-  bool HoldProse(const std::vector<std::string_view>& values, int depth) const {
+  bool HoldProse(const std::vector<std::string_view>& values, Depth depth) const {
     constexpr int kWordsOfProse = 3;
     return std::any_of(values.begin(), values.end(), [&](std::string_view value) {
       if (value.starts_with("msprobe ")) {  // a command line
@@ -237,15 +287,16 @@ class Translations {
         words = is_word ? words + 1 : 0;
         rest.remove_prefix(std::min(end + 1, rest.size()));
       }
-      return words >= kWordsOfProse && !Text(value, depth + 1);
+      return words >= kWordsOfProse && !Text(value, depth.Below());
     });
   }
 
   std::string Fill(const Pattern& pattern, const std::vector<std::string_view>& values,
-                   int depth) const {
+                   Depth depth) const {
     std::array<std::string, 10> by_number;
     for (size_t i = 0; i < values.size(); ++i) {
-      by_number[pattern.places[i]] = Text(values[i], depth + 1).value_or(std::string(values[i]));
+      by_number[pattern.places[i]] =
+          Text(values[i], depth.Below()).value_or(std::string(values[i]));
     }
     std::string filled;
     for (std::string_view rest = pattern.translation; !rest.empty();) {
@@ -267,7 +318,7 @@ class Translations {
 
   // A list of texts. All of them are translated, or nothing is.
   std::optional<std::string> Parts(std::string_view english, std::string_view separator,
-                                   std::string_view translated, int depth) const {
+                                   std::string_view translated, Depth depth) const {
     if (english.find(separator) == std::string_view::npos) {
       return std::nullopt;
     }
@@ -275,7 +326,7 @@ class Translations {
     for (std::string_view rest = english;;) {
       const size_t end = rest.find(separator);
       const std::string_view part = rest.substr(0, end);
-      const std::optional<std::string> text = Text(part, depth + 1);
+      const std::optional<std::string> text = Text(part, depth.Below());
       if (!text && HasLetters(part)) {
         return std::nullopt;
       }
@@ -290,7 +341,10 @@ class Translations {
 
   std::vector<std::pair<std::string, std::string>> all_;
   std::map<std::string, std::string_view, std::less<>> words_;
-  std::vector<Pattern> patterns_;
+  std::vector<Pattern> patterns_;  // those with the most letters first
+  std::array<std::vector<uint32_t>, 256> by_first_;
+  std::array<std::vector<uint32_t>, 256> by_last_;
+  std::vector<uint32_t> open_;
 };
 
 // Every text of a document once.
@@ -327,7 +381,7 @@ std::string InLanguage(std::string_view english, Language language) {
   }
   const size_t end = english.find_last_not_of(' ') + 1;
   const std::optional<std::string> text =
-      Translations::Chinese().Text(english.substr(first, end - first), 0);
+      Translations::Chinese().Text(english.substr(first, end - first));
   return text ? std::string(english.substr(0, first)) + *text + std::string(english.substr(end))
               : std::string(english);
 }

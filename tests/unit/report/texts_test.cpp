@@ -57,6 +57,20 @@ TEST(Texts, EveryKeyIsFoundWithItsValues) {
   }
 }
 
+std::string ListOf(size_t parts) {
+  std::string list = "3 files";
+  for (size_t i = 1; i < parts; ++i) {
+    list += ", 3 files";
+  }
+  return list;
+}
+
+// A text that is made of very many stays as it is: the work for one is bounded.
+TEST(Texts, ATextOfVeryManyIsNotTaken) {
+  EXPECT_EQ(Chinese(ListOf(3)), "3 个文件，3 个文件，3 个文件");
+  EXPECT_EQ(Chinese(ListOf(400)), ListOf(400));
+}
+
 TEST(Texts, SentencesInSentences) {
   EXPECT_EQ(Chinese("IDENTICAL: all 12,840 compared rows are equal"),
             "完全一致：所比对的 12,840 行全部相等");
