@@ -1,6 +1,7 @@
 #include "src/report/table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -32,21 +33,39 @@ Cell Cell::Text(std::string_view text) {
   return cell;
 }
 
+namespace {
+
+constexpr size_t kBlockCells = size_t{1} << 13U;  // 128 KiB
+
+}  // namespace
+
 Table::Table(std::string name, std::vector<std::string> columns)
-    : name_(std::move(name)), columns_(std::move(columns)) {}
+    : name_(std::move(name)),
+      columns_(std::move(columns)),
+      block_shift_(static_cast<unsigned>(
+          std::bit_width(std::max<size_t>(kBlockCells / std::max<size_t>(columns_.size(), 1), 1)) -
+          1)) {}
 
 std::span<const Cell> Table::row(size_t index) const {
-  return std::span<const Cell>(cells_).subspan(index * columns_.size(), columns_.size());
+  const size_t in_block = index & ((size_t{1} << block_shift_) - 1);
+  return std::span<const Cell>(blocks_[index >> block_shift_])
+      .subspan(in_block * columns_.size(), columns_.size());
 }
 
 void Table::Reserve(size_t rows) {
-  cells_.reserve(rows * columns_.size());
+  blocks_.reserve((rows >> block_shift_) + 1);
   fills_.reserve(rows);
 }
 
 void Table::AddRow(std::span<const Cell> cells, Fill fill) {
   assert(cells.size() == columns_.size());
-  cells_.insert(cells_.end(), cells.begin(), cells.end());
+  if (fills_.size() >> block_shift_ == blocks_.size()) {
+    blocks_.emplace_back();
+    if (blocks_.size() > 1) {  // the first one of a small table stays small
+      blocks_.back().reserve(columns_.size() << block_shift_);
+    }
+  }
+  blocks_.back().insert(blocks_.back().end(), cells.begin(), cells.end());
   fills_.push_back(fill);
 }
 

@@ -87,7 +87,9 @@ class Table {
  private:
   std::string name_;
   std::vector<std::string> columns_;
-  std::vector<Cell> cells_;
+  // Blocks of a power of two of rows: a table that grows never has its cells twice in memory.
+  std::vector<std::vector<Cell>> blocks_;
+  unsigned block_shift_ = 0;  // rows of a block, as an exponent of two
   std::vector<Fill> fills_;
   std::unique_ptr<TextArena> arena_ = std::make_unique<TextArena>();
   std::vector<std::shared_ptr<const TextArena>> borrowed_;

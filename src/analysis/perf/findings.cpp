@@ -452,7 +452,9 @@ void Rank(std::vector<Finding>& findings, double whole, size_t most) {
                  findings.end());
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return SizeOf(a) > SizeOf(b); });
-  findings.resize(std::min(most, findings.size()));
+  // There was one for each name: what is left does not keep the room of all.
+  const auto kept = findings.begin() + static_cast<std::ptrdiff_t>(std::min(most, findings.size()));
+  findings = std::vector<Finding>(std::move_iterator(findings.begin()), std::move_iterator(kept));
 }
 
 double SumOf(const std::vector<Finding>& findings) {

@@ -184,8 +184,8 @@ struct DeviceKernel : Difference {  // in us
     double us = 0;
     int64_t calls = 0;
     // The operator (a name) and its shapes with the most time.
-    std::string operation;
-    std::string shapes;
+    std::string_view operation;
+    std::string_view shapes;
     double average_us = 0;
   };
   std::string name;
