@@ -35,6 +35,15 @@ void Unmap(std::byte* memory, size_t capacity) { ::munmap(memory, capacity); }
 
 }  // namespace
 
+void AskForHugePages(const void* memory, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const uintptr_t last = (begin + bytes) / kHugePageBytes * kHugePageBytes;
+  if (first < last) {
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  }
+}
+
 BufferPool::Buffer::Buffer(Buffer&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)),
       memory_(std::exchange(other.memory_, nullptr)),

@@ -18,6 +18,10 @@ namespace msprobe::base {
 // where the C library cannot.
 void KeepFreedMemory();
 
+// Lets the system back large memory that was not touched yet by few large pages instead of many
+// small ones, each of which costs a fault.
+void AskForHugePages(const void* memory, size_t bytes);
+
 class BufferPool {
  public:
   // At most `keep_bytes` stay allocated while unused.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "src/base/byte_words.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
@@ -47,7 +48,25 @@ bool LooksLikeFormula(std::string_view text) {
   return text.size() > 1 && (text.front() == '+' || text.front() == '-') && !IsNumberList(text);
 }
 
+bool IsPlainCsvText(std::string_view text) {
+  if (text.empty()) {
+    return true;
+  }
+  const char first = text.front();
+  if (!IsDigit(first) && !(first >= 'a' && first <= 'z') && !(first >= 'A' && first <= 'Z') &&
+      first != '[' && first != '<' && first != '_') {
+    return false;
+  }
+  return NoWordHas(text, [](uint64_t word) {
+    return UnprintableOf(word) | MatchesOf(word, ',') | MatchesOf(word, '"');
+  });
+}
+
 void AppendCsvText(std::string_view text, std::string& out) {
+  if (IsPlainCsvText(text)) {
+    out += text;
+    return;
+  }
   const bool quoted = text.find_first_of(",\"\r\n") != std::string_view::npos;
   out += quoted ? "\"" : "";
   out += LooksLikeFormula(text) ? "'" : "";
@@ -67,18 +86,6 @@ void AppendCsvText(std::string_view text, std::string& out) {
 namespace {
 
 using RowEnd = CsvDialect::RowEnd;
-
-// Bytes are looked at eight at a time, in the order in which they lie in memory.
-static_assert(std::endian::native == std::endian::little);
-constexpr uint64_t kLowBits = 0x0101010101010101U;
-constexpr uint64_t kHighBits = 0x8080808080808080U;
-
-// The high bit of the first byte of `word` that is `character`; of bytes behind it bits may be set
-// by mistake.
-constexpr uint64_t MatchesOf(uint64_t word, char character) {
-  const uint64_t difference = word ^ (kLowBits * static_cast<unsigned char>(character));
-  return (difference - kLowBits) & ~difference & kHighBits;
-}
 
 template <RowEnd kRowEnd>
 bool EndsField(char c) {

@@ -20,6 +20,10 @@ namespace msprobe::base {
 // or carriage return. Numbers with a sign are numbers, and a sign alone is a text.
 bool LooksLikeFormula(std::string_view text);
 
+// Whether the text stands in a cell as it is: letters and digits in front, and no comma, quote,
+// control character or byte beyond ASCII. False says nothing.
+bool IsPlainCsvText(std::string_view text);
+
 // In quotes where csv needs them, and with an apostrophe in front of what looks like a formula.
 void AppendCsvText(std::string_view text, std::string& out);
 

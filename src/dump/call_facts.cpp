@@ -228,21 +228,29 @@ std::string_view ArgumentOf(std::string_view entry_name, std::string_view row_na
              : std::string_view();
 }
 
-bool IsLayerStateArgument(const EntryName& call, std::string_view argument) {
-  if (call.is_module || call.direction != Direction::kForward || argument.starts_with("output.")) {
-    return false;
+LayerState::LayerState(const EntryName& call) {
+  if (call.is_module || call.direction != Direction::kForward) {
+    return;
   }
   const auto* found =
       std::find_if(kStateArguments.begin(), kStateArguments.end(),
                    [&](const StateArguments& entry) { return entry.name == call.subject; });
-  if (found == kStateArguments.end()) {
+  positions_ = found == kStateArguments.end() ? 0 : found->positions;
+}
+
+bool LayerState::Has(std::string_view argument) const {
+  if (positions_ == 0 || argument.starts_with("output.")) {
     return false;
   }
   const std::string_view position = BelowSection(argument);
   if (position.size() == 1 && position[0] >= '0' && position[0] <= '9') {
-    return ((found->positions >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
+    return ((positions_ >> static_cast<uint32_t>(position[0] - '0')) & 1U) != 0;
   }
   return base::IsOneOf(position, kStateKeywords);
+}
+
+bool IsLayerStateArgument(const EntryName& call, std::string_view argument) {
+  return LayerState(call).Has(argument);
 }
 
 bool IsRunningStatistic(const EntryName& call, std::string_view argument) {

@@ -34,6 +34,16 @@ bool HasFact(std::string_view api, CallFact fact);
 // call of this name takes a weight, bias or running statistic there ("Functional.linear" at 1 and
 // 2).
 bool IsLayerStateArgument(const EntryName& call, std::string_view argument);
+// The same of one call, for many arguments.
+class LayerState {
+ public:
+  LayerState() = default;
+  explicit LayerState(const EntryName& call);
+  bool Has(std::string_view argument) const;
+
+ private:
+  uint32_t positions_ = 0;  // bit i: positional argument i; 0: the call takes none
+};
 
 // Whether the argument is a running mean or variance, which each forward call in training mode
 // updates.

@@ -137,22 +137,17 @@ class FileReader {
  public:
   using OnEntry = std::function<Status(std::string_view name, const EntryTree& entry)>;
 
-  FileReader(std::string_view text, std::vector<TextPlace>* places, const OnEntry& on_entry)
-      : text_(text), places_(places), on_entry_(on_entry) {}
+  FileReader(const internal::JsonSource& file, const ReadOptions& options, const OnEntry& on_entry)
+      : file_(file), options_(options), on_entry_(on_entry) {}
 
   // False: the parser has to read the rest.
   bool Walk() {
-    const size_t first = text_.find_first_not_of(kBlanks);
-    if (first == std::string_view::npos) {
-      return false;
-    }
-    const std::string_view object =
-        text_.substr(first, text_.find_last_not_of(kBlanks) + 1 - first);
     MemberStream stream = MakeStream();
-    stream.BorrowTexts();
-    walked_ = &stream;
-    const bool is_whole = json::ParsePlainObject(object, stream) && stream.status().ok();
-    walked_ = nullptr;
+    Follow(&stream);
+    is_walking_ = true;
+    const bool is_whole = ReadQuickly(file_.text(), stream) && stream.status().ok();
+    is_walking_ = false;
+    Follow(nullptr);
     header_.has_data = stream.found_expanded();
     return is_whole || !refused_.ok();
   }
@@ -171,8 +166,15 @@ class FileReader {
             KeepPlace();
             refused_ = on_entry_(name, entry);
           }
+          ReleaseWhatWasRead();
           return refused_.ok();
         });
+  }
+
+  // The stream that is read.
+  void Follow(const MemberStream* stream) {
+    stream_ = stream;
+    released_ = 0;
   }
 
   // The caller's error, which is returned as it is.
@@ -180,18 +182,39 @@ class FileReader {
   DumpHeader& header() { return header_; }
 
  private:
-  void KeepPlace() {
-    if (places_ == nullptr || walked_ == nullptr || walked_->value_text().empty()) {
-      return;
-    }
-    const std::string_view value = walked_->value_text();
-    places_->push_back({static_cast<uint64_t>(value.data() - text_.data()), value.size()});
+  // Pages that were walked over are given back now and then, or the whole file would stay in
+  // memory.
+  static constexpr uint64_t kReleaseBytes = uint64_t{4} << 20U;
+
+  uint64_t ReadBytes() const {
+    return static_cast<uint64_t>(stream_->place() - file_.text().data());
   }
 
-  const std::string_view text_;
-  std::vector<TextPlace>* const places_;
+  void KeepPlace() {
+    if (options_.read_bytes != nullptr && stream_ != nullptr) {
+      *options_.read_bytes = ReadBytes();
+    }
+    if (options_.places == nullptr || !is_walking_ || stream_->value_text().empty()) {
+      return;
+    }
+    const std::string_view value = stream_->value_text();
+    options_.places->push_back(
+        {static_cast<uint64_t>(value.data() - file_.text().data()), value.size()});
+  }
+
+  void ReleaseWhatWasRead() {
+    if (stream_ != nullptr && ReadBytes() - released_ >= 2 * kReleaseBytes) {
+      file_.ReleaseText(released_, kReleaseBytes);
+      released_ += kReleaseBytes;
+    }
+  }
+
+  const internal::JsonSource& file_;
+  const ReadOptions& options_;
   const OnEntry& on_entry_;
-  const MemberStream* walked_ = nullptr;  // during Walk()
+  const MemberStream* stream_ = nullptr;
+  bool is_walking_ = false;
+  uint64_t released_ = 0;  // bytes in front that were given back
   uint64_t delivered_ = 0;
   DumpHeader header_;
   Status refused_;
@@ -221,10 +244,14 @@ Result<DumpHeader> ReadDumpFile(
     const std::filesystem::path& path, const ReadOptions& options,
     const std::function<Status(std::string_view name, const EntryTree& entry)>& on_entry) {
   MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
-  FileReader reader(file.text(), options.places, on_entry);
+  if (options.size_bytes != nullptr) {
+    *options.size_bytes = file.text().size();
+  }
+  FileReader reader(file, options, on_entry);
   DumpHeader& header = reader.header();
   if (!reader.Walk()) {
     MemberStream stream = reader.MakeStream();
+    reader.Follow(&stream);
     MSP_RETURN_IF_ERROR(
         ParseFile(path, file.text(), options.allow_truncated, stream, &header.truncated));
     header.has_data = stream.found_expanded();

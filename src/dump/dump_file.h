@@ -95,6 +95,9 @@ struct ReadOptions {
   // If set: gets the place of each entry of "data", as long as that costs nothing. Fewer places
   // than entries: ScanEntries tells the others.
   std::vector<TextPlace>* places = nullptr;
+  // If set: holds, while `on_entry` runs, how many bytes of the text were read, of `size_bytes`.
+  uint64_t* read_bytes = nullptr;
+  uint64_t* size_bytes = nullptr;
 };
 
 // Streams the file. `on_entry` gets every entry of "data" in file order, whatever its value is

@@ -132,6 +132,17 @@ bool MemberStream::OnEndArray() {
   return FinishValue(true);
 }
 
+bool ReadQuickly(std::string_view text, MemberStream& stream) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) {
+    return false;
+  }
+  stream.BorrowTexts();
+  return json::ParsePlainObject(text.substr(first, text.find_last_not_of(kBlanks) + 1 - first),
+                                stream);
+}
+
 }  // namespace msprobe::dump
 
 namespace msprobe::dump::internal {

@@ -77,6 +77,11 @@ class MemberStream final : public json::Handler {
   Status status_;
 };
 
+// The members of a text by the quick way, json::ParsePlainObject. False: it is damaged or no plain
+// JSON, and json::ParseStream has to read it with another stream; the visitors have seen a part of
+// it.
+bool ReadQuickly(std::string_view text, MemberStream& stream);
+
 }  // namespace msprobe::dump
 
 namespace msprobe::dump::internal {

@@ -24,6 +24,10 @@ Status ReadMembers(const std::filesystem::path& path, std::string_view text,
   if (text.empty()) {
     return BadFormatError(fmt::format("cannot read {}: the file is empty", path.string()));
   }
+  MemberStream quick(visit);
+  if (ReadQuickly(text, quick) || !quick.status().ok()) {
+    return Status(quick.status()).AddContext("cannot read " + path.string());
+  }
   MemberStream stream(std::move(visit));
   Status parsed = json::ParseStream(text, stream);
   MSP_RETURN_IF_ERROR(stream.status(), "cannot read ", path.string());
@@ -80,7 +84,7 @@ Result<StackFile> StackFile::Read(const std::filesystem::path& path) {
         if (!stacks.grouped_layout_) {
           MSP_ASSIGN_OR_RETURN(std::vector<std::string> frames, Frames(value, 0, key));
           stacks.stacks_.push_back(std::move(frames));
-          stacks.stack_of_name_.insert_or_assign(std::string(key), index);
+          stacks.Add(key, index);
           return true;
         }
         if (value[0].kind != NodeKind::kList || value[0].child_count != 2 ||
@@ -91,7 +95,7 @@ Result<StackFile> StackFile::Read(const std::filesystem::path& path) {
         stacks.stacks_.push_back(std::move(frames));
         value.ForEachChild(1, [&](uint32_t child) {
           if (value[child].kind == NodeKind::kText) {
-            stacks.stack_of_name_.insert_or_assign(std::string(value[child].text), index);
+            stacks.Add(value[child].text, index);
           }
         });
         return true;
@@ -99,17 +103,31 @@ Result<StackFile> StackFile::Read(const std::filesystem::path& path) {
   return stacks;
 }
 
+void StackFile::Add(std::string_view name, uint32_t stack) {
+  const auto next = static_cast<uint32_t>(calls_.size());
+  const uint32_t call =
+      call_of_name_.FindOrAdd(std::hash<std::string_view>()(name), next,
+                              [&](uint32_t known) { return calls_[known].name == name; });
+  if (call == next) {
+    calls_.push_back({names_->Keep(name), stack});
+  } else {
+    calls_[call].stack = stack;
+  }
+}
+
 const std::vector<std::string>* StackFile::Find(std::string_view name) const {
-  const auto found = stack_of_name_.find(name);
-  return found == stack_of_name_.end() ? nullptr : &stacks_[found->second];
+  const uint32_t call =
+      call_of_name_.Find(std::hash<std::string_view>()(name),
+                         [&](uint32_t known) { return calls_[known].name == name; });
+  return call == base::HashIndex::kNone ? nullptr : &stacks_[calls_[call].stack];
 }
 
 Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
   MSP_ASSIGN_OR_RETURN(const internal::JsonSource file, internal::JsonSource::Open(path));
   ConstructFile construct;
+  std::string_view last_parent;
   MSP_RETURN_IF_ERROR(ReadMembers(
-      path, file.text(),
-      [&construct](std::string_view key, const EntryTree& value) -> Result<bool> {
+      path, file.text(), [&](std::string_view key, const EntryTree& value) -> Result<bool> {
         const Node& top = value[0];
         if (key == kLastMicroStep && top.kind == NodeKind::kInt) {
           construct.last_micro_step_ = top.integer;
@@ -120,13 +138,20 @@ Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
         if (parent.kind != NodeKind::kText && parent.kind != NodeKind::kNull) {
           return true;
         }
-        const auto [known, added] =
-            construct.place_of_name_.try_emplace(std::string(key), construct.members_.size());
-        if (added) {
-          construct.members_.emplace_back().name = key;
+        std::vector<Member>& members = construct.members_;
+        const auto next = static_cast<uint32_t>(members.size());
+        const uint32_t place = construct.place_of_name_.FindOrAdd(
+            std::hash<std::string_view>()(key), next,
+            [&](uint32_t known) { return members[known].name == key; });
+        if (place == next) {
+          members.emplace_back().name = construct.texts_->Keep(key);
         }
-        Member& member = construct.members_[known->second];
-        member.parent = parent.text;
+        Member& member = members[place];
+        // Calls of one module follow each other.
+        if (last_parent != parent.text) {
+          last_parent = construct.texts_->Keep(parent.text);
+        }
+        member.parent = last_parent;
         member.micro_step.reset();
         if (is_list && top.child_count > 1 && value[parent.end].kind == NodeKind::kInt) {
           member.micro_step = value[parent.end].integer;
@@ -137,13 +162,15 @@ Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
 }
 
 const ConstructFile::Member* ConstructFile::Find(std::string_view name) const {
-  const auto found = place_of_name_.find(name);
-  return found == place_of_name_.end() ? nullptr : &members_[found->second];
+  const uint32_t place =
+      place_of_name_.Find(std::hash<std::string_view>()(name),
+                          [&](uint32_t known) { return members_[known].name == name; });
+  return place == base::HashIndex::kNone ? nullptr : &members_[place];
 }
 
 std::string_view ConstructFile::ParentOf(std::string_view name) const {
   const Member* member = Find(name);
-  return member == nullptr ? std::string_view() : std::string_view(member->parent);
+  return member == nullptr ? std::string_view() : member->parent;
 }
 
 namespace {

@@ -4,22 +4,18 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "msprobe/status.h"
 
-namespace msprobe::dump {
+#include "src/base/hash_index.h"
+#include "src/base/strings.h"
 
-// Lookup in hash maps of strings by view, without making a string.
-struct TextHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
+namespace msprobe::dump {
 
 // Both layouts: {"0": [[names...], [frames...]], ...} and {"<name>": [frames...]}. A key "0" with a
 // value tells the first one.
@@ -31,8 +27,17 @@ class StackFile {
   bool grouped_layout() const { return grouped_layout_; }  // the newer of the two
 
  private:
+  struct Call {
+    std::string_view name;
+    uint32_t stack = 0;
+  };
+
+  void Add(std::string_view name, uint32_t stack);
+
   std::vector<std::vector<std::string>> stacks_;
-  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> stack_of_name_;
+  std::vector<Call> calls_;  // each name once
+  base::HashIndex call_of_name_;
+  std::unique_ptr<base::TextArena> names_ = std::make_unique<base::TextArena>();
   bool grouped_layout_ = false;
 };
 
@@ -41,8 +46,8 @@ class StackFile {
 class ConstructFile {
  public:
   struct Member {
-    std::string name;
-    std::string parent;  // empty: none
+    std::string_view name;
+    std::string_view parent;  // empty: none
     std::optional<int64_t> micro_step;
   };
 
@@ -58,7 +63,8 @@ class ConstructFile {
 
  private:
   std::vector<Member> members_;
-  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> place_of_name_;
+  base::HashIndex place_of_name_;
+  std::unique_ptr<base::TextArena> texts_ = std::make_unique<base::TextArena>();
   std::optional<int64_t> last_micro_step_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/byte_words.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::report::internal {
@@ -62,6 +63,15 @@ std::string ColumnName(size_t column) {
     name.insert(name.begin(), static_cast<char>('A' + (rest - 1) % 26));
   }
   return name;
+}
+
+bool IsPlainXml(std::string_view text) {
+  return text.empty() ||
+         (text.front() != ' ' && text.back() != ' ' && base::NoWordHas(text, [](uint64_t word) {
+            return base::UnprintableOf(word) | base::MatchesOf(word, '&') |
+                   base::MatchesOf(word, '<') | base::MatchesOf(word, '>') |
+                   base::MatchesOf(word, '"');
+          }));
 }
 
 char* EscapeXml(std::string_view text, char* out, Controls controls) {

@@ -23,6 +23,10 @@ inline char* Put(char* out, std::string_view text) {
 // "A", "Z", "AA": the name of a column counted from 0.
 std::string ColumnName(size_t column);
 
+// Whether a reader gives the text back as it is written: no markup, no blanks around it, nothing
+// but printable ASCII. False says nothing.
+bool IsPlainXml(std::string_view text);
+
 // `text` made safe for XML content and double-quoted attributes: markup escaped, carriage returns
 // as references, everything that XML 1.0 forbids (control characters, bytes that are not UTF-8,
 // surrogates, U+FFFE, U+FFFF) as '_', unless `controls` says otherwise. Writes at most

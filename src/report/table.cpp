@@ -46,6 +46,28 @@ Table::Table(std::string name, std::vector<std::string> columns)
           std::bit_width(std::max<size_t>(kBlockCells / std::max<size_t>(columns_.size(), 1), 1)) -
           1)) {}
 
+Table::Table(std::string name, std::vector<std::string> columns, size_t row_count,
+             uint64_t text_bytes, AddRows add)
+    : name_(std::move(name)),
+      columns_(std::move(columns)),
+      add_rows_(std::move(add)),
+      made_row_count_(row_count),
+      text_bytes_(text_bytes) {}
+
+Table::Rows Table::Block(size_t first, size_t count, Table& scratch) const {
+  if (!add_rows_) {
+    return {*this, first};
+  }
+  if (scratch.columns_.size() != columns_.size()) {
+    scratch = Table(name_, columns_);
+  }
+  scratch.blocks_.clear();
+  scratch.fills_.clear();
+  scratch.arena_ = std::make_unique<TextArena>();
+  add_rows_(first, count, scratch);
+  return {scratch, 0};
+}
+
 std::span<const Cell> Table::row(size_t index) const {
   const size_t in_block = index & ((size_t{1} << block_shift_) - 1);
   return std::span<const Cell>(blocks_[index >> block_shift_])

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -67,9 +68,36 @@ class Table {
   Table() = default;
   Table(std::string name, std::vector<std::string> columns);
 
+  // A table whose rows are made when somebody writes them, block by block: cells of all rows take
+  // more memory than what they are made of. `add` adds `count` rows from `first` on to `rows`, an
+  // empty table of the same columns; it is called on any thread, for several blocks at a time, and
+  // for some rows more than once. `text_bytes` are those of all cells, or more.
+  using AddRows = std::function<void(size_t first, size_t count, Table& rows)>;
+  Table(std::string name, std::vector<std::string> columns, size_t row_count, uint64_t text_bytes,
+        AddRows add);
+
   const std::string& name() const { return name_; }  // the sheet's name
   const std::vector<std::string>& columns() const { return columns_; }
-  size_t row_count() const { return fills_.size(); }
+  size_t row_count() const { return add_rows_ ? made_row_count_ : fills_.size(); }
+  bool is_made_in_blocks() const { return add_rows_ != nullptr; }
+  uint64_t text_bytes() const { return text_bytes_; }  // of a table that is made in blocks
+
+  // Some rows of a table, numbered from 0.
+  class Rows {
+   public:
+    Rows(const Table& table, size_t first) : table_(table), first_(first) {}
+    std::span<const Cell> row(size_t index) const { return table_.row(first_ + index); }
+    Fill fill(size_t index) const { return table_.fill(first_ + index); }
+
+   private:
+    const Table& table_;
+    size_t first_;
+  };
+  // Rows [first, first + count), valid until `scratch` is used again: rows that have to be made are
+  // made there.
+  Rows Block(size_t first, size_t count, Table& scratch) const;
+
+  // Both not of a table that is made in blocks.
   std::span<const Cell> row(size_t index) const;
   Fill fill(size_t index) const { return fills_[index]; }
 
@@ -93,6 +121,9 @@ class Table {
   std::vector<Fill> fills_;
   std::unique_ptr<TextArena> arena_ = std::make_unique<TextArena>();
   std::vector<std::shared_ptr<const TextArena>> borrowed_;
+  AddRows add_rows_;
+  size_t made_row_count_ = 0;
+  uint64_t text_bytes_ = 0;
 };
 
 // How a cell reads as plain text: integers in full, numbers by printf's %.16g, booleans as TRUE or

@@ -20,6 +20,9 @@ namespace msprobe::report {
 // Rows below the header that a sheet of the format can hold.
 inline constexpr size_t kMaxSheetRows = 1'048'575;
 
+// Rows of a file of a csv table in parts.
+inline constexpr size_t kRowsPerCsvPart = 1'000'000;
+
 struct XlsxOptions {
   bool freeze_header = true;  // the header row stays while scrolling
   bool autofilter = true;
@@ -35,8 +38,10 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
                  const XlsxOptions& options, base::ThreadPool& pool);
 
 // RFC 4180, UTF-8 with a byte order mark (spreadsheets need it for Chinese). A text that a
-// spreadsheet would take for a formula gets an apostrophe in front.
-Status WriteCsv(const std::filesystem::path& path, const Table& table);
+// spreadsheet would take for a formula gets an apostrophe in front. This and the two below: rows
+// are made and spelled on all threads of `pool`, if one is given; the bytes do not depend on it.
+Status WriteCsv(const std::filesystem::path& path, const Table& table,
+                base::ThreadPool* pool = nullptr);
 // The same for a pipe: without the byte order mark.
 std::string CsvText(const Table& table);
 // A row of such a file by itself, for files that grow row by row; rows may differ in length.
@@ -48,11 +53,13 @@ void AppendCsvRow(std::span<const std::string_view> cells, std::string& out);
 // that look like formulas get the apostrophe here, too. Returns the files in order.
 Result<std::vector<std::filesystem::path>> WriteCsvParts(const std::filesystem::path& stem,
                                                          const Table& table,
-                                                         size_t rows_per_part = 1'000'000);
+                                                         size_t rows_per_part = kRowsPerCsvPart,
+                                                         base::ThreadPool* pool = nullptr);
 
 // One JSON object per row, keys = columns, plus "highlight": "red" | "yellow" where a row is
 // filled.
-Status WriteJsonLines(const std::filesystem::path& path, const Table& table);
+Status WriteJsonLines(const std::filesystem::path& path, const Table& table,
+                      base::ThreadPool* pool = nullptr);
 std::string JsonLinesText(const Table& table);
 
 // Aligned columns for a terminal of `width` characters; wide (CJK) characters count two. Texts that

@@ -210,11 +210,34 @@ size_t EstimateRow(std::span<const Cell> cells) {
   return bytes;
 }
 
+// For a table whose rows are made block by block: as many rows in each block as make a megabyte
+// when all are alike.
+void PlanEvenly(const Sheet& sheet, SheetPlan& plan) {
+  const Table& table = *sheet.table;
+  const uint64_t marks = 64 * table.columns().size();
+  plan.bound_bytes += kEscapeFactor * (table.text_bytes() + sheet.row_count * (marks + kCellBytes));
+  const uint64_t row_bytes = marks + table.text_bytes() / std::max<size_t>(table.row_count(), 1);
+  const size_t rows = static_cast<size_t>(std::max<uint64_t>(kBlockBytes / row_bytes, 1));
+  const size_t end = sheet.first_row + sheet.row_count;
+  for (size_t row = sheet.first_row; row < end; row += rows) {
+    plan.blocks.push_back({row, std::min(rows, end - row), false, false});
+  }
+  if (plan.blocks.empty()) {
+    plan.blocks.push_back({sheet.first_row, 0, false, false});
+  }
+  plan.blocks.front().first = true;
+  plan.blocks.back().last = true;
+}
+
 SheetPlan PlanSheet(const Sheet& sheet) {
   SheetPlan plan;
   plan.bound_bytes = kHeadBytes;
   for (const std::string& column : sheet.table->columns()) {
     plan.bound_bytes += kWidthBytes + kCellBytes + kEscapeFactor * column.size();
+  }
+  if (sheet.table->is_made_in_blocks()) {
+    PlanEvenly(sheet, plan);
+    return plan;
   }
   Block block{sheet.first_row, 0, true, false};
   size_t bytes = 0;
@@ -239,12 +262,6 @@ bool NeedsPreserve(std::string_view text) {
   return !text.empty() && (text.front() == ' ' || text.back() == ' ' ||
                            std::any_of(text.begin(), text.end(),
                                        [](char c) { return c == '\t' || c == '\n' || c == '\r'; }));
-}
-
-char* PutNumber(double value, char* out) {
-  std::string text;
-  base::AppendGeneral(value, 16, text);
-  return Put(out, text);
 }
 
 // Formats the cells of rows; what repeats is prepared once.
@@ -290,9 +307,13 @@ class RowFormatter {
         at = Put(at, "/>");
         break;
       case CellKind::kText:
-        at = Put(at, NeedsPreserve(text) ? " t=\"inlineStr\"><is><t xml:space=\"preserve\">"
-                                         : " t=\"inlineStr\"><is><t>");
-        at = EscapeXml(text, at, controls_);
+        if (IsPlainXml(text)) {
+          at = Put(Put(at, " t=\"inlineStr\"><is><t>"), text);
+        } else {
+          at = Put(at, NeedsPreserve(text) ? " t=\"inlineStr\"><is><t xml:space=\"preserve\">"
+                                           : " t=\"inlineStr\"><is><t>");
+          at = EscapeXml(text, at, controls_);
+        }
         at = Put(at, "</t></is></c>");
         break;
       case CellKind::kInteger:
@@ -302,7 +323,7 @@ class RowFormatter {
         break;
       case CellKind::kNumber:
         at = Put(at, "><v>");
-        at = PutNumber(cell.number(), at);
+        at = std::to_chars(at, at + 32, cell.number(), std::chars_format::general, 16).ptr;
         at = Put(at, "</v></c>");
         break;
       case CellKind::kBoolean:
@@ -344,7 +365,7 @@ std::vector<std::string_view> Uniform(Style style, size_t columns) {
 
 // Wide enough for the column names and most cells, as far as the first rows show; long texts are
 // cut by the next column.
-void PutWidths(const Sheet& sheet, XmlBuffer& out) {
+void PutWidths(const Sheet& sheet, Table& made, XmlBuffer& out) {
   constexpr size_t kSampledRows = 100;
   constexpr size_t kNarrowest = 8;
   constexpr size_t kWidest = 60;
@@ -357,9 +378,10 @@ void PutWidths(const Sheet& sheet, XmlBuffer& out) {
   for (const std::string& column : columns) {
     widths.push_back(ColumnsOf(column) + kPadding);
   }
-  const size_t rows = std::min(sheet.row_count, kSampledRows);
-  for (size_t row = sheet.first_row; row < sheet.first_row + rows; ++row) {
-    const std::span<const Cell> cells = sheet.table->row(row);
+  const size_t count = std::min(sheet.row_count, kSampledRows);
+  const Table::Rows rows = sheet.table->Block(sheet.first_row, count, made);
+  for (size_t row = 0; row < count; ++row) {
+    const std::span<const Cell> cells = rows.row(row);
     for (size_t i = 0; i < std::min(cells.size(), widths.size()); ++i) {
       if (widths[i] < kWidest) {
         widths[i] = std::max(widths[i], ColumnsOf(CellText(cells[i])) + 1);
@@ -375,9 +397,9 @@ void PutWidths(const Sheet& sheet, XmlBuffer& out) {
 }
 
 void PutHead(const Sheet& sheet, const XlsxOptions& options, const RowFormatter& formatter,
-             XmlBuffer& out) {
+             Table& made, XmlBuffer& out) {
   PutSheetHead(options.freeze_header ? 1 : 0, out);
-  PutWidths(sheet, out);
+  PutWidths(sheet, made, out);
   out.Append("<sheetData>");
   std::vector<Cell> header;
   for (const std::string& column : sheet.table->columns()) {
@@ -397,8 +419,9 @@ void PutTail(const Sheet& sheet, const XlsxOptions& options, XmlBuffer& out) {
   out.Append("</worksheet>");
 }
 
-// Replaces `out` by the XML of one block of a plain sheet.
-void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& options,
+// Replaces `out` by the XML of one block of a plain sheet. Rows that have to be made are made in
+// `made`.
+void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& options, Table& made,
                  XmlBuffer& out) {
   const size_t columns = sheet.table->columns().size();
   const RowFormatter formatter(columns, Controls::kReplaced);
@@ -408,11 +431,12 @@ void FormatBlock(const Sheet& sheet, const Block& block, const XlsxOptions& opti
                                                                Uniform(Style::kRed, columns)};
   out.Clear();
   if (block.first) {
-    PutHead(sheet, options, formatter, out);
+    PutHead(sheet, options, formatter, made, out);
   }
-  for (size_t row = block.first_row; row < block.first_row + block.row_count; ++row) {
-    formatter.Row(sheet.table->row(row), row - sheet.first_row + 2,
-                  styles[static_cast<size_t>(sheet.table->fill(row))], out);
+  const Table::Rows rows = sheet.table->Block(block.first_row, block.row_count, made);
+  for (size_t row = 0; row < block.row_count; ++row) {
+    formatter.Row(rows.row(row), block.first_row + row - sheet.first_row + 2,
+                  styles[static_cast<size_t>(rows.fill(row))], out);
   }
   if (block.last) {
     PutTail(sheet, options, out);
@@ -600,68 +624,61 @@ std::string WorkbookRelationsXml(size_t sheets) {
   return xml + "</Relationships>";
 }
 
-// Replaces `out` by the XML of one block of a sheet; called on any thread.
-using BlockFormatter = std::function<void(const Sheet&, const Block&, XmlBuffer& out)>;
+// Replaces `out` by the XML of one block of a sheet; called on any thread, with a table of that
+// thread for rows that have to be made.
+using BlockFormatter = std::function<void(const Sheet&, const Block&, Table& made, XmlBuffer& out)>;
 
 constexpr uint64_t kLargeBytes = uint64_t{4} << 30U;
-// Blocks in flight per thread: enough that threads seldom wait for the slowest one of a wave.
-constexpr size_t kBlocksPerThread = 4;
 
 struct PackedBlock {
   std::string compressed;
   uint32_t crc32 = 0;
   uint64_t size_bytes = 0;
-  bool ok = false;
 };
 
-// Formats and compresses blocks; keeps its memory from sheet to sheet.
+// Formats and compresses blocks; each thread keeps its memory from sheet to sheet.
 class SheetPacker {
  public:
   SheetPacker(const BlockFormatter& format, base::ThreadPool& pool)
-      : format_(format),
-        pool_(pool),
-        buffers_(pool.thread_count()),
-        compressors_(pool.thread_count()),
-        packed_(pool.thread_count() * kBlocksPerThread) {}
+      : format_(format), pool_(pool), workers_(pool.thread_count()) {}
 
   Status Write(const Sheet& sheet, const std::string& path, io::ZipWriter& zip) {
     const SheetPlan plan = PlanSheet(sheet);
     MSP_RETURN_IF_ERROR(zip.Begin(path, plan.bound_bytes >= kLargeBytes));
     uint32_t crc32 = 0;
     uint64_t size_bytes = 0;
-    for (size_t first = 0; first < plan.blocks.size(); first += packed_.size()) {
-      const size_t count = std::min(packed_.size(), plan.blocks.size() - first);
-      pool_.ParallelFor(count, [&](size_t item, size_t worker) {
-        Pack(sheet, plan.blocks[first + item], worker, packed_[item]);
-      });
-      for (size_t item = 0; item < count; ++item) {
-        const PackedBlock& block = packed_[item];
-        if (!block.ok) {
-          return InternalError("cannot compress a block of the sheet: out of memory");
-        }
-        crc32 = JoinCrc32(crc32, block.crc32, block.size_bytes);
-        size_bytes += block.size_bytes;
-        MSP_RETURN_IF_ERROR(zip.Append(block.compressed));
-      }
-    }
+    const auto pack = [&](size_t number, size_t worker, PackedBlock& packed) {
+      return Pack(sheet, plan.blocks[number], workers_[worker], packed);
+    };
+    const auto append = [&](const PackedBlock& block) {
+      crc32 = JoinCrc32(crc32, block.crc32, block.size_bytes);
+      size_bytes += block.size_bytes;
+      return zip.Append(block.compressed);
+    };
+    MSP_RETURN_IF_ERROR(base::MakeInOrder<PackedBlock>(pool_, plan.blocks.size(), pack, append));
     MSP_RETURN_IF_ERROR(zip.Append(kStreamEnd));
     return zip.End(crc32, size_bytes);
   }
 
  private:
-  void Pack(const Sheet& sheet, const Block& block, size_t worker, PackedBlock& packed) {
-    XmlBuffer& xml = buffers_[worker];
-    format_(sheet, block, xml);
-    packed.crc32 = Crc32(xml.text());
-    packed.size_bytes = xml.text().size();
-    packed.ok = compressors_[worker].Compress(xml.text(), packed.compressed);
+  struct Worker {
+    Table made;
+    XmlBuffer xml;
+    BlockCompressor compressor;
+  };
+
+  Status Pack(const Sheet& sheet, const Block& block, Worker& worker, PackedBlock& packed) {
+    format_(sheet, block, worker.made, worker.xml);
+    packed.crc32 = Crc32(worker.xml.text());
+    packed.size_bytes = worker.xml.text().size();
+    return worker.compressor.Compress(worker.xml.text(), packed.compressed)
+               ? OkStatus()
+               : InternalError("cannot compress a block of the sheet: out of memory");
   }
 
   const BlockFormatter& format_;
   base::ThreadPool& pool_;
-  std::vector<XmlBuffer> buffers_;            // per thread
-  std::vector<BlockCompressor> compressors_;  // per thread
-  std::vector<PackedBlock> packed_;           // of the current wave
+  std::vector<Worker> workers_;
 };
 
 // Fails where a table has more columns than a sheet can hold.
@@ -923,7 +940,7 @@ Status WriteFormattedXlsx(const std::filesystem::path& path,
   XlsxOptions options;
   options.autofilter = false;
   const auto format = [&](const internal::Sheet& sheet, const internal::Block& block,
-                          XmlBuffer& out) {
+                          Table& /*made*/, XmlBuffer& out) {
     FormatRows(*formatted_of.at(sheet.table), marks_of.at(sheet.table), sheet, block, out);
   };
   return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options), formats.Xml(),
@@ -937,9 +954,9 @@ Status WriteXlsx(const std::filesystem::path& path, std::span<const Table* const
   }
   MSP_RETURN_IF_ERROR(internal::CheckColumns(path, sheets));
   const std::vector<internal::Sheet> plan = internal::PlanWorkbook(sheets, options.rows_per_sheet);
-  const auto format = [&](const internal::Sheet& sheet, const internal::Block& block,
+  const auto format = [&](const internal::Sheet& sheet, const internal::Block& block, Table& made,
                           internal::XmlBuffer& out) {
-    internal::FormatBlock(sheet, block, options, out);
+    internal::FormatBlock(sheet, block, options, made, out);
   };
   return internal::WriteWorkbook(path, plan, internal::WorkbookXml(plan, options),
                                  internal::PlainStylesXml(), format, pool);

@@ -348,7 +348,7 @@ bool Agreement::Agrees(const SideRow& npu, const SideRow& bench, const Distance&
 
 double LargestRelativeOf(const RowResult& row, CompareMode mode) {
   const Metric& metric = row.metrics[kMaxRelativeErr];
-  return mode == CompareMode::kRealData && metric.kind == MetricKind::kNumber ? metric.number : 0;
+  return mode == CompareMode::kRealData && metric.kind == MetricKind::kNumber ? metric.number() : 0;
 }
 
 bool SameExtremes(const SideRow& npu, const SideRow& bench) { return ExtremesAgree(npu, bench, 0); }

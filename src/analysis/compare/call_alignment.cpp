@@ -14,6 +14,7 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/divergence_thresholds.h"
+#include "src/base/hash_index.h"
 #include "src/dump/call_facts.h"
 #include "src/dump/names.h"
 
@@ -31,6 +32,35 @@ std::string_view ModulePrefix(std::string_view entry_name, const dump::EntryName
   return entry_name.substr(0, entry_name.rfind('.'));
 }
 
+// Entries of a side by their name; of several the first.
+class EntriesByName {
+ public:
+  EntriesByName(const Side& side, size_t expected) : side_(side), index_(expected) {}
+
+  void Add(uint32_t entry) {
+    const std::string_view name = side_.entries[entry].name;
+    index_.FindOrAdd(Hash(name), entry, IsNamed{side_, name});
+  }
+  // kNoEntry if there is none.
+  uint32_t Find(std::string_view name) const {
+    return index_.Find(Hash(name), IsNamed{side_, name});
+  }
+
+ private:
+  static_assert(base::HashIndex::kNone == kNoEntry);
+
+  struct IsNamed {
+    const Side& side;
+    std::string_view name;
+    bool operator()(uint32_t entry) const { return side.entries[entry].name == name; }
+  };
+
+  static uint64_t Hash(std::string_view name) { return std::hash<std::string_view>()(name); }
+
+  const Side& side_;
+  base::HashIndex index_;
+};
+
 }  // namespace
 
 ExecutionPlan PlanExecution(const Side& side) {
@@ -39,9 +69,8 @@ ExecutionPlan PlanExecution(const Side& side) {
   plan.names.reserve(count);
   plan.partner.assign(count, kNoEntry);
   plan.module_of.assign(count, kNoEntry);
-  std::unordered_map<std::string_view, uint32_t> forward_entries;
+  EntriesByName forward_entries(side, count);
   std::unordered_map<std::string_view, uint32_t> module_numbers;
-  forward_entries.reserve(count);
   uint32_t last_backward = kNoEntry;
   std::vector<uint32_t> last_backward_of_module;
   for (uint32_t entry = 0; entry < count; ++entry) {
@@ -56,7 +85,7 @@ ExecutionPlan PlanExecution(const Side& side) {
       plan.module_of[entry] = found->second;
     }
     if (parsed.direction == Direction::kForward) {
-      forward_entries.emplace(name, entry);
+      forward_entries.Add(entry);
     } else if (parsed.direction == Direction::kBackward) {
       last_backward = entry;
       if (parsed.is_module) {
@@ -81,9 +110,8 @@ ExecutionPlan PlanExecution(const Side& side) {
         first_follower[leader] = entry;
       }
     } else if (parsed.direction == Direction::kBackward) {
-      const auto found =
-          forward_entries.find(dump::WithDirection(side.entries[entry].name, Direction::kForward));
-      plan.partner[entry] = found == forward_entries.end() ? kNoEntry : found->second;
+      plan.partner[entry] =
+          forward_entries.Find(dump::WithDirection(side.entries[entry].name, Direction::kForward));
     }
   }
 
@@ -487,15 +515,10 @@ CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const S
   alignment.differs = true;
   alignment.unmatched = RunsOf(partner, b.entries.size());
   alignment.bench_of.assign(npu.entries.size(), kNoEntry);
-  std::unordered_map<std::string_view, uint32_t> bench_entries;
-  bench_entries.reserve(bench.entries.size());
+  EntriesByName bench_entries(bench, bench.entries.size());
   for (uint32_t entry = 0; entry < bench.entries.size(); ++entry) {
-    bench_entries.emplace(bench.entries[entry].name, entry);
+    bench_entries.Add(entry);
   }
-  const auto find = [&](std::string_view name) {
-    const auto found = bench_entries.find(name);
-    return found == bench_entries.end() ? kNoEntry : found->second;
-  };
   for (size_t i = 0; i < partner.size(); ++i) {
     if (partner[i] != kNoEntry) {
       alignment.bench_of[a.entries[i]] = b.entries[partner[i]];
@@ -509,9 +532,9 @@ CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const S
     const uint32_t forward =
         name.direction == Direction::kBackward ? npu_plan.partner[entry] : kNoEntry;
     if (forward == kNoEntry) {
-      alignment.bench_of[entry] = find(npu.entries[entry].name);
+      alignment.bench_of[entry] = bench_entries.Find(npu.entries[entry].name);
     } else if (alignment.bench_of[forward] != kNoEntry) {
-      alignment.bench_of[entry] = find(dump::WithDirection(
+      alignment.bench_of[entry] = bench_entries.Find(dump::WithDirection(
           bench.entries[alignment.bench_of[forward]].name, Direction::kBackward));
     }
   }

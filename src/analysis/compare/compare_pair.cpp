@@ -1,6 +1,6 @@
 // The comparison of one pair, from its files to the divergence. Each stage returns what it makes:
 //
-//   LoadSides, LoadStack, LoadConstruct   both dumps and the NPU side's companions
+//   LoadFiles                             both dumps and the NPU side's companions
 //   DetectMode                            tensors, statistics or checksums
 //   MatchRows                             which rows of both sides belong together
 //   CompareMatched                        metrics and distances of each row
@@ -22,6 +22,7 @@
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/compare/tensor_changes.h"
 #include "src/analysis/compare/training_inference.h"
+#include "src/base/buffer_pool.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/strings.h"
@@ -32,34 +33,10 @@ namespace {
 
 using Warnings = std::vector<std::string>;
 
+constexpr size_t kRowsPerBlock = size_t{1} << 13U;  // that a thread compares at a time
+
 void Append(const Warnings& more, Warnings& warnings) {
   warnings.insert(warnings.end(), more.begin(), more.end());
-}
-
-Result<LoadedPair> LoadSides(const Options& options, const PairInput& input,
-                             base::ThreadPool& pool) {
-  std::array<SideOptions, 2> side_options;
-  for (SideOptions& of_side : side_options) {
-    of_side.allow_truncated = options.allow_truncated;
-    of_side.edition = options.edition();
-  }
-  if (options.backend() != TrainingBackend::kNone) {
-    side_options[0].keep_entry = ForwardPassFilter(options.backend(), options.v26->strict);
-  }
-  LoadedPair pair;
-  std::array<Status, 2> statuses;
-  pool.ParallelFor(2, [&](size_t item, size_t) {
-    Result<Side> side = LoadSide(item == 0 ? input.npu_json : input.bench_json, side_options[item]);
-    if (side.ok()) {
-      (item == 0 ? pair.npu : pair.bench) = *std::move(side);
-    } else {
-      statuses[item] = std::move(side).status();
-    }
-  });
-  for (Status& status : statuses) {
-    MSP_RETURN_IF_ERROR(std::move(status));
-  }
-  return pair;
 }
 
 // The rule for the column NPU_Stack_Info: a stack_path needs -s; without one, the file beside the
@@ -102,6 +79,56 @@ std::optional<dump::ConstructFile> LoadConstruct(const std::filesystem::path& np
   return *std::move(construct);
 }
 
+// Both dumps and the NPU side's companions, read side by side. Errors and warnings come in this
+// order, whichever is read first.
+Result<LoadedPair> LoadFiles(const Options& options, const PairInput& input, base::ThreadPool& pool,
+                             Warnings& warnings) {
+  std::array<SideOptions, 2> side_options;
+  for (SideOptions& of_side : side_options) {
+    of_side.allow_truncated = options.allow_truncated;
+    of_side.edition = options.edition();
+  }
+  if (options.backend() != TrainingBackend::kNone) {
+    side_options[0].keep_entry = ForwardPassFilter(options.backend(), options.v26->strict);
+  }
+  LoadedPair pair;
+  std::array<Status, 3> statuses;
+  std::array<Warnings, 2> notes;
+  const auto take = [](auto loaded, auto& target, Status& status) {
+    if (loaded.ok()) {
+      target = *std::move(loaded);
+    } else {
+      status = std::move(loaded).status();
+    }
+  };
+  LoadedStack stack;
+  pool.ParallelFor(4, [&](size_t item, size_t) {
+    switch (item) {
+      case 0:
+        take(LoadSide(input.npu_json, side_options[0]), pair.npu, statuses[0]);
+        break;
+      case 1:
+        take(LoadSide(input.bench_json, side_options[1]), pair.bench, statuses[1]);
+        break;
+      case 2:
+        take(LoadStack(options, input.npu_json, notes[0]), stack, statuses[2]);
+        break;
+      default:
+        pair.construct = LoadConstruct(input.npu_json, notes[1]);
+        break;
+    }
+  });
+  for (Status& status : statuses) {
+    MSP_RETURN_IF_ERROR(std::move(status));
+  }
+  pair.stack = std::move(stack.file);
+  pair.show_stack_column = stack.show_column;
+  for (const Warnings& more : notes) {
+    Append(more, warnings);
+  }
+  return pair;
+}
+
 // v26 compares PyTorch only with PyTorch.
 Status CheckFrameworks(const Side& npu, const Side& bench) {
   if (npu.framework == Framework::kPyTorch && bench.framework != Framework::kPyTorch) {
@@ -122,8 +149,8 @@ Result<RowMapping> MappingOf(const Options& options, const Side& npu, const Side
 }
 
 MatchResult MatchRows(const MatchRules& rules, const Side& npu, const Side& bench,
-                      const RowMapping& mapping) {
-  return rules.fuzzy ? MatchFuzzily(npu, bench, mapping) : MatchExactly(npu, bench, mapping);
+                      const RowMapping& mapping, base::ThreadPool& pool) {
+  return rules.fuzzy ? MatchFuzzily(npu, bench, mapping) : MatchExactly(npu, bench, mapping, &pool);
 }
 
 // Rows of calls that only one of the levels records: they have no partner, and need none.
@@ -159,22 +186,37 @@ Status CompareTensors(const Options& options, const PairSides& sides, const Tens
 }
 
 // Statistics and checksums need nothing but the rows.
-void CompareRecorded(const Side& npu, const Side& bench, PairResult& result) {
-  for (RowResult& row : result.rows) {
-    const SideRow& npu_row = npu.rows[row.pair.npu];
-    if (row.pair.bench == kNoRow) {
-      row.metrics.fill(Metric::Text(kNotApplicable));
-      // A null without partner is shown as N/A, which equals the missing bench's N/A.
-      const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == kNotApplicable;
-      row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
-    } else if (result.mode == CompareMode::kMd5) {
-      CompareChecksums(npu_row, bench.rows[row.pair.bench], row);
-    } else if (result.edition == Edition::kV26) {
-      CompareStatisticsV26(npu_row, bench.rows[row.pair.bench], row);
-    } else {
-      CompareStatistics(npu_row, bench.rows[row.pair.bench], row);
-    }
+void CompareRow(const Side& npu, const Side& bench, const PairResult& result, RowResult& row) {
+  const SideRow& npu_row = npu.rows[row.pair.npu];
+  if (row.pair.bench == kNoRow) {
+    row.metrics.fill(Metric::Text(kNotApplicable));
+    // A null without partner is shown as N/A, which equals the missing bench's N/A.
+    const bool null_row = result.mode == CompareMode::kMd5 && npu_row.md5 == kNotApplicable;
+    row.verdict = null_row ? Verdict::kPass : Verdict::kNotAvailable;
+  } else if (result.mode == CompareMode::kMd5) {
+    CompareChecksums(npu_row, bench.rows[row.pair.bench], row);
+  } else if (result.edition == Edition::kV26) {
+    CompareStatisticsV26(npu_row, bench.rows[row.pair.bench], row);
+  } else {
+    CompareStatistics(npu_row, bench.rows[row.pair.bench], row);
   }
+}
+
+// That many empty rows. The system clears memory when it is touched first, which takes longer than
+// filling it: all threads do that.
+void MakeRows(size_t count, base::ThreadPool& pool, std::vector<RowResult>& rows) {
+  constexpr size_t kPart = size_t{4} << 20U;
+  constexpr size_t kPage = 4096;
+  rows.reserve(count);
+  const size_t bytes = count * sizeof(RowResult);
+  base::AskForHugePages(rows.data(), bytes);
+  auto* const memory = reinterpret_cast<volatile char*>(rows.data());
+  pool.ParallelFor((bytes + kPart - 1) / kPart, [&](size_t part, size_t) {
+    for (size_t at = part * kPart; at < std::min(bytes, (part + 1) * kPart); at += kPage) {
+      memory[at] = 0;
+    }
+  });
+  rows.resize(count);
 }
 
 // Metrics and distances of the rows that `matches` names; `result` has mode and edition.
@@ -189,17 +231,23 @@ Status CompareMatched(const Options& options, const PairSides& sides, MatchResul
   }
   result.bench_only_count = matches.bench_only_count;
   NoteLevels(sides, result, warnings);
-  result.rows.reserve(matches.pairs.size());
+  const size_t count = matches.pairs.size();
+  MakeRows(count, pool, result.rows);
   for (const RowPair& pair : matches.pairs) {
-    result.rows.emplace_back().pair = pair;
     result.shape_mismatch_count += pair.outcome == MatchOutcome::kShapeDiffers ? 1 : 0;
     result.dtype_mismatch_count += pair.outcome == MatchOutcome::kDTypeDiffers ? 1 : 0;
   }
-  if (result.mode == CompareMode::kRealData) {
-    return CompareTensors(options, sides, loader, pool, result, warnings);
-  }
-  CompareRecorded(sides.npu, sides.bench, result);
-  return OkStatus();
+  const bool is_recorded = result.mode != CompareMode::kRealData;
+  pool.ParallelFor((count + kRowsPerBlock - 1) / kRowsPerBlock, [&](size_t block, size_t) {
+    const size_t first = block * kRowsPerBlock;
+    for (size_t i = first; i < std::min(count, first + kRowsPerBlock); ++i) {
+      result.rows[i].pair = matches.pairs[i];
+      if (is_recorded) {
+        CompareRow(sides.npu, sides.bench, result, result.rows[i]);
+      }
+    }
+  });
+  return is_recorded ? OkStatus() : CompareTensors(options, sides, loader, pool, result, warnings);
 }
 
 std::string_view UnmatchedMessage(MatchOutcome outcome) {
@@ -220,6 +268,9 @@ std::string_view UnmatchedMessage(MatchOutcome outcome) {
 void AddRowNotes(bool fuzzy, const Side& npu, const Side& bench, PairResult& result) {
   for (RowResult& row : result.rows) {
     const SideRow& npu_row = npu.rows[row.pair.npu];
+    if (row.pair.bench != kNoRow && !fuzzy && npu_row.problem.empty()) {
+      continue;
+    }
     std::string message;
     if (row.pair.bench == kNoRow) {
       message = UnmatchedMessage(row.pair.outcome);
@@ -294,12 +345,7 @@ Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous) {
   const base::Stopwatch load_watch;
   PairSource source;
-  MSP_ASSIGN_OR_RETURN(LoadedPair loaded, LoadSides(options, input, pool));
-  MSP_ASSIGN_OR_RETURN(LoadedStack stack,
-                       LoadStack(options, loaded.npu.json_path, source.warnings));
-  loaded.stack = std::move(stack.file);
-  loaded.show_stack_column = stack.show_column;
-  loaded.construct = LoadConstruct(loaded.npu.json_path, source.warnings);
+  MSP_ASSIGN_OR_RETURN(LoadedPair loaded, LoadFiles(options, input, pool, source.warnings));
   source.load_seconds = load_watch.seconds();
   return CompareLoaded(options, input, std::move(loaded), std::move(source), pool, previous);
 }
@@ -328,19 +374,26 @@ Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& inpu
   } else {
     MSP_ASSIGN_OR_RETURN(pair.mapping,
                          MappingOf(options, pair.npu, pair.bench, std::move(source.mapping)));
-    matches = MatchRows(options.match, pair.npu, pair.bench, pair.mapping);
+    matches = MatchRows(options.match, pair.npu, pair.bench, pair.mapping, pool);
   }
   const PairSides sides = {pair.npu, pair.bench, pair.stack ? &*pair.stack : nullptr,
                            pair.construct ? &*pair.construct : nullptr};
   MSP_RETURN_IF_ERROR(CompareMatched(options, sides, std::move(matches), source.loader, pool,
                                      result, pair.warnings));
-  AddRowNotes(options.match.fuzzy, pair.npu, pair.bench, result);
-  if (options.v26) {
-    JudgeCalls(pair.npu, pair.bench, {options.v26->strict, options.backend()}, result);
-  } else {
-    HighlightRows(pair.npu, pair.bench, result);
-  }
-  AddDivergence(options, input, sides, previous, pair);
+  // What the table says about rows, while where the runs part is found: that reads neither verdicts
+  // nor notes nor colours.
+  pool.ParallelFor(2, [&](size_t item, size_t) {
+    if (item == 0) {
+      AddDivergence(options, input, sides, previous, pair);
+      return;
+    }
+    AddRowNotes(options.match.fuzzy, pair.npu, pair.bench, result);
+    if (options.v26) {
+      JudgeCalls(pair.npu, pair.bench, {options.v26->strict, options.backend()}, result);
+    } else {
+      HighlightRows(pair.npu, pair.bench, result);
+    }
+  });
   pair.timings.compare_seconds = compare_watch.seconds();
   return pair;
 }
@@ -353,7 +406,7 @@ Result<PairFindings> FindDifferences(const Options& options, const PairInput& in
   MSP_ASSIGN_OR_RETURN(findings.result.mode, DetectMode(sides.npu, sides.bench));
   MSP_ASSIGN_OR_RETURN(findings.mapping, BuildRowMapping(options.match, sides.npu, sides.bench));
   MSP_RETURN_IF_ERROR(CompareMatched(
-      options, sides, MatchRows(options.match, sides.npu, sides.bench, findings.mapping),
+      options, sides, MatchRows(options.match, sides.npu, sides.bench, findings.mapping, pool),
       /*loader=*/nullptr, pool, findings.result, findings.warnings));
   AddDivergence(options, input, sides, previous, findings);
   findings.timings.compare_seconds = compare_watch.seconds();

@@ -40,8 +40,8 @@ RowView JudgedRow(const WalkContext& context, const WalkHistory& history, const 
         npu, bench, view.distance, provenance,
         context.views.PairedByName(row) ? LargestRelativeOf(row, context.result.mode) : 0);
   };
-  view.stored = npu.state == RowState::kParameters ||
-                (npu.is_tensor && IsLayerStateArgument(call.name, argument));
+  view.stored =
+      npu.state == RowState::kParameters || (npu.is_tensor && call.layer_state.Has(argument));
   if (view.distance.identical) {
     return view;
   }
@@ -92,12 +92,11 @@ RowView JudgedRow(const WalkContext& context, const WalkHistory& history, const 
 // the call is.
 bool IsUninitialised(const WalkHistory& history, const CallView& call, const RowView& row,
                      bool moves_memory) {
-  if (IsUninitialisedCall(call.name) || call.name.is_module ||
-      call.name.direction != Direction::kForward || row.stored) {
+  if (call.is_uninitialised || call.name.is_module || call.name.direction != Direction::kForward ||
+      row.stored) {
     return false;
   }
-  if (!IsPartingCall(call.name) && !IsDescribingCall(call.name) &&
-      call.family != OperatorFamily::kExact) {
+  if (!call.is_moving && call.family != OperatorFamily::kExact) {
     return false;
   }
   return IsInput(*row.npu) ? history.memory.Contains(row) : moves_memory && row.npu->is_tensor;
@@ -106,7 +105,7 @@ bool IsUninitialised(const WalkHistory& history, const CallView& call, const Row
 // Sharded training (FSDP) cuts memory into parts, and asks for its layout, before a collective
 // fills it: of memory that was there before the capture only the difference shows.
 bool LeavesValuesUnused(const WalkHistory& history, const CallView& call) {
-  return (IsPartingCall(call.name) || IsDescribingCall(call.name)) &&
+  return call.is_moving &&
          std::any_of(call.inputs.begin(), call.inputs.end(), [&](const RowView& input) {
            return !input.distance.identical && !input.stored &&
                   (!input.agrees || !std::isfinite(input.distance.relative)) &&
@@ -185,7 +184,8 @@ class CallWalk {
  private:
   void Visit(uint32_t entry) {
     history_.AdvanceUnmatchedCalls(entry);
-    CallView call = Read(entry);
+    Read(entry);
+    CallView& call = call_;
     history_.calls[entry].made_same_choice = MadeSameChoice(context_.agreement, call);
     if (!call.is_compared) {
       return;
@@ -195,7 +195,7 @@ class CallWalk {
       ++report_.identical_entry_count;
       ++report_.agreeing_entry_count;
       MarkAll(call, RowStatus::kIdentical);
-    } else if (IsUninitialisedCall(call.name)) {
+    } else if (call.is_uninitialised) {
       ++report_.agreeing_entry_count;
       history_.RecordRows(call);  // not as errors that later calls may have consumed
       MarkAll(call, RowStatus::kAgrees);
@@ -212,13 +212,23 @@ class CallWalk {
   }
 
   // Rows that cannot be compared, uninitialised memory and buffers to be filled are left out.
-  CallView Read(uint32_t entry) {
-    CallView call;
+  void Read(uint32_t entry) {
+    CallView& call = call_;
+    std::vector<RowView> inputs = std::move(call.inputs);  // their memory is used again
+    std::vector<RowView> outputs = std::move(call.outputs);
+    inputs.clear();
+    outputs.clear();
+    call = {};
+    call.inputs = std::move(inputs);
+    call.outputs = std::move(outputs);
     call.entry = entry;
     call.place = ++history_.place;
     call.name = context_.plan.names[entry];
     call.entry_name = context_.npu.entries[entry].name;
     call.family = FamilyOf(call.name);
+    call.layer_state = dump::LayerState(call.name);
+    call.is_uninitialised = IsUninitialisedCall(call.name);
+    call.is_moving = IsPartingCall(call.name) || IsDescribingCall(call.name);
     bool moves_memory = false;
     for (auto it = context_.views.Begin(entry); it != context_.views.End(entry); ++it) {
       RowView row = context_.views.View(*it);
@@ -235,7 +245,7 @@ class CallWalk {
       call.is_identical = call.is_identical && row.distance.identical;
       const bool is_uninitialised = IsUninitialised(history_, call, row, moves_memory);
       moves_memory = moves_memory || is_uninitialised;
-      if (is_uninitialised || (IsUninitialisedCall(call.name) && !IsInput(*row.npu))) {
+      if (is_uninitialised || (call.is_uninitialised && !IsInput(*row.npu))) {
         history_.memory.Record(row);
       }
       if (is_uninitialised && !row.distance.identical) {
@@ -250,7 +260,6 @@ class CallWalk {
       }
       (is_input ? call.inputs : call.outputs).push_back(row);
     }
-    return call;
   }
 
   void Analyse(CallView& call) {
@@ -402,6 +411,7 @@ class CallWalk {
 
   const WalkContext context_;
   WalkHistory history_;
+  CallView call_;
   DivergenceReport report_;
   StepRecord record_;
 };

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,7 @@ WalkContext::WalkContext(const DivergenceInput& pair)
       result(pair.result),
       previous(pair.previous),
       has_checksums(pair.result.mode == CompareMode::kMd5),
+      leaves_record(pair.step.has_value()),
       agreement(pair.noise, pair.result.mode),
       plan(PlanExecution(pair.npu)),
       kinds(SharedKindsOf(pair.npu, pair.bench)),
@@ -63,15 +65,19 @@ WalkContext::WalkContext(const DivergenceInput& pair)
 void WalkContext::FindUsualDTypes() {
   std::map<std::pair<std::string_view, std::string_view>, size_t> counts;
   size_t floating = 0;
+  auto last = counts.end();
   for (uint32_t i = 0; i < result.rows.size(); ++i) {
-    const RowView view = views.View(i);
+    const RowView view = views.View(i, /*with_fingerprint=*/false);
     if (view.bench == nullptr || !agreement.IsFloating(*view.npu) ||
         !agreement.IsFloating(*view.bench)) {
       continue;
     }
     ++floating;
-    const size_t count = ++counts[{view.npu->dtype, view.bench->dtype}];
-    if (2 * count > floating) {
+    const std::pair dtypes(view.npu->dtype, view.bench->dtype);
+    if (last == counts.end() || last->first != dtypes) {
+      last = counts.try_emplace(dtypes, 0).first;
+    }
+    if (2 * ++last->second > floating) {
       usual_epsilon = CoarserEpsilon(view);
     }
   }
@@ -90,13 +96,18 @@ void WalkContext::FindUsualDTypes() {
 void WalkContext::FindParameters() {
   size_t identical = 0;
   size_t sums_apart = 0;
+  uint32_t last_entry = kNoEntry;
+  dump::LayerState layer_state;
   for (uint32_t i = 0; i < result.rows.size(); ++i) {
     const SideRow& row = npu.rows[result.rows[i].pair.npu];
     const EntryName& name = plan.names[row.entry];
     const std::string_view entry_name = npu.entries[row.entry].name;
+    if (std::exchange(last_entry, row.entry) != row.entry) {
+      layer_state = dump::LayerState(name);
+    }
     const std::string_view argument = dump::ArgumentOf(entry_name, row.name);
     const bool in_module = row.state == RowState::kParameters;
-    if (!in_module && !(row.is_tensor && IsLayerStateArgument(name, argument))) {
+    if (!in_module && !(row.is_tensor && layer_state.Has(argument))) {
       continue;
     }
     const RowView view = views.View(i);
@@ -373,7 +384,9 @@ void WalkHistory::RecordRows(const CallView& call) {
       known.Record(row.fingerprint);
       any_divergence = true;
     }
-    carried->Record(row.fingerprint);
+    if (context.leaves_record) {
+      carried->Record(row.fingerprint);
+    }
   });
 }
 
@@ -461,6 +474,9 @@ void RecordUnseenGradients(const WalkContext& context, const CallView& call, Ste
 
 void RecordParameters(const WalkContext& context, const WalkHistory& history, const CallView& call,
                       StepRecord& record) {
+  if (!context.leaves_record) {
+    return;
+  }
   const EntryName& name = call.name;
   const std::string_view entry_name = call.entry_name;
   for (const RowView& row : call.inputs) {

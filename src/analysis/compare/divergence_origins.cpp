@@ -123,7 +123,7 @@ bool NamesAPlace(const SideRow& row) {
   const StatValue& value = row.stats[kMax];
   return value.kind == StatKind::kText &&
          std::any_of(kPlaces.begin(), kPlaces.end(),
-                     [&](std::string_view place) { return value.text.starts_with(place); });
+                     [&](std::string_view place) { return value.text().starts_with(place); });
 }
 
 // As Python shows it.
@@ -133,11 +133,11 @@ std::string ValueText(const SideRow& row) {
     case StatKind::kNumber:
       return fmt::format("{}", value.number);
     case StatKind::kInteger:
-      return fmt::format("{}", value.integer);
+      return fmt::format("{}", value.integer());
     case StatKind::kBool:
       return value.boolean ? "True" : "False";
     case StatKind::kText:
-      return std::string(value.text);
+      return std::string(value.text());
     case StatKind::kNone:
       break;
   }

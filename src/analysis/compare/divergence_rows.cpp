@@ -35,7 +35,7 @@ uint64_t StatHash(const StatValue& value) {
     case StatKind::kBool:
       return value.boolean ? 3 : 2;
     case StatKind::kText:
-      return std::hash<std::string_view>()(value.text);
+      return std::hash<std::string_view>()(value.text());
   }
   return 0;
 }
@@ -61,7 +61,7 @@ uint64_t ValueHash(const SideRow& row) {
   };
   add(std::bit_cast<uint64_t>(elements));
   for (const StatValue& value : row.stats) {
-    add(value.kind == StatKind::kText ? std::hash<std::string_view>()(value.text)
+    add(value.kind == StatKind::kText ? std::hash<std::string_view>()(value.text())
                                       : std::bit_cast<uint64_t>(value.number));
   }
   return hash == 0 ? 1 : hash;
@@ -254,7 +254,7 @@ bool RowViews::SeenElsewhere(const SideRow& npu) const {
          ElementCount(npu.shape) == ElementCount(bench->shape);
 }
 
-RowView RowViews::View(uint32_t index) const {
+RowView RowViews::View(uint32_t index, bool with_fingerprint) const {
   const RowResult& row = result_.rows[index];
   const bool has_checksums = result_.mode == CompareMode::kMd5;
   RowView view;
@@ -306,7 +306,7 @@ RowView RowViews::View(uint32_t index) const {
       view.npu->stats[kMax].kind != StatKind::kBool) {
     view.distance.comparable = false;
   }
-  if (view.distance.comparable && !view.distance.identical) {
+  if (with_fingerprint && view.distance.comparable && !view.distance.identical) {
     view.fingerprint = FingerprintOf(view, has_checksums);
   }
   return view;

@@ -27,6 +27,7 @@
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/compare/step_record.h"
+#include "src/dump/call_facts.h"
 
 namespace msprobe::analysis::compare {
 
@@ -111,8 +112,8 @@ class RowViews {
   std::vector<uint32_t>::const_iterator Begin(uint32_t entry) const;
   std::vector<uint32_t>::const_iterator End(uint32_t entry) const;
 
-  // `agrees` and `stored` are not decided yet.
-  RowView View(uint32_t result_row) const;
+  // `agrees` and `stored` are not decided yet. Rows that are only looked at need no fingerprint.
+  RowView View(uint32_t result_row, bool with_fingerprint = true) const;
 
   // True when the row's partner by name is also its partner by the order of calls.
   bool PairedByName(const RowResult& row) const;
@@ -159,6 +160,7 @@ class WalkContext {
   const PairResult& result;
   const StepRecord* const previous;  // null: no step before was compared
   const bool has_checksums;
+  const bool leaves_record;  // for the next step: only numbered steps have one
   Agreement agreement;
   const ExecutionPlan plan;
   const SharedKinds kinds;
@@ -187,7 +189,10 @@ struct CallView {
   dump::EntryName name;
   std::string_view entry_name;
   OperatorFamily family = OperatorFamily::kComposite;
-  std::vector<RowView> inputs;  // and parameters
+  dump::LayerState layer_state;
+  bool is_uninitialised = false;  // IsUninitialisedCall
+  bool is_moving = false;         // IsPartingCall or IsDescribingCall
+  std::vector<RowView> inputs;    // and parameters
   std::vector<RowView> outputs;
   bool is_compared = false;  // a row was comparable
   bool is_identical = true;  // all comparable rows were

@@ -56,7 +56,7 @@ bool OutputDiffers(CompareMode mode, const SideRow& npu, const SideRow* bench,
   }
   for (const StatMetric metric : {kMaxRel, kMinRel, kMeanRel, kNormRel}) {
     const Metric& error = row.metrics[metric];
-    if (error.kind == MetricKind::kPercent && error.number > kLargeErrorPercent) {
+    if (error.kind == MetricKind::kPercent && error.number() > kLargeErrorPercent) {
       return true;
     }
   }
@@ -75,7 +75,7 @@ void PutStatistic(json::Writer& json, const StatValue& stat) {
       json.Bool(stat.boolean);
       break;
     case StatKind::kInteger:
-      json.Int(stat.integer);
+      json.Int(stat.integer());
       break;
     case StatKind::kNumber:
       if (!std::isnan(stat.number)) {
@@ -187,14 +187,14 @@ class Recorder {
         return std::nullopt;
       }
       const StatValue& value = row->stats[kMax];
-      return value.kind == StatKind::kInteger ? std::optional(value.integer)
-             : value.kind == StatKind::kText  ? base::ParseInt(value.text)
+      return value.kind == StatKind::kInteger ? std::optional(value.integer())
+             : value.kind == StatKind::kText  ? base::ParseInt(value.text())
                                               : std::nullopt;
     };
     dump::Communication call = dump::DescribeCommunication(
         dump::CommunicationApiOf(entry.name),
         dump::ParseProcessGroup(group == rows + entry.row_count ? std::string_view()
-                                                                : group->stats[kMax].text),
+                                                                : group->stats[kMax].text()),
         integer, dump::MatchRules::kPythonDifference);
     call.direction = dump::ParseEntryName(entry.name).direction;
     return call;

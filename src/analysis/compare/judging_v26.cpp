@@ -32,7 +32,7 @@ bool SameText(const StatValue& a, const StatValue& b) {
     return std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) ||
            (std::isnan(a.number) && std::isnan(b.number));
   }
-  return a.kind == StatKind::kInteger && b.kind == StatKind::kInteger ? a.integer == b.integer
+  return a.kind == StatKind::kInteger && b.kind == StatKind::kInteger ? a.integer() == b.integer()
                                                                       : StatText(a) == StatText(b);
 }
 
@@ -59,7 +59,7 @@ ValueKind KindOfText(std::string_view text) {
 
 ValueKind KindOf(const StatValue& stat) {
   if (!stat.is_numeric()) {
-    return stat.kind == StatKind::kText ? KindOfText(stat.text) : ValueKind::kOther;
+    return stat.kind == StatKind::kText ? KindOfText(stat.text()) : ValueKind::kOther;
   }
   return std::isnan(stat.number)    ? ValueKind::kNan
          : !std::isinf(stat.number) ? ValueKind::kNumber
@@ -115,7 +115,7 @@ namespace {
 
 bool ReadsNonFinite(const StatValue& stat) {
   const ValueKind kind =
-      stat.kind == StatKind::kText ? KindOfText(base::Trim(stat.text)) : KindOf(stat);
+      stat.kind == StatKind::kText ? KindOfText(base::Trim(stat.text())) : KindOf(stat);
   return kind == ValueKind::kNan || kind == ValueKind::kInf || kind == ValueKind::kNegativeInf;
 }
 
@@ -124,12 +124,12 @@ bool HasNonFiniteExtreme(const SideRow& row) {
 }
 
 bool IsText(const Metric& metric, std::string_view text) {
-  return metric.kind == MetricKind::kText && metric.text == text;
+  return metric.kind == MetricKind::kText && metric.text() == text;
 }
 
 // A relative error as a fraction; words count as nothing.
 double FractionOf(const Metric& metric) {
-  return metric.kind == MetricKind::kPercent ? metric.number / 100 : 0.0;
+  return metric.kind == MetricKind::kPercent ? metric.number() / 100 : 0.0;
 }
 
 // The shape text without its axes of size 1: "[1, 5, 4]" -> {"5", "4"}.
@@ -307,7 +307,7 @@ class CallJudge {
     for (const Row& row : rows) {
       const Metric& cell = row.result->metrics[metric];
       if (row.is_output == of_outputs && cell.kind == MetricKind::kNumber) {
-        smallest = std::min(smallest, cell.number);
+        smallest = std::min(smallest, cell.number());
       }
     }
     return smallest;

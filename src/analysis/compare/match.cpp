@@ -16,18 +16,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <deque>
 #include <functional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "msprobe/dtype.h"
 
+#include "src/base/hash_index.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
 
@@ -166,7 +165,8 @@ MatchResult MatchFuzzily(const Side& npu, const Side& bench, const RowMapping& m
 
 namespace {
 
-constexpr size_t kShownNameBytes = 200;  // of a name in a warning
+constexpr size_t kShownNameBytes = 200;         // of a name in a warning
+constexpr uint32_t kLookupsPerBlock = 1 << 14;  // that a thread makes at a time
 
 // Low-precision training mixes these freely; float64 and integers must be equal.
 constexpr std::array<std::string_view, 3> kMindSporeMixed = {"Float16", "Float32", "BFloat16"};
@@ -201,70 +201,118 @@ struct RowKey {
   bool operator==(const RowKey&) const = default;
 };
 
+// Calls work(row, hash) for rows [first, end) of a table of keys; the places of an index that rows
+// further on will need are fetched meanwhile.
+template <typename KeyOf, typename Work>
+void ForEachHash(const base::HashIndex& index, uint32_t first, uint32_t end, const KeyOf& key_of,
+                 const Work& work) {
+  constexpr uint32_t kAhead = 16;
+  std::array<uint64_t, kAhead> hashes{};
+  const auto prepare = [&](uint32_t row) {
+    const RowKey key = key_of(row);
+    const std::hash<std::string_view> hash;
+    hashes[row % kAhead] = hash(key.name) * 31 + (key.shape.empty() ? 0 : hash(key.shape));
+    index.Prefetch(hashes[row % kAhead]);
+  };
+  for (uint32_t row = first; row < std::min(end, first + kAhead); ++row) {
+    prepare(row);
+  }
+  for (uint32_t row = first; row < end; ++row) {
+    const uint64_t hash = hashes[row % kAhead];
+    if (end - row > kAhead) {
+      prepare(row + kAhead);
+    }
+    work(row, hash);
+  }
+}
+
 // Rows by their key, those of equal key in file order.
 class RowTable {
  public:
   // key_of(row) for all rows in [0, count).
   template <typename KeyOf>
-  RowTable(size_t count, const KeyOf& key_of)
-      : heads_(std::bit_ceil(count + count / 2 + 1), kNoRow), links_(count) {
-    for (uint32_t row = 0; row < count; ++row) {
-      const RowKey key = key_of(row);
-      const size_t hash = HashOf(key);
-      links_[row].hash = hash;
-      const uint32_t first = Find(key, hash, key_of);
-      if (first != kNoRow) {
-        links_[links_[first].last].same = row;
-        links_[first].last = row;
-        ++links_[first].count;
-        continue;
+  RowTable(uint32_t count, const KeyOf& key_of) : first_of_key_(count) {
+    ForEachHash(first_of_key_, 0, count, key_of, [&](uint32_t row, uint64_t hash) {
+      const uint32_t first = first_of_key_.FindOrAdd(
+          hash, row, [&](uint32_t known) { return key_of(known) == key_of(row); });
+      if (first != row) {
+        AddEqual(first, row, count);
       }
-      links_[row].last = row;
-      links_[row].count = 1;
-      uint32_t& head = heads_[hash & (heads_.size() - 1)];
-      links_[row].next = head;
-      head = row;
-    }
+    });
   }
+
+  const base::HashIndex& index() const { return first_of_key_; }
 
   // The first row of this key, kNoRow if there is none.
   template <typename KeyOf>
-  uint32_t First(const RowKey& key, const KeyOf& key_of) const {
-    return Find(key, HashOf(key), key_of);
+  uint32_t First(const RowKey& key, uint64_t hash, const KeyOf& key_of) const {
+    return first_of_key_.Find(hash, [&](uint32_t known) { return key_of(known) == key; });
   }
 
   // The row of the same key behind this one, kNoRow behind the last.
-  uint32_t Next(uint32_t row) const { return links_[row].same; }
+  uint32_t Next(uint32_t row) const { return same_.empty() ? kNoRow : same_[row]; }
 
   // How many rows have the key of this first one.
-  uint32_t Count(uint32_t first) const { return links_[first].count; }
+  uint32_t Count(uint32_t first) const {
+    const auto found = repeated_.find(first);
+    return found == repeated_.end() ? 1 : found->second.count;
+  }
+  bool HasRepeated() const { return !repeated_.empty(); }
 
  private:
-  struct Link {
-    size_t hash = 0;
-    uint32_t next = kNoRow;  // of first rows: of those whose hash has the same place
-    uint32_t same = kNoRow;  // of equal key
-    uint32_t last = kNoRow;  // of first rows: the last one of equal key
-    uint32_t count = 0;      // of first rows
+  struct Repeated {
+    uint32_t last = kNoRow;
+    uint32_t count = 1;
   };
 
-  template <typename KeyOf>
-  uint32_t Find(const RowKey& key, size_t hash, const KeyOf& key_of) const {
-    uint32_t row = heads_[hash & (heads_.size() - 1)];
-    while (row != kNoRow && (links_[row].hash != hash || key_of(row) != key)) {
-      row = links_[row].next;
+  void AddEqual(uint32_t first, uint32_t row, uint32_t rows) {
+    if (same_.empty()) {
+      same_.assign(rows, kNoRow);
     }
-    return row;
+    Repeated& known = repeated_.try_emplace(first, Repeated{first, 1}).first->second;
+    same_[known.last] = row;
+    known.last = row;
+    ++known.count;
   }
 
-  static size_t HashOf(const RowKey& key) {
-    const std::hash<std::string_view> hash;
-    return hash(key.name) * 31 + (key.shape.empty() ? 0 : hash(key.shape));
-  }
-
-  std::vector<uint32_t> heads_;
-  std::vector<Link> links_;
+  static_assert(base::HashIndex::kNone == kNoRow);
+  base::HashIndex first_of_key_;
+  std::vector<uint32_t> same_;                       // of keys that occur more than once
+  std::unordered_map<uint32_t, Repeated> repeated_;  // by the first row
 };
+
+// Marks the rows without partner whose name a bench row has: it has another shape. `alone`: places
+// in `pairs`. They are few: an index of their names is smaller than one of all bench rows.
+template <typename BenchName>
+void NoteOtherShapes(size_t bench_count, const BenchName& bench_name, const RowMapping& mapping,
+                     const std::vector<uint32_t>& alone, std::vector<RowPair>& pairs) {
+  if (alone.empty()) {
+    return;
+  }
+  const std::hash<std::string_view> hash;
+  const auto name_of = [&](uint32_t place) { return mapping.keys[pairs[alone[place]].npu]; };
+  base::HashIndex names(alone.size());
+  std::vector<uint32_t> same(alone.size());  // the first place with this name
+  for (uint32_t place = 0; place < alone.size(); ++place) {
+    const std::string_view name = name_of(place);
+    same[place] =
+        names.FindOrAdd(hash(name), place, [&](uint32_t known) { return name_of(known) == name; });
+  }
+  std::vector<bool> is_known(alone.size(), false);
+  for (uint32_t row = 0; row < bench_count; ++row) {
+    const std::string_view name = bench_name(row);
+    const uint32_t place =
+        names.Find(hash(name), [&](uint32_t known) { return name_of(known) == name; });
+    if (place != base::HashIndex::kNone) {
+      is_known[place] = true;
+    }
+  }
+  for (uint32_t place = 0; place < alone.size(); ++place) {
+    if (is_known[same[place]]) {
+      pairs[alone[place]].outcome = MatchOutcome::kShapeDiffers;
+    }
+  }
+}
 
 // The rows of the NPU side that have the key of bench rows, by the first of those.
 struct SharedKey {
@@ -315,7 +363,8 @@ std::vector<std::string> PairBudget::Warnings() const {
       base::Plural(refused_, "name"), first_)};
 }
 
-MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping) {
+MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping,
+                         base::ThreadPool* pool) {
   const bool cross_framework = npu.framework != bench.framework;
   const bool without_shapes = mapping.by_key_only || mapping.ignore_shapes;
   const auto bench_name = [&](uint32_t row) {
@@ -324,16 +373,25 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   const auto bench_key = [&](uint32_t row) {
     return RowKey{bench_name(row), without_shapes ? std::string_view() : bench.rows[row].shape};
   };
-  const RowTable bench_rows(bench.rows.size(), bench_key);
-  std::unordered_set<std::string_view> bench_names;  // made when a row has no partner
+  const RowTable bench_rows(static_cast<uint32_t>(bench.rows.size()), bench_key);
 
   const auto npu_key = [&](uint32_t row) {
     return RowKey{mapping.keys[row], without_shapes ? std::string_view() : npu.rows[row].shape};
   };
-  std::vector<uint32_t> first_of(npu.rows.size());   // the first bench row of the same key
+  const auto npu_count = static_cast<uint32_t>(npu.rows.size());
+  std::vector<uint32_t> first_of(npu_count);  // the first bench row of the same key
+  base::ThreadPool caller(1);
+  (pool == nullptr ? caller : *pool)
+      .ParallelFor(
+          (npu_count + kLookupsPerBlock - 1) / kLookupsPerBlock, [&](size_t block, size_t) {
+            const auto first = static_cast<uint32_t>(block) * kLookupsPerBlock;
+            ForEachHash(bench_rows.index(), first, std::min(npu_count, first + kLookupsPerBlock),
+                        npu_key, [&](uint32_t row, uint64_t hash) {
+                          first_of[row] = bench_rows.First(npu_key(row), hash, bench_key);
+                        });
+          });
   std::unordered_map<uint32_t, SharedKey> repeated;  // keys of several bench rows, by the first
-  for (uint32_t i = 0; i < npu.rows.size(); ++i) {
-    first_of[i] = bench_rows.First(npu_key(i), bench_key);
+  for (uint32_t i = 0; bench_rows.HasRepeated() && i < npu_count; ++i) {
     if (first_of[i] != kNoRow && bench_rows.Count(first_of[i]) > 1) {
       ++repeated[first_of[i]].npu_rows;
     }
@@ -343,6 +401,7 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
   result.pairs.reserve(npu.rows.size());
   std::vector<bool> used(bench.rows.size(), false);
   PairBudget budget(npu.rows.size(), bench.rows.size());
+  std::vector<uint32_t> alone;  // pairs of rows whose key no bench row has
   for (uint32_t i = 0; i < npu.rows.size(); ++i) {
     const SideRow& row = npu.rows[i];
     const auto add = [&](uint32_t j) {
@@ -353,7 +412,7 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
                                   : RowPair{i, kNoRow, MatchOutcome::kDTypeDiffers});
     };
     const uint32_t first = first_of[i];
-    if (first != kNoRow && bench_rows.Count(first) == 1) {
+    if (first != kNoRow && (!bench_rows.HasRepeated() || bench_rows.Count(first) == 1)) {
       add(first);
       continue;
     }
@@ -380,16 +439,10 @@ MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& m
       }
       continue;
     }
-    if (bench_names.empty()) {
-      bench_names.reserve(bench.rows.size());
-      for (uint32_t j = 0; j < bench.rows.size(); ++j) {
-        bench_names.insert(bench_name(j));
-      }
-    }
-    const bool name_known = bench_names.contains(mapping.keys[i]);
-    result.pairs.push_back(
-        {i, kNoRow, name_known ? MatchOutcome::kShapeDiffers : MatchOutcome::kNoBenchRow});
+    alone.push_back(static_cast<uint32_t>(result.pairs.size()));
+    result.pairs.push_back({i, kNoRow, MatchOutcome::kNoBenchRow});
   }
+  NoteOtherShapes(bench.rows.size(), bench_name, mapping, alone, result.pairs);
   result.bench_only_count = static_cast<uint64_t>(std::count(used.begin(), used.end(), false));
   result.warnings = budget.Warnings();
   return result;

@@ -9,6 +9,7 @@
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
+#include "src/base/threads.h"
 
 namespace msprobe::analysis::compare {
 
@@ -50,7 +51,8 @@ class PairBudget {
 
 // Exact: equal key and shape (key alone with a data mapping), then equal dtype or one family of
 // dtypes. Names that repeat beyond a PairBudget are paired first with first, second with second.
-MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping);
+MatchResult MatchExactly(const Side& npu, const Side& bench, const RowMapping& mapping,
+                         base::ThreadPool* pool = nullptr);
 
 // Fuzzy: call numbers are ignored; two queues advance together and the first rows that fit are
 // paired (see match.cpp).

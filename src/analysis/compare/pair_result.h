@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -35,13 +36,44 @@ struct RowPair {
 enum class MetricKind : uint8_t { kNumber, kText, kPercent };
 struct Metric {
   MetricKind kind = MetricKind::kText;
-  double number = 0;      // kNumber, kPercent (already times 100)
-  std::string_view text;  // static storage: "N/A", "Nan", "unsupported", ...
 
-  static Metric Number(double value) { return {MetricKind::kNumber, value, {}}; }
-  static Metric Percent(double value) { return {MetricKind::kPercent, value, {}}; }
-  static Metric Text(std::string_view text) { return {MetricKind::kText, 0, text}; }
+  // kNumber, kPercent (already times 100)
+  double number() const { return As<double>(); }
+  // "N/A", "Nan", "unsupported", ...
+  std::string_view text() const {
+    return kind == MetricKind::kText ? std::string_view(As<const char*>(), text_bytes_)
+                                     : std::string_view();
+  }
+
+  static Metric Number(double value) { return Metric(MetricKind::kNumber, value); }
+  static Metric Percent(double value) { return Metric(MetricKind::kPercent, value); }
+  // A word in static storage, of no more than 255 bytes.
+  static Metric Text(std::string_view word) {
+    Metric metric(MetricKind::kText, word.data());
+    metric.text_bytes_ = static_cast<uint8_t>(word.size());
+    return metric;
+  }
+
+  Metric() : Metric(MetricKind::kText, static_cast<const char*>(nullptr)) {}
+
+ private:
+  template <typename Value>
+  Metric(MetricKind own_kind, Value value) : kind(own_kind) {
+    static_assert(sizeof(value) == sizeof(value_));
+    std::memcpy(value_, &value, sizeof(value));
+  }
+  template <typename Value>
+  Value As() const {
+    Value value;
+    std::memcpy(&value, value_, sizeof(value));
+    return value;
+  }
+
+  // Bytes, so that the metrics of a row, of which a result has a million, stand without gaps.
+  uint8_t text_bytes_ = 0;
+  unsigned char value_[8];
 };
+static_assert(sizeof(Metric) == 10);
 
 // Metric slots per mode. Columns and headers: result_table.cpp.
 enum RealMetric : uint8_t {
@@ -105,9 +137,9 @@ struct Distance {
 
 struct RowResult {
   RowPair pair;
-  std::array<Metric, kMetricSlots> metrics;
   Verdict verdict = Verdict::kEmpty;
   report::Fill fill = report::Fill::kNone;
+  std::array<Metric, kMetricSlots> metrics;
   std::string_view message;  // kept by PairResult
   Distance distance;
 };

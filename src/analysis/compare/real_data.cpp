@@ -291,7 +291,7 @@ Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {
   const Metric& cosine = metrics[kCosine];
   const Metric& max_abs = metrics[kMaxAbsErr];
   const auto is_text = [](const Metric& metric, std::string_view text) {
-    return metric.kind == MetricKind::kText && metric.text == text;
+    return metric.kind == MetricKind::kText && metric.text() == text;
   };
   if (is_text(cosine, "shape unmatched")) {
     return Verdict::kUnmatched;
@@ -302,13 +302,13 @@ Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics) {
   // "Nan" and "inf" read as numbers; any other text means that there is nothing to judge.
   const auto value_of = [](const Metric& metric) -> std::optional<double> {
     if (metric.kind == MetricKind::kNumber) {
-      return metric.number;
+      return metric.number();
     }
-    if (metric.text == kNanCell) {
+    if (metric.text() == kNanCell) {
       return std::numeric_limits<double>::quiet_NaN();
     }
-    if (metric.text == kInfCell || metric.text == kNegativeInfCell) {
-      return metric.text == kInfCell ? HUGE_VAL : -HUGE_VAL;
+    if (metric.text() == kInfCell || metric.text() == kNegativeInfCell) {
+      return metric.text() == kInfCell ? HUGE_VAL : -HUGE_VAL;
     }
     return std::nullopt;
   };

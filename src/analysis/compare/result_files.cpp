@@ -155,15 +155,16 @@ Result<std::vector<fs::path>> WriteTableFiles(const OutputRules& rules, const re
     MSP_RETURN_IF_ERROR(report::WriteXlsx(written.back(), sheets, xlsx, pool));
   }
   if (rules.csv && rules.csv_parts) {
-    MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> parts, report::WriteCsvParts(stem, table));
+    MSP_ASSIGN_OR_RETURN(const std::vector<fs::path> parts,
+                         report::WriteCsvParts(stem, table, report::kRowsPerCsvPart, &pool));
     written.insert(written.end(), parts.begin(), parts.end());
   } else if (rules.csv) {
     written.push_back(WithEnding(stem, ".csv"));
-    MSP_RETURN_IF_ERROR(report::WriteCsv(written.back(), table));
+    MSP_RETURN_IF_ERROR(report::WriteCsv(written.back(), table, &pool));
   }
   if (rules.json) {
     written.push_back(WithEnding(stem, ".jsonl"));
-    MSP_RETURN_IF_ERROR(report::WriteJsonLines(written.back(), table));
+    MSP_RETURN_IF_ERROR(report::WriteJsonLines(written.back(), table, &pool));
   }
   return written;
 }
@@ -184,9 +185,9 @@ Result<std::vector<fs::path>> WriteResultFiles(const OutputRules& rules, const P
     keep = DifferentRows(pair);
   }
   const report::Table table =
-      MakeResultTable(pair.npu, pair.bench, pair.result,
-                      pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
-                      rules.only_different ? &keep : nullptr);
+      ResultTableInBlocks(pair.npu, pair.bench, pair.result,
+                          pair.show_stack_column && pair.stack ? &*pair.stack : nullptr,
+                          rules.only_different ? &keep : nullptr, rules.xlsx);
   MSP_ASSIGN_OR_RETURN(
       std::vector<fs::path> written,
       WriteTableFiles(rules, table,

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,42 +77,103 @@ struct Line {
   bool first_of_entry = false;
 };
 
-class TableBuilder {
+// The lines of a table, and their cells where somebody writes them. Borrows what it is given.
+class TableLines {
  public:
-  TableBuilder(const Side& npu, const Side& bench, const PairResult& result,
-               const dump::StackFile* stack)
+  TableLines(const Side& npu, const Side& bench, const PairResult& result,
+             const dump::StackFile* stack, const std::vector<bool>* keep)
       : npu_(npu),
         bench_(bench),
         result_(result),
         stack_(stack),
         spec_(SpecOf(result.edition)),
-        metric_count_(MetricColumns(result.mode).size()),
-        table_("Sheet", ResultColumns(result.mode, stack != nullptr, result.edition)) {}
-
-  Table Build(const std::vector<bool>* keep) {
-    table_.Reserve(result_.rows.size());
-    auto alone = result_.shown_bench_only.begin();
-    const auto add_alone_before = [&](size_t row) {
-      for (; alone != result_.shown_bench_only.end() && alone->before <= row; ++alone) {
-        AddLine({nullptr, &bench_.rows[alone->bench], nullptr, false});
+        metric_count_(MetricColumns(result.mode).size()) {
+    const auto row_count = static_cast<uint32_t>(result.rows.size());
+    uint32_t alone = 0;
+    const auto alone_count = static_cast<uint32_t>(result.shown_bench_only.size());
+    lines_.reserve(keep == nullptr ? row_count + alone_count : 0);
+    for (uint32_t row = 0; row < row_count; ++row) {
+      for (; alone < alone_count && result.shown_bench_only[alone].before <= row; ++alone) {
+        lines_.push_back(kAlone | alone);
       }
-    };
-    uint32_t last_entry = kNoRow;
-    for (size_t i = 0; i < result_.rows.size(); ++i) {
-      add_alone_before(i);
-      const RowResult& row = result_.rows[i];
-      const SideRow& npu_row = npu_.rows[row.pair.npu];
-      const bool first = std::exchange(last_entry, npu_row.entry) != npu_row.entry;
-      if (keep == nullptr || (*keep)[i]) {
-        AddLine({&npu_row, row.pair.bench == kNoRow ? nullptr : &bench_.rows[row.pair.bench], &row,
-                 first});
+      if (keep == nullptr || (*keep)[row]) {
+        lines_.push_back(row);
       }
     }
-    add_alone_before(result_.rows.size());
-    return std::move(table_);
+    for (; alone < alone_count; ++alone) {
+      lines_.push_back(kAlone | alone);
+    }
   }
 
+  size_t count() const { return lines_.size(); }
+
+  // The bytes of the texts of all cells, or more.
+  uint64_t TextBytes() const {
+    uint64_t bytes = 0;
+    for (const uint32_t number : lines_) {
+      const Line line = LineOf(number);
+      for (const SideRow* row : {line.npu, line.bench}) {
+        if (row != nullptr) {
+          bytes += row->name.size() + row->dtype.size() + row->shape.size() + row->md5.size() +
+                   row->data_name.size();
+          for (const StatValue& stat : row->stats) {
+            bytes += stat.text().size();
+          }
+        }
+      }
+      bytes += kShortCells + (line.result == nullptr ? 0 : line.result->message.size());
+      if (const std::vector<std::string>* frames = FramesOf(line)) {
+        for (const std::string& frame : *frames) {
+          bytes += 4 * frame.size() + 4;  // escapes take up to four bytes each
+        }
+      }
+    }
+    return bytes;
+  }
+
+  // On any thread.
+  void AddTo(size_t first, size_t count, Table& table) const;
+
  private:
+  static constexpr uint32_t kAlone = uint32_t{1} << 31U;  // then a place in shown_bench_only
+  static constexpr uint64_t kShortCells = 512;            // metrics, verdicts, flags
+
+  Line LineOf(uint32_t number) const {
+    if ((number & kAlone) != 0) {
+      return {nullptr, &bench_.rows[result_.shown_bench_only[number & ~kAlone].bench], nullptr,
+              false};
+    }
+    const RowResult& row = result_.rows[number];
+    const SideRow& npu_row = npu_.rows[row.pair.npu];
+    const bool first =
+        number == 0 || npu_.rows[result_.rows[number - 1].pair.npu].entry != npu_row.entry;
+    return {&npu_row, row.pair.bench == kNoRow ? nullptr : &bench_.rows[row.pair.bench], &row,
+            first};
+  }
+
+  // The stack stands beside the first row of a call.
+  const std::vector<std::string>* FramesOf(const Line& line) const {
+    return stack_ != nullptr && line.npu != nullptr && line.first_of_entry
+               ? stack_->Find(npu_.entries[line.npu->entry].name)
+               : nullptr;
+  }
+
+  class LineWriter;
+
+  const Side& npu_;
+  const Side& bench_;
+  const PairResult& result_;
+  const dump::StackFile* stack_;
+  const TableSpec& spec_;
+  const size_t metric_count_;
+  std::vector<uint32_t> lines_;  // result rows, or kAlone
+};
+
+class TableLines::LineWriter {
+ public:
+  LineWriter(const TableLines& lines, Table& table)
+      : lines_(lines), result_(lines.result_), spec_(lines.spec_), table_(table) {}
+
   void AddLine(const Line& line) {
     cells_.clear();
     AddBoth(line, [](const SideRow& row) { return row.name; });
@@ -136,7 +198,7 @@ class TableBuilder {
     if (result_.mode != CompareMode::kMd5 || spec_.checksum_messages) {
       cells_.push_back(Cell::Text(line.result == nullptr ? "[]" : line.result->message));
     }
-    if (stack_ != nullptr) {
+    if (lines_.stack_ != nullptr) {
       AddStack(line);
     }
     if (result_.mode == CompareMode::kRealData) {
@@ -160,7 +222,7 @@ class TableBuilder {
   void AddMetrics(const Line& line) {
     const std::string_view missing =
         result_.mode == CompareMode::kRealData ? "unsupported" : kNotApplicable;
-    for (size_t i = 0; i < metric_count_; ++i) {
+    for (size_t i = 0; i < lines_.metric_count_; ++i) {
       cells_.push_back(line.result == nullptr
                            ? Cell::Text(missing)
                            : MetricCell(line.result->metrics[i], table_, result_.edition));
@@ -178,24 +240,27 @@ class TableBuilder {
   }
 
   void AddStack(const Line& line) {
-    const std::vector<std::string>* frames = line.npu != nullptr && line.first_of_entry
-                                                 ? stack_->Find(npu_.entries[line.npu->entry].name)
-                                                 : nullptr;
+    const std::vector<std::string>* frames = lines_.FramesOf(line);
     cells_.push_back(frames == nullptr
                          ? Cell::Text(kNotApplicable)
                          : table_.KeepText(PythonTextList(
                                std::vector<std::string_view>(frames->begin(), frames->end()))));
   }
 
-  const Side& npu_;
-  const Side& bench_;
+  const TableLines& lines_;
   const PairResult& result_;
-  const dump::StackFile* stack_;
   const TableSpec& spec_;
-  const size_t metric_count_;
-  Table table_;
+  Table& table_;
   std::vector<Cell> cells_;
 };
+
+void TableLines::AddTo(size_t first, size_t count, Table& table) const {
+  table.Reserve(count);
+  LineWriter writer(*this, table);
+  for (size_t i = first; i < first + count; ++i) {
+    writer.AddLine(LineOf(lines_[i]));
+  }
+}
 
 }  // namespace
 
@@ -246,26 +311,46 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Editio
   return columns;
 }
 
+namespace {
+
+constexpr std::string_view kSheetName = "Sheet";
+
+}  // namespace
+
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
-  return TableBuilder(npu, bench, result, stack).Build(keep);
+  const TableLines lines(npu, bench, result, stack, keep);
+  Table table(std::string(kSheetName),
+              ResultColumns(result.mode, stack != nullptr, result.edition));
+  lines.AddTo(0, lines.count(), table);
+  return table;
+}
+
+report::Table ResultTableInBlocks(const Side& npu, const Side& bench, const PairResult& result,
+                                  const dump::StackFile* stack, const std::vector<bool>* keep,
+                                  bool needs_text_bytes) {
+  const auto lines = std::make_shared<const TableLines>(npu, bench, result, stack, keep);
+  return Table(
+      std::string(kSheetName), ResultColumns(result.mode, stack != nullptr, result.edition),
+      lines->count(), needs_text_bytes ? lines->TextBytes() : 0,
+      [lines](size_t first, size_t count, Table& rows) { lines->AddTo(first, count, rows); });
 }
 
 Cell MetricCell(const Metric& metric, Table& table, Edition edition) {
   switch (metric.kind) {
     case MetricKind::kNumber:
-      return NumberCell(metric.number, SpecOf(edition));
+      return NumberCell(metric.number(), SpecOf(edition));
     case MetricKind::kPercent:
-      return metric.number == 0 ? Cell::Text("0.0%") : table.KeepText(MetricText(metric));
+      return metric.number() == 0 ? Cell::Text("0.0%") : table.KeepText(MetricText(metric));
     case MetricKind::kText:
       break;
   }
   // Metrics spell infinities as v8 does.
-  if (metric.text == kV8Table.infinity) {
+  if (metric.text() == kV8Table.infinity) {
     return Cell::Text(SpecOf(edition).infinity);
   }
-  return Cell::Text(metric.text == kV8Table.minus_infinity ? SpecOf(edition).minus_infinity
-                                                           : metric.text);
+  return Cell::Text(metric.text() == kV8Table.minus_infinity ? SpecOf(edition).minus_infinity
+                                                             : metric.text());
 }
 
 Cell StatisticCell(const StatValue& stat, Edition edition, std::string_view null) {
@@ -275,9 +360,9 @@ Cell StatisticCell(const StatValue& stat, Edition edition, std::string_view null
     case StatKind::kBool:
       return Cell::Text(stat.boolean ? "True" : "False");
     case StatKind::kInteger:
-      return Cell::Integer(stat.integer);
+      return Cell::Integer(stat.integer());
     case StatKind::kText:
-      return Cell::Text(stat.text);
+      return Cell::Text(stat.text());
     case StatKind::kNumber:
       break;
   }
@@ -291,20 +376,20 @@ std::string StatText(const StatValue& stat) {
     case StatKind::kBool:
       return stat.boolean ? "True" : "False";
     case StatKind::kInteger:
-      return std::to_string(stat.integer);
+      return std::to_string(stat.integer());
     case StatKind::kNumber:
       return base::PythonFloatRepr(stat.number);
     case StatKind::kText:
       break;
   }
-  return std::string(stat.text);
+  return std::string(stat.text());
 }
 
 std::string MetricText(const Metric& metric) {
   if (metric.kind == MetricKind::kText) {
-    return std::string(metric.text);
+    return std::string(metric.text());
   }
-  std::string text = base::PythonFloatRepr(metric.number);
+  std::string text = base::PythonFloatRepr(metric.number());
   return metric.kind == MetricKind::kPercent ? text + '%' : text;
 }
 

@@ -29,6 +29,11 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack,
 // them.
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep);
+// The same, made in blocks when it is written; `keep` is not looked at afterwards. Its text_bytes
+// take a walk over all rows, and only workbooks need them.
+report::Table ResultTableInBlocks(const Side& npu, const Side& bench, const PairResult& result,
+                                  const dump::StackFile* stack, const std::vector<bool>* keep,
+                                  bool needs_text_bytes);
 
 // Numbers stay numbers, percents are kept in `table`. Infinities are texts with a tab (v8) or a
 // blank (v26), which keeps spreadsheets from reading them as something else.

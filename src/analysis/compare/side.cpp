@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/buffer_pool.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"
@@ -169,9 +170,85 @@ int StateOrder(RowState state) {
   return 3;
 }
 
+// Dtypes, shapes and types of a dump are a few texts that repeat: what was met last under the same
+// hash is compared first, which costs less than a search of all.
+class RepeatedTexts {
+ public:
+  explicit RepeatedTexts(Side& side) : side_(side) {}
+
+  std::string_view Intern(std::string_view text) {
+    std::string_view& known = texts_[PlaceOf(text)];
+    if (known != text) {
+      known = side_.Intern(text);
+    }
+    return known;
+  }
+
+  // "[2, 3]" of the node, as Python prints it.
+  std::string_view Shape(const EntryTree& tree, uint32_t index) {
+    const uint32_t axes = tree[index].child_count;
+    if (tree[index].kind != NodeKind::kList || axes > kMostAxes) {
+      return Intern(dump::PythonStr(tree, index));
+    }
+    std::array<int64_t, kMostAxes> sizes{};
+    uint64_t hash = axes;
+    for (uint32_t axis = 0; axis < axes; ++axis) {
+      const Node& node = tree[index + 1 + axis];  // numbers have nothing below them
+      if (node.kind != NodeKind::kInt) {
+        return Intern(dump::PythonStr(tree, index));
+      }
+      sizes[axis] = node.integer;
+      hash = (hash ^ static_cast<uint64_t>(node.integer)) * 0x9E3779B97F4A7C15ULL;
+    }
+    KnownShape& known = shapes_[hash >> 58U];
+    if (known.axes != axes ||
+        !std::equal(sizes.begin(), sizes.begin() + axes, known.sizes.begin())) {
+      known = {axes, sizes, side_.Intern(dump::PythonStr(tree, index))};
+    }
+    return known.text;
+  }
+
+ private:
+  static constexpr uint32_t kMostAxes = 6;
+  struct KnownShape {
+    uint32_t axes = UINT32_MAX;
+    std::array<int64_t, kMostAxes> sizes{};
+    std::string_view text;
+  };
+
+  static size_t PlaceOf(std::string_view text) {
+    return text.empty() ? 0
+                        : (text.size() * 31 + static_cast<unsigned char>(text.back()) * 7 +
+                           static_cast<unsigned char>(text[text.size() / 2])) %
+                              kPlaces;
+  }
+
+  static constexpr size_t kPlaces = 64;
+  Side& side_;
+  std::array<std::string_view, kPlaces> texts_;
+  std::array<KnownShape, kPlaces> shapes_;
+};
+
+// CRC-32 as eight hexadecimal digits.
+std::string_view ChecksumText(std::string_view text, std::array<char, 8>& digits) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  const uint32_t checksum = kernels::Crc32(text);
+  for (size_t i = 0; i < digits.size(); ++i) {
+    digits[i] = kHex[(checksum >> (28 - 4 * i)) & 0xFU];
+  }
+  return {digits.data(), digits.size()};
+}
+
 class RowBuilder {
  public:
-  RowBuilder(Side& side, Edition edition) : side_(side), edition_(edition) {}
+  RowBuilder(Side& side, Edition edition) : side_(side), edition_(edition), repeated_(side) {}
+
+  // Where reading says how far it is: rows get their room at once instead of moving when it is used
+  // up.
+  void Watch(const uint64_t* read_bytes, const uint64_t* size_bytes) {
+    read_bytes_ = read_bytes;
+    size_bytes_ = size_bytes;
+  }
 
   Status AddEntry(std::string_view name, const EntryTree& tree) {
     name_bytes_left_ += kRowNameBytesPerByte * TextBytes(name, tree);
@@ -205,10 +282,13 @@ class RowBuilder {
     }
     ReadNoiseFloor(name, tree, entry.first_row);
     entry.row_count = static_cast<uint32_t>(side_.rows.size()) - entry.first_row;
-    std::stable_sort(side_.rows.begin() + entry.first_row, side_.rows.end(),
-                     [](const SideRow& a, const SideRow& b) {
-                       return StateOrder(a.state) < StateOrder(b.state);
-                     });
+    const auto is_before = [](const SideRow& a, const SideRow& b) {
+      return StateOrder(a.state) < StateOrder(b.state);
+    };
+    const auto first = side_.rows.begin() + entry.first_row;
+    if (!std::is_sorted(first, side_.rows.end(), is_before)) {
+      std::stable_sort(first, side_.rows.end(), is_before);
+    }
     side_.entries.push_back(entry);
     return {};
   }
@@ -343,8 +423,29 @@ class RowBuilder {
     side_.point_to_point.push_back({text("op"), text("peer")});
   }
 
+  // Twice as much, or what all entries will need if they are as those that were read.
+  void MakeRoom() {
+    constexpr uint64_t kFewBytes = uint64_t{1} << 18U;
+    constexpr double kMargin = 1.02;
+    constexpr uint64_t kMostBytesPerByte = 4;
+    const size_t rows = side_.rows.size();
+    size_t wanted = std::max<size_t>(rows * 2, 64);
+    if (read_bytes_ != nullptr && *read_bytes_ >= kFewBytes) {
+      const double share = static_cast<double>(*read_bytes_) / static_cast<double>(*size_bytes_);
+      const auto all = static_cast<size_t>(static_cast<double>(rows) / share * kMargin) + 64;
+      // A file that is dense in front only must not ask for more than memory can hold.
+      const size_t most = kMostBytesPerByte * *size_bytes_ / sizeof(SideRow);
+      wanted = std::max(std::min(all, most), rows + rows / 4);
+    }
+    side_.rows.reserve(wanted);
+    base::AskForHugePages(side_.rows.data(), wanted * sizeof(SideRow));
+  }
+
   SideRow& AddRow(std::string_view name, RowState section_state) {
-    SideRow row;
+    if (side_.rows.size() == side_.rows.capacity()) {
+      MakeRoom();
+    }
+    SideRow& row = side_.rows.emplace_back();
     if (name.size() > name_bytes_left_) {
       names_too_long_ = true;  // the entry is refused: its rows need no names
       name = {};
@@ -360,8 +461,7 @@ class RowBuilder {
       row.api_name = row.name;
       row.problem = "The name follows none of the known forms; its group in the table is a guess.";
     }
-    side_.rows.push_back(row);
-    return side_.rows.back();
+    return row;
   }
 
   SideRow& AddNullRow(uint32_t index, RowState state) {
@@ -403,9 +503,7 @@ class RowBuilder {
         stat.boolean = node.boolean;
         break;
       case NodeKind::kInt:
-        stat.kind = StatKind::kInteger;
-        stat.integer = node.integer;
-        stat.number = node.number;
+        stat.SetInteger(node.integer);
         break;
       case NodeKind::kFloat:
         stat.kind = StatKind::kNumber;
@@ -422,8 +520,7 @@ class RowBuilder {
 
   StatValue TextStat(std::string_view text) {
     StatValue stat;
-    stat.kind = StatKind::kText;
-    stat.text = side_.Keep(text);
+    stat.SetText(side_.Keep(text));
     return stat;
   }
 
@@ -442,17 +539,17 @@ class RowBuilder {
                               : data_name.substr(0, dot),
                           state);
     row.leaf = index;
-    row.type = side_.Intern(type);
+    row.type = repeated_.Intern(type);
     row.data_name = data_name.empty() ? kNoFile : side_.Keep(data_name);
     row.requires_grad = RequiresGradOf(tree, members.requires_grad);
     const uint32_t dtype = members.dtype;
     const uint32_t value = members.value;
     if (dtype != EntryTree::kNone && !IsFalseLike(tree[dtype])) {
       row.is_tensor = true;
-      row.dtype = side_.Intern(dump::PythonStr(tree, dtype));
-      row.shape = members.shape == EntryTree::kNone
-                      ? kNoneText
-                      : side_.Intern(dump::PythonStr(tree, members.shape));
+      row.dtype = tree[dtype].kind == NodeKind::kText ? repeated_.Intern(tree[dtype].text)
+                                                      : side_.Intern(dump::PythonStr(tree, dtype));
+      row.shape =
+          members.shape == EntryTree::kNone ? kNoneText : repeated_.Shape(tree, members.shape);
       for (size_t i = 0; i < kStatCount; ++i) {
         row.stats[i] = ToStat(tree, members.stats[i]);
       }
@@ -468,8 +565,8 @@ class RowBuilder {
     } else if (value == EntryTree::kNone) {
       row.md5 = kChecksumOfNothing;
     } else {
-      const std::string text = dump::PythonStr(tree, value);
-      row.md5 = side_.Intern(fmt::format("{:08x}", kernels::Crc32(std::string_view(text))));
+      std::array<char, 8> digits;
+      row.md5 = repeated_.Intern(ChecksumText(dump::PythonStr(tree, value), digits));
       if (tree[value].kind == NodeKind::kText && LooksLikeFormula(tree[value].text)) {
         NoteFormula(row.name, tree[value].text);
       }
@@ -499,7 +596,7 @@ class RowBuilder {
       return false;
     }
     row.stats.fill(TextStat(dump::PythonStr(tree, place)));
-    row.md5 = row.stats[0].text;
+    row.md5 = row.stats[0].text();
     return true;
   }
 
@@ -512,7 +609,7 @@ class RowBuilder {
   void FillValueLeaf(const EntryTree& tree, uint32_t index, std::string_view type, uint32_t value,
                      SideRow& row) {
     row.shape = "[]";
-    row.dtype = side_.Intern(type);
+    row.dtype = row.type;
     if (type == "torch.Size") {
       row.shape =
           value == EntryTree::kNone ? kNoneText : side_.Intern(dump::PythonStr(tree, value));
@@ -573,6 +670,9 @@ class RowBuilder {
 
   Side& side_;
   const Edition edition_;
+  RepeatedTexts repeated_;
+  const uint64_t* read_bytes_ = nullptr;
+  const uint64_t* size_bytes_ = nullptr;
   std::string path_;
   uint32_t entry_ = 0;
   bool below_parameters_grad_ = false;
@@ -637,6 +737,13 @@ Result<Side> LoadSide(const std::filesystem::path& json_path, const SideOptions&
   RowBuilder builder(side, options.edition);
   dump::ReadOptions read_options;
   read_options.allow_truncated = options.allow_truncated;
+  uint64_t read_bytes = 0;
+  uint64_t size_bytes = 0;
+  if (!options.keep_entry) {
+    read_options.read_bytes = &read_bytes;
+    read_options.size_bytes = &size_bytes;
+    builder.Watch(&read_bytes, &size_bytes);
+  }
   // Places of entries that are left out would stand among the others.
   read_options.places = options.keep_entry ? nullptr : options.places;
   if (options.skim && options.keep_entry) {

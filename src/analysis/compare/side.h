@@ -2,6 +2,7 @@
 // one arena.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -35,12 +36,36 @@ enum class StatKind : uint8_t { kNone, kNumber, kInteger, kBool, kText };
 
 // A statistic or the value of a scalar argument, as the dump holds it.
 struct StatValue {
+  union {
+    double number = 0;      // kNumber, kInteger
+    const char* text_data;  // kText
+  };
+  union {
+    uint32_t text_bytes = 0;  // kText
+    int32_t beyond_number;    // kInteger: what it is more than `number`, which rounds large ones
+  };
   StatKind kind = StatKind::kNone;
   bool boolean = false;
-  int64_t integer = 0;    // kInteger
-  double number = 0;      // kNumber, kInteger
-  std::string_view text;  // kText
 
+  int64_t integer() const {  // kInteger
+    return number >= 0x1p63 ? INT64_MAX + (beyond_number + 1)
+                            : static_cast<int64_t>(number) + beyond_number;
+  }
+  void SetInteger(int64_t integer) {
+    kind = StatKind::kInteger;
+    number = static_cast<double>(integer);
+    beyond_number = static_cast<int32_t>(number >= 0x1p63 ? integer - INT64_MAX - 1
+                                                          : integer - static_cast<int64_t>(number));
+  }
+  std::string_view text() const {
+    return kind == StatKind::kText ? std::string_view(text_data, text_bytes) : std::string_view();
+  }
+  // Makes it a text, which must outlive it; of no text more than 4 GiB count.
+  void SetText(std::string_view text) {
+    kind = StatKind::kText;
+    text_data = text.data();
+    text_bytes = static_cast<uint32_t>(std::min<size_t>(text.size(), UINT32_MAX));
+  }
   bool is_numeric() const { return kind == StatKind::kNumber || kind == StatKind::kInteger; }
 };
 
@@ -59,22 +84,22 @@ struct SideRow {
   std::array<StatValue, kStatCount> stats;
   std::string_view data_name;  // tensor file, "-1" when there is none
   std::string_view
-      md5;             // checksum text; of scalars the CRC-32 of their Python text; "N/A" for null
-  uint32_t entry = 0;  // index into Side::entries
-  uint32_t leaf = 0;   // of the entry's tree: the node that the row was made of
-  dump::RowState state = dump::RowState::kInput;
+      md5;  // checksum text; of scalars the CRC-32 of their Python text; "N/A" for null
   // Why the row is shown but not compared (unknown name form, nested too deep); empty when nothing
   // is wrong.
   std::string_view problem;
-  bool is_tensor = false;  // a leaf with a dtype
-  RequiresGrad requires_grad = RequiresGrad::kAbsent;
-  uint32_t point_to_point = 0;  // index into Side::point_to_point plus 1; 0: none
   std::string_view api_name;    // dump::RowName::api_name
+  uint32_t entry = 0;           // index into Side::entries
+  uint32_t leaf = 0;            // of the entry's tree: the node that the row was made of
+  uint32_t point_to_point = 0;  // index into Side::point_to_point plus 1; 0: none
   // Measured by repetitions of the call (`msprobe dump --repeat`), for outputs: half the width of
   // the interval that holds its results, relative to them, and how many digits are significant.
   // Negative where nothing is recorded.
   float noise_floor = -1;
   float digits = -1;
+  dump::RowState state = dump::RowState::kInput;
+  bool is_tensor = false;  // a leaf with a dtype
+  RequiresGrad requires_grad = RequiresGrad::kAbsent;
 };
 
 // True for inputs and kwargs; all other rows are results.

@@ -128,7 +128,7 @@ std::optional<double> StatNumber(const StatValue& stat) {
 }
 
 std::optional<double> MetricNumber(const Metric& metric) {
-  return metric.kind == MetricKind::kNumber ? std::optional<double>(metric.number) : std::nullopt;
+  return metric.kind == MetricKind::kNumber ? std::optional<double>(metric.number()) : std::nullopt;
 }
 
 // The difference of the maxima in statistics, the largest difference of elements in real data.
@@ -147,20 +147,19 @@ class Highlighter {
       : npu_(npu), bench_(bench), result_(result) {}
 
   void Run() {
-    const size_t count = result_.rows.size();
-    reasons_.assign(count, 0);
-    numbers_.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      reasons_[i] = ReasonsOfRow(result_.rows[i]);
-      numbers_[i] = NumbersOf(result_.rows[i]);
-    }
-    for (size_t begin = 0; begin < count;) {
+    for (size_t begin = 0; begin < result_.rows.size();) {
       const size_t end = BatchEnd(begin);
-      JudgeBatch(begin, end);
+      reasons_.clear();
+      numbers_.clear();
+      for (size_t i = begin; i < end; ++i) {
+        reasons_.push_back(ReasonsOfRow(result_.rows[i]));
+        numbers_.push_back(NumbersOf(result_.rows[i]));
+      }
+      JudgeBatch(begin);
+      for (size_t i = begin; i < end; ++i) {
+        Apply(i, reasons_[i - begin]);
+      }
       begin = end;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      Apply(i);
     }
   }
 
@@ -174,16 +173,16 @@ class Highlighter {
       // NaN alone does not turn a row red: default tables stay equal to the reference's.
       if ((value.is_numeric() && std::isinf(value.number)) ||
           (value.kind == StatKind::kText &&
-           (value.text == "inf" || value.text == "-inf" || value.text == "nan"))) {
+           (value.text() == "inf" || value.text() == "-inf" || value.text() == "nan"))) {
         return kInfiniteRange;
       }
     }
     const Metric& difference = DifferenceOf(result_, row);
     if (difference.kind == MetricKind::kNumber &&
-        std::fabs(difference.number) > highlight::kHugeError) {
+        std::fabs(difference.number()) > highlight::kHugeError) {
       return kErrorHuge;
     }
-    return difference.text == "inf\t" || difference.text == "-inf\t" ? kErrorHuge : 0U;
+    return difference.text() == "inf\t" || difference.text() == "-inf\t" ? kErrorHuge : 0U;
   }
 
   RowNumbers NumbersOf(const RowResult& row) const {
@@ -213,43 +212,31 @@ class Highlighter {
     size_t end = begin + 1;
     for (; end < result_.rows.size(); ++end) {
       const std::string_view next = NpuRow(end).api_name;
+      if (next == api) {
+        continue;
+      }
       const bool without_direction = next.find(".forward.") == std::string_view::npos &&
                                      next.find(".backward.") == std::string_view::npos;
-      if (next != api && !(without_direction && api.find(next) != std::string_view::npos)) {
+      if (!without_direction || api.find(next) == std::string_view::npos) {
         break;
       }
     }
     return end;
   }
 
-  void JudgeBatch(size_t begin, size_t end) {
-    // The first row counts as an input whatever it is.
-    std::vector<size_t> inputs = {begin};
-    std::vector<size_t> outputs;
-    for (size_t i = begin + 1; i < end; ++i) {
-      switch (NpuRow(i).state) {
-        case dump::RowState::kInput:
-        case dump::RowState::kKwargs:
-        case dump::RowState::kParameters:
-          inputs.push_back(i);
-          break;
-        case dump::RowState::kOutput:
-          outputs.push_back(i);
-          break;
-        case dump::RowState::kParametersGrad:
-        case dump::RowState::kDebug:
-          break;
-      }
-    }
+  void JudgeBatch(size_t begin) {
     Extremes extremes;
-    for (const size_t input : inputs) {
-      if (numbers_[input].usable) {
-        extremes.Add(numbers_[input]);
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      // The first row counts as an input whatever it is.
+      const SideRow& row = NpuRow(begin + i);
+      if (numbers_[i].usable &&
+          (i == 0 || IsInput(row) || row.state == dump::RowState::kParameters)) {
+        extremes.Add(numbers_[i]);
       }
     }
-    for (const size_t output : outputs) {
-      if (extremes.any && numbers_[output].usable) {
-        reasons_[output] |= ReasonsOfOutput(extremes, numbers_[output]);
+    for (size_t i = 1; i < numbers_.size() && extremes.any; ++i) {
+      if (numbers_[i].usable && NpuRow(begin + i).state == dump::RowState::kOutput) {
+        reasons_[i] |= ReasonsOfOutput(extremes, numbers_[i]);
       }
     }
   }
@@ -332,8 +319,7 @@ class Highlighter {
     return reasons;
   }
 
-  void Apply(size_t index) {
-    uint32_t reasons = reasons_[index];
+  void Apply(size_t index, uint32_t reasons) {
     if (reasons == 0) {
       return;
     }
@@ -358,7 +344,7 @@ class Highlighter {
   const Side& bench_;
   PairResult& result_;
   const std::vector<ReasonText> reason_texts_ = MakeReasonTexts();
-  std::vector<uint32_t> reasons_;
+  std::vector<uint32_t> reasons_;  // of the rows of one batch
   std::vector<RowNumbers> numbers_;
 };
 

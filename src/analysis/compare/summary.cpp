@@ -68,7 +68,7 @@ std::string FrameworkName(Framework framework) {
 constexpr std::array<std::string_view, 3> kNonFiniteTexts = {"inf", "-inf", "nan"};
 
 bool IsNonFinite(const StatValue& value) {
-  return value.kind == StatKind::kText ? base::IsOneOf(value.text, kNonFiniteTexts)
+  return value.kind == StatKind::kText ? base::IsOneOf(value.text(), kNonFiniteTexts)
                                        : value.is_numeric() && !std::isfinite(value.number);
 }
 
@@ -82,7 +82,7 @@ bool SharesNonFinite(const SideRow& npu, const SideRow& bench) {
       continue;
     }
     const bool same = n.kind == b.kind &&
-                      (n.kind == StatKind::kText ? n.text == b.text
+                      (n.kind == StatKind::kText ? n.text() == b.text()
                                                  : n.number == b.number || (std::isnan(n.number) &&
                                                                             std::isnan(b.number)));
     if (!same) {

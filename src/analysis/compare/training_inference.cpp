@@ -305,8 +305,7 @@ class RowMerger {
         text += (text.empty() ? "" : ";") + StatText(side_.rows[row].stats[stat]);
       }
       merged.stats[stat] = StatValue();
-      merged.stats[stat].kind = StatKind::kText;
-      merged.stats[stat].text = side_.Keep(text);
+      merged.stats[stat].SetText(side_.Keep(text));
     }
     return merged;
   }

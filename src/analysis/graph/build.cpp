@@ -102,7 +102,7 @@ class GraphBuilder {
     const std::string_view name = member.name;
     const std::optional<NumberedDirection> backward = ParseBackward(name);
     if (!member.parent.empty()) {
-      return is_26_ && backward ? InPlaceParent(member, *backward) : member.parent;
+      return is_26_ && backward ? InPlaceParent(member, *backward) : std::string(member.parent);
     }
     if (backward) {
       const std::string_view parent =
@@ -134,14 +134,14 @@ class GraphBuilder {
     const std::string_view prefix = WithoutFields(member.name, 4);
     const std::string_view parent_prefix = WithoutFields(member.parent, 3);
     if (prefix.empty() || parent_prefix.empty() || prefix == parent_prefix) {
-      return member.parent;
+      return std::string(member.parent);
     }
     const dump::ConstructFile::Member* forward =
         construct_.Find(Joined(backward.before, "forward", backward.number));
     if (forward == nullptr) {
-      return member.parent;
+      return std::string(member.parent);
     }
-    return KnownBackward(forward->parent).value_or(forward->parent);
+    return KnownBackward(forward->parent).value_or(std::string(forward->parent));
   }
 
   uint32_t NodeOf(std::string_view name) {

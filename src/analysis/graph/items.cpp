@@ -389,17 +389,17 @@ std::string_view ItemWriter::TextOfMetric(const Metric& metric, bool is_integer)
     case MetricKind::kNumber:
       if (is_integer) {
         text_.clear();
-        base::AppendFixed(metric.number, 0, text_);
+        base::AppendFixed(metric.number(), 0, text_);
         return text_;
       }
-      return TextOfFloat(metric.number);
+      return TextOfFloat(metric.number());
     case MetricKind::kPercent:
       scratch_.clear();
-      base::AppendPythonFloatRepr(metric.number, scratch_);
+      base::AppendPythonFloatRepr(metric.number(), scratch_);
       scratch_ += '%';
       return TextOfText(scratch_);
     default:
-      return metric.text;
+      return metric.text();
   }
 }
 

@@ -18,6 +18,7 @@
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/graph/items.h"
 #include "src/analysis/nonfinite/search.h"
+#include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/entry_tree.h"
 
@@ -264,7 +265,7 @@ std::array<Span, kGroupCount> GroupsOf(const Side& side, uint32_t entry) {
 }
 
 std::optional<double> FractionOf(const Metric& metric) {
-  return metric.kind == MetricKind::kPercent ? std::optional(metric.number / 100) : std::nullopt;
+  return metric.kind == MetricKind::kPercent ? std::optional(metric.number() / 100) : std::nullopt;
 }
 
 bool IsNonFinite(const compare::StatValue& stat) {
@@ -333,7 +334,7 @@ Ratio SmallestRatio(const NodeRows& node, bool outputs) {
     ratio.bad = ratio.bad || HasNonFiniteExtreme(row);
     const Metric& metric = result.metrics[compare::kOneThousandth];
     if (metric.kind == MetricKind::kNumber) {
-      ratio.smallest = std::min(ratio.smallest.value_or(1.0), metric.number);
+      ratio.smallest = std::min(ratio.smallest.value_or(1.0), metric.number());
     }
   });
   return ratio;
@@ -465,11 +466,10 @@ void SetPlaces(Side& side, Edition edition) {
     }
     compare::StatValue value = row.stats[compare::kMax];
     if (edition == Edition::kV26 && value.kind == compare::StatKind::kInteger) {
-      value.kind = compare::StatKind::kText;
-      value.text = side.Intern(std::to_string(value.integer));
+      value.SetText(side.Intern(std::to_string(value.integer())));
       row.dtype = row.type;
     } else if (edition == Edition::kV8 && value.kind == compare::StatKind::kText) {
-      value.kind = compare::StatKind::kInteger;
+      value.SetInteger(base::ParseInt(value.text()).value_or(0));
       row.dtype = dump::PythonClass(dump::NodeKind::kInt);
     }
     row.stats.fill(value);

@@ -110,7 +110,7 @@ constexpr double kSameShare = 1e-6;  // of Mean and Norm
 void PutStatistic(json::Writer& json, const compare::StatValue& value) {
   switch (value.kind) {
     case compare::StatKind::kInteger:
-      json.Int(value.integer);
+      json.Int(value.integer());
       break;
     case compare::StatKind::kNumber:
       json.Float(value.number);
@@ -119,7 +119,7 @@ void PutStatistic(json::Writer& json, const compare::StatValue& value) {
       json.Bool(value.boolean);
       break;
     case compare::StatKind::kText:
-      json.Text(value.text);
+      json.Text(value.text());
       break;
     case compare::StatKind::kNone:
       json.Null();
@@ -245,7 +245,7 @@ class EntryWriter {
     if (!row.is_tensor && row.stats[compare::kMax].kind == compare::StatKind::kText) {
       for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
         if (tree.Find(node, dump::kStatisticKeys[stat]) == EntryTree::kNone) {
-          json_.Member(dump::kStatisticKeys[stat], row.stats[stat].text);
+          json_.Member(dump::kStatisticKeys[stat], row.stats[stat].text());
         }
       }
       if (content_.bare && purpose_ == MergedFor::kExport) {

@@ -41,7 +41,7 @@ std::string StatText(const compare::StatValue& value) {
   if (value.is_numeric()) {
     base::AppendPythonFloatRepr(value.number, text);
   } else {
-    text += value.text;
+    text += value.text();
   }
   return text;
 }
@@ -337,7 +337,7 @@ class RecordedGroups {
         if (row.dtype != kProcessGroup) {
           continue;
         }
-        std::vector<int64_t> ranks = dump::ParseProcessGroup(row.stats[compare::kMax].text).ranks;
+        std::vector<int64_t> ranks = dump::ParseProcessGroup(row.stats[compare::kMax].text()).ranks;
         std::sort(ranks.begin(), ranks.end());
         if (ranks.size() > 1 && attends) {
           (is_reduction ? summing_groups_ : attention_groups_).insert(ranks);

@@ -377,7 +377,7 @@ bool IsBackwardOf(std::string_view name, std::string_view layer) {
 }
 
 std::string NumberText(const StatValue& value) {
-  return value.kind == compare::StatKind::kInteger ? std::to_string(value.integer)
+  return value.kind == compare::StatKind::kInteger ? std::to_string(value.integer())
                                                    : base::PythonFloatRepr(value.number);
 }
 

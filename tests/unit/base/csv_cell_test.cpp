@@ -33,5 +33,30 @@ TEST(AppendCsvText, LeavesOtherTextsAlone) {
   EXPECT_EQ(CellOf("a\"b"), "\"a\"\"b\"");
 }
 
+// Wherever in a text of any length: what the quick way takes as it is, the slow one leaves alone.
+TEST(IsPlainCsvText, HoldsOnlyForTextsThatNeedNothing) {
+  size_t plain = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    for (size_t length = 1; length < 20; ++length) {
+      for (size_t at = 0; at < length; ++at) {
+        std::string text(length, 'x');
+        text[at] = static_cast<char>(byte);
+        if (!IsPlainCsvText(text)) {
+          continue;
+        }
+        ++plain;
+        EXPECT_FALSE(LooksLikeFormula(text)) << byte;
+        EXPECT_TRUE(byte >= 0x20 && byte < 0x7F && byte != ',' && byte != '"') << byte;
+      }
+    }
+  }
+  EXPECT_GT(plain, 10'000U);
+  EXPECT_TRUE(IsPlainCsvText(""));
+  EXPECT_TRUE(IsPlainCsvText("Functional.linear.0.forward.input.0"));
+  EXPECT_TRUE(IsPlainCsvText("[4096]"));
+  EXPECT_FALSE(IsPlainCsvText("[4096, 1]"));
+  EXPECT_FALSE(IsPlainCsvText("-1"));
+}
+
 }  // namespace
 }  // namespace msprobe::base

@@ -343,5 +343,44 @@ TEST(ReadDumpFile, TakesTheLogOfACaptureThatDidNotComeToItsEnd) {
   EXPECT_EQ(layout->ranks.size(), 2U) << "a rank with nothing but a log counts";
 }
 
+// What was read is given back to the system on the way, and read again where the quick way ends.
+TEST(ReadDumpFile, DeliversALongFileOnceWhereverTheQuickWayEnds) {
+  constexpr size_t kEntries = 4000;
+  const TemporaryFolder folder;
+  const std::string filler(5000, 'f');
+  for (const size_t unusual : {size_t{0}, size_t{3500}, kEntries}) {
+    std::string text = R"({"task": "statistics", "data": {)";
+    for (size_t entry = 0; entry < kEntries; ++entry) {
+      text += (entry == 0 ? "\"e" : ", \"e") + std::to_string(entry) + R"(": {"number": )" +
+              std::to_string(entry) + R"(, "text": ")" + (entry == unusual ? "\\n" : "") + filler +
+              "\"}";
+    }
+    text += "}}";
+    const auto path = folder.Write("dump.json", text);
+    uint64_t read_bytes = 0;
+    uint64_t size_bytes = 0;
+    uint64_t before = 0;
+    size_t next = 0;
+    ReadOptions options;
+    options.read_bytes = &read_bytes;
+    options.size_bytes = &size_bytes;
+    const auto header =
+        ReadDumpFile(path, options, [&](std::string_view name, const EntryTree& entry) {
+          EXPECT_EQ(name, "e" + std::to_string(next));
+          EXPECT_EQ(entry[1].integer, static_cast<int64_t>(next));
+          EXPECT_EQ(entry[2].text.size(), filler.size() + (next == unusual ? 1 : 0));
+          EXPECT_GT(read_bytes, before);
+          EXPECT_LE(read_bytes, size_bytes);
+          before = read_bytes;
+          ++next;
+          return OkStatus();
+        });
+    ASSERT_TRUE(header.ok()) << header.status().message();
+    EXPECT_EQ(next, kEntries);
+    EXPECT_EQ(size_bytes, text.size());
+    EXPECT_EQ(header->size_bytes, text.size());
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::dump

@@ -99,5 +99,32 @@ TEST(ConstructFile, IsEmptyForACaptureOfApisAlone) {
                    ->empty());
 }
 
+// The quick way ends at an escape; the parser then begins again.
+TEST(ConstructFile, HoldsEveryMemberOnceWhereverAnEscapeStands) {
+  const TemporaryFolder folder;
+  for (size_t place = 0; place < 4; ++place) {
+    std::string text = "{";
+    for (size_t member = 0; member < 4; ++member) {
+      text += (member == 0 ? "\"m" : ", \"m") + std::to_string(member) + "\": \"parent" +
+              (member == place ? "\\u00e9" : "") + std::to_string(member / 2) + "\"";
+    }
+    const auto construct = ConstructFile::Read(
+        folder.Write("construct.json", text + R"(, "m1": "late", "m5": null})"));
+    ASSERT_TRUE(construct.ok()) << construct.status().message();
+    ASSERT_EQ(construct->members().size(), 5U) << place;
+    EXPECT_EQ(construct->members()[1].name, "m1");
+    EXPECT_EQ(construct->ParentOf("m1"), "late");
+    EXPECT_EQ(construct->ParentOf("m3"), place == 3 ? "parent\u00e91" : "parent1");
+    EXPECT_EQ(construct->ParentOf("m5"), "");
+    EXPECT_EQ(construct->Find("m6"), nullptr);
+  }
+}
+
+TEST(ConstructFile, NamesThePlaceOfDamage) {
+  const TemporaryFolder folder;
+  const auto path = folder.Write("construct.json", "{\"a\": \"b\",\n \"c\" \"d\"}");
+  EXPECT_THAT(ConstructFile::Read(path).status().message(), HasSubstr("line 2 column 6"));
+}
+
 }  // namespace
 }  // namespace msprobe::dump

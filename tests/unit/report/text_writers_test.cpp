@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/output_files.h"
+#include "src/base/threads.h"
 #include "src/report/writers.h"
 #include "tests/unit/report/sample.h"
 
@@ -98,6 +99,47 @@ TEST(TextWriters, LeaveNothingBehindWhereTheFolderIsMissing) {
   const Table table("t", {"c"});
   EXPECT_EQ(WriteCsv("/nonexistent/x.csv", table).code(), StatusCode::kNotFound);
   EXPECT_EQ(WriteJsonLines("/nonexistent/x.jsonl", table).code(), StatusCode::kNotFound);
+}
+
+// Rows that are made when they are written, against the same rows in memory.
+TEST(WriteTables, MadeInBlocksAreTheSameBytesForAnyNumberOfThreads) {
+  const std::vector<std::string> columns = {"name", "value", "note"};
+  const auto add = [](size_t first, size_t count, Table& rows) {
+    for (size_t row = first; row < first + count; ++row) {
+      rows.AddRow(
+          {rows.KeepText("row." + std::to_string(row)), Cell::Number(static_cast<double>(row) / 7),
+           row % 3 == 0 ? Cell::Text("a, \"b\"") : Cell()},
+          row % 5 == 0 ? Fill::kRed : Fill::kNone);
+    }
+  };
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{2048}, size_t{5000}, size_t{30'000}}) {
+    Table whole("t", columns);
+    add(0, count, whole);
+    const Table blocks("t", columns, count, count * 32, add);
+    EXPECT_EQ(blocks.row_count(), count);
+    const std::filesystem::path path = TestFile("made.csv");
+    base::SetExistingFiles(base::Existing::kReplace);
+    ASSERT_TRUE(WriteCsv(path, whole).ok());
+    const std::string csv = FileText(path);
+    ASSERT_TRUE(WriteJsonLines(path, whole).ok());
+    const std::string json = FileText(path);
+    EXPECT_EQ(json, JsonLinesText(whole));
+    std::string workbook;
+    for (const size_t threads : {1, 2, 7}) {
+      base::ThreadPool pool(threads);
+      for (const Table* table : {static_cast<const Table*>(&whole), &blocks}) {
+        ASSERT_TRUE(WriteCsv(path, *table, &pool).ok());
+        EXPECT_EQ(FileText(path), csv) << count << " rows, " << threads << " threads";
+        ASSERT_TRUE(WriteJsonLines(path, *table, &pool).ok());
+        EXPECT_EQ(FileText(path), json) << count << " rows, " << threads << " threads";
+      }
+      const Table* const sheets[] = {&blocks};
+      ASSERT_TRUE(WriteXlsx(path, sheets, {}, pool).ok());
+      const std::string made = FileText(path);
+      EXPECT_TRUE(workbook.empty() || workbook == made) << count << " rows, " << threads;
+      workbook = made;
+    }
+  }
 }
 
 }  // namespace

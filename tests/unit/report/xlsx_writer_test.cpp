@@ -179,5 +179,48 @@ TEST(ColumnName, CountsLikeASpreadsheet) {
   EXPECT_EQ(internal::ColumnName(16383), "XFD");
 }
 
+TEST(WriteXlsx, SheetsMadeInBlocksHoldTheSameCells) {
+  const std::vector<std::string> columns = {"name", "value"};
+  const auto add = [](size_t first, size_t count, Table& rows) {
+    for (size_t row = first; row < first + count; ++row) {
+      rows.AddRow({rows.KeepText("row <" + std::to_string(row) + ">"),
+                   Cell::Number(static_cast<double>(row) / 3)},
+                  row % 7 == 0 ? Fill::kYellow : Fill::kNone);
+    }
+  };
+  for (const size_t count : {size_t{0}, size_t{1}, size_t{99}, size_t{20'000}}) {
+    Table whole("Sheet", columns);
+    add(0, count, whole);
+    const Table blocks("Sheet", columns, count, count * 16, add);
+    EXPECT_EQ(FirstSheet(blocks), FirstSheet(whole)) << count;
+    XlsxOptions parts;
+    parts.rows_per_sheet = 7000;
+    const std::string cut = Write({&blocks}, parts, 3);
+    for (const char* name : {"xl/worksheets/sheet1.xml", "xl/worksheets/sheet3.xml"}) {
+      EXPECT_EQ(BookMember(cut, name), BookMember(Write({&whole}, parts), name)) << count;
+    }
+  }
+}
+
+// What the quick way takes as it is, the slow one does not change.
+TEST(IsPlainXml, HoldsOnlyForTextsThatNeedNothing) {
+  for (int byte = 0; byte < 256; ++byte) {
+    for (const size_t length : {1, 7, 8, 9, 20}) {
+      for (size_t at = 0; at < length; ++at) {
+        std::string text(length, 'x');
+        text[at] = static_cast<char>(byte);
+        if (internal::IsPlainXml(text)) {
+          EXPECT_EQ(internal::EscapedXml(text), text) << byte;
+          EXPECT_TRUE(text.front() != ' ' && text.back() != ' ') << length;
+        } else {
+          EXPECT_TRUE(byte <= ' ' || byte >= 0x7F ||
+                      std::string("&<>\"").find(text[at]) != std::string::npos)
+              << byte;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::report

@@ -331,8 +331,8 @@ void AddStatistics(const ArrayPair& pair, report::Cell missing, Digits digits, F
 void AddMetrics(const RealMetrics& metrics, FolderRow& row) {
   for (size_t i = 0; i <= kFiveThousandths; ++i) {
     const Metric& metric = metrics.metrics[i];
-    row.Add(metric.kind == MetricKind::kText ? report::Cell::Text(metric.text)
-                                             : report::Cell::Number(metric.number));
+    row.Add(metric.kind == MetricKind::kText ? report::Cell::Text(metric.text())
+                                             : report::Cell::Number(metric.number()));
   }
 }
 

@@ -146,7 +146,7 @@ FolderRow ArrayRow(const std::filesystem::path& npu_path, const std::filesystem:
     message += Objections(npu.empty() || bench.empty(), npu != bench,
                           pair.npu->dtype != pair.bench->dtype);
     if (message.empty() && pair.result.distance.nonfinite_differs &&
-        pair.result.metrics[kCosine].text == kNotApplicable) {
+        pair.result.metrics[kCosine].text() == kNotApplicable) {
       object(base::Trim(pair.result.message));
     }
   }

@@ -40,7 +40,7 @@ uint32_t StatCode(const StatValue& stat, report::CellCodes& cells) {
     case StatKind::kBool:
       return cells.Text(stat.boolean ? "True" : "False");
     case StatKind::kText:
-      return cells.Text(stat.text);
+      return cells.Text(stat.text());
     case StatKind::kInteger:
     case StatKind::kNumber:
       break;
@@ -260,8 +260,8 @@ class ColumnMaker {
     for (size_t i = 0; i <= kFiveThousandths; ++i) {
       AddColumn(columns, "metric" + std::to_string(i), [&](const RowResult& row, uint32_t) {
         const Metric& metric = row.metrics[i];
-        return metric.kind == MetricKind::kText ? cells_.Text(metric.text)
-                                                : cells_.Number(metric.number, kMetricBits);
+        return metric.kind == MetricKind::kText ? cells_.Text(metric.text())
+                                                : cells_.Number(metric.number(), kMetricBits);
       });
     }
   }

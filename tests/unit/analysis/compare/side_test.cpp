@@ -1,5 +1,9 @@
 #include "src/analysis/compare/side.h"
 
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -184,6 +188,79 @@ TEST(LoadSide, TakesNoNonsenseForANoiseFloor) {
                                       R"(], "noise_floor": )" + floor + "}");
     ASSERT_EQ(side.rows.size(), 1U) << floor;
     EXPECT_LT(side.rows[0].noise_floor, 0) << floor;
+  }
+}
+
+TEST(StatValue, KeepsEveryDigitOfAnInteger) {
+  for (const int64_t base :
+       {int64_t{0}, int64_t{1} << 53U, (int64_t{1} << 53U) + 1, (int64_t{1} << 62U) + 511,
+        int64_t{-9007199254740993}, INT64_MAX - 600, INT64_MIN + 600}) {
+    for (int64_t more = -600; more <= 600; ++more) {
+      StatValue value;
+      value.SetInteger(base + more);
+      EXPECT_EQ(value.integer(), base + more);
+      EXPECT_EQ(value.number, static_cast<double>(base + more));
+      EXPECT_TRUE(value.is_numeric());
+    }
+  }
+}
+
+TEST(StatValue, HoldsATextWithoutANumber) {
+  StatValue value;
+  EXPECT_EQ(value.text(), "");
+  value.SetText("nan");
+  EXPECT_EQ(value.text(), "nan");
+  EXPECT_FALSE(value.is_numeric());
+}
+
+// Shapes that differ in their number of axes, in one axis, or are no lists of numbers.
+TEST(LoadSide, TellsShapesApartHoweverManyThereAre) {
+  const std::vector<std::string> shapes = {"[]",
+                                           "[0]",
+                                           "[1, 1]",
+                                           "[1]",
+                                           "[2, 3]",
+                                           "[3, 2]",
+                                           "[1, 2, 3, 4, 5, 6]",
+                                           "[1, 2, 3, 4, 5, 6, 7]",
+                                           "[-1]",
+                                           "[[1], 2]",
+                                           "[1.5]",
+                                           "[true, null]",
+                                           "[\"s\", 4]"};
+  const std::vector<std::string> spelled = {"[]",
+                                            "[0]",
+                                            "[1, 1]",
+                                            "[1]",
+                                            "[2, 3]",
+                                            "[3, 2]",
+                                            "[1, 2, 3, 4, 5, 6]",
+                                            "[1, 2, 3, 4, 5, 6, 7]",
+                                            "[-1]",
+                                            "[[1], 2]",
+                                            "[1.5]",
+                                            "[True, None]",
+                                            "['s', 4]"};
+  std::string outputs;
+  std::vector<std::string> expected;
+  for (int round = 0; round < 200; ++round) {
+    const size_t place = static_cast<size_t>(round * round + round / 3) % shapes.size();
+    outputs += (round > 0 ? ", " : "") +
+               (R"({"type": "torch.Tensor", "dtype": "torch.float32", "shape": )" + shapes[place] +
+                R"(, "Max": 1, "Min": 1, "Mean": 1, "Norm": 1})");
+    expected.push_back(spelled[place]);
+    if (round % 4 == 0) {
+      outputs +=
+          fmt::format(R"(, {{"type": "torch.Tensor", "dtype": "torch.int{}", "shape": [{}, {}]}})",
+                      round, round, round + 1);
+      expected.push_back(fmt::format("[{}, {}]", round, round + 1));
+    }
+  }
+  const Side side = SideFromEntries(R"("Torch.f.0.forward": {"output": [)" + outputs + "]}");
+  ASSERT_EQ(side.rows.size(), expected.size());
+  for (size_t row = 0; row < expected.size(); ++row) {
+    EXPECT_EQ(side.rows[row].shape, expected[row]) << row;
+    EXPECT_EQ(side.rows[row].type, "torch.Tensor") << row;
   }
 }
 

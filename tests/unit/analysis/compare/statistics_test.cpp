@@ -32,29 +32,28 @@ RowResult Compare(const StatValue& npu, const StatValue& bench) {
 
 TEST(CompareStatistics, SubtractsAndDividesByTheBench) {
   const RowResult result = Compare(Statistic(2.1), Statistic(1.0));
-  EXPECT_DOUBLE_EQ(result.metrics[kMaxDiff].number, 1.1);
+  EXPECT_DOUBLE_EQ(result.metrics[kMaxDiff].number(), 1.1);
   EXPECT_EQ(result.metrics[kMaxRel].kind, MetricKind::kPercent);
-  EXPECT_DOUBLE_EQ(result.metrics[kMaxRel].number, 110.00000000000001);
+  EXPECT_DOUBLE_EQ(result.metrics[kMaxRel].number(), 110.00000000000001);
 }
 
 TEST(CompareStatistics, HasNoRelativeErrorAgainstZero) {
-  EXPECT_EQ(Compare(Statistic(1), Statistic(0)).metrics[kMinRel].text, "N/A");
-  EXPECT_EQ(Compare(Statistic(1), Statistic(-0.0)).metrics[kMinRel].text, "N/A");
+  EXPECT_EQ(Compare(Statistic(1), Statistic(0)).metrics[kMinRel].text(), "N/A");
+  EXPECT_EQ(Compare(Statistic(1), Statistic(-0.0)).metrics[kMinRel].text(), "N/A");
 }
 
 TEST(CompareStatistics, ShowsNanForNanAndForInfinityMinusInfinity) {
-  EXPECT_EQ(Compare(Statistic(NAN), Statistic(1)).metrics[kMaxDiff].text, "Nan");
+  EXPECT_EQ(Compare(Statistic(NAN), Statistic(1)).metrics[kMaxDiff].text(), "Nan");
   const RowResult both = Compare(Statistic(INFINITY), Statistic(INFINITY));
-  EXPECT_EQ(both.metrics[kMaxDiff].text, "Nan");
-  EXPECT_EQ(both.metrics[kMaxRel].text, "Nan");
+  EXPECT_EQ(both.metrics[kMaxDiff].text(), "Nan");
+  EXPECT_EQ(both.metrics[kMaxRel].text(), "Nan");
 }
 
 TEST(CompareStatistics, LeavesWhatIsNoNumberAlone) {
   StatValue text;
-  text.kind = StatKind::kText;
-  text.text = "12";
-  EXPECT_EQ(Compare(text, text).metrics[kMaxDiff].text, "N/A");
-  EXPECT_EQ(Compare(StatValue(), StatValue()).metrics[kNormRel].text, "N/A");
+  text.SetText("12");
+  EXPECT_EQ(Compare(text, text).metrics[kMaxDiff].text(), "N/A");
+  EXPECT_EQ(Compare(StatValue(), StatValue()).metrics[kNormRel].text(), "N/A");
 }
 
 TEST(CompareStatistics, WarnsAboveHalfOfTheLargerSignedValue) {

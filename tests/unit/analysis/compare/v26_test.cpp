@@ -48,20 +48,20 @@ RowResult CompareLeaves(std::string_view npu, std::string_view bench) {
 
 TEST(CompareStatisticsV26, GivesZeroForEqualTextsAndWordsForWhatIsNoNumber) {
   RowResult row = CompareLeaves(Leaf("1.5", "2.0"), Leaf("1.5", "4.0"));
-  EXPECT_EQ(row.metrics[kMaxDiff].text, "0");
-  EXPECT_EQ(row.metrics[kNormDiff].number, -2.0);
+  EXPECT_EQ(row.metrics[kMaxDiff].text(), "0");
+  EXPECT_EQ(row.metrics[kNormDiff].number(), -2.0);
   EXPECT_EQ(row.metrics[kNormRel].kind, MetricKind::kPercent);
-  EXPECT_EQ(row.metrics[kNormRel].number, 50.0);
+  EXPECT_EQ(row.metrics[kNormRel].number(), 50.0);
   row = CompareLeaves(Leaf("NaN", "Infinity"), Leaf("1.0", "1.0"));
-  EXPECT_EQ(row.metrics[kMaxDiff].text, "Nan");
-  EXPECT_EQ(row.metrics[kNormRel].text, "inf");
+  EXPECT_EQ(row.metrics[kMaxDiff].text(), "Nan");
+  EXPECT_EQ(row.metrics[kNormRel].text(), "inf");
   row = CompareLeaves(Leaf("null", "1.0"), Leaf("1.0", "-Infinity"));
-  EXPECT_EQ(row.metrics[kMaxDiff].text, "Diff");
-  EXPECT_EQ(row.metrics[kNormDiff].text, "inf");
+  EXPECT_EQ(row.metrics[kMaxDiff].text(), "Diff");
+  EXPECT_EQ(row.metrics[kNormDiff].text(), "inf");
   row = CompareLeaves(Leaf("1", "2.0"), Leaf("1.0", "0.0"));
-  EXPECT_EQ(row.metrics[kMaxDiff].number, 0.0);
+  EXPECT_EQ(row.metrics[kMaxDiff].number(), 0.0);
   EXPECT_EQ(row.metrics[kMaxDiff].kind, MetricKind::kNumber);
-  EXPECT_EQ(row.metrics[kNormRel].text, "inf");
+  EXPECT_EQ(row.metrics[kNormRel].text(), "inf");
 }
 
 // Everything between loading and the table, for statistics.
@@ -217,7 +217,7 @@ TEST(LoadSideV26, ReadsPlacesAsTextsAndPointToPointCallsAsOneRow) {
   EXPECT_EQ(side.point_to_point[0].operation, "isend");
   EXPECT_EQ(side.point_to_point[0].peer, "1");
   EXPECT_EQ(side.rows[1].stats[kMax].kind, StatKind::kText);
-  EXPECT_EQ(side.rows[1].stats[kMax].text, "1");
+  EXPECT_EQ(side.rows[1].stats[kMax].text(), "1");
   EXPECT_EQ(side.rows[1].md5, "1");
 }
 
