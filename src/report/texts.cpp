@@ -174,7 +174,7 @@ class Translations {
     return AfterLabel(english);
   }
 
-  // Of patterns that a text may fit, in their order: those with its first character, those that
+  // The patterns that a text may fit, in their order: those with its first character, those that
   // begin with a place and have its last one, and those with a place at both ends.
   using Candidates = std::array<std::span<const uint32_t>, 3>;
 
