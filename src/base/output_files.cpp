@@ -25,7 +25,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "src/base/files.h"
@@ -135,24 +134,6 @@ bool IsTemporaryFolder(std::string_view name, Leftovers kind) {
   }
   constexpr std::string_view kBegin = ".msprobe-staging.";
   return name.starts_with(kBegin) && HasDigits(name.substr(kBegin.size()));
-}
-
-// Elsewhere another host may write, whose locks are not seen here.
-bool IsOfThisMachine(int folder) {
-  constexpr std::array<uint64_t, 8> kLocal = {
-      0xEF53,      // ext2, ext3, ext4
-      0x58465342,  // xfs
-      0x9123683E,  // btrfs
-      0x01021994,  // tmpfs
-      0x794C7630,  // overlayfs
-      0xF2F52010,  // f2fs
-      0x2FC12FC1,  // zfs
-      0x858458F6,  // ramfs
-  };
-  struct statfs system {};
-  return ::fstatfs(folder, &system) == 0 &&
-         std::find(kLocal.begin(), kLocal.end(), static_cast<uint32_t>(system.f_type)) !=
-             kLocal.end();
 }
 
 // A folder that is made where another one was removed may have its number, but not its time of

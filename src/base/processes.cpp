@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -340,15 +341,18 @@ constexpr std::chrono::milliseconds kLongestPause{1000};
 struct Launcher {
   const char* index;
   const char* count;
-  std::array<const char*, 2> identity;  // joined; unset ones are left out
+  std::array<const char*, 3> identity;  // joined; unset ones are left out
 };
 // SLURM_NTASKS is set in the job script, too; the task count of a step only by srun.
 constexpr std::array<Launcher, 3> kLaunchers = {
     {{"OMPI_COMM_WORLD_RANK",
       "OMPI_COMM_WORLD_SIZE",
-      {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"}},
-     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-     {"PMI_RANK", "PMI_SIZE", {"PMI_JOBID", "SLURM_JOB_ID"}}}};
+      {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", nullptr}},
+     // A job that Slurm puts back into its queue keeps its number.
+     {"SLURM_PROCID",
+      "SLURM_STEP_NUM_TASKS",
+      {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}},
+     {"PMI_RANK", "PMI_SIZE", {"PMI_JOBID", "SLURM_JOB_ID", nullptr}}}};
 
 std::optional<size_t> NumberOf(const char* variable) {
   const char* text = std::getenv(variable);
@@ -364,7 +368,7 @@ std::optional<size_t> NumberOf(const char* variable) {
 std::string IdentityOf(const Launcher& launcher) {
   std::string identity;
   for (const char* variable : launcher.identity) {
-    if (const char* text = std::getenv(variable)) {
+    if (const char* text = variable == nullptr ? nullptr : std::getenv(variable)) {
       identity += '_';
       for (const char c : std::string_view(text).substr(0, 64)) {
         const bool plain =
@@ -374,10 +378,6 @@ std::string IdentityOf(const Launcher& launcher) {
     }
   }
   return identity;
-}
-
-Path PartFile(const Path& folder, const ProcessShare& share, size_t index) {
-  return folder / fmt::format("part_{}_of_{}.json", index, share.count);
 }
 
 }  // namespace
@@ -393,36 +393,71 @@ ProcessShare ShareFromEnvironment() {
   return {};
 }
 
+// Elsewhere another host may write, whose locks are not seen here.
+bool IsOfThisMachine(int folder) {
+  constexpr std::array<uint64_t, 8> kLocal = {
+      0xEF53,      // ext2, ext3, ext4
+      0x58465342,  // xfs
+      0x9123683E,  // btrfs
+      0x01021994,  // tmpfs
+      0x794C7630,  // overlayfs
+      0xF2F52010,  // f2fs
+      0x2FC12FC1,  // zfs
+      0x858458F6,  // ramfs
+  };
+  struct statfs system {};
+  return ::fstatfs(folder, &system) == 0 &&
+         std::find(kLocal.begin(), kLocal.end(), static_cast<uint32_t>(system.f_type)) !=
+             kLocal.end();
+}
+
+Path PartFile(const Path& folder, const ProcessShare& share, size_t index) {
+  return folder / fmt::format("part_{}_of_{}.json", index, share.count);
+}
+
 Path PartsFolder(const Path& output, std::string_view command, const ProcessShare& share) {
   return output / fmt::format(".{}_parts{}", command, share.launch);
 }
 
 Status DeliverPart(const Path& folder, const ProcessShare& share, std::string_view text) {
   MSP_RETURN_IF_ERROR(CreateFolders(folder));
-  return WriteFileAtomically(PartFile(folder, share, share.index), text);
+  return WriteFileAtomically(PartFile(folder, share, share.index), text, Existing::kReplace);
 }
 
 Result<std::vector<Part>> CollectParts(const Path& folder, const ProcessShare& share,
-                                       std::chrono::seconds patience, std::vector<size_t>& late) {
+                                       std::chrono::seconds patience, std::vector<size_t>& late,
+                                       const PartRules& rules) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::vector<Part> parts;
   std::chrono::milliseconds pause = kFirstPause;
-  std::vector<size_t> waiting(share.count);
+  std::vector<size_t> waiting;
   for (size_t index = 0; index < share.count; ++index) {
-    waiting[index] = index;
+    if (!rules.skips_own || index != share.index) {
+      waiting.push_back(index);
+    }
   }
+  late.clear();
   std::error_code ignored;
   while (true) {
     std::vector<size_t> still;
     for (const size_t index : waiting) {
       const Path file = PartFile(folder, share, index);
-      if (!std::filesystem::exists(file, ignored)) {
-        still.push_back(index);
+      // Asked before the look at the file: a process may deliver and end in between.
+      const bool has_ended = rules.has_ended && rules.has_ended(index);
+      std::string text;
+      bool is_there = std::filesystem::exists(file, ignored);
+      if (is_there) {
+        MSP_ASSIGN_OR_RETURN(text, ReadTextFile(file, kMaxPartBytes));
+        is_there = !rules.accepts || rules.accepts(text);
+      }
+      if (!is_there) {
+        (has_ended ? late : still).push_back(index);
         continue;
       }
-      MSP_ASSIGN_OR_RETURN(std::string text, ReadTextFile(file, kMaxPartBytes));
-      parts.push_back({file, std::move(text)});
-      std::filesystem::remove(file, ignored);
+      parts.push_back({file, std::move(text), index});
+      if (!rules.keeps) {
+        std::filesystem::remove(file, ignored);
+      }
     }
     waiting = std::move(still);
     if (waiting.empty() || std::chrono::steady_clock::now() >= deadline) {
@@ -431,7 +466,8 @@ Result<std::vector<Part>> CollectParts(const Path& folder, const ProcessShare& s
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
   }
-  late = std::move(waiting);
+  late.insert(late.end(), waiting.begin(), waiting.end());
+  std::sort(late.begin(), late.end());
   if (late.empty()) {
     std::filesystem::remove(folder, ignored);  // fails, rightly, where it is not empty
   }

@@ -83,14 +83,15 @@ std::vector<char*> Pointers(std::vector<std::string>& texts);
 // An error when it cannot be started at all. Its standard input is empty.
 Result<ChildEnd> RunChild(const ChildOptions& options);
 
+// Whether an open folder is on a file system of this machine: its locks are seen by all who could
+// write there.
+bool IsOfThisMachine(int folder);
+
 struct ProcessShare {
   size_t index = 0;  // of this process
   size_t count = 1;
-  std::string launch;  // the same in all processes of one launch, another in every other launch
-
-  // Items are dealt out one by one, so that a long one delays only its own process's others.
-  bool Takes(size_t item) const { return item % count == index; }
-  size_t CountOf(size_t items) const { return items / count + (index < items % count ? 1 : 0); }
+  std::string launch;    // the same in all processes of one launch, another in every other launch
+  bool by_hand = false;  // started one by one, perhaps long after each other
 };
 
 // From the variables of srun, Open MPI or an MPI with PMI; one process where none are set. A job
@@ -101,16 +102,32 @@ ProcessShare ShareFromEnvironment();
 struct Part {
   Path file;  // for messages
   std::string text;
+  size_t index = 0;  // of its process
 };
 
-// `folder`: of the launch, the same for all its processes and for no others; see PartsFolder.
+// What else there is to know about parts that are collected; all may be empty.
+struct PartRules {
+  // Whether a part belongs to this run; others stay, and are replaced when the right one comes.
+  std::function<bool(std::string_view text)> accepts;
+  // Whether a process is known to have ended without a part: it is not waited for.
+  std::function<bool(size_t index)> has_ended;
+  bool skips_own = false;  // this process's own part is not waited for
+  bool keeps = false;      // parts stay where they are, for another try
+};
+
+// `folder`: of the launch, the same for all its processes and for no others; see PartsFolder. A
+// part of this process that is there already is replaced.
 Status DeliverPart(const Path& folder, const ProcessShare& share, std::string_view text);
 
 // Waits for the parts of all processes, in any order, and takes them away, at last the folder.
 // Processes that have not delivered when `patience` is over are left out; their numbers come back
 // in `late`. A part beyond 1 GiB is an error.
 Result<std::vector<Part>> CollectParts(const Path& folder, const ProcessShare& share,
-                                       std::chrono::seconds patience, std::vector<size_t>& late);
+                                       std::chrono::seconds patience, std::vector<size_t>& late,
+                                       const PartRules& rules = {});
+
+// The part of process `index` in `folder`.
+Path PartFile(const Path& folder, const ProcessShare& share, size_t index);
 
 // OUTPUT/.<command>_parts<launch>
 Path PartsFolder(const Path& output, std::string_view command, const ProcessShare& share);

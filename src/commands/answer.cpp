@@ -273,6 +273,15 @@ std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLe
   return rows;
 }
 
+std::vector<Flag> ShareRows(AnswerFlags& answer) {
+  return {Text(kShareFlag, "K/N", &answer.share,
+               "Do share K of N of the work, K from 1 to N; process 1 collects all and answers",
+               Default{"what srun, mpirun or PMI says"}, Group::kGeneral),
+          Number(kWaitFlag, "SECONDS", &answer.wait_s,
+                 "With several processes: how long the first one waits for the others",
+                 kNotNegative, Group::kGeneral)};
+}
+
 Flag OpenFlag(AnswerFlags& answer) {
   return Switch("--open", &answer.open, "Also write the page, and open it in a browser",
                 Group::kOutput);

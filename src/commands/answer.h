@@ -39,6 +39,9 @@ struct AnswerFlags {
   std::string links = "auto";
   bool open = false;  // the page in a browser
   size_t width = 0;   // 0: the terminal's
+  // For commands whose work several processes may share (base/shared_run.h).
+  std::string share;  // "2/8"; empty: what a launcher says
+  int64_t wait_s = 1800;
 
   report::Gate gate() const { return report::Gate(fail_on); }
 };
@@ -48,6 +51,12 @@ struct AnswerFlags {
 // empty, --fail-on takes texts of that form as well; the command checks them.
 std::vector<Flag> AnswerRows(AnswerFlags& answer, std::span<const report::GateLevel> levels = {},
                              std::string_view conditions = "");
+
+// --share and --wait, of commands whose work several processes may share. The command line sees to
+// both; a process that hands its share to the one that answers ends without an answer.
+std::vector<Flag> ShareRows(AnswerFlags& answer);
+inline constexpr std::string_view kShareFlag = "--share";
+inline constexpr std::string_view kWaitFlag = "--wait";
 
 // --open, of commands that can write a page: it asks for the page as well.
 Flag OpenFlag(AnswerFlags& answer);

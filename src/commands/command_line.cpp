@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -34,6 +35,7 @@
 #include "src/base/processes.h"
 #include "src/base/progress.h"
 #include "src/base/secrets.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/commands.h"
@@ -297,6 +299,10 @@ Status DropResults(Command& command, Scratch& scratch) {
   if (path == nullptr || **path != kNoFiles) {
     return {};
   }
+  if (base::ThisSharing().share.count > 1) {
+    return UsageError("-o none leaves no folder in which several processes could meet")
+        .WithHint("-o FOLDER, on a file system that all of them see");
+  }
   MSP_ASSIGN_OR_RETURN(const std::filesystem::path folder, scratch.Folder());
   **path = folder / (output->type == "FILE" ? "none.json" : "none");
   HideFilesBelow(folder);
@@ -323,8 +329,42 @@ std::string AnnotationsOf(Command& command) {
   return {};
 }
 
+// --share and --wait, of a command that has them. The work is known by the command line, without
+// what may differ between the processes of a run.
+Status TakeShare(Command& command, std::span<const std::string> arguments) {
+  std::optional<base::Sharing> sharing;
+  for (const Flag& flag : RowsOf(command.flags())) {
+    if (flag.name == kShareFlag) {
+      sharing = base::ThisSharing();
+      if (const std::string& share = *std::get<std::string*>(flag.fills); !share.empty()) {
+        MSP_ASSIGN_OR_RETURN(sharing->share, base::ParseShare(share));
+      }
+    } else if (flag.name == kWaitFlag && sharing) {
+      sharing->patience = std::chrono::seconds(*std::get<int64_t*>(flag.fills));
+    }
+  }
+  if (!sharing) {
+    // What cannot be shared out every process does alone, as if nothing had launched it.
+    base::SetSharing({});
+    return {};
+  }
+  std::error_code ignored;
+  sharing->work = std::filesystem::current_path(ignored).string();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = WithDashes(arguments[i].substr(0, arguments[i].find('=')));
+    if (name == kShareFlag || name == kWaitFlag || name == "--threads") {
+      i += arguments[i].find('=') == std::string::npos ? 1 : 0;
+    } else {
+      sharing->work += '\n' + arguments[i];
+    }
+  }
+  base::SetSharing(*std::move(sharing));
+  return {};
+}
+
 // A CI job finds a report of a run that failed, too.
-ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& context) {
+ExitCode RunChosen(const CommandPath& path, const Status& paths,
+                   std::span<const std::string> arguments, const Context& context) {
   Command& command = *path.back();
   const std::filesystem::path junit_file = JunitFile(command);
   const Status junit = junit_file.empty() ? OkStatus() : base::CheckOutputFile(junit_file);
@@ -335,6 +375,7 @@ ExitCode RunChosen(const CommandPath& path, const Status& paths, const Context& 
     MSP_RETURN_IF_ERROR(paths);
     MSP_RETURN_IF_ERROR(junit);
     MSP_RETURN_IF_ERROR(standard_input.Replace(command));
+    MSP_RETURN_IF_ERROR(TakeShare(command, arguments));
     MSP_RETURN_IF_ERROR(DropResults(command, scratch));
     return command.Run(context);
   });
@@ -444,7 +485,7 @@ int RunParsed(int argc, char** argv) {
   if (!line.project_remark.empty()) {
     base::LogInfo(line.project_remark);
   }
-  return FinishOutput(RunChosen(line.path, line.paths, context));
+  return FinishOutput(RunChosen(line.path, line.paths, arguments, context));
 }
 
 }  // namespace

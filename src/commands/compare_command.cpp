@@ -37,6 +37,7 @@
 #include "src/base/output_files.h"
 #include "src/base/processes.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
@@ -386,6 +387,9 @@ class CompareCommand final : public Command {
              "Start of the result file names, instead of compare_result"),
         Switch("--only-diff", &options_.output.only_different,
                "Omit rows that agree from the result files"),
+        Switch("--only-leading", &options_.output.only_leading,
+               "Write tables only of the ranks to look at: the first one of each group that parts "
+               "at the same call"),
         Switch("--stack-mode -s", &options_.stack_mode,
                "Show call stacks when compare.json names a stack_path", kPython811),
         Switch("--compare-only -c", &compare_only_, "Do not write the advisor's text file",
@@ -400,6 +404,7 @@ class CompareCommand final : public Command {
         OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         AnswerRows(answer_, analysis::compare::kGateLevels),
         Group::kV26,
         Path("--target-path -tp", "PATH", &target_path_, "The test dump", kPython26),
@@ -463,6 +468,8 @@ class CompareCommand final : public Command {
         {"msprobe compare npu_dump gpu_dump --format xlsx,html",
          "the table, and a page for any browser: first divergence, modules, error curve, all "
          "tensors"},
+        {"srun -n 64 msprobe compare npu_dump gpu_dump -o result --only-leading",
+         "a thousand ranks, shared out over the processes of a cluster's launcher"},
         {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
          "in CI: exit code 1 if a row is red or fails its threshold"},
         {"msprobe compare npu_dump gpu_dump --watch --fail-on different",
@@ -483,12 +490,18 @@ class CompareCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override {
     MSP_RETURN_IF_ERROR(FillOptions(context));
     if (watch_) {
+      if (base::ThisSharing().share.count > 1) {
+        return UsageError("--watch is the work of one process");
+      }
       MSP_ASSIGN_OR_RETURN(const std::optional<ExitCode> interrupted, Watch(context));
       if (interrupted) {
         return *interrupted;
       }
     }
     if (mode_ == "offline_data") {
+      if (!base::AnswersHere()) {
+        return ExitCode::kDone;
+      }
       return CompareOfflineData(context);
     }
     if (!repro_folder_.empty()) {
@@ -496,6 +509,9 @@ class CompareCommand final : public Command {
       MSP_RETURN_IF_ERROR(base::CheckOutputFile(repro_folder_ / "README.md"));
     }
     MSP_ASSIGN_OR_RETURN(const analysis::compare::Comparison run, analysis::compare::Run(options_));
+    if (!run.reports) {
+      return ExitCode::kDone;
+    }
     for (const std::string& line : run.log_lines) {
       base::LogInfo(line);
     }

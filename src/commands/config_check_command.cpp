@@ -308,6 +308,7 @@ class CkptCompareCommand final : public Command {
         OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         AnswerRows(answer_, analysis::ckpt::kGateLevels),
     };
   }
@@ -348,6 +349,9 @@ class CkptCompareCommand final : public Command {
     options_.float32_figures = options_.open.compatible_merge;
     MSP_ASSIGN_OR_RETURN(const analysis::ckpt::Comparison comparison,
                          analysis::ckpt::Run(options_));
+    if (!comparison.reports) {
+      return ExitCode::kDone;
+    }
     OwnForms own;
     own.page = comparison.page;
     return EmitReport(analysis::ckpt::MakeDocument(comparison), answer_, context, own);

@@ -12,6 +12,7 @@
 #include "src/analysis/graph/options.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
+#include "src/base/shared_run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -87,6 +88,7 @@ class GraphCommand final : public Command {
         OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         AnswerRows(answer_, graph::kGateLevels),
     };
   }
@@ -117,6 +119,9 @@ class GraphCommand final : public Command {
     MSP_RETURN_IF_ERROR(CheckFlags(context));
     options_.write_page |= answer_.open;
     options_.quiet = context.quiet || answer_.json;
+    if (!base::AnswersHere()) {
+      return ExitCode::kDone;  // the graphs of all ranks are one file
+    }
     MSP_ASSIGN_OR_RETURN(const graph::Answer answer, graph::Run(options_));
     report::Document document = graph::MakeDocument(answer);
     document.command = name();

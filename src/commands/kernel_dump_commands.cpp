@@ -32,6 +32,7 @@
 #include "src/base/log.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
@@ -773,6 +774,7 @@ class ParseCommand final : public Command {
                "Also write parse_index.csv: what was made of which tensor"),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         AnswerRows(answer_),
     };
   }
@@ -797,6 +799,7 @@ class ParseCommand final : public Command {
 
   Result<ExitCode> Run(const Context& context) override {
     if (dump_.empty()) {
+      base::SetSharing({});  // whoever types commands types them for one process
       return RunParseShell(context);
     }
     options_.inputs = {dump_};
@@ -807,6 +810,9 @@ class ParseCommand final : public Command {
     MSP_RETURN_IF_ERROR(PrepareResults(options_.output, "./output"));
     const base::Stopwatch watch;
     MSP_ASSIGN_OR_RETURN(const dumps::Findings findings, dumps::Run(options_));
+    if (!findings.reports) {
+      return ExitCode::kDone;
+    }
     // The answer may go to a file, or nowhere: what failed is reported where errors are looked for.
     if (const uint64_t failed = findings.failed_files(); failed > 0) {
       base::LogError(base::Printable(findings.FirstFailure()));
@@ -818,6 +824,8 @@ class ParseCommand final : public Command {
     }
     report::Document document = dumps::MakeDocument(findings, options_.output);
     document.seconds = watch.seconds();
+    document.warnings.insert(document.warnings.end(), findings.missing.begin(),
+                             findings.missing.end());
     return EmitReport(std::move(document), answer_, context);
   }
 

@@ -82,6 +82,7 @@ class MonitorAnalyseCommand final : public Command {
         Path("--output -o --out_path", "DIR", &options_.output, "Folder for anomaly_analyse.json",
              Default{"the folder of the alerts"}, kPython811),
         ForceFlag(),
+        ShareRows(answer_),
         AnswerRows(answer_, analysis::monitor::kAnalyseLevels),
     };
   }
@@ -116,6 +117,9 @@ class MonitorAnalyseCommand final : public Command {
     MSP_ASSIGN_OR_RETURN(options_.steps, analysis::monitor::ParseStepList(steps_));
     MSP_ASSIGN_OR_RETURN(const analysis::monitor::AnalyseResult result,
                          analysis::monitor::RunAnalyse(options_));
+    if (!result.reports) {
+      return ExitCode::kDone;
+    }
     return EmitReport(MakeDocument(result), answer_, context);
   }
 

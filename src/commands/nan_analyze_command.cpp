@@ -63,6 +63,7 @@ class NanAnalyzeCommand final : public Command {
         OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         AnswerRows(answer_, nonfinite::kGateLevels),
     };
   }
@@ -100,6 +101,9 @@ class NanAnalyzeCommand final : public Command {
       MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
     }
     MSP_ASSIGN_OR_RETURN(const nonfinite::Answer answer, nonfinite::Run(options_));
+    if (!answer.reports) {
+      return ExitCode::kDone;
+    }
     report::Document document = nonfinite::MakeDocument(answer, options_.levels);
     document.command = name();
     OwnForms own;

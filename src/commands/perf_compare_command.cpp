@@ -92,10 +92,6 @@ class PerfCompareCommand final : public Command {
              "The reference profile, instead of REFERENCE", kPython811),
         Switch("--strict", &options_.pair.strict,
                "Treat a damaged file as an error instead of a warning"),
-        Number("--wait", "SECONDS", &patience_s_,
-               "Under srun or mpirun: how long to wait for the other processes", kNotNegative,
-               Default{"1800"}),
-
         Group::kSelection,
         Switch("--enable-profiling-compare", &pair.overall,
                "Compare the shares of the time: computing, communication, free", kPython811),
@@ -161,6 +157,7 @@ class PerfCompareCommand final : public Command {
         OpenFlag(answer_),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         Group::kGeneral,
         Switch("--debug", &debug_, "The same as --verbose", kPython811, kHidden),
 
@@ -323,7 +320,6 @@ class PerfCompareCommand final : public Command {
   std::string base_step_;
   std::string comparison_step_;
   std::optional<int64_t> rank_;
-  int64_t patience_s_ = 0;
   AnswerFlags answer_;
   size_t top_ = 10;
   double min_difference_us_ = 0;
@@ -347,18 +343,15 @@ Result<ExitCode> PerfCompareCommand::Run(const Context& context) {
   if (wants_page_) {
     MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
   }
-  if (patience_s_ > 0) {
-    options_.patience = std::chrono::seconds(patience_s_);
-  }
   options_.quiet = context.quiet;
 
   MSP_ASSIGN_OR_RETURN(const analysis::perf::RunResult run, analysis::perf::Run(options_));
-  report::Document document = analysis::perf::MakeDocument(
-      run.summary, {top_, min_difference_us_, /*page=*/wants_page_ && run.reports});
-  const ExitCode code = ExitCodeOf(document, answer_);
   if (!run.reports) {
-    return code;
+    return ExitCode::kDone;
   }
+  report::Document document =
+      analysis::perf::MakeDocument(run.summary, {top_, min_difference_us_, /*page=*/wants_page_});
+  const ExitCode code = ExitCodeOf(document, answer_);
   if (wants_page_) {
     const fs::path page = analysis::perf::PagePath(options_.output, run.stamp.text(), run.summary);
     MSP_RETURN_IF_ERROR(report::WriteAnswerPage(page, document));

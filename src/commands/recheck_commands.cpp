@@ -56,6 +56,7 @@ class RecheckCommand final : public Command {
         FormatsFlag(options_.formats, {"csv", "xlsx"}, "csv"),
         ForceFlag(),
         ThreadsFlag(options_.threads),
+        ShareRows(answer_),
         AnswerRows(answer_, recheck::kGateLevels),
     };
   }
@@ -89,6 +90,9 @@ class RecheckCommand final : public Command {
     options_.backward = direction_ != "forward";
     options_.quiet = context.quiet || answer_.json;
     MSP_ASSIGN_OR_RETURN(const recheck::Answer answer, recheck::Run(options_));
+    if (!answer.reports) {
+      return ExitCode::kDone;
+    }
     return EmitReport(recheck::MakeDocument(answer), answer_, context);
   }
 

@@ -357,6 +357,28 @@ uint32_t RankCommunications::Intern(Channel channel) {
   return place->second;
 }
 
+bool RankCommunications::IndexChannels() {
+  places_.clear();
+  for (size_t place = 0; place < channels_.size(); ++place) {
+    if (!places_.emplace(channels_[place], static_cast<uint32_t>(place)).second) {
+      return false;
+    }
+  }
+  if (first_endpoint_.empty() || first_endpoint_.front() != 0 ||
+      first_endpoint_.back() != endpoints_.size() ||
+      !std::is_sorted(first_endpoint_.begin(), first_endpoint_.end())) {
+    return false;
+  }
+  for (uint32_t call = 0; call < call_count(); ++call) {
+    for (uint32_t place = first_endpoint_[call]; place < first_endpoint_[call + 1]; ++place) {
+      if (endpoints_[place].call != call || endpoints_[place].channel >= channels_.size()) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 CommunicationIndex::CommunicationIndex(const RankCommunications& rank,
                                        std::span<const int64_t> all_ranks) {
   std::vector<std::pair<Place, Place>> places;  // by channel of the rank

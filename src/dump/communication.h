@@ -113,12 +113,25 @@ struct Channel {
   auto operator<=>(const Channel&) const = default;
 };
 
+// For parts of a shared run (base/packed.h).
+template <typename Archive>
+void PackMembers(Archive& archive, Channel& channel) {
+  archive(channel.is_transfer, channel.api);
+  archive.Choice(channel.direction, static_cast<size_t>(Direction::kBackward) + 1);
+  archive(channel.group, channel.group_name, channel.root, channel.sender, channel.receiver,
+          channel.tag, channel.of_any_group);
+}
+
 // A call's part in a collective, or in one transfer.
 struct Endpoint {
   uint32_t channel = 0;  // place in RankCommunications::channels()
   uint32_t call = 0;     // place among the calls that were added
   bool sends = false;    // of a transfer
 };
+template <typename Archive>
+void PackMembers(Archive& archive, Endpoint& endpoint) {
+  archive(endpoint.channel, endpoint.call, endpoint.sends);
+}
 
 // Owns all its texts. Not thread-safe.
 class RankCommunications {
@@ -137,8 +150,21 @@ class RankCommunications {
   // The endpoints of a call are [FirstEndpoint(call), FirstEndpoint(call + 1)).
   uint32_t FirstEndpoint(uint32_t call) const { return first_endpoint_[call]; }
 
+  // `communications` was made with the same rank and rules.
+  template <typename Archive>
+  friend void PackMembers(Archive& archive, RankCommunications& communications) {
+    archive(communications.channels_, communications.endpoints_, communications.first_endpoint_);
+    if constexpr (requires { archive.Fail(); }) {
+      if (!communications.IndexChannels()) {
+        archive.Fail();
+      }
+    }
+  }
+
  private:
   uint32_t Intern(Channel channel);
+  // Behind a reading from a file. False: places lead nowhere.
+  bool IndexChannels();
 
   int64_t rank_;
   MatchRules rules_;

@@ -33,6 +33,14 @@ struct Anomaly {
   std::vector<int64_t> group_mates;
 };
 
+// For parts of a shared run (base/packed.h).
+template <typename Archive>
+void PackMembers(Archive& archive, Anomaly& anomaly) {
+  archive(anomaly.key, anomaly.rank, anomaly.step, anomaly.micro_step, anomaly.pp_stage,
+          anomaly.vpp_stage, anomaly.call_id, anomaly.tag_name, anomaly.message,
+          anomaly.group_mates);
+}
+
 // `"key": {...}` as the Python tool writes it.
 void WriteAnomaly(const Anomaly& anomaly, json::Writer& json);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -596,7 +597,7 @@ constexpr size_t kAmountColumns = 12;  // of amounts
 constexpr size_t kAmountColumn = 14;
 constexpr size_t kNumberedColumn = 8;  // of the details of numbered items
 constexpr size_t kLongestBar = 40;
-constexpr size_t kFilesOnTerminal = 16;
+constexpr size_t kFilesOneByOne = 16;
 constexpr size_t kNotesShown = 20;
 
 Ink InkOf(Tone tone) {
@@ -883,24 +884,39 @@ class TerminalRenderer {
                              document_.deed, base::FormatSeconds(document_.seconds));
     }
     screen_.Heading(Said(heading));
-    // Programs behind a pipe get them all. On a terminal tables of hundreds of ranks would push the
-    // answer out of sight; what is told apart by a word always has its line.
-    const size_t all = document_.files.size();
-    const bool cuts = screen_.options().has_edge && all > kFilesOnTerminal;
-    size_t unnamed = 0;
-    size_t shown = 0;
+    // What is told apart by a word always has its line. Tables of hundreds of ranks would push the
+    // answer out of sight: of those a line per folder says how many there are; --json names them.
+    const auto is_table = [](const OutputFile& file) { return file.what.empty(); };
+    const bool counts = std::count_if(document_.files.begin(), document_.files.end(), is_table) >
+                        static_cast<std::ptrdiff_t>(kFilesOneByOne);
+    std::map<std::string, std::map<std::string, size_t>> folders;  // of them the endings
     for (const OutputFile& file : document_.files) {
-      if (cuts && file.what.empty() && shown >= kFilesOnTerminal) {
-        ++unnamed;
+      if (counts && is_table(file)) {
+        ++folders[file.path.parent_path().string()][file.path.extension().string()];
+      } else {
+        screen_.Raw(fmt::format("  {}\n", Printable(file.path.string())));
+      }
+    }
+    size_t named = 0;
+    size_t left = 0;
+    for (const auto& [folder, endings] : folders) {
+      std::vector<std::string> texts;
+      size_t files = 0;
+      for (const auto& [ending, count] : endings) {
+        files += count;
+        texts.push_back(
+            fmt::format("{} {}", base::FormatCount(count), ending.empty() ? "others" : ending));
+      }
+      if (++named > kFilesOneByOne) {
+        left += files;
         continue;
       }
-      ++shown;
-      screen_.Raw(fmt::format("  {}\n", Printable(file.path.string())));
+      screen_.Raw(fmt::format("  {}/  ({})\n", Printable(folder.empty() ? "." : folder),
+                              Printable(base::Join(texts, ", "))));
     }
-    if (unnamed > 0) {
-      const std::string folder = document_.files.front().path.parent_path().string();
-      screen_.Line(Ink::kNone, Said(fmt::format("  and {} in {}", Plural(unnamed, "more file"),
-                                                folder.empty() ? "." : folder)));
+    if (left > 0) {
+      screen_.Line(Ink::kNone,
+                   Said(fmt::format("  and {} in other folders", Plural(left, "more file"))));
     }
   }
 

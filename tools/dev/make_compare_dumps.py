@@ -106,8 +106,8 @@ def make_tensors(out, count, mib):
                          dict.fromkeys(names))
 
 
-def make_statistics(out, row_count):
-    generator = random.Random(0)
+def make_statistics(out, row_count, seed):
+    generator = random.Random(seed)
     operators = ["Functional.linear", "Torch.matmul", "Tensor.__add__", "Functional.layer_norm", "Functional.softmax"]
     data = {"npu": {}, "bench": {}}
     parents, stacks = {}, {}
@@ -136,11 +136,12 @@ def main():
     parser.add_argument("--count", type=int, default=200, help="tensors per side")
     parser.add_argument("--mib", type=float, default=2.5, help="size of each tensor")
     parser.add_argument("--rows", type=int, default=100000, help="result rows")
+    parser.add_argument("--seed", type=int, default=0, help="of statistics")
     arguments = parser.parse_args()
     if arguments.kind == "tensors":
         make_tensors(arguments.out, arguments.count, arguments.mib)
     else:
-        make_statistics(arguments.out, arguments.rows)
+        make_statistics(arguments.out, arguments.rows, arguments.seed)
 
 
 if __name__ == "__main__":

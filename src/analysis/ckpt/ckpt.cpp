@@ -1,9 +1,11 @@
 #include "src/analysis/ckpt/ckpt.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -17,6 +19,8 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
+#include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/writer.h"
 #include "src/report/web_page.h"
@@ -261,6 +265,91 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
   return {};
 }
 
+// A pair as another process found it, and the bytes that it read for it.
+struct SharedPair {
+  PairResult result;
+  uint64_t bytes = 0;
+};
+template <typename Archive>
+void PackMembers(Archive& archive, SharedPair& pair) {
+  archive(pair.result, pair.bytes);
+}
+
+// All pairs; under a launcher each process takes its share of the parameters, and only the first
+// one has the results of all.
+Status ComparePairsShared(const MatchedParameters& matched, const std::array<Checkpoint, 2>& both,
+                          const Options& options, PairSettings& settings, base::ThreadPool& pool,
+                          Comparison& comparison) {
+  MSP_ASSIGN_OR_RETURN(
+      base::SharedRun shared,
+      base::SharedRun::Join(options.output.parent_path(), "ckpt_compare", base::TimestampNow()));
+  comparison.reports = shared.answers();
+  std::atomic<uint64_t> bytes_done{0};
+  const auto compare = [&](std::span<const MatchedPair> pairs, uint64_t elements) {
+    base::Progress progress("comparing", elements, "elements", options.quiet);
+    settings.on_progress = [&](uint64_t count, uint64_t bytes) {
+      bytes_done += bytes;
+      progress.Add(count, bytes);
+    };
+    return ComparePairs(pairs, both[0].files, both[1].files, settings, pool);
+  };
+  if (!shared.is_shared()) {
+    comparison.pairs = compare(matched.pairs, ElementsToCompare(matched));
+    comparison.bytes = bytes_done;
+    return {};
+  }
+  std::vector<base::WorkUnit> units;
+  for (const MatchedPair& pair : matched.pairs) {
+    units.push_back({1 + static_cast<uint64_t>(pair.a.element_count()), 0});
+  }
+  if (!units.empty()) {
+    const base::WorkUnit inputs = base::UnitOfFiles({options.path_a, options.path_b});
+    units.front().mark = inputs.mark + both[0].file_bytes() + 31 * both[1].file_bytes();
+  }
+  std::vector<std::optional<SharedPair>> found;
+  MSP_RETURN_IF_ERROR(shared.ShareOut(
+      units,
+      [&](std::span<const size_t> places, const auto& give) {
+        // In the order of the files.
+        std::vector<size_t> mine(places.begin(), places.end());
+        std::sort(mine.begin(), mine.end());
+        std::vector<MatchedPair> pairs;
+        uint64_t elements = 0;
+        for (const size_t place : mine) {
+          pairs.push_back(matched.pairs[place]);
+          elements += static_cast<uint64_t>(pairs.back().a.element_count());
+        }
+        std::vector<PairResult> results = compare(pairs, elements);
+        for (size_t i = 0; i < mine.size(); ++i) {
+          give(mine[i], {std::move(results[i]), i == 0 ? bytes_done.load() : 0});
+        }
+        return Status();
+      },
+      found));
+  if (!shared.answers()) {
+    return {};
+  }
+  for (size_t place = 0; place < found.size(); ++place) {
+    PairResult& result = comparison.pairs.emplace_back(Describe(matched.pairs[place]));
+    if (found[place]) {
+      comparison.bytes += found[place]->bytes;
+      result.outcome = found[place]->result.outcome;
+      result.sums = found[place]->result.sums;
+      result.metrics = found[place]->result.metrics;
+      result.notes = std::move(found[place]->result.notes);
+      continue;
+    }
+    comparison.is_incomplete = true;
+    result.outcome = Outcome::kUnreadable;
+    result.notes.push_back(shared.WhyMissing(place));
+  }
+  for (std::string& sentence :
+       shared.Missing("parameters", [&](size_t place) { return matched.pairs[place].name; })) {
+    comparison.warnings.push_back(std::move(sentence));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Comparison> Run(const Options& options) {
@@ -289,15 +378,9 @@ Result<Comparison> Run(const Options& options) {
   settings.float32 = options.float32_figures;
   settings.means = comparison.with_means =
       options.write_json || options.write_xlsx || options.write_csv || options.write_html;
-  {
-    base::Progress progress("comparing", ElementsToCompare(matched), "elements", options.quiet);
-    std::atomic<uint64_t> bytes_done{0};
-    settings.on_progress = [&](uint64_t elements, uint64_t bytes) {
-      bytes_done += bytes;
-      progress.Add(elements, bytes);
-    };
-    comparison.pairs = ComparePairs(matched.pairs, both[0].files, both[1].files, settings, pool);
-    comparison.bytes = bytes_done;
+  MSP_RETURN_IF_ERROR(ComparePairsShared(matched, both, options, settings, pool, comparison));
+  if (!comparison.reports) {
+    return comparison;
   }
   // The Python tool knows equal names only.
   if (!options.open.compatible_merge) {

@@ -244,6 +244,8 @@ void AddNotes(std::vector<std::string>& notes, const std::vector<std::string>& m
   }
 }
 
+}  // namespace
+
 PairResult Describe(const MatchedPair& pair) {
   PairResult result;
   result.name = pair.name;
@@ -277,8 +279,6 @@ PairResult Describe(const MatchedPair& pair) {
   AddNotes(result.notes, pair.notes, "");
   return result;
 }
-
-}  // namespace
 
 std::vector<PairResult> ComparePairs(std::span<const MatchedPair> pairs,
                                      const std::deque<TensorFile>& files_a,

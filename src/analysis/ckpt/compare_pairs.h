@@ -27,6 +27,9 @@ struct PairSettings {
   std::function<void(uint64_t elements, uint64_t bytes)> on_progress;
 };
 
+// The result of a pair before any element is looked at.
+PairResult Describe(const MatchedPair& pair);
+
 // One result per pair, in their order. The figures do not depend on the number of threads. Memory:
 // some blocks per thread. Pages of mapped files are handed back behind the comparison.
 std::vector<PairResult> ComparePairs(std::span<const MatchedPair> pairs,

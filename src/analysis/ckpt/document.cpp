@@ -514,6 +514,9 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   if (unreadable > 0) {
     verdict.standing = Standing::kIncomplete;
   }
+  if (comparison.is_incomplete) {
+    verdict.standing = Standing::kIncomplete;
+  }
   return verdict;
 }
 

@@ -112,6 +112,32 @@ struct PairResult {
   }
 };
 
+// What one process found of a pair, for another one (base/shared_run.h): without what both know,
+// and without the sums beyond the range of double, whose metrics are made.
+template <typename Archive>
+void PackMembers(Archive& archive, PairSums& sums) {
+  kernels::ComparePartial& finite = sums.finite;
+  archive(finite.element_count, finite.nonfinite_mismatch_count, finite.nonfinite_match_count,
+          finite.opposite_inf_count, finite.dot, finite.npu_square_sum, finite.bench_square_sum,
+          finite.difference_square_sum, finite.max_abs_error, finite.max_relative_error,
+          finite.below_one_thousandth_count, finite.below_five_thousandths_count,
+          finite.different_count, sums.nan_count_a, sums.nan_count_b, sums.inf_count_a,
+          sums.inf_count_b, sums.same_inf_count, sums.exceeding_count, sums.equal_bits, sums.sum_a,
+          sums.sum_b);
+}
+
+template <typename Archive>
+void PackMembers(Archive& archive, PairMetrics& metrics) {
+  archive(metrics.l2, metrics.cosine, metrics.norm_a, metrics.norm_b, metrics.norm_ratio,
+          metrics.relative_l2, metrics.rms_error);
+}
+
+template <typename Archive>
+void PackMembers(Archive& archive, PairResult& pair) {
+  archive.Choice(pair.outcome, kOutcomeCount);
+  archive(pair.sums, pair.metrics, pair.notes);
+}
+
 struct SideFacts {
   checkpoint::Kind kind = checkpoint::Kind::kTensorFile;
   std::filesystem::path path;  // what was read
@@ -150,6 +176,9 @@ struct Comparison {
   std::vector<std::filesystem::path> files;  // what was written, the main result first
   std::filesystem::path page;                // for browsers, to be written; empty: none
   double seconds = 0;
+  bool is_incomplete = false;  // a process that shared the work did not deliver
+  // False in a process that handed its share to another one; nothing else here is of use then.
+  bool reports = true;
 
   size_t CountOf(Outcome outcome) const;
   // No element of one side was held against one of the other.

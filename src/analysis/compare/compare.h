@@ -26,6 +26,9 @@ struct Comparison {
   std::vector<std::string> calls;            // of kernel dumps: the calls they belong to
   std::vector<std::string> log_lines;        // of -tensor_log
   std::vector<std::filesystem::path> files;  // of -da, beside those of the pairs
+  // False in a process that handed its share to another one, which reports on all
+  // (base/shared_run.h): nothing else here is of use then.
+  bool reports = true;
 };
 
 // Decides which side computed the first diverging call wrong: where both dumps hold
@@ -37,7 +40,8 @@ struct Comparison {
 bool NameWrongSide(ComparedPair& pair, base::ThreadPool& pool);
 
 // Not ok when nothing could be compared at all. A pair that fails among several is recorded in its
-// summary; the others go on.
+// summary; the others go on. Under a launcher each process compares its share of the ranks; pairs
+// of one that did not deliver are recorded as failed.
 Result<Comparison> Run(const Options& options);
 
 // summary.json into the output folder; returns its path.

@@ -394,57 +394,80 @@ Section MakeAmplifiers(const DivergenceReport& report) {
 }
 
 // The pairs, worst first.
-std::vector<const PairSummary*> WorstFirst(const RunSummary& summary) {
-  std::vector<const PairSummary*> pairs;
-  for (const PairSummary& pair : summary.pairs) {
-    pairs.push_back(&pair);
+std::vector<PairGroup> WorstFirst(const RunSummary& summary) {
+  std::vector<PairGroup> pairs(summary.pairs.size());
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    pairs[i].pairs = {i};
   }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const PairSummary* a, const PairSummary* b) {
-    const PairVerdict verdict_a = VerdictOf(*a);
-    const PairVerdict verdict_b = VerdictOf(*b);
+  std::stable_sort(pairs.begin(), pairs.end(), [&](const PairGroup& a, const PairGroup& b) {
+    const PairSummary& left = summary.pairs[a.pairs.front()];
+    const PairSummary& right = summary.pairs[b.pairs.front()];
+    const PairVerdict verdict_a = VerdictOf(left);
+    const PairVerdict verdict_b = VerdictOf(right);
     return verdict_a != verdict_b ? verdict_a > verdict_b
-                                  : a->counts.differing > b->counts.differing;
+                                  : left.counts.differing > right.counts.differing;
   });
   return pairs;
 }
 
-report::Brief BriefPairs(const std::vector<const PairSummary*>& pairs) {
-  const auto agrees = [](const PairSummary* pair) {
-    return VerdictOf(*pair) <= PairVerdict::kAgrees;
+// Groups beyond the first few. Ranks that agree need no line of their own, except one as a sign of
+// life.
+report::Brief BriefPairs(const RunSummary& summary, const std::vector<PairGroup>& groups) {
+  const auto agrees = [&](const PairGroup& group) {
+    return VerdictOf(summary.pairs[group.pairs.front()]) <= PairVerdict::kAgrees;
   };
   report::Brief brief;
-  if (pairs.size() <= kBriefPairs + 1) {
+  if (groups.size() <= kBriefPairs + 1) {
     return brief;
   }
-  // Ranks that agree need no line of their own, except one as a sign of life.
-  const auto agreeing = static_cast<size_t>(std::count_if(pairs.begin(), pairs.end(), agrees));
-  brief.items = std::clamp<size_t>(pairs.size() - agreeing, 1, kBriefPairs);
-  const auto left = static_cast<size_t>(
-      std::count_if(pairs.begin() + static_cast<std::ptrdiff_t>(brief.items), pairs.end(), agrees));
-  brief.rest = fmt::format("and {}, {} of them without a difference",
-                           Plural(pairs.size() - brief.items, "more pair"), FormatCount(left));
+  const auto agreeing = static_cast<size_t>(std::count_if(groups.begin(), groups.end(), agrees));
+  brief.items = std::clamp<size_t>(groups.size() - agreeing, 1, kBriefPairs);
+  size_t pairs = 0;
+  size_t left = 0;
+  for (size_t i = brief.items; i < groups.size(); ++i) {
+    pairs += groups[i].pairs.size();
+    left += agrees(groups[i]) ? groups[i].pairs.size() : 0;
+  }
+  brief.rest = fmt::format("and {}, {} of them without a difference", Plural(pairs, "more pair"),
+                           FormatCount(left));
   return brief;
 }
 
+// "1,200 of 20,000 rows"; of a group that is not of one mind "1,180-1,200 of 20,000 rows".
+std::string DifferingText(const RunSummary& summary, const PairGroup& group) {
+  const auto range = [&](uint64_t RowCounts::*count) {
+    uint64_t least = UINT64_MAX;
+    uint64_t most = 0;
+    for (const size_t pair : group.pairs) {
+      least = std::min(least, summary.pairs[pair].counts.*count);
+      most = std::max(most, summary.pairs[pair].counts.*count);
+    }
+    return least == most ? FormatCount(most)
+                         : fmt::format("{}-{}", FormatCount(least), FormatCount(most));
+  };
+  return fmt::format("{:>9} of {} rows{}", range(&RowCounts::differing), range(&RowCounts::rows),
+                     group.pairs.size() > 1 ? " each" : "");
+}
+
+// A line per pair, or, of many, per group of ranks that part at the same call.
 Section MakePairs(const RunSummary& summary) {
-  Section section{"Pairs, worst first", {}};
+  const bool in_groups = summary.pairs.size() > kBriefPairs + 1;
+  Section section{in_groups ? "Ranks, worst first" : "Pairs, worst first", {}};
   if (summary.pairs.size() < 2) {
     return section;
   }
-  const std::vector<const PairSummary*> pairs = WorstFirst(summary);
-  List list{ListKind::kAligned, {}, BriefPairs(pairs)};
-  for (const PairSummary* const pair : pairs) {
-    const PairVerdict verdict = VerdictOf(*pair);
+  const std::vector<PairGroup> groups = in_groups ? GroupPairs(summary) : WorstFirst(summary);
+  List list{ListKind::kAligned, {}, BriefPairs(summary, groups)};
+  for (const PairGroup& group : groups) {
+    const PairSummary& pair = summary.pairs[group.pairs.front()];
+    const PairVerdict verdict = VerdictOf(pair);
     std::string text = fmt::format("{:<10}", PairVerdictName(verdict));
-    text += verdict == PairVerdict::kFailed
-                ? pair->error
-                : fmt::format("{:>9} of {} rows", FormatCount(pair->counts.differing),
-                              FormatCount(pair->counts.rows));
-    if (pair->divergence.first_origin) {
-      text += "  " + PointTitle(*pair->divergence.first_origin);
+    text += verdict == PairVerdict::kFailed ? pair.error : DifferingText(summary, group);
+    if (pair.divergence.first_origin) {
+      text += "  " + PointTitle(*pair.divergence.first_origin);
     }
-    list.items.push_back(
-        {PairName(*pair), text, Tone::kPlain, static_cast<double>(pair->counts.differing)});
+    list.items.push_back({GroupName(summary, group), text, Tone::kPlain,
+                          static_cast<double>(pair.counts.differing)});
   }
   section.blocks.emplace_back(std::move(list));
   return section;

@@ -471,18 +471,21 @@ std::string Named(const std::vector<RankCalls>& ranks, const std::vector<FirstDi
 
 }  // namespace
 
-Status DifferenceRun::Add(const PlannedPair& plan, const ComparedPair& pair,
-                          std::vector<std::filesystem::path>& files) {
+Result<RankCalls> DifferenceRun::Record(const PlannedPair& plan, const ComparedPair& pair,
+                                        std::vector<std::filesystem::path>& files) const {
   RankRecord record = RecordRank(pair, plan.input.rank.value_or(0));
   const std::filesystem::path folder = base::Below(output_folder_, plan.result_subfolder);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   files.push_back(folder / fmt::format("compare_result_rank{}_{}.json", record.calls.rank, stamp_));
   MSP_RETURN_IF_ERROR(base::WriteFileAtomically(files.back(), record.json));
+  return std::move(record.calls);
+}
+
+void DifferenceRun::Add(const PlannedPair& plan, RankCalls calls) {
   if (steps_.empty() || steps_.back().folder != plan.result_subfolder) {
     steps_.push_back({plan.result_subfolder, {}});
   }
-  steps_.back().ranks.push_back(std::move(record.calls));
-  return OkStatus();
+  steps_.back().ranks.push_back(std::move(calls));
 }
 
 Status DifferenceRun::Finish(std::vector<std::string>& answers,

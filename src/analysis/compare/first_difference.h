@@ -66,9 +66,12 @@ class DifferenceRun {
   DifferenceRun(std::filesystem::path output_folder, std::string stamp)
       : output_folder_(std::move(output_folder)), stamp_(std::move(stamp)) {}
 
-  // Writes compare_result_rank<N>_<stamp>.json and appends it to `files`.
-  Status Add(const PlannedPair& plan, const ComparedPair& pair,
-             std::vector<std::filesystem::path>& files);
+  // Writes compare_result_rank<N>_<stamp>.json and appends it to `files`. May be called from
+  // several threads.
+  Result<RankCalls> Record(const PlannedPair& plan, const ComparedPair& pair,
+                           std::vector<std::filesystem::path>& files) const;
+  // In the order of the plan.
+  void Add(const PlannedPair& plan, RankCalls calls);
 
   // Searches every step; writes diff_analyze_<nanoseconds>.json where something differs. Appends
   // one line per step to `answers`.

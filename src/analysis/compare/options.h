@@ -64,6 +64,7 @@ struct OutputRules {
   bool json = false;              // JSON lines of the table
   bool html = false;              // one page for browsers, of all pairs
   bool only_different = false;    // leave rows that agree out of the result files
+  bool only_leading = false;      // tables of no pairs but LeadingPairs()
   bool advisor = true;            // off with -c
   bool first_difference = false;  // -da: also the first differing call over all ranks (v26)
   bool log_rows = false;          // -tensor_log: two log lines per row (v26)

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -381,6 +382,79 @@ std::optional<size_t> LeadingPair(const RunSummary& summary) {
   for (size_t i = 0; i < summary.pairs.size(); ++i) {
     if (summary.pairs[i].divergence.first_origin && (!leading || rank_of(i) < rank_of(*leading))) {
       leading = i;
+    }
+  }
+  return leading;
+}
+
+std::vector<PairGroup> GroupPairs(const RunSummary& summary) {
+  // What pairs of a group share; of one that failed the reason.
+  using Key = std::tuple<std::optional<int64_t>, bool, PairVerdict, std::string>;
+  std::map<Key, PairGroup> groups;
+  for (size_t i = 0; i < summary.pairs.size(); ++i) {
+    const PairSummary& pair = summary.pairs[i];
+    const std::optional<DivergencePoint>& origin = pair.divergence.first_origin;
+    groups[{pair.step, pair.is_debug, VerdictOf(pair), origin ? PointTitle(*origin) : pair.error}]
+        .pairs.push_back(i);
+  }
+  std::vector<std::pair<std::tuple<PairVerdict, uint64_t>, PairGroup>> ordered;
+  for (auto& [key, group] : groups) {
+    uint64_t most = 0;
+    for (const size_t pair : group.pairs) {
+      most = std::max(most, summary.pairs[pair].counts.differing);
+    }
+    ordered.emplace_back(std::tuple(std::get<PairVerdict>(key), most), std::move(group));
+  }
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second.pairs.front() < b.second.pairs.front();
+  });
+  std::vector<PairGroup> sorted;
+  for (auto& [order, group] : ordered) {
+    sorted.push_back(std::move(group));
+  }
+  return sorted;
+}
+
+std::string GroupName(const RunSummary& summary, const PairGroup& group) {
+  std::vector<int64_t> ranks;
+  for (const size_t pair : group.pairs) {
+    if (summary.pairs[pair].rank) {
+      ranks.push_back(*summary.pairs[pair].rank);
+    }
+  }
+  const PairSummary& first = summary.pairs[group.pairs.front()];
+  if (ranks.size() < group.pairs.size() || ranks.size() == 1) {
+    return group.pairs.size() == 1
+               ? PairName(first)
+               : fmt::format("{} and {} more", PairName(first), group.pairs.size() - 1);
+  }
+  constexpr size_t kMostRanges = 8;
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<std::string> ranges;
+  size_t from = 0;
+  while (from < ranks.size() && ranges.size() < kMostRanges) {
+    size_t end = from + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) {
+      ++end;
+    }
+    ranges.push_back(end - from == 1 ? fmt::format("{}", ranks[from])
+                                     : fmt::format("{}-{}", ranks[from], ranks[end - 1]));
+    from = end;
+  }
+  return fmt::format("{}ranks {}{}{}", first.step ? fmt::format("step{}/", *first.step) : "",
+                     base::Join(ranges, ", "),
+                     from < ranks.size() ? fmt::format(" and {} more", ranks.size() - from) : "",
+                     first.is_debug ? " (debug)" : "");
+}
+
+std::vector<size_t> LeadingPairs(const RunSummary& summary) {
+  constexpr size_t kMostGroups = 16;
+  std::vector<size_t> leading;
+  for (const PairGroup& group : GroupPairs(summary)) {
+    const PairVerdict verdict = VerdictOf(summary.pairs[group.pairs.front()]);
+    if (verdict > PairVerdict::kAgrees && verdict != PairVerdict::kFailed &&
+        leading.size() < kMostGroups) {
+      leading.push_back(group.pairs.front());
     }
   }
   return leading;

@@ -149,6 +149,20 @@ report::Advice NothingComparedHint(const PairSummary& pair);
 // later step.
 std::optional<size_t> LeadingPair(const RunSummary& summary);
 
+// Pairs of one step that part at the same call, or come out alike without parting: ranks of a group
+// do the same. Worst first, by the worst of each.
+struct PairGroup {
+  std::vector<size_t> pairs;  // places in RunSummary::pairs, rising
+};
+std::vector<PairGroup> GroupPairs(const RunSummary& summary);
+
+// "ranks 1, 4-7" or "step0/ranks 0-3": a group by its ranks; of one pair PairName.
+std::string GroupName(const RunSummary& summary, const PairGroup& group);
+
+// The pairs whose tables are worth a look: the first one of each group that is not clean, of the
+// sixteen worst.
+std::vector<size_t> LeadingPairs(const RunSummary& summary);
+
 // "1.0e-03"; "not finite" for infinities and NaN.
 std::string ErrorText(double error);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/io/kernel_dump/dump_file.h"
@@ -755,17 +757,51 @@ Result<Findings> Run(const Options& options) {
       MSP_RETURN_IF_ERROR(base::CreateFolders(options.output / dump.folder));
     }
   }
-  findings.files.resize(dumps.size());
-  base::ThreadPool pool(
-      std::clamp<size_t>(options.threads == 0 ? base::UsableCores() : options.threads, 1,
-                         std::max<size_t>(dumps.size(), 1)));
-  base::Progress progress("converting", dumps.size(), "files", false);
-  pool.ParallelFor(dumps.size(), [&](size_t item, size_t) {
-    FileResult& result = findings.files[item];
-    result.path = dumps[item].path;
-    result.status = FileConversion(options, format, dumps[item], result).Convert();
-    progress.Add(1, result.bytes);
-  });
+  MSP_ASSIGN_OR_RETURN(base::SharedRun shared,
+                       base::SharedRun::Join(options.output, "parse", base::TimestampNow()));
+  std::vector<base::WorkUnit> units(dumps.size());
+  if (shared.is_shared()) {
+    std::transform(dumps.begin(), dumps.end(), units.begin(),
+                   [](const DumpPath& dump) { return base::UnitOfFiles({dump.path}); });
+  }
+  std::vector<std::optional<FileResult>> results;
+  MSP_RETURN_IF_ERROR(shared.ShareOut(
+      units,
+      [&](std::span<const size_t> places, const auto& give) {
+        std::vector<size_t> mine(places.begin(), places.end());
+        std::sort(mine.begin(), mine.end());
+        std::vector<FileResult> found(mine.size());
+        base::ThreadPool pool(
+            std::clamp<size_t>(options.threads == 0 ? base::UsableCores() : options.threads, 1,
+                               std::max<size_t>(mine.size(), 1)));
+        base::Progress progress("converting", mine.size(), "files", false);
+        pool.ParallelFor(mine.size(), [&](size_t item, size_t) {
+          const DumpPath& dump = dumps[mine[item]];
+          found[item].path = dump.path;
+          found[item].status = FileConversion(options, format, dump, found[item]).Convert();
+          progress.Add(1, found[item].bytes);
+        });
+        for (size_t item = 0; item < mine.size(); ++item) {
+          give(mine[item], std::move(found[item]));
+        }
+        return Status();
+      },
+      results));
+  findings.reports = shared.answers();
+  if (!findings.reports) {
+    return findings;
+  }
+  for (size_t place = 0; place < results.size(); ++place) {
+    if (results[place]) {
+      findings.files.push_back(*std::move(results[place]));
+    } else {
+      FileResult& missing = findings.files.emplace_back();
+      missing.path = dumps[place].path;
+      missing.status = IoError(shared.WhyMissing(place));
+    }
+  }
+  findings.missing =
+      shared.Missing("files", [&](size_t place) { return dumps[place].path.string(); });
   for (const FileResult& file : findings.files) {
     findings.bytes += file.bytes;
     for (const Converted& part : file.parts) {

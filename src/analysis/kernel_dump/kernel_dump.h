@@ -70,11 +70,26 @@ struct FileResult {
   Status status;  // not ok: the file as a whole cannot be read
 };
 
+// As one process hands it to another (base/shared_run.h).
+template <typename Archive>
+void PackMembers(Archive& archive, Converted& part) {
+  archive(part.what, part.data_type, part.device_format, part.format, part.shape, part.path,
+          part.status);
+}
+template <typename Archive>
+void PackMembers(Archive& archive, FileResult& file) {
+  archive(file.path, file.op_type, file.op_name, file.parts, file.warnings, file.bytes,
+          file.status);
+}
+
 struct Findings {
   std::vector<FileResult> files;                      // in the order of their paths
   uint64_t left_out = 0;                              // files that are not dumps: tables, mappings
   std::vector<std::filesystem::path> written_beside;  // index, list of failures
   uint64_t bytes = 0;
+  std::vector<std::string> missing;  // sentences about processes that did not deliver
+  // False in a process that handed its share to another one; nothing else here is of use then.
+  bool reports = true;
 
   uint64_t converted() const;
   uint64_t failed_parts() const;
@@ -114,7 +129,8 @@ report::Document MakeDocument(const CodeMapping& mapping);
 
 // kNotFound when there is nothing to convert, kUsage when a result exists that may not be replaced.
 // A file or tensor that cannot be read is reported in the findings, and the others go on. Results
-// do not depend on the number of threads.
+// do not depend on the number of threads. Under a launcher each process converts its share of the
+// files, and the first one answers.
 Result<Findings> Run(const Options& options);
 
 }  // namespace msprobe::analysis::kernel_dump

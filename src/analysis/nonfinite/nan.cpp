@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -21,9 +22,11 @@
 #include "msprobe/status.h"
 
 #include "src/analysis/nonfinite/overflow.h"
+#include "src/analysis/nonfinite/rank_part.h"
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/dump/entry_scan.h"
@@ -751,37 +754,128 @@ Status WriteResultFiles(const Options& options, StepAnswer& answer) {
 using Clock = std::chrono::steady_clock;
 
 // Ranks are read side by side. One that cannot be read is a warning, as long as there are others.
-Status LoadRanks(const StepFolder& folder, const Options& options, base::ThreadPool& pool,
-                 StepAnswer& answer) {
-  std::vector<std::optional<Result<RankDump>>> loaded(folder.ranks.size());
-  base::Progress progress("reading", folder.ranks.size(), "ranks", options.quiet);
+RankPart LoadPart(const RankPath& path, const Options& options) {
   LoadOptions load;
   load.threshold = options.threshold;
-  pool.ParallelFor(folder.ranks.size(), [&](size_t place, size_t /*worker*/) {
-    loaded[place].emplace(LoadRank(folder.ranks[place].rank, folder.ranks[place].folder, load));
-    progress.Add(1, loaded[place]->ok() ? (**loaded[place]).size_bytes : 0);
-  });
-  Status first_error;
-  for (size_t place = 0; place < loaded.size(); ++place) {
-    Result<RankDump>& rank = *loaded[place];
-    if (!rank.ok()) {
-      answer.warnings.push_back(fmt::format("rank {} is left out: {}", folder.ranks[place].rank,
-                                            rank.status().message()));
-      ++answer.unread_ranks;
-      if (first_error.ok()) {
-        first_error = rank.status();
-      }
-      continue;
-    }
-    for (const std::string& warning : rank->warnings) {
-      answer.warnings.push_back(fmt::format("rank {}: {}", rank->rank, warning));
-    }
-    answer.operator_count += rank->operator_count;
-    answer.size_bytes += rank->size_bytes;
-    answer.ranks.push_back(*std::move(rank));
+  RankPart part;
+  Result<RankDump> dump = LoadRank(path.rank, path.folder, load);
+  if (!dump.ok()) {
+    part.status = std::move(dump).status();
+    return part;
   }
-  return answer.ranks.empty() ? first_error : Status();
+  part.dump = *std::move(dump);
+  if (options.levels) {
+    Result<std::vector<LevelFinding>> levels = JudgeRank(part.dump);
+    if (levels.ok()) {
+      part.levels = *std::move(levels);
+    } else {
+      part.levels_status = std::move(levels).status();
+    }
+  }
+  return part;
 }
+
+// A rank of a step; places in the list of steps and in its list of ranks.
+struct StepRank {
+  size_t step = 0;
+  size_t rank = 0;
+};
+
+// Ranks of steps, shared out over the processes of a run.
+class RankLoader {
+ public:
+  RankLoader(const std::vector<StepFolder>& steps, const Options& options, base::ThreadPool& pool)
+      : steps_(steps), options_(options), pool_(pool) {}
+
+  Status Join() {
+    MSP_ASSIGN_OR_RETURN(
+        shared_, base::SharedRun::Join(options_.output, "nan_analyze", base::TimestampNow()));
+    return {};
+  }
+  bool is_shared() const { return shared_.is_shared(); }
+
+  // The given step, or all of them where processes share the work: they cannot know at which one
+  // the search ends.
+  Status Load(size_t step) {
+    if (is_shared() && !parts_.empty()) {
+      return {};
+    }
+    ranks_.clear();
+    for (size_t at = is_shared() ? 0 : step; at < (is_shared() ? steps_.size() : step + 1); ++at) {
+      for (size_t rank = 0; rank < steps_[at].ranks.size(); ++rank) {
+        ranks_.push_back({at, rank});
+      }
+    }
+    std::vector<base::WorkUnit> units;
+    for (const StepRank& place : ranks_) {
+      const fs::path& folder = PathOf(place).folder;
+      units.push_back(
+          base::UnitOfFiles({folder / dump::kDumpFileName, folder / dump::kRecordLogName}));
+    }
+    return shared_.ShareOut(
+        units,
+        [&](std::span<const size_t> mine, const auto& give) {
+          base::Progress progress("reading", mine.size(), "ranks", options_.quiet);
+          std::vector<RankPart> loaded(mine.size());
+          pool_.ParallelFor(mine.size(), [&](size_t item, size_t /*worker*/) {
+            loaded[item] = LoadPart(PathOf(ranks_[mine[item]]), options_);
+            progress.Add(1, loaded[item].dump.size_bytes);
+          });
+          for (size_t item = 0; item < mine.size(); ++item) {
+            give(mine[item], std::move(loaded[item]));
+          }
+          return Status();
+        },
+        parts_);
+  }
+
+  // The ranks of a step that Load() has read.
+  Status Take(size_t step, StepAnswer& answer) {
+    Status first_error;
+    std::vector<std::vector<LevelFinding>> levels;
+    for (size_t place = 0; place < ranks_.size(); ++place) {
+      if (ranks_[place].step != step) {
+        continue;
+      }
+      const int64_t rank = PathOf(ranks_[place]).rank;
+      Status status = parts_[place] ? parts_[place]->status : IoError(shared_.WhyMissing(place));
+      if (status.ok() && parts_[place]->dump.rank != rank) {
+        status = BadFormatError("its part is that of another rank");
+      }
+      answer.is_incomplete = answer.is_incomplete || !parts_[place];
+      if (!status.ok()) {
+        answer.warnings.push_back(fmt::format("rank {} is left out: {}", rank, status.message()));
+        ++answer.unread_ranks;
+        first_error = first_error.ok() ? status : first_error;
+        continue;
+      }
+      RankDump& dump = parts_[place]->dump;
+      dump.folder = PathOf(ranks_[place]).folder;  // whatever a part says
+      for (const std::string& warning : dump.warnings) {
+        answer.warnings.push_back(fmt::format("rank {}: {}", rank, warning));
+      }
+      answer.operator_count += dump.operator_count;
+      answer.size_bytes += dump.size_bytes;
+      answer.ranks.push_back(std::move(dump));
+      MSP_RETURN_IF_ERROR(std::move(parts_[place]->levels_status));
+      levels.push_back(std::move(parts_[place]->levels));
+    }
+    answer.levels = SumUpLevels(std::move(levels));
+    return answer.ranks.empty() ? first_error : Status();
+  }
+
+ private:
+  const RankPath& PathOf(const StepRank& place) const {
+    return steps_[place.step].ranks[place.rank];
+  }
+
+  const std::vector<StepFolder>& steps_;
+  const Options& options_;
+  base::ThreadPool& pool_;
+  base::SharedRun shared_;
+  std::vector<StepRank> ranks_;
+  std::vector<std::optional<RankPart>> parts_;
+};
 
 void Choose(const Options& options, StepAnswer& answer) {
   ResolveContainers(answer.ranks, answer.search);
@@ -857,14 +951,15 @@ void NoteOverflows(StepAnswer& answer) {
   }
 }
 
-Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
-                               base::ThreadPool& pool) {
+Result<StepAnswer> AnalyzeStep(const StepFolder& folder, size_t place, const Options& options,
+                               RankLoader& loader) {
   const Clock::time_point start = Clock::now();
   StepAnswer answer;
   answer.folder = folder.folder;
   answer.step = folder.step;
   answer.warnings = folder.warnings;
-  MSP_RETURN_IF_ERROR(LoadRanks(folder, options, pool, answer));
+  MSP_RETURN_IF_ERROR(loader.Load(place));
+  MSP_RETURN_IF_ERROR(loader.Take(place, answer));
   answer.search = Search(answer.ranks, {options.mask_aware});
   CompareRecomputed(answer.ranks, answer.search);
   for (std::string& warning : answer.search.warnings) {
@@ -872,9 +967,6 @@ Result<StepAnswer> AnalyzeStep(const StepFolder& folder, const Options& options,
   }
   Choose(options, answer);
   NoteOverflows(answer);
-  if (options.levels) {
-    MSP_ASSIGN_OR_RETURN(answer.levels, JudgeRanks(answer.ranks, pool));
-  }
   answer.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return answer;
 }
@@ -890,18 +982,28 @@ Result<Answer> Run(const Options& options) {
     MSP_ASSIGN_OR_RETURN(StepFolder step, FindStep(options.input));
     steps.push_back(std::move(step));
   }
+  RankLoader loader(steps, options, pool);
+  MSP_RETURN_IF_ERROR(loader.Join());
   Answer answer;
+  answer.reports = base::AnswersHere();
+  if (!answer.reports) {
+    MSP_RETURN_IF_ERROR(loader.Load(0));
+    return answer;
+  }
   bool all_whole = true;
-  for (const StepFolder& folder : steps) {
-    if (&folder != &steps.front()) {
+  bool is_incomplete = false;
+  for (size_t place = 0; place < steps.size(); ++place) {
+    if (place > 0) {
       answer.good_steps.push_back(answer.step.folder.string());
       all_whole = all_whole && answer.step.outcome == Outcome::kGood;
     }
-    MSP_ASSIGN_OR_RETURN(answer.step, AnalyzeStep(folder, options, pool));
+    MSP_ASSIGN_OR_RETURN(answer.step, AnalyzeStep(steps[place], place, options, loader));
+    is_incomplete = is_incomplete || answer.step.is_incomplete;
     if (answer.step.outcome == Outcome::kFound || answer.step.outcome == Outcome::kEntered) {
       break;
     }
   }
+  answer.step.is_incomplete = is_incomplete;
   if (!all_whole && answer.step.outcome == Outcome::kGood) {
     answer.step.outcome = Outcome::kPartial;
   }

@@ -74,7 +74,8 @@ struct StepAnswer {
   OverflowFindings device;
   LevelSummary levels;  // only with Options::levels
   std::vector<std::filesystem::path> files;
-  uint64_t unread_ranks = 0;  // left out, because they could not be read
+  uint64_t unread_ranks = 0;   // left out, because they could not be read
+  bool is_incomplete = false;  // a process that shared the work did not deliver
   uint64_t operator_count = 0;
   uint64_t size_bytes = 0;
   double seconds = 0;
@@ -83,6 +84,8 @@ struct StepAnswer {
 struct Answer {
   StepAnswer step;                      // the first bad one of several, or the last good one
   std::vector<std::string> good_steps;  // folders in front of it, with all_steps
+  // False in a process that handed its share to another one; nothing else here is of use then.
+  bool reports = true;
 };
 
 // Takes out of `result.origins` the modules around another origin of the same rank, around weights
@@ -94,8 +97,9 @@ void ResolveContainers(std::span<const RankDump> ranks, SearchResult& result);
 // Everything that is known, for programs: strict JSON, NaN and infinities as text.
 std::string AnswerJson(const Answer& answer, int exit_code);
 
-// A rank that cannot be read is a warning as long as another one can be. Of several steps the first
-// one with bad values ends the search. Result files appear only where there is something to tell.
+// A rank that cannot be read is a warning as long as another one can be. Under a launcher each
+// process reads its share of the ranks, and the first one searches. Of several steps the first one
+// with bad values ends the search. Result files appear only where there is something to tell.
 Result<Answer> Run(const Options& options);
 
 inline constexpr std::array<report::GateLevel, 2> kGateLevels = {

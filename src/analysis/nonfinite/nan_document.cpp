@@ -337,6 +337,9 @@ report::Verdict MakeVerdict(const Answer& whole) {
     verdict.tone = Tone::kCaution;
     verdict.standing = Standing::kFindings;
   }
+  if (answer.is_incomplete) {
+    verdict.standing = Standing::kIncomplete;
+  }
   return verdict;
 }
 

@@ -215,28 +215,27 @@ std::optional<LevelFinding> JudgeEntry(std::string_view name, const EntryTree& e
   return IsAllowed(*finding) ? std::nullopt : finding;
 }
 
-Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPool& pool) {
-  std::vector<std::vector<LevelFinding>> found(ranks.size());
-  std::vector<Status> statuses(ranks.size());
-  pool.ParallelFor(ranks.size(), [&](size_t place, size_t /*worker*/) {
-    const RankDump& rank = ranks[place];
-    const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
-      const Result<EntryTree> tree = dump::ParseEntry(entry.text);
-      if (!tree.ok()) {
-        return true;  // reported when the rank was loaded
-      }
-      if (std::optional<LevelFinding> finding = JudgeEntry(entry.name, *tree)) {
-        finding->rank = rank.rank;
-        found[place].push_back(std::move(*finding));
-      }
-      return true;
-    };
-    statuses[place] = dump::ScanEntries(rank.folder / dump::kDumpFileName, visit).status();
-  });
+Result<std::vector<LevelFinding>> JudgeRank(const RankDump& rank) {
+  std::vector<LevelFinding> found;
+  const auto visit = [&](const dump::ScannedEntry& entry, const dump::EntryScanOutcome&) {
+    const Result<EntryTree> tree = dump::ParseEntry(entry.text);
+    if (!tree.ok()) {
+      return true;  // reported when the rank was loaded
+    }
+    if (std::optional<LevelFinding> finding = JudgeEntry(entry.name, *tree)) {
+      finding->rank = rank.rank;
+      found.push_back(std::move(*finding));
+    }
+    return true;
+  };
+  MSP_RETURN_IF_ERROR(dump::ScanEntries(rank.folder / dump::kDumpFileName, visit).status());
+  return found;
+}
+
+LevelSummary SumUpLevels(std::vector<std::vector<LevelFinding>> ranks) {
   LevelSummary summary;
-  for (size_t place = 0; place < ranks.size(); ++place) {
-    MSP_RETURN_IF_ERROR(std::move(statuses[place]));
-    for (LevelFinding& finding : found[place]) {
+  for (std::vector<LevelFinding>& rank : ranks) {
+    for (LevelFinding& finding : rank) {
       ++summary.counts[static_cast<size_t>(finding.level)];
       summary.findings.push_back(std::move(finding));
     }

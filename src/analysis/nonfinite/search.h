@@ -56,7 +56,10 @@ struct LevelSummary {
 // its kind may have: what torch.empty returns, buffers that are filled by a collective.
 std::optional<LevelFinding> JudgeEntry(std::string_view name, const dump::EntryTree& entry);
 
-Result<LevelSummary> JudgeRanks(std::span<const RankDump> ranks, base::ThreadPool& pool);
+// Judges the calls of one rank, whose dump is read again.
+Result<std::vector<LevelFinding>> JudgeRank(const RankDump& rank);
+// Joins the ranks, in their order.
+LevelSummary SumUpLevels(std::vector<std::vector<LevelFinding>> ranks);
 
 std::string LevelsJson(const LevelSummary& summary);
 

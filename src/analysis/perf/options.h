@@ -80,7 +80,6 @@ struct Options {
   ResultFormats formats;
   std::vector<Gate> gates;
   size_t threads = 0;
-  std::chrono::seconds patience{1800};  // for the other processes of a launch
   bool quiet = false;
 };
 

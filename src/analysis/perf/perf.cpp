@@ -24,6 +24,7 @@
 #include "src/base/numbers.h"
 #include "src/base/processes.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/json/document.h"
@@ -713,16 +714,6 @@ report::Table PlainTable(const report::FormattedTable& sheet) {
 
 }  // namespace
 
-Result<base::RunStamp> TakeStamp(const fs::path& folder, const base::ProcessShare& share) {
-  const std::string time = UtcStamp();
-  if (share.index == 0) {
-    return base::RunStamp::Take(folder, time);
-  }
-  MSP_RETURN_IF_ERROR(base::CheckOutputFolder(folder));
-  MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
-  return base::RunStamp::Shared(time);
-}
-
 fs::path ResultStem(const fs::path& folder, const std::string& stamp,
                     const std::optional<int64_t>& rank) {
   return folder / fmt::format("performance_comparison_result_{}{}", stamp,
@@ -767,35 +758,6 @@ Result<std::vector<fs::path>> WriteResultFiles(const PairComparison& comparison,
     }
   }
   return written;
-}
-
-namespace {
-
-constexpr std::string_view kCommand = "perf_compare";
-
-}  // namespace
-
-Status DeliverRanks(const fs::path& output, const base::ProcessShare& share,
-                    const RunSummary& summary) {
-  return base::DeliverPart(base::PartsFolder(output, kCommand, share), share,
-                           SummaryJson(summary, 0));
-}
-
-Result<std::vector<RankSummary>> CollectRanks(const fs::path& output,
-                                              const base::ProcessShare& share,
-                                              std::chrono::seconds patience,
-                                              std::vector<size_t>& late) {
-  MSP_ASSIGN_OR_RETURN(
-      const std::vector<base::Part> parts,
-      base::CollectParts(base::PartsFolder(output, kCommand, share), share, patience, late));
-  std::vector<RankSummary> ranks;
-  for (const base::Part& part : parts) {
-    MSP_ASSIGN_OR_RETURN(std::vector<RankSummary> found, ParseRanks(part.text), part.file.string());
-    std::move(found.begin(), found.end(), std::back_inserter(ranks));
-  }
-  std::sort(ranks.begin(), ranks.end(),
-            [](const RankSummary& a, const RankSummary& b) { return a.rank < b.rank; });
-  return ranks;
 }
 
 namespace {
@@ -914,54 +876,48 @@ Result<RankSummary> RunPair(const Options& options, const PlannedPair& pair, boo
   return summary;
 }
 
-// The summaries of all processes, and the ranks of those that did not deliver.
-Status Collect(const Options& options, const std::vector<PlannedPair>& pairs, RunResult& run) {
-  std::vector<size_t> late;
-  MSP_ASSIGN_OR_RETURN(run.summary.ranks,
-                       CollectRanks(options.output, run.share, options.patience, late));
-  for (const size_t process : late) {
-    const base::ProcessShare share = {process, run.share.count, run.share.launch};
-    for (size_t index = 0; index < pairs.size(); ++index) {
-      if (share.Takes(index)) {
-        run.summary.missing.push_back(*pairs[index].rank);
-      }
-    }
-  }
-  std::sort(run.summary.missing.begin(), run.summary.missing.end());
-  return {};
-}
-
-// The pairs that this process takes; the first process collects those of all.
+// The pairs; under a launcher each process takes its share, and the first one has those of all.
 Status RunShare(const Options& options, const std::vector<PlannedPair>& pairs,
-                base::ThreadPool& pool, RunResult& run) {
-  {
-    base::Progress progress("comparing", run.share.CountOf(pairs.size()), "ranks", options.quiet);
-    for (size_t index = 0; index < pairs.size(); ++index) {
-      if (!run.share.Takes(index)) {
-        continue;
-      }
-      Result<RankSummary> summary =
-          RunPair(options, pairs[index], /*is_single=*/false, run.stamp, pool, run.overall);
-      if (summary.ok()) {
-        run.summary.ranks.push_back(*std::move(summary));
-      } else if (!base::ConcernsOneInput(summary.status()) &&
-                 summary.status().code() != StatusCode::kUsage) {
-        return std::move(summary).status();
-      } else {
-        RankSummary& failed = run.summary.ranks.emplace_back();
-        failed.rank = pairs[index].rank;
-        failed.base_path = pairs[index].base.string();
-        failed.comparison_path = pairs[index].comparison.string();
-        failed.error = summary.status().message();
-      }
-      progress.Add();
+                base::SharedRun& shared, base::ThreadPool& pool, RunResult& run) {
+  std::vector<base::WorkUnit> units;
+  for (const PlannedPair& pair : pairs) {
+    units.push_back(base::UnitOfFiles({pair.base, pair.comparison}));
+  }
+  std::vector<std::optional<RankSummary>> found;
+  MSP_RETURN_IF_ERROR(shared.ShareOut(
+      units,
+      [&](std::span<const size_t> mine, const auto& give) -> Status {
+        base::Progress progress("comparing", mine.size(), "ranks", options.quiet);
+        for (const size_t place : mine) {
+          const PlannedPair& pair = pairs[place];
+          Result<RankSummary> summary =
+              RunPair(options, pair, /*is_single=*/false, run.stamp, pool, run.overall);
+          if (summary.ok()) {
+            give(place, *std::move(summary));
+          } else if (!base::ConcernsOneInput(summary.status()) &&
+                     summary.status().code() != StatusCode::kUsage) {
+            return std::move(summary).status();
+          } else {
+            RankSummary failed;
+            failed.rank = pair.rank;
+            failed.base_path = pair.base.string();
+            failed.comparison_path = pair.comparison.string();
+            failed.error = summary.status().message();
+            give(place, std::move(failed));
+          }
+          progress.Add();
+        }
+        return {};
+      },
+      found));
+  for (size_t place = 0; place < found.size() && run.reports; ++place) {
+    if (found[place]) {
+      run.summary.ranks.push_back(*std::move(found[place]));
+    } else {
+      run.summary.missing.push_back(*pairs[place].rank);
     }
   }
-  if (run.share.count == 1) {
-    return {};
-  }
-  MSP_RETURN_IF_ERROR(DeliverRanks(options.output, run.share, run.summary));
-  return run.share.index == 0 ? Collect(options, pairs, run) : Status();
+  return {};
 }
 
 }  // namespace
@@ -971,14 +927,16 @@ Result<RunResult> Run(const Options& options) {
   base::ThreadPool pool(options.threads);
   MSP_ASSIGN_OR_RETURN(Plan plan, PlanPairs(options.pair));
   RunResult run;
-  run.share = base::ShareFromEnvironment();
-  MSP_ASSIGN_OR_RETURN(run.stamp, TakeStamp(options.output, run.share));
-  run.reports = run.share.index == 0;
+  run.reports = base::AnswersHere();
   run.summary.base_only = std::move(plan.base_only);
   run.summary.comparison_only = std::move(plan.comparison_only);
   if (plan.pairs.size() > 1) {
-    MSP_RETURN_IF_ERROR(RunShare(options, plan.pairs, pool, run));
+    MSP_ASSIGN_OR_RETURN(base::SharedRun shared,
+                         base::SharedRun::Join(options.output, "perf_compare", UtcStamp()));
+    MSP_ASSIGN_OR_RETURN(run.stamp, shared.TakeStamp());
+    MSP_RETURN_IF_ERROR(RunShare(options, plan.pairs, shared, pool, run));
   } else if (run.reports) {
+    MSP_ASSIGN_OR_RETURN(run.stamp, base::RunStamp::Take(options.output, UtcStamp()));
     MSP_ASSIGN_OR_RETURN(RankSummary summary, RunPair(options, plan.pairs[0], /*is_single=*/true,
                                                       run.stamp, pool, run.overall));
     run.summary.ranks.push_back(std::move(summary));

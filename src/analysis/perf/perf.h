@@ -108,7 +108,6 @@ struct RunResult {
   base::RunStamp stamp;  // in the names of all its files
   RunSummary summary;
   std::optional<report::Table> overall;  // of a single pair whose times are known
-  base::ProcessShare share;
   // False in all but one process of a launch: that one shows the summary and writes its file.
   bool reports = true;
 };
@@ -127,11 +126,6 @@ Result<std::vector<RankSummary>> ParseRanks(std::string_view text);
 
 // The files of one comparison: a workbook under the Python tool's name, and its sheets as text.
 
-// <UTC yyyymmddHHMMSS>, see base::RunStamp. Processes of one launch write to
-// the same folder: their files differ by the rank.
-Result<base::RunStamp> TakeStamp(const std::filesystem::path& folder,
-                                 const base::ProcessShare& share);
-
 // performance_comparison_result_<stamp>[_rankN]
 std::filesystem::path ResultStem(const std::filesystem::path& folder, const std::string& stamp,
                                  const std::optional<int64_t>& rank);
@@ -145,16 +139,26 @@ Result<std::vector<std::filesystem::path>> WriteResultFiles(const PairComparison
 
 // The summaries of ranks that the processes of one launch compared, handed to the first of them.
 
-// Hands on what this process found, in a folder below `output`.
-Status DeliverRanks(const std::filesystem::path& output, const base::ProcessShare& share,
-                    const RunSummary& summary);
-
-// The ranks of all processes, by number; see base::CollectParts for `patience` and `late`. An error
-// names a part that is damaged.
-Result<std::vector<RankSummary>> CollectRanks(const std::filesystem::path& output,
-                                              const base::ProcessShare& share,
-                                              std::chrono::seconds patience,
-                                              std::vector<size_t>& late);
+// As one process hands it to another (base/shared_run.h): as summary.json has it.
+template <typename Archive>
+void PackMembers(Archive& archive, RankSummary& rank) {
+  constexpr bool kReads = requires { archive.Fail(); };
+  std::string text;
+  if constexpr (!kReads) {
+    RunSummary alone;
+    alone.ranks.push_back(rank);
+    text = SummaryJson(alone, 0);
+  }
+  archive(text);
+  if constexpr (kReads) {
+    Result<std::vector<RankSummary>> ranks = ParseRanks(text);
+    if (!ranks.ok() || ranks->size() != 1) {
+      archive.Fail();
+      return;
+    }
+    rank = std::move(ranks->front());
+  }
+}
 
 // A single pair that cannot be compared is an error; one of many is marked and the others go on.
 // Memory holds one pair of profiles at a time, and a summary of each pair. Under a launcher (srun,

@@ -176,6 +176,9 @@ report::Verdict MakeVerdict(const Answer& answer) {
     verdict.tone = Tone::kBad;
     verdict.standing = Standing::kFindings;
   }
+  if (answer.is_incomplete) {
+    verdict.standing = Standing::kIncomplete;
+  }
   return verdict;
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +16,8 @@
 #include "src/base/buffer_pool.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
+#include "src/base/strings.h"
 #include "src/dump/layout.h"
 #include "src/dump/names.h"
 #include "src/dump/stack_file.h"
@@ -66,8 +70,7 @@ Result<std::optional<DumpEntries>> OpenRank(const dump::RankFolder* rank,
 
 class RankCheck {
  public:
-  RankCheck(const Options& options, base::ThreadPool& pool, Answer& answer)
-      : options_(options), pool_(pool), answer_(answer) {}
+  RankCheck(const Options& options, base::ThreadPool& pool) : options_(options), pool_(pool) {}
 
   struct Side {
     const std::optional<DumpEntries>& entries;
@@ -75,7 +78,8 @@ class RankCheck {
     DumpSteps& steps;
   };
 
-  void Check(const dump::RankFolder& place, const std::array<Side, 2>& sides) {
+  // Adds the calls of a rank to its answer.
+  void Check(const dump::RankFolder& place, const std::array<Side, 2>& sides, Answer& answer) {
     std::vector<std::string> names;
     std::set<std::string_view> seen;
     for (const Side& side : sides) {
@@ -106,23 +110,23 @@ class RankCheck {
             unread.unreadable = unread.reason;
             call.sides[at] = std::move(unread);
           }
-          TellUnreadable(name, call.sides[at]->unreadable);
+          TellUnreadable(name, call.sides[at]->unreadable, answer);
         }
       }
       switch (call.verdict()) {
         case Verdict::kWithin:
-          ++answer_.within;
-          answer_.less_exact += call.is_less_exact() ? 1 : 0;
+          ++answer.within;
+          answer.less_exact += call.is_less_exact() ? 1 : 0;
           break;
         case Verdict::kBeyond:
-          ++answer_.beyond;
+          ++answer.beyond;
           call.layer = LayerOf(name, *(sides[0].folder != nullptr ? sides[0] : sides[1]).folder);
           break;
         case Verdict::kNotCheckable:
-          ++answer_.not_checkable;
+          ++answer.not_checkable;
           break;
       }
-      answer_.calls.push_back(std::move(call));
+      answer.calls.push_back(std::move(call));
       progress.Add();
     }
   }
@@ -144,18 +148,36 @@ class RankCheck {
     return dump::LayerText(own.is_module ? own : dump::ParseEntryName(parent));
   }
 
-  void TellUnreadable(const std::string& call, const std::string& why) {
-    if (!why.empty() && ++answer_.unreadable <= kToldOneByOne) {
-      answer_.warnings.push_back(fmt::format("{}: {}", call, why));
+  static void TellUnreadable(const std::string& call, const std::string& why, Answer& answer) {
+    if (!why.empty() && ++answer.unreadable <= kToldOneByOne) {
+      answer.warnings.push_back(fmt::format("{}: {}", call, why));
     }
   }
 
   const Options& options_;
   base::ThreadPool& pool_;
-  Answer& answer_;
   std::filesystem::path construct_rank_;
   std::optional<Result<dump::ConstructFile>> construct_;
 };
+
+// Names the first few files of all ranks that cannot be read.
+void AddRank(Answer rank, Answer& answer) {
+  answer.has_tensors = answer.has_tensors || rank.has_tensors;
+  std::move(rank.calls.begin(), rank.calls.end(), std::back_inserter(answer.calls));
+  answer.within += rank.within;
+  answer.beyond += rank.beyond;
+  answer.not_checkable += rank.not_checkable;
+  answer.less_exact += rank.less_exact;
+  answer.size_bytes += rank.size_bytes;
+  // The last warnings of a rank are those about files.
+  const uint64_t named = std::min(rank.unreadable, kToldOneByOne);
+  const uint64_t room = kToldOneByOne - std::min(answer.unreadable, kToldOneByOne);
+  const uint64_t dropped =
+      std::min<uint64_t>(named > room ? named - room : 0, rank.warnings.size());
+  rank.warnings.resize(rank.warnings.size() - dropped);
+  answer.unreadable += rank.unreadable;
+  std::move(rank.warnings.begin(), rank.warnings.end(), std::back_inserter(answer.warnings));
+}
 
 std::filesystem::path FileOf(const dump::DumpLayout& layout) {
   return layout.is_single_file ? layout.ranks.front().folder / layout.single_file_name
@@ -256,37 +278,78 @@ Result<Answer> Run(const Options& options) {
     MSP_ASSIGN_OR_RETURN(bench, dump::FindDump(options.bench));
   }
   const bool single = dump.ranks.size() == 1 && bench.ranks.size() == 1;
-  RankCheck check(options, pool, answer);
+  std::vector<const dump::RankFolder*> ranks;
+  std::vector<base::WorkUnit> units;
+  for (const dump::RankFolder& rank : dump.ranks) {
+    if (rank.has_dump || dump.is_single_file) {
+      ranks.push_back(&rank);
+      units.push_back(base::UnitOfFiles({rank.folder / dump::kDumpFileName}));
+    }
+  }
+  MSP_ASSIGN_OR_RETURN(base::SharedRun shared,
+                       base::SharedRun::Join(options.output, "recheck", base::TimestampNow()));
+  RankCheck check(options, pool);
   DumpSteps dump_steps(dump);
   DumpSteps bench_steps(bench);
-  bool any = false;
-  for (const dump::RankFolder& rank : dump.ranks) {
-    if (!rank.has_dump && !dump.is_single_file) {
-      continue;
-    }
+  const auto check_rank = [&](const dump::RankFolder& rank) -> Result<RankAnswer> {
+    RankAnswer found;
+    Answer& of_rank = found.answer;
     const auto partner =
         std::find_if(bench.ranks.begin(), bench.ranks.end(), [&](const dump::RankFolder& other) {
           return single || (other.step == rank.step && other.rank == rank.rank);
         });
     if (answer.has_bench && partner == bench.ranks.end()) {
-      answer.warnings.push_back(fmt::format("{} has no partner in the reference", RankText(rank)));
+      of_rank.warnings.push_back(fmt::format("{} has no partner in the reference", RankText(rank)));
     }
     MSP_ASSIGN_OR_RETURN(const std::optional<DumpEntries> left,
-                         OpenRank(&rank, FileOf(dump), answer));
+                         OpenRank(&rank, FileOf(dump), of_rank));
     MSP_ASSIGN_OR_RETURN(
         const std::optional<DumpEntries> right,
         OpenRank(partner == bench.ranks.end() ? nullptr : &*partner,
-                 bench.ranks.empty() ? std::filesystem::path() : FileOf(bench), answer));
-    any = any || left || right;
+                 bench.ranks.empty() ? std::filesystem::path() : FileOf(bench), of_rank));
+    found.read = left || right;
     check.Check(rank,
-                {{{left, &rank, dump_steps}, {right, right ? &*partner : nullptr, bench_steps}}});
+                {{{left, &rank, dump_steps}, {right, right ? &*partner : nullptr, bench_steps}}},
+                of_rank);
+    return found;
+  };
+  std::vector<std::optional<RankAnswer>> found;
+  MSP_RETURN_IF_ERROR(shared.ShareOut(
+      units,
+      [&](std::span<const size_t> places, const auto& give) -> Status {
+        std::vector<size_t> mine(places.begin(), places.end());
+        std::sort(mine.begin(), mine.end());  // step by step: what a step is asked for is kept
+        for (const size_t place : mine) {
+          MSP_ASSIGN_OR_RETURN(RankAnswer of_rank, check_rank(*ranks[place]));
+          give(place, std::move(of_rank));
+        }
+        return {};
+      },
+      found));
+  answer.reports = shared.answers();
+  if (!answer.reports) {
+    return answer;
+  }
+  bool any = false;
+  for (size_t place = 0; place < found.size(); ++place) {
+    if (found[place]) {
+      any = any || found[place]->read;
+      AddRank(std::move(found[place]->answer), answer);
+    } else {
+      any = true;
+      answer.is_incomplete = true;
+    }
+  }
+  for (std::string& sentence :
+       shared.Missing("ranks", [&](size_t place) { return RankText(*ranks[place]); })) {
+    answer.warnings.push_back(std::move(sentence));
   }
   if (!any) {
     return NotFoundError(
                fmt::format("{} holds no dump.json that can be read", options.dump.string()))
         .WithHint("msprobe show lists what is in a folder");
   }
-  if (!answer.has_tensors) {
+  if (!answer.has_tensors && !answer.is_incomplete) {
     return NotFoundError(
                fmt::format("{} holds no tensors: calls cannot be recomputed from statistics",
                            options.dump.string()))

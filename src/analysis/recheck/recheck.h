@@ -54,12 +54,51 @@ struct Answer {
   std::vector<std::filesystem::path> files;
   uint64_t size_bytes = 0;
   double seconds = 0;
+  bool is_incomplete = false;  // a process that shared the work did not deliver
+  // False in a process that handed its share to another one; nothing else here is of use then.
+  bool reports = true;
 };
+
+// The part of a rank in an answer, as one process hands it to another (base/shared_run.h).
+template <typename Archive>
+void PackMembers(Archive& archive, Judgement& judgement) {
+  archive.Choice(judgement.verdict, kVerdictCount);
+  archive(judgement.ratio, judgement.tensor, judgement.element, judgement.index, judgement.captured,
+          judgement.exact, judgement.bound, judgement.elements, judgement.beyond,
+          judgement.nearly_as_far, judgement.unjudged, judgement.reason);
+}
+template <typename Archive>
+void PackMembers(Archive& archive, CallVerdict& verdict) {
+  archive.Choice(verdict.verdict, kVerdictCount);
+  archive(verdict.ratio, verdict.tensors, verdict.reason, verdict.is_less_exact,
+          verdict.rounds_factors, verdict.has_products, verdict.unreadable, verdict.operation);
+}
+template <typename Archive>
+void PackMembers(Archive& archive, CheckedCall& call) {
+  archive(call.name, call.step, call.rank, call.layer, call.sides);
+  // What is counted and shown asks one side at least.
+  if constexpr (requires { archive.Fail(); }) {
+    if (!call.sides[0] && !call.sides[1]) {
+      archive.Fail();
+    }
+  }
+}
+struct RankAnswer {
+  Answer answer;      // of this rank alone
+  bool read = false;  // one side at least
+};
+template <typename Archive>
+void PackMembers(Archive& archive, RankAnswer& rank) {
+  Answer& answer = rank.answer;
+  archive(answer.has_tensors, answer.calls, answer.within, answer.beyond, answer.not_checkable,
+          answer.less_exact, answer.unreadable, answer.warnings, answer.size_bytes, rank.read);
+}
 
 // A whole recheck: from the folders of one or two dumps to the answer and its table.
 
 // Steps and ranks of two dumps are paired by their numbers. A rank that cannot be read is a warning
-// as long as another one can be. Memory: the tensors of one call, and what is computed from them.
+// as long as another one can be. Under a launcher each process checks its share of the ranks, and
+// the first one answers. Memory: the tensors of one call, and what is computed from them.
 Result<Answer> Run(const Options& options);
 
 // One call of one rank; the name's direction tells which half. `others`: communication and what

@@ -51,6 +51,7 @@ struct Options {
 // Captured numbers against recomputed ones and their bounds.
 
 enum class Verdict : uint8_t { kWithin, kBeyond, kNotCheckable };
+inline constexpr size_t kVerdictCount = 3;
 std::string_view VerdictName(Verdict verdict);  // "within", "beyond", "not checkable"
 
 // How one captured tensor stands.

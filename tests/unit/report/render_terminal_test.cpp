@@ -135,7 +135,7 @@ TEST(RenderTerminal, IsAsciiWhereTheLocaleIs) {
   }
 }
 
-TEST(RenderTerminal, OnATerminalManyTablesAreCountedButOtherFilesAreAlwaysNamed) {
+TEST(RenderTerminal, ManyTablesAreCountedByFolderButOtherFilesAreAlwaysNamed) {
   Document document = MadeDocument();
   document.files.clear();
   for (int rank = 0; rank < 100; ++rank) {
@@ -143,9 +143,13 @@ TEST(RenderTerminal, OnATerminalManyTablesAreCountedButOtherFilesAreAlwaysNamed)
   }
   document.files.push_back({"out/summary.json", "summary"});
   document.files.push_back({"junit.xml", "JUnit report"});
-  const std::string text = RenderTerminal(document, {});
-  EXPECT_THAT(text, HasSubstr("  out/summary.json\n  junit.xml\n  and 84 more files in out\n"));
-  EXPECT_THAT(RenderTerminal(document, {.has_edge = false}), HasSubstr("rank99.xlsx"));
+  document.files.push_back({"out/advisor.txt"});
+  for (const bool has_edge : {true, false}) {
+    EXPECT_THAT(RenderTerminal(document, {.has_edge = has_edge}),
+                HasSubstr("  out/summary.json\n  junit.xml\n  out/  (1 .txt, 100 .xlsx)\n"));
+  }
+  document.files.resize(10);
+  EXPECT_THAT(RenderTerminal(document, {}), HasSubstr("  out/rank9.xlsx\n"));
 }
 
 TEST(WrapText, BreaksAtBlanksAndLongWordsBehindTheirParts) {

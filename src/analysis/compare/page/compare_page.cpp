@@ -400,44 +400,96 @@ constexpr uint64_t kMostBytesOfRows = ComparePage::kMostBytes - kRoomForListing;
 
 Status ComparePage::Available() { return report::CheckShell(resources::kComparePage); }
 
-ComparePage::PairColumns ComparePage::MakePairColumns(const ComparedPair& pair,
-                                                      const std::string& id, uint64_t most_rows) {
-  ColumnMaker maker(pair, most_rows);
-  PairColumns columns;
-  columns.rows = maker.row_count();
-  columns.elements = report::PackBlocks(maker.Blocks(id), pool_);
-  for (const std::string& element : columns.elements) {
-    columns.bytes += element.size();
+namespace {
+
+uint64_t BytesOf(const ComparePage::Part& part) {
+  uint64_t bytes = 0;
+  for (const std::string& element : part.elements) {
+    bytes += element.size();
   }
-  return columns;
+  return bytes;
 }
 
-void ComparePage::Add(size_t index, const PairSummary& summary, const ComparedPair& pair) {
-  if (pair.result.rows.empty()) {
-    return;
-  }
-  const std::optional<DivergencePoint>& origin = pair.divergence.first_origin;
-  const Place place(VerdictOf(summary) < PairVerdict::kUnequalBits, summary.step.value_or(0),
-                    !origin.has_value(), origin && origin->from_other_rank, index);
-  // Only where a more important pair would push it out anyway is the work saved.
-  if (kept_bytes_ >= kMostBytesOfRows && !kept_.empty() && std::prev(kept_.end())->first < place) {
+ComparePage::Part MakePart(const ComparedPair& pair, const std::string& id, uint64_t most_rows,
+                           base::ThreadPool& pool) {
+  ColumnMaker maker(pair, most_rows);
+  ComparePage::Part part;
+  part.rows = maker.row_count();
+  part.elements = report::PackBlocks(maker.Blocks(id), pool);
+  return part;
+}
+
+}  // namespace
+
+ComparePage::Place ComparePage::PlaceOf(size_t index, const PairSummary& summary) {
+  const std::optional<DivergencePoint>& origin = summary.divergence.first_origin;
+  return {VerdictOf(summary) < PairVerdict::kUnequalBits, summary.step.value_or(0),
+          !origin.has_value(), origin && origin->from_other_rank, index};
+}
+
+bool ComparePage::IsBeyond(size_t index, const PairSummary& summary) {
+  const std::lock_guard lock(mutex_);
+  return cut_ && PlaceOf(index, summary) >= *cut_;
+}
+
+void ComparePage::Add(size_t index, const PairSummary& summary, const ComparedPair& pair,
+                      base::ThreadPool& pool) {
+  if (pair.result.rows.empty() || IsBeyond(index, summary)) {
     return;
   }
   const std::string id = fmt::format("p{}", index);
   uint64_t most_rows = kMostRowsPerPair;
-  PairColumns columns = MakePairColumns(pair, id, most_rows);
-  while (columns.bytes > kMostBytesOfRows && columns.rows > 1) {
+  Part part = MakePart(pair, id, most_rows, pool);
+  for (uint64_t bytes = BytesOf(part); bytes > kMostBytesOfRows && part.rows > 1;
+       bytes = BytesOf(part)) {
     most_rows = std::max<uint64_t>(
-        1, std::min(columns.rows - 1, columns.rows * kMostBytesOfRows / columns.bytes * 9 / 10));
-    columns = MakePairColumns(pair, id, most_rows);
+        1, std::min(part.rows - 1, part.rows * kMostBytesOfRows / bytes * 9 / 10));
+    part = MakePart(pair, id, most_rows, pool);
   }
-  kept_bytes_ += columns.bytes;
-  kept_.emplace(place, std::move(columns));
-  while (kept_bytes_ > kMostBytesOfRows && kept_.size() > 1) {
+  Keep(PlaceOf(index, summary), std::move(part));
+}
+
+void ComparePage::Take(size_t index, const PairSummary& summary, Part part) {
+  Keep(PlaceOf(index, summary), std::move(part));
+}
+
+// The pairs in front of the first one that has no room stay. Later ones that would still fit do not
+// take its place: whether they do would depend on who came first.
+void ComparePage::Keep(const Place& place, Part part) {
+  const std::lock_guard lock(mutex_);
+  if (cut_ && place >= *cut_) {
+    return;
+  }
+  if (part.is_left_out) {
+    cut_ = place;
+  } else {
+    kept_bytes_ += BytesOf(part);
+    kept_.emplace(place, std::move(part));
+  }
+  while (!kept_.empty()) {
     const auto last = std::prev(kept_.end());
-    kept_bytes_ -= last->second.bytes;
+    const bool is_beyond = cut_ && last->first >= *cut_;
+    if (!is_beyond && (kept_bytes_ <= kMostBytesOfRows || kept_.size() == 1)) {
+      break;
+    }
+    if (!is_beyond) {
+      cut_ = last->first;
+    }
+    kept_bytes_ -= BytesOf(last->second);
     kept_.erase(last);
   }
+}
+
+std::optional<ComparePage::Part> ComparePage::GiveAway(size_t index, const PairSummary& summary) {
+  const Place place = PlaceOf(index, summary);
+  const std::lock_guard lock(mutex_);
+  if (const auto found = kept_.find(place); found != kept_.end()) {
+    return std::move(kept_.extract(found).mapped());
+  }
+  if (cut_ == place) {
+    return Part{.is_left_out = true, .elements = {}, .rows = 0};
+  }
+  return std::nullopt;
 }
 
 std::string ComparePage::Listing(const RunSummary& summary, const std::string& graph_page) const {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -21,21 +23,33 @@ namespace msprobe::analysis::compare {
 // A value of a statistic as the columns of pages hold it.
 uint32_t StatCode(const StatValue& stat, report::CellCodes& cells);
 
-// Takes the pairs as they come and keeps the rows of those to look at first, up to a size that a
-// browser opens at once; the others are listed without rows. What is left out is reported in the
-// page and in notes().
+// Takes the pairs as they come, in any order and from any thread, and keeps the rows of those to
+// look at first, up to a size that a browser opens at once; the others are listed without rows.
+// Which ones it keeps does not depend on the order in which they come. What is left out is reported
+// in the page and in notes().
 class ComparePage {
  public:
   static constexpr uint64_t kMostBytes = 5'000'000;  // of the file
   static constexpr uint64_t kMostRowsPerPair = 100'000;
 
-  explicit ComparePage(base::ThreadPool& pool) : pool_(pool) {}
+  // The rows of a pair as another process made them.
+  struct Part {
+    bool is_left_out = false;           // they have no room, and so has no pair behind them
+    std::vector<std::string> elements;  // of the page, compressed
+    uint64_t rows = 0;                  // that are in them
+  };
 
   // kUnsupported when this build was made without the page.
   static Status Available();
 
-  // `index`: the pair's place in RunSummary::pairs.
-  void Add(size_t index, const PairSummary& summary, const ComparedPair& pair);
+  // `index`: the pair's place in RunSummary::pairs. Thread-safe, as Take().
+  void Add(size_t index, const PairSummary& summary, const ComparedPair& pair,
+           base::ThreadPool& pool);
+  void Take(size_t index, const PairSummary& summary, Part part);
+  // What this page has of a pair, for another process; it is gone from here.
+  std::optional<Part> GiveAway(size_t index, const PairSummary& summary);
+  // Whether the rows of a pair cannot be among those that are kept.
+  bool IsBeyond(size_t index, const PairSummary& summary);
 
   Status Write(const std::filesystem::path& path, const RunSummary& summary);
   const std::vector<std::string>& notes() const { return notes_; }  // after Write
@@ -43,19 +57,14 @@ class ComparePage {
  private:
   // Pairs that are not clean come first, by step; then origins of a rank's own.
   using Place = std::tuple<bool, int64_t, bool, bool, size_t>;
-  // Everything that the page shows of a pair, compressed: elements of the page.
-  struct PairColumns {
-    std::vector<std::string> elements;
-    uint64_t bytes = 0;  // of the elements
-    uint64_t rows = 0;   // that are in them
-  };
-
-  PairColumns MakePairColumns(const ComparedPair& pair, const std::string& id, uint64_t most_rows);
+  static Place PlaceOf(size_t index, const PairSummary& summary);
+  void Keep(const Place& place, Part part);
 
   std::string Listing(const RunSummary& summary, const std::string& graph_page) const;
 
-  base::ThreadPool& pool_;
-  std::map<Place, PairColumns> kept_;  // the most important first
+  std::mutex mutex_;
+  std::map<Place, Part> kept_;  // the most important first
+  std::optional<Place> cut_;    // the first that has no room: nothing from it on is kept
   uint64_t kept_bytes_ = 0;
   std::vector<std::string> notes_;
 };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include "src/base/files.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 
 namespace msprobe::analysis::monitor {
@@ -125,6 +128,75 @@ Result<std::vector<int64_t>> ParseStepList(std::string_view text) {
   return steps;
 }
 
+namespace {
+
+// The alerts of a rank that may be among the first of all: those that are the first of its own.
+struct RankAlerts {
+  std::vector<msprobe::monitor::Anomaly> first;
+  uint64_t count = 0;  // of the steps asked for
+  std::vector<std::string> warnings;
+};
+
+template <typename Archive>
+void PackMembers(Archive& archive, RankAlerts& alerts) {
+  archive(alerts.first, alerts.count, alerts.warnings);
+}
+
+RankAlerts AlertsOf(RankAnomalies rank, const AnalyseOptions& options) {
+  ReadAnomalies(rank);
+  RankAlerts alerts;
+  alerts.warnings = std::move(rank.file.warnings);
+  for (msprobe::monitor::Anomaly& anomaly : rank.file.entries) {
+    if (options.steps.empty() || std::find(options.steps.begin(), options.steps.end(),
+                                           anomaly.step) != options.steps.end()) {
+      alerts.first.push_back(std::move(anomaly));
+    }
+  }
+  alerts.count = alerts.first.size();
+  SortAnomalies(alerts.first, options.top, options.order);
+  return alerts;
+}
+
+// The alerts of all ranks; under a launcher each process reads its share of the files.
+Status ReadRanks(const AnalyseOptions& options, const fs::path& folder,
+                 const std::vector<RankAnomalies>& ranks, AnalyseResult& result) {
+  MSP_ASSIGN_OR_RETURN(base::SharedRun shared,
+                       base::SharedRun::Join(folder, "monitor_analyse", base::TimestampNow()));
+  std::vector<base::WorkUnit> units;
+  for (const RankAnomalies& rank : ranks) {
+    units.push_back(base::UnitOfFiles({rank.path}));
+  }
+  std::vector<std::optional<RankAlerts>> found;
+  MSP_RETURN_IF_ERROR(shared.ShareOut(
+      units,
+      [&](std::span<const size_t> mine, const auto& give) {
+        for (const size_t place : mine) {
+          give(place, AlertsOf(ranks[place], options));
+        }
+        return Status();
+      },
+      found));
+  result.reports = shared.answers();
+  for (size_t place = 0; place < found.size() && result.reports; ++place) {
+    if (!found[place]) {
+      result.is_incomplete = true;
+      continue;
+    }
+    result.alerts += found[place]->count;
+    std::move(found[place]->warnings.begin(), found[place]->warnings.end(),
+              std::back_inserter(result.warnings));
+    std::move(found[place]->first.begin(), found[place]->first.end(),
+              std::back_inserter(result.top));
+  }
+  for (std::string& sentence :
+       shared.Missing("files", [&](size_t place) { return ranks[place].path.string(); })) {
+    result.warnings.push_back(std::move(sentence));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   if (options.top == 0) {
     return UsageError("The top k number must be greater than 0.");
@@ -141,7 +213,7 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   if (!base::IsFolder(options.data)) {
     return NotFoundError(fmt::format("{}: no such directory", options.data.string()));
   }
-  MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, ReadAllAnomalies(options.data));
+  MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, FindAnomalyFiles(options.data));
   if (ranks.empty()) {
     const fs::path below = options.data / "anomaly_detected";
     return NotFoundError(fmt::format("{} holds no rank<R>/anomaly.json", options.data.string()))
@@ -151,18 +223,10 @@ Result<AnalyseResult> RunAnalyse(const AnalyseOptions& options) {
   }
   AnalyseResult result;
   result.ranks = ranks.size();
-  for (RankAnomalies& rank : ranks) {
-    result.warnings.insert(result.warnings.end(), rank.file.warnings.begin(),
-                           rank.file.warnings.end());
-    for (msprobe::monitor::Anomaly& anomaly : rank.file.entries) {
-      if (options.steps.empty() || std::find(options.steps.begin(), options.steps.end(),
-                                             anomaly.step) != options.steps.end()) {
-        result.top.push_back(std::move(anomaly));
-      }
-    }
-    rank.file.entries.clear();
+  MSP_RETURN_IF_ERROR(ReadRanks(options, folder, ranks, result));
+  if (!result.reports) {
+    return result;
   }
-  result.alerts = result.top.size();
   SortAnomalies(result.top, options.top, options.order);
   MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
   result.file = file;
@@ -189,6 +253,9 @@ report::Document MakeDocument(const AnalyseResult& result) {
   verdict.standing = result.alerts > 0          ? report::Standing::kFindings
                      : !result.warnings.empty() ? report::Standing::kNothingCompared
                                                 : report::Standing::kClean;
+  if (result.is_incomplete) {
+    verdict.standing = report::Standing::kIncomplete;
+  }
   document.levels = report::OutcomesOf(kAnalyseLevels);
   report::SetFound(document.levels, "alert", result.alerts > 0);
   report::TestCase alerts = internal::CaseOf("alerts", "alert", result.alerts, "alert");

@@ -40,6 +40,9 @@ struct AnalyseResult {
   size_t ranks = 0;
   std::filesystem::path file;  // anomaly_analyse.json
   std::vector<std::string> warnings;
+  bool is_incomplete = false;  // a process that shared the work did not deliver
+  // False in a process that handed its share to another one; nothing else here is of use then.
+  bool reports = true;
 };
 
 // Alerts of all ranks in the order in which they must have come about: the first are nearest to the

@@ -186,27 +186,34 @@ Result<AnomalyFile> ReadAnomalyFile(const std::filesystem::path& path) {
   return ParseAnomalies(bytes.text(), path.string());
 }
 
-Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path& folder) {
+Result<std::vector<RankAnomalies>> FindAnomalyFiles(const std::filesystem::path& folder) {
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(folder));
   std::vector<RankAnomalies> ranks;
   for (const std::string& name : names) {
     std::filesystem::path path = folder / name / "anomaly.json";
-    if (!base::IsRegularFile(path)) {
-      continue;
+    if (base::IsRegularFile(path)) {
+      RankAnomalies& rank = ranks.emplace_back();
+      rank.rank = RankOfFolder(name).value_or(-1);
+      rank.path = std::move(path);
     }
-    RankAnomalies rank;
-    rank.rank = RankOfFolder(name).value_or(-1);
-    rank.path = std::move(path);
-    Result<AnomalyFile> file = ReadAnomalyFile(rank.path);
-    if (file.ok()) {
-      rank.file = *std::move(file);
-    } else {
-      rank.file.warnings.push_back(file.status().message());
-    }
-    ranks.push_back(std::move(rank));
   }
   std::stable_sort(ranks.begin(), ranks.end(),
                    [](const RankAnomalies& a, const RankAnomalies& b) { return a.rank < b.rank; });
+  return ranks;
+}
+
+void ReadAnomalies(RankAnomalies& rank) {
+  Result<AnomalyFile> file = ReadAnomalyFile(rank.path);
+  if (file.ok()) {
+    rank.file = *std::move(file);
+  } else {
+    rank.file.warnings.push_back(file.status().message());
+  }
+}
+
+Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path& folder) {
+  MSP_ASSIGN_OR_RETURN(std::vector<RankAnomalies> ranks, FindAnomalyFiles(folder));
+  std::for_each(ranks.begin(), ranks.end(), ReadAnomalies);
   return ranks;
 }
 

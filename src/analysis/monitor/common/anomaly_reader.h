@@ -28,8 +28,11 @@ struct RankAnomalies {
   std::filesystem::path path;
   AnomalyFile file;
 };
-// All <sub folder>/anomaly.json of `folder`, ranks in the order of their numbers. A file that
-// cannot be read is a warning of its own.
+// All <sub folder>/anomaly.json of `folder`, ranks in the order of their numbers, not read yet.
+Result<std::vector<RankAnomalies>> FindAnomalyFiles(const std::filesystem::path& folder);
+// Reads the file of a rank. One that cannot be read is a warning of its own.
+void ReadAnomalies(RankAnomalies& rank);
+// Both.
 Result<std::vector<RankAnomalies>> ReadAllAnomalies(const std::filesystem::path& folder);
 
 }  // namespace msprobe::analysis::monitor

@@ -248,19 +248,22 @@ TEST(ScreenReport, EqualRunsNeedOneLine) {
   EXPECT_THAT(text, Not(HasSubstr("Where it starts")));
 }
 
-TEST(ScreenReport, ListsManyRanksWorstFirstAndElidesTheRest) {
+TEST(ScreenReport, ListsManyRanksInGroupsThatPartAtTheSameCallWorstFirst) {
   std::vector<PairSummary> pairs;
   for (int64_t rank = 0; rank < 64; ++rank) {
-    pairs.push_back(PairOf(rank, rank == 40 ? 30 : rank == 7 ? 12 : 0));
+    pairs.push_back(PairOf(rank, rank == 40 ? 30 : rank >= 7 && rank < 10 ? 12 : 0));
   }
+  pairs[40].divergence.first_origin->entry_name = "Torch.mul.0.forward";
+  pairs[40].divergence.first_origin->kind = OriginKind::kComputation;
+  pairs[9].counts.differing = 11;
   const std::string text = ScreenReport(Summary(std::move(pairs)), {});
-  const size_t worst = text.find("step0/rank40  differ");
-  const size_t second = text.find("step0/rank7   differ");
+  const size_t worst = text.find("step0/rank40 ");
+  const size_t second = text.find("step0/ranks 7-9 ");
   ASSERT_NE(worst, std::string::npos) << text;
   ASSERT_NE(second, std::string::npos) << text;
   EXPECT_LT(worst, second);
-  EXPECT_THAT(text, HasSubstr("and 62 more pairs, 62 of them without a difference"));
-  EXPECT_THAT(text, Not(HasSubstr("rank63")));
+  EXPECT_THAT(text, HasSubstr("11-12 of 100 rows each  a parameter of"));
+  EXPECT_THAT(text, HasSubstr("step0/ranks 0-6, 10-39, 41-63  agree"));
 }
 
 TEST(ScreenReport, KeepsToTheWidthAndToPrintableText) {
