@@ -468,7 +468,7 @@ class CompareCommand final : public Command {
         {"msprobe compare npu_dump gpu_dump --format xlsx,html",
          "the table, and a page for any browser: first divergence, modules, error curve, all "
          "tensors"},
-        {"srun -n 64 msprobe compare npu_dump gpu_dump -o result --only-leading",
+        {"mpirun -n 64 msprobe compare npu_dump gpu_dump -o result --only-leading",
          "a thousand ranks, shared out over the processes of a cluster's launcher"},
         {"msprobe compare npu_dump gpu_dump --fail-on error --junit compare.xml",
          "in CI: exit code 1 if a row is red or fails its threshold"},

@@ -35,14 +35,15 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
             fuzzy_match: bool = False, data_mapping: PathLike | None = None, cell_mapping: PathLike | bool | None = None,
             api_mapping: PathLike | bool | None = None, layer_mapping: PathLike | bool | None = None, layer_frames: bool = False,
             rtol: float | None = None, atol: float | None = None, format: str | Sequence[str] | None = None, output_name: str | None = None,
-            only_diff: bool = False, stack_mode: bool = False, compare_only: bool = False, repro: PathLike | None = None,
-            force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None,
+            only_diff: bool = False, only_leading: bool = False, stack_mode: bool = False, compare_only: bool = False,
+            repro: PathLike | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None,
             target_path: PathLike | None = None, golden_path: PathLike | None = None, mode: str | None = None, xlsx: bool = False,
             diff_analyze: bool = False, is_print_compare_log: bool = False, rank: str | Sequence[int] | int | None = None,
             step: str | Sequence[int] | int | None = None, consistent_check: bool = False, backend: str | None = None,
             module_mapping: PathLike | None = None, strict: bool = False, postprocess: PathLike | None = None,
             valid_rows: str | None = None, fusion_rule_file: PathLike | None = None, quant_fusion_rule_file: PathLike | None = None,
-            close_fusion_rule_file: PathLike | None = None, threads: int | None = None, lang: str | None = None) -> Result:
+            close_fusion_rule_file: PathLike | None = None, threads: int | None = None, share: str | None = None, wait: float | None = None,
+            lang: str | None = None) -> Result:
     """Compare two dumps and name the first call that diverges.
 
     rows(): a row per tensor, with the columns of the result table: statistics or, of tensor dumps, measures such as Cosine and MaxAbsErr.
@@ -66,6 +67,7 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     format: Comma-separated list of result files to write: xlsx, csv, json or html (default: xlsx; csv with -tp and -gp).
     output_name: Start of the result file names, instead of compare_result.
     only_diff: Omit rows that agree from the result files.
+    only_leading: Write tables only of the ranks to look at: the first one of each group that parts at the same call.
     stack_mode: Show call stacks when compare.json names a stack_path.
     compare_only: Do not write the advisor's text file.
     repro: Also write the first diverging call alone to this folder, as msprobe repro does.
@@ -91,6 +93,8 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     quant_fusion_rule_file: Like --fusion-rule-file, for the quantised model.
     close_fusion_rule_file: The same of the golden model, if it is compiled.
     threads: Number of threads; results do not depend on it (default: all cores).
+    share: Do share K of N of the work, K from 1 to N; process 1 collects all and answers (default: what srun, mpirun or PMI says).
+    wait: With several processes: how long the first one waits for the others (default: 1800).
     lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/compare.md.
@@ -104,7 +108,7 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
                  rtol: float | None = None, atol: float | None = None, compat: bool = False, format: str | Sequence[str] | None = None,
                  unmatched: PathLike | None = None, strict_json: bool = False, force: bool = False,
                  fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
-                 lang: str | None = None) -> Result:
+                 share: str | None = None, wait: float | None = None, lang: str | None = None) -> Result:
     """Compare two checkpoints and name the parameters that differ.
 
     rows(): a row per parameter: shape_1, shape_2 (lists of int), l2 (relative), cos, max_abs and so on; 1 is test, 2 is reference. first:
@@ -130,6 +134,8 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, missing, different or nan.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    share: Do share K of N of the work, K from 1 to N; process 1 collects all and answers (default: what srun, mpirun or PMI says).
+    wait: With several processes: how long the first one waits for the others (default: 1800).
     lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/ckpt_compare.md.
@@ -139,16 +145,17 @@ def ckpt_compare(test: PathLike, reference: PathLike, *, output: PathLike | None
 
 def perf_compare(test: PathLike | None = None, reference: PathLike | None = None, *, output: PathLike | None = None,
                  profiling_path: PathLike | None = None, benchmark_profiling_path: PathLike | None = None, strict: bool = False,
-                 wait: float | None = None, enable_profiling_compare: bool = False, enable_operator_compare: bool = False,
-                 enable_memory_compare: bool = False, enable_communication_compare: bool = False, enable_api_compare: bool = False,
-                 enable_kernel_compare: bool = False, disable_details: bool = False, disable_module: bool = False,
-                 step: str | int | None = None, base_step: str | int | None = None, comparison_step: str | int | None = None,
-                 rank: int | None = None, base_rank: int | None = None, comparison_rank: int | None = None,
-                 max_kernel_num: int | None = None, op_name_map: str | None = None, use_input_shape: bool = False,
-                 gpu_flow_cat: str | None = None, use_kernel_type: bool = False, match_algo: str | None = None,
-                 match_collectives: str | None = None, exact_time: bool = False, format: str | Sequence[str] | None = None,
-                 top: int | None = None, min_diff_us: float | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
-                 junit: PathLike | None = None, threads: int | None = None, lang: str | None = None) -> Result:
+                 enable_profiling_compare: bool = False, enable_operator_compare: bool = False, enable_memory_compare: bool = False,
+                 enable_communication_compare: bool = False, enable_api_compare: bool = False, enable_kernel_compare: bool = False,
+                 disable_details: bool = False, disable_module: bool = False, step: str | int | None = None,
+                 base_step: str | int | None = None, comparison_step: str | int | None = None, rank: int | None = None,
+                 base_rank: int | None = None, comparison_rank: int | None = None, max_kernel_num: int | None = None,
+                 op_name_map: str | None = None, use_input_shape: bool = False, gpu_flow_cat: str | None = None,
+                 use_kernel_type: bool = False, match_algo: str | None = None, match_collectives: str | None = None,
+                 exact_time: bool = False, format: str | Sequence[str] | None = None, top: int | None = None,
+                 min_diff_us: float | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
+                 junit: PathLike | None = None, threads: int | None = None, share: str | None = None, wait: float | None = None,
+                 lang: str | None = None) -> Result:
     """Compare two profiles and name what got slower or uses more memory.
 
     rows(): the overall metrics, in ms; rows("Kernels") and so on: the other sheets, see `tables`. first: the largest difference.
@@ -159,7 +166,6 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
     profiling_path: The test profile, instead of PROFILE.
     benchmark_profiling_path: The reference profile, instead of REFERENCE.
     strict: Treat a damaged file as an error instead of a warning.
-    wait: Under srun or mpirun: how long to wait for the other processes (default: 1800).
     enable_profiling_compare: Compare the shares of the time: computing, communication, free.
     enable_operator_compare: Compare device time per operator, or per module if both sides recorded modules.
     enable_memory_compare: Compare the memory that operators allocate.
@@ -189,6 +195,8 @@ def perf_compare(test: PathLike | None = None, reference: PathLike | None = None
     fail_on: Exit with code 1 on slower or METRIC>GROWTH, e.g. 'e2e>5%'; may be repeated.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    share: Do share K of N of the work, K from 1 to N; process 1 collects all and answers (default: what srun, mpirun or PMI says).
+    wait: With several processes: how long the first one waits for the others (default: 1800).
     lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/perf_compare.md.
@@ -236,7 +244,7 @@ def nan_analyze(dump: PathLike | None = None, *, output: PathLike | None = None,
                 all_steps: PathLike | None = None, mask_aware: bool | None = None, threshold: float | None = None, levels: bool = False,
                 format: str | None = None, top: int | None = None, graph: bool = False, force: bool = False,
                 fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
-                lang: str | None = None) -> Result:
+                share: str | None = None, wait: float | None = None, lang: str | None = None) -> Result:
     """Find the operator that made the first NaN or infinity.
 
     rows(): a row per origin: rank, op_name, input_args and output (lists of dict, as dump.json has them), stack_info. first: the operator
@@ -256,6 +264,8 @@ def nan_analyze(dump: PathLike | None = None, *, output: PathLike | None = None,
     fail_on: Exit with code 1 if one of these is found; may be repeated: origin or any.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    share: Do share K of N of the work, K from 1 to N; process 1 collects all and answers (default: what srun, mpirun or PMI says).
+    wait: With several processes: how long the first one waits for the others (default: 1800).
     lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/nan_analyze.md.
@@ -269,7 +279,7 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
           rank_size: int | None = None, tp: int | None = None, pp: int | None = None, vpp: int | None = None, cp: int | None = None,
           order: str | None = None, file_type: str | None = None, complete_stack: bool = False, format: str | Sequence[str] | None = None,
           force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None, threads: int | None = None,
-          lang: str | None = None) -> Result:
+          share: str | None = None, wait: float | None = None, lang: str | None = None) -> Result:
     """Show a dump as a tree of modules and calls, or two side by side.
 
     to_html(): the page with the tree. first: the call at which the two sides part.
@@ -296,6 +306,8 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
     fail_on: Exit with code 1 if one of these is found; may be repeated: error, unmatched or different.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    share: Do share K of N of the work, K from 1 to N; process 1 collects all and answers (default: what srun, mpirun or PMI says).
+    wait: With several processes: how long the first one waits for the others (default: 1800).
     lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/graph.md.
@@ -306,7 +318,8 @@ def graph(test: PathLike | None = None, reference: PathLike | None = None, *, ou
 def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLike | None = None, calls: str | Sequence[str] | None = None,
             direction: str | None = None, accumulation: str | None = None, factors: str | None = None,
             format: str | Sequence[str] | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
-            junit: PathLike | None = None, threads: int | None = None, lang: str | None = None) -> Result:
+            junit: PathLike | None = None, threads: int | None = None, share: str | None = None, wait: float | None = None,
+            lang: str | None = None) -> Result:
     """Recompute the calls of a tensor dump in float64 and name those that are wrong.
 
     rows(): a row per call: Verdict, Ratio (error over its bound), Captured, Exact and so on. first: the first call beyond its bound.
@@ -323,6 +336,8 @@ def recheck(test: PathLike, reference: PathLike | None = None, *, output: PathLi
     fail_on: Exit with code 1 if one of these is found; may be repeated: beyond or unchecked.
     junit: Also write a JUnit report for CI systems.
     threads: Number of threads; results do not depend on it (default: all cores).
+    share: Do share K of N of the work, K from 1 to N; process 1 collects all and answers (default: what srun, mpirun or PMI says).
+    wait: With several processes: how long the first one waits for the others (default: 1800).
     lang: Language of what is shown; files, JSON and CSV stay as they are: en or zh (default: detected).
 
     Raises UsageError, InputError. More: docs/commands/recheck.md.
