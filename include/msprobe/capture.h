@@ -274,6 +274,15 @@ typedef struct msprobe_tensor {
 MSPROBE_API void msprobe_put_tensor(msprobe_entry* entry,
                                     const msprobe_tensor* tensor) MSPROBE_NOEXCEPT;
 
+/* The same by a caller that knows when bytes are written. `identity` stands for the bytes of the
+ * tensor as they are, from one msprobe_capture_start to the next: after a write that the caller
+ * knows of it gives another number. Where the same number came before, of the same address, dtype
+ * and size, the values may be those of then, without a look at all of the bytes: a sample of them,
+ * a cache line of every 16 KiB, shows most writes that the caller does not know of. 0: as
+ * msprobe_put_tensor. */
+MSPROBE_API void msprobe_put_tensor_known(msprobe_entry* entry, const msprobe_tensor* tensor,
+                                          uint64_t identity) MSPROBE_NOEXCEPT;
+
 enum {
   MSPROBE_ROUND_TO_FLOAT32 = 0,
   MSPROBE_ROUND_TO_OWN_HALF = 1 /* results for float16 and bfloat16 are rounded to these */

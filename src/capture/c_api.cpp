@@ -140,7 +140,8 @@ msprobe_entry* BeginEntry(msprobe_capture* capture, Make make) noexcept {
   return Wrap(nullptr);
 }
 
-uint64_t PutTensor(msprobe_entry* handle, const msprobe_tensor* tensor, bool deferred) noexcept {
+uint64_t PutTensor(msprobe_entry* handle, const msprobe_tensor* tensor, bool deferred,
+                   uint64_t identity = 0) noexcept {
   uint64_t ticket = 0;
   WithEntry(handle, [&](Entry& entry) {
     const EngineTime time(entry.step()->engine());
@@ -154,7 +155,7 @@ uint64_t PutTensor(msprobe_entry* handle, const msprobe_tensor* tensor, bool def
     } else if (deferred) {
       ticket = entry.PutTensorDeferred(described);
     } else {
-      entry.PutTensor(described);
+      entry.PutTensor(described, identity);
     }
   });
   return ticket;
@@ -455,6 +456,11 @@ void msprobe_close(msprobe_entry* entry) noexcept {
 
 void msprobe_put_tensor(msprobe_entry* entry, const msprobe_tensor* tensor) noexcept {
   PutTensor(entry, tensor, false);
+}
+
+void msprobe_put_tensor_known(msprobe_entry* entry, const msprobe_tensor* tensor,
+                              uint64_t identity) noexcept {
+  PutTensor(entry, tensor, false, identity);
 }
 
 uint64_t msprobe_put_tensor_deferred(msprobe_entry* entry, const msprobe_tensor* tensor) noexcept {

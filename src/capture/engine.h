@@ -169,6 +169,7 @@ struct Engine {
   const std::shared_ptr<Totals> totals = std::make_shared<Totals>();
   LazyDeviceCopies device_copies;
   EntryPool entries;
+  SeenValues seen_values;
 
   std::atomic<uint64_t> next_ticket{1};
   // Calls that overflow, are not finite or differ, whichever is looked for; recording ends with the

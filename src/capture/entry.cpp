@@ -622,10 +622,12 @@ bool Entry::WantsFile() {
   return *saves_tensors_;
 }
 
-void Entry::PutTensor(const TensorDescription& tensor) { DescribeTensor(tensor, false); }
+void Entry::PutTensor(const TensorDescription& tensor, uint64_t identity) {
+  DescribeTensor(tensor, false, identity);
+}
 
 uint64_t Entry::PutTensorDeferred(const TensorDescription& tensor) {
-  return DescribeTensor(tensor, true);
+  return DescribeTensor(tensor, true, 0);
 }
 
 Entry::TensorPlan Entry::PlanFor(const TensorDescription& tensor, bool may_defer) const {
@@ -654,7 +656,7 @@ Entry::TensorPlan Entry::PlanFor(const TensorDescription& tensor, bool may_defer
   return plan;
 }
 
-uint64_t Entry::DescribeTensor(const TensorDescription& given, bool may_defer) {
+uint64_t Entry::DescribeTensor(const TensorDescription& given, bool may_defer, uint64_t identity) {
   if (!BeginValue()) {
     return 0;
   }
@@ -696,7 +698,8 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool may_defer) {
     if (ticket != 0) {
       PutHoles(ticket);
     }
-    PutHostValues(tensor, *view, plan);
+    // What is searched for faults is read each time: a fault may be a write without a counter.
+    PutHostValues(tensor, *view, plan, part || plan.is_held ? 0 : identity);
   } else if (ticket != 0) {
     PutHoles(ticket);
     PutRequiresGrad(tensor);
@@ -751,7 +754,7 @@ void Entry::PutWithoutValues(const TensorDescription& tensor, const TensorPlan& 
 }
 
 void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& view,
-                          const TensorPlan& plan) {
+                          const TensorPlan& plan, uint64_t identity) {
   const bool wants_file = WantsFile() && FitsBudget(view.size_bytes());
   std::string name = wants_file ? TensorFileName(path_, step_->tensor_files()->kind()) : "";
   std::optional<TensorJob> job = wants_file ? PrepareFile(view) : std::nullopt;
@@ -759,7 +762,8 @@ void Entry::PutHostValues(const TensorDescription& tensor, const TensorView& vie
   request.copy_to = job ? job->memory.data() : nullptr;
   TensorValues values;
   if (request.statistics || request.crc32 || request.xor64 || job) {
-    values = ExamineTensor(view, request);
+    values = identity != 0 ? step_->engine().seen_values.Examine(view, request, identity)
+                           : ExamineTensor(view, request);
   }
   if (plan.is_judged) {
     Judge(values);

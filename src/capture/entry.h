@@ -72,7 +72,8 @@ class Entry {
   // A value that cannot be described: null, and the commit tells why.
   void Refuse(Status why);
   // Describes the tensor; statistics, checksum and file as the settings say.
-  void PutTensor(const TensorDescription& tensor);
+  // `identity` as in msprobe_put_tensor_known.
+  void PutTensor(const TensorDescription& tensor, uint64_t identity = 0);
   // The four statistics come later, under the tickets returned and the three that follow. 0: none
   // are wanted.
   uint64_t PutTensorDeferred(const TensorDescription& tensor);
@@ -115,11 +116,11 @@ class Entry {
     bool is_held = false;           // of a device: the commit waits for its values
   };
   TensorPlan PlanFor(const TensorDescription& tensor, bool may_defer) const;
-  uint64_t DescribeTensor(const TensorDescription& given, bool may_defer);
+  uint64_t DescribeTensor(const TensorDescription& given, bool may_defer, uint64_t identity);
   void PutTensorHead(const TensorDescription& tensor);
   // The values are there.
   void PutHostValues(const TensorDescription& tensor, const TensorView& view,
-                     const TensorPlan& plan);
+                     const TensorPlan& plan, uint64_t identity);
   // Places for them are there.
   void PutDeviceValues(const TensorDescription& tensor, const TensorView& view,
                        const TensorPlan& plan, uint64_t deferred_ticket);

@@ -1,6 +1,8 @@
 #include "src/capture/tensor_values.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -349,6 +351,84 @@ TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request) 
                                                     : StatisticValue::Float(stats.max);
     }
   }
+  return values;
+}
+
+namespace {
+
+// A cache line of every 16 KiB, each time another one, so that columns of matrices are met, and the
+// last. Lines that are not in the cache cost as much as thirty that are read in order: with one of
+// every 2 KiB the sample costs what it saves.
+uint64_t SampleOf(std::span<const std::byte> bytes) {
+  constexpr size_t kLineBytes = 64;
+  constexpr size_t kLineOf = 16384;
+  constexpr size_t kAhead = 16;
+  constexpr uint64_t kFactor = 0x9E3779B97F4A7C15U;
+  std::array<uint64_t, 4> lanes = {1, 2, 3, 4};
+  const auto take = [&](const std::byte* line) {
+    std::array<uint64_t, kLineBytes / sizeof(uint64_t)> words;
+    std::memcpy(words.data(), line, kLineBytes);
+    for (size_t i = 0; i < words.size(); ++i) {
+      uint64_t& lane = lanes[i % lanes.size()];
+      lane = std::rotl((lane ^ words[i]) * kFactor, 29);
+    }
+  };
+  const size_t count = bytes.size() / kLineOf;
+  const auto line = [&](size_t number) {
+    return bytes.data() + number * kLineOf + (number * kFactor >> 56U) * kLineBytes;
+  };
+  static_assert(kLineOf / kLineBytes == size_t{1} << (64U - 56U));
+  for (size_t number = 0; number < std::min(kAhead, count); ++number) {
+    __builtin_prefetch(line(number));
+  }
+  for (size_t number = 0; number < count; ++number) {
+    if (number + kAhead < count) {
+      __builtin_prefetch(line(number + kAhead));
+    }
+    take(line(number));
+  }
+  if (bytes.size() >= kLineBytes) {
+    take(bytes.data() + bytes.size() - kLineBytes);
+  }
+  uint64_t sample = bytes.size();
+  for (const uint64_t lane : lanes) {
+    sample = std::rotl((sample ^ lane) * kFactor, 31);
+  }
+  return sample;
+}
+
+bool AsksForTheSame(const ValueRequest& left, const ValueRequest& right) {
+  return left.rules == right.rules && left.statistics == right.statistics &&
+         left.extended == right.extended && left.crc32 == right.crc32 && left.xor64 == right.xor64;
+}
+
+}  // namespace
+
+TensorValues SeenValues::Examine(const TensorView& view, const ValueRequest& request,
+                                 uint64_t identity) {
+  // A copy reads every byte in any case.
+  if (request.copy_to != nullptr || view.shape.empty() || !view.is_plain()) {
+    return ExamineTensor(view, request);
+  }
+  std::optional<Known> known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (known_.empty()) {
+      known_.resize(kPlaces);
+    }
+    if (known_[identity % kPlaces].identity == identity) {
+      known = known_[identity % kPlaces];
+    }
+  }
+  if (known && known->dtype == view.dtype && known->bytes.data() == view.data &&
+      known->bytes.size() == view.size_bytes() && AsksForTheSame(known->request, request) &&
+      known->sample == SampleOf(view.bytes())) {
+    return known->values;
+  }
+  TensorValues values = ExamineTensor(view, request);
+  const uint64_t sample = SampleOf(view.bytes());
+  const std::lock_guard lock(mutex_);
+  known_[identity % kPlaces] = {identity, view.dtype, view.bytes(), request, sample, values};
   return values;
 }
 

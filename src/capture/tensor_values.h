@@ -5,9 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/dtype.h"
 #include "msprobe/status.h"
@@ -63,6 +66,8 @@ struct StatisticRules {
   Precision precision = Precision::kHigh;
   bool is_numpy = false;
   bool is_mindspore = false;  // low precision: complex tensors have a Norm
+
+  bool operator==(const StatisticRules&) const = default;
 };
 
 struct ValueRequest {
@@ -91,6 +96,27 @@ struct TensorValues {
 
 // `view` has at least one element; all of them are readable.
 TensorValues ExamineTensor(const TensorView& view, const ValueRequest& request);
+
+// Values that may be asked for again: what a call is given is, mostly, what another call gave back.
+// Thread-safe.
+class SeenValues {
+ public:
+  // As ExamineTensor. `identity` stands for the bytes of the view, see msprobe_put_tensor_known.
+  TensorValues Examine(const TensorView& view, const ValueRequest& request, uint64_t identity);
+
+ private:
+  struct Known {
+    uint64_t identity = 0;
+    DType dtype = DType::kFloat32;
+    std::span<const std::byte> bytes;  // where they were; never read
+    ValueRequest request;
+    uint64_t sample = 0;
+    TensorValues values;
+  };
+  static constexpr size_t kPlaces = 1024;  // a later tensor takes the place of an earlier one
+  std::mutex mutex_;
+  std::vector<Known> known_;  // of identities, by their remainder; made when the first comes
+};
 
 // Max, min, mean and norm as numbers of float32: elements of other types are cast to it first.
 // `keeps_half`: those of float16 and bfloat16 are rounded to their own type. `view` as above.

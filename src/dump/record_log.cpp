@@ -4,16 +4,20 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include "src/base/files.h"
 #include "src/base/strings.h"
@@ -461,6 +465,78 @@ void PutEntry(const RecordLog::Entry& entry, HoleFiller& filler, json::Writer& w
   }
 }
 
+// A source file and where its lines begin.
+struct Source {
+  std::string text;
+  std::vector<uint32_t> begins;  // kLongestSourceBytes is far below 2^32
+};
+
+std::shared_ptr<const Source> ReadSource(const base::Path& path, uint64_t most_bytes) {
+  auto source = std::make_shared<Source>();
+  Result<std::string> text = base::ReadTextFile(path, most_bytes);
+  if (!text.ok()) {
+    return source;
+  }
+  source->text = std::move(*text);
+  source->begins.push_back(0);
+  for (size_t end = source->text.find('\n'); end != std::string::npos;
+       end = source->text.find('\n', end + 1)) {
+    source->begins.push_back(static_cast<uint32_t>(end + 1));
+  }
+  return source;
+}
+
+// The sources of a program that records step after step: its stacks name the same few files each
+// time, and reading them would be a good part of what a small step costs. A file that was changed
+// is read again. Thread-safe.
+class SourceMemory {
+ public:
+  static SourceMemory& OfThisProcess() {
+    static SourceMemory* const memory =
+        new SourceMemory;  // threads may still convert when the process ends
+    return *memory;
+  }
+
+  std::shared_ptr<const Source> Get(const std::string& file, uint64_t most_bytes) {
+    struct stat status = {};
+    if (::stat(file.c_str(), &status) != 0 || static_cast<uint64_t>(status.st_size) > most_bytes) {
+      return ReadSource(base::Path(file), most_bytes);
+    }
+    const Stamp stamp = {static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino),
+                         status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+    // A fork may have left it locked for good.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) {
+      return ReadSource(base::Path(file), most_bytes);
+    }
+    if (const auto found = by_file_.find(file);
+        found != by_file_.end() && found->second.stamp == stamp) {
+      return found->second.source;
+    }
+    std::shared_ptr<const Source> source = ReadSource(base::Path(file), most_bytes);
+    if (bytes_ + source->text.size() > kMostBytes) {
+      by_file_.clear();
+      bytes_ = 0;
+    }
+    if (source->text.size() <= kMostBytes) {
+      bytes_ += source->text.size();
+      by_file_.insert_or_assign(file, Known{stamp, source});
+    }
+    return source;
+  }
+
+ private:
+  using Stamp = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;
+  struct Known {
+    Stamp stamp;
+    std::shared_ptr<const Source> source;
+  };
+  static constexpr size_t kMostBytes = size_t{16} << 20U;
+  std::mutex mutex_;
+  std::unordered_map<std::string, Known> by_file_;
+  size_t bytes_ = 0;  // of what was put since the last time all were given up
+};
+
 // The lines of source files, each file read once.
 class SourceLines {
  public:
@@ -469,10 +545,11 @@ class SourceLines {
   // The line without blanks around it; nullopt when there is no such line to read.
   std::optional<std::string_view> Find(std::string_view file, int32_t line) {
     const auto [found, is_new] = by_file_.try_emplace(std::string(file));
-    Source& source = found->second;
     if (is_new) {
-      Read(found->first, source);
+      found->second = Read(found->first);
+      source_left_ -= found->second->text.size();
     }
+    const Source& source = *found->second;
     if (line < 1 || static_cast<size_t>(line) > source.begins.size()) {
       return std::nullopt;
     }
@@ -487,33 +564,16 @@ class SourceLines {
   }
 
  private:
-  struct Source {
-    std::string text;
-    std::vector<uint32_t> begins;  // of the lines; kLongestSourceBytes is far below 2^32
-  };
-
-  void Read(const std::string& file, Source& source) {
-    base::Path path(file);
-    if (allowed_ == SourceFiles::kPython) {
-      // The file that is opened decides, not the name of the link.
-      std::error_code error;
-      path = std::filesystem::canonical(path, error);
-      if (error || path.extension() != kPythonEnd) {
-        return;
-      }
+  std::shared_ptr<const Source> Read(const std::string& file) {
+    const uint64_t most_bytes = std::min(kLongestSourceBytes, source_left_);
+    if (allowed_ == SourceFiles::kOfThisProcess) {
+      return SourceMemory::OfThisProcess().Get(file, most_bytes);
     }
-    Result<std::string> text =
-        base::ReadTextFile(path, std::min(kLongestSourceBytes, source_left_));
-    if (!text.ok()) {
-      return;
-    }
-    source_left_ -= text->size();
-    source.text = std::move(*text);
-    source.begins.push_back(0);
-    for (size_t end = source.text.find('\n'); end != std::string::npos;
-         end = source.text.find('\n', end + 1)) {
-      source.begins.push_back(static_cast<uint32_t>(end + 1));
-    }
+    // The file that is opened decides, not the name of the link.
+    std::error_code error;
+    const base::Path path = std::filesystem::canonical(base::Path(file), error);
+    return error || path.extension() != kPythonEnd ? std::make_shared<const Source>()
+                                                   : ReadSource(path, most_bytes);
   }
 
   static constexpr std::string_view kPythonEnd = ".py";
@@ -521,7 +581,7 @@ class SourceLines {
   const SourceFiles allowed_;
   uint64_t source_left_ = kMostSourceBytes;
   uint64_t code_left_ = kMostCodeBytes;
-  std::unordered_map<std::string, Source> by_file_;  // nodes stay where they are
+  std::unordered_map<std::string, std::shared_ptr<const Source>> by_file_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The rules by which tensors become statistics and checksums.
 #include "src/capture/tensor_values.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -331,6 +332,42 @@ TEST(FloatStatistics, ThroughTheFaceInC) {
   EXPECT_TRUE(refuses([](msprobe_tensor& t) { t.dimensions = 1000; }));
   EXPECT_TRUE(refuses([&](msprobe_tensor& t) { t.shape = &none; }));
   EXPECT_TRUE(refuses([&](msprobe_tensor& t) { t.strides = &backwards; }));
+}
+
+TEST(SeenValues, AreThoseOfTheFirstTimeUntilTheIdentityOrManyBytesDiffer) {
+  std::vector<float> values(1U << 16U, 1.0F);
+  SeenValues seen;
+  ValueRequest request;
+  const auto max = [&](uint64_t identity) {
+    const TensorValues found =
+        seen.Examine(ViewOf(DType::kFloat32, values, {256, 256}), request, identity);
+    return found.statistics[0].number;
+  };
+  EXPECT_EQ(max(7), 1);
+  EXPECT_EQ(max(7), 1);
+  values[12345] = 2;  // the caller knows of the write
+  EXPECT_EQ(max(8), 2);
+  std::fill(values.begin(), values.end(), 3.0F);  // and of this one it does not
+  EXPECT_EQ(max(8), 3);
+  // A row of 16 KiB is always met.
+  std::fill_n(values.begin() + 8192, 8192, 4.0F);
+  EXPECT_EQ(max(8), 4);
+  EXPECT_EQ(max(8 + 1024), 4);  // comes to the same place
+  EXPECT_EQ(max(8), 4);
+}
+
+TEST(SeenValues, AnswerForWhatWasAskedThen) {
+  const std::vector<float> values(1U << 16U, 1.0F);
+  const TensorView view = ViewOf(DType::kFloat32, values, {256, 256});
+  SeenValues seen;
+  ValueRequest request;
+  EXPECT_FALSE(seen.Examine(view, request, 1).crc32.has_value());
+  request.crc32 = true;
+  EXPECT_EQ(seen.Examine(view, request, 1).crc32, ExamineTensor(view, request).crc32);
+  std::vector<std::byte> copy(view.size_bytes());
+  request.copy_to = copy.data();
+  EXPECT_EQ(seen.Examine(view, request, 1).crc32, ExamineTensor(view, request).crc32);
+  EXPECT_EQ(std::memcmp(copy.data(), values.data(), copy.size()), 0);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tools/python/native/backward.h"
 #include "tools/python/native/describe.h"
 #include "tools/python/native/guard.h"
+#include "tools/python/native/seen_tensors.h"
 #include "tools/python/native/stack_walk.h"
 
 namespace msprobe::python {
@@ -17,6 +18,7 @@ struct Names {
   PyObject* grad_fn = Interned("grad_fn");
   PyObject* register_hook = Interned("register_hook");
   PyObject* async_op = Interned("async_op");
+  PyObject* out = Interned("out");
   PyObject* next_functions = Interned("next_functions");
   PyObject* name = Interned("__name__");
 };
@@ -71,6 +73,17 @@ bool ReturnsHandle(const RecordedFunction& function, PyObject* args, PyObject* k
     flag = PyTuple_GetItem(args, function.async_position);
   }
   return flag != nullptr && PyObject_IsTrue(flag) == 1;
+}
+
+// What the call may have written to without a counter that moves for everybody who looks there. Collectives write to their arguments, some
+// of them later.
+void NoteWrites(const RecordedFunction& function, PyObject* args, PyObject* kwargs) {
+  if (function.asynchronous != kPlain) {
+    ForgetSeen();
+    return;
+  }
+  if (function.in_place && PyTuple_Size(args) > 0) NoteWritten(PyTuple_GetItem(args, 0));
+  if (kwargs != nullptr) NoteWritten(PyDict_GetItem(kwargs, Known().out));
 }
 
 bool IsArgument(PyObject* tensor, PyObject* args, PyObject* kwargs) {
@@ -187,6 +200,7 @@ class Recording {
   }
 
   void Failed() {
+    ForgetSeen();
     msprobe_capture_leave(Global().capture, Text(name_));
     if (piece_ != nullptr) CommitPiece();
   }
@@ -194,6 +208,7 @@ class Recording {
   void After(PyObject* args, PyObject* kwargs, PyObject* result) {
     const HookTime time;
     State& state = Global();
+    NoteWrites(function_, args, kwargs);
     const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name_));
     wanted_ = wanted;
     if ((wanted & MSPROBE_WANT_STACK) != 0) RecordStack(name_);
@@ -355,6 +370,7 @@ void RecordLaterOutput(const std::string& name, PyObject* args, PyObject* kwargs
   ThreadState& thread = ThisThread();
   const InsideGuard guard(thread);
   const ModesAside modes;
+  ForgetSeen();
   msprobe_entry* entry = msprobe_entry_begin(Global().capture, Text(name));
   PutCollectiveOutput(entry, name, args, kwargs == Py_None ? nullptr : kwargs);
   msprobe_entry_commit(entry);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/python/native/arguments.h"
+#include "tools/python/native/seen_tensors.h"
 #include "tools/python/native/stack_walk.h"
 #include "tools/python/native/state.h"
 
@@ -54,6 +55,7 @@ void NextStep() {
   for (auto& [unused, counter] : state.counters) counter.next = 0;
   state.gradients.clear();
   ForgetStacks();
+  ForgetSeen();
 }
 
 // reopen(config_path, overrides, framework) -> settings as JSON text: another capture in place of the
@@ -101,6 +103,7 @@ PyObject* Close() {
 PyObject* Start(msprobe_capture* capture, long long rank) {
   int outcome = MSPROBE_START_OFF;
   ForgetStacks();
+  ForgetSeen();
   const int code =
       WithoutLock([&] { return msprobe_capture_start(capture, rank, &outcome); });
   return code == MSPROBE_OK ? PyLong_FromLong(outcome) : Fail(code);
@@ -125,6 +128,7 @@ PyObject* SetBatch(msprobe_capture* capture, List list) {
 }
 
 PyObject* Stop(msprobe_capture* capture) {
+  ForgetSeen();
   const int code = WithoutLock([capture] { return msprobe_capture_stop(capture); });
   if (code != MSPROBE_OK) return Fail(code);
   Py_RETURN_NONE;

@@ -1,8 +1,11 @@
 #include "tools/python/native/stack_walk.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include <dlfcn.h>
 
 #include "tools/python/native/state.h"
 
@@ -43,7 +46,20 @@ struct StackHash {
   }
 };
 
+// Functions of the interpreter that the limited interface does not show: what they give is had without a look at attributes and without
+// numbers as objects. Each is null where this interpreter does not have it.
+template <typename Function>
+Function Find(const char* name) {
+  return reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+}
+struct FrameFunctions {
+  PyObject* (*back)(PyObject*) = Find<PyObject* (*)(PyObject*)>("PyFrame_GetBack");
+  PyObject* (*code)(PyObject*) = Find<PyObject* (*)(PyObject*)>("PyFrame_GetCode");
+  int (*instruction)(PyObject*) = Find<int (*)(PyObject*)>("PyFrame_GetLasti");
+};
+
 struct Walker {
+  FrameFunctions functions;
   PyObject* back = Interned("f_back");
   PyObject* code = Interned("f_code");
   PyObject* instruction = Interned("f_lasti");
@@ -59,11 +75,26 @@ Walker& Known() {
   return *walker;
 }
 
-const FrameTexts* TextsOf(Walker& walker, PyObject* frame) {
-  const Ref code = Attribute(frame, walker.code);
+Ref CodeOf(const Walker& walker, PyObject* frame) {
+  return walker.functions.code != nullptr ? Ref(walker.functions.code(frame)) : Attribute(frame, walker.code);
+}
+
+std::optional<long> InstructionOf(const Walker& walker, PyObject* frame) {
+  if (walker.functions.instruction != nullptr) return walker.functions.instruction(frame);
   const Ref instruction = Attribute(frame, walker.instruction);
+  return instruction ? std::optional(PyLong_AsLong(instruction.get())) : std::nullopt;
+}
+
+// Empty, or None, for the outermost.
+Ref BackOf(const Walker& walker, PyObject* frame) {
+  return walker.functions.back != nullptr ? Ref(walker.functions.back(frame)) : Attribute(frame, walker.back);
+}
+
+const FrameTexts* TextsOf(Walker& walker, PyObject* frame) {
+  const Ref code = CodeOf(walker, frame);
+  const std::optional<long> instruction = InstructionOf(walker, frame);
   if (!code || !instruction) return nullptr;
-  const Position position{code.get(), PyLong_AsLong(instruction.get())};
+  const Position position{code.get(), *instruction};
   if (const auto found = walker.frames.find(position); found != walker.frames.end()) {
     return &found->second;
   }
@@ -101,7 +132,7 @@ void RecordStack(std::string_view name) {
     const FrameTexts* texts = TextsOf(walker, frame.get());
     if (texts == nullptr) break;
     if (!texts->own) stack.push_back(texts);
-    frame = Attribute(frame.get(), walker.back);
+    frame = BackOf(walker, frame.get());
   }
   PyErr_Clear();
   auto found = walker.stacks.find(stack);

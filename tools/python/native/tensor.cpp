@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/python/native/seen_tensors.h"
 #include "tools/python/native/state.h"
 
 namespace msprobe::python {
@@ -104,8 +105,27 @@ void Read(const Fields& fields, const Use& use) {
   PyEval_RestoreThread(saved);
 }
 
-void Put(msprobe_entry* entry, const Fields& fields) {
-  Read(fields, [entry](const msprobe_tensor& tensor) { msprobe_put_tensor(entry, &tensor); });
+void Put(msprobe_entry* entry, const Fields& fields, uint64_t identity = 0) {
+  Read(fields, [entry, identity](const msprobe_tensor& tensor) { msprobe_put_tensor_known(entry, &tensor, identity); });
+}
+
+// Whether the elements lie one behind the other, row by row.
+bool IsRowMajor(const Fields& fields) {
+  int64_t expected = 1;
+  for (size_t axis = fields.shape.size(); axis-- > 0;) {
+    if (fields.shape[axis] != 1 && fields.strides[axis] != expected) return false;
+    expected *= fields.shape[axis];
+  }
+  return true;
+}
+
+// As in seen_tensors.h; 0 for a tensor that is small or not in row-major order.
+uint64_t IdentityIfWorthIt(PyObject* tensor, const Fields& fields) {
+  const msprobe_tensor& described = fields.tensor;
+  if (described.data == nullptr || described.flags != 0) return 0;
+  const uint64_t bytes = static_cast<uint64_t>(fields.elements) * ElementBytes(described.dtype_code);
+  if (bytes < kLeastSeenBytes || !IsRowMajor(fields)) return 0;
+  return IdentityOf(tensor, described.data, bytes, described.dtype_code);
 }
 
 // A tensor of an accelerator: the Python side says where its bytes lie and, when it reduced the
@@ -319,7 +339,7 @@ void PutHeld(msprobe_entry* entry, std::string_view name, PyObject* tensor, int 
     fields.tensor.data = nullptr;
     fields.tensor.strides = nullptr;
   }
-  Put(entry, fields);
+  Put(entry, fields, location == ValueLocation::kHost ? IdentityIfWorthIt(tensor, fields) : 0);
 }
 
 }  // namespace
@@ -419,6 +439,14 @@ bool DescribeAny(PyObject* tensor, Fields* fields, bool* on_device) {
 }
 
 }  // namespace
+
+bool DescribeRange(PyObject* tensor, const std::function<void(const msprobe_tensor&)>& use) {
+  Fields fields;
+  bool on_device = false;
+  if (!DescribeAny(tensor, &fields, &on_device)) return false;
+  use(fields.tensor);
+  return true;
+}
 
 bool UseTensor(PyObject* tensor,
                const std::function<void(const msprobe_tensor&, bool on_device)>& use) {

@@ -37,6 +37,9 @@ bool ReduceOnDevice(PyObject* tensor, int device, int index, void* stream, void*
 bool UseTensor(PyObject* tensor,
                const std::function<void(const msprobe_tensor&, bool on_device)>& use);
 
+// The same for the place of its bytes alone, which are not read.
+bool DescribeRange(PyObject* tensor, const std::function<void(const msprobe_tensor&)>& use);
+
 // The same of two tensors, both described before `use` runs.
 bool UseTensors(PyObject* first, PyObject* second,
                 const std::function<void(const msprobe_tensor&, const msprobe_tensor&)>& use);
