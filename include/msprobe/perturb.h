@@ -48,12 +48,12 @@ MSPROBE_API int msprobe_perturb(const msprobe_tensor* input, int mode, uint32_t 
 typedef struct msprobe_ratio {
   double ratio;      /* max(max r, 1 / min r), r = |original| / |perturbed| over a lower bound */
   double mean_ratio; /* of max(r, 1 / r), where the results are not consistent; else 1 */
-  uint64_t exceeding_count; /* elements apart by more than the threshold, likewise; else 0 */
-  uint64_t worst_index;     /* row-major */
-  uint64_t born_count;      /* NaN or infinite in the changed result alone */
-  uint64_t gone_count;      /* in the original one alone */
-  int sign_changes;         /* 1: large values of opposite sign; the ratio says little then */
-  int consistent;           /* 1: 1/threshold <= ratio <= threshold and no sign changes */
+  uint64_t exceeding_count;      /* elements apart by more than the threshold, likewise; else 0 */
+  uint64_t worst_index;          /* row-major */
+  uint64_t new_nonfinite_count;  /* NaN or infinite in the changed result alone */
+  uint64_t lost_nonfinite_count; /* in the original one alone */
+  int sign_changes;              /* 1: large values of opposite sign; the ratio says little then */
+  int consistent;                /* 1: 1/threshold <= ratio <= threshold and no sign changes */
 } msprobe_ratio;
 
 enum {
@@ -75,7 +75,7 @@ typedef struct msprobe_cpu_agreement {
   double absolute_error;
   double relative_error;
   double error_balance;
-  uint64_t born_count; /* NaN or infinite on the device alone */
+  uint64_t new_nonfinite_count; /* NaN or infinite on the device alone */
 } msprobe_cpu_agreement;
 
 /* Flags: MSPROBE_PERTURB_COMPAT. Nothing is written into either tensor. */

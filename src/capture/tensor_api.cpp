@@ -218,8 +218,8 @@ int msprobe_compare_ratios(const msprobe_tensor* original, const msprobe_tensor*
     result->mean_ratio = found.mean_ratio;
     result->exceeding_count = found.exceeding_count;
     result->worst_index = found.worst_index;
-    result->born_count = found.born_count;
-    result->gone_count = found.gone_count;
+    result->new_nonfinite_count = found.new_nonfinite_count;
+    result->lost_nonfinite_count = found.lost_nonfinite_count;
     result->sign_changes = found.sign_changes ? 1 : 0;
     result->consistent = found.consistent(rules.threshold) ? 1 : 0;
     return OkStatus();
@@ -242,7 +242,7 @@ int msprobe_compare_with_cpu(const msprobe_tensor* actual, const msprobe_tensor*
     result->absolute_error = found.absolute_error.value_or(0);
     result->relative_error = found.relative_error.value_or(0);
     result->error_balance = found.error_balance.value_or(0);
-    result->born_count = found.born_count;
+    result->new_nonfinite_count = found.new_nonfinite_count;
     return OkStatus();
   });
 }

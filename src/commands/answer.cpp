@@ -86,7 +86,7 @@ report::Document DocumentOfFailure(std::string_view command, const Status& failu
   document.command = command;
   document.verdict.word = "FAILED";
   document.verdict.text = failure.message();
-  document.verdict.standing = report::Standing::kIncomplete;
+  document.verdict.outcome = report::AnswerOutcome::kIncomplete;
   return document;
 }
 
@@ -354,7 +354,7 @@ Result<ExitCode> EmitReport(report::Document document, const AnswerFlags& flags,
                             const Context& context, const OwnForms& own) {
   const bool inputs_are_whole = InputsAreWhole();
   if (!inputs_are_whole) {
-    document.verdict.standing = report::Standing::kIncomplete;
+    document.verdict.outcome = report::AnswerOutcome::kIncomplete;
   }
   const ExitCode code =
       own.exit_code ? static_cast<ExitCode>(*own.exit_code) : ExitCodeOf(document, flags);

@@ -229,7 +229,7 @@ class StepWatcher {
       verdict.text +=
           fmt::format("; interrupted after {} of {}", compared_, base::Plural(step_count_, "step"));
     }
-    verdict.standing = report::Standing::kIncomplete;
+    verdict.outcome = report::AnswerOutcome::kIncomplete;
     return document;
   }
 
@@ -287,7 +287,7 @@ class StepWatcher {
     const report::Document document = compare::MakeDocument(options, run);
     base::LogInfo(fmt::format("step {}: {}", step, document.verdict.text));
     Keep(step, std::move(run));
-    return document.verdict.standing == report::Standing::kClean;
+    return document.verdict.outcome == report::AnswerOutcome::kClean;
   }
 
   void Keep(int64_t step, compare::Comparison run) {

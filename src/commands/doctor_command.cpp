@@ -816,14 +816,15 @@ report::Document MakeDoctorDocument(const std::vector<Check>& checks,
   document.verdict.text = broken == 0 ? "OK: everything that is installed works"
                                       : fmt::format("BROKEN: {} of {} do not work", broken, count);
   document.verdict.tone = broken == 0 ? report::Tone::kGood : report::Tone::kBad;
-  document.verdict.standing = broken == 0 ? report::Standing::kClean : report::Standing::kFindings;
+  document.verdict.outcome =
+      broken == 0 ? report::AnswerOutcome::kClean : report::AnswerOutcome::kFindings;
   document.levels = report::OutcomesOf(kDoctorLevels);
   report::SetFound(document.levels, "any", broken != 0);
   document.verdict.number = static_cast<double>(broken);
   document.verdict.unit = "checks";
   if (ascend && !ascend->tried && broken == 0) {
     document.verdict.Say("NOT TRIED", "no Ascend device answers here; everything else works",
-                         report::Tone::kCaution, report::Standing::kNothingCompared);
+                         report::Tone::kCaution, report::AnswerOutcome::kNothingCompared);
   }
   return document;
 }

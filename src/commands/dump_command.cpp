@@ -162,14 +162,14 @@ report::Document SummaryOf(const fs::path& dump_path, const DumpSnapshot& before
   if (steps.empty()) {
     verdict.word = "NOTHING CAPTURED";
     verdict.text = fmt::format("nothing was captured in {}", dump_path.string());
-    verdict.standing = report::Standing::kFindings;
+    verdict.outcome = report::AnswerOutcome::kFindings;
     return document;
   }
   const bool whole = incomplete.empty() && interrupted.empty() && counts.lost_files == 0;
   verdict.word = whole ? "CAPTURED" : "CAPTURED IN PART";
   verdict.text = fmt::format("captured {} of {} in {}", base::Plural(steps.size(), "step"),
                              base::Plural(ranks.size(), "rank"), dump_path.string());
-  verdict.standing = whole ? report::Standing::kClean : report::Standing::kFindings;
+  verdict.outcome = whole ? report::AnswerOutcome::kClean : report::AnswerOutcome::kFindings;
   report::List facts{report::ListKind::kFacts, {}};
   const auto add = [&facts](std::string_view what, std::string text, uint64_t number) {
     facts.items.push_back(
@@ -344,8 +344,8 @@ Result<ExitCode> DumpRecoverCommand::Run(const Context& context) {
   verdict.number = static_cast<double>(recovered);
   verdict.unit = "folders";
   verdict.tone = recovered == folders.size() ? report::Tone::kStrong : report::Tone::kBad;
-  verdict.standing =
-      recovered == folders.size() ? report::Standing::kClean : report::Standing::kIncomplete;
+  verdict.outcome = recovered == folders.size() ? report::AnswerOutcome::kClean
+                                                : report::AnswerOutcome::kIncomplete;
   document.Add("", std::move(list));
   return EmitReport(std::move(document), answer_, context);
 }
@@ -412,7 +412,7 @@ report::Document DocumentOf(const LiveFile& file, const base::Path& named, bool 
   verdict.tone = !settings.dump_enable ? report::Tone::kCaution
                  : on                  ? report::Tone::kGood
                                        : report::Tone::kStrong;
-  verdict.standing = report::Standing::kClean;
+  verdict.outcome = report::AnswerOutcome::kClean;
   verdict.text =
       fmt::format("{}: {}", verdict.word,
                   !settings.dump_enable
@@ -650,7 +650,7 @@ void SetSent(const online::Endpoint& checker, report::Document& document) {
       "SENT",
       fmt::format("what was captured went to {} while the program ran; the checker has the answer",
                   checker.text()),
-      report::Tone::kGood, report::Standing::kClean);
+      report::Tone::kGood, report::AnswerOutcome::kClean);
   document.verdict.number = 1;
   document.sections.clear();
   document.next.clear();

@@ -512,8 +512,8 @@ report::Document TopAnswer(const std::filesystem::path& root, const RunFollower&
   document.verdict.text =
       fmt::format("{}: {}, {} not finite, {}", root.string(), base::Plural(rows.size(), "module"),
                   base::FormatCount(broken), base::Plural(run.alerts().size(), "alert"));
-  document.verdict.standing =
-      broken > 0 || !run.alerts().empty() ? report::Standing::kFindings : report::Standing::kClean;
+  document.verdict.outcome = broken > 0 || !run.alerts().empty() ? report::AnswerOutcome::kFindings
+                                                                 : report::AnswerOutcome::kClean;
   document.Add("Modules, worst first", report::DataTable{std::move(table)});
   report::List alerts{report::ListKind::kSentences, {}};
   for (const analysis::monitor::Alert& alert : run.alerts()) {

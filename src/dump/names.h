@@ -3,6 +3,7 @@
 // "Functional.conv2d.0.forward.input.0".
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -31,6 +32,8 @@ struct EntryName {
   bool is_debug = false;
 };
 EntryName ParseEntryName(std::string_view name);
+template <std::same_as<std::string> Text>
+EntryName ParseEntryName(Text&& name) = delete;  // what is returned refers to `name`
 
 // A row's name: which part of which call it belongs to.
 struct RowName {
@@ -43,6 +46,8 @@ struct RowName {
 // behind it something else than an optional call number, one of input, output, kwargs, parameters,
 // and at least one more part.
 std::optional<RowName> ParseRowName(std::string_view name);
+template <std::same_as<std::string> Text>
+std::optional<RowName> ParseRowName(Text&& name) = delete;
 
 // "Functional.linear.0.backward" <-> "Functional.linear.0.forward", "Module.a.Linear.backward.1"
 // <-> "...forward.1". A name without a direction (and any name for kNone) is returned unchanged.

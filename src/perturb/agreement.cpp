@@ -45,7 +45,7 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
       if (!std::isfinite(g[i])) return golden_finite = false;
       double value = a[i];
       if (!std::isfinite(value)) {
-        ++result.born_count;
+        ++result.new_nonfinite_count;
         value = 1;
       }
       const double apart = value - g[i];
@@ -67,7 +67,7 @@ Result<CpuAgreement> CompareWithCpu(const TensorView& actual, const TensorView& 
   const double most = LargestErrorAllowed(actual.dtype);
   const double bias = compat ? balance : std::abs(balance);
   result.consistent = absolute <= most && relative <= most && bias <= kMostBalance &&
-                      (compat || result.born_count == 0);
+                      (compat || result.new_nonfinite_count == 0);
   return result;
 }
 

@@ -17,7 +17,7 @@ struct CpuAgreement {
   std::optional<double> absolute_error;  // max |a - g| where |a| < 1
   std::optional<double> relative_error;  // max |a - g| / |g| where |a| >= 1
   std::optional<double> error_balance;   // mean of (a - g) / max(|g|, 1), signed
-  uint64_t born_count = 0;               // NaN or infinite on the device alone
+  uint64_t new_nonfinite_count = 0;      // NaN or infinite on the device alone
 };
 
 // The largest error of an operator of this dtype that is accepted: its unit roundoff for the 16-bit

@@ -201,8 +201,8 @@ class RatioWalk {
       counts_.exceeding_count += apart > rules_.threshold ? 1 : 0;
       const bool o_finite = std::isfinite(o);
       const bool p_finite = std::isfinite(p);
-      counts_.born_count += o_finite && !p_finite ? 1 : 0;
-      counts_.gone_count += !o_finite && p_finite ? 1 : 0;
+      counts_.new_nonfinite_count += o_finite && !p_finite ? 1 : 0;
+      counts_.lost_nonfinite_count += !o_finite && p_finite ? 1 : 0;
       if (o_finite && p_finite) {
         extremes.sum += apart;
         ++extremes.summed;
@@ -244,8 +244,8 @@ class QuotientWalk {
       result_.exceeding_count += apart > rules_.threshold || o_over_p < 0 ? 1 : 0;
       const bool o_finite = std::isfinite(o);
       const bool p_finite = std::isfinite(p);
-      result_.born_count += o_finite && !p_finite ? 1 : 0;
-      result_.gone_count += !o_finite && p_finite ? 1 : 0;
+      result_.new_nonfinite_count += o_finite && !p_finite ? 1 : 0;
+      result_.lost_nonfinite_count += !o_finite && p_finite ? 1 : 0;
       if (o_finite && p_finite) {
         sum_ += apart;
         ++summed_;

@@ -31,11 +31,11 @@ struct RatioResult {
   double ratio = 1;
   bool sign_changes = false;  // some o * p < -bound^2; then nothing else says much
   // Set for results that are not consistent; for others 1 and 0.
-  double mean_ratio = 1;         // of max(r, 1/r), over finite ones
-  uint64_t exceeding_count = 0;  // elements beyond the threshold
-  uint64_t worst_index = 0;      // of the element that gives `ratio`, row-major
-  uint64_t born_count = 0;       // NaN or infinite in the changed result alone
-  uint64_t gone_count = 0;       // NaN or infinite in the original result alone
+  double mean_ratio = 1;              // of max(r, 1/r), over finite ones
+  uint64_t exceeding_count = 0;       // elements beyond the threshold
+  uint64_t worst_index = 0;           // of the element that gives `ratio`, row-major
+  uint64_t new_nonfinite_count = 0;   // NaN or infinite in the changed result alone
+  uint64_t lost_nonfinite_count = 0;  // NaN or infinite in the original result alone
 
   bool consistent(double threshold) const {
     return !sign_changes && ratio <= threshold && ratio >= 1 / threshold;

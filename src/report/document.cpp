@@ -19,11 +19,11 @@ std::string_view ToneName(Tone tone) {
 }
 
 void Verdict::Say(std::string_view new_word, std::string_view rest, Tone new_tone,
-                  Standing new_standing) {
+                  AnswerOutcome new_outcome) {
   word = new_word;
   text = fmt::format("{}: {}", new_word, rest);
   tone = new_tone;
-  standing = new_standing;
+  outcome = new_outcome;
 }
 
 void Document::AddFiles(std::span<const std::filesystem::path> paths) {
@@ -69,7 +69,7 @@ bool Gate::Fails(const Document& document) const {
   if (asked_.empty()) {
     return false;
   }
-  if (document.verdict.standing == Standing::kNothingCompared) {
+  if (document.verdict.outcome == AnswerOutcome::kNothingCompared) {
     return true;
   }
   const auto known = [&](const std::string& word) {
@@ -109,7 +109,7 @@ std::string Gate::Reason(const Document& document) const {
 }
 
 ExitClass Judge(const Document& document, const Gate& gate) {
-  if (document.verdict.standing == Standing::kIncomplete) {
+  if (document.verdict.outcome == AnswerOutcome::kIncomplete) {
     return ExitClass::kFailed;
   }
   return gate.Fails(document) ? ExitClass::kFindings : ExitClass::kDone;

@@ -2,7 +2,8 @@
 // bars and curves, what to do next, the files that were written. Analyses make documents and cut
 // nothing; render.h makes terminal text, JSON, JUnit and HTML of them, so that no form can know
 // more than another. A document knows no width and no colour: how important something is stands in
-// its tone and in the order of its list, how much of a list is enough for a first look in `brief`.
+// its tone and in the order of its list, how much of a list is enough for a first look in
+// `display_limit`.
 #pragma once
 
 #include <array>
@@ -88,7 +89,7 @@ enum class Tone : uint8_t {
 std::string_view ToneName(Tone tone);
 
 // The meaning of an answer for scripts; document.h derives the exit code from it.
-enum class Standing : uint8_t {
+enum class AnswerOutcome : uint8_t {
   kClean,            // done, and there is nothing to report
   kFindings,         // done, and there is something to look at
   kNothingCompared,  // nothing was held against anything: no gate passes
@@ -101,11 +102,11 @@ struct Verdict {
   std::optional<double> number;  // the figure of the line
   std::string unit;              // of the number: "rows", "%"
   Tone tone = Tone::kPlain;
-  Standing standing = Standing::kClean;
+  AnswerOutcome outcome = AnswerOutcome::kClean;
 
   // The line is "WORD: rest".
   void Say(std::string_view new_word, std::string_view rest, Tone new_tone,
-           Standing new_standing = Standing::kClean);
+           AnswerOutcome new_outcome = AnswerOutcome::kClean);
 };
 
 // A place in a file of the user: a line of code, a line of a log.
@@ -124,7 +125,7 @@ struct Item {
 };
 
 // How much of a list is enough for a first look; JSON and HTML hold all of it.
-struct Brief {
+struct DisplayLimit {
   size_t items = SIZE_MAX;  // 0: the list is for programs only
   std::string rest = {};    // what stands for the others; empty: "and 3 more"
   bool counts_rest = true;  // false: the others are not worth a line
@@ -144,7 +145,7 @@ enum class ListKind : uint8_t {
 struct List {
   ListKind kind = ListKind::kFacts;
   std::vector<Item> items;
-  Brief brief = {};
+  DisplayLimit display_limit = {};
 };
 
 // Sentences. They are wrapped where a form has a right edge.
@@ -155,7 +156,7 @@ struct Text {
 
 struct DataTable {
   Table table;
-  Brief brief = {};
+  DisplayLimit display_limit = {};
   std::vector<size_t> amounts = {};  // columns of texts that are aligned as numbers are
   int digits = 6;                    // significant ones, of number cells, for people
   int decimals = -1;                 // at least 0: that many behind the point instead
@@ -169,7 +170,7 @@ struct Bar {
 struct Bars {
   std::string unit;  // what the values are
   std::vector<Bar> items;
-  Brief brief = {};
+  DisplayLimit display_limit = {};
 };
 
 struct Curve {
@@ -181,7 +182,7 @@ struct Curves {
   std::string axis;                    // what the positions are: "step"
   std::vector<std::string> positions;  // from left to right
   std::vector<Curve> items;            // the ones to look at first in front
-  Brief brief = {};
+  DisplayLimit display_limit = {};
 };
 
 using Block = std::variant<List, Text, DataTable, Bars, Curves>;
@@ -306,10 +307,10 @@ struct Document {
   std::vector<OutputFile> files;     // everything that was written, the main result first
   std::vector<std::string> warnings;
   std::vector<TestCase> cases;
-  uint64_t bytes = 0;             // of data that was read; 0: unknown
-  double seconds = 0;             // of the whole run; 0: unknown
-  std::string deed = "compared";  // what was done with the data in that time
-  int exit_code = 0;              // known once a gate has judged
+  uint64_t bytes = 0;               // of data that was read; 0: unknown
+  double seconds = 0;               // of the whole run; 0: unknown
+  std::string action = "compared";  // what was done with the data in that time
+  int exit_code = 0;                // known once a gate has judged
 
   template <typename Content>
   void Add(std::string title, Content content) {

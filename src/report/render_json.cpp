@@ -43,10 +43,10 @@ using Json = nlohmann::ordered_json;
 // Grows when a member changes its meaning or goes; new members may come without it.
 constexpr int kSchemaVersion = 1;
 
-std::string_view StandingName(Standing standing) {
+std::string_view OutcomeName(AnswerOutcome outcome) {
   constexpr std::array<std::string_view, 4> kNames = {"clean", "findings", "nothing_compared",
                                                       "incomplete"};
-  return kNames[static_cast<size_t>(standing)];
+  return kNames[static_cast<size_t>(outcome)];
 }
 
 std::string_view JsonKindName(ListKind kind) {
@@ -139,7 +139,7 @@ Json ToJson(const Verdict& verdict) {
     json["number"] = *verdict.number;
     json["unit"] = verdict.unit;
   }
-  json["standing"] = StandingName(verdict.standing);
+  json["standing"] = OutcomeName(verdict.outcome);
   return json;
 }
 

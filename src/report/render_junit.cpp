@@ -74,7 +74,8 @@ bool EndedOtherwise(const Document& document, const Gate& gate) {
 CaseOutcome OutcomeOf(const Document& document, const Gate& gate) {
   const ExitClass judged = Judge(document, gate);
   return judged == ExitClass::kFailed || EndedOtherwise(document, gate) ? CaseOutcome::kError
-         : judged == ExitClass::kFindings || document.verdict.standing == Standing::kNothingCompared
+         : judged == ExitClass::kFindings ||
+                 document.verdict.outcome == AnswerOutcome::kNothingCompared
              ? CaseOutcome::kFailed
              : CaseOutcome::kPassed;
 }

@@ -644,8 +644,8 @@ class TerminalRenderer {
 
   static bool IsShown(const Block& block) {
     const auto briefly = [](const auto& content) {
-      if constexpr (requires { content.brief; }) {
-        return content.brief.items > 0 && !IsEmpty(content);
+      if constexpr (requires { content.display_limit; }) {
+        return content.display_limit.items > 0 && !IsEmpty(content);
       }
       return true;
     };
@@ -676,7 +676,7 @@ class TerminalRenderer {
   }
 
   void Put(const List& list, bool first) {
-    const size_t shown = std::min(list.items.size(), list.brief.items);
+    const size_t shown = std::min(list.items.size(), list.display_limit.items);
     size_t label_width = 0;
     for (size_t i = 0; i < shown; ++i) {
       label_width = std::max(label_width, ColumnsOf(Said(list.items[i].label)));
@@ -684,7 +684,7 @@ class TerminalRenderer {
     for (size_t i = 0; i < shown; ++i) {
       PutItem(list, i, label_width, first);
     }
-    PutRest(list.brief, list.items.size());
+    PutRest(list.display_limit, list.items.size());
   }
 
   void PutItem(const List& list, size_t index, size_t label_width, bool first) {
@@ -784,19 +784,19 @@ class TerminalRenderer {
     table.wrap = options.has_edge;
     table.ascii = options.ascii;
     table.language = options.language;
-    table.rows = data.brief.items;
+    table.rows = data.display_limit.items;
     table.amounts = data.amounts;
     if (data.names_rows) {
       PutNamedRows(data, table);
       return;
     }
     screen_.Raw(TerminalTable(data.table, table));
-    PutRest(data.brief, data.table.row_count());
+    PutRest(data.display_limit, data.table.row_count());
   }
 
   void Put(const Bars& bars, bool /*first*/) {
     const ScreenOptions& options = screen_.options();
-    const size_t shown = std::min(bars.items.size(), bars.brief.items);
+    const size_t shown = std::min(bars.items.size(), bars.display_limit.items);
     double largest = 0;
     size_t name_width = 0;
     for (size_t i = 0; i < shown; ++i) {
@@ -829,12 +829,12 @@ class TerminalRenderer {
       line.erase(line.find_last_not_of(' ') + 1);
       screen_.Raw(line + "\n");
     }
-    PutRest(bars.brief, bars.items.size());
+    PutRest(bars.display_limit, bars.items.size());
   }
 
   // A line per curve: where it begins, its lowest point and its end.
   void Put(const Curves& curves, bool /*first*/) {
-    const size_t shown = std::min(curves.items.size(), curves.brief.items);
+    const size_t shown = std::min(curves.items.size(), curves.display_limit.items);
     for (size_t i = 0; i < shown; ++i) {
       const std::vector<double>& values = curves.items[i].values;
       std::string text;
@@ -860,17 +860,17 @@ class TerminalRenderer {
       }
       screen_.Labelled(Ink::kNone, "  " + Said(curves.items[i].label) + ":", Said(text), 6);
     }
-    PutRest(curves.brief, curves.items.size());
+    PutRest(curves.display_limit, curves.items.size());
   }
 
-  void PutRest(const Brief& brief, size_t all) {
-    if (all <= brief.items || !brief.counts_rest) {
+  void PutRest(const DisplayLimit& limit, size_t all) {
+    if (all <= limit.items || !limit.counts_rest) {
       return;
     }
     screen_.Line(Ink::kNone,
-                 "  " + Said(brief.rest.empty()
-                                 ? fmt::format("and {} more", base::FormatCount(all - brief.items))
-                                 : brief.rest));
+                 "  " + Said(limit.rest.empty()
+                                 ? fmt::format("and {} more", base::FormatCount(all - limit.items))
+                                 : limit.rest));
   }
 
   void PutFiles() {
@@ -881,7 +881,7 @@ class TerminalRenderer {
     if (document_.seconds > 0) {
       heading += fmt::format(" ({}{} in {})",
                              document_.bytes > 0 ? base::FormatBytes(document_.bytes) + " " : "",
-                             document_.deed, base::FormatSeconds(document_.seconds));
+                             document_.action, base::FormatSeconds(document_.seconds));
     }
     screen_.Heading(Said(heading));
     // What is told apart by a word always has its line. Tables of hundreds of ranks would push the

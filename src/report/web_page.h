@@ -106,7 +106,7 @@ class CellCodes {
 uint32_t DifferenceOfCodes(uint32_t code, uint32_t base);
 
 // Any document as a page that tools/web/answer draws: its verdict, sections, tables, next steps and
-// files. What `brief` leaves out for terminals is in it.
+// files. What `display_limit` leaves out for terminals is in it.
 
 inline constexpr uint64_t kMostPageBytes = 5'000'000;  // of the file
 inline constexpr size_t kMostPageRows = 100'000;       // of a table

@@ -26,8 +26,8 @@ inline constexpr size_t kRowsPerCsvPart = 1'000'000;
 struct XlsxOptions {
   bool freeze_header = true;  // the header row stays while scrolling
   bool autofilter = true;
-  bool styled_header = false;         // bold, centred, thin borders
-  size_t rows_per_sheet = 1'048'575;  // below the header; more is not valid in the format
+  bool styled_header = false;             // bold, centred, thin borders
+  size_t rows_per_sheet = kMaxSheetRows;  // below the header
 };
 
 // One sheet per table; a table above 1,048,575 rows continues on sheets <name>_2, <name>_3, ...

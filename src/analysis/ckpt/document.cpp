@@ -388,15 +388,15 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefDifferences = 10;
+constexpr size_t kShownDifferences = 10;
 constexpr size_t kLayerLines = 24;
-constexpr size_t kBriefNames = 8;
+constexpr size_t kNamesLimit = 8;
 
 std::string Short(double value) { return report::NumberText(value, 3); }
 
@@ -466,32 +466,32 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   const std::string not_finite = NotFiniteText(comparison);
   report::Verdict verdict;
   verdict.unit = "parameters";
-  const auto say = [&](std::string_view word, Tone tone, Standing standing, size_t number,
+  const auto say = [&](std::string_view word, Tone tone, AnswerOutcome outcome, size_t number,
                        const std::string& rest) {
-    verdict.Say(word, rest, tone, standing);
+    verdict.Say(word, rest, tone, outcome);
     verdict.number = static_cast<double>(number);
   };
   if (total == 0) {
-    say("NOTHING COMPARED", Tone::kBad, Standing::kNothingCompared, 0,
+    say("NOTHING COMPARED", Tone::kBad, AnswerOutcome::kNothingCompared, 0,
         "the checkpoints have no parameter in common");
   } else if (comparison.nothing_compared()) {
-    say("NOTHING COMPARED", Tone::kBad, Standing::kNothingCompared, 0,
+    say("NOTHING COMPARED", Tone::kBad, AnswerOutcome::kNothingCompared, 0,
         broken > 0 ? fmt::format("none of {} could be", Plural(total, "common parameter"))
                    : "no common parameter has any element");
   } else if (different > 0) {
-    say("DIFFERENT", Tone::kBad, Standing::kFindings, different,
+    say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, different,
         fmt::format("{} of {}, most of all {}", FormatCount(different),
                     Plural(total, "common parameter"), largest.front()->name));
   } else if (broken > 0) {
-    say("DIFFERENT", Tone::kBad, Standing::kFindings, broken,
+    say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, broken,
         fmt::format("{} could not be compared", Plural(broken, "common parameter")));
   } else if (!comparison.settings.empty()) {
-    say("DIFFERENT", Tone::kBad, Standing::kFindings, comparison.settings.size(),
+    say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, comparison.settings.size(),
         fmt::format("{} of the optimizer, all parameters agree",
                     Plural(comparison.settings.size(), "setting")));
     verdict.unit = "settings";
   } else if (unmatched > 0) {
-    say("EQUAL IN PART", Tone::kCaution, Standing::kFindings, unmatched,
+    say("EQUAL IN PART", Tone::kCaution, AnswerOutcome::kFindings, unmatched,
         fmt::format(
             "{} agree, but {} no partner{}", Plural(total, "common parameter"),
             unmatched == 1 ? "1 parameter has" : FormatCount(unmatched) + " parameters have",
@@ -499,23 +499,24 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   } else {
     const std::string all = Plural(total, "parameter");
     const Tone tone = not_finite.empty() ? Tone::kGood : Tone::kCaution;
-    const Standing standing = not_finite.empty() ? Standing::kClean : Standing::kFindings;
+    const AnswerOutcome outcome =
+        not_finite.empty() ? AnswerOutcome::kClean : AnswerOutcome::kFindings;
     if (identical == total) {
-      say("IDENTICAL", tone, standing, total,
+      say("IDENTICAL", tone, outcome, total,
           fmt::format("all {} are equal bit by bit{}", all, not_finite));
     } else if (identical + equal == total) {
-      say("EQUAL", tone, standing, total,
+      say("EQUAL", tone, outcome, total,
           fmt::format("all {} have the same values{}", all, not_finite));
     } else {
-      say("CLOSE", tone, standing, total,
+      say("CLOSE", tone, outcome, total,
           fmt::format("all {} agree within the tolerance{}", all, not_finite));
     }
   }
   if (unreadable > 0) {
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
   }
   if (comparison.is_incomplete) {
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
   }
   return verdict;
 }
@@ -547,7 +548,7 @@ Section LargestSection(const std::vector<const PairResult*>& largest) {
                   table.KeepText(pair->name + Remark(*pair))});
   }
   return report::MakeSection("Largest differences",
-                             report::DataTable{std::move(table), {kBriefDifferences}});
+                             report::DataTable{std::move(table), {kShownDifferences}});
 }
 
 Section LayersSection(const Comparison& comparison) {
@@ -565,9 +566,9 @@ Section LayersSection(const Comparison& comparison) {
   return section;
 }
 
-report::Brief BriefNames(size_t all, std::string_view noun) {
-  return {kBriefNames,
-          all > kBriefNames ? fmt::format("and {}", Plural(all - kBriefNames, noun)) : ""};
+report::DisplayLimit NamesLimit(size_t all, std::string_view noun) {
+  return {kNamesLimit,
+          all > kNamesLimit ? fmt::format("and {}", Plural(all - kNamesLimit, noun)) : ""};
 }
 
 Section BrokenSection(const Comparison& comparison) {
@@ -581,12 +582,12 @@ Section BrokenSection(const Comparison& comparison) {
                : base::Join(pair.notes, "; ")});
     }
   }
-  list.brief = BriefNames(list.items.size(), "more parameter");
+  list.display_limit = NamesLimit(list.items.size(), "more parameter");
   return report::MakeSection("Not comparable", std::move(list));
 }
 
 Section UnmatchedSection(std::string_view heading, const std::vector<Unmatched>& names) {
-  List list{ListKind::kNamed, {}, {kBriefNames}};
+  List list{ListKind::kNamed, {}, {kNamesLimit}};
   for (const Unmatched& name : names) {
     list.items.push_back({name.name, name.reason});
   }
@@ -595,7 +596,7 @@ Section UnmatchedSection(std::string_view heading, const std::vector<Unmatched>&
 }
 
 Section SettingsSection(const Comparison& comparison) {
-  List list{ListKind::kNamed, {}, {kBriefNames}};
+  List list{ListKind::kNamed, {}, {kNamesLimit}};
   for (const SettingDifference& setting : comparison.settings) {
     list.items.push_back({setting.name, fmt::format("{} / {}", setting.text_a, setting.text_b)});
   }
@@ -687,7 +688,7 @@ std::vector<report::LevelOutcome> MakeLevels(const Comparison& comparison) {
 constexpr std::string_view kSameContent = "Equal under another name, or transposed";
 
 List SameContentOf(const Comparison& comparison) {
-  List list{ListKind::kNamed, {}, {kBriefNames}};
+  List list{ListKind::kNamed, {}, {kNamesLimit}};
   for (const SameContent& same : comparison.same_content) {
     list.items.push_back({same.name_a, fmt::format("equals {} of the reference{}", same.name_b,
                                                    same.transposed ? " transposed" : "")});

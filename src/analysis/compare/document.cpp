@@ -213,27 +213,27 @@ namespace {
 using base::FormatCount;
 using base::Plural;
 using report::Advice;
+using report::AnswerOutcome;
 using report::Item;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefPairs = 8;
+constexpr size_t kPairsLimit = 8;
 
-Standing StandingOf(const RunSummary& summary) {
+AnswerOutcome OutcomeOf(const RunSummary& summary) {
   if (summary.failed_pairs > 0) {
-    return Standing::kIncomplete;
+    return AnswerOutcome::kIncomplete;
   }
   switch (VerdictOf(summary)) {
     case PairVerdict::kIdentical:
     case PairVerdict::kAgrees:
-      return Standing::kClean;
+      return AnswerOutcome::kClean;
     case PairVerdict::kNothingCompared:
-      return Standing::kNothingCompared;
+      return AnswerOutcome::kNothingCompared;
     default:
-      return Standing::kFindings;
+      return AnswerOutcome::kFindings;
   }
 }
 
@@ -243,7 +243,7 @@ report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<si
   verdict.unit = "rows";
   const auto say_as = [&](PairVerdict which, uint64_t number, const std::string& rest) {
     const VerdictLook look = LookOf(which);
-    verdict.Say(look.word, rest, look.tone, StandingOf(summary));
+    verdict.Say(look.word, rest, look.tone, OutcomeOf(summary));
     verdict.number = static_cast<double>(number);
   };
   const PairVerdict worst = VerdictOf(summary);
@@ -412,25 +412,25 @@ std::vector<PairGroup> WorstFirst(const RunSummary& summary) {
 
 // Groups beyond the first few. Ranks that agree need no line of their own, except one as a sign of
 // life.
-report::Brief BriefPairs(const RunSummary& summary, const std::vector<PairGroup>& groups) {
+report::DisplayLimit PairsLimit(const RunSummary& summary, const std::vector<PairGroup>& groups) {
   const auto agrees = [&](const PairGroup& group) {
     return VerdictOf(summary.pairs[group.pairs.front()]) <= PairVerdict::kAgrees;
   };
-  report::Brief brief;
-  if (groups.size() <= kBriefPairs + 1) {
-    return brief;
+  report::DisplayLimit limit;
+  if (groups.size() <= kPairsLimit + 1) {
+    return limit;
   }
   const auto agreeing = static_cast<size_t>(std::count_if(groups.begin(), groups.end(), agrees));
-  brief.items = std::clamp<size_t>(groups.size() - agreeing, 1, kBriefPairs);
+  limit.items = std::clamp<size_t>(groups.size() - agreeing, 1, kPairsLimit);
   size_t pairs = 0;
   size_t left = 0;
-  for (size_t i = brief.items; i < groups.size(); ++i) {
+  for (size_t i = limit.items; i < groups.size(); ++i) {
     pairs += groups[i].pairs.size();
     left += agrees(groups[i]) ? groups[i].pairs.size() : 0;
   }
-  brief.rest = fmt::format("and {}, {} of them without a difference", Plural(pairs, "more pair"),
+  limit.rest = fmt::format("and {}, {} of them without a difference", Plural(pairs, "more pair"),
                            FormatCount(left));
-  return brief;
+  return limit;
 }
 
 // "1,200 of 20,000 rows"; of a group that is not of one mind "1,180-1,200 of 20,000 rows".
@@ -451,13 +451,13 @@ std::string DifferingText(const RunSummary& summary, const PairGroup& group) {
 
 // A line per pair, or, of many, per group of ranks that part at the same call.
 Section MakePairs(const RunSummary& summary) {
-  const bool in_groups = summary.pairs.size() > kBriefPairs + 1;
+  const bool in_groups = summary.pairs.size() > kPairsLimit + 1;
   Section section{in_groups ? "Ranks, worst first" : "Pairs, worst first", {}};
   if (summary.pairs.size() < 2) {
     return section;
   }
   const std::vector<PairGroup> groups = in_groups ? GroupPairs(summary) : WorstFirst(summary);
-  List list{ListKind::kAligned, {}, BriefPairs(summary, groups)};
+  List list{ListKind::kAligned, {}, PairsLimit(summary, groups)};
   for (const PairGroup& group : groups) {
     const PairSummary& pair = summary.pairs[group.pairs.front()];
     const PairVerdict verdict = VerdictOf(pair);
@@ -668,7 +668,7 @@ report::Document MakeDocument(const Options& options, const Comparison& run) {
   document.warnings = run.warnings;
   // Some ranks of one side were not compared at all.
   if (options.v26 && !(run.summary.npu_only.empty() && run.summary.bench_only.empty())) {
-    document.verdict.standing = Standing::kIncomplete;
+    document.verdict.outcome = AnswerOutcome::kIncomplete;
   }
   for (const std::filesystem::path& file : run.files) {
     document.files.push_back({file, "first difference"});

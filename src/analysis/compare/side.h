@@ -150,7 +150,7 @@ struct Side {
 
 struct SideOptions {
   bool allow_truncated = false;
-  // With k26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
+  // With kV26 arguments named src, dst, group_src and group_dst and process groups are texts, and a
   // P2POp is one row.
   Edition edition = Edition::kV8;
   // Selects the entries to keep; called in file order. Null: all.

@@ -12,20 +12,20 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::CaseOutcome;
 using report::Item;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefSettings = 40;
+constexpr size_t kShownSettings = 40;
 
-report::Verdict Say(std::string_view word, Tone tone, Standing standing, const std::string& rest,
-                    size_t number, std::string_view unit) {
+report::Verdict Say(std::string_view word, Tone tone, AnswerOutcome outcome,
+                    const std::string& rest, size_t number, std::string_view unit) {
   report::Verdict verdict;
-  verdict.Say(word, rest, tone, standing);
+  verdict.Say(word, rest, tone, outcome);
   verdict.text = rest.empty() ? std::string(word) : verdict.text;
   verdict.number = static_cast<double>(number);
   verdict.unit = unit;
@@ -45,42 +45,42 @@ report::Verdict MakeVerdict(const CompareRun& run) {
   report::Verdict verdict;
   switch (VerdictOf(run)) {
     case Verdict::kSame:
-      verdict = Say("SAME EXPERIMENT", Tone::kGood, Standing::kClean,
+      verdict = Say("SAME EXPERIMENT", Tone::kGood, AnswerOutcome::kClean,
                     fmt::format("nothing differs in {}", Plural(all, "check")), failed, "checks");
       break;
     case Verdict::kSameInPart:
       verdict =
           Say(fmt::format("SAME IN {} OF {} CHECKS", run.compared_checks,
                           run.compared_checks + run.missing.size()),
-              Tone::kCaution, Standing::kFindings,
+              Tone::kCaution, AnswerOutcome::kFindings,
               fmt::format("not compared: {}", base::Join(run.missing, ", ")), failed, "checks");
       break;
     case Verdict::kSameButNan:
       verdict = Say(
-          "SAME, BUT NaN", Tone::kBad, Standing::kFindings,
+          "SAME, BUT NaN", Tone::kBad, AnswerOutcome::kFindings,
           fmt::format(
               "nothing differs, but values that are NaN on both sides fail {} of {} checks ({})",
               failed, all, failing),
           failed, "checks");
       break;
     case Verdict::kWarnings:
-      verdict = Say("SAME AS FAR AS COMPARED", Tone::kCaution, Standing::kFindings,
+      verdict = Say("SAME AS FAR AS COMPARED", Tone::kCaution, AnswerOutcome::kFindings,
                     "all checks pass, with warnings", failed, "checks");
       break;
     case Verdict::kDifferent:
       verdict =
-          Say("NOT THE SAME EXPERIMENT", Tone::kBad, Standing::kFindings,
+          Say("NOT THE SAME EXPERIMENT", Tone::kBad, AnswerOutcome::kFindings,
               fmt::format("{} of {} checks fail ({})", failed, all, failing), failed, "checks");
       break;
     case Verdict::kNothingCompared:
-      verdict = Say("NOTHING COMPARED", Tone::kCaution, Standing::kNothingCompared,
+      verdict = Say("NOTHING COMPARED", Tone::kCaution, AnswerOutcome::kNothingCompared,
                     "the two packs have nothing in common", 0, "checks");
       break;
   }
   // Data, weights or hyperparameters of which nothing is on both sides leave the other checks
   // standing, but nothing that a gate may pass.
   if (ComparedNothing(run)) {
-    verdict.standing = Standing::kNothingCompared;
+    verdict.outcome = AnswerOutcome::kNothingCompared;
   }
   return verdict;
 }
@@ -195,9 +195,9 @@ report::Document MakeDocument(const CollectSummary& summary) {
   report::Document document;
   document.command = "config_check";
   document.verdict = summary.complete
-                         ? Say("COLLECTED", Tone::kGood, Standing::kClean, "", summary.parameters,
-                               "hyperparameters")
-                         : Say("COLLECTED IN PART", Tone::kCaution, Standing::kIncomplete,
+                         ? Say("COLLECTED", Tone::kGood, AnswerOutcome::kClean, "",
+                               summary.parameters, "hyperparameters")
+                         : Say("COLLECTED IN PART", Tone::kCaution, AnswerOutcome::kIncomplete,
                                "an input could not be read", summary.parameters, "hyperparameters");
   document.levels = report::OutcomesOf(kGateLevels);
   List facts{ListKind::kFacts, {}};
@@ -241,15 +241,15 @@ report::Verdict MakeVerdict(const LogSettingsRun& run) {
   const size_t different = run.different();
   const std::string_view noun = run.verified ? "required setting" : "setting";
   if (run.common() == 0) {
-    return Say("NOTHING COMPARED", Tone::kCaution, Standing::kNothingCompared,
+    return Say("NOTHING COMPARED", Tone::kCaution, AnswerOutcome::kNothingCompared,
                fmt::format("the two have no {} in common", noun), 0, "settings");
   }
   if (different == 0) {
-    return Say(run.verified ? "AS REQUIRED" : "SAME SETTINGS", Tone::kGood, Standing::kClean,
+    return Say(run.verified ? "AS REQUIRED" : "SAME SETTINGS", Tone::kGood, AnswerOutcome::kClean,
                fmt::format("all {} agree", Plural(run.settings.size(), noun)), 0, "settings");
   }
   return Say(run.verified ? "NOT AS REQUIRED" : "DIFFERENT SETTINGS", Tone::kBad,
-             Standing::kFindings,
+             AnswerOutcome::kFindings,
              fmt::format("{} of {}", FormatCount(different), Plural(run.settings.size(), noun)),
              different, "settings");
 }
@@ -271,7 +271,7 @@ Section DifferencesSection(const LogSettingsRun& run) {
       }
     }
   }
-  return report::MakeSection("What differs", report::DataTable{std::move(table), {kBriefSettings}});
+  return report::MakeSection("What differs", report::DataTable{std::move(table), {kShownSettings}});
 }
 
 }  // namespace

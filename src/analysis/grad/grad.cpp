@@ -547,12 +547,12 @@ Result<Comparison> Run(const Options& options) { return Comparer(options).Run();
 namespace {
 
 using base::Plural;
+using report::AnswerOutcome;
 using report::Cell;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefParameters = 10;
+constexpr size_t kShownParameters = 10;
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 std::string Percent(double share) { return fmt::format("{:.2f} %", share * 100); }
@@ -606,8 +606,8 @@ std::string MarkText(const RankComparison& rank, const Options& options) {
 
 report::Verdict MakeVerdict(const Comparison& comparison) {
   report::Verdict verdict;
-  const auto say = [&](std::string_view word, Tone tone, Standing standing,
-                       const std::string& rest) { verdict.Say(word, rest, tone, standing); };
+  const auto say = [&](std::string_view word, Tone tone, AnswerOutcome outcome,
+                       const std::string& rest) { verdict.Say(word, rest, tone, outcome); };
   size_t marked = 0;
   double lowest = 1;
   size_t steps = 0;
@@ -627,19 +627,20 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
           ? ""
           : fmt::format("; {} could not be compared", Plural(comparison.failed, "gradient"));
   if (steps == 0) {
-    say("NOTHING COMPARED", Tone::kBad, Standing::kNothingCompared,
+    say("NOTHING COMPARED", Tone::kBad, AnswerOutcome::kNothingCompared,
         "no gradient has a partner with elements");
   } else if (const RankComparison* const first = FirstMarked(comparison)) {
-    say("DIVERGED", Tone::kBad, Standing::kFindings, MarkText(*first, comparison.options) + failed);
+    say("DIVERGED", Tone::kBad, AnswerOutcome::kFindings,
+        MarkText(*first, comparison.options) + failed);
   } else if (comparison.failed > 0) {
-    say("INCOMPLETE", Tone::kCaution, Standing::kFindings,
+    say("INCOMPLETE", Tone::kCaution, AnswerOutcome::kFindings,
         fmt::format("{}, of the others at least {} of the signs agree in every step",
                     failed.substr(2), Percent(lowest)));
   } else if (IsIdentical(comparison)) {
-    say("IDENTICAL", Tone::kGood, Standing::kClean, "all signs agree in every step");
+    say("IDENTICAL", Tone::kGood, AnswerOutcome::kClean, "all signs agree in every step");
   } else {
     const size_t parameters = MarkedParameters(comparison);
-    say("AGREE", Tone::kGood, parameters > 0 ? Standing::kFindings : Standing::kClean,
+    say("AGREE", Tone::kGood, parameters > 0 ? AnswerOutcome::kFindings : AnswerOutcome::kClean,
         fmt::format(
             "at least {} of the signs agree in every step{}", Percent(lowest),
             parameters == 0 ? "" : fmt::format("; {} stand out", Plural(parameters, "parameter"))));
@@ -717,11 +718,11 @@ Section RankSection(const RankComparison& rank) {
          share(first), share(lowest), number(lowest), share(last), number(row->marked)},
         row->marked ? report::Fill::kYellow : report::Fill::kNone);
   }
-  curves.brief.items = 1;
-  curves.brief.counts_rest = false;  // the table tells of them
+  curves.display_limit.items = 1;
+  curves.display_limit.counts_rest = false;  // they are in the table
   section.blocks.emplace_back(std::move(curves));
   report::DataTable data{std::move(table)};
-  data.brief.items = kBriefParameters;
+  data.display_limit.items = kShownParameters;
   data.digits = 4;
   section.blocks.emplace_back(std::move(data));
   const auto rounding = std::count_if(rank.parameters.begin(), rank.parameters.end(),

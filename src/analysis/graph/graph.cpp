@@ -492,13 +492,13 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::Item;
 using report::List;
 using report::ListKind;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefRanks = 8;
+constexpr size_t kShownRanks = 8;
 
 struct Totals {
   uint64_t nodes = 0;
@@ -532,35 +532,35 @@ report::Verdict MakeGraphVerdict(const Answer& answer, const Totals& totals) {
   report::Verdict verdict;
   verdict.unit = "nodes";
   const auto say = [&verdict](std::string_view word, Tone tone, uint64_t number,
-                              const std::string& text, Standing standing) {
-    verdict.Say(word, text, tone, standing);
+                              const std::string& text, AnswerOutcome outcome) {
+    verdict.Say(word, text, tone, outcome);
     verdict.number = static_cast<double>(number);
   };
   const std::string graphs = Plural(answer.ranks.size(), "graph");
   if (!answer.is_comparison) {
     say("BUILT", Tone::kStrong, totals.nodes,
-        fmt::format("{} of {}", graphs, Plural(totals.nodes, "node")), Standing::kClean);
+        fmt::format("{} of {}", graphs, Plural(totals.nodes, "node")), AnswerOutcome::kClean);
   } else if (totals.failed > 0) {
     say("DIFFERENT", Tone::kBad, totals.failed,
         fmt::format("{} of {} are judged errors", FormatCount(totals.failed), Judged(totals)),
-        Standing::kFindings);
+        AnswerOutcome::kFindings);
   } else if (totals.has_unmatched()) {
     say("DIFFERENT IN STRUCTURE", Tone::kCaution, totals.nodes - totals.matched,
         fmt::format("{} of {} have a partner among {}", FormatCount(totals.matched),
                     Plural(totals.nodes, "node"), FormatCount(totals.bench_nodes)),
-        Standing::kFindings);
+        AnswerOutcome::kFindings);
   } else if (totals.warned > 0) {
     say("WARNINGS", Tone::kCaution, totals.warned,
         fmt::format("{} of {} are judged warnings", FormatCount(totals.warned), Judged(totals)),
-        Standing::kFindings);
+        AnswerOutcome::kFindings);
   } else if (answer.mode && totals.judged == 0) {
     say("NOTHING COMPARED", Tone::kBad, 0, "no node has values on both sides",
-        Standing::kNothingCompared);
+        AnswerOutcome::kNothingCompared);
   } else {
     say("PASS", Tone::kGood, totals.matched,
         answer.mode ? fmt::format("all {} pass the rules of 26.x", Judged(totals))
                     : fmt::format("all {} have a partner", Plural(totals.nodes, "node")),
-        Standing::kClean);
+        AnswerOutcome::kClean);
   }
   return verdict;
 }
@@ -579,13 +579,13 @@ report::Verdict MakeVerdict(const Answer& answer, const Totals& totals) {
         verdict = compare::MakeVerdict(*answer.comparison);
         break;
       default:
-        if (verdict.standing == Standing::kClean) {
+        if (verdict.outcome == AnswerOutcome::kClean) {
           verdict = compare::MakeVerdict(*answer.comparison);
         }
     }
   }
   if (answer.incomplete) {
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
   }
   return verdict;
 }
@@ -656,7 +656,7 @@ report::Document MakeDocument(const Answer& answer) {
   report::SetFound(document.levels, "unmatched", answer.is_comparison && totals.has_unmatched());
   report::SetFound(document.levels, "different",
                    answer.comparison ? IsDifferent(*answer.comparison) : totals.failed > 0);
-  List ranks = {ListKind::kNamed, {}, {.items = kBriefRanks}};
+  List ranks = {ListKind::kNamed, {}, {.items = kShownRanks}};
   for (const RankSummary& rank : answer.ranks) {
     const std::string name = fmt::format("step {} rank {}", rank.step, rank.rank);
     Item item = {name, TextOfRank(answer, rank),
@@ -696,7 +696,7 @@ report::Document MakeDocument(const Answer& answer) {
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;
   document.seconds = answer.seconds;
-  document.deed = answer.is_comparison ? "compared" : "read";
+  document.action = answer.is_comparison ? "compared" : "read";
   return document;
 }
 

@@ -115,10 +115,10 @@ Result<Contents> Run(const Options& options) {
 
 namespace {
 
+using report::AnswerOutcome;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 
 bool HasBadRow(const report::Table& table) {
   for (size_t row = 0; row < table.row_count(); ++row) {
@@ -140,9 +140,9 @@ report::Verdict MakeVerdict(const Contents& result) {
                                              : report::Tone::kStrong;
   verdict.number = static_cast<double>(result.table.row_count() + result.rows_left_out);
   verdict.unit = "rows";
-  verdict.standing = result.nothing_readable     ? Standing::kIncomplete
-                     : verdict.word == "DAMAGED" ? Standing::kFindings
-                                                 : Standing::kClean;
+  verdict.outcome = result.nothing_readable     ? AnswerOutcome::kIncomplete
+                    : verdict.word == "DAMAGED" ? AnswerOutcome::kFindings
+                                                : AnswerOutcome::kClean;
   return verdict;
 }
 

@@ -198,7 +198,7 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
   verdict.unit = "modules";
   if (verdicts.comparisons == 0) {
     verdict.Say("NOTHING JUDGED", "no call of a module was held against the reference",
-                report::Tone::kCaution, report::Standing::kNothingCompared);
+                report::Tone::kCaution, report::AnswerOutcome::kNothingCompared);
   } else if (verdicts.guilty.empty() && UnseenTables(verdicts) > 0) {
     verdict.Say(
         "CLEAN IN PART",
@@ -207,7 +207,7 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
                     base::Plural(verdicts.modules, "module"),
                     base::Plural(UnseenTables(verdicts), "table"),
                     UnseenTables(verdicts) == 1 ? "is" : "are"),
-        report::Tone::kCaution, report::Standing::kFindings);
+        report::Tone::kCaution, report::AnswerOutcome::kFindings);
   } else if (verdicts.guilty.empty()) {
     verdict.Say("CLEAN",
                 fmt::format("none of {} computes wrong by itself",
@@ -219,7 +219,7 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
                             base::FormatCount(verdicts.guilty.size()),
                             base::Plural(verdicts.modules, "module"),
                             verdicts.guilty.size() == 1 ? "s" : ""),
-                report::Tone::kBad, report::Standing::kFindings);
+                report::Tone::kBad, report::AnswerOutcome::kFindings);
   }
   return verdict;
 }
@@ -253,7 +253,7 @@ List Reasons(const std::vector<NotJudged>& not_judged) {
   std::map<std::string, uint64_t> counts;
   for (const NotJudged& item : not_judged) ++counts[item.why];
   List reasons{ListKind::kNamed, {}};
-  reasons.brief.items = kShownReasons;
+  reasons.display_limit.items = kShownReasons;
   std::vector<std::pair<std::string, uint64_t>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

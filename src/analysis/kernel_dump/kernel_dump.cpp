@@ -361,13 +361,13 @@ Status MergeDeviceStatistics(const std::filesystem::path& output,
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefFailures = 20;
+constexpr size_t kShownFailures = 20;
 
 report::Verdict MakeVerdict(const Findings& findings) {
   report::Verdict verdict;
@@ -382,12 +382,12 @@ report::Verdict MakeVerdict(const Findings& findings) {
   verdict.Say("INCOMPLETE",
               fmt::format("{}; {} could not be converted whole", done,
                           Plural(findings.failed_files(), "file")),
-              Tone::kBad, Standing::kIncomplete);
+              Tone::kBad, AnswerOutcome::kIncomplete);
   return verdict;
 }
 
 Section Failures(const Findings& findings) {
-  List list{ListKind::kNamed, {}, {kBriefFailures}};
+  List list{ListKind::kNamed, {}, {kShownFailures}};
   for (const FileResult& file : findings.files) {
     const std::string name = base::Printable(file.path.string());
     if (!file.status.ok()) {
@@ -447,7 +447,7 @@ report::Document MakeDocument(const Findings& findings, const std::filesystem::p
     }
   }
   document.bytes = findings.bytes;
-  document.deed = "converted";
+  document.action = "converted";
   return document;
 }
 
@@ -462,7 +462,7 @@ report::Document MakeDocument(const CodeMapping& mapping) {
   if (mapping.mapped == 0) {
     document.verdict.word = "NOTHING MAPPED";
     document.verdict.tone = Tone::kBad;
-    document.verdict.standing = Standing::kNothingCompared;
+    document.verdict.outcome = AnswerOutcome::kNothingCompared;
     document.next.emplace_back("code_mapping.other_run");
   } else {
     document.verdict.word = "MAPPED";
@@ -471,7 +471,7 @@ report::Document MakeDocument(const CodeMapping& mapping) {
   document.verdict.text = fmt::format("{}: {}", document.verdict.word, counts);
   document.AddFiles(mapping.files);
   document.warnings = mapping.warnings;
-  document.deed = "mapped";
+  document.action = "mapped";
   return document;
 }
 

@@ -247,13 +247,13 @@ Result<ElementReport> ReportElements(const ElementReportOptions& options) {
 namespace {
 
 using base::Plural;
+using report::AnswerOutcome;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefRows = 20;
+constexpr size_t kShownRows = 20;
 
 std::string MeasuresText(const VectorMeasures& measures) {
   return fmt::format(
@@ -265,7 +265,7 @@ std::string MeasuresText(const VectorMeasures& measures) {
 void Judge(const std::string& name, bool differs, report::Document& document) {
   report::TestCase test;
   test.name = name;
-  if (document.verdict.standing != Standing::kClean) {
+  if (document.verdict.outcome != AnswerOutcome::kClean) {
     test.Fail(kVectorGateLevels[0].word, document.verdict.word, document.verdict.text);
   }
   document.cases.push_back(std::move(test));
@@ -285,14 +285,14 @@ report::Verdict MakeVerdict(const VectorFindings& findings) {
       })) {
     verdict.Say("NOTHING COMPARED",
                 fmt::format("no two tensors with elements could be compared{}", rest), Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
     return verdict;
   }
   if (const VectorRow* bad = findings.FirstBad(); bad != nullptr) {
     verdict.Say("DIFFERENT",
                 fmt::format("it starts with {} ({}){}", base::Printable(bad->tensor),
                             base::Printable(bad->op_type), rest),
-                Tone::kBad, Standing::kFindings);
+                Tone::kBad, AnswerOutcome::kFindings);
     return verdict;
   }
   verdict.word = findings.failed() == 0 ? "AGREE" : "AGREE IN PART";
@@ -300,7 +300,7 @@ report::Verdict MakeVerdict(const VectorFindings& findings) {
                              Plural(findings.compared(), "tensor"),
                              Plural(findings.operators, "operator"), rest);
   verdict.tone = findings.failed() == 0 ? Tone::kGood : Tone::kCaution;
-  verdict.standing = findings.failed() == 0 ? Standing::kClean : Standing::kFindings;
+  verdict.outcome = findings.failed() == 0 ? AnswerOutcome::kClean : AnswerOutcome::kFindings;
   return verdict;
 }
 
@@ -310,8 +310,8 @@ report::Document MakeDocument(const VectorFindings& findings) {
   report::Document document;
   document.command = "msaccucmp compare";
   document.verdict = MakeVerdict(findings);
-  List far{ListKind::kNamed, {}, {kBriefRows}};
-  List failed{ListKind::kNamed, {}, {kBriefRows}};
+  List far{ListKind::kNamed, {}, {kShownRows}};
+  List failed{ListKind::kNamed, {}, {kShownRows}};
   for (const VectorRow& row : findings.rows) {
     if (row.measures && !IsGood(*row.measures)) {
       far.items.push_back({base::Printable(row.tensor), MeasuresText(*row.measures), Tone::kBad});
@@ -331,7 +331,7 @@ report::Document MakeDocument(const VectorFindings& findings) {
   }
   Judge("kernels", findings.FirstBad() != nullptr || findings.failed() > 0, document);
   document.files.push_back({findings.table});
-  document.deed = "compared";
+  document.action = "compared";
   return document;
 }
 
@@ -353,9 +353,9 @@ report::Document MakeDocument(const FileComparison& comparison) {
   document.verdict.unit = "elements";
   document.verdict.number = static_cast<double>(measures.elements);
   document.verdict.tone = good ? Tone::kGood : Tone::kBad;
-  document.verdict.standing = !compared ? Standing::kNothingCompared
-                              : good    ? Standing::kClean
-                                        : Standing::kFindings;
+  document.verdict.outcome = !compared ? AnswerOutcome::kNothingCompared
+                             : good    ? AnswerOutcome::kClean
+                                       : AnswerOutcome::kFindings;
   if (compared) {
     List list{ListKind::kAligned, {}};
     for (const Measure measure : kFileMeasures) {
@@ -367,7 +367,7 @@ report::Document MakeDocument(const FileComparison& comparison) {
   if (!comparison.file.empty()) {
     document.files.push_back({comparison.file});
   }
-  document.deed = "compared";
+  document.action = "compared";
   return document;
 }
 
@@ -385,9 +385,9 @@ report::Document MakeDocument(const ElementReportOptions& options, const Element
       Plural(report.elements, "element"), options.is_input ? "input" : "output", options.number,
       base::Printable(options.op_name), report.most_absolute, report.most_relative);
   document.verdict.tone = report.elements > 0 && !differs ? Tone::kGood : Tone::kCaution;
-  document.verdict.standing = report.elements == 0 ? Standing::kNothingCompared
-                              : differs            ? Standing::kFindings
-                                                   : Standing::kClean;
+  document.verdict.outcome = report.elements == 0 ? AnswerOutcome::kNothingCompared
+                             : differs            ? AnswerOutcome::kFindings
+                                                  : AnswerOutcome::kClean;
   for (const auto& [title, elements] :
        {std::pair("Farthest by difference", &report.by_absolute),
         std::pair("Farthest by relative difference", &report.by_relative)}) {
@@ -406,7 +406,7 @@ report::Document MakeDocument(const ElementReportOptions& options, const Element
   }
   Judge(options.op_name, differs, document);
   document.AddFiles(report.files);
-  document.deed = "compared";
+  document.action = "compared";
   return document;
 }
 

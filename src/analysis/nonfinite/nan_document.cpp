@@ -281,18 +281,18 @@ std::string RankList(const std::vector<int64_t>& ranks) {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::Item;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefValues = 8;
-constexpr size_t kBriefFrames = 4;
-constexpr size_t kBriefChain = 12;
-constexpr size_t kBriefConsequences = 8;
-constexpr size_t kBriefOverflows = 4;
+constexpr size_t kShownValues = 8;
+constexpr size_t kShownFrames = 4;
+constexpr size_t kShownChain = 12;
+constexpr size_t kShownConsequences = 8;
+constexpr size_t kShownOverflows = 4;
 constexpr size_t kMarkdownWarnings = 8;
 
 std::string OperatorText(const StepAnswer& answer, const Consequence& consequence) {
@@ -316,29 +316,29 @@ report::Verdict MakeVerdict(const Answer& whole) {
   struct Word {
     std::string_view word;
     Tone tone;
-    Standing standing;
+    AnswerOutcome outcome;
   };
   // By Outcome.
   constexpr std::array<Word, 5> kWords = {
-      {{"GOOD", Tone::kGood, Standing::kClean},
-       {"FOUND", Tone::kBad, Standing::kFindings},
-       {"ENTERED", Tone::kCaution, Standing::kFindings},
-       {"PARTIAL", Tone::kCaution, Standing::kNothingCompared},
-       {"NOTHING SEARCHED", Tone::kBad, Standing::kNothingCompared}}};
-  const auto& [word, tone, standing] = kWords[static_cast<size_t>(answer.outcome)];
+      {{"GOOD", Tone::kGood, AnswerOutcome::kClean},
+       {"FOUND", Tone::kBad, AnswerOutcome::kFindings},
+       {"ENTERED", Tone::kCaution, AnswerOutcome::kFindings},
+       {"PARTIAL", Tone::kCaution, AnswerOutcome::kNothingCompared},
+       {"NOTHING SEARCHED", Tone::kBad, AnswerOutcome::kNothingCompared}}};
+  const auto& [word, tone, outcome] = kWords[static_cast<size_t>(answer.outcome)];
   report::Verdict verdict{std::string(word),
                           Headline(whole),
                           static_cast<double>(answer.search.origins.size()),
                           "origins",
                           tone,
-                          standing};
+                          outcome};
   if (answer.outcome == Outcome::kGood && DeviceOverflowed(answer)) {
     verdict.text += "; but a device noted an overflow";
     verdict.tone = Tone::kCaution;
-    verdict.standing = Standing::kFindings;
+    verdict.outcome = AnswerOutcome::kFindings;
   }
   if (answer.is_incomplete) {
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
   }
   return verdict;
 }
@@ -363,7 +363,7 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
   if (!frames.empty()) {
     Item code{of_forward ? "forward at" : "code", FrameLine(frames.front())};
     code.source = report::SourceLineOf(code.text);
-    for (size_t i = 1; i < std::min(frames.size(), kBriefFrames); ++i) {
+    for (size_t i = 1; i < std::min(frames.size(), kShownFrames); ++i) {
       code.details.push_back({"called by", FrameLine(frames[i])});
     }
     facts.items.push_back(std::move(code));
@@ -372,14 +372,14 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
     facts.items.push_back({"module", finding.modules[finding.modules.size() - 2]});
   }
   section.blocks.emplace_back(std::move(facts));
-  List values{ListKind::kAligned, {}, {kBriefValues}};
+  List values{ListKind::kAligned, {}, {kShownValues}};
   for (const ValueLine& value : ValueLines(finding.entry, SIZE_MAX)) {
     values.items.push_back({value.name, value.text, value.bad != 0 ? Tone::kBad : Tone::kPlain});
   }
   section.blocks.emplace_back(std::move(values));
   // Outer frames, for pages only: the first ones are above.
   List stack{ListKind::kSentences, {}, {0}};
-  for (size_t i = kBriefFrames; i < frames.size(); ++i) {
+  for (size_t i = kShownFrames; i < frames.size(); ++i) {
     stack.items.push_back({"", FrameLine(frames[i])});
   }
   section.blocks.emplace_back(std::move(stack));
@@ -388,15 +388,16 @@ Section FindingSection(const StepAnswer& answer, const Finding& finding) {
 
 Section ChainSection(const StepAnswer& answer) {
   const std::vector<ChainLine> chain = ChainLines(answer);
-  List list{ListKind::kAligned, {}, {kBriefChain}};
+  List list{ListKind::kAligned, {}, {kShownChain}};
   for (const ChainLine& line : chain) {
     list.items.push_back(
         {fmt::format("rank {}", line.from_rank),
          fmt::format("{} -> {}{}", line.from_name, RankList(line.to_ranks),
                      line.to_name == line.from_name ? "" : " by " + line.to_name)});
   }
-  if (chain.size() > kBriefChain) {
-    list.brief.rest = fmt::format("and {}", Plural(chain.size() - kBriefChain, "more step"));
+  if (chain.size() > kShownChain) {
+    list.display_limit.rest =
+        fmt::format("and {}", Plural(chain.size() - kShownChain, "more step"));
   }
   return report::MakeSection(
       fmt::format("How it spread: {} of {}", Plural(answer.propagation.reached_ranks, "rank"),
@@ -408,7 +409,7 @@ Section ConsequencesSection(const StepAnswer& answer) {
   Section section{fmt::format("First consequences, of {}",
                               Plural(answer.propagation.affected_operators, "operator")),
                   {}};
-  List list{ListKind::kAligned, {}, {kBriefConsequences, "", /*counts_rest=*/false}};
+  List list{ListKind::kAligned, {}, {kShownConsequences, "", /*counts_rest=*/false}};
   for (const Consequence& consequence : answer.propagation.consequences) {
     list.items.push_back(OperatorItem(answer, consequence));
   }
@@ -437,7 +438,7 @@ Section AlsoSection(const StepAnswer& answer) {
 
 // The first overflows that the devices recorded.
 Section DeviceSection(const StepAnswer& answer) {
-  List list{ListKind::kBullets, {}, {kBriefOverflows}};
+  List list{ListKind::kBullets, {}, {kShownOverflows}};
   for (const Overflow& noted : answer.device.overflows) {
     if (noted.overflowed()) {
       list.items.push_back({"", Sentence(noted)});
@@ -533,7 +534,7 @@ report::Document MakeDocument(const Answer& whole, bool with_levels) {
   document.warnings = answer.warnings;
   document.bytes = answer.size_bytes;
   document.seconds = answer.seconds;
-  document.deed = "searched";
+  document.action = "searched";
   return document;
 }
 
@@ -555,7 +556,7 @@ std::string MarkdownAnswer(const Answer& whole) {
       }
       text += "```\n";
     }
-    const std::vector<ValueLine> values = ValueLines(finding.entry, kBriefValues);
+    const std::vector<ValueLine> values = ValueLines(finding.entry, kShownValues);
     if (!values.empty()) {
       text += "\n| value | |\n|---|---|\n";
       for (const ValueLine& value : values) {

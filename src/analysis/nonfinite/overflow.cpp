@@ -537,14 +537,14 @@ namespace {
 using base::FormatCount;
 using base::Plural;
 using base::Printable;
+using report::AnswerOutcome;
 using report::Item;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefTensors = 12;
+constexpr size_t kShownTensors = 12;
 constexpr size_t kMostOthers = 3;  // calls that fit as well
 
 std::string KernelName(const Overflow& overflow) {
@@ -691,7 +691,7 @@ Section SectionOf(size_t number, const Overflow& overflow) {
     facts.items.push_back({"kernel", Printable(overflow.dump.string())});
   }
   section.blocks.emplace_back(std::move(facts));
-  List tensors{ListKind::kAligned, {}, {kBriefTensors}};
+  List tensors{ListKind::kAligned, {}, {kShownTensors}};
   for (const KernelTensor& tensor : overflow.tensors) {
     tensors.items.push_back(
         {tensor.name(), TensorText(tensor), tensor.bad_elements() > 0 ? Tone::kBad : Tone::kPlain});
@@ -754,7 +754,7 @@ report::Verdict MakeVerdict(const OverflowFindings& findings) {
   const std::string seen = fmt::format("{} of {}", FormatCount(findings.overflows.size()),
                                        Plural(findings.records, "record"));
   if (const Overflow* leading = Leading(findings)) {
-    verdict.Say("OVERFLOW", Sentence(*leading), Tone::kBad, Standing::kFindings);
+    verdict.Say("OVERFLOW", Sentence(*leading), Tone::kBad, AnswerOutcome::kFindings);
   } else if (findings.overflows.empty()) {
     verdict.Say("UNREADABLE",
                 fmt::format("none of {} can be read", Plural(findings.unreadable.size(), "record")),
@@ -763,7 +763,7 @@ report::Verdict MakeVerdict(const OverflowFindings& findings) {
     verdict.Say("NO OVERFLOW", fmt::format("{} read, none has a status", seen), Tone::kGood);
   }
   if (!findings.unreadable.empty()) {
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
   }
   return verdict;
 }

@@ -213,14 +213,14 @@ PageView MakePage(const RunSummary& run) {
   return page;
 }
 
+using report::AnswerOutcome;
 using report::CaseOutcome;
 using report::Item;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 
-constexpr size_t kBriefRanks = 10;
+constexpr size_t kShownRanks = 10;
 constexpr size_t kShownFrames = 6;
 
 // Times below a tenth of a millisecond keep the digits that tell them from nothing.
@@ -284,7 +284,7 @@ Section FindingsSection(const RankSummary& rank, const AnswerOptions& options) {
     (IsNoise(finding, options.min_difference_us) ? noise : list)
         .items.push_back(FindingItem(finding));
   }
-  list.brief.items = options.top;
+  list.display_limit.items = options.top;
   Section section{"Largest differences, reference -> test", {}};
   section.blocks.emplace_back(std::move(list));
   if (!noise.items.empty()) {
@@ -381,9 +381,9 @@ report::Verdict MakeVerdict(const RunSummary& run) {
                    : found.word == "FASTER" ? Tone::kGood
                                             : Tone::kStrong;
   }
-  verdict.standing = AnyRankFailed(run)         ? Standing::kIncomplete
-                     : verdict.word == "SLOWER" ? Standing::kFindings
-                                                : Standing::kClean;
+  verdict.outcome = AnyRankFailed(run)         ? AnswerOutcome::kIncomplete
+                    : verdict.word == "SLOWER" ? AnswerOutcome::kFindings
+                                               : AnswerOutcome::kClean;
   return verdict;
 }
 
@@ -461,7 +461,7 @@ Section RanksSection(const RunSummary& run, const AnswerOptions& options) {
                      return a->comparison.end_to_end_ms - a->base.end_to_end_ms >
                             b->comparison.end_to_end_ms - b->base.end_to_end_ms;
                    });
-  List headlines{ListKind::kNamed, {}, {std::min(kBriefRanks, std::max<size_t>(options.top, 1))}};
+  List headlines{ListKind::kNamed, {}, {std::min(kShownRanks, std::max<size_t>(options.top, 1))}};
   for (const RankSummary* const rank : by_growth) {
     headlines.items.push_back(
         {RankName(rank->rank), Headline(*rank), Tone::kPlain, rank->verdict.percent});
@@ -538,9 +538,9 @@ Section UnownedSection(const RankSummary& rank) {
 
 Section FamiliesSection(const RankSummary& rank, const AnswerOptions& options) {
   constexpr size_t kMost = 6;
-  constexpr double kWorthTelling = 0.001;  // of the end-to-end time
+  constexpr double kReportedShare = 0.001;  // of the end-to-end time
   const double noise =
-      kWorthTelling * std::max(rank.base.end_to_end_ms, rank.comparison.end_to_end_ms);
+      kReportedShare * std::max(rank.base.end_to_end_ms, rank.comparison.end_to_end_ms);
   List list{ListKind::kAmounts, {}};
   size_t told = 0;
   bool telling = true;
@@ -560,8 +560,8 @@ Section FamiliesSection(const RankSummary& rank, const AnswerOptions& options) {
                  : ""),
          Tone::kPlain, change});
   }
-  list.brief.items = told;
-  list.brief.counts_rest = false;
+  list.display_limit.items = told;
+  list.display_limit.counts_rest = false;
   return report::MakeSection("Kernels by family", std::move(list));
 }
 

@@ -736,9 +736,9 @@ Verdict Judge(const TimeSplit& base, const TimeSplit& comparison, size_t base_st
 
 void ReportMemory(double base_gb, double comparison_gb, Verdict& verdict,
                   std::vector<Finding>& findings) {
-  constexpr double kWorthTelling = 0.05;
+  constexpr double kReportedShare = 0.05;
   if (verdict.word != "SAME" || base_gb <= 0 || comparison_gb <= 0 ||
-      std::fabs(comparison_gb / base_gb - 1) < kWorthTelling) {
+      std::fabs(comparison_gb / base_gb - 1) < kReportedShare) {
     return;
   }
   LeadWith(kMemoryMetric, comparison_gb - base_gb, findings);

@@ -103,15 +103,15 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::Cell;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefCalls = 10;
-constexpr size_t kBriefReasons = 6;
+constexpr size_t kShownCalls = 10;
+constexpr size_t kShownReasons = 6;
 
 std::string RatioText(double ratio) {
   return std::isinf(ratio) ? "inf" : fmt::format("{:.3g}", ratio);
@@ -156,7 +156,7 @@ report::Verdict MakeVerdict(const Answer& answer) {
                        : fmt::format("NOTHING CHECKED: none of {} can be recomputed",
                                      Plural(answer.not_checkable, "call"));
     verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.outcome = AnswerOutcome::kNothingCompared;
   } else if (answer.beyond == 0) {
     verdict.Say("WITHIN BOUNDS",
                 fmt::format("{} recomputed, all as exact as their arithmetic allows",
@@ -174,10 +174,10 @@ report::Verdict MakeVerdict(const Answer& answer) {
       verdict.text += fmt::format(" ({})", SideText(first->wrong_side()));
     }
     verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.outcome = AnswerOutcome::kFindings;
   }
   if (answer.is_incomplete) {
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
   }
   return verdict;
 }
@@ -238,7 +238,8 @@ Section BeyondSection(const Answer& answer) {
   }
   return report::MakeSection(
       "Beyond their bounds, in order of execution",
-      report::DataTable{.table = std::move(table), .brief = {kBriefCalls}, .names_rows = true});
+      report::DataTable{
+          .table = std::move(table), .display_limit = {kShownCalls}, .names_rows = true});
 }
 
 bool RoundsFactors(const CheckedCall& call) {
@@ -261,7 +262,7 @@ Section LessExactSection(const Answer& answer) {
       }
     }
   }
-  List list{ListKind::kAligned, {}, {kBriefReasons}};
+  List list{ListKind::kAligned, {}, {kShownReasons}};
   for (const auto& [what, count] : counts) {
     list.items.push_back({Plural(count, "call"), base::Printable(what)});
   }
@@ -279,7 +280,7 @@ Section UncheckedSection(const Answer& answer) {
   std::vector<std::pair<std::string, uint64_t>> reasons(counts.begin(), counts.end());
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  List list{ListKind::kAligned, {}, {kBriefReasons}};
+  List list{ListKind::kAligned, {}, {kShownReasons}};
   for (const auto& [reason, count] : reasons) {
     list.items.push_back({Plural(count, "call"), base::Printable(reason)});
   }
@@ -331,7 +332,7 @@ report::Document MakeDocument(const Answer& answer) {
   document.cases = CasesOf(answer);
   document.bytes = answer.size_bytes;
   document.seconds = answer.seconds;
-  document.deed = "rechecked";
+  document.action = "rechecked";
   return document;
 }
 

@@ -302,7 +302,7 @@ using report::List;
 using report::ListKind;
 using report::Section;
 
-constexpr size_t kBriefSteps = 12;
+constexpr size_t kShownSteps = 12;
 
 Section CallSection(const Answer& answer) {
   List list{ListKind::kFacts, {}};
@@ -332,7 +332,7 @@ Section MinimisedSection(const Minimised& minimised) {
   facts.items.push_back({"stays", minimised.kept.empty() ? "one element of each tensor"
                                                          : base::Join(minimised.kept, ", ")});
   section.blocks.emplace_back(std::move(facts));
-  List steps{ListKind::kBullets, {}, {kBriefSteps}};
+  List steps{ListKind::kBullets, {}, {kShownSteps}};
   for (const std::string& step : minimised.steps) {
     steps.items.push_back({"", step});
   }
@@ -366,7 +366,7 @@ report::Document MakeDocument(const Answer& answer) {
   }
   document.AddFiles(answer.files);
   document.seconds = answer.seconds;
-  document.deed = "written";
+  document.action = "written";
   return document;
 }
 

@@ -434,14 +434,14 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
-constexpr size_t kBriefRequests = 20;
-constexpr size_t kBriefLines = 5;
+constexpr size_t kShownRequests = 20;
+constexpr size_t kShownLines = 5;
 
 // The worst first.
 constexpr std::array<Illness, 4> kIllnesses = {Illness::kNotFinite, Illness::kGarbled,
@@ -499,7 +499,7 @@ report::Verdict MakeVerdict(const Findings& findings) {
   verdict.number = static_cast<double>(findings.ill_count());
   if (findings.requests == 0) {
     verdict.Say("NOTHING JUDGED", "no line holds a request", Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
   } else if (findings.ill_count() > 0) {
     verdict.word = "ILL";
     std::string counts;
@@ -512,13 +512,13 @@ report::Verdict MakeVerdict(const Findings& findings) {
     verdict.text = fmt::format("ILL: {} of {}: {}", FormatCount(findings.ill_count()),
                                Plural(findings.requests, "request"), counts);
     verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.outcome = AnswerOutcome::kFindings;
   } else {
     verdict.Say("NORMAL", fmt::format("all {}", Plural(findings.requests, "request")), Tone::kGood);
   }
   if (findings.unreadable > 0) {
     verdict.text += fmt::format("; {} cannot be read", Plural(findings.unreadable, "line"));
-    verdict.standing = Standing::kIncomplete;
+    verdict.outcome = AnswerOutcome::kIncomplete;
     verdict.tone = Tone::kBad;
   }
   return verdict;
@@ -539,7 +539,7 @@ Section IllSection(const Findings& findings) {
     table.AddRow(cells);
   }
   Section section;
-  section.blocks.emplace_back(report::DataTable{std::move(table), {kBriefRequests}});
+  section.blocks.emplace_back(report::DataTable{std::move(table), {kShownRequests}});
   if (findings.ill_count() > findings.ill.size()) {
     section.blocks.emplace_back(
         report::Text{fmt::format("The first {} are listed; -o writes a row for every request.",
@@ -549,7 +549,7 @@ Section IllSection(const Findings& findings) {
 }
 
 Section UnreadSection(const Findings& findings) {
-  List list{ListKind::kNamed, {}, {kBriefLines}};
+  List list{ListKind::kNamed, {}, {kShownLines}};
   for (const Row& row : findings.unread) {
     list.items.push_back({fmt::format("line {}", row.line), base::Printable(row.error)});
   }
@@ -631,7 +631,7 @@ report::Document MakeDocument(const Findings& findings) {
   document.warnings = findings.warnings;
   document.cases = CasesOf(findings);
   document.bytes = findings.bytes;
-  document.deed = "judged";
+  document.action = "judged";
   return document;
 }
 

@@ -414,10 +414,10 @@ namespace {
 
 using base::FormatCount;
 using base::Plural;
+using report::AnswerOutcome;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
 bool Differs(const KeySummary& key) {
@@ -444,11 +444,11 @@ report::Verdict MakeVerdict(const Comparison& comparison) {
   verdict.unit = "keys";
   if (ComparedNothing(comparison)) {
     verdict.Say("NOTHING COMPARED", "no array has a partner", Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
   } else if (HasDifferences(comparison)) {
     verdict.Say("DIFFERENT",
                 HasDifferentKeys(comparison) ? DifferentKeys(comparison) : "see the tokens below",
-                Tone::kBad, Standing::kFindings);
+                Tone::kBad, AnswerOutcome::kFindings);
   } else {
     verdict.Say("IDENTICAL", fmt::format("all {}", Plural(comparison.keys.size(), "key")),
                 Tone::kGood);

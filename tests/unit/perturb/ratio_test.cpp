@@ -56,8 +56,8 @@ TEST(Ratio, HowManyElementsDifferIsToldOfInconsistentResults) {
 
 TEST(Ratio, BirthsOfNanAndInfinitiesAreCounted) {
   const RatioResult result = Ratios({1, kNan, 2, kNan}, {kNan, 1, 2, kNan});
-  EXPECT_EQ(result.born_count, 1U);
-  EXPECT_EQ(result.gone_count, 1U);
+  EXPECT_EQ(result.new_nonfinite_count, 1U);
+  EXPECT_EQ(result.lost_nonfinite_count, 1U);
   EXPECT_EQ(result.ratio, 1);
   EXPECT_EQ(result.mean_ratio, 1);
 }
@@ -111,7 +111,7 @@ TEST(Quotient, ANegativeOneIsAsFarApartAsItsSize) {
 TEST(Quotient, NanAndInfinitiesDoNotHideTheOthers) {
   const RatioResult result = Quotients({1, 1, 2}, {kNan, 1, 1});
   EXPECT_EQ(result.ratio, 2);
-  EXPECT_EQ(result.born_count, 1U);
+  EXPECT_EQ(result.new_nonfinite_count, 1U);
   EXPECT_EQ(Quotients({kNan, 1, 2}, {1, 1, 1}, true).ratio, 2);
   EXPECT_EQ(Quotients({INFINITY, 1, 2}, {1, 1, 1}).ratio, 2);
   EXPECT_EQ(Quotients({INFINITY, 1, 2}, {1, 1, 1}, true).ratio, 1);  // as in the Python tool
@@ -157,7 +157,7 @@ TEST(CpuAgreement, ABiasOfEitherSignCounts) {
 
 TEST(CpuAgreement, ANanOfTheDeviceAloneCounts) {
   EXPECT_FALSE(WithCpu({kNan, 1}, {1, 1}, false).consistent);
-  EXPECT_EQ(WithCpu({kNan, 1}, {1, 1}, false).born_count, 1U);
+  EXPECT_EQ(WithCpu({kNan, 1}, {1, 1}, false).new_nonfinite_count, 1U);
   EXPECT_TRUE(WithCpu({kNan, 1}, {1, 1}, true).consistent);
 }
 

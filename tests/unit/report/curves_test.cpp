@@ -47,7 +47,7 @@ TEST(Curves, ATerminalShowsBeginLowestPointAndEnd) {
 
 TEST(Curves, ATerminalShowsAsManyAsAreEnough) {
   Document document = WithCurves();
-  std::get<Curves>(document.sections[0].blocks[0]).brief.items = 1;
+  std::get<Curves>(document.sections[0].blocks[0]).display_limit.items = 1;
   const std::string text = RenderTerminal(document, {});
   EXPECT_EQ(text.find("late"), std::string::npos);
   EXPECT_NE(text.find("and 2 more"), std::string::npos) << text;

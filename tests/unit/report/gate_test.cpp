@@ -23,7 +23,7 @@ bool Fails(const Document& document, const char* word) { return Gate({word}).Fai
 TEST(Gate, AsksForNothingUnlessToldTo) {
   Document document = With("error");
   EXPECT_FALSE(Gate().Fails(document));
-  document.verdict.standing = Standing::kNothingCompared;
+  document.verdict.outcome = AnswerOutcome::kNothingCompared;
   EXPECT_FALSE(Gate().Fails(document));
 }
 
@@ -45,7 +45,7 @@ TEST(Gate, PassesWhereNothingIsFound) {
 
 TEST(Gate, EveryWordFailsWhereNothingWasCompared) {
   Document document = With("");
-  document.verdict.standing = Standing::kNothingCompared;
+  document.verdict.outcome = AnswerOutcome::kNothingCompared;
   for (const GateLevel& level : kLevels) {
     EXPECT_TRUE(Fails(document, level.word.data())) << level.word;
   }
@@ -62,7 +62,7 @@ TEST(Judge, AnIncompleteAnswerFailsWhateverTheGateSays) {
   Document document = With("different");
   EXPECT_EQ(Judge(document, Gate()), ExitClass::kDone);
   EXPECT_EQ(Judge(document, Gate({"different"})), ExitClass::kFindings);
-  document.verdict.standing = Standing::kIncomplete;
+  document.verdict.outcome = AnswerOutcome::kIncomplete;
   EXPECT_EQ(Judge(document, Gate({"different"})), ExitClass::kFailed);
   EXPECT_EQ(Judge(document, Gate()), ExitClass::kFailed);
 }

@@ -21,7 +21,7 @@ inline Document MadeDocument() {
   document.command = "compare";
   document.verdict = {"DIFFERENT", "DIFFERENT: it starts with the computation of blocks.0.mlp.fc1",
                       3.0,         "rows",
-                      Tone::kBad,  Standing::kFindings};
+                      Tone::kBad,  AnswerOutcome::kFindings};
   document.levels = OutcomesOf(kLevels);
   SetFound(document.levels, "different", true);
   List facts{ListKind::kFacts,

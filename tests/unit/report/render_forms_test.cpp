@@ -69,7 +69,7 @@ TEST(RenderJunit, AnAnswerWithoutCasesIsOneCase) {
   document.cases.clear();
   EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("tests=\"1\" failures=\"0\""));
   EXPECT_THAT(RenderJunit(document, Gate({"different"})), HasSubstr("failures=\"1\""));
-  document.verdict.standing = Standing::kIncomplete;
+  document.verdict.outcome = AnswerOutcome::kIncomplete;
   EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("errors=\"1\""));
 }
 
@@ -95,7 +95,7 @@ TEST(RenderJunit, SaysWhatTheExitCodeSays) {
 TEST(RenderJunit, NothingComparedIsAFailure) {
   Document document = MadeDocument();
   document.cases = {{"rank0"}};
-  document.verdict.standing = Standing::kNothingCompared;
+  document.verdict.outcome = AnswerOutcome::kNothingCompared;
   EXPECT_THAT(RenderJunit(document, Gate()), HasSubstr("tests=\"2\" failures=\"1\""));
 }
 

@@ -57,8 +57,8 @@ PyObject* CompareRatios(PyObject* original, PyObject* perturbed, double threshol
   return Py_BuildValue("(ddKKKKOO)", result.ratio, result.mean_ratio,
                        static_cast<unsigned long long>(result.exceeding_count),
                        static_cast<unsigned long long>(result.worst_index),
-                       static_cast<unsigned long long>(result.born_count),
-                       static_cast<unsigned long long>(result.gone_count),
+                       static_cast<unsigned long long>(result.new_nonfinite_count),
+                       static_cast<unsigned long long>(result.lost_nonfinite_count),
                        result.sign_changes != 0 ? Py_True : Py_False,
                        result.consistent != 0 ? Py_True : Py_False);
 }
@@ -164,7 +164,7 @@ PyObject* CompareWithCpu(PyObject* actual, PyObject* golden, unsigned int flags)
   }
   if (code != MSPROBE_OK) return RaiseLast();
   return Py_BuildValue("(OK)", result.consistent != 0 ? Py_True : Py_False,
-                       static_cast<unsigned long long>(result.born_count));
+                       static_cast<unsigned long long>(result.new_nonfinite_count));
 }
 
 // gives_raw_memory(name) -> whether the result of a function, "empty", is memory as it was found

@@ -26,9 +26,9 @@ std::string RestartWarning(uint64_t restarts) {
 namespace {
 
 using base::Plural;
+using report::AnswerOutcome;
 using report::Cell;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
 uint64_t CountOf(const Check& check, Outcome outcome) {
@@ -49,10 +49,10 @@ report::Verdict CheckVerdict(const Check& check) {
     verdict.Say("DONE", "all operators were checked by the run before", Tone::kGood);
   } else if (judged == 0) {
     verdict.Say("NOTHING CHECKED", "no operator could be run", Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
   } else if (errors > 0) {
     verdict.Say("INACCURATE", fmt::format("{} of {} differ from the CPU", errors, all), Tone::kBad,
-                Standing::kFindings);
+                AnswerOutcome::kFindings);
   } else {
     verdict.Say("ACCURATE", fmt::format("{} agree with the CPU", all), Tone::kGood);
   }
@@ -74,14 +74,14 @@ report::Verdict CheckVerdict(const Check& check) {
 template <typename Answer>
 void TellIncomplete(const Answer& check, report::Document& document) {
   if (check.truncated) {
-    document.verdict.standing = Standing::kIncomplete;
+    document.verdict.outcome = AnswerOutcome::kIncomplete;
     document.warnings.emplace_back(
         "the dump ends early: only the calls that are whole in it were checked");
   }
   if (check.failed_dumps.empty()) {
     return;
   }
-  document.verdict.standing = Standing::kIncomplete;
+  document.verdict.outcome = AnswerOutcome::kIncomplete;
   document.verdict.text +=
       fmt::format("; {} of {} could not be checked", check.failed_dumps.size(),
                   Plural(check.failed_dumps.size() + check.checked_dumps, "dump"));
@@ -174,7 +174,7 @@ report::Document MakeDocument(const Check& check, std::string_view command) {
   if (CountOf(check, Outcome::kError) > 0 && !check.device.starts_with("cpu")) {
     document.next.emplace_back("run_ut.compare_with_gpu");
   }
-  document.deed = "checked";
+  document.action = "checked";
   document.seconds = check.seconds;
   return document;
 }
@@ -202,12 +202,12 @@ report::Document MakeDocument(const OverflowCheck& check) {
   verdict.unit = "operators";
   if (checked == 0) {
     verdict.Say("NOTHING CHECKED", "no operator could be run", Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
   } else if (abnormal > 0) {
     verdict.Say(
         "ABNORMAL",
         fmt::format("{} of {} overflow on one side only", abnormal, Plural(checked, "operator")),
-        Tone::kBad, Standing::kFindings);
+        Tone::kBad, AnswerOutcome::kFindings);
   } else {
     verdict.Say("NORMAL",
                 fmt::format("{}, of which {} on the CPU as well", Plural(checked, "operator"),

@@ -563,9 +563,9 @@ Result<OnlineCheck> Run(const OnlineOptions& options) {
 namespace {
 
 using base::Plural;
+using report::AnswerOutcome;
 using report::Cell;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
 report::Verdict OnlineVerdict(const OnlineCheck& check) {
@@ -579,14 +579,14 @@ report::Verdict OnlineVerdict(const OnlineCheck& check) {
     verdict.text = calls.total() == 0 ? "NOTHING CHECKED: no call came"
                                       : "NOTHING CHECKED: no call could be run and judged";
     verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kNothingCompared;
+    verdict.outcome = AnswerOutcome::kNothingCompared;
     return verdict;
   }
   const std::string judged = Plural(calls.judged(), "call");
   if (errors > 0) {
     verdict.Say("INACCURATE",
                 fmt::format("{} of {} of the training miss their standard", errors, judged),
-                Tone::kBad, Standing::kFindings);
+                Tone::kBad, AnswerOutcome::kFindings);
   } else {
     verdict.Say("ACCURATE", fmt::format("{} of the training meet their standards", judged),
                 Tone::kGood);
@@ -676,7 +676,7 @@ report::Document MakeDocument(const OnlineCheck& check, std::string_view command
     document.warnings.push_back(RestartWarning(check.restarts));
   }
   document.AddFiles(check.files);
-  document.deed = "checked";
+  document.action = "checked";
   document.seconds = check.seconds;
   return document;
 }

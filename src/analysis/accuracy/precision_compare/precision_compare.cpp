@@ -697,9 +697,9 @@ Result<PrecisionComparison> Run(const PrecisionOptions& options) {
 namespace {
 
 using base::Plural;
+using report::AnswerOutcome;
 using report::Cell;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
 constexpr size_t kNamedInWarnings = 3;
@@ -712,12 +712,12 @@ report::Verdict PrecisionVerdict(const PrecisionComparison& comparison) {
   const std::string judged = Plural(operators.judged(), "operator");
   if (operators.judged() == 0) {
     verdict.Say("NOTHING COMPARED", "no operator could be judged", Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
   } else if (operators.Of(Outcome::kError) > 0) {
     verdict.Say("LESS ACCURATE",
                 fmt::format("{} of {} that were judged miss their standard",
                             operators.Of(Outcome::kError), judged),
-                Tone::kBad, Standing::kFindings);
+                Tone::kBad, AnswerOutcome::kFindings);
   } else {
     verdict.Say("AS ACCURATE", fmt::format("{} meet their standards", judged), Tone::kGood);
   }

@@ -488,7 +488,7 @@ report::Document MakeDocument(const Summary& run) {
   verdict.unit = "ranks";
   verdict.tone = whole ? report::Tone::kStrong : report::Tone::kBad;
   // The workbook holds what could be merged; a rank that is missing in it is not a success.
-  verdict.standing = whole ? report::Standing::kClean : report::Standing::kIncomplete;
+  verdict.outcome = whole ? report::AnswerOutcome::kClean : report::AnswerOutcome::kIncomplete;
   report::List metrics{report::ListKind::kBullets, {}};
   for (const std::string& metric : run.metrics) {
     metrics.items.push_back({"", metric});

@@ -250,11 +250,11 @@ report::Document MakeDocument(const AnalyseResult& result) {
   verdict.number = static_cast<double>(result.alerts);
   verdict.unit = "alerts";
   verdict.tone = report::Tone::kStrong;
-  verdict.standing = result.alerts > 0          ? report::Standing::kFindings
-                     : !result.warnings.empty() ? report::Standing::kNothingCompared
-                                                : report::Standing::kClean;
+  verdict.outcome = result.alerts > 0          ? report::AnswerOutcome::kFindings
+                    : !result.warnings.empty() ? report::AnswerOutcome::kNothingCompared
+                                               : report::AnswerOutcome::kClean;
   if (result.is_incomplete) {
-    verdict.standing = report::Standing::kIncomplete;
+    verdict.outcome = report::AnswerOutcome::kIncomplete;
   }
   document.levels = report::OutcomesOf(kAnalyseLevels);
   report::SetFound(document.levels, "alert", result.alerts > 0);
@@ -262,7 +262,7 @@ report::Document MakeDocument(const AnalyseResult& result) {
   for (const msprobe::monitor::Anomaly& anomaly : result.top) {
     alerts.details += anomaly.message + "\n";
   }
-  if (verdict.standing == report::Standing::kNothingCompared) {
+  if (verdict.outcome == report::AnswerOutcome::kNothingCompared) {
     alerts.outcome = report::CaseOutcome::kError;
     alerts.message = result.warnings.front();
   }

@@ -31,7 +31,7 @@ void TellUnread(size_t files, report::Verdict& verdict) {
   if (files > 0) {
     verdict.text += fmt::format("; {} could not be read", base::Plural(files, "table"));
     verdict.tone = report::Tone::kBad;
-    verdict.standing = report::Standing::kIncomplete;
+    verdict.outcome = report::AnswerOutcome::kIncomplete;
   }
 }
 

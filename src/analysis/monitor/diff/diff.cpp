@@ -549,11 +549,11 @@ std::string DiffJson(const DiffOptions& options, const DiffResult& result) {
 namespace {
 
 using base::Plural;
+using report::AnswerOutcome;
 using report::Cell;
 using report::List;
 using report::ListKind;
 using report::Section;
-using report::Standing;
 using report::Tone;
 
 std::string Where(const Divergence& divergence) {
@@ -609,12 +609,12 @@ report::Verdict MakeVerdict(const DiffResult& result) {
     verdict.number = static_cast<double>(at.step);
     verdict.unit = "step";
     verdict.tone = Tone::kBad;
-    verdict.standing = Standing::kFindings;
+    verdict.outcome = AnswerOutcome::kFindings;
     return verdict;
   }
   if (totals.compared == 0) {
     verdict.Say("NOTHING COMPARED", "no value of one run has a partner in the other", Tone::kBad,
-                Standing::kNothingCompared);
+                AnswerOutcome::kNothingCompared);
     return verdict;
   }
   verdict.word = totals.unequal > 0 ? "CLOSE" : whole ? "IDENTICAL" : "EQUAL IN PART";
@@ -629,7 +629,7 @@ report::Verdict MakeVerdict(const DiffResult& result) {
                                 totals.nan == 1 ? "1 is" : base::FormatCount(totals.nan) + " are");
   }
   verdict.tone = whole && totals.nan == 0 ? Tone::kGood : Tone::kCaution;
-  verdict.standing = whole && totals.nan == 0 ? Standing::kClean : Standing::kFindings;
+  verdict.outcome = whole && totals.nan == 0 ? AnswerOutcome::kClean : AnswerOutcome::kFindings;
   return verdict;
 }
 
@@ -647,7 +647,7 @@ Section LinesSection(const DiffResult& result) {
   }
   report::DataTable data{std::move(table)};
   // Where nothing parts the verdict says it all.
-  data.brief.items = result.first() == nullptr ? 0 : SIZE_MAX;
+  data.display_limit.items = result.first() == nullptr ? 0 : SIZE_MAX;
   return report::MakeSection("", std::move(data));
 }
 

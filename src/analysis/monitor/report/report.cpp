@@ -884,7 +884,7 @@ report::Document MakeDocument(const ReportResult& outcome, const std::filesystem
                   base::Plural(outcome.ranks, "rank"), outcome.first_step, outcome.last_step,
                   base::FormatBytes(outcome.size_bytes)),
       is_clean ? report::Tone::kGood : report::Tone::kCaution,
-      is_clean ? report::Standing::kClean : report::Standing::kFindings);
+      is_clean ? report::AnswerOutcome::kClean : report::AnswerOutcome::kFindings);
   document.verdict.number = static_cast<double>(outcome.rows);
   document.verdict.unit = "rows";
   internal::TellUnread(outcome.unread_files, document.verdict);

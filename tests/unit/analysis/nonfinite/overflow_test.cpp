@@ -89,7 +89,7 @@ TEST(Overflow, ARecordLeadsToItsKernelTheCallAndTheLineOfCode) {
   EXPECT_EQ(document.verdict.text,
             "OVERFLOW: Mul (sharpen), stream 2, task 14, in Torch.mul.0.forward "
             "(/home/user/route.py:17 in forward: sharp = torch.mul(scores, self.sharpness))");
-  EXPECT_EQ(document.verdict.standing, report::Standing::kFindings);
+  EXPECT_EQ(document.verdict.outcome, report::AnswerOutcome::kFindings);
   EXPECT_TRUE(document.levels[0].found);
 }
 
@@ -175,7 +175,7 @@ TEST(Overflow, DamagedRecordsAreToldAndNothingIsCalledGood) {
     const OverflowFindings findings = FindIn(scene.step());
     EXPECT_EQ(findings.unreadable.size() + findings.overflows.size(), 1U);
     if (findings.overflows.empty()) {
-      EXPECT_EQ(MakeDocument(findings).verdict.standing, report::Standing::kIncomplete);
+      EXPECT_EQ(MakeDocument(findings).verdict.outcome, report::AnswerOutcome::kIncomplete);
     }
   }
 }
