@@ -96,6 +96,22 @@ void Speak(report::Language language) {
   base::SetLogTranslation(language == report::Language::kChinese ? MessageInChinese : nullptr);
 }
 
+// Progress on stderr, in the language of the screen.
+class ProgressInChinese final : public base::ProgressSink {
+ public:
+  void Show(const std::string& line) override {
+    base::StderrProgress().Show(MessageInChinese(line));
+  }
+  void Clear() override { base::StderrProgress().Clear(); }
+  std::chrono::microseconds interval() const override { return base::StderrProgress().interval(); }
+};
+
+base::ProgressSink& ProgressIn(report::Language language) {
+  static ProgressInChinese chinese;
+  return language == report::Language::kChinese ? static_cast<base::ProgressSink&>(chinese)
+                                                : base::StderrProgress();
+}
+
 report::Language LanguageNamed(std::string_view value) {
   return value == "zh" ? report::Language::kChinese : report::Language::kEnglish;
 }
@@ -480,7 +496,7 @@ int RunParsed(int argc, char** argv) {
   if (context.quiet) {
     base::SetLogLevel(base::LogLevel::kError);
   } else {
-    base::SetProgressSink(&base::StderrProgress());
+    base::SetProgressSink(&ProgressIn(context.language));
   }
   if (!line.project_remark.empty()) {
     base::LogInfo(line.project_remark);

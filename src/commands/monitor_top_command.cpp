@@ -322,6 +322,7 @@ class MonitorTopCommand final : public Command {
   Result<ExitCode> Run(const Context& context) override {
     const report::ScreenOptions screen = ScreenOf(answer_, context);
     view_.utf8 = !screen.ascii;
+    view_.language = context.language;
     view_.color = screen.color;
     analysis::monitor::RunFollower run(options_);
     if (answer_.json) {

@@ -280,6 +280,11 @@ std::string TableLine(const std::vector<Column>& columns, std::optional<size_t> 
   return line;
 }
 
+// A heading, a fact or a key in the language of the screen.
+std::string Say(const TopView& view, std::string_view english) {
+  return report::InLanguage(english, view.language);
+}
+
 void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& screen) {
   std::vector<std::pair<int64_t, const FollowedRank*>> ranks;
   for (const auto& [rank, state] : run.ranks()) {
@@ -295,14 +300,16 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
   const auto state = [&ranks](size_t row) -> const FollowedRank& { return *ranks[row].second; };
   const std::vector<Column> columns = Fitted(
       {Whole("rank", 0, 4, count, [&](size_t row) { return fmt::format("{}", ranks[row].first); }),
-       Whole("step", 1, 9, count,
+       Whole(Say(view, "step"), 1, 9, count,
              [&](size_t row) {
                const int64_t step = state(row).last_step;
                return step < 0 ? "-" : fmt::format("{}", step);
              }),
-       Whole("steps/s", 5, 9, count, [&](size_t row) { return Rate(state(row).steps_per_second); }),
-       Whole("last row", 4, 13, count, [&](size_t row) { return Age(state(row), view); }),
-       Whole("alerts", 3, 8, count,
+       Whole(Say(view, "steps/s"), 5, 9, count,
+             [&](size_t row) { return Rate(state(row).steps_per_second); }),
+       Whole(Say(view, "last row"), 4, 13, count,
+             [&](size_t row) { return Age(state(row), view); }),
+       Whole(Say(view, "alerts"), 3, 8, count,
              [&](size_t row) { return base::FormatCount(state(row).alerts); }),
        Whole("NaN/Inf", 2, 11, count,
              [&](size_t row) { return base::FormatCount(state(row).non_finite); })},
@@ -314,7 +321,7 @@ void ShowRanks(const RunFollower& run, const TopView& view, report::Screen& scre
   }
   if (ranks.size() > kMostRanks) {
     screen.CutLine(report::Ink::kNone,
-                   fmt::format("  and {} more below", ranks.size() - kMostRanks));
+                   "  " + Say(view, fmt::format("and {} more below", ranks.size() - kMostRanks)));
   }
 }
 
@@ -345,19 +352,20 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
                ? fmt::format("@{}", row_at(row).series->first_non_finite_step)
                : fmt::format("{:.1f}", std::min(row_at(row).score, 99999.0));
   };
-  Column table_column = Whole("table", 5, kMostTable, count, table);
+  Column table_column = Whole(Say(view, "table"), 5, kMostTable, count, table);
   table_column.is_right = false;
   std::vector<Column> columns = Fitted(
-      {{"module", 0, least_name, std::max(least_name, LongestOf(count, "module", name)), false,
+      {{Say(view, "module"), 0, least_name,
+        std::max(least_name, LongestOf(count, Say(view, "module"), name)), false,
         [&](size_t row, size_t room_of_name) { return Cut(name(row), room_of_name); }},
        std::move(table_column),
        Whole("rank", 4, 5, count,
              [&](size_t row) { return fmt::format("{}", row_at(row).series->rank); }),
-       Whole("step", 3, 8, count,
+       Whole(Say(view, "step"), 3, 8, count,
              [&](size_t row) { return fmt::format("{}", row_at(row).series->last_step); }),
-       Whole(ops.size() == 1 ? Cut(ops[0].first, 11) : "value", 2, 11, count, value),
-       Whole("score", 1, 8, count, score),
-       {"history", 6, kLeastSpark, kSparkWidth, false,
+       Whole(ops.size() == 1 ? Cut(ops[0].first, 11) : Say(view, "value"), 2, 11, count, value),
+       Whole(Say(view, "score"), 1, 8, count, score),
+       {Say(view, "history"), 6, kLeastSpark, kSparkWidth, false,
         [&](size_t row, size_t room_of_spark) {
           return Spark(row_at(row).series->history, room_of_spark, view.utf8);
         },
@@ -377,16 +385,18 @@ void ShowModules(const RunFollower& run, const TopView& view, const std::vector<
                    TableLine(columns, row));
   }
   if (rows.empty()) {
-    screen.CutLine(report::Ink::kNone, "  no rows yet, or no matching rows");
+    screen.CutLine(report::Ink::kNone, "  " + Say(view, "no rows yet, or no matching rows"));
   }
 }
 
-size_t ShowAlerts(const RunFollower& run, size_t room, report::Screen& screen) {
+size_t ShowAlerts(const RunFollower& run, const TopView& view, size_t room,
+                  report::Screen& screen) {
   const size_t count = std::min({run.alerts().size(), kMostAlerts, room});
   for (size_t i = 0; i < count; ++i) {
     const analysis::monitor::Alert& alert = run.alerts()[run.alerts().size() - 1 - i];
-    screen.CutLine(report::Ink::kYellow, fmt::format("  step {} rank {}: {}", alert.step,
-                                                     alert.rank, base::Printable(alert.message)));
+    screen.CutLine(report::Ink::kYellow,
+                   "  " + Say(view, fmt::format("step {} rank {}: {}", alert.step, alert.rank,
+                                                base::Printable(alert.message))));
   }
   return count;
 }
@@ -402,13 +412,13 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
     non_finite += state.non_finite;
   }
   const size_t width = screen.options().width;
-  std::vector<Fact> facts = {{0, "step " + (step < 0 ? "-" : fmt::format("{}", step))},
-                             {4, Rate(rate) + " steps/s"},
-                             {3, base::Plural(run.ranks().size(), "rank")},
-                             {2, base::Plural(run.alerts().size(), "alert")},
+  std::vector<Fact> facts = {{0, Say(view, "step " + (step < 0 ? "-" : fmt::format("{}", step)))},
+                             {4, Say(view, Rate(rate) + " steps/s")},
+                             {3, Say(view, base::Plural(run.ranks().size(), "rank"))},
+                             {2, Say(view, base::Plural(run.alerts().size(), "alert"))},
                              {1, base::FormatCount(non_finite) + " NaN/Inf"}};
   if (view.paused) {
-    facts.push_back({0, "paused"});
+    facts.push_back({0, Say(view, "paused")});
   }
   constexpr size_t kLeastPath = 12;
   const std::string counts = JoinedFacts(std::move(facts), "  ", width);
@@ -418,19 +428,20 @@ void ShowHead(const std::filesystem::path& root, const RunFollower& run, const T
 
   const auto ops = JudgedOps(run, view);
   std::vector<Fact> chosen = {
-      {0, "table " + (view.table.empty() ? "all" : base::Printable(view.table))},
-      {1, "statistic " + (ops.empty() ? "-" : base::Printable(ops[0].first))}};
+      {0, Say(view, "table " + (view.table.empty() ? "all" : base::Printable(view.table)))},
+      {1, Say(view, "statistic " + (ops.empty() ? "-" : base::Printable(ops[0].first)))}};
   for (size_t i = 1; i < ops.size(); ++i) {
     chosen.push_back({1 + i, fmt::format("{} of {}", base::Printable(ops[i].first),
                                          base::Printable(base::Join(ops[i].second, " ")))});
   }
   if (view.typing || !view.search.empty()) {
-    chosen.push_back(
-        {0, fmt::format("search: {}{}", base::Printable(view.search), view.typing ? "_" : "")});
+    chosen.push_back({0, Say(view, "search") + fmt::format(": {}{}", base::Printable(view.search),
+                                                           view.typing ? "_" : "")});
   }
   if (run.bad_rows() > 0) {
-    chosen.push_back({0, fmt::format("{} not read: {}", base::Plural(run.bad_rows(), "row"),
-                                     base::Printable(run.first_diagnostic()))});
+    chosen.push_back(
+        {0, Say(view, fmt::format("{} not read: {}", base::Plural(run.bad_rows(), "row"),
+                                  base::Printable(run.first_diagnostic())))});
   }
   screen.CutLine(report::Ink::kNone, JoinedFacts(std::move(chosen), ", ", width));
 }
@@ -445,10 +456,10 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   if (view.help) {
     const std::string marked = base::ReplaceAll(kTopExplained, "\n\n", "\t");
     for (const std::string_view paragraph : base::Split(marked, '\t')) {
-      screen.Paragraph(report::Ink::kNone, base::ReplaceAll(paragraph, "\n", " "));
+      screen.Paragraph(report::Ink::kNone, Say(view, base::ReplaceAll(paragraph, "\n", " ")));
       screen.Blank();
     }
-    screen.CutLine(report::Ink::kNone, "any key: back");
+    screen.CutLine(report::Ink::kNone, Say(view, "any key: back"));
     return screen.Take();
   }
   const size_t ranks = std::min(run.ranks().size(), kMostRanks + 1);
@@ -468,19 +479,18 @@ std::string TopScreen(const std::filesystem::path& root, const RunFollower& run,
   ShowModules(run, view, rows, room, screen);
   if (alerts > 0 && !tight) {
     screen.Blank();
-    screen.CutLine(report::Ink::kBold, "  newest alerts");
-    ShowAlerts(run, alerts, screen);
+    screen.CutLine(report::Ink::kBold, "  " + Say(view, "newest alerts"));
+    ShowAlerts(run, view, alerts, screen);
   }
   if (view.keys) {
     screen.Blank();
-    screen.CutLine(report::Ink::kNone, JoinedFacts({{0, "q quit"},
-                                                    {3, "p pause"},
-                                                    {4, "t table"},
-                                                    {5, "o statistic"},
-                                                    {2, "/ search"},
-                                                    {1, "? help"},
-                                                    {6, "arrows scroll"}},
-                                                   "  ", view.width));
+    std::vector<Fact> keys = {{0, "q quit"},       {3, "p pause"},  {4, "t table"},
+                              {5, "o statistic"},  {2, "/ search"}, {1, "? help"},
+                              {6, "arrows scroll"}};
+    for (Fact& key : keys) {
+      key.text = Say(view, key.text);
+    }
+    screen.CutLine(report::Ink::kNone, JoinedFacts(std::move(keys), "  ", view.width));
   }
   return screen.Take();
 }

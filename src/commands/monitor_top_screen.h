@@ -9,6 +9,7 @@
 #include "src/analysis/monitor/top/run_follower.h"
 #include "src/report/document.h"
 #include "src/report/screen.h"
+#include "src/report/texts.h"
 
 namespace msprobe::commands {
 
@@ -32,6 +33,7 @@ struct TopView {
   std::string search;   // words that must all occur in a name
   size_t scroll = 0;    // rows of modules left out on top
   std::filesystem::file_time_type now;
+  report::Language language = report::Language::kEnglish;
 };
 
 // Lines, the last one with its end, too. Names of files are made printable.

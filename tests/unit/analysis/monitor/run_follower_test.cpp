@@ -8,7 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/base/strings.h"
 #include "src/commands/monitor_top_screen.h"
+#include "src/report/render_terminal.h"
 #include "tests/unit/support/temporary_folder.h"
 
 namespace msprobe::analysis::monitor {
@@ -232,6 +234,26 @@ TEST_F(RunFollowing, ShowsTheWorstFirstAndNothingThatSteersTheTerminal) {
   view.utf8 = false;
   const std::string plain = Picture(run, view);
   EXPECT_TRUE(std::all_of(plain.begin(), plain.end(), [](char c) { return c >= 0; }));
+}
+
+TEST_F(RunFollowing, SpeaksChineseAndKeepsItsColumns) {
+  Append(std::string(kFirstRank) + "actv_0-99.csv",
+         std::string(kFollowedHead) + "0,layer,0,1.5,0\n0,layer,1,2.5,0\n");
+  RunFollower run(OptionsFor(files_.path()));
+  Look(run);
+  TopView view;
+  view.width = 80;
+  view.keys = true;
+  view.language = report::Language::kChinese;
+  const std::string picture = Picture(run, view);
+  for (const char* english : {"module", "score", "steps/s", "last row", "quit", "statistic"}) {
+    EXPECT_THAT(picture, Not(HasSubstr(english)));
+  }
+  EXPECT_THAT(picture, HasSubstr("模块"));
+  EXPECT_THAT(picture, HasSubstr("q 退出"));
+  for (const std::string_view line : base::Split(picture, '\n')) {
+    EXPECT_LE(report::ColumnsOf(line), view.width);
+  }
 }
 
 TEST_F(RunFollowing, KeepsToTheHeightOfTheTerminal) {
