@@ -362,7 +362,7 @@ class ServeTest(unittest.TestCase):
             server = Server(self.folder)
             self.assertEqual(server.ask("")[0], 200)
             server.process.send_signal(number)
-            self.assertEqual(server.process.communicate(timeout=30), ("", ""))
+            self.assertEqual(server.process.communicate(timeout=30), ("", "serving %s until Ctrl-C\n" % self.folder))
             self.assertEqual(server.process.returncode, 0)
         for arguments, code, words in (([str(self.folder / "none")], 3, "none"), ([str(self.folder / "notes.txt")], 3, "not a folder"), ([], 2, "DIR"),
                                        ([str(self.folder), "--port", "70000"], 2, "--port"), ([str(self.folder), "--port", str(self.server.port)], 3, "cannot listen"),
