@@ -30,7 +30,7 @@ constexpr size_t kTellingLetters = 6;
 constexpr size_t kFramingLetters = 14;
 // Texts that are tried within one text: a name in a dump may be made so that each of its parts fits
 // many keys.
-constexpr int kMostTries = 200;
+constexpr int kMostTries = 4000;
 
 // A key with places: what stands around them, and which value comes where.
 struct Pattern {
