@@ -216,7 +216,7 @@ std::vector<Flag> RowsOf(const FlagTable& table) {
   };
   if (const auto output = has("--output");
       output != flags.end() && has("--fail-on") != flags.end()) {
-    output->help += fmt::format("; {}: no files", kNoFiles);
+    output->help += fmt::format("; {} writes no files", kNoFiles);
   }
   std::stable_sort(flags.begin(), flags.end(),
                    [](const Flag& a, const Flag& b) { return a.group < b.group; });
