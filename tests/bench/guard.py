@@ -61,16 +61,16 @@ RANKS = make_with("tests/bench/make_nan_dumps.py", "{}", "--ranks", "16", "--ope
 # Name; what makes its input; the command line after the program ("{in}", "{out}"), or a whole one with "{python}"; the roof: None for a
 # plain read of the input, or a command line; the most that the command may cost as a multiple of that roof.
 ROWS = {
-    "compare, statistics, csv": (STATISTICS, ["compare", "-q", "{in}/npu", "{in}/bench", "-o", "{out}", "--format", "csv"], None, 200),
-    "compare, statistics, xlsx": (STATISTICS, ["compare", "-q", "{in}/npu", "{in}/bench", "-o", "{out}"], None, 320),
+    "compare, statistics, csv": (STATISTICS, ["compare", "-q", "{in}/npu", "{in}/bench", "-o", "{out}", "--format", "csv"], None, 240),
+    "compare, statistics, xlsx": (STATISTICS, ["compare", "-q", "{in}/npu", "{in}/bench", "-o", "{out}"], None, 480),
     "compare, statistics, differences": (STATISTICS, ["compare", "-q", "{in}/npu", "{in}/bench", "-o", "{out}", "--format", "csv",
-                                                      "--only-diff"], None, 130),
+                                                      "--only-diff"], None, 140),
     "compare, tensors": (TENSORS, ["compare", "-q", "{in}/npu", "{in}/bench", "-o", "{out}"], None, 4),
     "nan_analyze": (RANKS, ["nan_analyze", "-q", "-i", "{in}/step0", "-o", "{out}"], None, 20),
-    "perf_compare": (profiles, ["perf_compare", "-q", "-d", "{in}/after.json", "-bp", "{in}/before.json", "-o", "{out}"], None, 80),
-    "graph_visualize": (STATISTICS, ["graph_visualize", "-q", "-tp", "{in}/npu", "-gp", "{in}/bench", "-o", "{out}"], None, 500),
-    "capture, statistics mix": (None, capture("statistics"), capture("without"), 14),
-    "capture, L0": (None, capture("L0"), capture("without"), 8),
+    "perf_compare": (profiles, ["perf_compare", "-q", "-d", "{in}/after.json", "-bp", "{in}/before.json", "-o", "{out}"], None, 90),
+    "graph_visualize": (STATISTICS, ["graph_visualize", "-q", "-tp", "{in}/npu", "-gp", "{in}/bench", "-o", "{out}"], None, 640),
+    "capture, statistics mix": (None, capture("statistics"), capture("without"), 17),
+    "capture, L0": (None, capture("L0"), capture("without"), 13),
 }
 
 
