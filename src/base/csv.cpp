@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "src/base/byte_words.h"
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/base/utf8.h"

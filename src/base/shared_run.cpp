@@ -4,8 +4,9 @@
 //   process_K         a file that process K holds locked while it works: a second process of that
 //                     number is refused, and on one machine the first process sees that one was
 //                     killed and does not wait for it
-//   part_K_of_N.json  what process K found (processes.h), behind a line that says what it belongs
-//   to answered_TIME     the first process went on without a late one, which then says so
+//   part_K_of_N.json  what process K found (processes.h), behind a line that says what it
+//                     belongs to
+//   answered_TIME     the first process went on without a late one, which then says so
 //
 // All of it goes when the answer has everything.
 #include "src/base/shared_run.h"

@@ -328,7 +328,7 @@ void LimitRepeatedBytes(Checkpoint& checkpoint) {
 
 Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Options& options) {
   if (!base::Exists(path)) {
-    return NotFoundError(fmt::format("{}: no such file or folder", path.native()));
+    return NotFoundError(fmt::format("{} does not exist", path.native()));
   }
   if (!base::IsFolder(path)) {
     return OpenTensorFile(path, options);

@@ -884,8 +884,8 @@ class TerminalRenderer {
                              document_.action, base::FormatSeconds(document_.seconds));
     }
     screen_.Heading(Said(heading));
-    // What is told apart by a word always has its line. Tables of hundreds of ranks would push the
-    // answer out of sight: of those a line per folder says how many there are; --json names them.
+    // A file with a description of its own (summary, page) always has a line. Tables of hundreds of
+    // ranks would push the answer out of sight: one line per folder counts them; --json names them.
     const auto is_table = [](const OutputFile& file) { return file.what.empty(); };
     const bool counts = std::count_if(document_.files.begin(), document_.files.end(), is_table) >
                         static_cast<std::ptrdiff_t>(kFilesOneByOne);

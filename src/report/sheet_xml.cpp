@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/base/byte_words.h"
+#include "src/base/strings.h"
 #include "src/base/utf8.h"
 
 namespace msprobe::report::internal {

@@ -164,27 +164,28 @@ class SharedRun(unittest.TestCase):
             self.assertEqual(found[name], content, name)
         self.assertEqual(list(Path("out").glob(".*")), [])
 
+    def prepare(self, make, arguments):
+        """Inputs in an empty folder; what one process alone answers, whose results are gone again."""
+        for path in os.listdir("."):
+            shutil.rmtree(path)
+        make()
+        expected = self.alone(arguments)
+        self.fresh()
+        return expected
+
     def test_the_answer_of_three_processes_is_that_of_one(self):
         for name, (make, arguments) in CASES.items():
             with self.subTest(name):
-                for path in os.listdir("."):
-                    shutil.rmtree(path)
-                make()
-                expected = self.alone(arguments)
+                expected = self.prepare(make, arguments)
                 self.assertIn(expected[0], (0, 3), expected)
-                self.fresh()
                 processes = [start(arguments, {"PMI_RANK": str(index), "PMI_SIZE": "3", "PMI_JOBID": "7"}) for index in range(3)]
                 self.check_same(expected, [finish(process) for process in processes])
 
     def test_processes_that_are_started_one_by_one_give_the_same_answer(self):
         for name in ("compare", "ckpt_compare"):
             with self.subTest(name):
-                for path in os.listdir("."):
-                    shutil.rmtree(path)
                 make, arguments = CASES[name]
-                make()
-                expected = self.alone(arguments)
-                self.fresh()
+                expected = self.prepare(make, arguments)
                 others = [finish(start(arguments + ["--share", "%d/4" % number])) for number in (3, 2, 4)]
                 self.check_same(expected, [finish(start(arguments + ["--share", "1/4"]))] + others)
 
@@ -192,12 +193,8 @@ class SharedRun(unittest.TestCase):
     def test_mpirun_starts_eight_processes_that_answer_as_one(self):
         for name in ("compare", "nan_analyze", "ckpt_compare", "parse"):
             with self.subTest(name):
-                for path in os.listdir("."):
-                    shutil.rmtree(path)
                 make, arguments = CASES[name]
-                make()
-                expected = self.alone(arguments)
-                self.fresh()
+                expected = self.prepare(make, arguments)
                 launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "8"]
                 self.check_same(expected, [finish(start(arguments, launcher=launcher))], on_terminal=True)
 

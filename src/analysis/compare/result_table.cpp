@@ -151,7 +151,7 @@ class TableLines {
             first};
   }
 
-  // The stack stands beside the first row of a call.
+  // The stack of a call is shown in its first row only.
   const std::vector<std::string>* FramesOf(const Line& line) const {
     return stack_ != nullptr && line.npu != nullptr && line.first_of_entry
                ? stack_->Find(npu_.entries[line.npu->entry].name)

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { rampOf, style } from '../common/colours.js';
 import { GridMap } from '../common/grid_map.js';
-import { FileLink, html, SearchBox } from '../common/html.js';
+import { FileLink, html, SearchBox, turned } from '../common/html.js';
 import { showCount, showNumber, showShort } from '../common/numbers.js';
 import { SearchIndex } from '../common/search.js';
 import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
@@ -137,13 +137,7 @@ export function TreeBlock({ t, block: { nodes, unit } }) {
     ...nodes.map(([, , first, second]) => Math.abs(asNumber(second) - asNumber(first)) || 0),
     1e-300,
   );
-  const turn = (node, wanted) =>
-    setOpen((before) => {
-      const after = new Set(before);
-      if (wanted ?? !after.has(node)) after.add(node);
-      else after.delete(node);
-      return after;
-    });
+  const turn = (node, wanted) => setOpen((before) => turned(before, node, wanted));
   const onKey = (event) => {
     const item = list[current];
     if (!item || !['ArrowRight', 'ArrowLeft'].includes(event.key)) return false;

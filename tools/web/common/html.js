@@ -92,3 +92,11 @@ export function Tabs({ value, options, onChange, id }) {
       onClick=${() => onChange(key)}>${text}</button>`,
     )}</div>`;
 }
+
+// A set of open nodes with one of them turned the other way, or as wanted.
+export function turned(open, node, wanted = !open.has(node)) {
+  const after = new Set(open);
+  if (wanted) after.add(node);
+  else after.delete(node);
+  return after;
+}

@@ -1,7 +1,7 @@
 // The calls in order as a tree of modules, with the error that enters and the error that leaves; or all tensors as a
 // table.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { html, useLoaded } from '../common/html.js';
+import { html, turned, useLoaded } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 import { DataTable, useShownRows } from '../common/table.js';
 import { ROW_HEIGHT, VirtualList } from '../common/virtual_list.js';
@@ -50,13 +50,7 @@ export function CallTreeView({ t, pair, tree, query, onlyDiffering, selected, on
   const setCurrent = (i) => setCurrentNode(list[i]?.node ?? -1);
 
   const isRecorded = (node) => node < pair.callCount;
-  const turn = (node, wanted) =>
-    setOpen((before) => {
-      const after = new Set(before);
-      if (wanted ?? !after.has(node)) after.add(node);
-      else after.delete(node);
-      return after;
-    });
+  const turn = (node, wanted) => setOpen((before) => turned(before, node, wanted));
   const take = (i) => {
     const { node } = list[i];
     if (isRecorded(node)) onSelect(node);

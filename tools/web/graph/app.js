@@ -1,6 +1,6 @@
 // The whole page and its state.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { Choice, html, SearchBox, Tabs } from '../common/html.js';
+import { Choice, html, SearchBox, Tabs, turned } from '../common/html.js';
 import { showCount } from '../common/numbers.js';
 import { asked, askedIndex } from '../common/page_beside.js';
 import { AboutRun, Header, shortPaths, useLanguage, useThemeTurns } from '../common/page.js';
@@ -143,11 +143,7 @@ export function App({ data: run }) {
 
   const toggle = (row) => {
     const key = row.node >= 0 ? row.node : -2 - row.bench;
-    setOpen((now) => {
-      const next = new Set(now);
-      if (!next.delete(key)) next.add(key);
-      return next;
-    });
+    setOpen((now) => turned(now, key));
   };
   const step = (forward, test) => {
     const node = nextNode(rank, selected.node, forward, test);
