@@ -26,8 +26,8 @@ namespace graph = analysis::graph;
 constexpr std::string_view kGraphNotes =
     "DUMP is the folder of a rank, of a step (rank<N>) or of a whole dump (step<N>) of level L0 or "
     "mix; REFERENCE is the same of the reference. The viewer of the Python tool reads the "
-    "results: of 8.1.1 the .vis files, of the 26.x line the .vis.db file. Under "
-    "srun or mpirun the first process does all of the work.\n\n";
+    "results: of 8.1.1 the .vis files, of the 26.x line the .vis.db file.\n\n"
+    "Under srun or mpirun the first process does all of the work.\n\n";
 
 class GraphCommand final : public Command {
  public:
