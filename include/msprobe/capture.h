@@ -245,6 +245,9 @@ enum { /* the order of msprobe::DType */
        MSPROBE_DTYPE_UNKNOWN = 255 /* described without values: quantised, packed, ... */
 };
 
+/* Bytes of one element of the dtype; 0: it is unknown. */
+MSPROBE_API size_t msprobe_dtype_bytes(int32_t dtype_code) MSPROBE_NOEXCEPT;
+
 enum { MSPROBE_DEVICE_HOST = 0, MSPROBE_DEVICE_ACL = 1, MSPROBE_DEVICE_CUDA = 2 };
 
 enum {

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "msprobe/capture.h"
+#include "msprobe/dtype.h"
 #include "msprobe/status.h"
 #include "msprobe/version.h"
 
@@ -452,6 +453,11 @@ void msprobe_put_key(msprobe_entry* entry, msprobe_text key) noexcept {
 }
 void msprobe_close(msprobe_entry* entry) noexcept {
   WithEntry(entry, [](Entry& e) { e.Close(); });
+}
+
+size_t msprobe_dtype_bytes(int32_t dtype_code) noexcept {
+  const bool is_known = dtype_code >= 0 && dtype_code < msprobe::kDTypeCount;
+  return is_known ? msprobe::DTypeSize(static_cast<msprobe::DType>(dtype_code)) : 0;
 }
 
 void msprobe_put_tensor(msprobe_entry* entry, const msprobe_tensor* tensor) noexcept {

@@ -334,6 +334,14 @@ TEST(FloatStatistics, ThroughTheFaceInC) {
   EXPECT_TRUE(refuses([&](msprobe_tensor& t) { t.strides = &backwards; }));
 }
 
+TEST(CaptureApi, KnowsTheSizesOfDTypes) {
+  EXPECT_EQ(msprobe_dtype_bytes(MSPROBE_COMPLEX128), 16U);
+  EXPECT_EQ(msprobe_dtype_bytes(MSPROBE_BFLOAT16), 2U);
+  EXPECT_EQ(msprobe_dtype_bytes(MSPROBE_BOOL), 1U);
+  EXPECT_EQ(msprobe_dtype_bytes(MSPROBE_DTYPE_UNKNOWN), 0U);
+  EXPECT_EQ(msprobe_dtype_bytes(-1), 0U);
+}
+
 TEST(SeenValues, AreThoseOfTheFirstTimeUntilTheIdentityOrManyBytesDiffer) {
   std::vector<float> values(1U << 16U, 1.0F);
   SeenValues seen;

@@ -85,35 +85,14 @@ bool RangeOf(const msprobe_tensor& tensor, const std::byte** begin, const std::b
     if (tensor.shape[axis] <= 0) return false;
     last += static_cast<uint64_t>(tensor.shape[axis] - 1) * static_cast<uint64_t>(std::max<int64_t>(step, 0));
   }
+  constexpr size_t kWidest = 16;  // where the dtype is unknown, rather too much is forgotten
+  const size_t element = msprobe_dtype_bytes(tensor.dtype_code);
   *begin = static_cast<const std::byte*>(tensor.data);
-  *end = *begin + (last + 1) * ElementBytes(tensor.dtype_code);
+  *end = *begin + (last + 1) * (element != 0 ? element : kWidest);
   return true;
 }
 
 }  // namespace
-
-size_t ElementBytes(int32_t dtype_code) {
-  switch (dtype_code) {
-    case MSPROBE_COMPLEX128:
-      return 16;
-    case MSPROBE_FLOAT64:
-    case MSPROBE_INT64:
-    case MSPROBE_UINT64:
-    case MSPROBE_COMPLEX64:
-      return 8;
-    case MSPROBE_FLOAT32:
-    case MSPROBE_INT32:
-    case MSPROBE_UINT32:
-      return 4;
-    case MSPROBE_FLOAT16:
-    case MSPROBE_BFLOAT16:
-    case MSPROBE_INT16:
-    case MSPROBE_UINT16:
-      return 2;
-    default:
-      return 1;
-  }
-}
 
 uint64_t IdentityOf(PyObject* tensor, const void* data, size_t bytes, int32_t dtype_code) {
   Memory& memory = Known();

@@ -18,8 +18,6 @@ namespace msprobe::python {
 // Reading less costs little more than asking what is asked here.
 inline constexpr size_t kLeastSeenBytes = size_t{128} << 10U;
 
-size_t ElementBytes(int32_t dtype_code);
-
 // The number of the bytes of a tensor of the framework, which lie at `data` in row-major order; 0: there is none.
 uint64_t IdentityOf(PyObject* tensor, const void* data, size_t bytes, int32_t dtype_code);
 

@@ -123,7 +123,7 @@ bool IsRowMajor(const Fields& fields) {
 uint64_t IdentityIfWorthIt(PyObject* tensor, const Fields& fields) {
   const msprobe_tensor& described = fields.tensor;
   if (described.data == nullptr || described.flags != 0) return 0;
-  const uint64_t bytes = static_cast<uint64_t>(fields.elements) * ElementBytes(described.dtype_code);
+  const uint64_t bytes = static_cast<uint64_t>(fields.elements) * msprobe_dtype_bytes(described.dtype_code);
   if (bytes < kLeastSeenBytes || !IsRowMajor(fields)) return 0;
   return IdentityOf(tensor, described.data, bytes, described.dtype_code);
 }
