@@ -74,6 +74,12 @@ struct RatioLanes {
   uint64_t exceeding = 0;
 };
 
+struct BoundLanes {
+  double largest = 0;
+  double not_finite = 0;  // NaN where a difference or a bound is not finite
+  uint64_t reaching = 0;
+};
+
 // 2^-52, added to both sides where the bench is zero. A float16 side absorbs it: its epsilon is 0.
 inline constexpr double kRelativeEpsilon = 0x1p-52;
 
@@ -99,6 +105,9 @@ using CompareFunction = void (*)(const std::byte* npu, const std::byte* bench, s
 template <typename Number>
 using RatioFunction = bool (*)(const Number* original, const Number* perturbed, size_t count,
                                const RatioRule& rule, Number* ratios, RatioLanes& lanes);
+// See ratios.h.
+using BoundFunction = void (*)(const double* found, const double* wanted, const double* errors,
+                               size_t count, const BoundRule& rule, BoundLanes& lanes);
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
 
 // A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
@@ -127,6 +136,7 @@ struct KernelTable {
   WidenFunction widen_float16;
   RatioFunction<float> ratios_float32, ratios_bfloat16, ratios_float16;
   RatioFunction<double> ratios_float64;
+  BoundFunction bounds;
   ProductTile product;
 };
 

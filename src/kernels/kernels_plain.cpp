@@ -81,6 +81,19 @@ bool Ratios(const Number* original, const Number* perturbed, size_t count, const
   return true;
 }
 
+void Bounds(const double* found, const double* wanted, const double* errors, size_t count,
+            const BoundRule& rule, BoundLanes& lanes) {
+  for (size_t i = 0; i < count; ++i) {
+    const double error = errors[i] * rule.slack;
+    const double off = std::fabs(found[i] - wanted[i]);
+    const double bound = error + (rule.unit * (std::fabs(wanted[i]) + error) + rule.tiny);
+    const double ratio = off / bound;
+    lanes.not_finite += (off - off) + (bound - bound);
+    lanes.reaching += ratio >= rule.asked ? 1 : 0;
+    lanes.largest = ratio > lanes.largest ? ratio : lanes.largest;
+  }
+}
+
 constexpr size_t kTileRows = 4;
 constexpr size_t kTileColumns = 4;
 
@@ -126,6 +139,7 @@ constexpr KernelTable kPlainTable = {
     .ratios_bfloat16 = Ratios<float, RoundToBFloat16>,
     .ratios_float16 = Ratios<float, RoundToFloat16>,
     .ratios_float64 = Ratios<double, Unrounded<double>>,
+    .bounds = Bounds,
     .product = {kTileRows, kTileColumns, AddProduct},
 };
 

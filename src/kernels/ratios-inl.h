@@ -158,6 +158,38 @@ bool Ratios(const T* original, const T* perturbed, size_t count, const RatioRule
   return true;
 }
 
+// A number that is not finite less itself is NaN, others give 0.
+void Bounds(const double* found, const double* wanted, const double* errors, size_t count,
+            const BoundRule& rule, BoundLanes& lanes) {
+  constexpr DoubleTag d;
+  const Doubles slack = hn::Set(d, rule.slack);
+  const Doubles unit = hn::Set(d, rule.unit);
+  const Doubles tiny = hn::Set(d, rule.tiny);
+  const Doubles asked = hn::Set(d, rule.asked);
+  Doubles largest = hn::Zero(d);
+  Doubles not_finite = hn::Zero(d);
+  auto reaching = hn::Zero(hn::RebindToUnsigned<DoubleTag>());
+  for (size_t i = 0; i < count; i += kDoubles) {
+    const Doubles error = hn::Mul(hn::LoadU(d, errors + i), slack);
+    const Doubles expected = hn::LoadU(d, wanted + i);
+    const Doubles off = hn::Abs(hn::Sub(hn::LoadU(d, found + i), expected));
+    const Doubles bound =
+        hn::Add(error, hn::Add(hn::Mul(unit, hn::Add(hn::Abs(expected), error)), tiny));
+    const Doubles ratio = hn::Div(off, bound);
+    not_finite = hn::Add(not_finite, hn::Add(hn::Sub(off, off), hn::Sub(bound, bound)));
+    reaching = CountIn(reaching, hn::Ge(ratio, asked));
+    largest = hn::IfThenElse(hn::Gt(ratio, largest), ratio, largest);  // not if it is NaN
+  }
+  HWY_ALIGN double one_of[2][kDoubles];
+  hn::Store(largest, d, one_of[0]);
+  hn::Store(not_finite, d, one_of[1]);
+  for (size_t lane = 0; lane < kDoubles; ++lane) {
+    lanes.largest = one_of[0][lane] > lanes.largest ? one_of[0][lane] : lanes.largest;
+    lanes.not_finite += one_of[1][lane];
+  }
+  lanes.reaching += SumOfCounts(&reaching, 1);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace msprobe::kernels::internal
 HWY_AFTER_NAMESPACE();

@@ -48,4 +48,16 @@ std::optional<RatioRun> RatiosOf(std::span<const double> original,
              original, perturbed, rule, ratios);
 }
 
+std::optional<BoundRun> BoundRatiosOf(std::span<const double> found, std::span<const double> wanted,
+                                      std::span<const double> errors, const BoundRule& rule) {
+  internal::BoundLanes lanes;
+  const size_t count = found.size();
+  const size_t grouped = count / kGroupElements * kGroupElements;
+  internal::ActiveTable().bounds(found.data(), wanted.data(), errors.data(), grouped, rule, lanes);
+  internal::PlainTable().bounds(found.data() + grouped, wanted.data() + grouped,
+                                errors.data() + grouped, count - grouped, rule, lanes);
+  return lanes.not_finite == 0 ? std::optional(BoundRun{lanes.largest, lanes.reaching})
+                               : std::nullopt;
+}
+
 }  // namespace msprobe::kernels

@@ -1,4 +1,5 @@
-// How two results of one operator stand to each other, element by element.
+// How two results of one operator stand to each other, element by element; and how far a result is
+// off what it should be, by what it may be off.
 #pragma once
 
 #include <cstdint>
@@ -36,5 +37,23 @@ std::optional<RatioRun> RatiosOf(DType type, std::span<const float> original,
 std::optional<RatioRun> RatiosOf(std::span<const double> original,
                                  std::span<const double> perturbed, const RatioRule& rule,
                                  std::span<double> ratios);
+
+struct BoundRule {
+  double slack = 1;  // errors are taken so many times
+  double unit = 0;   // what storing a number may cost of its magnitude
+  double tiny = 0;   // and what at least
+  double asked = 0;  // the ratio that `reaching` counts
+};
+
+struct BoundRun {
+  double largest = 0;     // ratio
+  uint64_t reaching = 0;  // elements that have the ratio that was asked for, or a larger one
+};
+
+// The ratios |found[i] - wanted[i]| / (error + (unit * (|wanted[i]| + error) + tiny)), where error
+// is slack * errors[i]. The spans are of the same size. Nothing where a difference or a bound is
+// not finite.
+std::optional<BoundRun> BoundRatiosOf(std::span<const double> found, std::span<const double> wanted,
+                                      std::span<const double> errors, const BoundRule& rule);
 
 }  // namespace msprobe::kernels

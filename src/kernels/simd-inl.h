@@ -588,6 +588,7 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
     .ratios_float16 =
         HWY_NAMESPACE::Ratios<HWY_NAMESPACE::FloatTag, HWY_NAMESPACE::RoundedToFloat16>,
     .ratios_float64 = HWY_NAMESPACE::Ratios<HWY_NAMESPACE::DoubleTag, HWY_NAMESPACE::Unrounded>,
+    .bounds = HWY_NAMESPACE::Bounds,
     .product = {HWY_NAMESPACE::kTileRows, HWY_NAMESPACE::kTileColumns, HWY_NAMESPACE::AddProduct},
 };
 

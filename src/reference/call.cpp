@@ -113,13 +113,13 @@ Result<Value> ValueOf(const TensorView& view) {
   if (info.kind == DTypeKind::kComplex) {
     return UnsupportedError("complex numbers");
   }
-  std::vector<double> values(static_cast<size_t>(view.element_count()));
+  Numbers values = Numbers::Unset(static_cast<size_t>(view.element_count()));
   std::vector<std::byte> scratch;
   tensor::ForEachBlock(view, tensor::kCopyBlockElements, scratch,
                        [&](std::span<const std::byte> block, size_t first) {
                          const size_t count = block.size() / info.size_bytes;
                          kernels::WidenToDouble(view.dtype, block,
-                                                std::span(values).subspan(first, count));
+                                                std::span(values.data() + first, count));
                        });
   if (info.size_bytes == 8 && info.kind != DTypeKind::kFloat &&
       std::any_of(values.begin(), values.end(),
@@ -225,7 +225,7 @@ Value Call::TensorAt(uint32_t index, std::string_view name) {
     Fail(tensor.problem);
   } else {
     if (wants_gradients_ && GetDTypeInfo(tensor.dtype).kind == DTypeKind::kFloat) {
-      auto wanted = std::make_shared<reference::Tensor>(*tensor.value);
+      auto wanted = SameElements(*tensor.value, tensor.value->shape);
       wanted->wants_gradient = true;
       tensor.value = std::move(wanted);
     }

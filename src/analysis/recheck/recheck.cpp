@@ -68,6 +68,44 @@ Result<std::optional<DumpEntries>> OpenRank(const dump::RankFolder* rank,
   return std::optional<DumpEntries>(*std::move(entries));
 }
 
+// The entries that tell about one half of a call.
+struct CallEntries {
+  dump::EntryTree forward;
+  dump::EntryTree backward;
+  dump::EntryTree parameters_grad;
+  RecordedCall recorded;  // of these
+
+  // `name` must outlive this.
+  Status Read(const DumpEntries& entries, std::string_view name,
+              const reference::OtherCalls& others) {
+    const dump::EntryName parsed = dump::ParseEntryName(name);
+    recorded.name = name;
+    recorded.tensors = entries.tensors();
+    recorded.others = others;
+    recorded.remarks = entries.RemarksOf(name);
+    const std::string forward_name = dump::WithDirection(name, dump::Direction::kForward);
+    if (entries.Has(forward_name)) {
+      MSP_ASSIGN_OR_RETURN(forward, entries.Read(forward_name), forward_name);
+      recorded.forward = &forward;
+    }
+    if (parsed.direction == dump::Direction::kForward) {
+      return {};
+    }
+    MSP_ASSIGN_OR_RETURN(backward, entries.Read(name), std::string(name));
+    recorded.backward = &backward;
+    if (parsed.is_module) {
+      // If a module is called once, the gradients of its parameters belong to this call.
+      const std::string base = ModuleOf(parsed);
+      const std::string gradients = base + ".parameters_grad";
+      if (entries.Has(gradients) && !entries.Has(base + ".forward.1")) {
+        MSP_ASSIGN_OR_RETURN(parameters_grad, entries.Read(gradients), gradients);
+        recorded.parameters_grad = &parameters_grad;
+      }
+    }
+    return {};
+  }
+};
+
 class RankCheck {
  public:
   RankCheck(const Options& options, base::ThreadPool& pool) : options_(options), pool_(pool) {}
@@ -92,16 +130,22 @@ class RankCheck {
       }
     }
     base::Progress progress("rechecking", names.size(), "calls", options_.quiet);
+    // What forward calls told of the backward calls that follow.
+    std::array<std::map<std::string, CallVerdict, std::less<>>, 2> ahead;
     for (const std::string& name : names) {
       CheckedCall call;
       call.name = name;
       call.step = place.step;
       call.rank = place.rank;
+      const size_t known_before = ahead[0].size() + ahead[1].size();
       for (size_t at = 0; at < sides.size(); ++at) {
         const Side& side = sides[at];
-        if (side.entries && side.entries->Has(name)) {
-          Result<CallVerdict> verdict = RecheckCall(*side.entries, name, options_.precision, pool_,
-                                                    side.steps.OthersOf(*side.folder, name));
+        if (const auto known = ahead[at].find(name); known != ahead[at].end()) {
+          call.sides[at] = std::move(known->second);
+          ahead[at].erase(known);
+          TellUnreadable(name, call.sides[at]->unreadable, answer);
+        } else if (side.entries && side.entries->Has(name)) {
+          Result<CallVerdict> verdict = Recheck(side, name, ahead[at]);
           if (verdict.ok()) {
             call.sides[at] = *std::move(verdict);
           } else {
@@ -127,11 +171,33 @@ class RankCheck {
           break;
       }
       answer.calls.push_back(std::move(call));
-      progress.Add();
+      // A call and its other half are done at the first of their names.
+      const size_t known_now = ahead[0].size() + ahead[1].size();
+      progress.Add(known_now > known_before ? 2 : known_now < known_before ? 0 : 1);
     }
   }
 
  private:
+  // A call; with a forward one that has a backward half that is wanted, too, also that.
+  Result<CallVerdict> Recheck(const Side& side, const std::string& name,
+                              std::map<std::string, CallVerdict, std::less<>>& ahead) {
+    const reference::OtherCalls others = side.steps.OthersOf(*side.folder, name);
+    const std::string backward_name = dump::WithDirection(name, dump::Direction::kBackward);
+    if (backward_name != name && side.entries->Has(backward_name) &&
+        IsWanted(options_, backward_name)) {
+      CallEntries backward;
+      if (backward.Read(*side.entries, backward_name, {}).ok()) {
+        RecordedCall forward = backward.recorded;
+        forward.name = name;
+        forward.others = others;
+        BothVerdicts both = RecheckBoth(forward, backward.recorded, options_.precision, pool_);
+        ahead.emplace(backward_name, std::move(both.backward));
+        return std::move(both.forward);
+      }
+    }
+    return RecheckCall(*side.entries, name, options_.precision, pool_, others);
+  }
+
   // Read once a rank; without the file, or with one that cannot be read, nothing is known.
   std::string LayerOf(const std::string& call, const dump::RankFolder& rank) {
     if (!construct_ || construct_rank_ != rank.folder) {
@@ -235,35 +301,10 @@ Verdict CheckedCall::verdict() const {
 Result<CallVerdict> RecheckCall(const DumpEntries& entries, std::string_view name,
                                 const Precision& precision, base::ThreadPool& pool,
                                 const reference::OtherCalls& others) {
-  const dump::EntryName parsed = dump::ParseEntryName(name);
-  RecordedCall call;
-  call.name = name;
-  call.tensors = entries.tensors();
-  call.others = others;
-  call.remarks = entries.RemarksOf(name);
-  dump::EntryTree forward;
-  dump::EntryTree backward;
-  dump::EntryTree parameters_grad;
-  const std::string forward_name = dump::WithDirection(name, dump::Direction::kForward);
-  if (entries.Has(forward_name)) {
-    MSP_ASSIGN_OR_RETURN(forward, entries.Read(forward_name), forward_name);
-    call.forward = &forward;
-  }
-  if (parsed.direction == dump::Direction::kForward) {
-    return RecheckForward(call, precision, pool);
-  }
-  MSP_ASSIGN_OR_RETURN(backward, entries.Read(name), std::string(name));
-  call.backward = &backward;
-  if (parsed.is_module) {
-    // If a module is called once, the gradients of its parameters belong to this call.
-    const std::string base = ModuleOf(parsed);
-    const std::string gradients = base + ".parameters_grad";
-    if (entries.Has(gradients) && !entries.Has(base + ".forward.1")) {
-      MSP_ASSIGN_OR_RETURN(parameters_grad, entries.Read(gradients), gradients);
-      call.parameters_grad = &parameters_grad;
-    }
-  }
-  return RecheckBackward(call, precision, pool);
+  CallEntries read;
+  MSP_RETURN_IF_ERROR(read.Read(entries, name, others));
+  return read.recorded.backward == nullptr ? RecheckForward(read.recorded, precision, pool)
+                                           : RecheckBackward(read.recorded, precision, pool);
 }
 
 Result<Answer> Run(const Options& options) {

@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 
 #include "src/base/strings.h"
 #include "src/dump/names.h"
+#include "src/kernels/ratios.h"
 #include "src/reference/arithmetic/arithmetic.h"
 #include "src/reference/operators/operators.h"
 
@@ -68,8 +71,9 @@ struct ElementStanding {
 
 // How far off the worst of some elements is, and how many are how far.
 struct Worst {
-  double ratio = -1;  // below 0: none was judged
-  size_t index = 0;   // of the first one of this ratio
+  double ratio = -1;    // below 0: none was judged
+  size_t index = 0;     // of the first one of this ratio
+  bool is_run = false;  // that is the first element of the run which it is in
   uint64_t beyond = 0;
   uint64_t unjudged = 0;
 };
@@ -127,19 +131,32 @@ class ElementJudge {
     return element;
   }
 
-  // The worst of the elements [first, end).
+  // The worst of the elements [first, end), perhaps known by its run only; `Found`: its own place.
   Worst WorstOf(size_t first, size_t end) const {
     Worst worst;
     for (; first < end; first += kRunElements) {
       const size_t last = std::min(end, first + kRunElements);
-      const std::optional<Run> run = OrdinaryRun(first, last, kJustBeyond);
-      if (run && run->largest <= worst.ratio) {
-        worst.beyond += run->reaching;
-      } else {
+      const std::optional<kernels::BoundRun> run = OrdinaryRun(first, last, kJustBeyond);
+      if (!run) {
         AddOneByOne(first, last, worst);
+        continue;
+      }
+      worst.beyond += run->reaching;
+      if (run->largest > worst.ratio) {
+        worst.ratio = run->largest;
+        worst.index = first;
+        worst.is_run = true;
       }
     }
     return worst;
+  }
+  size_t Found(const Worst& worst) const {
+    if (!worst.is_run) {
+      return worst.index;
+    }
+    Worst one;
+    AddOneByOne(worst.index, std::min(found_.size(), worst.index + kRunElements), one);
+    return one.index;
   }
 
   // How many of the elements [first, end) have at least this ratio.
@@ -147,7 +164,7 @@ class ElementJudge {
     uint64_t count = 0;
     for (; first < end; first += kRunElements) {
       const size_t last = std::min(end, first + kRunElements);
-      if (const std::optional<Run> run = OrdinaryRun(first, last, ratio)) {
+      if (const std::optional<kernels::BoundRun> run = OrdinaryRun(first, last, ratio)) {
         count += run->reaching;
         continue;
       }
@@ -160,35 +177,17 @@ class ElementJudge {
 
  private:
   static constexpr double kJustBeyond = 1 + std::numeric_limits<double>::epsilon();
-  struct Run {
-    double largest;     // ratio
-    uint64_t reaching;  // so many have at least the ratio that was asked for
-  };
 
-  // Without a branch per element. Nothing where a number of one is not finite.
-  std::optional<Run> OrdinaryRun(size_t first, size_t end, double asked) const {
+  // Nothing where a number of one is not finite, or integers may have wrapped around.
+  std::optional<kernels::BoundRun> OrdinaryRun(size_t first, size_t end, double asked) const {
     if (!is_float_) {
       return std::nullopt;
     }
     const size_t count = end - first;
-    const double* const found = found_.data() + first;
-    const double* const wanted = exact_.value.data() + first;
-    const double* const errors = exact_.errors_from(first);
-    const double half_tiny = format_.tiny / 2;
-    const double unit = format_.unit;
-    double largest = 0;
-    double not_finite = 0;  // x - x is 0, or NaN
-    uint64_t reaching = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const double error = errors[i] * kReferenceSlack;
-      const double off = std::fabs(found[i] - wanted[i]);
-      const double bound = error + (unit * (std::fabs(wanted[i]) + error) + half_tiny);
-      const double ratio = off / bound;
-      not_finite += (off - off) + (bound - bound);
-      reaching += ratio >= asked ? 1 : 0;
-      largest = ratio > largest ? ratio : largest;
-    }
-    return not_finite == 0 ? std::optional(Run{largest, reaching}) : std::nullopt;
+    return kernels::BoundRatiosOf(
+        std::span(found_.data() + first, count), std::span(exact_.value.data() + first, count),
+        std::span(exact_.errors_from(first), count),
+        {.slack = kReferenceSlack, .unit = format_.unit, .tiny = format_.tiny / 2, .asked = asked});
   }
 
   void AddOneByOne(size_t first, size_t end, Worst& worst) const {
@@ -199,11 +198,12 @@ class ElementJudge {
       if (element.is_judged && element.ratio > worst.ratio) {
         worst.ratio = element.ratio;
         worst.index = i;
+        worst.is_run = false;
       }
     }
   }
 
-  const std::vector<double>& found_;
+  const reference::Numbers& found_;
   const Tensor& exact_;
   const DType dtype_;
   const bool is_float_;
@@ -227,6 +227,7 @@ Worst WorstOfAll(const ElementJudge& judge, size_t elements, base::ThreadPool& p
     if (part.ratio > worst.ratio) {
       worst.ratio = part.ratio;
       worst.index = part.index;
+      worst.is_run = part.is_run;
     }
     worst.beyond += part.beyond;
     worst.unjudged += part.unjudged;
@@ -262,10 +263,10 @@ Judgement Judge(const CapturedTensor& captured, const Value& exact, const Roundi
   judgement.unjudged = worst.unjudged;
   judgement.beyond = worst.beyond;
   if (worst.ratio >= 0) {
-    const ElementStanding element = judge.Of(worst.index);
-    judgement.element = ElementText(exact->shape, worst.index);
-    judgement.index = worst.index;
-    judgement.captured = captured.value->value[worst.index];
+    judgement.index = judge.Found(worst);
+    const ElementStanding element = judge.Of(judgement.index);
+    judgement.element = ElementText(exact->shape, judgement.index);
+    judgement.captured = captured.value->value[judgement.index];
     judgement.exact = element.wanted;
     judgement.bound = element.bound;
   }
@@ -509,13 +510,27 @@ Request RequestFor(const RecordedCall& recorded) {
   return asked;
 }
 
-CallVerdict ForwardWith(Call& call, const Request& asked, const Rounding& rounding,
-                        base::ThreadPool& pool) {
-  const Arithmetic arithmetic(rounding, pool, false, call.loaded());
-  const Values results = asked.operation->recompute(call, arithmetic);
-  if (call.failed() || !arithmetic.problem().empty()) {
-    return NotCheckable(asked.name, call.failed() ? call.problem() : arithmetic.problem());
+// What an operator gives, and the arithmetic that made it, which gradients go through.
+struct Recomputed {
+  Recomputed(Call& call, const Request& asked, const Rounding& rounding, base::ThreadPool& pool,
+             bool taping)
+      : arithmetic(rounding, pool, taping, call.loaded()),
+        results(asked.operation->recompute(call, arithmetic)),
+        problem(call.failed() ? call.problem() : arithmetic.problem()) {}
+  Recomputed(const Recomputed&) = delete;
+  Recomputed& operator=(const Recomputed&) = delete;
+
+  const Arithmetic arithmetic;
+  const Values results;
+  const std::string problem;
+};
+
+CallVerdict JudgeForward(Call& call, const Request& asked, const Recomputed& made) {
+  if (!made.problem.empty()) {
+    return NotCheckable(asked.name, made.problem);
   }
+  const Arithmetic& arithmetic = made.arithmetic;
+  const Values& results = made.results;
   CallVerdict verdict;
   verdict.operation = asked.name;
   verdict.has_products = arithmetic.has_products();
@@ -530,22 +545,21 @@ CallVerdict ForwardWith(Call& call, const Request& asked, const Rounding& roundi
   }
   for (size_t i = 0; i < results.size() && i < call.outputs().size(); ++i) {
     if (results[i] != nullptr) {
-      verdict.tensors.push_back(Judge(call.outputs()[i], results[i], rounding, pool));
+      verdict.tensors.push_back(
+          Judge(call.outputs()[i], results[i], arithmetic.rounding(), arithmetic.pool()));
     }
   }
   Conclude(verdict);
   return verdict;
 }
 
-CallVerdict BackwardWith(Call& call, const Request& asked,
-                         const std::vector<CapturedTensor>& incoming,
-                         const std::vector<CapturedTensor>& outgoing, const Rounding& rounding,
-                         base::ThreadPool& pool) {
-  const Arithmetic arithmetic(rounding, pool, true, call.loaded());
-  const Values results = asked.operation->recompute(call, arithmetic);
-  if (call.failed() || !arithmetic.problem().empty()) {
-    return NotCheckable(asked.name, call.failed() ? call.problem() : arithmetic.problem());
+CallVerdict JudgeBackward(const Request& asked, const std::vector<CapturedTensor>& incoming,
+                          const std::vector<CapturedTensor>& outgoing, const Recomputed& made) {
+  if (!made.problem.empty()) {
+    return NotCheckable(asked.name, made.problem);
   }
+  const Arithmetic& arithmetic = made.arithmetic;
+  const Values& results = made.results;
   for (const Value& result : results) {
     if (result != nullptr && result->pass_gradient == nullptr) {
       return NotCheckable(
@@ -668,6 +682,65 @@ void AllowForAlteration(const Remarks& remarks, CallVerdict& verdict) {
   verdict.reason = remarks.alteration;
 }
 
+// Outputs of the forward call. `made`: what is known of it already, or null.
+CallVerdict CheckForward(Call& call, const Request& asked, const Precision& precision,
+                         base::ThreadPool& pool, const Recomputed* made) {
+  return WithEitherRounding(
+      asked, StorageOf(call.outputs()), precision, [&] { return call.NarrowArgument(); },
+      [&](const Rounding& rounding) {
+        const Recomputed* const known = std::exchange(made, nullptr);  // it is of the first one
+        return known != nullptr
+                   ? JudgeForward(call, asked, *known)
+                   : JudgeForward(call, asked, Recomputed(call, asked, rounding, pool, false));
+      });
+}
+
+// The gradients of a backward call.
+struct BackwardTensors {
+  std::vector<CapturedTensor> incoming;
+  std::vector<CapturedTensor> outgoing;
+};
+
+BackwardTensors ReadBackward(Call& call, const RecordedCall& recorded) {
+  BackwardTensors read{call.ReadAll(*recorded.backward, "input"),
+                       call.ReadAll(*recorded.backward, "output")};
+  if (recorded.parameters_grad != nullptr) {
+    recorded.parameters_grad->ForEachChild(0, [&](uint32_t child) {
+      const std::string_view key = (*recorded.parameters_grad)[child].key;
+      for (CapturedTensor& tensor : call.ReadAll(*recorded.parameters_grad, key)) {
+        tensor.name = fmt::format("parameters_grad.{}", key);
+        tensor.is_shared = recorded.remarks.own_gradients.count(key) == 0;
+        read.outgoing.push_back(std::move(tensor));
+      }
+    });
+  }
+  return read;
+}
+
+// `made`: the results with their tape, as far as they are known; they are used up. There are
+// gradients that go out.
+CallVerdict CheckBackward(Call& call, const Request& asked, const BackwardTensors& tensors,
+                          const Precision& precision, base::ThreadPool& pool,
+                          std::unique_ptr<Recomputed> made) {
+  return WithEitherRounding(
+      asked, StorageOf(tensors.outgoing), precision,
+      [&] {
+        const auto narrow = std::find_if(
+            tensors.incoming.begin(), tensors.incoming.end(), [](const CapturedTensor& gradient) {
+              return IsFloat(gradient.dtype) && DTypeSize(gradient.dtype) == 2;
+            });
+        return narrow == tensors.incoming.end() ? std::optional<DType>()
+                                                : std::optional(narrow->dtype);
+      },
+      [&](const Rounding& rounding) {
+        const std::unique_ptr<Recomputed> known = std::move(made);
+        return known != nullptr && known->arithmetic.rounding().storage == rounding.storage
+                   ? JudgeBackward(asked, tensors.incoming, tensors.outgoing, *known)
+                   : JudgeBackward(asked, tensors.incoming, tensors.outgoing,
+                                   Recomputed(call, asked, rounding, pool, true));
+      });
+}
+
 }  // namespace
 
 CallVerdict RecheckForward(const RecordedCall& recorded, const Precision& precision,
@@ -687,9 +760,7 @@ CallVerdict RecheckForward(const RecordedCall& recorded, const Precision& precis
   if (call.outputs().empty()) {
     return NotCheckable(asked.name, "it has no tensor as output");
   }
-  CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(call.outputs()), precision, [&] { return call.NarrowArgument(); },
-      [&](const Rounding& rounding) { return ForwardWith(call, asked, rounding, pool); });
+  CallVerdict verdict = CheckForward(call, asked, precision, pool, nullptr);
   AllowForAlteration(recorded.remarks, verdict);
   verdict.unreadable = call.unreadable();
   return verdict;
@@ -703,36 +774,53 @@ CallVerdict RecheckBackward(const RecordedCall& recorded, const Precision& preci
   }
   Call call(*recorded.forward, recorded.tensors);
   call.WantGradients();
-  const std::vector<CapturedTensor> incoming = call.ReadAll(*recorded.backward, "input");
-  std::vector<CapturedTensor> outgoing = call.ReadAll(*recorded.backward, "output");
-  if (recorded.parameters_grad != nullptr) {
-    recorded.parameters_grad->ForEachChild(0, [&](uint32_t child) {
-      const std::string_view key = (*recorded.parameters_grad)[child].key;
-      for (CapturedTensor& tensor : call.ReadAll(*recorded.parameters_grad, key)) {
-        tensor.name = fmt::format("parameters_grad.{}", key);
-        tensor.is_shared = recorded.remarks.own_gradients.count(key) == 0;
-        outgoing.push_back(std::move(tensor));
-      }
-    });
-  }
-  if (outgoing.empty()) {
+  const BackwardTensors tensors = ReadBackward(call, recorded);
+  if (tensors.outgoing.empty()) {
     return NotCheckable(asked.name, "no gradient goes out of it");
   }
-  CallVerdict verdict = WithEitherRounding(
-      asked, StorageOf(outgoing), precision,
-      [&] {
-        const auto narrow =
-            std::find_if(incoming.begin(), incoming.end(), [](const CapturedTensor& gradient) {
-              return IsFloat(gradient.dtype) && DTypeSize(gradient.dtype) == 2;
-            });
-        return narrow == incoming.end() ? std::optional<DType>() : std::optional(narrow->dtype);
-      },
-      [&](const Rounding& rounding) {
-        return BackwardWith(call, asked, incoming, outgoing, rounding, pool);
-      });
+  CallVerdict verdict = CheckBackward(call, asked, tensors, precision, pool, nullptr);
   AllowForAlteration(recorded.remarks, verdict);
   verdict.unreadable = call.unreadable();
   return verdict;
+}
+
+BothVerdicts RecheckBoth(const RecordedCall& forward, const RecordedCall& backward,
+                         const Precision& precision, base::ThreadPool& pool) {
+  const auto one_by_one = [&] {
+    return BothVerdicts{RecheckForward(forward, precision, pool),
+                        RecheckBackward(backward, precision, pool)};
+  };
+  const Request asked = RequestFor(forward);
+  const Request asked_back = RequestFor(backward);
+  // Results that another call tells are those of the forward half only.
+  if (!asked.problem.empty() || asked.operation != asked_back.operation ||
+      asked.operation->find_outputs != nullptr) {
+    return one_by_one();
+  }
+  Call call(*forward.forward, forward.tensors);
+  call.WantGradients();
+  if (call.outputs().empty()) {
+    return one_by_one();
+  }
+  const Rounding rounding =
+      Rounding::Of(StorageOf(call.outputs()), asked.operation->rounds == Rounds::kSteps);
+  auto made = std::make_unique<Recomputed>(call, asked, rounding, pool, true);
+  if (!made->problem.empty() || !call.unreadable().empty()) {
+    return one_by_one();  // each half has problems of its own
+  }
+  BothVerdicts verdicts;
+  verdicts.forward = CheckForward(call, asked, precision, pool,
+                                  made->arithmetic.asked_whether_taping() ? nullptr : made.get());
+  AllowForAlteration(forward.remarks, verdicts.forward);
+  verdicts.forward.unreadable = call.unreadable();
+  const BackwardTensors tensors = ReadBackward(call, backward);
+  verdicts.backward =
+      tensors.outgoing.empty()
+          ? NotCheckable(asked_back.name, "no gradient goes out of it")
+          : CheckBackward(call, asked_back, tensors, precision, pool, std::move(made));
+  AllowForAlteration(backward.remarks, verdicts.backward);
+  verdicts.backward.unreadable = call.unreadable();
+  return verdicts;
 }
 
 }  // namespace msprobe::analysis::recheck

@@ -121,5 +121,13 @@ CallVerdict RecheckForward(const RecordedCall& call, const Precision& precision,
 // shape.
 CallVerdict RecheckBackward(const RecordedCall& call, const Precision& precision,
                             base::ThreadPool& pool);
+// The same of both halves of one call, whose tensors are read and whose results are recomputed
+// once.
+struct BothVerdicts {
+  CallVerdict forward;
+  CallVerdict backward;
+};
+BothVerdicts RecheckBoth(const RecordedCall& forward, const RecordedCall& backward,
+                         const Precision& precision, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::recheck

@@ -32,6 +32,68 @@ namespace msprobe::reference {
 inline constexpr size_t kRunElements = 1024;
 inline constexpr std::array<double, kRunElements> kNoErrors{};
 
+// Numbers of a tensor. A copy has numbers of its own; `Shared` is another owner of the same ones,
+// which must not change from then on.
+class Numbers {
+ public:
+  Numbers() = default;
+  Numbers(std::vector<double> numbers)  // NOLINT: implicit; takes them over
+      : owner_(std::make_shared<std::vector<double>>(std::move(numbers))),
+        numbers_(*std::static_pointer_cast<std::vector<double>>(owner_)) {}
+  Numbers(std::initializer_list<double> numbers) : Numbers(std::vector<double>(numbers)) {}
+  Numbers(const Numbers& other) : Numbers(Unset(other.size())) {
+    std::copy(other.begin(), other.end(), numbers_.begin());
+  }
+  Numbers(Numbers&& other) noexcept
+      : owner_(std::move(other.owner_)), numbers_(std::exchange(other.numbers_, {})) {}
+  Numbers& operator=(Numbers other) noexcept {
+    owner_.swap(other.owner_);
+    std::swap(numbers_, other.numbers_);
+    return *this;
+  }
+  ~Numbers() = default;
+
+  // So many that whoever asks for them sets, each of them: they are not 0.
+  static Numbers Unset(size_t count) {
+    Numbers made;
+    if (count > 0) {
+      std::shared_ptr<double[]> memory(new double[count]);
+      made.numbers_ = {memory.get(), count};
+      made.owner_ = std::move(memory);
+    }
+    return made;
+  }
+  static Numbers Zeros(size_t count) {
+    Numbers made = Unset(count);
+    std::fill(made.numbers_.begin(), made.numbers_.end(), 0.0);
+    return made;
+  }
+  Numbers Shared() const {
+    Numbers shared;
+    shared.owner_ = owner_;
+    shared.numbers_ = numbers_;
+    return shared;
+  }
+
+  size_t size() const { return numbers_.size(); }
+  bool empty() const { return numbers_.empty(); }
+  const double* data() const { return numbers_.data(); }
+  double* data() { return numbers_.data(); }
+  const double& operator[](size_t index) const { return numbers_[index]; }
+  double& operator[](size_t index) { return numbers_[index]; }
+  const double* begin() const { return data(); }
+  const double* end() const { return data() + size(); }
+  double* begin() { return data(); }
+  double* end() { return data() + size(); }
+  friend bool operator==(const Numbers& a, const Numbers& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+
+ private:
+  std::shared_ptr<void> owner_;
+  std::span<double> numbers_;
+};
+
 struct Tensor;
 using Value = std::shared_ptr<const Tensor>;
 
@@ -42,10 +104,10 @@ using PassGradient = std::function<std::vector<Value>(const Value& gradient)>;
 
 struct Tensor {
   Shape shape;
-  std::vector<double> value;  // row-major
+  Numbers value;  // row-major
   // error[i] >= |value[i] - x| for every x that a correct implementation may hold there, to first
   // order in the unit roundoff. Empty: all of them are 0. Not finite: nothing is known.
-  std::vector<double> error;
+  Numbers error;
 
   // How it was made; empty for inputs, and when no gradients are asked for.
   std::vector<Value> parents;
@@ -62,11 +124,20 @@ struct Tensor {
   }
 };
 
-inline Value MakeValue(Shape shape, std::vector<double> value, std::vector<double> error = {}) {
+inline Value MakeValue(Shape shape, Numbers value, Numbers error = {}) {
   auto tensor = std::make_shared<Tensor>();
   tensor->shape = std::move(shape);
   tensor->value = std::move(value);
   tensor->error = std::move(error);
+  return tensor;
+}
+
+// The elements of x in another shape, as a tensor of its own.
+inline std::shared_ptr<Tensor> SameElements(const Tensor& x, Shape shape) {
+  auto tensor = std::make_shared<Tensor>();
+  tensor->shape = std::move(shape);
+  tensor->value = x.value.Shared();
+  tensor->error = x.error.Shared();
   return tensor;
 }
 
@@ -175,7 +246,12 @@ class Arithmetic {
 
   const Rounding& rounding() const { return rounding_; }
   base::ThreadPool& pool() const { return pool_; }
-  bool taping() const { return taping_; }
+  // For operators whose results are other ones where gradients are to follow.
+  bool taping() const {
+    asked_whether_taping_ = true;
+    return taping_;
+  }
+  bool asked_whether_taping() const { return asked_whether_taping_; }
 
   // ---- constants and stored values ----
   // A number of the call's arguments, which an implementation may round to the working type or to
@@ -262,6 +338,7 @@ class Arithmetic {
   // Set by the thread that calls, never inside of blocks.
   mutable std::string problem_;
   mutable bool has_products_ = false;
+  mutable bool asked_whether_taping_ = false;
 };
 
 // The shape that both broadcast to; not `ok` where they do not fit.

@@ -3,6 +3,7 @@
 // B (Cauchy and Schwarz), which costs no second product and is larger by a factor of about pi / 2
 // for random numbers. What rounding the factors first costs them adds to their errors.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "src/kernels/matrix_product.h"
@@ -11,29 +12,44 @@
 namespace msprobe::reference {
 namespace {
 
+// The sum of the squares of numbers `stride` apart, in lanes that do not wait for each other.
+double SumOfSquares(const double* data, size_t count, size_t stride) {
+  constexpr size_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double x = data[(i + lane) * stride];
+      sums[lane] += x * x;
+    }
+  }
+  for (; i < count; ++i) {
+    sums[i % kLanes] += data[i * stride] * data[i * stride];
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
 // Norms of the lines of a matrix.
 std::vector<double> LineNorms(const double* data, size_t lines, size_t depth, size_t line_stride,
                               size_t depth_stride) {
-  std::vector<double> squares(lines, 0);
+  std::vector<double> norms(lines, 0);
+  double* const squares = norms.data();
   if (line_stride == 1) {
     for (size_t p = 0; p < depth; ++p) {
+      const double* const row = data + p * depth_stride;
       for (size_t i = 0; i < lines; ++i) {
-        const double x = data[i + p * depth_stride];
-        squares[i] += x * x;
+        squares[i] += row[i] * row[i];
       }
     }
   } else {
     for (size_t i = 0; i < lines; ++i) {
-      for (size_t p = 0; p < depth; ++p) {
-        const double x = data[i * line_stride + p * depth_stride];
-        squares[i] += x * x;
-      }
+      squares[i] = SumOfSquares(data + i * line_stride, depth, depth_stride);
     }
   }
-  for (double& square : squares) {
+  for (double& square : norms) {
     square = std::sqrt(square);
   }
-  return squares;
+  return norms;
 }
 
 // Norms of the errors of a matrix's lines, to which rounding the factors adds.
@@ -83,13 +99,14 @@ Value Arithmetic::MatMul(const Value& a, const Value& b, bool transpose_a, bool 
   auto out = std::make_shared<Tensor>();
   out->shape = shape;
   const size_t matrix = rows * columns;
-  out->value.resize(places_a.size() * matrix);
-  out->error.resize(out->value.size());
   const kernels::MatrixView view_a{nullptr, transpose_a ? 1 : depth, transpose_a ? rows : 1};
   const kernels::MatrixView view_b{nullptr, transpose_b ? 1 : columns, transpose_b ? depth : 1};
   const double gamma = rounding_.Gamma(depth + more_terms);
   const double tiny = rounding_.working.tiny * static_cast<double>(depth);
-  const size_t items = a->size() == 0 || b->size() == 0 ? 0 : places_a.size();  // else: zeros
+  const size_t items = a->size() == 0 || b->size() == 0 ? 0 : places_a.size();
+  const size_t elements = places_a.size() * matrix;
+  out->value = items == 0 ? Numbers::Zeros(elements) : Numbers::Unset(elements);
+  out->error = items == 0 ? Numbers::Zeros(elements) : Numbers::Unset(elements);
   has_products_ = has_products_ || items > 0;
   for (size_t item = 0; item < items; ++item) {
     const size_t at_a = static_cast<size_t>(places_a[item]) * rows * depth;
@@ -100,7 +117,7 @@ Value Arithmetic::MatMul(const Value& a, const Value& b, bool transpose_a, bool 
     right.data = b->value.data() + at_b;
     kernels::MultiplyMatrices(rows, columns, depth, left, right, out->value.data() + item * matrix,
                               pool_);
-    const auto norms = [&](const std::vector<double>& data, size_t at, bool of_a) {
+    const auto norms = [&](const Numbers& data, size_t at, bool of_a) {
       const kernels::MatrixView& view = of_a ? view_a : view_b;
       return data.empty() ? std::vector<double>()  // of errors: there are none
                           : LineNorms(data.data() + at, of_a ? rows : columns, depth,
@@ -114,12 +131,17 @@ Value Arithmetic::MatMul(const Value& a, const Value& b, bool transpose_a, bool 
     AddRounding(rounding_.factors, norm_a, depth, error_a);
     AddRounding(rounding_.factors, norm_b, depth, error_b);
     for (size_t i = 0; i < rows; ++i) {
-      double* error = out->error.data() + item * matrix + i * columns;
+      double* const error = out->error.data() + item * matrix + i * columns;
       const double from_a = error_a.empty() ? 0 : error_a[i];
+      const double of_norm = gamma * norm_a[i] + from_a;
+      const double* const norm = norm_b.data();
       for (size_t j = 0; j < columns; ++j) {
-        error[j] = (gamma * norm_a[i] + from_a) * norm_b[j] + tiny;
-        if (!error_b.empty()) {
-          error[j] += (norm_a[i] + from_a) * error_b[j];
+        error[j] = of_norm * norm[j] + tiny;
+      }
+      if (!error_b.empty()) {
+        const double of_error = norm_a[i] + from_a;
+        for (size_t j = 0; j < columns; ++j) {
+          error[j] += of_error * error_b[j];
         }
       }
     }

@@ -18,9 +18,9 @@ std::shared_ptr<Tensor> NewTensor(Shape shape, bool with_error) {
   auto tensor = std::make_shared<Tensor>();
   tensor->shape = std::move(shape);
   const auto count = static_cast<size_t>(ElementCount(tensor->shape));
-  tensor->value.resize(count);
+  tensor->value = Numbers::Unset(count);
   if (with_error) {
-    tensor->error.resize(count);
+    tensor->error = Numbers::Unset(count);
   }
   return tensor;
 }
@@ -211,11 +211,16 @@ Value Arithmetic::Stored(const Value& x) const {
   if (x == nullptr) {
     return nullptr;
   }
-  std::shared_ptr<Tensor> out = NewTensor(x->shape, true);
-  ForBlocks(x->size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      out->value[i] = x->value[i];
-      out->error[i] = x->error_at(i) + rounding_.Store(x->value[i]);
+  auto out = std::make_shared<Tensor>();
+  out->shape = x->shape;
+  out->value = x->value.Shared();
+  out->error = Numbers::Unset(x->size());
+  ForRuns(*this, x->size(), [&](size_t first, size_t count) {
+    const double* const value = x->value.data() + first;
+    const double* const error = x->errors_from(first);
+    double* const stored = out->error.data() + first;
+    for (size_t i = 0; i < count; ++i) {
+      stored[i] = error[i] + rounding_.Store(value[i]);
     }
   });
   return Finish(out, {x}, [](const Value& gradient) { return std::vector<Value>{gradient}; });
@@ -225,10 +230,13 @@ Value Arithmetic::GradientMayFlush(const Value& x) const {
   if (x == nullptr || !taping_ || !x->wants_gradient) {
     return x;
   }
-  auto out = std::make_shared<Tensor>(*x);
+  std::shared_ptr<Tensor> out = SameElements(*x, x->shape);
+  out->is_inner = x->is_inner;
   return Finish(out, {x}, [this](const Value& gradient) {
     auto passed = std::make_shared<Tensor>(*gradient);
-    passed->error.resize(passed->size());
+    if (passed->error.empty()) {
+      passed->error = Numbers::Zeros(passed->size());
+    }
     for (double& error : passed->error) {
       error += rounding_.working.normal;
     }
@@ -317,13 +325,19 @@ Value Arithmetic::Scale(const Value& x, double factor) const {
   }
   const bool is_exact = std::fabs(factor) == 1;
   std::shared_ptr<Tensor> out = NewTensor(x->shape, !is_exact || !x->is_exact());
-  ForBlocks(x->size(), [&](size_t first, size_t end) {
-    for (size_t i = first; i < end; ++i) {
-      out->value[i] = x->value[i] * factor;
-      if (!out->error.empty()) {
-        out->error[i] =
-            x->error_at(i) * std::fabs(factor) + (is_exact ? 0 : 2 * rounding_.Step(out->value[i]));
-      }
+  ForRuns(*this, x->size(), [&](size_t first, size_t count) {
+    const double* const from = x->value.data() + first;
+    double* const value = out->value.data() + first;
+    for (size_t i = 0; i < count; ++i) {
+      value[i] = from[i] * factor;
+    }
+    if (out->is_exact()) {
+      return;
+    }
+    const double* const error = x->errors_from(first);
+    double* const scaled = out->error.data() + first;
+    for (size_t i = 0; i < count; ++i) {
+      scaled[i] = error[i] * std::fabs(factor) + (is_exact ? 0 : 2 * rounding_.Step(value[i]));
     }
   });
   return Finish(out, {x}, [this, factor](const Value& gradient) {

@@ -1,5 +1,6 @@
 // Elements that change their places, and sums of elements that share one.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -17,8 +18,8 @@ std::shared_ptr<Tensor> Gather(const Arithmetic& arithmetic, const Value& x,
   auto out = std::make_shared<Tensor>();
   out->shape = shape;
   const auto count = static_cast<size_t>(ElementCount(shape));
-  out->value.assign(count, 0);
-  out->error.assign(count, 0);
+  out->value = Numbers::Zeros(count);
+  out->error = Numbers::Zeros(count);
   std::vector<double> magnitude(count, 0);
   std::vector<uint32_t> terms(count, 0);
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -79,8 +80,8 @@ class StridedCopy {
     }
   }
 
-  std::vector<double> Of(const std::vector<double>& from, const Arithmetic& arithmetic) const {
-    std::vector<double> to(elements_);
+  Numbers Of(const Numbers& from, const Arithmetic& arithmetic) const {
+    Numbers to = Numbers::Unset(elements_);
     if (elements_ == 0) {
       return to;
     }
@@ -163,11 +164,11 @@ Value Arithmetic::Take(const std::vector<Value>& sources, const Shape& shape,
   }
   auto out = std::make_shared<Tensor>();
   out->shape = shape;
-  out->value.resize(indices.size());
+  out->value = Numbers::Unset(indices.size());
   const bool with_error = std::any_of(sources.begin(), sources.end(),
                                       [](const Value& source) { return !source->is_exact(); });
   if (with_error) {
-    out->error.resize(indices.size());
+    out->error = Numbers::Zeros(indices.size());
   }
   std::vector<int64_t> firsts(sources.size() + 1, 0);
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -215,11 +216,7 @@ Value Arithmetic::Reshape(const Value& x, const Shape& shape) const {
   if (ElementCount(shape) != static_cast<int64_t>(x->size())) {
     return Fail("shape " + ShapeText(x->shape) + " does not become " + ShapeText(shape));
   }
-  auto out = std::make_shared<Tensor>();
-  out->shape = shape;
-  out->value = x->value;
-  out->error = x->error;
-  return Finish(out, {x}, [this, x](const Value& gradient) {
+  return Finish(SameElements(*x, shape), {x}, [this, x](const Value& gradient) {
     return std::vector<Value>{Reshape(gradient, x->shape)};
   });
 }
@@ -272,6 +269,119 @@ Value Arithmetic::Expand(const Value& x, const Shape& shape) const {
       [this, x](const Value& gradient) { return std::vector<Value>{SumTo(gradient, x->shape)}; });
 }
 
+namespace {
+
+// A compensated sum (Neumaier), so that the reference itself is exact to double precision.
+struct LongSum {
+  double value = 0;
+  double rest = 0;
+  double magnitude = 0;
+  double error = 0;
+
+  void Add(double term, double its_error) {
+    const double next = value + term;
+    const double lost =
+        std::fabs(value) >= std::fabs(term) ? (value - next) + term : (term - next) + value;
+    rest += std::isfinite(next) ? lost : 0;
+    value = next;
+    magnitude += std::fabs(term);
+    error += its_error;
+  }
+};
+constexpr size_t kFewTerms = size_t{1} << 15U;  // are not worth waking a thread
+
+// Whether, dims of 1 aside, all that are reduced stand before all that stay.
+bool ReducesColumns(const Shape& shape, const std::vector<bool>& reduced) {
+  bool any = false;
+  bool stays = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) {
+      continue;
+    }
+    if (reduced[i] && stays) {
+      return false;
+    }
+    any = any || reduced[i];
+    stays = stays || !reduced[i];
+  }
+  return any && stays;
+}
+
+// Each of `count` sums takes every count-th element.
+template <typename Set>
+void AddColumns(const Arithmetic& arithmetic, const Tensor& x, size_t terms, size_t count,
+                const Set& set) {
+  constexpr size_t kColumns = 64;
+  const auto add = [&](size_t block, size_t) {
+    const size_t first = block * kColumns;
+    const size_t wide = std::min(kColumns, count - first);
+    std::array<LongSum, kColumns> sums;
+    for (size_t term = 0; term < terms; ++term) {
+      const double* const value = x.value.data() + term * count + first;
+      const double* const error =
+          x.is_exact() ? kNoErrors.data() : x.error.data() + term * count + first;
+      for (size_t i = 0; i < wide; ++i) {
+        sums[i].Add(value[i], error[i]);
+      }
+    }
+    for (size_t i = 0; i < wide; ++i) {
+      set(first + i, sums[i]);
+    }
+  };
+  const size_t blocks = (count + kColumns - 1) / kColumns;
+  if (count * terms < kFewTerms) {
+    for (size_t block = 0; block < blocks; ++block) {
+      add(block, 0);
+    }
+  } else {
+    arithmetic.pool().ParallelFor(blocks, add);
+  }
+}
+
+// Each sum takes a row of the dims that are reduced, in their order.
+template <typename Set>
+void AddRows(const Arithmetic& arithmetic, const Tensor& x, const std::vector<bool>& reduced,
+             size_t terms, size_t count, const Set& set) {
+  constexpr size_t kRowsAtATime = 64;
+  Shape shape;
+  std::vector<int64_t> strides;
+  const Shape own = ContiguousStrides(x.shape);
+  std::vector<size_t> order;
+  for (const bool wanted : {false, true}) {
+    for (size_t i = 0; i < reduced.size(); ++i) {
+      if (reduced[i] == wanted) {
+        order.push_back(i);
+        shape.push_back(x.shape[i]);
+        strides.push_back(own[i]);
+      }
+    }
+  }
+  std::shared_ptr<Tensor> moved;
+  if (!std::is_sorted(order.begin(), order.end())) {
+    moved = Copied(arithmetic, x, shape, strides);
+  }
+  const Tensor& rows = moved == nullptr ? x : *moved;
+  const auto add = [&](size_t first, size_t end) {
+    for (size_t row = first; row < end; ++row) {
+      LongSum sum;
+      for (size_t i = row * terms; i < (row + 1) * terms; ++i) {
+        sum.Add(rows.value[i], rows.error_at(i));
+      }
+      set(row, sum);
+    }
+  };
+  if (count * terms < kFewTerms) {
+    add(0, count);
+  } else {
+    arithmetic.pool().ParallelFor(
+        (count + kRowsAtATime - 1) / kRowsAtATime, [&](size_t block, size_t) {
+          add(block * kRowsAtATime, std::min(count, (block + 1) * kRowsAtATime));
+        });
+  }
+}
+
+}  // namespace
+
 Value Arithmetic::Sum(const Value& x, const std::vector<int64_t>& dims, bool keep) const {
   if (x == nullptr) {
     return nullptr;
@@ -297,55 +407,22 @@ Value Arithmetic::Sum(const Value& x, const std::vector<int64_t>& dims, bool kee
   const auto count = static_cast<size_t>(ElementCount(kept));
   auto out = std::make_shared<Tensor>();
   out->shape = keep ? with_ones : kept;
-  out->value.assign(count, 0);
-  out->error.assign(count, 0);
+  out->value = Numbers::Unset(count);
+  out->error = Numbers::Unset(count);
   const double gamma = terms > 1 ? rounding_.Gamma(terms) : 0;
-  // Rows of the reduced dims behind those that stay.
-  std::vector<int64_t> order;
-  for (const bool wanted : {false, true}) {
-    for (size_t i = 0; i < x->shape.size(); ++i) {
-      if (reduced[i] == wanted) {
-        order.push_back(static_cast<int64_t>(i));
-      }
-    }
-  }
-  const bool in_place = std::is_sorted(order.begin(), order.end());
-  Value rows = x;
-  if (!in_place) {
-    const Arithmetic plain(rounding_, pool_, false);
-    rows = plain.Permute(x, order);
-  }
-  constexpr size_t kRowsAtATime = 64;
-  const auto add_rows = [&](size_t first, size_t end) {
-    for (size_t row = first; row < end; ++row) {
-      // Compensated (Neumaier), so that the reference itself is exact to double precision.
-      double sum = 0;
-      double rest = 0;
-      double magnitude = 0;
-      double error = 0;
-      for (size_t i = row * terms; i < (row + 1) * terms; ++i) {
-        const double term = rows->value[i];
-        const double next = sum + term;
-        if (std::isfinite(next)) {
-          rest += std::fabs(sum) >= std::fabs(term) ? (sum - next) + term : (term - next) + sum;
-        }
-        sum = next;
-        magnitude += std::fabs(term);
-        error += rows->error_at(i);
-      }
-      out->value[row] = sum + rest;
-      out->error[row] = error + (std::isfinite(magnitude) ? gamma * magnitude : 0);
-      if (std::isfinite(magnitude) && magnitude > rounding_.working.largest) {
-        out->error[row] = std::numeric_limits<double>::infinity();  // a part may overflow
-      }
+  const auto set = [&](size_t at, const LongSum& sum) {
+    out->value[at] = sum.value + sum.rest;
+    out->error[at] = sum.error + (std::isfinite(sum.magnitude) ? gamma * sum.magnitude : 0);
+    if (std::isfinite(sum.magnitude) && sum.magnitude > rounding_.working.largest) {
+      out->error[at] = std::numeric_limits<double>::infinity();  // a part may overflow
     }
   };
-  if (count * terms < size_t{1} << 15U) {
-    add_rows(0, count);
+  // What is reduced lies in front of what stays: sums side by side. Otherwise it is moved behind
+  // it: sums one behind the other.
+  if (ReducesColumns(x->shape, reduced)) {
+    AddColumns(*this, *x, terms, count, set);
   } else {
-    pool_.ParallelFor((count + kRowsAtATime - 1) / kRowsAtATime, [&](size_t block, size_t) {
-      add_rows(block * kRowsAtATime, std::min(count, (block + 1) * kRowsAtATime));
-    });
+    AddRows(*this, *x, reduced, terms, count, set);
   }
   const Shape ones = with_ones;
   return Finish(out, {x}, [this, x, ones](const Value& gradient) {

@@ -28,8 +28,8 @@ RowsOf RowsIn(const Value& x) {
 std::shared_ptr<Tensor> WithError(const Shape& shape, size_t size) {
   auto out = std::make_shared<Tensor>();
   out->shape = shape;
-  out->value.resize(size);
-  out->error.resize(size);
+  out->value = Numbers::Unset(size);
+  out->error = Numbers::Unset(size);
   return out;
 }
 
@@ -69,24 +69,30 @@ double ExponentRelative(const Rounding& rounding, const Exponentials& row, doubl
          rounding.function_units * rounding.unit;
 }
 
-Exponentials SumOfRow(const Rounding& rounding, const Value& x, size_t first, size_t length) {
+// `parts` and `relatives`: exp(x - largest) of each element, and its error.
+Exponentials SumOfRow(const Rounding& rounding, const Tensor& x, size_t first, size_t length,
+                      double* parts, double* relatives) {
   Exponentials row;
-  for (size_t i = first; i < first + length; ++i) {
-    row.largest = std::max(row.largest, x->value[i]);
-    if (std::isnan(x->value[i])) {
-      row.largest = x->value[i];
+  const double* const value = x.value.data() + first;
+  for (size_t i = 0; i < length; ++i) {
+    row.largest = std::max(row.largest, value[i]);
+    if (std::isnan(value[i])) {
+      row.largest = value[i];
       break;
     }
   }
-  double weighted = 0;
   for (size_t i = first; i < first + length; ++i) {
-    row.largest_error = std::max(row.largest_error, x->error_at(i));
+    row.largest_error = std::max(row.largest_error, x.error_at(i));
   }
-  for (size_t i = first; i < first + length; ++i) {
-    const double part = std::exp(x->value[i] - row.largest);
-    row.sum += part;
-    if (part > 0) {
-      weighted += part * ExponentRelative(rounding, row, x->value[i], x->error_at(i));
+  double weighted = 0;
+  for (size_t i = 0; i < length; ++i) {
+    parts[i] = std::exp(value[i] - row.largest);
+    relatives[i] = value[i] == -kUnknown
+                       ? 0
+                       : ExponentRelative(rounding, row, value[i], x.error_at(first + i));
+    row.sum += parts[i];
+    if (parts[i] > 0) {
+      weighted += parts[i] * relatives[i];
     }
   }
   row.relative = weighted / row.sum + rounding.Gamma(length);
@@ -109,7 +115,7 @@ Value Arithmetic::ByRows(const Value& x, const RowFunction& forward,
   if (!taping_) {
     return out;
   }
-  const Value y = MakeValue(out->shape, out->value, out->error);
+  const Value y = SameElements(*out, out->shape);
   return Finish(out, {x}, [this, y, rows, backward](const Value& gradient) {
     std::shared_ptr<Tensor> passed = WithError(y->shape, y->size());
     const RowFunction fill = backward(y, gradient);
@@ -120,16 +126,18 @@ Value Arithmetic::ByRows(const Value& x, const RowFunction& forward,
 
 Value Arithmetic::Softmax(const Value& x) const {
   const auto forward = [&](size_t first, size_t length, Tensor& out) {
-    const Exponentials row = SumOfRow(rounding_, x, first, length);
-    for (size_t i = first; i < first + length; ++i) {
-      const double part = std::exp(x->value[i] - row.largest) / row.sum;
-      out.value[i] = part;
+    double* const value = out.value.data() + first;
+    double* const error = out.error.data() + first;
+    const Exponentials row = SumOfRow(rounding_, *x, first, length, value, error);
+    const double* const from = x->value.data() + first;
+    for (size_t i = 0; i < length; ++i) {
+      const double part = value[i] / row.sum;
+      value[i] = part;
       // exp may flush to zero what is below the normal numbers.
-      out.error[i] = std::isnan(part) || x->value[i] == -kUnknown
-                         ? 0
-                         : part * (ExponentRelative(rounding_, row, x->value[i], x->error_at(i)) +
-                                   row.relative + 2 * rounding_.unit) +
-                               rounding_.working.normal;
+      error[i] =
+          std::isnan(part) || from[i] == -kUnknown
+              ? 0
+              : part * (error[i] + row.relative + 2 * rounding_.unit) + rounding_.working.normal;
     }
   };
   // (g - sum(g y)) y of the stored result y.
@@ -163,7 +171,8 @@ Value Arithmetic::Softmax(const Value& x) const {
 
 Value Arithmetic::LogSoftmax(const Value& x) const {
   const auto forward = [&](size_t first, size_t length, Tensor& out) {
-    const Exponentials row = SumOfRow(rounding_, x, first, length);
+    const Exponentials row =
+        SumOfRow(rounding_, *x, first, length, out.value.data() + first, out.error.data() + first);
     const double log_sum = std::log(row.sum);
     for (size_t i = first; i < first + length; ++i) {
       out.value[i] = x->value[i] - row.largest - log_sum;

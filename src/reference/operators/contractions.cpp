@@ -62,10 +62,12 @@ Value LinearOf(const Arithmetic& m, const Value& x, const Value& weight, const V
   if (x == nullptr || weight == nullptr) {
     return nullptr;
   }
+  // Hooks may have seen the gradient of the transposed weight. Its shape tells, but for a square:
+  // there it is a value of its own.
   const bool is_matrix = weight->shape.size() == 2;
-  // Hooks may have seen the gradient of the transposed weight, so that it has to be a value then.
-  const Value product = is_matrix && m.taping() ? Product(m, x, m.Permute(weight, {1, 0}))
-                                                : Product(m, x, weight, is_matrix);
+  const bool is_square = is_matrix && weight->shape[0] == weight->shape[1];
+  const Value product =
+      is_square ? Product(m, x, m.Permute(weight, {1, 0})) : Product(m, x, weight, is_matrix);
   // Not fused, the product is stored before the bias is added.
   return bias == nullptr ? product : m.Add(m.Stored(product), bias);
 }

@@ -115,7 +115,7 @@ Values Embedding(Call& call, const Arithmetic& m) {
   const Value mask = MakeValue(column, std::move(is_trained));
   auto masked = std::make_shared<Tensor>();
   masked->shape = taken->shape;
-  masked->value = taken->value;
+  masked->value = taken->value.Shared();
   return {m.Finish(masked, {taken}, [&m, mask, by_frequency](const Value& gradient) {
     const Value shared = by_frequency ? m.Multiply(gradient, mask) : gradient;
     return Values{m.Where(mask, shared, m.Filled({}, 0))};
@@ -128,7 +128,7 @@ Value DropoutWithGradient(const Arithmetic& m, const Value& x, std::vector<doubl
                           double share) {
   auto out = std::make_shared<Tensor>();
   out->shape = x->shape;
-  out->value = x->value;
+  out->value = x->value.Shared();
   std::vector<double> unknown(x->size(), 0);
   for (size_t i = 0; i < unknown.size(); ++i) {
     unknown[i] = kept[i] == 0 && x->value[i] == 0 ? std::numeric_limits<double>::infinity() : 0.0;

@@ -159,7 +159,7 @@ Value Quotient(Call& call, const Arithmetic& m, const Value& a, const Value& b,
     }
   }
   (void)call;
-  return MakeValue(whole->shape, whole->value, std::move(error));
+  return MakeValue(whole->shape, whole->value.Shared(), std::move(error));
 }
 Values Over(Call& call, const Arithmetic& m) {
   const Value a = Operand(call, m, 0, "input");
@@ -333,7 +333,7 @@ Values Lerp(Call& call, const Arithmetic& m) {
   for (size_t i = 0; i < error.size(); ++i) {
     error[i] = std::max(sum->error_at(i), other->error_at(i));
   }
-  return {MakeValue(sum->shape, sum->value, std::move(error))};
+  return {MakeValue(sum->shape, sum->value.Shared(), std::move(error))};
 }
 
 template <bool kDivide>

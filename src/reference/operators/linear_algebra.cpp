@@ -50,7 +50,7 @@ Matrices MatricesOf(Call& call, const Value& x) {
   return matrices;
 }
 
-Value WithoutErrors(const Value& x) { return MakeValue(x->shape, x->value); }
+Value WithoutErrors(const Value& x) { return MakeValue(x->shape, x->value.Shared()); }
 
 Value MagnitudesOf(const Value& x) {
   std::vector<double> magnitudes(x->size());
@@ -87,7 +87,7 @@ Value WithMoved(const Arithmetic& m, const Value& x, const Value& moved, const V
                       : kNothingKnown;
     }
   }
-  return MakeValue(x->shape, x->value, std::move(errors));
+  return MakeValue(x->shape, x->value.Shared(), std::move(errors));
 }
 
 // ---- Systems of linear equations, inverses and determinants, by elimination ----
@@ -343,8 +343,8 @@ Values LogDeterminant(Call& call, const Arithmetic& m) {
   if (call.failed() || found.sign == nullptr) {
     return {nullptr};
   }
-  std::vector<double> values = found.logarithm->value;
-  std::vector<double> errors = found.logarithm->error;
+  Numbers values = found.logarithm->value;
+  Numbers errors = found.logarithm->error;
   for (size_t i = 0; i < values.size(); ++i) {
     if (found.sign->error_at(i) > 0) {
       errors[i] = kNothingKnown;
@@ -436,7 +436,7 @@ Value SolveTriangular(const Arithmetic& m, const Value& triangle, const Value& i
   for (size_t i = 0; i < errors.size(); ++i) {
     errors[i] = moved->value[i] + m.rounding().Step(x->value[i]);
   }
-  return MakeValue(x->shape, x->value, std::move(errors));
+  return MakeValue(x->shape, x->value.Shared(), std::move(errors));
 }
 
 // Lower triangular factors and right-hand sides of as many matrices.
@@ -514,7 +514,7 @@ Values Cholesky(Call& call, const Arithmetic& m) {
     return {nullptr};
   }
   const Value a = HalfOf(upper ? Transposed(m, given) : given, n, false, false);
-  std::vector<double> factor = a->value;
+  Numbers factor = a->value;
   for (size_t first = 0; first < factor.size(); first += n * n) {
     double* const l = &factor[first];
     for (size_t i = 0; i < n; ++i) {

@@ -349,7 +349,7 @@ Value AddedAt(Call& call, const Arithmetic& m, const Value& x, const Value& sour
   auto out = std::make_shared<Tensor>();
   out->shape = x->shape;
   out->value = x->value;
-  out->error.resize(x->size());
+  out->error = Numbers::Unset(x->size());
   std::vector<double> magnitude(x->size());
   std::vector<uint32_t> terms(x->size(), 0);
   for (size_t i = 0; i < x->size(); ++i) {
@@ -484,7 +484,7 @@ Values Compared(Call& call, const Arithmetic& m) {
   for (size_t i = 0; i < error.size(); ++i) {
     error[i] = std::fabs(distance->value[i]) <= distance->error_at(i) ? 1 : 0;
   }
-  return {MakeValue(result->shape, result->value, std::move(error))};
+  return {MakeValue(result->shape, result->value.Shared(), std::move(error))};
 }
 
 template <bool (*kTruth)(bool, bool)>

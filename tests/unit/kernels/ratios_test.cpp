@@ -149,6 +149,65 @@ TEST_P(Ratios, OfWhatIsOutOfTheOrdinaryAreNotTaken) {
                                    RuleOf(DType::kBFloat16), ratios));
 }
 
+// What is off by a little, and its bounds.
+struct Bounded {
+  std::vector<double> found, wanted, errors;
+  std::optional<BoundRun> Run(double asked) const {
+    return BoundRatiosOf(found, wanted, errors,
+                         {.slack = 1 + 0x1p-20, .unit = 0x1p-24, .tiny = 0x1p-150, .asked = asked});
+  }
+};
+Bounded OffByALittle(size_t count) {
+  std::mt19937 random(static_cast<uint32_t>(count));
+  std::uniform_real_distribution<double> number(-100, 100);
+  std::uniform_real_distribution<double> off(-2e-5, 2e-5);
+  Bounded made;
+  for (size_t i = 0; i < count; ++i) {
+    made.wanted.push_back(i % 9 == 4 ? 0 : number(random));
+    made.found.push_back(made.wanted.back() + off(random));
+    made.errors.push_back(i % 5 == 0 ? 0 : std::fabs(off(random)));
+  }
+  return made;
+}
+
+TEST_P(Ratios, ToBoundsAreThoseOfOneLoop) {
+  for (const size_t count : {0, 1, 7, 15, 16, 17, 31, 48, 255, 1000}) {
+    SCOPED_TRACE(count);
+    const Bounded made = OffByALittle(count);
+    for (const double asked : {0.5, 1.0, 3.0}) {
+      double largest = 0;
+      uint64_t reaching = 0;
+      for (size_t i = 0; i < count; ++i) {
+        const double error = made.errors[i] * (1 + 0x1p-20);
+        const double bound = error + (0x1p-24 * (std::fabs(made.wanted[i]) + error) + 0x1p-150);
+        const double ratio = std::fabs(made.found[i] - made.wanted[i]) / bound;
+        largest = std::max(largest, ratio);
+        reaching += ratio >= asked ? 1 : 0;
+      }
+      const std::optional<BoundRun> run = made.Run(asked);
+      ASSERT_TRUE(run.has_value());
+      EXPECT_EQ(run->largest, largest);
+      EXPECT_EQ(run->reaching, reaching);
+    }
+  }
+}
+
+TEST_P(Ratios, ToBoundsOfWhatIsNotFiniteAreNotTaken) {
+  for (const size_t count : {5, 40}) {
+    for (size_t place = 0; place < count; ++place) {
+      for (const double odd :
+           {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+            std::numeric_limits<double>::quiet_NaN()}) {
+        for (const auto numbers : {&Bounded::found, &Bounded::wanted, &Bounded::errors}) {
+          Bounded made = OffByALittle(count);
+          (made.*numbers)[place] = odd;
+          EXPECT_FALSE(made.Run(1).has_value()) << place << " " << odd;
+        }
+      }
+    }
+  }
+}
+
 MSPROBE_FOR_EVERY_TABLE(Ratios);
 
 }  // namespace

@@ -30,7 +30,7 @@ std::vector<float> Random(size_t count, unsigned seed, float middle = 0) {
 }
 
 Value Of(const std::vector<float>& numbers, const Shape& shape) {
-  return MakeValue(shape, {numbers.begin(), numbers.end()});
+  return MakeValue(shape, std::vector<double>(numbers.begin(), numbers.end()));
 }
 
 // The largest error over its bound.

@@ -1,8 +1,12 @@
 // Elements come from the right places, whatever shapes, orders of dims and numbers of threads are:
 // held against one loop over the indices.
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -42,6 +46,51 @@ std::vector<size_t> Places(const Shape& shape, const Shape& strides) {
     }
   }
   return places;
+}
+
+// Sums side by side and sums one behind the other, of the same terms in the same order.
+TEST(Sum, OfColumnsIsThatOfRows) {
+  for (const auto& [terms, count] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 5}, {2, 1}, {3, 64}, {7, 65}, {100, 130}, {700, 300}}) {
+    const Shape shape = {terms, count};
+    std::vector<double> numbers(Count(shape));
+    std::vector<double> errors(numbers.size());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = std::sin(static_cast<double>(i)) * std::exp2(static_cast<double>(i % 40));
+      errors[i] = std::fabs(std::cos(static_cast<double>(i)));
+    }
+    if (terms == 7) {
+      numbers[3] = std::numeric_limits<double>::infinity();
+      numbers[4] = std::numeric_limits<double>::quiet_NaN();
+      numbers[5] = 1e308;
+      numbers[5 + static_cast<size_t>(count)] = 1e308;
+    }
+    for (const bool exact : {true, false}) {
+      const Value x = MakeValue(shape, numbers, exact ? Numbers() : Numbers(errors));
+      const Arithmetic m(Rounding::Of(DType::kFloat32, false), Pool(), false);
+      const Value columns = m.Sum(x, {0}, false);
+      const Value rows = m.Sum(m.Permute(x, {1, 0}), {1}, false);
+      ASSERT_EQ(columns->shape, rows->shape);
+      for (size_t i = 0; i < rows->size(); ++i) {
+        EXPECT_TRUE(std::isnan(rows->value[i]) ? std::isnan(columns->value[i])
+                                               : std::bit_cast<uint64_t>(columns->value[i]) ==
+                                                     std::bit_cast<uint64_t>(rows->value[i]));
+        EXPECT_EQ(columns->error[i], rows->error[i]);
+      }
+    }
+  }
+}
+
+// Whatever changes a tensor of its own leaves those alone that have the same elements.
+TEST(Numbers, OfACopyAreItsOwn) {
+  const Value x = MakeValue({2}, {1, 2}, {0.5, 0.5});
+  const Value same = SameElements(*x, {1, 2});
+  EXPECT_EQ(same->value.data(), x->value.data());
+  Tensor copy = *same;
+  copy.value[0] = 7;
+  copy.error[1] = 9;
+  EXPECT_EQ(x->value[0], 1);
+  EXPECT_EQ(same->error[1], 0.5);
 }
 
 struct Order {
