@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/mapped_reads.h"
 #include "src/base/numbers.h"
 #include "src/base/output_files.h"
 #include "src/base/processes.h"
@@ -95,6 +96,10 @@ Status RenameWithin(int folder, const std::string& from, const std::string& to, 
   }
   return {};
 }
+
+// For ReadMapped(), of large files; not of all where there are very many, as a process may have
+// 1,024 descriptors.
+void KeepDescriptor(std::span<const std::byte> bytes, int descriptor);
 
 // See output_files.h.
 struct NewFolders {
@@ -242,9 +247,9 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
   if (size == 0) {
     return file;
   }
-  if (scratch != nullptr && size <= kReadBelowBytes) {
+  if (scratch != nullptr && size <= std::max(kReadBelowBytes, scratch->capacity())) {
     if (scratch->size() < size) {
-      scratch->resize(kReadBelowBytes);
+      scratch->resize(std::max<size_t>(kReadBelowBytes, size));
     }
     MSP_RETURN_IF_ERROR(
         ReadAll(input, {reinterpret_cast<char*>(scratch->data()), static_cast<size_t>(size)}));
@@ -261,6 +266,7 @@ Result<FileBytes> FileBytes::Open(const Path& path, std::vector<std::byte>* scra
   file.mapping_ = mapping;
   file.bytes_ = {static_cast<const std::byte*>(mapping), static_cast<size_t>(size)};
   AddMappedFile(file.bytes_, path);
+  KeepDescriptor(file.bytes_, input.descriptor());
   return file;
 }
 
@@ -585,6 +591,7 @@ struct MappingSlot {
   std::atomic<uintptr_t> begin{0};  // 0: free
   std::atomic<uintptr_t> end{0};
   std::atomic<bool> shrank{false};
+  std::atomic<int> descriptor{-1};  // for ReadMapped, or -1
 };
 
 std::array<MappingSlot, kMostFiles> g_mappings;
@@ -596,7 +603,8 @@ std::atomic<uintptr_t> g_page{4096};
 std::mutex g_mutex;
 std::array<std::string*, kMostFiles> g_paths{};
 std::array<bool, kMostFiles> g_told{};
-std::string g_untold;  // a file that shrank and is mapped no more
+std::string g_untold;   // a file that shrank and is mapped no more
+int g_descriptors = 0;  // that are kept
 
 MappingSlot* SlotOf(uintptr_t address) {
   const size_t used = g_used.load(std::memory_order_acquire);
@@ -687,9 +695,83 @@ void RemoveMappedFile(std::span<const std::byte> bytes) {
     g_untold = *g_paths[index];
   }
   slot->begin.store(0, std::memory_order_release);
+  if (const int descriptor = slot->descriptor.exchange(-1); descriptor >= 0) {
+    ::close(descriptor);
+    --g_descriptors;
+  }
   delete g_paths[index];
   g_paths[index] = nullptr;
 }
+
+std::span<const std::byte> ReadMapped(std::span<const std::byte> part,
+                                      std::vector<std::byte>& scratch) {
+  if (!g_guarded.load() || part.empty()) {
+    return part;
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const MappingSlot* const slot = SlotOf(begin);
+  const int descriptor = slot == nullptr ? -1 : slot->descriptor.load();
+  if (descriptor < 0 || part.size() > slot->end.load() - begin) {
+    return part;
+  }
+  scratch.resize(std::max(scratch.size(), part.size()));
+  const uintptr_t offset = begin - slot->begin.load();
+  for (size_t done = 0; done < part.size();) {
+    const ssize_t count = ::pread(descriptor, scratch.data() + done, part.size() - done,
+                                  static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      return part;  // a look at the mapping finds out what has happened to the file
+    }
+    done += static_cast<size_t>(count);
+  }
+  return {scratch.data(), part.size()};
+}
+
+void FilesAhead::Took(size_t item, uint64_t bytes, std::chrono::steady_clock::duration time) {
+  constexpr double kSlowBytesPerSecond = 1.5e9;
+  constexpr uint64_t kBytesAhead = uint64_t{48} << 20U;
+  constexpr uint64_t kMostItemsAhead = 256;
+  if (bytes == 0 ||
+      static_cast<double>(bytes) >
+          std::chrono::duration<double>(time).count() * kSlowBytesPerSecond ||
+      is_asking_.test_and_set(std::memory_order_acquire)) {
+    return;
+  }
+  const uint64_t ahead = std::clamp<uint64_t>(kBytesAhead / bytes, 1, kMostItemsAhead);
+  const size_t end = std::min<size_t>(items_, item + 1 + ahead);
+  for (next_ = std::max(next_, item + 1); next_ < end; ++next_) {
+    for (const Path& path : files_of_(next_)) {
+      if (const Result<InputFile> file = InputFile::Open(path); file.ok()) {
+        ::posix_fadvise(file->descriptor(), 0, static_cast<off_t>(kBytesAhead),
+                        POSIX_FADV_WILLNEED);
+      }
+    }
+  }
+  is_asking_.clear(std::memory_order_release);
+}
+
+namespace {
+
+void KeepDescriptor(std::span<const std::byte> bytes, int descriptor) {
+  constexpr uint64_t kKeptFromBytes = uint64_t{1} << 20U;
+  constexpr int kMostDescriptors = 256;
+  if (!g_guarded.load() || bytes.size() < kKeptFromBytes) {
+    return;
+  }
+  const std::lock_guard lock(g_mutex);
+  MappingSlot* const slot = SlotOf(reinterpret_cast<uintptr_t>(bytes.data()));
+  if (slot == nullptr || g_descriptors == kMostDescriptors) {
+    return;
+  }
+  const int kept = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  slot->descriptor.store(kept);
+  g_descriptors += kept >= 0 ? 1 : 0;
+}
+
+}  // namespace
 
 Status CheckMappedFile(std::span<const std::byte> part) {
   if (!g_guarded.load() || part.empty()) {

@@ -59,9 +59,9 @@ inline constexpr size_t kLongestNameBytes = 255;
 // Names of the direct entries of a folder, sorted by bytes; no "." and "..".
 Result<std::vector<std::string>> ListFolder(const Path& path);
 
-// An open file whose bytes can be borrowed. Small files are read into `scratch` (reused by the
-// caller, one per thread), large ones mapped read-only. The bytes live as long as the object and
-// the scratch.
+// An open file whose bytes can be borrowed. Small files, and those that `scratch` has the capacity
+// for, are read into it (reused by the caller, one per thread), others mapped read-only. The bytes
+// live as long as the object and the scratch.
 class FileBytes {
  public:
   // Files up to this size are read; a mapping costs more than a copy below it (measured: 1.7

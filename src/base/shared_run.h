@@ -76,6 +76,9 @@ class SharedRun {
   bool is_shared() const { return share_.count > 1; }
   bool answers() const { return share_.index == 0; }
   const ProcessShare& share() const { return share_; }
+  // Where the processes meet: for files that are too large for a part. Whoever collects the parts
+  // removes them.
+  const Path& folder() const { return folder_; }
 
   // The time in the names of all files of the run, the same in all processes of a launch; of
   // processes that were started by hand each has its own.

@@ -12,7 +12,6 @@
 #include "src/analysis/graph/options.h"
 #include "src/base/log.h"
 #include "src/base/output_files.h"
-#include "src/base/shared_run.h"
 #include "src/commands/answer.h"
 #include "src/commands/command.h"
 #include "src/commands/commands.h"
@@ -27,7 +26,9 @@ constexpr std::string_view kGraphNotes =
     "DUMP is the folder of a rank, of a step (rank<N>) or of a whole dump (step<N>) of level L0 or "
     "mix; REFERENCE is the same of the reference. The viewer of the Python tool reads the "
     "results: of 8.1.1 the .vis files, of the 26.x line the .vis.db file.\n\n"
-    "Under srun or mpirun the first process does all of the work.\n\n";
+    "Under srun or mpirun the processes share the ranks; ranks that are merged (--rank-size) are "
+    "the "
+    "work of the first one.\n\n";
 
 class GraphCommand final : public Command {
  public:
@@ -120,10 +121,10 @@ class GraphCommand final : public Command {
     MSP_RETURN_IF_ERROR(CheckFlags(context));
     options_.write_page |= answer_.open;
     options_.quiet = context.quiet || answer_.json;
-    if (!base::AnswersHere()) {
-      return ExitCode::kDone;  // the graphs of all ranks are one file
-    }
     MSP_ASSIGN_OR_RETURN(const graph::Answer answer, graph::Run(options_));
+    if (!answer.reports) {
+      return ExitCode::kDone;
+    }
     report::Document document = graph::MakeDocument(answer);
     document.command = name();
     return EmitReport(std::move(document), answer_, context);

@@ -13,6 +13,7 @@
 #include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/base/mapped_reads.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::tensor {
@@ -31,16 +32,23 @@ inline constexpr size_t kStackBlockElements = size_t{1} << 10U;
 // the largest run that has to be gathered and outlives the reader; the view does so too.
 class BlockReader {
  public:
-  BlockReader(const TensorView& view, std::vector<std::byte>& scratch)
+  // Where the elements of plain views are taken from: a mapped file is read, block by block, by
+  // whoever looks at all of it once.
+  enum class Source { kMemory, kFile };
+
+  BlockReader(const TensorView& view, std::vector<std::byte>& scratch,
+              Source source = Source::kMemory)
       : view_(view),
         is_plain_(view.is_plain()),
         element_bytes_(DTypeSize(view.dtype)),
+        source_(source),
         scratch_(scratch) {}
 
   // Elements [first, first + count): where they lie, or gathered; valid until the next call.
   std::span<const std::byte> Read(size_t first, size_t count) {
     if (is_plain_) {
-      return Stored(first, count);
+      const std::span<const std::byte> stored = Stored(first, count);
+      return source_ == Source::kFile ? base::ReadMapped(stored, scratch_) : stored;
     }
     scratch_.resize(std::max(scratch_.size(), count * element_bytes_));
     return Gather(first, count, scratch_.data());
@@ -68,6 +76,7 @@ class BlockReader {
   const TensorView& view_;
   const bool is_plain_;
   const size_t element_bytes_;
+  const Source source_;
   std::vector<std::byte>& scratch_;
 };
 

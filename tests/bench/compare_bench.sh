@@ -56,6 +56,23 @@ report_tensors() {  # label, dump, threads
             printf "%-46s %7.3f s  %6.2f GB/s  %3.0f %% of the roof  peak %4.0f MB\n", label, seconds, rate, 100 * rate / roof, peak / 1000}'
 }
 
+# What merely looking at the files costs, and reading them after they were dropped from the page cache: ours beside cat, by turns.
+report_files() {  # dump
+  local mapped read i ours=() plain=() files
+  mapfile -t files < <(find "$data/$1" -name '*.pt')
+  drop() { for file in "${files[@]}"; do dd if="$file" of=/dev/null oflag=nocache iflag=nocache count=0 status=none; done; }
+  now() { date +%s.%N; }
+  seconds() { local begin; begin=$(now); "$@" >/dev/null 2>&1; echo "$(now) $begin" | awk '{printf "%.3f\n", $1 - $2}'; }
+  read -r mapped read < <(build-bench/bin/roof_probe "${files[@]}")
+  printf '%-46s %7.3f s mapped, %.3f s read\n' "merely looking at ${#files[@]} files, all threads" "$mapped" "$read"
+  for ((i = 0; i < runs; ++i)); do
+    drop; plain+=("$(seconds cat "${files[@]}")")
+    drop; ours+=("$(seconds "$msprobe" compare -q "$data/$1/npu" "$data/$1/bench" -o "$data/out")")
+  done
+  printf '%-46s %7.3f s, cat of the same files %.3f s (best of %d)\n' "real data, cold, all threads" \
+    "$(printf '%s\n' "${ours[@]}" | sort -n | head -1)" "$(printf '%s\n' "${plain[@]}" | sort -n | head -1)" "$runs"
+}
+
 report_statistics() {  # label, dump, extra flags...
   local label=$1 dump=$2 bytes seconds peak
   shift 2
@@ -68,6 +85,7 @@ report_statistics() {  # label, dump, extra flags...
 report_tensors "real data, $tensor_count x 2.5 MiB, 1 thread" tensors 1
 report_tensors "real data, $tensor_count x 2.5 MiB, all threads" tensors "$(nproc)"
 report_tensors "real data, 4 x 125 MiB, all threads" large "$(nproc)"
+report_files tensors
 report_statistics "statistics, $rows rows, xlsx" statistics
 report_statistics "statistics, $rows rows, csv" statistics --format csv
 report_statistics "statistics, $large_rows rows, xlsx" long

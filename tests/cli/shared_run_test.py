@@ -77,6 +77,32 @@ def make_monitor():
     shutil.copytree(DATA / "monitor/files/anomaly_analyse/pp_order/anomaly_detected", "run/anomaly_detected")
 
 
+def make_graph():
+    """Four ranks of two steps that communicate; rank 3 of the test is broken in the second one, and rank 4 has no reference."""
+    for side in ("test", "reference"):
+        for step in range(2):
+            for rank in range(5 if side == "test" else 4):
+                folder = Path("%s/step%d/rank%d" % (side, step, rank))
+                folder.mkdir(parents=True)
+                names, data = {"Module.top.Top.forward.0": None}, {}
+                for call in range(6):
+                    layer = "Module.layer%d.Layer.forward.0" % call
+                    names[layer] = "Module.top.Top.forward.0"
+                    for name in ("Functional.linear.%d.forward" % call, "Distributed.all_reduce.%d.forward" % call):
+                        names[name] = layer
+                        value = 1.0 + call + rank * 0.25 + step
+                        data[name] = stat_entry(value, side == "test" and call == 2 + rank % 2)
+                        if name.startswith("Distributed"):
+                            data[name]["input_kwargs"] = {"group": {"type": "torch.ProcessGroup", "group_ranks": [0, 1, 2, 3], "group_id": "g"}}
+                for name in [name for name in names if name.startswith("Module")]:
+                    data[name] = stat_entry(2.0 + rank, False)
+                text = json.dumps({"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None, "data": data})
+                is_broken = side == "test" and (step, rank) == (1, 3)
+                (folder / "dump.json").write_text("broken" if is_broken else text)
+                (folder / "construct.json").write_text(json.dumps(names))
+                (folder / "stack.json").write_text(json.dumps({"0": [list(data), ["File /home/user/train.py, line 3, in forward, y = f(x)"]]}))
+
+
 # By the name of the parts: what makes the inputs, and the command.
 CASES = {
     "compare": (make_dumps, ["compare", "test", "reference", "-o", "out", "--format", "csv,xlsx,json,html"]),
@@ -86,7 +112,8 @@ CASES = {
     "recheck": (make_recheck, ["recheck", "npu", "bench", "-o", "out"]),
     "parse": (make_parse, ["parse", "dumps", "-t", "npy", "-o", "out", "--index"]),
     "monitor_analyse": (make_monitor, ["monitor", "analyse", "run", "-o", "out"]),
-    "graph": (make_dumps, ["graph", "reference", "-o", "out", "--format", "vis"]),
+    "graph": (make_graph, ["graph", "test", "reference", "-o", "out", "--format", "vis,db,html,explorer,trace"]),
+    "graph_build": (make_graph, ["graph", "reference", "-o", "out"]),
 }
 
 
@@ -182,7 +209,7 @@ class SharedRun(unittest.TestCase):
                 self.check_same(expected, [finish(process) for process in processes])
 
     def test_processes_that_are_started_one_by_one_give_the_same_answer(self):
-        for name in ("compare", "ckpt_compare"):
+        for name in ("compare", "ckpt_compare", "graph"):
             with self.subTest(name):
                 make, arguments = CASES[name]
                 expected = self.prepare(make, arguments)
@@ -191,17 +218,17 @@ class SharedRun(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun (openmpi-bin) is not installed")
     def test_mpirun_starts_eight_processes_that_answer_as_one(self):
-        for name in ("compare", "nan_analyze", "ckpt_compare", "parse"):
+        for name in ("compare", "nan_analyze", "ckpt_compare", "parse", "graph"):
             with self.subTest(name):
                 make, arguments = CASES[name]
                 expected = self.prepare(make, arguments)
                 launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "8"]
                 self.check_same(expected, [finish(start(arguments, launcher=launcher))], on_terminal=True)
 
-    def start_slow(self, number, count, wait="60"):
+    def start_slow(self, number, count, wait="60", name="compare"):
         """A process that is stopped before it can deliver."""
-        process = start(CASES["compare"][1] + ["--share", "%d/%d" % (number, count), "--wait", wait])
-        claim = Path("out/.compare_parts_of_%d/process_%d" % (count, number))
+        process = start(CASES[name][1] + ["--share", "%d/%d" % (number, count), "--wait", wait])
+        claim = Path("out/.%s_parts_of_%d/process_%d" % (name, count, number))
         while not claim.exists() and process.poll() is None:
             time.sleep(0.001)
         process.send_signal(signal.SIGSTOP)
@@ -230,6 +257,25 @@ class SharedRun(unittest.TestCase):
         code, output, errors = finish(start(CASES["compare"][1] + ["--share", "1/2"]))
         self.assertNotIn("process 2 of 2", output + errors)
         self.assertEqual(list(Path("out").glob(".*")), [])
+
+    def test_graphs_of_a_killed_process_are_named_and_made_by_another_try(self):
+        make, arguments = CASES["graph"]
+        expected = self.prepare(make, arguments)
+        killed = self.start_slow(2, 2, name="graph")
+        Path("out/.graph_parts_of_2/part_1_of_2.json").unlink(missing_ok=True)
+        killed.kill()
+        killed.communicate()
+        code, output, errors = finish(start(arguments + ["--share", "1/2", "--wait", "60"]))
+        self.assertEqual(code, 3)
+        self.assertIn("process 2 of 2 ended without a result; missing are 2 ranks: rank", errors)
+        self.assertRegex(errors, r"step 0 rank \d is left out: process 2 of 2 ended without a result")
+        self.assertEqual(len(list(Path("out").glob("*.vis.db"))), 1)
+        # Another try of both completes it, in the same folder; rows that the killed process left are gone.
+        Path("out/.graph_parts_of_2/rows_7").touch()
+        for path in Path("out").glob("*.*"):
+            path.unlink() if path.is_file() else None
+        others = [finish(start(arguments + ["--share", "2/2"]))]
+        self.check_same(expected, [finish(start(arguments + ["--share", "1/2"]))] + others)
 
     @unittest.skipUnless(shutil.which("mpirun"), "mpirun (openmpi-bin) is not installed")
     def test_a_process_of_mpirun_that_is_killed_is_named(self):

@@ -15,6 +15,7 @@
 
 #include "src/analysis/ckpt/metrics.h"
 #include "src/analysis/ckpt/result.h"
+#include "src/base/mapped_reads.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/tensor_buffer.h"
 
@@ -314,12 +315,16 @@ PairSums WideStepSums(const Box& box, const std::byte* stored_a, const std::byte
   return sums;
 }
 
-// The block's elements in row-major order: where they lie, or copied when they do not lie so.
+// The block's elements in row-major order: where they lie or read from their file, or copied when
+// they do not lie so.
 const std::byte* Stored(const TensorView& view, bool plain, int64_t first, int64_t count,
                         std::vector<std::byte>& scratch) {
   const size_t element_bytes = DTypeSize(view.dtype);
   if (plain) {
-    return view.data + static_cast<size_t>(first) * element_bytes;
+    return base::ReadMapped({view.data + static_cast<size_t>(first) * element_bytes,
+                             static_cast<size_t>(count) * element_bytes},
+                            scratch)
+        .data();
   }
   scratch.resize(static_cast<size_t>(count) * element_bytes);
   tensor::CopyElements(view, first, count, scratch.data());

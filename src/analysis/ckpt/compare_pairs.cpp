@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -62,6 +63,16 @@ int64_t RowOf(const Box& box, int64_t first) {
   return box.offset[0] + first / (box.element_count() / rows);
 }
 
+// Where the first side's elements of a chunk begin; those of a strided box at the row they are in.
+const std::byte* PlaceOf(const Box& box, const Chunk& chunk) {
+  const auto element_bytes = static_cast<int64_t>(DTypeSize(box.a.dtype));
+  if (box.plain_a || box.a.shape.empty()) {
+    return box.a.data + chunk.first * element_bytes;
+  }
+  const int64_t row = chunk.first / (box.element_count() / box.a.shape[0]);
+  return box.a.data + row * box.a.strides[0] * element_bytes;
+}
+
 class PairComparer {
  public:
   PairComparer(const std::deque<TensorFile>& files_a, const std::deque<TensorFile>& files_b,
@@ -72,8 +83,7 @@ class PairComparer {
         pool_(pool),
         scratch_(pool.thread_count()) {}
 
-  // Chunks of boxes that lie side by side follow each other by rows, so that both sides are read
-  // front to back.
+  // Sums of boxes that lie side by side are merged by rows.
   void Add(const MatchedPair& pair, PairResult& result) {
     Result<std::vector<Box>> boxes = Refine(pair.a, pair.b);
     if (!boxes.ok()) {
@@ -104,9 +114,19 @@ class PairComparer {
   }
 
   void Flush() {
+    // Files are read front to back, which is what a disk and the system's read-ahead are made for;
+    // names come in another order, and pieces of a parameter lie in several files.
+    std::vector<std::pair<const std::byte*, size_t>> order;
+    for (size_t i = 0; i < chunks_.size(); ++i) {
+      order.emplace_back(PlaceOf(jobs_[chunks_[i].job]->boxes[chunks_[i].box], chunks_[i]), i);
+    }
+    std::sort(order.begin(), order.end(), [](const auto& x, const auto& y) {
+      return x.first != y.first ? std::less<>()(x.first, y.first) : x.second < y.second;
+    });
     std::vector<PairSums> sums(chunks_.size());
-    pool_.ParallelFor(chunks_.size(), [&](size_t item, size_t worker) {
-      sums[item] = RunChunk(chunks_[item], scratch_[worker]);
+    pool_.ParallelFor(order.size(), [&](size_t item, size_t worker) {
+      const size_t chunk = order[item].second;
+      sums[chunk] = RunChunk(chunks_[chunk], scratch_[worker]);
     });
     for (size_t i = 0; i < chunks_.size(); ++i) {
       MergeSums(jobs_[chunks_[i].job]->result->sums, sums[i]);
@@ -330,12 +350,14 @@ bool IsInOrder(const Parameter& parameter) {
   });
 }
 
-uint32_t ChecksumOf(const Parameter& parameter) {
+// At most so many elements count, from the first on.
+uint32_t ChecksumOf(const Parameter& parameter, size_t most) {
   uint32_t checksum = 0;
   std::vector<std::byte> scratch;
   for (const checkpoint::Piece& piece : parameter.pieces) {
-    tensor::BlockReader reader(piece.view, scratch);
-    const auto count = static_cast<size_t>(piece.view.element_count());
+    tensor::BlockReader reader(piece.view, scratch, tensor::BlockReader::Source::kFile);
+    const size_t count = std::min(static_cast<size_t>(piece.view.element_count()), most);
+    most -= count;
     for (size_t first = 0; first < count; first += tensor::kCopyBlockElements) {
       checksum = kernels::Crc32(
           reader.Read(first, std::min(count - first, tensor::kCopyBlockElements)), checksum);
@@ -398,16 +420,23 @@ class ContentMatcher {
       }
     }
     std::erase_if(turned, [](const Parameter& parameter) { return !IsInOrder(parameter); });
-    const std::vector<ContentKey> keys_a =
-        KeysOf(turned.size(), [&](size_t i) -> const Parameter& { return turned[i]; });
-    const std::vector<ContentKey> keys_b =
-        KeysOf(right.size(), [&](size_t i) -> const Parameter& { return *right[i]; });
-    std::map<ContentKey, std::pair<std::vector<size_t>, std::vector<size_t>>> groups;
-    for (size_t i = 0; i < keys_a.size(); ++i) {
-      groups[keys_a[i]].first.push_back(i);
+    std::vector<const Parameter*> first;
+    for (const Parameter& parameter : turned) {
+      first.push_back(&parameter);
     }
-    for (size_t i = 0; i < keys_b.size(); ++i) {
-      groups[keys_b[i]].second.push_back(i);
+    std::vector<const Parameter*> second = right;
+    // What begins alike on both sides is read to its end; of most models that is nothing.
+    Groups groups;
+    for (const size_t most : {tensor::kCopyBlockElements, SIZE_MAX}) {
+      groups = GroupsOf(first, second, most);
+      first.clear();
+      second.clear();
+      for (const auto& [key, group] : groups) {
+        if (!group.first.empty() && !group.second.empty()) {
+          first.insert(first.end(), group.first.begin(), group.first.end());
+          second.insert(second.end(), group.second.begin(), group.second.end());
+        }
+      }
     }
     std::vector<MatchedPair> pairs;
     for (const auto& [key, group] : groups) {
@@ -415,8 +444,7 @@ class ContentMatcher {
         continue;
       }
       for (size_t i = 0; i < group.first.size(); ++i) {
-        const Parameter& first = turned[group.first[i]];
-        pairs.push_back({first.name, first, *right[group.second[i]], {}});
+        pairs.push_back({group.first[i]->name, *group.first[i], *group.second[i], {}});
       }
     }
     // A checksum only says which may be equal.
@@ -445,14 +473,27 @@ class ContentMatcher {
   }
 
  private:
-  template <typename At>
-  std::vector<ContentKey> KeysOf(size_t count, const At& at) const {
-    std::vector<ContentKey> keys(count);
-    pool_.ParallelFor(count, [&](size_t item, size_t /*worker*/) {
-      const Parameter& parameter = at(item);
-      keys[item] = {parameter.dtype, parameter.raw_dtype, parameter.shape, ChecksumOf(parameter)};
+  // Parameters of both sides by their keys, in the order in which they are given.
+  using Groups =
+      std::map<ContentKey, std::pair<std::vector<const Parameter*>, std::vector<const Parameter*>>>;
+
+  Groups GroupsOf(const std::vector<const Parameter*>& first,
+                  const std::vector<const Parameter*>& second, size_t most) const {
+    std::vector<ContentKey> keys(first.size() + second.size());
+    const auto parameter_at = [&](size_t i) {
+      return i < first.size() ? first[i] : second[i - first.size()];
+    };
+    pool_.ParallelFor(keys.size(), [&](size_t item, size_t /*worker*/) {
+      const Parameter& parameter = *parameter_at(item);
+      keys[item] = {parameter.dtype, parameter.raw_dtype, parameter.shape,
+                    ChecksumOf(parameter, most)};
     });
-    return keys;
+    Groups groups;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      auto& group = groups[keys[i]];
+      (i < first.size() ? group.first : group.second).push_back(parameter_at(i));
+    }
+    return groups;
   }
 
   const Checkpoint& a_;

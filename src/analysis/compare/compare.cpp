@@ -133,8 +133,21 @@ bool NameWrongSide(ComparedPair& pair, base::ThreadPool& pool) {
   }
   recheck::CheckedCall call;
   call.name = point->entry_name;
-  call.sides[0] = RecheckSide(pair.npu.json_path, point->entry_name, pool);
-  call.sides[1] = RecheckSide(pair.bench.json_path, point->bench_entry_name, pool);
+  // Side by side: what takes the time is reading the tensors, which one thread does.
+  const auto recheck_side = [&](size_t side, base::ThreadPool& threads) {
+    call.sides[side] = side == 0
+                           ? RecheckSide(pair.npu.json_path, point->entry_name, threads)
+                           : RecheckSide(pair.bench.json_path, point->bench_entry_name, threads);
+  };
+  if (pool.thread_count() > 1) {
+    pool.ParallelFor(2, [&](size_t side, size_t) {
+      base::ThreadPool half(pool.thread_count() / 2);
+      recheck_side(side, half);
+    });
+  } else {
+    recheck_side(0, pool);
+    recheck_side(1, pool);
+  }
   point->wrong_side = OpinionOf(call);
   if (std::optional<DivergencePoint>& first = pair.divergence.first_origin;
       first && first->kind == OriginKind::kComputation) {

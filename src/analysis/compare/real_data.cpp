@@ -1,17 +1,19 @@
 // Metrics of rows whose tensors were saved.
 //
-// Every row opens its two files as mappings. Empty tensors, single values and different shapes
-// are settled without a pass; all others go through one pass that converts both sides block by
-// block and adds up what every metric needs: the dot product and norms of the cosine, the
-// largest absolute and relative errors, the shares within 0.001 and 0.005, and the distance by
-// which rows are judged. Small rows are shared among threads as a whole. Tensors above
-// kLargeTensorElements come afterwards, one by one, in chunks that all threads share; sums of
-// chunks are merged by position. The figures are therefore the same for any number of threads.
+// Every row reads its two files whole, or maps large ones and reads them in blocks. Empty tensors,
+// single values and different shapes are settled without a pass; all others go through one pass
+// that converts both sides block by block and adds up what every metric needs: the dot product and
+// norms of the cosine, the largest absolute and relative errors, the shares within 0.001 and 0.005,
+// and the distance by which rows are judged. Small rows are shared among threads as a whole.
+// Tensors above kLargeTensorElements come afterwards, one by one, in chunks that all threads share;
+// sums of chunks are merged by position. The figures are therefore the same for any number of
+// threads.
 #include "src/analysis/compare/real_data.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -26,6 +28,8 @@
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/statistics.h"
+#include "src/base/buffer_pool.h"
+#include "src/base/mapped_reads.h"
 #include "src/base/progress.h"
 #include "src/dump/dump_file.h"
 #include "src/kernels/convert.h"
@@ -252,18 +256,19 @@ kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& ben
   ComparePartial total;
   const auto begin = static_cast<size_t>(first);
   using Bytes = std::span<const std::byte>;
-  kernels::ForEachByteRun(
-      {npu, npu_scratch}, {bench, bench_scratch}, begin, static_cast<size_t>(first + count),
-      tensor::kSumBlockElements, [&](Bytes n, Bytes b, size_t at) {
-        const ComparePartial block =
-            kernels::CompareBlock(npu.dtype, n.data(), bench.dtype, b.data(),
-                                  n.size() / DTypeSize(npu.dtype), ArithmeticOf(edition));
-        if (at == begin) {
-          total = block;
-        } else {
-          kernels::MergeCompare(total, block);
-        }
-      });
+  constexpr auto kFile = tensor::BlockReader::Source::kFile;
+  kernels::ForEachByteRun({npu, npu_scratch, kFile}, {bench, bench_scratch, kFile}, begin,
+                          static_cast<size_t>(first + count), tensor::kSumBlockElements,
+                          [&](Bytes n, Bytes b, size_t at) {
+                            const ComparePartial block = kernels::CompareBlock(
+                                npu.dtype, n.data(), bench.dtype, b.data(),
+                                n.size() / DTypeSize(npu.dtype), ArithmeticOf(edition));
+                            if (at == begin) {
+                              total = block;
+                            } else {
+                              kernels::MergeCompare(total, block);
+                            }
+                          });
   return total;
 }
 
@@ -359,17 +364,25 @@ class RealDataComparison {
         pool_(pool),
         result_(result),
         loader_(loader),
-        scratch_(pool.thread_count() * 2) {}
+        scratch_(pool.thread_count() * 2) {
+    for (std::vector<std::byte>& scratch : scratch_) {
+      scratch.reserve(base::kReadWholeBelowBytes);
+      base::AskForHugePages(scratch.data(), scratch.capacity());
+    }
+  }
 
   void Run(bool quiet) {
     const std::vector<size_t> rows = RowsWithFiles();
+    base::FilesAhead ahead(rows.size(), [&](size_t item) { return FilesOf(rows[item]); });
     base::Progress progress("comparing", rows.size(), "tensors", quiet);
     std::mutex large_mutex;
     std::vector<size_t> large_rows;
     pool_.ParallelFor(rows.size(), [&](size_t item, size_t worker) {
       const size_t index = rows[item];
       uint64_t bytes = 0;
+      const auto begin = std::chrono::steady_clock::now();
       if (CompareRow(index, worker, /*large_too=*/false, &bytes)) {
+        ahead.Took(item, bytes, std::chrono::steady_clock::now() - begin);
         progress.Add(1, bytes);
       } else {
         const std::lock_guard lock(large_mutex);
@@ -416,6 +429,18 @@ class RealDataComparison {
       Fill(row, metrics);
     }
     return rows;
+  }
+
+  std::vector<std::filesystem::path> FilesOf(size_t index) const {
+    const RowPair& pair = result_.rows[index].pair;
+    std::vector<std::filesystem::path> files;
+    for (const auto& [side, row] : {std::pair(&npu_, pair.npu), std::pair(&bench_, pair.bench)}) {
+      const std::string_view name = side->rows[row].data_name;
+      if (dump::CheckDataName(name).ok()) {
+        files.push_back(side->tensor_folder / name);
+      }
+    }
+    return files;
   }
 
   Result<OpenTensor> OpenRow(bool of_npu, const SideRow& row, std::vector<std::byte>* scratch) {

@@ -1,9 +1,13 @@
 // Rows of nodes are formatted by all threads in blocks and inserted in order by one. Indices exist
 // before the rows, as making them afterwards would occupy one thread while the others wait.
+//
+// Where processes share the ranks, each records the rows of its own in a file, value by value, and
+// the first process enters them in the order of the ranks: the database is that of one process.
 #include "src/analysis/graph/database.h"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <span>
 #include <type_traits>
@@ -78,6 +82,91 @@ void Bind(sqlite3_stmt* statement, int column, const Value& value) {
     sqlite3_bind_null(statement, column);
   }
 }
+
+// A value of a recorded row: its kind, then a text's length and bytes, or eight bytes.
+enum class Recorded : char { kNull, kText, kInteger, kReal };
+
+template <typename Value>
+void AppendBytes(const Value& value, std::string& out) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename Value>
+void AppendRecorded(const Value& value, std::string& out) {
+  if constexpr (std::is_convertible_v<const Value&, std::string_view>) {
+    const std::string_view text = value;
+    out += static_cast<char>(Recorded::kText);
+    AppendBytes(static_cast<uint32_t>(text.size()), out);
+    out += text;
+  } else if constexpr (std::is_integral_v<Value>) {
+    out += static_cast<char>(Recorded::kInteger);
+    AppendBytes(static_cast<int64_t>(value), out);
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    out += static_cast<char>(Recorded::kReal);
+    AppendBytes(static_cast<double>(value), out);
+  } else if (value) {
+    AppendRecorded(*value, out);
+  } else {
+    out += static_cast<char>(Recorded::kNull);
+  }
+}
+
+// Reads recorded rows; what is not there makes it fail.
+class RecordReader {
+ public:
+  explicit RecordReader(std::string_view rows) : rest_(rows) {}
+
+  bool has_more() const { return !rest_.empty(); }
+
+  template <typename Value>
+  bool Take(Value& value) {
+    if (rest_.size() < sizeof value) {
+      return false;
+    }
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+    return true;
+  }
+
+  // Binds the next value, which must outlive the row.
+  bool Bind(sqlite3_stmt* statement, int column) {
+    char kind = 0;
+    if (!Take(kind)) {
+      return false;
+    }
+    uint32_t size = 0;
+    int64_t integer = 0;
+    double real = 0;
+    switch (static_cast<Recorded>(kind)) {
+      case Recorded::kNull:
+        sqlite3_bind_null(statement, column);
+        return true;
+      case Recorded::kText:
+        if (!Take(size) || rest_.size() < size || size > INT32_MAX) {
+          return false;
+        }
+        graph::Bind(statement, column, rest_.substr(0, size));
+        rest_.remove_prefix(size);
+        return true;
+      case Recorded::kInteger:
+        if (!Take(integer)) {
+          return false;
+        }
+        graph::Bind(statement, column, integer);
+        return true;
+      case Recorded::kReal:
+        if (!Take(real)) {
+          return false;
+        }
+        graph::Bind(statement, column, real);
+        return true;
+    }
+    return false;
+  }
+
+ private:
+  std::string_view rest_;
+};
 
 std::optional<std::string_view> OrNull(std::string_view text) {
   return text.empty() ? std::nullopt : std::optional(text);
@@ -254,7 +343,7 @@ std::string TensorFolder(const RankDump& dump) {
 
 Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& path,
                                                    bool is_comparison) {
-  std::unique_ptr<Database> database(new Database(path));
+  std::unique_ptr<Database> database(new Database(path, is_comparison));
   if (sqlite3_open_v2(path.c_str(), &database->database_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
                       nullptr) != SQLITE_OK) {
@@ -280,6 +369,32 @@ Result<std::unique_ptr<Database>> Database::Create(const std::filesystem::path& 
   return database;
 }
 
+Result<std::unique_ptr<Database>> Database::Record(const std::filesystem::path& path,
+                                                   bool is_comparison) {
+  std::unique_ptr<Database> database(new Database(path, is_comparison));
+  MSP_ASSIGN_OR_RETURN(database->record_, base::AtomicFile::Create(path, base::Existing::kReplace));
+  return database;
+}
+
+Status Database::AddRecorded(const std::filesystem::path& path) {
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
+  RecordReader reader(file.text());
+  while (reader.has_more()) {
+    uint8_t rows = 0;
+    sqlite3_stmt* const statement =
+        reader.Take(rows) && rows < kRowKinds ? StatementOf(static_cast<Rows>(rows)) : nullptr;
+    bool is_whole = statement != nullptr;
+    for (int column = 1; is_whole && column <= sqlite3_bind_parameter_count(statement); ++column) {
+      is_whole = reader.Bind(statement, column);
+    }
+    if (!is_whole) {
+      return BadFormatError(fmt::format("{} is damaged", path.string()));
+    }
+    MSP_RETURN_IF_ERROR(Insert(statement));
+  }
+  return base::CheckMappedFile(file.bytes());
+}
+
 Database::~Database() {
   sqlite3_finalize(node_);
   sqlite3_finalize(stack_);
@@ -303,6 +418,33 @@ Status Database::Prepare(const char* sql, sqlite3_stmt** statement) {
   return sqlite3_prepare_v2(database_, sql, -1, statement, nullptr) == SQLITE_OK
              ? Status()
              : Failure("cannot write the database");
+}
+
+sqlite3_stmt* Database::StatementOf(Rows rows) const {
+  switch (rows) {
+    case Rows::kNodes:
+      return node_;
+    case Rows::kStacks:
+      return stack_;
+    case Rows::kDivergence:
+      break;
+  }
+  return divergence_;
+}
+
+template <typename... Values>
+Status Database::Insert(Rows rows, const Values&... values) {
+  if (!record_) {
+    return Insert(StatementOf(rows), values...);
+  }
+  recorded_ += static_cast<char>(rows);
+  (AppendRecorded(values, recorded_), ...);
+  if (recorded_.size() < kFlushBytes) {
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(record_->Write(recorded_));
+  recorded_.clear();
+  return {};
 }
 
 template <typename... Values>
@@ -339,13 +481,13 @@ Status Database::AddSide(const RankView& view, bool is_npu, base::ThreadPool& po
     const StackTable::Place stack = stacks.Number(node.stack);
     stack_id = fmt::format("{}_{}", graph_id, stack.number);
     if (stack.is_new) {
-      MSP_RETURN_IF_ERROR(Insert(stack_, stack_id, stacks.new_text()));
+      MSP_RETURN_IF_ERROR(Insert(Rows::kStacks, stack_id, stacks.new_text()));
     }
     const NodeScore& score = side.scores[index];
     const std::string_view parent =
         node.parent == kNone ? std::string_view() : side.graph.nodes[node.parent].name;
     MSP_RETURN_IF_ERROR(
-        Insert(node_, block.Text(place, kIdText), graph_id, order++, node.name,
+        Insert(Rows::kNodes, block.Text(place, kIdText), graph_id, order++, node.name,
                std::to_string(static_cast<int>(node.type)), parent,
                block.Text(place, kChildrenText), score.precision, OrNull(score.level),
                node.micro_step.value_or(0), block.Text(place, kLinkText), stack_id,
@@ -370,7 +512,7 @@ Status Database::AddSide(const RankView& view, bool is_npu, base::ThreadPool& po
 }
 
 Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu) {
-  if (divergence_ == nullptr) {
+  if (!is_comparison_) {
     return {};
   }
   const SideView& side = is_npu ? view.npu : *view.bench;
@@ -390,7 +532,7 @@ Status Database::AddDivergence(const RankView& view, uint32_t index, bool is_npu
     reason = WhyUnmatched(is_npu ? *view.bench : view.npu, node);
   }
   return Insert(
-      divergence_, view.step, view.rank, is_npu ? "NPU" : "Bench", node.name,
+      Rows::kDivergence, view.step, view.rank, is_npu ? "NPU" : "Bench", node.name,
       node.match == kNone && !is_compared ? "unmatched" : compare::RowStatusName(known.standing),
       known.input_error, known.output_error, OrNull(known.origin),
       OrNull(known.point == nullptr ? std::string_view()
@@ -414,6 +556,10 @@ Status Database::AddRanks(const DatabaseConfig& config) {
 }
 
 Status Database::Finish(const DatabaseConfig& config) {
+  if (record_) {
+    MSP_RETURN_IF_ERROR(record_->Write(recorded_));
+    return record_->Commit();
+  }
   sqlite3_stmt* statement = nullptr;
   MSP_RETURN_IF_ERROR(Prepare("INSERT INTO tb_config VALUES(?,?,?,?,?,?,?,?,?)", &statement));
   std::string colors = "null";
@@ -429,7 +575,7 @@ Status Database::Finish(const DatabaseConfig& config) {
                                NumberList(config.ranks), NumberList(config.steps));
   sqlite3_finalize(statement);
   MSP_RETURN_IF_ERROR(status);
-  if (divergence_ != nullptr) {
+  if (is_comparison_) {
     MSP_RETURN_IF_ERROR(AddRanks(config));
   }
   MSP_RETURN_IF_ERROR(Execute("COMMIT"));

@@ -5,14 +5,21 @@
 // read ahead while one is written. For each part the walks of `compare` are taken while the trees
 // of the first edition are made; the same dumps then give the trees of the other edition. The
 // database is finished by a thread of its own while the .vis files of the last step are written.
+//
+// Several processes share the ranks, each with all of its steps. A process writes the files of its
+// ranks, and hands the rest to the first one: what the answer says of a rank, its part of the page,
+// and the rows of the database, which are too many for memory and lie in a file per rank. Partners
+// are found by every process: it reads the communications of all ranks.
 #include "src/analysis/graph/graph.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <future>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -27,6 +34,7 @@
 #include <unistd.h>
 
 #include "src/analysis/compare/document.h"
+#include "src/analysis/compare/pair_outcome.h"
 #include "src/analysis/compare/summary.h"
 #include "src/analysis/graph/database.h"
 #include "src/analysis/graph/explorer_file.h"
@@ -37,16 +45,70 @@
 #include "src/analysis/graph/step_views.h"
 #include "src/base/buffer_pool.h"
 #include "src/base/output_files.h"
+#include "src/base/packed.h"
 #include "src/base/progress.h"
+#include "src/base/shared_run.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
 #include "src/dump/entry_scan.h"
 #include "src/dump/layout.h"
 
 namespace msprobe::analysis::graph {
+
+// What one process hands to another (base/shared_run.h).
+
+template <typename Archive>
+void PackMembers(Archive& archive, RankSummary& rank) {
+  archive(rank.step, rank.rank, rank.nodes, rank.bench_nodes, rank.matched, rank.passed,
+          rank.warned, rank.failed, rank.overflowing, rank.first_failed);
+}
+template <typename Archive>
+void PackMembers(Archive& archive, GraphPage::Elements& elements) {
+  archive(elements.texts, elements.bytes);
+}
+template <typename Archive>
+void PackMembers(Archive& archive, GraphPage::Rank& rank) {
+  archive(rank.tree, rank.tensors, rank.parts, rank.step);
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Warnings of a step by where they come from, so that their order does not depend on how many ranks
+// are worked on at a time.
+enum WarningSource : uint8_t { kOfLoading, kOfWalks, kOfTrees26, kOfTrees8 };
+using StepWarnings = std::array<std::vector<std::string>, 4>;
+
+// One rank of one step, for another process.
+struct SharedRank {
+  Status first_error;    // why it could not be read
+  bool is_read = false;  // what follows is there
+  StepWarnings warnings;
+  bool has_mode = false;
+  compare::CompareMode mode = compare::CompareMode::kStatistics;
+  RankSummary summary;
+  std::optional<compare::PairSummary> comparison;
+  int64_t micro_steps = 1;
+  std::vector<std::filesystem::path> files;
+  uint64_t size_bytes = 0;
+  std::optional<GraphPage::Rank> page;
+};
+// The steps of a rank.
+struct SharedLane {
+  std::vector<SharedRank> ranks;
+};
+
+template <typename Archive>
+void PackMembers(Archive& archive, SharedRank& rank) {
+  archive(rank.first_error, rank.is_read, rank.warnings, rank.has_mode);
+  archive.Choice(rank.mode, static_cast<size_t>(compare::CompareMode::kMd5) + 1);
+  archive(rank.summary, rank.comparison, rank.micro_steps, rank.files, rank.size_bytes, rank.page);
+}
+template <typename Archive>
+void PackMembers(Archive& archive, SharedLane& lane) {
+  archive(lane.ranks);
+}
 
 class GraphRun {
  public:
@@ -59,28 +121,29 @@ class GraphRun {
     base::KeepFreedMemory();  // what one rank leaves is used by the next
     MSP_RETURN_IF_ERROR(base::CheckOutputFolder(options_.output));
     if (options_.npu_parallelism) {
+      if (!base::AnswersHere()) {  // one model is made of all ranks
+        answer_.reports = false;
+        return std::move(answer_);
+      }
       MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));
       MSP_RETURN_IF_ERROR(MergeRanksOfModels());
     } else {
       MSP_ASSIGN_OR_RETURN(plan_, FindInputs(options_.npu_path, options_.bench_path));
-      MSP_ASSIGN_OR_RETURN(stamp_, base::RunStamp::Take(options_.output, base::TimestampNow()));
+      MSP_ASSIGN_OR_RETURN(shared_,
+                           base::SharedRun::Join(options_.output, "graph", base::TimestampNow()));
+      MSP_ASSIGN_OR_RETURN(stamp_, shared_.TakeStamp());
     }
     AppendTo(answer_.warnings, plan_.warnings);
-    if (writes_database()) {
-      MSP_RETURN_IF_ERROR(OpenDatabase());
-    }
-    if (options_.write_page && !options_.export_merged) {
+    if (makes_page()) {
       MSP_RETURN_IF_ERROR(GraphPage::Available());
-      page_.emplace(pool_);
     }
-    for (size_t first = 0; first < plan_.ranks.size();) {
-      size_t end = first;
-      while (end < plan_.ranks.size() && plan_.ranks[end].step == plan_.ranks[first].step) {
-        ++end;
+    if (shared_.is_shared()) {
+      MSP_RETURN_IF_ERROR(RunShared());
+      if (!answer_.reports) {
+        return std::move(answer_);
       }
-      MSP_RETURN_IF_ERROR(
-          RunStep({plan_.ranks.data() + first, end - first}, end == plan_.ranks.size()));
-      first = end;
+    } else {
+      MSP_RETURN_IF_ERROR(RunAlone());
     }
     if (answer_.comparison) {
       compare::FinishSummary(*answer_.comparison);
@@ -102,10 +165,249 @@ class GraphRun {
   }
 
  private:
+  struct StepState {
+    bool is_whole = true;  // all ranks are in memory at once
+    StepPartners partners26;
+    StepPartners partners8;
+    std::optional<std::pair<RankFolders, std::optional<compare::CompareMode>>> mode;  // of a rank
+    Status first_error;
+  };
+
   bool writes_database() const { return options_.write_database && !options_.export_merged; }
   bool writes_vis() const { return options_.write_vis && !options_.export_merged; }
   bool writes_explorer() const { return options_.write_explorer && !options_.export_merged; }
   bool writes_trace() const { return options_.write_trace && !options_.export_merged; }
+  bool makes_page() const { return options_.write_page && !options_.export_merged; }
+
+  Status OpenResults() {
+    if (writes_database()) {
+      MSP_RETURN_IF_ERROR(OpenDatabase());
+    }
+    if (makes_page()) {
+      page_.emplace(pool_);
+    }
+    return {};
+  }
+
+  // Calls run(first, end) with the places of the ranks of each step.
+  template <typename Run>
+  Status ForEachStep(const Run& run) {
+    for (size_t first = 0; first < plan_.ranks.size();) {
+      size_t end = first;
+      while (end < plan_.ranks.size() && plan_.ranks[end].step == plan_.ranks[first].step) {
+        ++end;
+      }
+      const size_t first_file = answer_.files.size();
+      MSP_RETURN_IF_ERROR(run(first, end));
+      SortFiles(first_file);
+      for (std::vector<std::string>& warnings : warnings_) {
+        AppendTo(answer_.warnings, warnings);
+        warnings.clear();
+      }
+      first = end;
+    }
+    return {};
+  }
+
+  // The files of a step by their kind, however many ranks were worked on at a time.
+  void SortFiles(size_t first) {
+    constexpr std::array<std::string_view, 3> kEndings = {".explorer.json", ".trace.json", ".vis"};
+    const auto kind = [&](const std::filesystem::path& file) {
+      return std::find_if(
+                 kEndings.begin(), kEndings.end(),
+                 [&](std::string_view ending) { return file.native().ends_with(ending); }) -
+             kEndings.begin();
+    };
+    std::stable_sort(answer_.files.begin() + static_cast<std::ptrdiff_t>(first),
+                     answer_.files.end(),
+                     [&](const auto& x, const auto& y) { return kind(x) < kind(y); });
+  }
+
+  Status RunAlone() {
+    MSP_RETURN_IF_ERROR(OpenResults());
+    return ForEachStep([&](size_t first, size_t end) {
+      return RunStep({plan_.ranks.data() + first, end - first}, end == plan_.ranks.size());
+    });
+  }
+
+  Status RunShared() {
+    std::map<int64_t, std::vector<size_t>> lane_of;
+    for (size_t place = 0; place < plan_.ranks.size(); ++place) {
+      lane_of[plan_.ranks[place].rank].push_back(place);
+    }
+    std::vector<std::vector<size_t>> lanes;
+    std::vector<base::WorkUnit> units;
+    for (auto& [rank, places] : lane_of) {
+      base::WorkUnit unit;
+      for (const size_t place : places) {
+        const RankFolders& folders = plan_.ranks[place];
+        const base::WorkUnit one = base::UnitOfFiles(
+            {folders.npu / dump::kDumpFileName, folders.bench / dump::kDumpFileName});
+        unit.size += one.size;
+        unit.mark = unit.mark * 31 + one.mark;
+      }
+      units.push_back(unit);
+      lanes.push_back(std::move(places));
+    }
+    std::vector<std::optional<SharedLane>> found;
+    MSP_RETURN_IF_ERROR(shared_.ShareOut(
+        units,
+        [&](std::span<const size_t> mine, const auto& give) -> Status {
+          std::map<int64_t, StepState> steps;
+          base::Progress progress("writing", mine.size(), "ranks", options_.quiet);
+          part_options_ = options_;
+          part_options_.quiet = true;
+          for (const size_t lane : mine) {
+            SharedLane result;
+            for (const size_t place : lanes[lane]) {
+              MSP_ASSIGN_OR_RETURN(StepState* const state, StateOf(place, steps));
+              MSP_ASSIGN_OR_RETURN(SharedRank rank, RunForAnother(place, *state));
+              result.ranks.push_back(std::move(rank));
+            }
+            give(lane, std::move(result));
+            progress.Add();
+          }
+          return {};
+        },
+        found));
+    answer_.reports = shared_.answers();
+    return answer_.reports ? TakeShared(lanes, found) : Status();
+  }
+
+  // The state of a rank's step, with the partners of its communications.
+  Result<StepState*> StateOf(size_t place, std::map<int64_t, StepState>& steps) {
+    const int64_t step = plan_.ranks[place].step;
+    const auto [known, is_new] = steps.try_emplace(step);
+    if (is_new) {
+      const auto is_of_step = [step](const RankFolders& rank) { return rank.step == step; };
+      const auto first = std::find_if(plan_.ranks.begin(), plan_.ranks.end(), is_of_step);
+      const auto end = std::find_if_not(first, plan_.ranks.end(), is_of_step);
+      known->second.is_whole = false;
+      MSP_RETURN_IF_ERROR(FindAllPartners({first, end}, known->second));
+    }
+    return &known->second;
+  }
+
+  // Where the rows of a rank lie until the first process enters them.
+  std::filesystem::path RowsFile(size_t place) const {
+    return shared_.folder() / fmt::format("rows_{}", place);
+  }
+
+  Result<SharedRank> RunForAnother(size_t place, StepState& state) {
+    MSP_ASSIGN_OR_RETURN(LoadedStep step, LoadStep({&plan_.ranks[place], 1}, part_options_,
+                                                   /*keep_entry=*/nullptr, pool_));
+    SharedRank rank;
+    rank.first_error = step.first_error;
+    rank.is_read = !step.ranks.empty();
+    if (rank.is_read && writes_database()) {
+      MSP_ASSIGN_OR_RETURN(database_, Database::Record(RowsFile(place), answer_.is_comparison));
+    }
+    Answer whole = std::exchange(answer_, {});
+    answer_.is_comparison = whole.is_comparison;
+    const Status status = RunRanks(step, /*is_last=*/false, state);
+    Answer alone = std::exchange(answer_, std::move(whole));
+    MSP_RETURN_IF_ERROR(Status(status));
+    rank.warnings = std::exchange(warnings_, {});
+    if (!rank.is_read) {
+      return rank;
+    }
+    if (database_) {
+      MSP_RETURN_IF_ERROR(database_->Finish({}));
+      database_.reset();
+    }
+    rank.has_mode = alone.mode.has_value();
+    rank.mode = alone.mode.value_or(rank.mode);
+    rank.summary = std::move(alone.ranks.front());
+    if (alone.comparison) {
+      rank.comparison = std::move(alone.comparison->pairs.front());
+    }
+    rank.micro_steps = std::exchange(micro_steps_, 1);
+    rank.files = std::move(alone.files);
+    rank.size_bytes = alone.size_bytes;
+    rank.page = std::exchange(page_part_, {});
+    return rank;
+  }
+
+  // What all processes found, in the order of one.
+  Status TakeShared(const std::vector<std::vector<size_t>>& lanes,
+                    std::vector<std::optional<SharedLane>>& found) {
+    std::vector<SharedRank*> ranks(plan_.ranks.size());
+    std::vector<size_t> lane_of(plan_.ranks.size());
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      for (size_t at = 0; at < lanes[lane].size(); ++at) {
+        lane_of[lanes[lane][at]] = lane;
+        // A part of another process is only known to be well-formed.
+        if (found[lane] && at < found[lane]->ranks.size()) {
+          ranks[lanes[lane][at]] = &found[lane]->ranks[at];
+        }
+      }
+    }
+    ranks_.clear();
+    steps_.clear();
+    MSP_RETURN_IF_ERROR(OpenResults());
+    const Status taken = ForEachStep([&](size_t first, size_t end) -> Status {
+      StepState state;
+      bool is_missing = false;
+      for (size_t place = first; place < end; ++place) {
+        if (ranks[place] == nullptr) {
+          is_missing = true;
+          answer_.incomplete = true;
+          warnings_[kOfLoading].push_back(
+              fmt::format("step {} rank {} is left out: {}", plan_.ranks[place].step,
+                          plan_.ranks[place].rank, shared_.WhyMissing(lane_of[place])));
+          continue;
+        }
+        MSP_RETURN_IF_ERROR(TakeRank(place, *ranks[place], state));
+      }
+      return state.mode || is_missing ? Status() : state.first_error;
+    });
+    MSP_RETURN_IF_ERROR(Status(taken));
+    AppendTo(answer_.warnings, shared_.Missing("ranks", [&](size_t lane) {
+      return fmt::format("rank {}", plan_.ranks[lanes[lane].front()].rank);
+    }));
+    if (database_) {
+      StartToFinishDatabase();
+    }
+    return {};
+  }
+
+  Status TakeRank(size_t place, SharedRank& rank, StepState& state) {
+    for (size_t source = 0; source < warnings_.size(); ++source) {
+      AppendTo(warnings_[source], rank.warnings[source]);
+    }
+    if (!rank.first_error.ok()) {
+      answer_.incomplete = true;
+      state.first_error = state.first_error.ok() ? rank.first_error : state.first_error;
+    }
+    std::error_code ignored;
+    if (!rank.is_read) {
+      std::filesystem::remove(RowsFile(place), ignored);  // of an earlier try
+      return {};
+    }
+    LoadedRank loaded;
+    loaded.folders = plan_.ranks[place];
+    if (rank.has_mode) {
+      loaded.mode = rank.mode;
+    }
+    MSP_RETURN_IF_ERROR(CheckModes(loaded, state));
+    answer_.size_bytes += rank.size_bytes;
+    AppendTo(answer_.files, rank.files);
+    if (database_) {
+      MSP_RETURN_IF_ERROR(database_->AddRecorded(RowsFile(place)));
+      std::filesystem::remove(RowsFile(place), ignored);
+    }
+    if (page_ && rank.page) {
+      page_->Take(*std::move(rank.page));
+    }
+    ranks_.insert(rank.summary.rank);
+    steps_.insert(rank.summary.step);
+    micro_steps_ = std::max(micro_steps_, rank.micro_steps);
+    answer_.ranks.push_back(std::move(rank.summary));
+    if (rank.comparison) {
+      KeepComparison(answer_.ranks.back(), *rank.comparison);
+    }
+    return {};
+  }
 
   Status MergeRanksOfModels() {
     if (!options_.export_merged) {
@@ -118,7 +420,8 @@ class GraphRun {
     return {};
   }
 
-  static void AppendTo(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  template <typename Value>
+  static void AppendTo(std::vector<Value>& all, const std::vector<Value>& more) {
     all.insert(all.end(), more.begin(), more.end());
   }
 
@@ -158,17 +461,9 @@ class GraphRun {
   size_t MostRanks() const { return std::max<size_t>(pool_.thread_count(), 2); }
 
   bool makes_26() const {
-    return writes_database() || writes_explorer() || writes_trace() || page_ ||
+    return writes_database() || writes_explorer() || writes_trace() || makes_page() ||
            answer_.is_comparison || !writes_vis();
   }
-
-  struct StepState {
-    bool is_whole = true;  // all ranks are in memory at once
-    StepPartners partners26;
-    StepPartners partners8;
-    std::optional<std::pair<RankFolders, std::optional<compare::CompareMode>>> mode;  // of a rank
-    Status first_error;
-  };
 
   Status RunStep(std::span<const RankFolders> folders, bool is_last) {
     StepState state;
@@ -288,8 +583,7 @@ class GraphRun {
     return found;
   }
 
-  Status CheckModes(const LoadedStep& step, StepState& state) {
-    const LoadedRank& rank = step.ranks.front();
+  Status CheckModes(const LoadedRank& rank, StepState& state) {
     if (state.mode && state.mode->second != rank.mode) {
       LoadedRank first;
       first.folders = state.mode->first;
@@ -308,7 +602,7 @@ class GraphRun {
   }
 
   Status RunRanks(LoadedStep& step, bool is_last, StepState& state) {
-    AppendTo(answer_.warnings, step.warnings);
+    AppendTo(warnings_[kOfLoading], step.warnings);
     walks_.Begin(step, part_options_, pool_);
     if (!step.first_error.ok()) {
       answer_.incomplete = true;
@@ -317,7 +611,7 @@ class GraphRun {
     if (step.ranks.empty()) {
       return {};
     }
-    MSP_RETURN_IF_ERROR(CheckModes(step, state));
+    MSP_RETURN_IF_ERROR(CheckModes(step.ranks.front(), state));
     answer_.size_bytes += step.SizeBytes();
     const auto views_of = [&](Edition edition,
                               StepPartners& partners) -> Result<std::vector<RankView>> {
@@ -326,8 +620,8 @@ class GraphRun {
       std::vector<std::string> warnings;
       MSP_ASSIGN_OR_RETURN(std::vector<RankView> views,
                            MakeViews(step, edition, part_options_, walks, pool_, warnings));
-      AppendTo(answer_.warnings, walks_.Finish());
-      AppendTo(answer_.warnings, warnings);
+      AppendTo(warnings_[kOfWalks], walks_.Finish());
+      AppendTo(warnings_[edition == Edition::kV26 ? kOfTrees26 : kOfTrees8], warnings);
       if (state.is_whole) {
         StepCommunications found;
         MSP_RETURN_IF_ERROR(AddCommunications(views, options_.overflow_check, found));
@@ -345,6 +639,8 @@ class GraphRun {
         }
         if (page_) {
           page_->Add(view);
+        } else if (makes_page()) {
+          page_part_ = GraphPage::MakeRank(view, pool_);
         }
       }
       MSP_RETURN_IF_ERROR(WriteForOthers(views));
@@ -374,25 +670,26 @@ class GraphRun {
     KeepComparisons(step);
   }
 
-  // Without rows and calls, which are in the files.
   void KeepComparisons(const LoadedStep& step) {
     const size_t first = answer_.ranks.size() - step.ranks.size();
     for (size_t place = 0; place < step.ranks.size(); ++place) {
-      const std::optional<compare::PairSummary>& comparison = step.ranks[place].comparison;
-      if (!comparison) {
-        continue;
+      if (const std::optional<compare::PairSummary>& found = step.ranks[place].comparison) {
+        KeepComparison(answer_.ranks[first + place], *found);
       }
-      if (!answer_.comparison) {
-        answer_.comparison.emplace();
-        answer_.comparison->npu_only = plan_.npu_only;
-        answer_.comparison->bench_only = plan_.bench_only;
-      }
-      answer_.ranks[first + place].pair = answer_.comparison->pairs.size();
-      compare::DivergenceReport& kept =
-          answer_.comparison->pairs.emplace_back(*comparison).divergence;
-      kept.rows = {};
-      kept.calls = {};
     }
+  }
+
+  // Without rows and calls, which are in the files.
+  void KeepComparison(RankSummary& rank, const compare::PairSummary& found) {
+    if (!answer_.comparison) {
+      answer_.comparison.emplace();
+      answer_.comparison->npu_only = plan_.npu_only;
+      answer_.comparison->bench_only = plan_.bench_only;
+    }
+    rank.pair = answer_.comparison->pairs.size();
+    compare::DivergenceReport& kept = answer_.comparison->pairs.emplace_back(found).divergence;
+    kept.rows = {};
+    kept.calls = {};
   }
 
   std::filesystem::path FilePath(const RankView& view, std::string_view ending) const {
@@ -470,12 +767,15 @@ class GraphRun {
   std::optional<base::ThreadPool> reading_pool_;  // where parts of a step are read ahead
   Answer answer_;
   InputPlan plan_;
+  base::SharedRun shared_;
   DivergenceWalks walks_;
+  StepWarnings warnings_;  // of the step that is at work
   base::RunStamp stamp_;
   std::optional<TemporaryFolder> merged_;
   std::filesystem::path database_path_;
   std::optional<base::PartialFile> partial_;
-  std::optional<GraphPage> page_;  // where one is asked for
+  std::optional<GraphPage> page_;             // where one is asked for
+  std::optional<GraphPage::Rank> page_part_;  // of a rank for another process
   std::unique_ptr<Database> database_;
   DatabaseConfig config_;
   std::future<Status> finishing_;  // of the database; reads config_

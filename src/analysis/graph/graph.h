@@ -43,6 +43,8 @@ struct Answer {
   bool incomplete = false;  // a rank could not be read
   uint64_t size_bytes = 0;  // of the dumps
   double seconds = 0;
+  // False in a process that handed its share to another one; nothing else here is of use then.
+  bool reports = true;
 };
 
 // A rank that cannot be read is a warning as long as another one of its step can be.

@@ -429,12 +429,41 @@ class TensorCollector {
 
 constexpr uint64_t kRoomForShell = 400'000;
 
-uint64_t BytesOf(const std::vector<std::string>& elements) {
-  uint64_t bytes = 0;
-  for (const std::string& element : elements) {
-    bytes += element.size();
+GraphPage::Elements Packed(std::span<const report::PageBlock> blocks, base::ThreadPool& pool) {
+  GraphPage::Elements elements;
+  elements.texts = report::PackBlocks(blocks, pool);
+  for (const std::string& text : elements.texts) {
+    elements.bytes += text.size();
   }
-  return bytes;
+  return elements;
+}
+
+std::string IdOf(size_t index) { return fmt::format("g{}", index); }
+
+GraphPage::Elements TreeElements(const RankView& view, const std::string& id,
+                                 base::ThreadPool& pool) {
+  return Packed(TreeBlocks(view, id), pool);
+}
+
+GraphPage::Elements TensorElements(const RankView& view, const std::string& id,
+                                   base::ThreadPool& pool) {
+  return Packed(TensorCollector(view).Blocks(id, GraphPage::kMostRowsPerRank), pool);
+}
+
+bool Parts(const RankView& view) {
+  return view.comparison != nullptr && view.comparison->divergence.first_origin.has_value();
+}
+
+// The ids of blocks begin with that of their rank, here with IdOf(0).
+void Renumber(size_t index, GraphPage::Elements& elements) {
+  const std::string mark = fmt::format("id=\"{}", IdOf(0));
+  elements.bytes = 0;
+  for (std::string& text : elements.texts) {
+    if (const size_t at = text.find(mark); at != std::string::npos) {
+      text.replace(at, mark.size(), fmt::format("id=\"{}", IdOf(index)));
+    }
+    elements.bytes += text.size();
+  }
 }
 
 }  // namespace
@@ -443,35 +472,53 @@ Status GraphPage::Available() { return report::CheckShell(resources::kGraphPage)
 
 std::string_view GraphPage::Shell() { return resources::kGraphPage; }
 
-void GraphPage::Add(const RankView& view) {
-  const size_t index = count_++;
-  const std::string id = fmt::format("g{}", index);
-  Elements tree;
-  tree.texts = report::PackBlocks(TreeBlocks(view, id), pool_);
-  tree.bytes = BytesOf(tree.texts);
-  tree_bytes_ += tree.bytes;
-  trees_.push_back(std::move(tree));
-  has_tensors_.push_back(false);
+// Only where a more important rank would push it out anyway there is none.
+bool GraphPage::HasRoomFor(const Place& place) const {
+  return tree_bytes_ + tensor_bytes_ + kRoomForShell < kMostBytes || tensors_.empty() ||
+         std::prev(tensors_.end())->first > place;
+}
 
-  const bool parts =
-      view.comparison != nullptr && view.comparison->divergence.first_origin.has_value();
-  const Place place(!parts, view.step, index);
-  // Only where a more important rank would push it out anyway is the work saved.
-  if (tree_bytes_ + tensor_bytes_ + kRoomForShell >= kMostBytes && !tensors_.empty() &&
-      std::prev(tensors_.end())->first < place) {
-    return;
-  }
-  Elements tensors;
-  tensors.texts = report::PackBlocks(TensorCollector(view).Blocks(id, kMostRowsPerRank), pool_);
-  tensors.bytes = BytesOf(tensors.texts);
+void GraphPage::AddTensors(const Place& place, Elements tensors) {
   tensor_bytes_ += tensors.bytes;
   tensors_.emplace(place, std::move(tensors));
-  has_tensors_[index] = true;
+  has_tensors_[std::get<size_t>(place)] = true;
   while (tree_bytes_ + tensor_bytes_ + kRoomForShell > kMostBytes && !tensors_.empty()) {
     const auto last = std::prev(tensors_.end());
     tensor_bytes_ -= last->second.bytes;
     has_tensors_[std::get<size_t>(last->first)] = false;
     tensors_.erase(last);
+  }
+}
+
+void GraphPage::AddTree(Elements tree) {
+  ++count_;
+  tree_bytes_ += tree.bytes;
+  trees_.push_back(std::move(tree));
+  has_tensors_.push_back(false);
+}
+
+void GraphPage::Add(const RankView& view) {
+  const size_t index = count_;
+  AddTree(TreeElements(view, IdOf(index), pool_));
+  const Place place(!Parts(view), view.step, index);
+  if (HasRoomFor(place)) {  // otherwise the work is saved
+    AddTensors(place, TensorElements(view, IdOf(index), pool_));
+  }
+}
+
+GraphPage::Rank GraphPage::MakeRank(const RankView& view, base::ThreadPool& pool) {
+  const std::string id = IdOf(0);  // until Take() knows which one it is
+  return {TreeElements(view, id, pool), TensorElements(view, id, pool), Parts(view), view.step};
+}
+
+void GraphPage::Take(Rank rank) {
+  const size_t index = count_;
+  Renumber(index, rank.tree);
+  Renumber(index, rank.tensors);
+  AddTree(std::move(rank.tree));
+  const Place place(!rank.parts, rank.step, index);
+  if (HasRoomFor(place)) {
+    AddTensors(place, std::move(rank.tensors));
   }
 }
 

@@ -166,8 +166,24 @@ class GraphPage {
   // The page without data.
   static std::string_view Shell();
 
+  // A part of the page, as it stands in the file.
+  struct Elements {
+    std::vector<std::string> texts;
+    uint64_t bytes = 0;
+  };
+  // What the page holds of a rank, as far as one rank can tell.
+  struct Rank {
+    Elements tree;
+    Elements tensors;
+    bool parts = false;  // the runs part there
+    int64_t step = 0;
+  };
+
   // `view`: by the rules of 26.x.
   void Add(const RankView& view);
+  // Both halves of Add, for ranks that another process has looked at.
+  static Rank MakeRank(const RankView& view, base::ThreadPool& pool);
+  void Take(Rank rank);
 
   Status Write(const std::filesystem::path& path, const Answer& answer);
   const std::vector<std::string>& notes() const { return notes_; }  // after Write
@@ -175,10 +191,10 @@ class GraphPage {
  private:
   // The order in which ranks keep their tensors: those in which the runs diverge first, by step.
   using Place = std::tuple<bool, int64_t, size_t>;
-  struct Elements {
-    std::vector<std::string> texts;
-    uint64_t bytes = 0;
-  };
+
+  void AddTree(Elements tree);
+  bool HasRoomFor(const Place& place) const;
+  void AddTensors(const Place& place, Elements tensors);
 
   base::ThreadPool& pool_;
   size_t count_ = 0;

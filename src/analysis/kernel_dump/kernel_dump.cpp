@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -20,6 +21,7 @@
 
 #include "src/analysis/kernel_dump/dump_files.h"
 #include "src/base/files.h"
+#include "src/base/mapped_reads.h"
 #include "src/base/output_files.h"
 #include "src/base/progress.h"
 #include "src/base/shared_run.h"
@@ -497,8 +499,12 @@ class FileConversion {
                  FileResult& result)
       : options_(options), format_(format), dump_(dump), result_(result) {}
 
-  Status Convert() {
-    MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(dump_.path));
+  // `scratch` holds small files, and outlives this.
+  Status Convert(std::vector<std::byte>& scratch, size_t item, base::FilesAhead& ahead) {
+    const auto begin = std::chrono::steady_clock::now();
+    scratch.reserve(base::kReadWholeBelowBytes);
+    MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(dump_.path, &scratch));
+    ahead.Took(item, file.bytes().size(), std::chrono::steady_clock::now() - begin);
     result_.bytes = file.bytes().size();
     if (dump_.parsed) {
       result_.op_type = dump_.parsed->op_type;
@@ -774,11 +780,16 @@ Result<Findings> Run(const Options& options) {
         base::ThreadPool pool(
             std::clamp<size_t>(options.threads == 0 ? base::UsableCores() : options.threads, 1,
                                std::max<size_t>(mine.size(), 1)));
+        std::vector<std::vector<std::byte>> scratch(pool.thread_count());
+        base::FilesAhead ahead(mine.size(), [&](size_t item) {
+          return std::vector<std::filesystem::path>{dumps[mine[item]].path};
+        });
         base::Progress progress("converting", mine.size(), "files", false);
-        pool.ParallelFor(mine.size(), [&](size_t item, size_t) {
+        pool.ParallelFor(mine.size(), [&](size_t item, size_t worker) {
           const DumpPath& dump = dumps[mine[item]];
           found[item].path = dump.path;
-          found[item].status = FileConversion(options, format, dump, found[item]).Convert();
+          found[item].status = FileConversion(options, format, dump, found[item])
+                                   .Convert(scratch[worker], item, ahead);
           progress.Add(1, found[item].bytes);
         });
         for (size_t item = 0; item < mine.size(); ++item) {

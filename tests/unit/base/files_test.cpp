@@ -135,6 +135,24 @@ TEST(FileBytes, ReadsSmallFilesIntoScratchAndMapsLargeOnes) {
   }
 }
 
+TEST(FileBytes, ReadsWhatTheScratchHasTheCapacityFor) {
+  const TemporaryFolder folder;
+  std::vector<std::byte> scratch;
+  scratch.reserve(3 * FileBytes::kReadBelowBytes);
+  for (const size_t size :
+       {2 * FileBytes::kReadBelowBytes, size_t{1}, scratch.capacity(), scratch.capacity() + 1}) {
+    std::string text(size, 'x');
+    text.back() = 'y';
+    Spill(folder / "f", text);
+    const size_t capacity = scratch.capacity();
+    const Result<FileBytes> file = FileBytes::Open(folder / "f", &scratch);
+    ASSERT_TRUE(file.ok());
+    EXPECT_EQ(file->text(), text);
+    EXPECT_EQ(file->bytes().data() == scratch.data(), size <= capacity) << size;
+    EXPECT_EQ(scratch.capacity(), capacity) << size;
+  }
+}
+
 TEST(FileBytes, ShortFileAfterALongOneShowsNoOldBytes) {
   const TemporaryFolder folder;
   std::vector<std::byte> scratch;

@@ -341,5 +341,33 @@ TEST(ComparePairs, KeepsTheNotesOfBothSides) {
   EXPECT_EQ(result.name_b, "v");
 }
 
+// What begins alike is told apart by what comes behind: only equal elements make a pair.
+TEST(FindSameContent, FindsEqualElementsUnderOtherNamesAlsoWhereBeginningsAreAlike) {
+  constexpr size_t kCount = 100'000;
+  Memory memory;
+  const std::vector<float> noise = Noise(kCount, 1);
+  std::vector<float> other_end = noise;
+  other_end.back() += 1;
+  const Shape shape = {static_cast<int64_t>(kCount)};
+  checkpoint::Checkpoint a;
+  checkpoint::Checkpoint b;
+  a.parameters = {memory.Floats("begins_alike", shape, other_end),
+                  memory.Floats("old", shape, noise),
+                  memory.Floats("only_here", shape, Noise(kCount, 2))};
+  b.parameters = {memory.Floats("new", shape, noise),
+                  memory.Floats("only_there", shape, Noise(kCount, 3))};
+  MatchedParameters matched;
+  matched.only_in_a = {{"begins_alike", ""}, {"old", ""}, {"only_here", ""}};
+  matched.only_in_b = {{"new", ""}, {"only_there", ""}};
+  for (const size_t threads : {1, 2, 5}) {
+    base::ThreadPool pool(threads);
+    const std::vector<SameContent> same = FindSameContent(a, b, matched, {}, UINT64_MAX, pool);
+    ASSERT_EQ(same.size(), 1U);
+    EXPECT_EQ(same[0].name_a, "old");
+    EXPECT_EQ(same[0].name_b, "new");
+    EXPECT_FALSE(same[0].transposed);
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::analysis::ckpt
