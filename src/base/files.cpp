@@ -153,19 +153,31 @@ void RemoveEmptyNewFolders() {
   }
 }
 
+namespace {
+
+Status MakeAndNoteFolder(const Path& path) {
+  MSP_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(path));
+  if (const std::lock_guard lock(g_new_folders.mutex); is_new && g_new_folders.noted) {
+    g_new_folders.paths.push_back(path);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status CreateFolders(const Path& path) {
+  // Mostly those above are there, and asking for each costs as much as making one.
+  const Path above = path.parent_path();
+  struct stat there {};
+  if (path.has_filename() && path.filename() != "." && path.filename() != ".." && !above.empty() &&
+      ::stat(above.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) {
+    return MakeAndNoteFolder(path);
+  }
   Path partial;
   for (const Path& part : path) {
     partial /= part;
-    if (partial.empty() || part == "." || part == "..") {
-      continue;
-    }
-    MSP_ASSIGN_OR_RETURN(const bool is_new, MakeFolder(partial));
-    if (!is_new) {
-      continue;
-    }
-    if (const std::lock_guard lock(g_new_folders.mutex); g_new_folders.noted) {
-      g_new_folders.paths.push_back(partial);
+    if (!partial.empty() && part != "." && part != "..") {
+      MSP_RETURN_IF_ERROR(MakeAndNoteFolder(partial));
     }
   }
   return {};

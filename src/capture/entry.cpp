@@ -699,7 +699,8 @@ uint64_t Entry::DescribeTensor(const TensorDescription& given, bool may_defer, u
       PutHoles(ticket);
     }
     // What is searched for faults is read each time: a fault may be a write without a counter.
-    PutHostValues(tensor, *view, plan, part || plan.is_held ? 0 : identity);
+    const bool reads_again = part || plan.is_held || step_->settings().reread;
+    PutHostValues(tensor, *view, plan, reads_again ? 0 : identity);
   } else if (ticket != 0) {
     PutHoles(ticket);
     PutRequiresGrad(tensor);

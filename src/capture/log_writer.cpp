@@ -84,8 +84,6 @@ uint64_t ErrorLog::count() const {
 
 namespace {
 
-// A buffer that grew for a burst is given back.
-constexpr size_t kKeptBytes = size_t{4} << 20U;
 // So much is written at once rather than after the interval.
 constexpr size_t kWakeAboveBytes = size_t{1} << 20U;
 
@@ -190,36 +188,43 @@ Status LogWriter::Flush() {
   return status;
 }
 
+bool LogWriter::TakeWaiting() {
+  const std::lock_guard lock(mutex_);
+  if (!waiting_.empty()) {
+    const size_t bytes = waiting_.size();
+    chunks_.push_back({std::move(waiting_), 0});
+    chunk_bytes_ += bytes;
+    waiting_.clear();
+  }
+  return is_whole_;
+}
+
 Status LogWriter::WriteWaiting() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (writing_.empty()) {
-      std::swap(writing_, waiting_);
-    } else {
-      // A failed write left a rest: the order stays.
-      writing_ += waiting_;
-      waiting_.clear();
-    }
-  }
-  size_t done = 0;
+  TakeWaiting();
   Status status;
-  while (done < writing_.size() && descriptor_ >= 0) {
-    const ssize_t count = ::write(descriptor_, writing_.data() + done, writing_.size() - done);
-    if (count >= 0) {
-      done += static_cast<size_t>(count);
-    } else if (errno != EINTR) {
-      status = IoError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
-      break;
+  for (Chunk& chunk : chunks_) {
+    while (status.ok() && chunk.written < chunk.text.size() && descriptor_ >= 0) {
+      const ssize_t count = ::write(descriptor_, chunk.text.data() + chunk.written,
+                                    chunk.text.size() - chunk.written);
+      if (count >= 0) {
+        chunk.written += static_cast<size_t>(count);
+      } else if (errno != EINTR) {
+        status = IoError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+      }
     }
   }
-  writing_.erase(0, done);
-  if (writing_.empty() && writing_.capacity() > kKeptBytes) {
-    writing_ = {};
+  if (chunk_bytes_ > kMostKeptBytes || !is_whole_) {
+    is_whole_ = false;
+    std::erase_if(chunks_, [this](const Chunk& chunk) {
+      const bool is_written = chunk.written == chunk.text.size();
+      chunk_bytes_ -= is_written ? chunk.text.size() : 0;
+      return is_written;
+    });
   }
   return status;
 }
 
-void LogWriter::Close() noexcept {
+void LogWriter::EndThread() noexcept {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -228,14 +233,34 @@ void LogWriter::Close() noexcept {
   if (thread_.joinable()) {
     thread_.join();
   }
+}
+
+void LogWriter::Close() noexcept {
+  EndThread();
   FlushOrKeep();  // reported by Flush itself
   const std::lock_guard io_lock(io_mutex_);
   if (descriptor_ >= 0) {
     ::close(std::exchange(descriptor_, -1));
   }
   const std::lock_guard lock(mutex_);
-  lost_bytes_ += writing_.size() + waiting_.size();
-  writing_.clear();
+  for (const Chunk& chunk : chunks_) {
+    lost_bytes_ += chunk.text.size() - chunk.written;
+  }
+  lost_bytes_ += waiting_.size();
+  chunks_.clear();
+  chunk_bytes_ = 0;
+  waiting_.clear();
+}
+
+void LogWriter::CloseUnwritten() noexcept {
+  EndThread();
+  const std::lock_guard io_lock(io_mutex_);
+  if (descriptor_ >= 0) {
+    ::close(std::exchange(descriptor_, -1));
+  }
+  const std::lock_guard lock(mutex_);
+  chunks_.clear();
+  chunk_bytes_ = 0;
   waiting_.clear();
 }
 
@@ -243,6 +268,7 @@ Status LogWriter::ReplaceStart(size_t start_bytes, std::string_view start,
                                const base::Path& new_path) {
   const base::NoFileSizeSignal guard;
   const std::lock_guard io_lock(io_mutex_);
+  is_whole_ = false;  // the start in memory is the former one
   MSP_RETURN_IF_ERROR(WriteWaiting());
   MSP_ASSIGN_OR_RETURN(const base::FileBytes old, base::FileBytes::Open(new_path));
   const base::Path temporary = new_path.string() + ".tmp";

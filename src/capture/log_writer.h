@@ -8,9 +8,11 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -47,6 +49,8 @@ class LogWriter {
  public:
   // Records wait in memory no longer than this, and then a little for the write itself.
   static constexpr std::chrono::milliseconds kFlushInterval{40};
+  // A log up to this size stays in memory as well: the end of a step need not read it.
+  static constexpr size_t kMostKeptBytes = size_t{16} << 20U;
   // While the disk is full, records wait up to this size; further ones are lost.
   static constexpr size_t kMostWaitingBytes = size_t{64} << 20U;
 
@@ -67,9 +71,28 @@ class LogWriter {
   // Returns when everything appended before is the system's. std::bad_alloc passes, and all that
   // waits is kept.
   Status Flush();
+  // Calls use(pieces) with all that was appended, written or not, in pieces of whole records, if
+  // all of it is in memory. False where it is not: then the file has it after a Flush.
+  template <typename Use>
+  bool UseWhole(Use use) {
+    const std::lock_guard io_lock(io_mutex_);
+    if (!TakeWaiting()) {
+      return false;
+    }
+    std::vector<std::string_view> pieces;
+    pieces.reserve(chunks_.size());
+    for (const Chunk& chunk : chunks_) {
+      pieces.emplace_back(chunk.text);
+    }
+    use(std::span<const std::string_view>(pieces));
+    return true;
+  }
+
   // Appends nothing any more; ends the thread and closes the file (and gives up a lock on it). What
   // cannot be written now is lost.
   void Close() noexcept;
+  // The same where the log is not needed any more: what waits is not written.
+  void CloseUnwritten() noexcept;
 
   // Puts `start` in front of the records instead of the present start of `start_bytes` bytes, and
   // goes on at `new_path`. The lock moves with it.
@@ -80,16 +103,27 @@ class LogWriter {
   int descriptor_after_fork() const { return descriptor_; }
 
  private:
+  // Some records on their way to the file, and then perhaps kept.
+  struct Chunk {
+    std::string text;
+    size_t written = 0;
+  };
+
   void Loop();
+  void EndThread() noexcept;
   bool FlushOrKeep() noexcept;  // false: all that waits is kept
-  Status WriteWaiting();        // io_mutex_ held
+  // io_mutex_ held:
+  bool TakeWaiting();  // to chunks_; whether they are the whole log
+  Status WriteWaiting();
 
   const std::function<void(const Status&)> on_trouble_;
 
   std::mutex io_mutex_;  // before mutex_: what touches the file
   int descriptor_;
   base::Path path_;
-  std::string writing_;  // taken from waiting_, on its way to the file
+  std::vector<Chunk> chunks_;  // taken from waiting_
+  size_t chunk_bytes_ = 0;
+  bool is_whole_ = true;  // chunks_ begin where the log does
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

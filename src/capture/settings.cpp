@@ -414,6 +414,7 @@ const std::vector<KeyRow>& Rows() {
       {"writer_threads", {20}, json::Number(&S::writer_threads, 1, kMostWriterThreads)},
       {"max_overhead_ms", {21}, json::KindFor(&S::max_overhead_ms, ReadOverhead)},
       {"max_bytes_per_s", {22}, json::Number(&S::max_bytes_per_s, 1, kMost)},
+      {"reread", {23}, json::Switch(&S::reread)},
       {"device", {0, 0, 6}, Idle(kDevices, "host")},
       {"file_format", {0, 0, 0, 9}, Idle(kFormats)},
       {"check_mode", {0, 0, 0, 0, 0, 2}, Idle(kCheckModes)}};

@@ -102,6 +102,7 @@ struct Settings {
   // counted.
   std::optional<double> max_overhead_ms;  // of a step
   std::optional<int64_t> max_bytes_per_s;
+  bool reread = false;  // also a tensor that seems to hold what was read of it before
 
   // Warnings about ignored or adjusted settings, shown to the user.
   std::vector<std::string> warnings;

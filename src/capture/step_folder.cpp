@@ -141,6 +141,14 @@ Status CheckOwner(const base::Path& folder, int log_descriptor) {
   return status;
 }
 
+// Whether the folder is as new: it has no owner, and there is nothing to remove.
+bool HoldsOnlyAnEmptyLog(const base::Path& folder, int log_descriptor) {
+  struct stat log {};
+  const Result<std::vector<std::string>> names = base::ListFolder(folder);
+  return names.ok() && names->size() == 1 && names->front() == dump::kRecordLogName &&
+         ::fstat(log_descriptor, &log) == 0 && log.st_size == 0;
+}
+
 // Removes what an earlier dump left, the log excepted; tells whether there was something.
 Result<bool> RemoveResults(const base::Path& folder) {
   bool found = false;
@@ -224,14 +232,17 @@ Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
   StepFolder folder;
   folder.path_ = place.rank_path();
   folder.place_ = std::move(place);
+  MSP_RETURN_IF_ERROR(base::CreateFolders(folder.place_.step_path()));
   MSP_ASSIGN_OR_RETURN(folder.log_descriptor_, CreateAndLock(folder.path_));
-  MSP_RETURN_IF_ERROR(CheckOwner(folder.path_, folder.log_descriptor_));
-  MSP_ASSIGN_OR_RETURN(folder.replaced_, RemoveResults(folder.path_));
-  struct stat log {};
-  folder.replaced_ |= ::fstat(folder.log_descriptor_, &log) == 0 && log.st_size > 0;
-  if (::ftruncate(folder.log_descriptor_, 0) != 0) {
-    return IoError(
-        fmt::format("cannot empty the log in {}: {}", folder.path_.string(), std::strerror(errno)));
+  if (!HoldsOnlyAnEmptyLog(folder.path_, folder.log_descriptor_)) {
+    MSP_RETURN_IF_ERROR(CheckOwner(folder.path_, folder.log_descriptor_));
+    MSP_ASSIGN_OR_RETURN(folder.replaced_, RemoveResults(folder.path_));
+    struct stat log {};
+    folder.replaced_ |= ::fstat(folder.log_descriptor_, &log) == 0 && log.st_size > 0;
+    if (::ftruncate(folder.log_descriptor_, 0) != 0) {
+      return IoError(fmt::format("cannot empty the log in {}: {}", folder.path_.string(),
+                                 std::strerror(errno)));
+    }
   }
   if (with_tensors) {
     folder.tensor_path_ = folder.path_ / dump::kTensorFolderName;

@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <new>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -107,6 +110,7 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
   dump::AppendLogStart(recording->MakeHeader(), start);
   recording->start_bytes_ = start.size();
   recording->log_->Append(start);
+  MSP_RETURN_IF_ERROR(recording->log_->Flush());  // others see whose folder it is
   // Where nothing may wait, they are written with the step's own.
   if (!recording->engine_->budget.exists()) {
     MSP_RETURN_IF_ERROR(recording->WriteJson());
@@ -418,11 +422,17 @@ Status StepRecording::WriteJson() {
   if (changes == written_change_count_) {
     return start;
   }
-  MSP_RETURN_IF_ERROR(log_->Flush());
-  MSP_ASSIGN_OR_RETURN(const dump::LogConversion conversion,
-                       dump::ConvertRecordLog(folder_.path(), dump::SourceFiles::kOfThisProcess));
+  std::optional<Result<dump::LogConversion>> conversion;
+  const bool was_in_memory = log_->UseWhole([&](std::span<const std::string_view> pieces) {
+    conversion = dump::ConvertRecordLog(pieces, folder_.path(), dump::SourceFiles::kOfThisProcess);
+  });
+  if (!was_in_memory) {
+    MSP_RETURN_IF_ERROR(log_->Flush());
+    conversion = dump::ConvertRecordLog(folder_.path(), dump::SourceFiles::kOfThisProcess);
+  }
+  MSP_RETURN_IF_ERROR(conversion->status());
   written_change_count_ = changes;
-  name_count_ = conversion.entries;
+  name_count_ = (*conversion)->entries;
   return start;
 }
 
@@ -469,11 +479,7 @@ Status StepRecording::FinishJson() {
   engine_->device_copies.Wait();
   closed_.store(true);
   log_->EndAppends();  // a thread may have seen closed_ as it was before
-  Status first = log_->Flush();
-  if (Status json = WriteJson(); first.ok()) {
-    first = std::move(json);
-  }
-  return first;
+  return WriteJson();
 }
 
 Status StepRecording::WriteLastManifest(bool json_written) {
@@ -546,8 +552,10 @@ Status StepRecording::Finish() {
   // A log that could not be converted may still be wanted.
   if (json_written) {
     ::unlink((folder_.path() / dump::kRecordLogName).c_str());
+    log_->CloseUnwritten();
+  } else {
+    log_->Close();
   }
-  log_->Close();
   ++engine_->totals->steps;
   if (out_of_memory && first.ok()) {
     return InternalError(fmt::format("no memory to finish step {}", step()));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -195,12 +196,17 @@ class LogParser {
     if (!ok) {
       return false;
     }
-    const auto [found, is_new] = entry_by_name_.try_emplace(entry_name, log_.entries.size());
-    if (is_new) {
-      log_.entries.push_back({entry_name, {}});
+    // Members of an entry follow each other.
+    size_t entry = last_entry_;
+    if (log_.entries.empty() || log_.entries[entry].name != entry_name) {
+      const auto [found, is_new] = entry_by_name_.try_emplace(entry_name, log_.entries.size());
+      if (is_new) {
+        log_.entries.push_back({entry_name, {}});
+      }
+      entry = last_entry_ = found->second;
     }
-    std::vector<RecordLog::Member>& members = log_.entries[found->second].members;
-    const size_t same = PlaceOf(found->second, members, key);
+    std::vector<RecordLog::Member>& members = log_.entries[entry].members;
+    const size_t same = PlaceOf(entry, members, key);
     if (same < members.size()) {
       members[same].fragment = fragment;
     } else {
@@ -268,6 +274,7 @@ class LogParser {
   }
 
   RecordLog& log_;
+  size_t last_entry_ = 0;
   std::unordered_map<std::string_view, size_t> entry_by_name_;
   // Per entry that has many members.
   std::unordered_map<size_t, std::unordered_map<std::string_view, size_t>> member_places_;
@@ -339,35 +346,60 @@ void AppendStackOf(std::string_view name, uint32_t id, std::string& out) {
   frame.Number(id);
 }
 
-Result<RecordLog> RecordLog::Parse(std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) {
+namespace {
+
+enum class Checksums : uint8_t { kLookedAt, kTrusted };
+
+// Takes the records at the beginning of `bytes`; what is behind the last whole one is left.
+std::string_view TakeRecords(std::string_view bytes, Checksums checksums, LogParser& parser,
+                             RecordLog& log) {
+  while (bytes.size() >= kFrameHeadBytes) {
+    const auto payload_bytes = LittleAt<uint32_t>(bytes.data());
+    const auto checksum = LittleAt<uint32_t>(bytes.data() + sizeof(uint32_t));
+    if (payload_bytes > bytes.size() - kFrameHeadBytes) {
+      break;
+    }
+    const std::string_view payload = bytes.substr(kFrameHeadBytes, payload_bytes);
+    const bool is_header = log.record_count == 0;
+    if ((checksums == Checksums::kLookedAt && kernels::Crc32(payload) != checksum) ||
+        payload.empty() || (payload[0] == static_cast<char>(Kind::kHeader)) != is_header ||
+        !parser.Take(payload)) {
+      break;
+    }
+    ++log.record_count;
+    bytes.remove_prefix(kFrameHeadBytes + payload_bytes);
+  }
+  return bytes;
+}
+
+Result<RecordLog> ParsePieces(std::span<const std::string_view> pieces, Checksums checksums) {
+  std::string_view rest = pieces.empty() ? std::string_view() : pieces.front();
+  if (!rest.starts_with(kMagic)) {
     return BadFormatError("not a log of records")
         .WithHint(fmt::format("{} of a capture begins with {}", kRecordLogName, kMagic));
   }
   RecordLog log;
   LogParser parser(log);
-  size_t at = kMagic.size();
-  while (bytes.size() - at >= kFrameHeadBytes) {
-    const auto payload_bytes = LittleAt<uint32_t>(bytes.data() + at);
-    const auto checksum = LittleAt<uint32_t>(bytes.data() + at + sizeof(uint32_t));
-    if (payload_bytes > bytes.size() - at - kFrameHeadBytes) {
-      break;
-    }
-    const std::string_view payload = bytes.substr(at + kFrameHeadBytes, payload_bytes);
-    const bool is_header = log.record_count == 0;
-    if (kernels::Crc32(payload) != checksum || payload.empty() ||
-        (payload[0] == static_cast<char>(Kind::kHeader)) != is_header || !parser.Take(payload)) {
-      break;
-    }
-    ++log.record_count;
-    at += kFrameHeadBytes + payload_bytes;
+  rest.remove_prefix(kMagic.size());
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    rest = TakeRecords(i == 0 ? rest : pieces[i], checksums, parser, log);
+    log.lost_bytes += rest.size();
   }
   if (log.record_count == 0) {
     return BadFormatError("the log of records ends within its header");
   }
-  log.lost_bytes = bytes.size() - at;
   parser.Finish();
   return log;
+}
+
+}  // namespace
+
+Result<RecordLog> RecordLog::Parse(std::string_view bytes) {
+  return ParsePieces({&bytes, 1}, Checksums::kLookedAt);
+}
+
+Result<RecordLog> RecordLog::Parse(std::span<const std::string_view> pieces) {
+  return ParsePieces(pieces, Checksums::kTrusted);
 }
 
 bool RecordLog::EndsInHeader(std::string_view bytes) {
@@ -409,7 +441,18 @@ class HoleFiller {
  public:
   explicit HoleFiller(const RecordLog& log) : log_(log), used_(log.pending.size()) {}
 
-  // Appends a fragment with its holes filled; what fills one may have holes of its own.
+  // The fragment with its holes filled, in `scratch` where it has any.
+  std::string_view Fill(std::string_view fragment, std::string& scratch) {
+    if (fragment.find(kHoleBegin) == std::string_view::npos) {
+      return fragment;
+    }
+    scratch.clear();
+    Append(fragment, scratch);
+    return scratch;
+  }
+
+ private:
+  // What fills a hole may have holes of its own.
   void Append(std::string_view fragment, std::string& out) {
     std::vector<std::string_view> rest = {fragment};
     while (!rest.empty()) {
@@ -428,7 +471,6 @@ class HoleFiller {
     }
   }
 
- private:
   std::string_view Take(uint64_t ticket) {
     const auto found =
         std::lower_bound(log_.pending.begin(), log_.pending.end(), ticket,
@@ -456,9 +498,7 @@ void PutEntry(const RecordLog::Entry& entry, HoleFiller& filler, json::Writer& w
     if (!whole) {
       writer.Key(member.key);
     }
-    scratch.clear();
-    filler.Append(member.fragment, scratch);
-    writer.Raw(scratch);
+    writer.Raw(filler.Fill(member.fragment, scratch));
   }
   if (!whole) {
     writer.EndObject();
@@ -586,8 +626,26 @@ class SourceLines {
 
 }  // namespace
 
+namespace {
+
+// About what the text of all entries takes: memory that grows in steps is copied at each.
+size_t BytesOf(const std::vector<RecordLog::Entry>& entries) {
+  constexpr size_t kAroundName = 16;
+  size_t bytes = 0;
+  for (const RecordLog::Entry& entry : entries) {
+    bytes += entry.name.size() + kAroundName;
+    for (const RecordLog::Member& member : entry.members) {
+      bytes += member.key.size() + member.fragment.size() + kAroundName;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::string DumpJsonText(const RecordLog& log) {
   std::string out;
+  out.reserve(BytesOf(log.entries));
   std::string scratch;
   HoleFiller filler(log);
   json::Writer writer(out, kIndent);
@@ -661,14 +719,10 @@ std::string StackJsonText(const RecordLog& log, SourceFiles allowed) {
   return out;
 }
 
-Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder, SourceFiles allowed) {
-  const base::Path log_path = rank_folder / kRecordLogName;
-  MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(log_path));
-  Result<RecordLog> parsed = RecordLog::Parse(bytes.text());
-  if (!parsed.ok()) {
-    return Status(parsed.status()).AddContext("cannot read " + log_path.string());
-  }
-  const RecordLog& log = *parsed;
+namespace {
+
+Result<LogConversion> WriteJsonFiles(const RecordLog& log, const base::Path& rank_folder,
+                                     SourceFiles allowed) {
   if (log.header.level == "debug") {
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDebugFileName, DumpJsonText(log),
                                                   base::Existing::kReplace));
@@ -682,6 +736,24 @@ Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder, SourceFile
                                                   base::Existing::kReplace));
   }
   return LogConversion{log.record_count, log.entries.size(), log.lost_bytes};
+}
+
+}  // namespace
+
+Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder, SourceFiles allowed) {
+  const base::Path log_path = rank_folder / kRecordLogName;
+  MSP_ASSIGN_OR_RETURN(const base::FileBytes bytes, base::FileBytes::Open(log_path));
+  const Result<RecordLog> parsed = RecordLog::Parse(bytes.text());
+  if (!parsed.ok()) {
+    return Status(parsed.status()).AddContext("cannot read " + log_path.string());
+  }
+  return WriteJsonFiles(*parsed, rank_folder, allowed);
+}
+
+Result<LogConversion> ConvertRecordLog(std::span<const std::string_view> pieces,
+                                       const base::Path& rank_folder, SourceFiles allowed) {
+  MSP_ASSIGN_OR_RETURN(const RecordLog log, RecordLog::Parse(pieces));
+  return WriteJsonFiles(log, rank_folder, allowed);
 }
 
 }  // namespace msprobe::dump

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,9 @@ struct RecordLog {
 
   // An error only when not even the header can be read.
   static Result<RecordLog> Parse(std::string_view bytes);
+  // The same of a log that this process has in memory, in pieces of whole records: their checksums
+  // are not looked at.
+  static Result<RecordLog> Parse(std::span<const std::string_view> pieces);
   // Whether a log that cannot be parsed is one whose writer ended before its header was written.
   static bool EndsInHeader(std::string_view bytes);
 };
@@ -113,5 +117,8 @@ struct LogConversion {
   uint64_t lost_bytes = 0;
 };
 Result<LogConversion> ConvertRecordLog(const base::Path& rank_folder, SourceFiles allowed);
+// The same of a log that is in memory (RecordLog::Parse); the file is not looked at.
+Result<LogConversion> ConvertRecordLog(std::span<const std::string_view> pieces,
+                                       const base::Path& rank_folder, SourceFiles allowed);
 
 }  // namespace msprobe::dump

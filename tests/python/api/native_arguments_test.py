@@ -29,9 +29,25 @@ class Arguments(unittest.TestCase):
         self.assertEqual(self.complaint(TypeError, _native.save, "name"), "save() takes exactly 2 arguments (1 given)")
 
     def test_tuples_inside_of_a_list_are_read_by_the_same_rules(self):
-        self.assertEqual(self.complaint(TypeError, _native.graph_walk, [[1]], [], -1, 10), "an edge must be a tuple")
-        self.assertEqual(self.complaint(TypeError, _native.graph_walk, [(1,)], [], -1, 10),
-                         "an edge() takes exactly 3 arguments (1 given)")
+        class Tensor:
+            _version = 0
+
+        class Reader:
+            """Of a graph in which every tensor has a node of its own."""
+            has_late_hooks = False
+            is_leaf = sequence_number = is_view = watch_leaf = plus = minus = None
+            edge = staticmethod(lambda tensor: (id(tensor), 0))
+            walk = staticmethod(lambda results, targets, since: (Reader.nodes, True))
+
+        def see_outputs():
+            call = _native.CallGradients(Reader, None)
+            call.see_inputs([Tensor()])
+            call.see_outputs([Tensor()])
+
+        Reader.nodes = [[1]]
+        self.assertEqual(self.complaint(TypeError, see_outputs), "a node must be a tuple")
+        Reader.nodes = [(1,)]
+        self.assertEqual(self.complaint(TypeError, see_outputs), "a node() takes exactly 3 arguments (1 given)")
 
     def test_texts_may_hold_any_character(self):
         self.assertFalse(_native.has_gradients("模块\0.weight"))

@@ -187,8 +187,9 @@ TEST(CaptureSettings, SwitchesAreTrueOrFalse) {
   EXPECT_TRUE(Good(R"("extended_statistics": true)").extended_statistics);
   EXPECT_TRUE(Good(R"("strict_json": true)").strict_json);
   EXPECT_FALSE(Good(R"("deduplicate": false)").deduplicate);
+  EXPECT_TRUE(Good(R"("reread": true)").reread);
   for (const char* key : {"async_dump", "enable_dataloader", "extra_info", "extended_statistics",
-                          "strict_json", "deduplicate"}) {
+                          "strict_json", "deduplicate", "reread"}) {
     for (const char* value : {"1", "\"true\"", "[]", "{}"}) {
       EXPECT_THAT(
           ErrorOf(fmt::format("\"{}\": {}", key, value)),
@@ -580,7 +581,7 @@ TEST(CaptureSettings, AreWrittenInAFormThatIsReadTheSame) {
       R"~("level": "mix", "rank": [0, "3-5"], "step": [2], "async_dump": true, "extra_info": false,
           "precision": "low", "api_backward": "inputs", "extended_statistics": true,
           "strict_json": true, "deduplicate": false, "deduplicate_from_bytes": 1,
-          "writer_memory_bytes": 9000000, "writer_threads": 3, "enable_dataloader": true,
+          "writer_memory_bytes": 9000000, "writer_threads": 3, "reread": true, "enable_dataloader": true,
           "statistics": {"scope": ["Torch.add.0.forward", "Torch.add.2.forward"],
                          "list": ["add", "name-regex(m.l)"], "tensor_list": ["\u4f60"],
                          "data_mode": ["output", "backward"], "summary_mode": "xor"})~",
@@ -605,7 +606,7 @@ TEST(CaptureSettings, AreWrittenInAFormThatIsReadTheSame) {
       R"("overflow_nums": 1, "slice": [], "request_id": "", "precision": "high", "api_backward": "last_node", )"
       R"("extra_info": true, "extended_statistics": false, "strict_json": false, )"
       R"("deduplicate": true, "deduplicate_from_bytes": 65536, )"
-      R"("writer_memory_bytes": 1073741824, "writer_threads": 2})");
+      R"("writer_memory_bytes": 1073741824, "writer_threads": 2, "reread": false})");
 }
 
 }  // namespace

@@ -93,5 +93,39 @@ TEST(StepRecording, WritesEveryRecordThatWasTakenWhileTheStepEnded) {
   }
 }
 
+// Up to LogWriter::kMostKeptBytes the JSON files are made of what is in memory, written or not; of
+// a longer log, of its file.
+TEST(StepRecording, WritesTheSameWhateverPartOfTheLogIsInMemory) {
+  const test_support::TemporaryFolder folder;
+  const std::unique_ptr<Session> session = OpenMixedSession(folder / "dump");
+  const std::string long_text(size_t{1} << 20U, 'm');
+  constexpr int kNames = 20;  // of a MiB each
+  ASSERT_TRUE(session->Start(0).ok());
+  const std::filesystem::path rank = folder / "dump/step0/rank0";
+  for (int i = 0; i < kNames; ++i) {
+    ASSERT_TRUE(session->SetConstruct(fmt::format("Module.{}.{}", i, long_text), {}).ok());
+    if (i % 5 == 0) {
+      std::this_thread::sleep_for(LogWriter::kFlushInterval);
+      ASSERT_TRUE(session->Stop().ok());
+      ASSERT_TRUE(session->Start(0).ok());
+    }
+    if (i % 5 == 1) {
+      ASSERT_TRUE(session->Stop().ok());
+      const std::string construct = test_support::Slurp(rank / "construct.json");
+      for (int earlier = 0; earlier <= i; ++earlier) {
+        ASSERT_THAT(construct, HasSubstr(fmt::format("\"Module.{}.", earlier))) << i;
+      }
+      ASSERT_TRUE(session->Start(0).ok());
+    }
+  }
+  ASSERT_TRUE(session->Step().ok());
+  const std::string construct = test_support::Slurp(rank / "construct.json");
+  for (int i = 0; i < kNames; ++i) {
+    EXPECT_THAT(construct, HasSubstr(fmt::format("\"Module.{}.", i)));
+  }
+  EXPECT_FALSE(std::filesystem::exists(rank / "records.log"));
+  EXPECT_THAT(test_support::Slurp(rank / "manifest.json"), HasSubstr("\"complete\": true"));
+}
+
 }  // namespace
 }  // namespace msprobe::capture

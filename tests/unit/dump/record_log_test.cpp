@@ -1,6 +1,8 @@
 #include "src/dump/record_log.h"
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -83,6 +85,29 @@ TEST(RecordLog, AnEntryMayHaveAnyNumberOfMembers) {
   EXPECT_EQ(members[3].fragment, "2");
   EXPECT_EQ(members[4].fragment, "1");
   EXPECT_EQ(members.back().fragment, "3");
+}
+
+TEST(RecordLog, PiecesInMemoryReadLikeTheFileTheyMake) {
+  std::vector<std::string> texts(3);
+  AppendLogStart(kHeader, texts[0]);
+  AppendStack(7, {{"a.py", "f", 3}}, texts[0]);
+  AppendMember("first", "input", "1", texts[1]);
+  AppendStackOf("first", 7, texts[1]);
+  AppendMember("second", "input", "2", texts[1]);
+  AppendMember("first", "output",
+               "\x01"
+               "5\x02",
+               texts[2]);
+  AppendPending(5, "true", texts[2]);
+  const std::vector<std::string_view> pieces(texts.begin(), texts.end());
+  const Result<RecordLog> log = RecordLog::Parse(std::span(pieces));
+  ASSERT_TRUE(log.ok()) << log.status().message();
+  EXPECT_EQ(log->record_count, 7U);
+  const std::string whole = texts[0] + texts[1] + texts[2];
+  EXPECT_EQ(DumpJsonText(*log), DumpJsonText(ParsedLog(whole)));
+  EXPECT_EQ(StackJsonText(*log, SourceFiles::kPython),
+            StackJsonText(ParsedLog(whole), SourceFiles::kPython));
+  EXPECT_FALSE(RecordLog::Parse(std::span<const std::string_view>()).ok());
 }
 
 TEST(RecordLog, KeepsEverythingBeforeATornFrameWhereverItIsTorn) {

@@ -401,6 +401,8 @@ class _Call:
                 self.args, self.kwargs = self._gradients.before(args, kwargs)
         except Exception as error:
             report(self._name, error)
+            if self._gradients is not None:
+                self._gradients.abandon()
             self._gradients = None
             self.args, self.kwargs = args, kwargs
 

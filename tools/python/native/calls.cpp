@@ -4,8 +4,8 @@
 
 #include "tools/python/native/arguments.h"
 #include "tools/python/native/backward.h"
+#include "tools/python/native/call_gradients.h"
 #include "tools/python/native/describe.h"
-#include "tools/python/native/graph_walk.h"
 #include "tools/python/native/recorder.h"
 #include "tools/python/native/slots.h"
 #include "tools/python/native/stack_walk.h"
@@ -250,7 +250,10 @@ PyMethodDef methods[] = {
     Recorded<"module_enter", ModuleEnter>(),
     Recorded<"module_backward_enter", ModuleBackwardEnter>(),
     Recorded<"exchange", Exchange>(),
-    Recorded<"graph_walk", GraphWalk>(),
+    Recorded<"settle_gradients", SettleGradients>(),
+    Recorded<"let_go_of_gradients", LetGoOfGradients>(),
+    Recorded<"attach_unchanged", AttachUnchanged>(),
+    Recorded<"collect_tensors", CollectTensors>(),
     Recorded<"module_abandon", ModuleAbandon>(),
     Recorded<"module_forward", ModuleForward>(),
     Recorded<"module_backward", ModuleBackward>(),

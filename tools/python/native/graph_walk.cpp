@@ -1,9 +1,8 @@
 #include "tools/python/native/graph_walk.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 namespace msprobe::python {
 namespace {
@@ -18,13 +17,6 @@ const Names& Known() {
   static const Names* names = new Names;
   return *names;
 }
-
-struct Target {
-  PyObject* node;  // borrowed; null for a leaf
-  long number;
-  PyObject* tensor;  // borrowed
-  Py_ssize_t index;
-};
 
 // Whether nodes of this type add a gradient to a leaf.
 bool IsAccumulator(PyObject* node) {
@@ -43,47 +35,53 @@ bool IsAccumulator(PyObject* node) {
 
 class Walk {
  public:
-  Walk(std::vector<Target> targets, std::vector<Target> results, long long since, Py_ssize_t limit)
-      : targets_(std::move(targets)),
-        results_(std::move(results)),
-        since_(since),
-        limit_(limit),
-        found_(PyList_New(0)) {
-    for (const Target& target : targets_) {
-      if (target.node == nullptr) {
-        leaves_ = true;
-      } else {
-        ends_.insert(target.node);
-      }
-    }
+  Walk(const std::vector<GraphEdge>& results, const std::vector<GraphEdge>& targets, long long since)
+      : targets_(targets), results_(results), since_(since) {
+    for (const GraphEdge& target : targets_) leaves_ = leaves_ || target.node == nullptr;
   }
 
   // False with a Python error.
-  bool Run() {
-    if (!found_) return false;
-    for (const Target& result : results_) {
+  bool Run(size_t limit, std::vector<FoundNode>& found, bool& complete) {
+    complete = true;
+    for (const GraphEdge& result : results_) {
       if (result.node != nullptr) Push(result.node);
     }
     // `held_` grows while it is walked: it is the list of what is still to be looked at, too.
     for (size_t next = 0; next < held_.size(); ++next) {
-      if (held_.size() > static_cast<size_t>(limit_)) {
-        complete_ = false;
+      if (held_.size() > limit) {
+        complete = false;
         return true;
       }
-      if (!Visit(held_[next].get())) return false;
+      if (!Visit(held_[next].get(), found)) return false;
     }
     return true;
   }
 
-  PyObject* Result() { return Py_BuildValue("(OO)", found_.get(), complete_ ? Py_True : Py_False); }
-
  private:
-  void Push(PyObject* node) {
-    if (ends_.count(node) != 0 || !seen_.insert(node).second || IsOlder(node)) return;
-    held_.push_back(Ref::Borrow(node));
+  static const GraphEdge* FindIn(const std::vector<GraphEdge>& edges, PyObject* node, long number) {
+    const auto found = std::find_if(edges.begin(), edges.end(), [&](const GraphEdge& edge) { return edge.node == node && edge.number == number; });
+    return found == edges.end() ? nullptr : &*found;
   }
 
-  bool IsOlder(PyObject* node) {
+  bool IsEnd(PyObject* node) const {
+    return std::any_of(targets_.begin(), targets_.end(), [node](const GraphEdge& target) { return target.node == node; });
+  }
+
+  // Most calls have a few nodes, for which a set costs more than it saves.
+  bool IsNew(PyObject* node) {
+    constexpr size_t kFew = 16;
+    if (held_.size() < kFew) return std::none_of(held_.begin(), held_.end(), [node](const Ref& held) { return held.get() == node; });
+    if (seen_.empty()) {
+      for (const Ref& held : held_) seen_.insert(held.get());
+    }
+    return seen_.insert(node).second;
+  }
+
+  void Push(PyObject* node) {
+    if (!IsEnd(node) && IsNew(node) && !IsOlder(node)) held_.push_back(Ref::Borrow(node));
+  }
+
+  bool IsOlder(PyObject* node) const {
     if (since_ < 0) return false;
     const Ref number = CallMethod(node, Known().sequence_number);
     const long long value = number ? PyLong_AsLongLong(number.get()) : -1;
@@ -94,93 +92,54 @@ class Walk {
     return value >= 0 && value < since_;
   }
 
-  bool Visit(PyObject* node) {
+  bool Visit(PyObject* node, std::vector<FoundNode>& found) {
     const Ref next = Attribute(node, Known().next_functions);
     if (!next || !PyTuple_Check(next.get())) return false;
-    Ref places;
-    Ref inside;
+    FoundNode here;
     for (Py_ssize_t i = 0; i < PyTuple_Size(next.get()); ++i) {
       PyObject* edge = PyTuple_GetItem(next.get(), i);
       PyObject* to = PyTuple_GetItem(edge, 0);
       if (to == Py_None) continue;
       const long number = PyLong_AsLong(PyTuple_GetItem(edge, 1));
-      if (const Py_ssize_t target = Find(to, number); target >= 0) {
-        if (!Append(places, i, target)) return false;
+      const auto position = static_cast<size_t>(i);
+      if (const GraphEdge* target = FindTarget(to, number)) {
+        here.ways.emplace_back(position, static_cast<size_t>(target - targets_.data()));
         continue;
       }
-      if (const Py_ssize_t result = FindResult(to, number); result >= 0) {
-        if (!Append(inside, i, result)) return false;
+      if (const GraphEdge* result = FindIn(results_, to, number)) {
+        here.inner_ways.emplace_back(position, static_cast<size_t>(result - results_.data()));
       }
       if (!IsAccumulator(to)) Push(to);
     }
-    if (!places && !inside) return true;
-    const Ref none(PyTuple_New(0));
-    if (!none) return false;
-    const Ref entry(Py_BuildValue("(OOO)", node, places ? places.get() : none.get(),
-                                  inside ? inside.get() : none.get()));
-    return entry && PyList_Append(found_.get(), entry.get()) == 0;
+    if (here.ways.empty() && here.inner_ways.empty()) return true;
+    here.node = Ref::Borrow(node);
+    found.push_back(std::move(here));
+    return true;
   }
 
-  static bool Append(Ref& places, Py_ssize_t position, Py_ssize_t index) {
-    if (!places) places = Ref(PyList_New(0));
-    const Ref place(Py_BuildValue("(nn)", position, index));
-    return places && place && PyList_Append(places.get(), place.get()) == 0;
-  }
-
-  Py_ssize_t Find(PyObject* to, long number) {
-    if (ends_.count(to) != 0) {
-      for (const Target& target : targets_) {
-        if (target.node == to && target.number == number) return target.index;
-      }
-      return -1;
-    }
-    if (!leaves_ || !IsAccumulator(to)) return -1;
+  const GraphEdge* FindTarget(PyObject* to, long number) const {
+    if (IsEnd(to)) return FindIn(targets_, to, number);
+    if (!leaves_ || !IsAccumulator(to)) return nullptr;
     const Ref leaf = Attribute(to, Known().variable);
     if (!leaf) PyErr_Clear();
-    for (const Target& target : targets_) {
-      if (target.node == nullptr && target.tensor == leaf.get()) return target.index;
-    }
-    return -1;
+    const auto found = std::find_if(targets_.begin(), targets_.end(),
+                                    [&](const GraphEdge& target) { return target.node == nullptr && target.tensor == leaf.get(); });
+    return found == targets_.end() ? nullptr : &*found;
   }
 
-  Py_ssize_t FindResult(PyObject* to, long number) {
-    for (const Target& result : results_) {
-      if (result.node == to && result.number == number) return result.index;
-    }
-    return -1;
-  }
-
-  std::vector<Target> targets_;
-  std::vector<Target> results_;
-  long long since_;
-  Py_ssize_t limit_;
-  Ref found_;
+  const std::vector<GraphEdge>& targets_;
+  const std::vector<GraphEdge>& results_;
+  const long long since_;
   bool leaves_ = false;
-  bool complete_ = true;
-  std::unordered_set<PyObject*> ends_;
   std::unordered_set<PyObject*> seen_;
   std::vector<Ref> held_;  // what was visited stays alive, so that no address comes back
 };
 
-// Reads a list of (node or None, output number, tensor). False with a Python error.
-bool ReadEdges(PyObject* list, std::vector<Target>& edges) {
-  for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
-    Target edge = {nullptr, 0, nullptr, i};
-    if (!ReadTuple<"an edge">(PyList_GetItem(list, i), &edge.node, &edge.number, &edge.tensor)) return false;
-    if (edge.node == Py_None) edge.node = nullptr;
-    edges.push_back(edge);
-  }
-  return true;
-}
-
 }  // namespace
 
-PyObject* GraphWalk(List came_out, List went_in, long long since, long limit) {
-  std::vector<Target> targets;
-  std::vector<Target> results;
-  if (!ReadEdges(went_in, targets) || !ReadEdges(came_out, results)) return nullptr;
-  Walk walk(std::move(targets), std::move(results), since, limit);
-  return walk.Run() ? walk.Result() : nullptr;
+bool WalkGraph(const std::vector<GraphEdge>& results, const std::vector<GraphEdge>& targets, long long since, size_t limit,
+               std::vector<FoundNode>& found, bool& complete) {
+  return Walk(results, targets, since).Run(limit, found, complete);
 }
 
 }  // namespace msprobe::python

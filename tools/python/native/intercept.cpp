@@ -39,7 +39,7 @@ bool IsTraced() {
 // Somebody else makes the call, and others of his own. What runs inside is not looked at.
 PyObject* CallTwice(const Api* api, ThreadState& thread, PyObject* args, PyObject* kwargs) {
   const InsideGuard inside(thread);
-  const std::string name = *api->function.base + std::to_string(api->counter->next++);
+  const std::string name = *api->function.base + std::to_string(api->counter->Next(Global().generation));
   const Ref who = Ref::Borrow(Global().twice.get());  // it may be put away meanwhile
   return PyObject_CallFunction(who.get(), "Os#OOO", api->function.original, name.data(),
                                static_cast<Py_ssize_t>(name.size()),
@@ -191,7 +191,7 @@ PyObject* CallApi(PyObject* object, PyObject* args, PyObject* kwargs) {
   if (state.recording && state.apis) {
     ThreadState& thread = ThisThread();
     if (!thread.inside && !IsOfAutograd(api, args) && !IsTraced())
-      return RecordCall(api->function, api->counter->next++, thread, args, kwargs);
+      return RecordCall(api->function, api->counter->Next(state.generation), thread, args, kwargs);
   }
   if (state.twice) {
     ThreadState& thread = ThisThread();

@@ -1,6 +1,7 @@
 // msprobe._native: the part of the Python shim that runs at every call of a recorded function.
 #include "tools/python/native/intercept.h"
 #include "tools/python/native/backward.h"
+#include "tools/python/native/call_gradients.h"
 #include "tools/python/native/calls.h"
 #include "tools/python/native/constants.h"
 #include "tools/python/native/dispatch.h"
@@ -51,7 +52,8 @@ PyMODINIT_FUNC PyInit__native() {
       !AddPerturbConstants(module.get()) ||
       !AddConstants(module.get()) || !AddType(module.get(), "Api", MakeApiType()) ||
       !AddType(module.get(), "InPlace", MakeInPlaceType()) ||
-      !AddType(module.get(), "Monitor", MakeMonitorType()) || !MakeBackwardHookType()) {
+      !AddType(module.get(), "Monitor", MakeMonitorType()) ||
+      !AddType(module.get(), "CallGradients", MakeCallGradientsType()) || !MakeBackwardHookType() || !MakeGraphHookType()) {
     return nullptr;
   }
   return module.release();

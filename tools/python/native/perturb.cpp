@@ -212,7 +212,7 @@ PyObject* Twice(PyObject* who) {
 
 // restart_counts(): calls are numbered from 0 again.
 PyObject* RestartCounts() {
-  for (auto& [name, counter] : Global().counters) counter.next = 0;
+  for (auto& [name, counter] : Global().counters) counter = Counter();
   Py_RETURN_NONE;
 }
 

@@ -151,7 +151,6 @@ void HookBackward(const std::string& base, PyObject* args, PyObject* kwargs, PyO
   const Names& names = Known();
   PyObject* tensor = FirstTensor(result);
   if (tensor == nullptr) return;
-  const ModesAside modes;
   const Ref wanted = Attribute(tensor, names.requires_grad);
   if (wanted && wanted.get() == Py_True && GradEnabled()) {
     if (IsArgument(tensor, args, kwargs) && HookBoundary(base, tensor)) return;
@@ -206,7 +205,6 @@ class Recording {
   }
 
   void After(PyObject* args, PyObject* kwargs, PyObject* result) {
-    const HookTime time;
     State& state = Global();
     NoteWrites(function_, args, kwargs);
     const uint32_t wanted = msprobe_capture_leave(state.capture, Text(name_));
@@ -351,14 +349,14 @@ PyObject* RecordCall(const RecordedFunction& function, int64_t number, ThreadSta
     OrLost([&] { recording->Failed(); });
     return nullptr;
   }
-  OrLost([&] { recording->After(args, kwargs, result.get()); });
-  if (function.asynchronous == kPlain) {
-    if (passed) {
+  {
+    const HookTime time;
+    OrLost([&] { recording->After(args, kwargs, result.get()); });
+    if (function.asynchronous == kPlain && passed) {
       // The Python side hooks the result too: both ends make one entry.
-      const ModesAside modes;
       const Ref done = Call(PyTuple_GetItem(passed.get(), 2), result.get());
       if (!done) ReportPythonError(recording->base());
-    } else {
+    } else if (function.asynchronous == kPlain) {
       OrLost([&] { HookBackward(recording->base(), args, kwargs, result.get()); });
     }
   }

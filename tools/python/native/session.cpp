@@ -52,7 +52,6 @@ void NextStep() {
   ++state.generation;
   state.any_module_called = false;
   state.step_records = 0;
-  for (auto& [unused, counter] : state.counters) counter.next = 0;
   state.gradients.clear();
   ForgetStacks();
   ForgetSeen();
@@ -215,6 +214,30 @@ PyObject* Dtype(PyObject* dtype, std::string_view text, int code) {
   Py_RETURN_NONE;
 }
 
+// exchange_tensors(capsule, classes): what DLPack calls the exchange API of a framework, and the classes of tensors that it is used for.
+PyObject* ExchangeTensors(PyObject* capsule, Tuple classes) {
+  struct Head {
+    uint32_t major;
+    uint32_t minor;
+  };
+  State& state = Global();
+  const auto* found = static_cast<const Head*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  if (found == nullptr) return nullptr;
+  if (found->major != 1) Py_RETURN_FALSE;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(classes); ++i) {
+    PyObject* type = PyTuple_GetItem(classes, i);
+    if (!PyType_Check(type)) {
+      PyErr_SetString(PyExc_TypeError, "the classes must be classes");
+      return nullptr;
+    }
+    Py_INCREF(type);
+    state.exchanged_types.push_back(reinterpret_cast<PyTypeObject*>(type));
+  }
+  Py_INCREF(capsule);  // its functions stay
+  state.exchange = found;
+  Py_RETURN_TRUE;
+}
+
 // hide_folder(path as bytes): frames of files below are not part of stacks.
 PyObject* HideFolder(std::string_view path) {
   Global().own_folders.emplace_back(path);
@@ -295,6 +318,7 @@ PyMethodDef methods[] = {
     Method<"totals", Totals>(),
     Method<"configure", Configure>(),
     Method<"dtype", Dtype>(),
+    Method<"exchange_tensors", ExchangeTensors>(),
     Method<"hide_folder", HideFolder>(),
     Method<"switch", Switch>(),
     Method<"report_error", ReportError>(),

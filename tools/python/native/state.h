@@ -94,8 +94,17 @@ class InsideGuard {
   bool before_;
 };
 
-struct Counter {
-  int64_t next = 0;
+// Numbers from 0 on in every step.
+class Counter {
+ public:
+  int64_t Next(uint64_t generation) {
+    if (std::exchange(generation_, generation) != generation) next_ = 0;
+    return next_++;
+  }
+
+ private:
+  int64_t next_ = 0;
+  uint64_t generation_ = 0;
 };
 
 struct State {
@@ -134,6 +143,8 @@ struct State {
   Ref twice;            // (original, name, in_place, args, kwargs) -> result: makes the calls of APIs
   Ref repeats;          // (original, name, in_place, args, kwargs) -> (result) or None: repeats a call
   Ref method_type;
+  const void* exchange = nullptr;              // the framework's functions of DLPack, where it has them
+  std::vector<PyTypeObject*> exchanged_types;  // the framework's own classes of tensors, held
   std::vector<std::string> own_folders;  // frames of these files are not shown in stacks
 
   std::unordered_map<PyTypeObject*, Kind> kinds;

@@ -253,6 +253,80 @@ void ReadAddress(PyObject* tensor, Fields* out) {
   if (IsTrue(CallMethod(tensor, names.is_neg))) described.flags |= MSPROBE_TENSOR_NEGATED;
 }
 
+// DLPack's table of functions, version 1: a framework gives what its tensors are without an object for each number.
+struct ExchangedTensor {
+  void* data;
+  struct {
+    int32_t type;
+    int32_t index;
+  } device;
+  int32_t dimensions;
+  struct {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+  } dtype;
+  const int64_t* shape;
+  const int64_t* strides;
+  uint64_t byte_offset;
+};
+struct ExchangeFunctions {
+  struct {
+    uint32_t major;
+    uint32_t minor;
+  } version;
+  const void* older;
+  void* make;
+  void* give;
+  void* take;
+  // The tensor as it is, borrowed from the object; not 0 with a Python error.
+  int (*describe)(void* object, ExchangedTensor* out);
+  void* stream;
+};
+constexpr uint32_t kExchangeMajor = 1;
+constexpr int32_t kExchangedHost = 1;
+
+// FindValues and ReadAddress in one call, for tensors of the framework's own classes that lie on the host. False where that is not so:
+// nothing is known then.
+bool ReadExchanged(PyObject* tensor, Fields* out) {
+  const State& state = Global();
+  const auto* functions = static_cast<const ExchangeFunctions*>(state.exchange);
+  msprobe_tensor& described = out->tensor;
+  if (functions == nullptr || described.dtype_code == MSPROBE_DTYPE_UNKNOWN || described.dtype_code == MSPROBE_COMPLEX64 ||
+      described.dtype_code == MSPROBE_COMPLEX128) {
+    return false;
+  }
+  PyTypeObject* type = Py_TYPE(tensor);
+  if (std::find(state.exchanged_types.begin(), state.exchanged_types.end(), type) == state.exchanged_types.end()) return false;
+  ExchangedTensor found = {};
+  if (functions->describe(tensor, &found) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  if (found.device.type != kExchangedHost || found.dimensions < 0 || found.byte_offset != 0 || (found.dimensions > 0 && found.strides == nullptr) ||
+      reinterpret_cast<uintptr_t>(found.data) < kUsualMemory) {
+    return false;
+  }
+  out->shape.assign(found.shape, found.shape + found.dimensions);
+  out->strides.assign(found.strides, found.strides + found.dimensions);
+  out->elements = Elements(out->shape);
+  if (out->elements == 0) return false;
+  described.shape = out->shape.data();
+  described.strides = out->strides.data();
+  described.dimensions = found.dimensions;
+  described.data = found.data;
+  if (IsTrue(CallMethod(tensor, Known().is_neg))) described.flags |= MSPROBE_TENSOR_NEGATED;
+  return true;
+}
+
+// Shape, and address, strides and flags of values on the host.
+ValueLocation ReadPlace(PyObject* tensor, Fields* out) {
+  if (ReadExchanged(tensor, out)) return ValueLocation::kHost;
+  const ValueLocation location = FindValues(tensor, out);
+  if (location == ValueLocation::kHost) ReadAddress(tensor, out);
+  return location;
+}
+
 // What a wrapper without memory of its own holds on this rank: the part of a DTensor, or the result of a collective that
 // is waited for, as by any other use of it. Empty for other tensors.
 Ref HeldTensor(PyObject* tensor) {
@@ -325,8 +399,7 @@ void PutHeld(msprobe_entry* entry, std::string_view name, PyObject* tensor, int 
   ReadDescription(tensor, DtypeOf(dtype.get()), &fields);
   requires_grad = requires_grad || fields.tensor.requires_grad == 1;
   fields.tensor.requires_grad = requires_grad ? 1 : 0;
-  const ValueLocation location = FindValues(tensor, &fields);
-  if (location == ValueLocation::kHost) ReadAddress(tensor, &fields);
+  const ValueLocation location = ReadPlace(tensor, &fields);
   if (MayWrap(location, fields) && depth < kDeepestWrapper) {
     if (const Ref held = HeldTensor(tensor)) {
       PutHeld(entry, name, held.get(), depth + 1, requires_grad);
@@ -426,8 +499,7 @@ bool DescribeAny(PyObject* tensor, Fields* fields, bool* on_device) {
     const Ref dtype = Attribute(tensor, Known().dtype);
     if (!dtype) return false;
     ReadDescription(tensor, DtypeOf(dtype.get()), fields);
-    const ValueLocation location = FindValues(tensor, fields);
-    if (location == ValueLocation::kHost) ReadAddress(tensor, fields);
+    const ValueLocation location = ReadPlace(tensor, fields);
     Ref held = depth < kDeepestWrapper && MayWrap(location, *fields) ? HeldTensor(tensor) : Ref();
     if (!held) {
       *on_device = location == ValueLocation::kDevice;

@@ -52,8 +52,7 @@ class CallGradients(gradients.RecordedEnds):
 
     __slots__ = ("_input_count", "_input_places", "_output_count", "_output_places")
 
-    def __init__(self, recorded, on_hidden, nested=True):
-        super().__init__(recorded, on_hidden, graph.CallGradients(self, nested))
+    reader = graph.Reader
 
     def before(self, args, kwargs):
         tensors = _all_of(args, kwargs)

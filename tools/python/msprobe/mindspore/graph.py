@@ -49,11 +49,7 @@ class _Numbers:
             cls.last = max(cls.last, node._sequence_nr())
 
 
-class CallGradients(gradients.CallGradients):
-    """One call of MindSpore, and who listens."""
-
-    __slots__ = ()
-
+class Reader(gradients.GraphReader):
     @staticmethod
     def edge(tensor):
         node = tensor._grad_node
@@ -67,12 +63,12 @@ class CallGradients(gradients.CallGradients):
         return node is None or node.is_leaf()
 
     @staticmethod
-    def watch_leaf(tensor, point):
-        def hook(gradient):
-            point((gradient,))
+    def watch_leaf(tensor, hook):
+        def on_gradient(gradient):
+            hook((gradient,))
             return gradient
 
-        return tensor, tensor.register_hook(hook)
+        return tensor, tensor.register_hook(on_gradient)
 
     @staticmethod
     def sequence_number():
@@ -96,8 +92,7 @@ class CallGradients(gradients.CallGradients):
 
 
 class _Walk:
-    """From what came out of a call back to what went in, as _native.graph_walk does for graphs whose
-    nodes are Python's own objects."""
+    """From what came out of a call back to what went in, as native/graph_walk.h does for PyTorch's."""
 
     def __init__(self, results, targets, since):
         self._since = since

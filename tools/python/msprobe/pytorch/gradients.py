@@ -59,8 +59,10 @@ class CallGradients(RecordedEnds):
 
     __slots__ = ("_forms", "_own")
 
+    reader = graph.Reader
+
     def __init__(self, recorded, on_hidden, nested=True, own=None):
-        super().__init__(recorded, on_hidden, graph.CallGradients(self, nested))
+        super().__init__(recorded, on_hidden, nested)
         self._own = own
         self._forms = ()
 

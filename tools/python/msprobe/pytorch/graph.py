@@ -9,34 +9,23 @@ from msprobe._intercept import gradients, runtime
 from msprobe.pytorch.device_streams import in_own_thread, in_streams_of
 
 
-_requires_gradient = operator.attrgetter("requires_grad")  # made once: every call of an API comes here
+# collect(value, found): appends the tensors in `value` that require a gradient, in order.
+collect = _native.collect_tensors
 
 
-def collect(value, found):
-    """Appends the tensors in `value` that require a gradient, in order."""
-    gradients.collect(value, found, torch.Tensor, _requires_gradient)
-
-
-class CallGradients(gradients.CallGradients):
-    """One call of PyTorch, and who listens."""
-
-    __slots__ = ()
+class Reader(gradients.GraphReader):
+    """The extension reads nodes and edges itself."""
 
     # Since PyTorch 2 hooks on tensors come before all others.
     has_late_hooks = int(torch.__version__.split(".")[0]) < 2
-    edge = staticmethod(operator.attrgetter("grad_fn", "output_nr"))
     is_view = staticmethod(operator.methodcaller("_is_view"))
     # Not there before PyTorch 2.
-    sequence_number = staticmethod(getattr(torch._C._autograd, "_get_sequence_nr", lambda: -1))
+    sequence_number = getattr(torch._C._autograd, "_get_sequence_nr", None)
 
     @staticmethod
-    def walk(results, targets, since):
-        return _native.graph_walk(results, targets, since, gradients.MOST_NODES)
-
-    @staticmethod
-    def watch_leaf(tensor, point):
+    def watch_leaf(tensor, hook):
         [node] = accumulators([tensor])
-        return None if node is None else (node, node.register_prehook(point))
+        return None if node is None else (node, node.register_prehook(hook))
 
     @staticmethod
     def plus(known, gradient):

@@ -140,6 +140,8 @@ def configure():
     _native.configure("grad_enabled", torch.is_grad_enabled)
     _native.configure("strided", torch.strided)
     _native.configure("method_type", types.MethodType)
+    if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        _native.exchange_tensors(torch.Tensor.__dlpack_c_exchange_api__, (torch.Tensor, torch.nn.Parameter))
     for dtype in dtypes():
         name = str(dtype).rpartition(".")[2]
         _native.dtype(dtype, str(dtype), _native.DTYPE_CODES.get(name, _native.DTYPE_UNKNOWN))

@@ -72,7 +72,7 @@ class _Call:
                      if not isinstance(value, torch.nn.Parameter)]
             self._inputs = len(args) + len(named)
             self._input_places = [place for place, _ in found]
-            self._gradients = graph.CallGradients(self)
+            self._gradients = _native.CallGradients(graph.Reader, self)
             self._gradients.see_inputs([value for _, value in found])
 
     def failed(self):
