@@ -227,8 +227,25 @@ bool IsForwardCall(const dump::EntryName& name) {
   return !name.is_parameters_grad && !name.is_debug && name.direction == Direction::kForward;
 }
 
+// Hashes of shapes, of which a side keeps each once: most are those of the row before.
+class ShapeHashes {
+ public:
+  uint64_t Of(std::string_view shape) {
+    if (shape.data() != last_.data() || shape.size() != last_.size()) {
+      last_ = shape;
+      hash_ = std::hash<std::string_view>()(shape);
+    }
+    return hash_;
+  }
+
+ private:
+  std::string_view last_;
+  uint64_t hash_ = std::hash<std::string_view>()({});
+};
+
 // The call's name without its number, and the shapes of what entered it.
-uint64_t LetterOf(const Side& side, uint32_t entry, const dump::EntryName& name) {
+uint64_t LetterOf(const Side& side, uint32_t entry, const dump::EntryName& name,
+                  ShapeHashes& shapes) {
   const std::hash<std::string_view> hash;
   uint64_t letter = hash(name.kind) * 31 + hash(name.subject);
   letter = letter * 31 + hash(name.class_name);
@@ -236,7 +253,7 @@ uint64_t LetterOf(const Side& side, uint32_t entry, const dump::EntryName& name)
   for (uint32_t i = 0; i < rows.row_count; ++i) {
     const SideRow& row = side.rows[rows.first_row + i];
     if (IsInput(row)) {
-      letter = letter * 1099511628211ULL + hash(row.shape);
+      letter = letter * 1099511628211ULL + shapes.Of(row.shape);
     }
   }
   return letter;
@@ -250,10 +267,11 @@ struct Sequence {
 Sequence SequenceOf(const Side& side, const std::vector<dump::EntryName>& names,
                     const SharedKinds& kinds) {
   Sequence sequence;
+  ShapeHashes shapes;
   for (uint32_t entry = 0; entry < side.entries.size(); ++entry) {
     if (IsForwardCall(names[entry]) && kinds.Has(names[entry])) {
       sequence.entries.push_back(entry);
-      sequence.letters.push_back(LetterOf(side, entry, names[entry]));
+      sequence.letters.push_back(LetterOf(side, entry, names[entry], shapes));
     }
   }
   return sequence;
@@ -481,16 +499,21 @@ SharedKinds SharedKindsOf(const Side& npu, const Side& bench) {
   return {a == "L0" || b == "L0", a == "L1" || b == "L1"};
 }
 
-CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const Side& bench) {
-  CallAlignment alignment;
-  std::vector<dump::EntryName> bench_names;
-  bench_names.reserve(bench.entries.size());
-  for (const SideEntry& entry : bench.entries) {
-    bench_names.push_back(dump::ParseEntryName(entry.name));
+namespace {
+
+std::vector<dump::EntryName> NamesOf(const Side& side) {
+  std::vector<dump::EntryName> names;
+  names.reserve(side.entries.size());
+  for (const SideEntry& entry : side.entries) {
+    names.push_back(dump::ParseEntryName(entry.name));
   }
-  const SharedKinds kinds = SharedKindsOf(npu, bench);
-  Sequence a = SequenceOf(npu, npu_plan.names, kinds);
-  Sequence b = SequenceOf(bench, bench_names, kinds);
+  return names;
+}
+
+CallAlignment AlignSequences(const Side& npu, const ExecutionPlan& npu_plan, Sequence a,
+                             const Side& bench, const std::vector<dump::EntryName>& bench_names,
+                             Sequence b) {
+  CallAlignment alignment;
   if (a.entries.empty() || b.entries.empty() || SameCalls(npu, a, bench, b)) {
     return alignment;
   }
@@ -541,6 +564,32 @@ CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const S
   alignment.forward_npu = std::move(a.entries);
   alignment.forward_bench = std::move(b.entries);
   return alignment;
+}
+
+}  // namespace
+
+CallOrder OrderCalls(const Side& npu, const Side& bench, bool by_name, base::ThreadPool& pool) {
+  CallOrder order;
+  const SharedKinds kinds = SharedKindsOf(npu, bench);
+  Sequence calls;
+  Sequence bench_calls;
+  std::vector<dump::EntryName> bench_names;
+  pool.ParallelFor(by_name ? 1 : 2, [&](size_t item, size_t) {
+    if (item == 1) {
+      bench_names = NamesOf(bench);
+      bench_calls = SequenceOf(bench, bench_names, kinds);
+      return;
+    }
+    order.plan = PlanExecution(npu);
+    if (!by_name) {
+      calls = SequenceOf(npu, order.plan.names, kinds);
+    }
+  });
+  if (!by_name) {
+    order.alignment = AlignSequences(npu, order.plan, std::move(calls), bench, bench_names,
+                                     std::move(bench_calls));
+  }
+  return order;
 }
 
 }  // namespace msprobe::analysis::compare

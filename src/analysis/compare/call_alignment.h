@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/analysis/compare/side.h"
+#include "src/base/threads.h"
 #include "src/dump/names.h"
 #include "src/dump/stack_file.h"
 
@@ -112,10 +113,16 @@ struct CallAlignment {
   std::vector<UnmatchedCalls> unmatched;  // in order of execution
 };
 
-// A shortest edit script between the two sequences of calls (E. W. Myers, An O(ND) Difference
-// Algorithm, 1986), names without numbers and shapes of inputs being the letters. Where a call that
-// is too many could be any of several equal neighbours, values decide. Sides that have little in
-// common (more than 1,000 edits) are left to their names.
-CallAlignment AlignCalls(const Side& npu, const ExecutionPlan& npu_plan, const Side& bench);
+struct CallOrder {
+  ExecutionPlan plan;  // of the NPU side
+  CallAlignment alignment;
+};
+
+// The plan, and a shortest edit script between the two sequences of calls (E. W. Myers, An O(ND)
+// Difference Algorithm, 1986), names without numbers and shapes of inputs being the letters. Where
+// a call that is too many could be any of several equal neighbours, values decide. Sides that have
+// little in common (more than 1,000 edits) are left to their names, and so are all where `by_name`
+// asks for it.
+CallOrder OrderCalls(const Side& npu, const Side& bench, bool by_name, base::ThreadPool& pool);
 
 }  // namespace msprobe::analysis::compare

@@ -287,10 +287,23 @@ void AddRowNotes(bool fuzzy, const Side& npu, const Side& bench, PairResult& res
   }
 }
 
+// With a mapping or fuzzy matching, rows keep the pairs that the user asked for; two frameworks do
+// not make the same calls.
+bool PairsCallsByName(const MatchRules& match, const Side& npu, const Side& bench) {
+  return match.fuzzy || match.data_mapping.given || match.cell_mapping.given ||
+         match.api_mapping.given || match.layer_mapping.given || npu.framework != bench.framework ||
+         npu.is_debug || !match.name_filter.empty();
+}
+
+CallOrder OrderOf(const Options& options, const PairSides& sides, base::ThreadPool& pool) {
+  return OrderCalls(sides.npu, sides.bench, PairsCallsByName(options.match, sides.npu, sides.bench),
+                    pool);
+}
+
 void AddDivergence(const Options& options, const PairInput& input, const PairSides& sides,
-                   const StepRecord* previous, PairFindings& findings) {
+                   const CallOrder& order, const StepRecord* previous, PairFindings& findings) {
   DivergenceOutput divergence =
-      FindDivergence({options.match, options.noise, sides.npu, sides.bench, findings.result,
+      FindDivergence({options.match, options.noise, sides.npu, sides.bench, findings.result, order,
                       sides.stack, sides.construct, input.step, previous});
   findings.divergence = std::move(divergence.report);
   findings.record = std::move(divergence.record);
@@ -380,11 +393,12 @@ Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& inpu
                            pair.construct ? &*pair.construct : nullptr};
   MSP_RETURN_IF_ERROR(CompareMatched(options, sides, std::move(matches), source.loader, pool,
                                      result, pair.warnings));
+  const CallOrder order = OrderOf(options, sides, pool);
   // What the table says about rows, while where the runs part is found: that reads neither verdicts
   // nor notes nor colours.
   pool.ParallelFor(2, [&](size_t item, size_t) {
     if (item == 0) {
-      AddDivergence(options, input, sides, previous, pair);
+      AddDivergence(options, input, sides, order, previous, pair);
       return;
     }
     AddRowNotes(options.match.fuzzy, pair.npu, pair.bench, result);
@@ -408,7 +422,7 @@ Result<PairFindings> FindDifferences(const Options& options, const PairInput& in
   MSP_RETURN_IF_ERROR(CompareMatched(
       options, sides, MatchRows(options.match, sides.npu, sides.bench, findings.mapping, pool),
       /*loader=*/nullptr, pool, findings.result, findings.warnings));
-  AddDivergence(options, input, sides, previous, findings);
+  AddDivergence(options, input, sides, OrderOf(options, sides, pool), previous, findings);
   findings.timings.compare_seconds = compare_watch.seconds();
   return findings;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/side.h"
@@ -130,6 +131,7 @@ struct DivergenceInput {
   const Side& npu;
   const Side& bench;
   const PairResult& result;
+  const CallOrder& order;
   const dump::StackFile* stack = nullptr;
   const dump::ConstructFile* construct = nullptr;
   std::optional<int64_t> step;

@@ -24,20 +24,6 @@ using dump::Direction;
 using dump::EntryName;
 using dump::RowState;
 
-namespace {
-
-// With a mapping or fuzzy matching, rows keep the pairs that the user asked for; two frameworks do
-// not make the same calls.
-bool PairsCallsByName(const DivergenceInput& input) {
-  const MatchRules& match = input.match;
-  return match.fuzzy || match.data_mapping.given || match.cell_mapping.given ||
-         match.api_mapping.given || match.layer_mapping.given ||
-         input.npu.framework != input.bench.framework || input.npu.is_debug ||
-         !match.name_filter.empty();
-}
-
-}  // namespace
-
 // ---- The pair ----
 
 WalkContext::WalkContext(const DivergenceInput& pair)
@@ -49,9 +35,9 @@ WalkContext::WalkContext(const DivergenceInput& pair)
       has_checksums(pair.result.mode == CompareMode::kMd5),
       leaves_record(pair.step.has_value()),
       agreement(pair.noise, pair.result.mode),
-      plan(PlanExecution(pair.npu)),
+      plan(pair.order.plan),
       kinds(SharedKindsOf(pair.npu, pair.bench)),
-      alignment(PairsCallsByName(pair) ? CallAlignment{} : AlignCalls(pair.npu, plan, pair.bench)),
+      alignment(pair.order.alignment),
       views(pair.npu, pair.bench, pair.result, alignment),
       parameters(has_checksums) {
   records_functions = std::any_of(plan.names.begin(), plan.names.end(), [](const EntryName& name) {
@@ -206,29 +192,18 @@ void RecentErrors::Record(const CallView& call, const Agreement& agreement) {
   }
   const bool may_absorb = call.family == OperatorFamily::kNormalisation && !call.outputs.empty();
   double output_error = 0;
-  for (const RowView& row : call.outputs) {
-    if (!row.forgiven && agreement.IsFloating(*row.npu)) {
-      output_error = std::max(output_error, row.distance.relative);
-    }
-  }
-  for (const RowView& input : call.inputs) {
-    if (!may_absorb || input.stored || input.distance.identical) {
-      continue;
-    }
-    for (RecentError& recent : errors_) {
-      if (recent.extremes == input.fingerprint.extremes &&
-          kAbsorbedFactor * output_error <= recent.error) {
-        recent.error = output_error;
-        recent.scale_error = std::min(recent.scale_error, output_error);
+  if (may_absorb) {
+    for (const RowView& row : call.outputs) {
+      if (!row.forgiven && agreement.IsFloating(*row.npu)) {
+        output_error = std::max(output_error, row.distance.relative);
       }
     }
+    Absorb(call.inputs, output_error);
   }
   const auto add = [&](const RowView& row) {
     if (!row.distance.identical && std::isfinite(row.distance.relative) && !row.forgiven &&
         !row.stored && agreement.IsFloating(*row.npu)) {
-      errors_.push_back(
-          {row.fingerprint.extremes, row.distance.relative, OperandOf(row, 0).scale_error});
-      largest_ever_ = std::max(largest_ever_, row.distance.relative);
+      Add(row);
     }
   };
   for (const RowView& row : call.inputs) {
@@ -237,17 +212,49 @@ void RecentErrors::Record(const CallView& call, const Agreement& agreement) {
     }
   }
   std::for_each(call.outputs.begin(), call.outputs.end(), add);
-  if (errors_.size() > kRecentErrorCount) {
-    std::nth_element(errors_.begin(), errors_.begin() + kRecentErrorCount, errors_.end(),
-                     [](const RecentError& a, const RecentError& b) { return a.error > b.error; });
-    errors_.resize(kRecentErrorCount);
-  }
-  largest_ = 0;
+  largest_ = errors_.empty() ? 0 : errors_.front().error;
   largest_scale_ = 0;
   for (const RecentError& recent : errors_) {
-    largest_ = std::max(largest_, recent.error);
     largest_scale_ = std::max(largest_scale_, recent.scale_error);
   }
+}
+
+bool RecentErrors::IsLarger(const RecentError& a, const RecentError& b) {
+  return a.error > b.error;
+}
+
+// A normalisation takes the scale out of its inputs: what they were off is off no more.
+void RecentErrors::Absorb(const std::vector<RowView>& inputs, double output_error) {
+  bool any = false;
+  for (const RowView& input : inputs) {
+    if (input.stored || input.distance.identical) {
+      continue;
+    }
+    for (RecentError& recent : errors_) {
+      if (recent.extremes == input.fingerprint.extremes &&
+          kAbsorbedFactor * output_error <= recent.error) {
+        recent.error = output_error;
+        recent.scale_error = std::min(recent.scale_error, output_error);
+        any = true;
+      }
+    }
+  }
+  if (any) {
+    std::stable_sort(errors_.begin(), errors_.end(), IsLarger);
+  }
+}
+
+// Behind those that are as large; the smallest of too many is left out.
+void RecentErrors::Add(const RowView& row) {
+  largest_ever_ = std::max(largest_ever_, row.distance.relative);
+  const RecentError added = {row.fingerprint.extremes, row.distance.relative, 0};
+  const auto place =
+      std::upper_bound(errors_.begin(), errors_.end(), added, IsLarger) - errors_.begin();
+  if (place == static_cast<ptrdiff_t>(kRecentErrorCount)) {
+    return;
+  }
+  errors_.resize(std::min(errors_.size(), kRecentErrorCount - 1));
+  errors_.insert(errors_.begin() + place, added)->scale_error = OperandOf(row, 0).scale_error;
 }
 
 WalkHistory::WalkHistory(const WalkContext& pair)

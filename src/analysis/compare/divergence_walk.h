@@ -162,9 +162,9 @@ class WalkContext {
   const bool has_checksums;
   const bool leaves_record;  // for the next step: only numbered steps have one
   Agreement agreement;
-  const ExecutionPlan plan;
+  const ExecutionPlan& plan;
   const SharedKinds kinds;
-  const CallAlignment alignment;
+  const CallAlignment& alignment;
   const RowViews views;
   bool records_functions = false;  // and not only modules
   double usual_epsilon = 0;        // the coarser of the usual dtypes
@@ -228,7 +228,11 @@ class RecentErrors {
     double error = 0;        // less for each call behind it
     double scale_error = 0;  // Operand::scale_error, likewise
   };
-  std::vector<RecentError> errors_;
+  static bool IsLarger(const RecentError& a, const RecentError& b);
+  void Absorb(const std::vector<RowView>& inputs, double output_error);
+  void Add(const RowView& row);
+
+  std::vector<RecentError> errors_;  // the largest first, which the decay leaves so
   double largest_ = 0;
   double largest_scale_ = 0;
   double largest_ever_ = 0;

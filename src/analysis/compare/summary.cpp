@@ -148,19 +148,17 @@ RowCounts CountRows(const Side& npu, const Side& bench, const PairFindings& find
 }  // namespace
 
 RowConcern ConcernOf(const Side& npu, const Side& bench, const RowResult& row, RowStatus standing) {
+  const bool is_error = row.fill == report::Fill::kRed || row.verdict == Verdict::kNo ||
+                        row.verdict == Verdict::kDifferent || row.verdict == Verdict::kUnmatched ||
+                        row.distance.nonfinite_differs;
+  // The rows of both sides are asked last: they are far away.
   if (standing == RowStatus::kIdentical ||
+      !(is_error || row.fill == report::Fill::kYellow || row.verdict == Verdict::kWarning) ||
       (row.pair.bench != kNoRow && standing <= RowStatus::kAgrees &&
        SharesNonFinite(npu.rows[row.pair.npu], bench.rows[row.pair.bench]))) {
     return RowConcern::kNone;
   }
-  if (row.fill == report::Fill::kRed || row.verdict == Verdict::kNo ||
-      row.verdict == Verdict::kDifferent || row.verdict == Verdict::kUnmatched ||
-      row.distance.nonfinite_differs) {
-    return RowConcern::kError;
-  }
-  return row.fill == report::Fill::kYellow || row.verdict == Verdict::kWarning
-             ? RowConcern::kWarning
-             : RowConcern::kNone;
+  return is_error ? RowConcern::kError : RowConcern::kWarning;
 }
 
 void RowCounts::Add(const RowCounts& other) {

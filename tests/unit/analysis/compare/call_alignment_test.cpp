@@ -41,8 +41,9 @@ Side SideOf(const std::vector<Call>& calls) {
   return test_support::SideFromEntries(entries);
 }
 
-CallAlignment Align(const Side& npu, const Side& bench) {
-  return AlignCalls(npu, PlanExecution(npu), bench);
+CallAlignment Align(const Side& npu, const Side& bench, size_t threads = 2) {
+  base::ThreadPool pool(threads);
+  return OrderCalls(npu, bench, /*by_name=*/false, pool).alignment;
 }
 
 // By entry of the NPU side: the name of its partner, "-" without one.
@@ -59,6 +60,32 @@ TEST(AlignCalls, SidesThatMadeTheSameCallsNeedNoAlignment) {
   const CallAlignment alignment = Align(side, side);
   EXPECT_FALSE(alignment.differs);
   EXPECT_THAT(alignment.bench_of, IsEmpty());
+}
+
+TEST(AlignCalls, CallsThatArePairedByNameAreOnlyPutIntoOrder) {
+  const Side npu = SideOf({{"Torch.exp"}, {"Torch.sin"}, {"Torch.exp"}});
+  const Side bench = SideOf({{"Torch.sin"}, {"Torch.exp"}});
+  base::ThreadPool pool(2);
+  const CallOrder order = OrderCalls(npu, bench, /*by_name=*/true, pool);
+  EXPECT_EQ(order.plan.order, PlanExecution(npu).order);
+  EXPECT_FALSE(order.alignment.differs);
+  for (const size_t threads : {1, 3}) {
+    EXPECT_TRUE(Align(npu, bench, threads).differs);
+    EXPECT_EQ(Align(npu, bench, threads).bench_of, Align(npu, bench).bench_of);
+  }
+}
+
+// Shapes are told apart although neighbours mostly have the same one.
+TEST(AlignCalls, CallsWithShapesInTurnAreTheSameOnBothSides) {
+  std::vector<Call> calls;
+  for (int i = 0; i < 6; ++i) {
+    calls.push_back({"Torch.exp", 1, i % 2 == 0 ? "[2, 3]" : "[3, 2]"});
+  }
+  const Side npu = SideOf(calls);
+  calls.erase(calls.begin() + 3);
+  const CallAlignment alignment = Align(npu, SideOf(calls));
+  ASSERT_EQ(alignment.unmatched.size(), 1U);
+  EXPECT_EQ(alignment.unmatched[0].npu_end - alignment.unmatched[0].npu_begin, 1U);
 }
 
 TEST(AlignCalls, AnExtraCallIsFoundAndLaterCallsArePairedByTheirOrder) {
