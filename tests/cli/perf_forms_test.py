@@ -9,6 +9,7 @@ import csv
 import glob
 import gzip
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -220,6 +221,26 @@ class Device(Case):
             _, rank, _ = self.compare("b.json", "a.json")
             self.assertIn(named, rank["findings"][0]["note"])
             self.assertIn(family + " kernel", rank["findings"][0]["note"])
+
+    def test_memory_for_names_that_are_all_different_is_four_times_their_text(self):
+        """Each of them makes a group, and a row of every sheet."""
+        text = 0
+        for file in ("a.json", "b.json"):
+            own = []
+            for i in range(40000):
+                start = 1000 + 5 * i
+                own.append(complete("cpu_op", "op_%07d_of_a_hostile_trace" % i, start, 3, **{"External id": i + 1}))
+                own.append(complete("kernel", "k_%07d_kernel_of_a_hostile_trace" % i, start + 1, 2 + (i + len(file)) % 3, 0, 7, correlation=i + 1,
+                                    stream=7, **{"External id": i + 1}))
+            self.write(file, trace(own))
+            text += (self.folder / file).stat().st_size
+        command = [MSPROBE, "perf_compare", str(self.folder / "b.json"), str(self.folder / "a.json"), "-o", str(self.folder / "out"), "-q", "--threads", "1"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = status
+        self.assertEqual(status, 0)
+        # The program itself, buffers of readers and writers.
+        self.assertLess(used.ru_maxrss * 1024, 4 * text + 12e6)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,9 @@ Result<Profile> ReadSide(const PairOptions& options, size_t side) {
       profile::ReadProfile(side == 0 ? options.base : options.comparison, NeedsOf(options, step),
                            side == 0 ? options.base_rank : options.comparison_rank));
   MSP_RETURN_IF_ERROR(CheckStep(profile, step));
+  // Room for events that did not come is up to half of them.
+  profile.operators.shrink_to_fit();
+  profile.kernels.shrink_to_fit();
   return profile;
 }
 
@@ -419,7 +422,7 @@ Result<PairComparison> ComparePair(const PairOptions& options, base::ThreadPool&
   auto [base_side, comparison_side] = InParallel(
       pool, [&] { return Prepare(base_profile, options.base_step, options); },
       [&] { return Prepare(comparison_profile, options.comparison_step, options); });
-  const std::array<Prepared, 2> sides = {std::move(base_side), std::move(comparison_side)};
+  std::array<Prepared, 2> sides = {std::move(base_side), std::move(comparison_side)};
   const Prepared& base = sides[0];
   const Prepared& comparison = sides[1];
 
@@ -428,9 +431,10 @@ Result<PairComparison> ComparePair(const PairOptions& options, base::ThreadPool&
   result.comparison_device = comparison_profile.device;
   AddWarnings(WarningsOfReading(base_profile, comparison_profile), result.warnings);
 
-  // The findings before there are sheets: they hold a group for each name while the largest are
-  // looked for.
-  auto [findings, matches, watched, collectives, communication, api, kernels] = InParallel(
+  // What holds a group for each name while it works comes before there are large sheets, and what
+  // those do not need is given back before they are made: of a trace whose names are all different
+  // each of these is as large as the trace.
+  auto [findings, matches, watched, collectives, communication, kernels] = InParallel(
       pool, [&] { return Find(base, comparison, options); },
       [&] { return Match(base, comparison, options); },
       [&] { return Watch(base, comparison, options); },
@@ -446,20 +450,33 @@ Result<PairComparison> ComparePair(const PairOptions& options, base::ThreadPool&
       },
       [&] {
         MadeSheet made;
-        if (options.api) {
-          made.sheet = ApiCompare(*base.operators, *comparison.operators, options, made.warnings);
-        }
-        return made;
-      },
-      [&] {
-        MadeSheet made;
         if (options.kernels) {
           made.sheet = KernelCompare(base_profile, comparison_profile, options, made.warnings);
         }
         return made;
       });
+  result.findings = std::move(findings);
+  result.watched = std::move(watched);
+  result.collectives = std::move(collectives);
+  if (options.kernels && (base.has_work() || comparison.has_work()) && base.work != nullptr &&
+      comparison.work != nullptr) {
+    KernelComparison device_kernels = CompareDeviceKernels(*base.work, *comparison.work, options);
+    result.kernel_table = std::move(device_kernels.table);
+    result.kernel_families = std::move(device_kernels.families);
+    result.kernel_changes = std::move(device_kernels.kernels);
+  }
+  report::FormattedTable overall;
+  if (options.overall) {
+    overall = TakeTimes(sides, options, result);
+  }
+  Conclude(sides, options, result);
+  for (Prepared& side : sides) {
+    side.work.reset();
+    side.tree.reset();
+  }
+
   const Matches& pairs = matches;
-  auto [statistic, details, memory_statistic, memory_details, device_kernels] = InParallel(
+  auto [statistic, details, memory_statistic, memory_details, api] = InParallel(
       pool, [&] { return StatisticSheet(base, comparison, pairs, options); },
       [&] { return DetailSheet(base, comparison, pairs, options); },
       [&] {
@@ -473,23 +490,12 @@ Result<PairComparison> ComparePair(const PairOptions& options, base::ThreadPool&
                    : report::FormattedTable();
       },
       [&] {
-        const bool any = options.kernels && (base.has_work() || comparison.has_work()) &&
-                         base.work != nullptr && comparison.work != nullptr;
-        return any ? CompareDeviceKernels(*base.work, *comparison.work, options)
-                   : KernelComparison();
+        MadeSheet made;
+        if (options.api) {
+          made.sheet = ApiCompare(*base.operators, *comparison.operators, options, made.warnings);
+        }
+        return made;
       });
-
-  result.findings = std::move(findings);
-  result.watched = std::move(watched);
-  result.collectives = std::move(collectives);
-  result.kernel_table = std::move(device_kernels.table);
-  result.kernel_families = std::move(device_kernels.families);
-  result.kernel_changes = std::move(device_kernels.kernels);
-  report::FormattedTable overall;
-  if (options.overall) {
-    overall = TakeTimes(sides, options, result);
-  }
-  Conclude(sides, options, result);
   for (const Warnings* texts :
        {&matches.warnings, &api.warnings, &kernels.warnings, &details.warnings}) {
     AddWarnings(*texts, result.warnings);

@@ -104,6 +104,11 @@ class Ordered {
   size_t PlaceOf(const Key& key, const Make& make) {
     const auto [place, is_new] = places_.try_emplace(key, items_.size());
     if (is_new) {
+      // Many large items grow by a quarter: twice their room would be half unused.
+      constexpr size_t kMany = 4096;
+      if (items_.size() >= kMany && items_.size() == items_.capacity()) {
+        items_.reserve(items_.size() + items_.size() / 4);
+      }
       items_.push_back(make());
     }
     return place->second;

@@ -148,8 +148,12 @@ class Grouper {
       put(group.contexts[*key.context], tally.calls);
       if (key.kernel != kNoText) {
         const std::string& label = KernelLabel(key.kernel);
-        put(group.kernels[label], tally.kernels);
-        group.families.try_emplace(label, KernelFamily(Text(key.kernel)));
+        const auto [kernel, is_new] = group.kernels.try_emplace(label);
+        put(kernel->second, tally.kernels);
+        if (const std::string_view family = KernelFamily(Text(key.kernel));
+            is_new && family != group.family) {
+          group.families.emplace(label, family);
+        }
       }
       // "[]" and "N/A" say nothing.
       if (Text(key.shapes).size() > 3) {

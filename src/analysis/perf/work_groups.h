@@ -43,7 +43,8 @@ struct WorkGroup {
   std::map<std::string, Amounts> shapes;
   std::map<std::string, Amounts> types;
   std::map<std::string, Amounts> kernels;
-  std::map<std::string, std::string_view> families;  // of `kernels`, by their whole names
+  // The families of `kernels`, by their whole names, that are not `family`.
+  std::map<std::string, std::string_view> families;
   // Operators, marked ranges and modules around the first call, innermost first.
   std::vector<std::string> callers;
   std::string call_stack;  // of the first call that recorded one

@@ -23,19 +23,19 @@ TextId Texts::Intern(std::string_view text) {
   if (text.empty()) {
     return kNoText;
   }
-  if (const auto found = index_.find(text); found != index_.end()) {
-    return found->second;
-  }
-  const std::string_view kept = arena_.Keep(text);
   const auto id = static_cast<TextId>(texts_.size());
-  texts_.push_back(kept);
-  index_.emplace(kept, id);
-  return id;
+  const TextId known = index_.FindOrAdd(std::hash<std::string_view>()(text), id,
+                                        [&](uint32_t entry) { return texts_[entry] == text; });
+  if (known == id) {
+    texts_.push_back(arena_.Keep(text));
+  }
+  return known;
 }
 
 TextId Texts::Find(std::string_view text) const {
-  const auto found = index_.find(text);
-  return found == index_.end() ? kNoText : found->second;
+  const uint32_t known = index_.Find(std::hash<std::string_view>()(text),
+                                     [&](uint32_t entry) { return texts_[entry] == text; });
+  return known == base::HashIndex::kNone ? kNoText : known;
 }
 
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "src/base/hash_index.h"
 #include "src/base/strings.h"
 
 namespace msprobe::profile {
@@ -40,7 +40,7 @@ class Texts {
  private:
   base::TextArena arena_;
   std::vector<std::string_view> texts_;
-  std::unordered_map<std::string_view, TextId> index_;
+  base::HashIndex index_;  // of texts_
 };
 
 // Times as profiles write them: microseconds in decimal digits, more of them than a double holds.
