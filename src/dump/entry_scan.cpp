@@ -9,13 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "src/base/strings.h"
 #include "src/base/utf8.h"
 #include "src/dump/json_source.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
-
-#include "src/base/strings.h"
 #endif
 
 namespace msprobe::dump::internal {
@@ -96,6 +95,14 @@ BlockMasks Classify(const char* block) {
 }
 #endif
 
+// Bits that are set. std::popcount is a call where the processor may lack the instruction.
+uint64_t CountBits(uint64_t bits) {
+  bits -= (bits >> 1U) & 0x5555555555555555U;
+  bits = (bits & 0x3333333333333333U) + ((bits >> 2U) & 0x3333333333333333U);
+  bits = (bits + (bits >> 4U)) & 0x0F0F0F0F0F0F0F0FU;
+  return (bits * 0x0101010101010101U) >> 56U;
+}
+
 // Bit i: an odd number of the bits up to and including i is set.
 uint64_t PrefixParity(uint64_t bits) {
   for (unsigned shift = 1; shift < 64; shift *= 2) {
@@ -168,9 +175,9 @@ class ContainerSkip {
     if ((opening | closing) == 0) {
       return nullptr;
     }
-    const auto closed = static_cast<uint64_t>(std::popcount(closing));
+    const uint64_t closed = CountBits(closing);
     if (closed < depth_) {
-      depth_ += static_cast<uint64_t>(std::popcount(opening));
+      depth_ += CountBits(opening);
       depth_ -= closed;
       return nullptr;
     }
@@ -248,6 +255,14 @@ const char* SkipBlanks(const char* at, const char* end) {
 // `at` is behind the opening quote; returns the closing quote, or null. Clears `plain` when a
 // backslash or a control character is inside.
 const char* EndOfText(const char* at, const char* end, bool* plain) {
+  // Eight plain bytes at a time; the first word that has another one is left to the loop below.
+  for (uint64_t word = 0; end - at >= static_cast<ptrdiff_t>(sizeof word); at += sizeof word) {
+    std::memcpy(&word, at, sizeof word);
+    if ((base::UnprintableOf(word) | base::MatchesOf(word, '"') | base::MatchesOf(word, '\\')) !=
+        0) {
+      break;
+    }
+  }
   while (at != end && *at != '"') {
     *plain = *plain && static_cast<unsigned char>(*at) >= 0x20;
     if (*at == '\\') {

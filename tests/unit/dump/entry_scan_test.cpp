@@ -2,6 +2,7 @@
 
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -79,6 +80,26 @@ TEST(EntryScan, RefusesControlCharactersInNames) {
   EXPECT_FALSE(Scan(std::string_view("{\"data\": {\"A\0b\": {}}}", 22)).outcome.ok());
   EXPECT_FALSE(Scan("{\"data\": {\"A\nb\": {}}}").outcome.ok());
   EXPECT_FALSE(Scan("{\"da\tta\": {}}").outcome.ok());
+}
+
+// Names are read eight bytes at a time: what is special is seen at any place in them.
+TEST(EntryScan, NamesEndWhereTheyEndWhateverIsInThem) {
+  const std::vector<std::pair<std::string, std::string>> inside = {
+      {"", ""},         {R"(\")", "\""},          {R"(\\)", "\\"},     {R"(\n)", "\n"},
+      {"\x7F", "\x7F"}, {"\xc3\xa9", "\xc3\xa9"}, {"{[]}:,", "{[]}:,"}};
+  for (size_t length = 0; length < 26; ++length) {
+    for (size_t place = 0; place <= length; ++place) {
+      const std::string front(place, 'a');
+      const std::string back(length - place, 'z');
+      for (const auto& [written, read] : inside) {
+        const std::string name = front + written + back;
+        const Seen seen = Scan("{\"data\": {\"" + name + "\": {\"k\": 1}, \"B\": {}}}");
+        ASSERT_TRUE(seen.outcome.ok()) << name;
+        EXPECT_EQ(seen.names, (std::vector<std::string>{front + read + back, "B"}));
+      }
+      EXPECT_FALSE(Scan("{\"data\": {\"" + front + "\x1F" + back + "\": {}}}").outcome.ok());
+    }
+  }
 }
 
 TEST(EntryScan, GoodEntriesAreNotSuspicious) {
