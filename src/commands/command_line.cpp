@@ -458,7 +458,7 @@ int RunParsed(int argc, char** argv) {
   }
   ParsedLine line = ParseArguments(program, arguments, &ProjectFile::Find);
   Command& command = *line.path.back();
-  if (!line.project_language.empty()) {
+  if (line.project_language == "en" || line.project_language == "zh") {  // no other is known
     context.language = LanguageNamed(line.project_language);
     Speak(context.language);
   }

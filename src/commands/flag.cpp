@@ -26,24 +26,26 @@ struct Rule {
   bool is_folder = false;  // whether or not it is there
 };
 
-std::string BoundsText(const Bounds& bounds) {
-  if (std::isinf(bounds.most)) {
-    return std::isinf(bounds.least) ? "" : fmt::format(" of at least {:.17g}", bounds.least);
+// "a whole number from 0 to 64"
+std::string NumberText(bool is_whole, const Bounds& bounds) {
+  const std::string number = is_whole ? "a whole number" : "a number";
+  if (!std::isinf(bounds.most)) {
+    return fmt::format("{} from {:.17g} to {:.17g}", number, bounds.least, bounds.most);
   }
-  return fmt::format(" from {:.17g} to {:.17g}", bounds.least, bounds.most);
+  return std::isinf(bounds.least) ? number
+                                  : fmt::format("{} of at least {:.17g}", number, bounds.least);
 }
 
 template <typename Number>
 Status ReadNumber(const Rule& rule, std::string_view text, Number& number) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = std::is_integral_v<Number>;
+  constexpr bool whole = std::is_integral_v<Number>;
   if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
       !(static_cast<double>(value) >= rule.bounds.least) ||
       !(static_cast<double>(value) <= rule.bounds.most)) {
-    return UsageError(fmt::format("{} takes a {}{}, not \"{}\"", rule.name,
-                                  whole ? "whole number" : "number", BoundsText(rule.bounds),
-                                  base::Printable(text)));
+    return UsageError(fmt::format("{} takes {}, not \"{}\"", rule.name,
+                                  NumberText(whole, rule.bounds), base::Printable(text)));
   }
   number = value;
   return {};

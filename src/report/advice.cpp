@@ -41,7 +41,9 @@ std::string AdviceText(const Advice& advice, Language language) {
                              ? static_cast<size_t>(rest[1]) - '0'
                              : advice.values.size();
     if (index < advice.values.size()) {
-      filled += advice.values[index];
+      // The row "text" hands on a hint, which has its own translation.
+      filled +=
+          advice.id == "text" ? InLanguage(advice.values[index], language) : advice.values[index];
       is_one = advice.values[index] == "1";
       rest.remove_prefix(3);
     } else if (rest.starts_with("(s)")) {

@@ -365,16 +365,9 @@ bool IsNumeric(const Cell& cell) {
   return cell.kind() == CellKind::kInteger || cell.kind() == CellKind::kNumber;
 }
 
-// A word of a table, which may be indented.
-std::string InWord(std::string_view text, Language language) {
-  const size_t blanks = std::min(text.find_first_not_of(' '), text.size());
-  return std::string(text.substr(0, blanks)) +
-         std::string(WordInLanguage(text.substr(blanks), language));
-}
-
 std::string ScreenText(const Cell& cell, const TerminalOptions& options) {
   if (cell.kind() == CellKind::kText) {
-    return InWord(cell.text(), options.language);
+    return InLanguage(cell.text(), options.language);
   }
   if (cell.kind() != CellKind::kNumber) {
     return CellText(cell);
@@ -398,7 +391,7 @@ class TableWriter {
         widths_(table.columns().size()),
         right_(table.columns().size(), table.row_count() > 0) {
     for (const std::string& column : table.columns()) {
-      heads_.push_back(InWord(column, options.language));
+      heads_.emplace_back(WordInLanguage(column, options.language));
     }
     Measure();
   }

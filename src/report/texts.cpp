@@ -22,12 +22,17 @@ using Json = nlohmann::ordered_json;
 
 // Longer texts are data. Sentences stand in sentences no deeper.
 constexpr size_t kLongestText = 4096;
-constexpr int kDeepest = 6;
+constexpr int kDeepest = 8;
 // A key with fewer letters of its own, such as "{0} of {1}", fits code and names, too.
 constexpr size_t kTellingLetters = 6;
-// A key with fewer takes no sentence in its places: "{0} file(s)" is not the frame of "none: no
+// A key with fewer takes no "name: text" in its places: "{0} file(s)" is not the frame of "none: no
 // files".
 constexpr size_t kFramingLetters = 14;
+// A key with as many as "cannot run {0}: {1}" may end with what another program says.
+constexpr size_t kReportingLetters = 10;
+// Words of English in a row that have no translation, and make a text whose own key is missing: no
+// key takes it, for what it translated would stand around English.
+constexpr int kWordsOfProse = 2;
 // Texts that are tried within one text: a name in a dump may be made so that each of its parts fits
 // many keys.
 constexpr int kMostTries = 4000;
@@ -122,18 +127,27 @@ class Translations {
 
   // nullopt: there is none.
   std::optional<std::string> Text(std::string_view english) const {
-    int tries = kMostTries;
-    return Text(english, {0, tries});
+    Tried tried;
+    return Text(english, {0, tried});
   }
 
   const std::vector<std::pair<std::string, std::string>>& all() const { return all_; }
 
  private:
-  // How deep a text stands in others, and how many may still be tried.
+  // The texts within one text that were tried, and how deep they stood. Many keys ask about the
+  // same part.
+  struct Try {
+    int level;
+    std::optional<std::string> translation;
+  };
+  struct Tried {
+    std::map<std::pair<const char*, size_t>, Try> texts;
+    int left = kMostTries;
+  };
   struct Depth {
     int level;
-    int& tries;
-    Depth Below() const { return {level + 1, tries}; }
+    Tried& tried;
+    Depth Below() const { return {level + 1, tried}; }
   };
 
   std::optional<std::string> Text(std::string_view english, Depth depth) const {
@@ -142,11 +156,28 @@ class Translations {
     }
     // Every key with places has a blank.
     if (depth.level >= kDeepest || english.size() > kLongestText ||
-        english.find(' ') == std::string_view::npos || --depth.tries < 0) {
+        english.find(' ') == std::string_view::npos) {
       return std::nullopt;
     }
+    const std::pair part(english.data(), english.size());
+    const auto earlier = depth.tried.texts.find(part);
+    if (earlier != depth.tried.texts.end() && earlier->second.level <= depth.level) {
+      return earlier->second.translation;
+    }
+    if (--depth.tried.left < 0) {
+      return std::nullopt;
+    }
+    Try result = {depth.level, Find(english, depth)};
+    depth.tried.texts.insert_or_assign(part, result);
+    return std::move(result.translation);
+  }
+
+  std::optional<std::string> Find(std::string_view english, Depth depth) const {
     if (std::optional<std::string> verdict = AfterWord(english, depth)) {
       return verdict;
+    }
+    if (std::optional<std::string> message = BehindFlag(english, depth)) {
+      return message;
     }
     bool has_tried_names = false;
     Candidates candidates = {by_first_[static_cast<uint8_t>(english.front())],
@@ -161,7 +192,7 @@ class Translations {
       }
       const auto values = Match(pattern, english);
       if (values && (pattern.letters >= kTellingLetters || AreTexts(*values, depth)) &&
-          (pattern.letters >= kFramingLetters || !HoldProse(*values, depth))) {
+          !HoldProse(pattern, *values, depth)) {
         return Fill(pattern, *values, depth);
       }
     }
@@ -205,6 +236,9 @@ class Translations {
       return std::nullopt;
     }
     const std::string_view rest = english.substr(colon + 2);
+    if (IsProse(rest, depth)) {
+      return std::nullopt;
+    }
     return std::string(translated) + "：" + Text(rest, depth.Below()).value_or(std::string(rest));
   }
 
@@ -217,10 +251,23 @@ class Translations {
     }
     const std::string_view name = english.substr(0, colon);
     const std::optional<std::string> text = Text(english.substr(colon + 2), depth.Below());
-    if (!text || HoldProse({name}, depth)) {
+    if (!text || IsProse(name, depth)) {
       return std::nullopt;
     }
     return Text(name, depth.Below()).value_or(std::string(name)) + "：" + *text;
+  }
+
+  // "--fail-on error, missing: what was found": a flag and its values stay.
+  std::optional<std::string> BehindFlag(std::string_view english, Depth depth) const {
+    const size_t colon = english.find(": ");
+    const size_t blank = english.find(' ');
+    if (!english.starts_with("--") || colon == std::string_view::npos || blank > colon ||
+        !AreWords(english.substr(blank + 1, colon - blank - 1))) {
+      return std::nullopt;
+    }
+    const std::optional<std::string> text = Text(english.substr(colon + 2), depth.Below());
+    return text ? std::optional(std::string(english.substr(0, colon)) + "：" + *text)
+                : std::nullopt;
   }
 
   // "results in this folder: /tmp/a": only what stands in front has a translation.
@@ -234,8 +281,8 @@ class Translations {
     return std::string(Word(label)) + "：" + std::string(english.substr(colon + 2));
   }
 
-  // What stands in the places, in their order in the text; each at least one character. Of several
-  // ways to divide a text the one with the shortest values in front is taken.
+  // What stands in the places, in their order in the text; each at least one character, or quoted.
+  // Of several ways to divide a text the one with the shortest values in front is taken.
   static std::optional<std::vector<std::string_view>> Match(const Pattern& pattern,
                                                             std::string_view text) {
     if (!text.starts_with(pattern.pieces.front()) || !text.ends_with(pattern.pieces.back())) {
@@ -249,9 +296,11 @@ class Translations {
       if (is_last && text.size() < piece.size()) {
         return std::nullopt;
       }
+      const bool may_be_empty = pattern.pieces[i - 1].ends_with('"') && piece.starts_with('"');
+      const size_t least = at + (may_be_empty ? 0 : 1);
       const size_t next =
-          is_last ? text.size() - piece.size() : text.find(piece, std::min(at + 1, text.size()));
-      if (next == std::string_view::npos || next <= at) {
+          is_last ? text.size() - piece.size() : text.find(piece, std::min(least, text.size()));
+      if (next == std::string_view::npos || next < least) {
         return std::nullopt;
       }
       values.push_back(text.substr(at, next - at));
@@ -260,52 +309,121 @@ class Translations {
     return values;
   }
 
-  // Whether each is a word or a text that has a translation.
+  // Whether each is a word, a list of words, or a text that has a translation.
   bool AreTexts(const std::vector<std::string_view>& values, Depth depth) const {
     return std::all_of(values.begin(), values.end(), [&](std::string_view value) {
-      return value.find(' ') == std::string_view::npos || Text(value, depth.Below());
+      return AreWords(value) || Text(value, depth.Below());
     });
   }
 
-  // Whether one is English of several words that has no translation.
-  bool HoldProse(const std::vector<std::string_view>& values, Depth depth) const {
-    constexpr int kWordsOfProse = 3;
-    return std::any_of(values.begin(), values.end(), [&](std::string_view value) {
-      if (value.starts_with("msprobe ")) {  // a command line
-        return false;
+  // "a", "a, b, c"
+  static bool AreWords(std::string_view text) {
+    size_t blank = text.find(' ');
+    while (blank != std::string_view::npos && blank > 0 && text[blank - 1] == ',') {
+      blank = text.find(' ', blank + 1);
+    }
+    return blank == std::string_view::npos;
+  }
+
+  // Whether a value is a text without a translation. What another program says may stand last,
+  // behind a colon.
+  bool HoldProse(const Pattern& pattern, const std::vector<std::string_view>& values,
+                 Depth depth) const {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool is_foreign = pattern.letters >= kReportingLetters && i + 1 == values.size() &&
+                              pattern.pieces[i].ends_with(": ") && pattern.pieces[i + 1].empty();
+      // "a; b of c": a place ends with its sentence, as it does with what names it ("a: b of c").
+      const bool begins = i == 0 && pattern.pieces.front().empty();
+      const bool ends = i + 1 == values.size() && pattern.pieces[i + 1].empty() &&
+                        !pattern.pieces[i].ends_with(": ");
+      const bool is_list =
+          ((begins || ends) && values[i].find("; ") != std::string_view::npos) ||
+          (begins && values[i].find(": ") != std::string_view::npos && Word(values[i]).empty());
+      const bool is_labelled = values[i].find(": ") != std::string_view::npos &&
+                               (pattern.letters < kFramingLetters || values[i].starts_with("--")) &&
+                               !values[i].starts_with("msprobe ") &&
+                               !Text(values[i], depth.Below());
+      if (is_list || is_labelled || (!is_foreign && IsProse(values[i], depth))) {
+        return true;
       }
-      int words = value.find(": ") == std::string_view::npos ? 0 : kWordsOfProse;
-      for (std::string_view rest = value; !rest.empty() && words < kWordsOfProse;) {
-        const size_t end = std::min(rest.find(' '), rest.size());
-        std::string_view word = rest.substr(0, end);
-        word.remove_suffix(word.ends_with(':') || word.ends_with(';') || word.ends_with(',') ? 1
-                                                                                             : 0);
-        word.remove_prefix(!word.empty() && word.front() >= 'A' && word.front() <= 'Z' ? 1 : 0);
-        const bool is_word = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-          return c >= 'a' && c <= 'z';
-        });
-        words = is_word ? words + 1 : 0;
-        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return false;
+  }
+
+  bool IsProse(std::string_view value, Depth depth) const {
+    // A command line, or a line of a program.
+    if (value.starts_with("msprobe ") || value.find(".py:") != std::string_view::npos) {
+      return false;
+    }
+    if (value.find("; ") != std::string_view::npos) {
+      return !Text(value, depth.Below());
+    }
+    int words = 0;
+    for (std::string_view rest = value; !rest.empty();) {
+      const size_t end = std::min(rest.find(' '), rest.size());
+      std::string_view word = rest.substr(0, end);
+      const bool ends = word.ends_with(':') || word.ends_with(';') || word.ends_with(',');
+      word.remove_suffix(ends ? 1 : 0);
+      word.remove_prefix(!word.empty() && word.front() >= 'A' && word.front() <= 'Z' ? 1 : 0);
+      const bool is_word = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+        return c >= 'a' && c <= 'z';
+      });
+      words = is_word ? words + 1 : 0;
+      if (words >= kWordsOfProse) {
+        return !Text(value, depth.Below());
       }
-      return words >= kWordsOfProse && !Text(value, depth.Below());
-    });
+      words = ends ? 0 : words;
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return false;
+  }
+
+  // A place of a translation: {0}, and {0=} for words that stay as they are.
+  struct Place {
+    size_t number;
+    bool keeps_words;
+    size_t size;
+  };
+  static std::optional<Place> PlaceAt(std::string_view text) {
+    if (text.size() < 3 || text[0] != '{' || text[1] < '0' || text[1] > '9') {
+      return std::nullopt;
+    }
+    const bool keeps_words = text[2] == '=';
+    const size_t end = keeps_words ? 3 : 2;
+    return end < text.size() && text[end] == '}'
+               ? std::optional<Place>({static_cast<size_t>(text[1] - '0'), keeps_words, end + 1})
+               : std::nullopt;
   }
 
   std::string Fill(const Pattern& pattern, const std::vector<std::string_view>& values,
                    Depth depth) const {
-    std::array<std::string, 10> by_number;
+    std::array<std::string_view, 10> by_number;
     for (size_t i = 0; i < values.size(); ++i) {
-      by_number[pattern.places[i]] =
-          Text(values[i], depth.Below()).value_or(std::string(values[i]));
+      by_number[pattern.places[i]] = values[i];
     }
+    const auto is_wide = [](char c) { return static_cast<uint8_t>(c) >= 0x80; };
     std::string filled;
+    // Between two Chinese characters is no blank.
+    const auto append = [&](std::string_view more) {
+      const size_t letter = filled.find_last_not_of(' ');
+      const size_t first = more.find_first_not_of(' ');
+      if (letter != std::string::npos && first != std::string_view::npos &&
+          is_wide(filled[letter]) && is_wide(more[first])) {
+        filled.resize(letter + 1);
+        more.remove_prefix(first);
+      }
+      filled += more;
+    };
     for (std::string_view rest = pattern.translation; !rest.empty();) {
-      if (rest.size() > 2 && rest[0] == '{' && rest[1] >= '0' && rest[1] <= '9' && rest[2] == '}') {
-        filled += by_number[static_cast<size_t>(rest[1] - '0')];
-        rest.remove_prefix(3);
+      if (const auto place = PlaceAt(rest)) {
+        const std::string_view value = by_number[place->number];
+        const bool stays = place->keeps_words && AreWords(value);
+        append(stays ? value : Text(value, depth.Below()).value_or(std::string(value)));
+        rest.remove_prefix(place->size);
       } else {
-        filled += rest.front();
-        rest.remove_prefix(1);
+        const size_t end = std::min(rest.find('{', 1), rest.size());
+        append(rest.substr(0, end));
+        rest.remove_prefix(end);
       }
     }
     return filled;
@@ -323,16 +441,19 @@ class Translations {
       return std::nullopt;
     }
     std::string list;
+    bool is_text = false;
     for (std::string_view rest = english;;) {
       const size_t end = rest.find(separator);
       const std::string_view part = rest.substr(0, end);
       const std::optional<std::string> text = Text(part, depth.Below());
-      if (!text && HasLetters(part)) {
+      const bool may_stay = separator == " / " && AreWords(part);  // a value of two
+      if (!text && !may_stay && HasLetters(part)) {
         return std::nullopt;
       }
+      is_text = is_text || text;
       list += text.value_or(std::string(part));
       if (end == std::string_view::npos) {
-        return list;
+        return is_text ? std::optional(list) : std::nullopt;
       }
       list += translated;
       rest.remove_prefix(end + separator.size());

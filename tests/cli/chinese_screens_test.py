@@ -13,6 +13,7 @@ Between the shell and msprobe stands this script, called as msprobe: it keeps wh
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,13 +27,23 @@ FOR_PROGRAMS = re.compile(r"^--(json|example|lines)$|^(json|csv|jsonl|man|markdo
 PRINTING = {"completion"}
 QUOTED = re.compile(r"(?<!\w)msprobe(?: [a-z_0-9]+)*|\x1b\[[0-9;]*[A-Za-z]|\x1b\]8;[^\x1b]*\x1b\\|`[^`]*`|\"[^\"]*\"|'[^']*'|<[^>]*>|\{[^}]*\}|\[[^\]]*\]|https?:\S+|(?<![\w/])[\w.~*-]*/\S*|(?<!\w)-{1,2}[A-Za-z]\S*|[A-Za-z_]*[\w]*[_.=@*]\S*")
 WORD = re.compile(r"[A-Za-z][a-z]+(?:'[a-z]+)?$")
-# Closed: lines of other programs, examples of commands, and names of several words.
-STAYS = [re.compile(text) for text in """
+# Closed: lines of other programs, examples of commands, names of several words, and what is said when memory is short.
+STAYS = [re.compile(text) for text in r"""
 ^ *msprobe( |$)
 ^用法：
 Model Profiling Time Distribution
 SKIP\.$
-^(#|\||\$ )
+^(#|\||\$ |// )
+Thousandths? Err Ratio
+^(Top|Error) Item Table$
+^Op Type  Op Name  Task ID
+Rule Anomaly\w+ reports anomaly signal in
+^Traceback \(most recent call last\)
+^ModuleNotFoundError:
+^bash: warning:
+Error while parsing
+^error: out of memory$
+^hint: use fewer --threads;
 """.strip().split("\n")]
 
 
@@ -60,14 +71,17 @@ def is_screen(arguments):
 
 def stand_between():
     """As msprobe: runs it, keeps what it shows."""
-    run = subprocess.run([os.environ["MSPROBE_REAL"], *sys.argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    process = subprocess.Popen([os.environ["MSPROBE_REAL"], *sys.argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: process.send_signal(received))
+    stdout, stderr = process.communicate()
     if is_screen(sys.argv[1:]):
         handle, _ = tempfile.mkstemp(dir=os.environ["MSPROBE_SCREENS"])
         with os.fdopen(handle, "w") as file:
-            json.dump([sys.argv[1:], (run.stdout + run.stderr).decode("utf-8", "replace")], file)
-    sys.stdout.buffer.write(run.stdout)
-    sys.stderr.buffer.write(run.stderr)
-    return run.returncode if run.returncode >= 0 else 128 - run.returncode
+            json.dump([sys.argv[1:], (stdout + stderr).decode("utf-8", "replace")], file)
+    sys.stdout.buffer.write(stdout)
+    sys.stderr.buffer.write(stderr)
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 def all_commands(command):
@@ -110,7 +124,7 @@ def main():
         for line in sentences(text):
             english.setdefault(line, words)
     for line, words in sorted(english.items()):
-        print(line if "--list" in sys.argv else "msprobe %s\n    shows in English: %s" % (" ".join(words), line))
+        print("%s\t%s" % (line, " ".join(words)) if "--list" in sys.argv else "msprobe %s\n    shows in English: %s" % (" ".join(words), line))
     if "--list" not in sys.argv:
         print("screens in Chinese: %d, lines with English sentences: %d" % (len(shown), len(english)))
     return 1 if english or len(shown) < 50 else 0

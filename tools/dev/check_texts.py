@@ -103,7 +103,7 @@ unmatched call without a difference
 """.strip().split("\n")
 NOT_TEXTS = {*WORDS, *PHRASES}
 # Keys that the system writes, in the language of the C locale.
-OF_THE_SYSTEM = {"No such file or directory", "Permission denied", "Is a directory", "Not a directory", "No space left on device", "File exists",
+OF_THE_SYSTEM = {"File too large", "Input/output error", "Too many open files", "Cannot allocate memory", "no CUDA-capable device is detected", "No such file or directory", "Permission denied", "Is a directory", "Not a directory", "No space left on device", "File exists",
                  "Read-only file system"}
 
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\((?P<raw>.*?)\)\1"|"(?P<text>(?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.[0-9a-f]*)\'|\s+|[^"\'/\s]+|.', re.S)
@@ -162,7 +162,7 @@ def main():
     advice = json.loads((repository / "config/advice.json").read_text("utf-8"))
     findings = []
     for key, translation in texts.items():
-        if sorted(set(re.findall(r"\{\d\}", key))) != sorted(set(re.findall(r"\{\d\}", translation))):
+        if sorted(set(re.findall(r"\{\d\}", key))) != sorted(set(re.findall(r"\{\d\}", translation.replace("=}", "}")))):
             findings.append("config/texts.json: other places in the translation: %s" % key)
     # All forms of the keys, one text: a literal must be in it as a whole, its places taken for any.
     known = {re.sub(r"\{\d\}", "{}", form) for key in texts for form in forms(key)}

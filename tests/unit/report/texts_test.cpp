@@ -87,7 +87,7 @@ TEST(Texts, NamesAndCodeStayAsTheyAre) {
 TEST(Texts, WhatFollowsTheNameOfAFileIsTranslated) {
   EXPECT_EQ(Chinese("dump.json: line 3: the document is empty"), "dump.json：第 3 行：文档为空");
   EXPECT_EQ(Chinese("my dump/a.pt: zip member 3: the document is empty"),
-            "my dump/a.pt：zip member 3：文档为空");
+            "my dump/a.pt：zip 成员 3：文档为空");
   EXPECT_EQ(Chinese("dump.json: what another program says"),
             "dump.json: what another program says");
 }
@@ -95,6 +95,32 @@ TEST(Texts, WhatFollowsTheNameOfAFileIsTranslated) {
 TEST(Texts, AShortKeyIsNotTheFrameOfASentence) {
   EXPECT_EQ(Chinese("it goes on with some other files"), "it goes on with some other files");
   EXPECT_EQ(Chinese("3 files"), "3 个文件");
+}
+
+TEST(Texts, NothingThatIsTranslatedStandsAroundEnglish) {
+  for (const std::string text :
+       {"some other thing happened could not be read",
+        "PARTLY: this sentence has no key of its own, but it could not be read",
+        "allowed: what was never written down"}) {
+    EXPECT_EQ(Chinese(text), text);
+  }
+  EXPECT_THAT(Chinese("cannot run no_such: what the system says"), HasSubstr("无法运行"));
+}
+
+TEST(Texts, APlaceEndsWithItsSentence) {
+  EXPECT_EQ(Chinese("a.db: 168 rows of 14 names and 1 rank; 1 table could not be read"),
+            "a.db：168 行（14 个名称，1 个 rank）；1 个表无法读取");
+  EXPECT_EQ(
+      Chinese(
+          "--fail-on error, missing: WRONG: 1 of 25 calls beyond what rounding explains, f first"),
+      "--fail-on error, missing：有错：25 次调用中有 1 次超出舍入所能解释的范围，首个为 f");
+}
+
+TEST(Texts, ValuesOfAFlagStayAsTheyAreTyped) {
+  EXPECT_EQ(Chinese("--format takes error, different or drift, not \"\""),
+            "--format 应为 error, different 或 drift，而不是 \"\"");
+  EXPECT_EQ(Chinese("-n takes a whole number of at least 0, not \"-1\""),
+            "-n 应为不小于 0 的整数，而不是 \"-1\"");
 }
 
 TEST(Texts, EnglishIsNotTouched) {
