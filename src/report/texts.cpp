@@ -282,7 +282,7 @@ class Translations {
   }
 
   // What stands in the places, in their order in the text; each at least one character, or quoted.
-  // Of several ways to divide a text the one with the shortest values in front is taken.
+  // A text that divides in several ways is divided where its first values are shortest.
   static std::optional<std::vector<std::string_view>> Match(const Pattern& pattern,
                                                             std::string_view text) {
     if (!text.starts_with(pattern.pieces.front()) || !text.ends_with(pattern.pieces.back())) {
@@ -403,7 +403,7 @@ class Translations {
     }
     const auto is_wide = [](char c) { return static_cast<uint8_t>(c) >= 0x80; };
     std::string filled;
-    // Between two Chinese characters is no blank.
+    // Chinese characters follow each other without a blank.
     const auto append = [&](std::string_view more) {
       const size_t letter = filled.find_last_not_of(' ');
       const size_t first = more.find_first_not_of(' ');

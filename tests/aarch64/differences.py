@@ -26,6 +26,7 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     # How long something took or ago is, and how fast that was: in an answer, in its JSON, in a JUnit report.
     (rb"\b\d+ min +\d+ s\b", b"<duration>"),
     (rb"\bin (<duration>|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?\)", b"in <duration>)"),
+    ("用时 ".encode() + rb"(<duration>|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?", b"in <duration>"),
     (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),
     (rb' time="\d+\.\d+"', b' time="<duration>"'),
     # Where `serve` listens: a port that is free, and a new token.

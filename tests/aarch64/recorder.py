@@ -89,7 +89,8 @@ def run_program(words, folder):
     """The exit code, negative for a signal. Both streams are passed on as they come; where both go to one place they are one, in the
     program's order."""
     together = os.path.sameopenfile(1, 2)
-    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if together else subprocess.PIPE)
+    # The streams that a shell hands over in names such as /dev/fd/63 are the program's.
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if together else subprocess.PIPE, close_fds=False)
     for number in PASSED_ON:  # whether one is ignored is the program's to say
         signal.signal(number, lambda received, _: child.send_signal(received))
     threads = []

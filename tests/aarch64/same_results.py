@@ -40,6 +40,8 @@ LEFT_OUT = [
     (r"config_check\.pack_read_by_python$", "the packages are looked for below qemu's own root"),
     (r"general\.overwriting$", "calls at the same moment write into one folder: which of them gets which name is a matter of time"),
     (r"monitor_top\.terminal$", "on a terminal, which is not recorded; its lines are cut where the recorder's folders have long names"),
+    (r"cli\.shared_runs$", "which process does what, what an ended one leaves, and who is late is a matter of time"),
+    (r"cli\.chinese_screens$", "stands between the tests and the program itself"),
     (r"cli\.launcher$", "starts programs of this machine from the other's: nothing is written"),
 ]
 
@@ -52,7 +54,8 @@ MAY_END_OTHERWISE = [
 # Calls whose answers are about the machine, or that MAY_END_OTHERWISE is about.
 NOT_COMPARED = [
     (r" (doctor|devices)\b", "tell the processor, the memory and the libraries"),
-    (r" config_check -d| config_check -c mine\.zip", "pack the environment and the packages"),
+    (r" config_check (-d|.*(?<![\w/])\w+\.zip)", "pack the environment and the packages of this machine, and read such packs"),
+    (r" --watch\b", "follow a folder that grows meanwhile: what is seen there is a matter of time"),
     (r" dump .* -- no_such_program$| --python missing\b", "qemu does not tell that a program could not be started"),
 ]
 
