@@ -43,7 +43,7 @@ Rule Anomaly\w+ reports anomaly signal in
 ^bash: warning:
 Error while parsing
 ^error: out of memory$
-^hint: use fewer --threads;
+^ *hint: use fewer --threads;
 """.strip().split("\n")]
 
 
