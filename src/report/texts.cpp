@@ -281,6 +281,18 @@ class Translations {
     return std::string(Word(label)) + "：" + std::string(english.substr(colon + 2));
   }
 
+  // Whether parentheses close in their order: "fc1 (Linear" is not a value.
+  static bool AreBalanced(std::string_view text) {
+    int open = 0;
+    for (const char c : text) {
+      open += c == '(' ? 1 : c == ')' ? -1 : 0;
+      if (open < 0) {
+        return false;
+      }
+    }
+    return open == 0;
+  }
+
   // What stands in the places, in their order in the text; each at least one character, or quoted.
   // A text that divides in several ways is divided where its first values are shortest.
   static std::optional<std::vector<std::string_view>> Match(const Pattern& pattern,
@@ -298,9 +310,29 @@ class Translations {
       }
       const bool may_be_empty = pattern.pieces[i - 1].ends_with('"') && piece.starts_with('"');
       const size_t least = at + (may_be_empty ? 0 : 1);
-      const size_t next =
+      size_t next =
           is_last ? text.size() - piece.size() : text.find(piece, std::min(least, text.size()));
+      while (!is_last && next != std::string_view::npos &&
+             !AreBalanced(text.substr(at, next - at))) {
+        next = text.find(piece, next + 1);
+      }
       if (next == std::string_view::npos || next < least) {
+        return std::nullopt;
+      }
+      if (is_last && !values.empty() && !AreBalanced(text.substr(at, next - at))) {
+        // The value before it ends further behind: "fc1 (Linear) (step1)".
+        const std::string& between = pattern.pieces[i - 1];
+        const size_t begin = at - between.size() - values.back().size();
+        at = text.rfind(between, next - 1);
+        at = at == std::string_view::npos ? begin : at;
+        if (at <= begin || at + between.size() >= next ||
+            !AreBalanced(text.substr(begin, at - begin))) {
+          return std::nullopt;
+        }
+        values.back() = text.substr(begin, at - begin);
+        at += between.size();
+      }
+      if (is_last && !AreBalanced(text.substr(at, next - at))) {
         return std::nullopt;
       }
       values.push_back(text.substr(at, next - at));
@@ -496,15 +528,28 @@ Language LanguageOfLocale() {
 }
 
 std::string InLanguage(std::string_view english, Language language) {
+  constexpr std::string_view kGap = "  ";
   const size_t first = english.find_first_not_of(' ');
   if (language == Language::kEnglish || first == std::string_view::npos) {
     return std::string(english);
   }
+  // Columns of a line are texts of their own, or all of them are one.
+  std::string translated(english.substr(0, first));
+  bool is_text = false;
+  for (std::string_view rest = english.substr(first); !rest.empty();) {
+    const size_t gap = std::min(rest.find(kGap), rest.find_last_not_of(' ') + 1);
+    const std::optional<std::string> column = Translations::Chinese().Text(rest.substr(0, gap));
+    is_text = is_text || column;
+    translated += column.value_or(std::string(rest.substr(0, gap)));
+    const size_t next = std::min(rest.find_first_not_of(' ', gap), rest.size());
+    translated.append(next - gap, ' ');
+    rest.remove_prefix(next);
+  }
   const size_t end = english.find_last_not_of(' ') + 1;
-  const std::optional<std::string> text =
-      Translations::Chinese().Text(english.substr(first, end - first));
-  return text ? std::string(english.substr(0, first)) + *text + std::string(english.substr(end))
-              : std::string(english);
+  const std::optional<std::string> whole =
+      is_text ? std::nullopt : Translations::Chinese().Text(english.substr(first, end - first));
+  return whole ? std::string(english.substr(0, first)) + *whole + std::string(english.substr(end))
+               : translated;
 }
 
 std::string_view WordInLanguage(std::string_view english, Language language) {

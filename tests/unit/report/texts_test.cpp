@@ -116,6 +116,12 @@ TEST(Texts, APlaceEndsWithItsSentence) {
       "--fail-on error, missing：有错：25 次调用中有 1 次超出舍入所能解释的范围，首个为 f");
 }
 
+TEST(Texts, ParenthesesOfAValueStayTogether) {
+  EXPECT_EQ(Chinese("DIFFERENT: it starts with the optimizer's update of a parameter of fc1 "
+                    "(Linear) (step1)"),
+            "不同：起点是优化器对 fc1 (Linear) 的参数更新（step1）");
+}
+
 TEST(Texts, ValuesOfAFlagStayAsTheyAreTyped) {
   EXPECT_EQ(Chinese("--format takes error, different or drift, not \"\""),
             "--format 应为 error, different 或 drift，而不是 \"\"");
