@@ -29,6 +29,7 @@ MASKS = [(re.compile(pattern), replacement) for pattern, replacement in [
     ("用时 ".encode() + rb"(<duration>|[\d.]+ (s|ms|us))(, [\d.]+ [kMGT]?B/s)?", b"in <duration>"),
     (rb'"(\w+_)?seconds": [\d.e+-]+', b'"seconds": <duration>'),
     (rb' time="\d+\.\d+"', b' time="<duration>"'),
+    (rb"\bmsprobe_security_\w{8}\b", b"msprobe_security_<name>"),
     # Where `serve` listens: a port that is free, and a new token.
     (rb"(?<=http://)[\w.-]+:\d+/[0-9a-f]{32}/", b"<address>/"),
     (rb"(?<=\bport )\d+\b", b"<port>"),
