@@ -55,7 +55,7 @@ MAY_END_OTHERWISE = [
 # Calls whose answers are about the machine, or that MAY_END_OTHERWISE is about.
 NOT_COMPARED = [
     (r" (doctor|devices)\b", "tell the processor, the memory and the libraries"),
-    (r" config_check (-d\b|--dump\b|.*(?<![\w/])\w+\.zip)", "pack the environment and the packages of this machine, and read such packs"),
+    (r" config_check .*((?<!\S)(-d|--dump)\b|(?<![\w/])\w+\.zip)", "pack the environment and the packages of this machine, and read such packs"),
     (r" --watch\b", "follow a folder that grows meanwhile: what is seen there is a matter of time"),
     (r" dump .* -- no_such_program$| --python missing\b", "qemu does not tell that a program could not be started"),
 ]
