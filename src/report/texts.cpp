@@ -300,45 +300,38 @@ class Translations {
     if (!text.starts_with(pattern.pieces.front()) || !text.ends_with(pattern.pieces.back())) {
       return std::nullopt;
     }
+    constexpr int kMostDivisions = 16;
+    int left = kMostDivisions;
     std::vector<std::string_view> values;
-    size_t at = pattern.pieces.front().size();
-    for (size_t i = 1; i < pattern.pieces.size(); ++i) {
-      const std::string& piece = pattern.pieces[i];
-      const bool is_last = i + 1 == pattern.pieces.size();
-      if (is_last && text.size() < piece.size()) {
-        return std::nullopt;
-      }
-      const bool may_be_empty = pattern.pieces[i - 1].ends_with('"') && piece.starts_with('"');
-      const size_t least = at + (may_be_empty ? 0 : 1);
-      size_t next =
-          is_last ? text.size() - piece.size() : text.find(piece, std::min(least, text.size()));
-      while (!is_last && next != std::string_view::npos &&
-             !AreBalanced(text.substr(at, next - at))) {
-        next = text.find(piece, next + 1);
-      }
-      if (next == std::string_view::npos || next < least) {
-        return std::nullopt;
-      }
-      if (is_last && !values.empty() && !AreBalanced(text.substr(at, next - at))) {
-        // The value before it ends further behind: "fc1 (Linear) (step1)".
-        const std::string& between = pattern.pieces[i - 1];
-        const size_t begin = at - between.size() - values.back().size();
-        at = text.rfind(between, next - 1);
-        at = at == std::string_view::npos ? begin : at;
-        if (at <= begin || at + between.size() >= next ||
-            !AreBalanced(text.substr(begin, at - begin))) {
-          return std::nullopt;
-        }
-        values.back() = text.substr(begin, at - begin);
-        at += between.size();
-      }
-      if (is_last && !AreBalanced(text.substr(at, next - at))) {
-        return std::nullopt;
-      }
-      values.push_back(text.substr(at, next - at));
-      at = next + piece.size();
+    return Divide(pattern, text, pattern.pieces.front().size(), values, left)
+               ? std::optional(std::move(values))
+               : std::nullopt;
+  }
+
+  // The values behind those that are known, from `at` on; `left`: ways that may still be tried.
+  static bool Divide(const Pattern& pattern, std::string_view text, size_t at,
+                     std::vector<std::string_view>& values, int& left) {
+    const size_t place = values.size() + 1;
+    if (place == pattern.pieces.size()) {
+      return true;
     }
-    return values;
+    const std::string& piece = pattern.pieces[place];
+    const bool is_last = place + 1 == pattern.pieces.size();
+    const bool may_be_empty = pattern.pieces[place - 1].ends_with('"') && piece.starts_with('"');
+    const size_t least = at + (may_be_empty ? 0 : 1);
+    if (least + piece.size() > text.size()) {
+      return false;
+    }
+    for (size_t next = is_last ? text.size() - piece.size() : text.find(piece, least);
+         next != std::string_view::npos && next >= least && --left >= 0;
+         next = is_last ? std::string_view::npos : text.find(piece, next + 1)) {
+      values.push_back(text.substr(at, next - at));
+      if (AreBalanced(values.back()) && Divide(pattern, text, next + piece.size(), values, left)) {
+        return true;
+      }
+      values.pop_back();
+    }
+    return false;
   }
 
   // Whether each is a word, a list of words, or a text that has a translation.

@@ -181,7 +181,7 @@ class Surroundings(Case):
         code, output, said = self.run_program("sh", "-c", "echo ran; echo ran >&2", flags=("-o", "/dev/null/new"), monitor=True)
         self.assertEqual((code, output), (0, "ran\n"), said)
         self.assertTrue(said.startswith("warning: cannot write to /dev/null/new: /dev/null is not a folder\n"), said)
-        for folder, why in (("/dev/null/new", "/dev/null is not a folder"), ("/proc/new", ""), ("/sys/kernel/new/er", "")):
+        for folder, why in (("/dev/null/new", "/dev/null is not a folder"), ("/proc/new", ""), ("/proc/sys/kernel/new/er", "")):
             code, output, said = self.run_program("echo", "ran", flags=("-o", folder))
             self.assertEqual((code, output), (3, ""), said)
             self.assertRegex(said, "error: cannot (write to|make|create) .*" + why)
