@@ -13,6 +13,7 @@ from pathlib import Path
 from page_blocks import with_plain_blocks
 
 SKIP = 77
+NO_PAGES = "this msprobe was built without the page"  # as its errors begin
 HOSTILE = ["layers.0.</script><script>window.hurt=1</script>", 'layers.1."><img src=x onerror="window.hurt=1">', "layers.2.{{data}}<!--",
            "layers.3.${window.hurt=1}", "layers.4.\u4e2d\u6587\u202e\u00e9", "layers.5.a,b"]
 
@@ -25,14 +26,14 @@ def skip(reason):
 def has_pages(program):
     """Whether `program` was built with its pages, as `doctor` tells it: they need packages that not every machine can fetch."""
     told = subprocess.run([str(program), "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False).stdout
-    return b"built without the page" not in told
+    return b"built without the page" not in told  # that of doctor
 
 
 def run(program, *arguments, fails=False):
     """What the program says; skips the test where it was built without pages. `fails`: the exit code must say so."""
     done = subprocess.run([str(program), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode("utf-8", "replace")
-    if "built without the page" in text:
+    if NO_PAGES in text:
         skip("this msprobe was built without its pages; tools/dev/build_web.sh makes them")
     assert (done.returncode != 0) == fails, text
     return text

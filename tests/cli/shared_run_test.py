@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import page_blocks
+import page_tests
 
 MSPROBE = None
 DATA = None
@@ -368,4 +369,8 @@ class SharedRun(unittest.TestCase):
 if __name__ == "__main__":
     MSPROBE = os.path.abspath(sys.argv[1])
     DATA = Path(sys.argv[2]).resolve() / "tests/data"
+    if not page_tests.has_pages(MSPROBE):
+        print("without the pages, which this msprobe was built without")
+        for _, words in CASES.values():
+            words[:] = [word.replace(",html", "") for word in words]
     unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -21,6 +21,7 @@ folder) and $DATA (tests/data) set:
     stdout|stderr is:           exactly the indented lines that follow
     file GLOB                   such a file exists;  "file GLOB has: TEXT" / "file GLOB lacks: TEXT" also look inside
     no file GLOB                none does
+"needs pages" below the sentence: the case is skipped where msprobe was built without its pages (page_tests.py says why that may be).
 "#" begins a comment line.
 """
 import os
@@ -31,6 +32,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import page_tests  # noqa: E402
+
 TIMEOUT_SECONDS = 120
 
 
@@ -38,6 +42,7 @@ class Case:
     def __init__(self, title, number):
         self.title = title
         self.number = number
+        self.needs_pages = False
         self.steps = []  # [command, line number, [(line number, check, indented lines)]]
 
 
@@ -53,6 +58,8 @@ def parse(path):
             cases[-1].steps[-1][2][-1][2].append(line[4:])
         elif line.strip() == "" or line.startswith("#"):
             continue
+        elif line.rstrip() == "needs pages" and cases and not cases[-1].steps:
+            cases[-1].needs_pages = True
         elif cases and cases[-1].steps:
             cases[-1].steps[-1][2].append((number, line.rstrip(), []))
         else:
@@ -133,7 +140,8 @@ def run_case(case, environment):
 
 def main():
     msprobe, repository = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
-    failed = total = 0
+    failed = skipped = total = 0
+    pages = None  # asked for by the first case that needs them
     with tempfile.TemporaryDirectory(prefix="msprobe_bin_") as bin_folder:
         os.symlink(msprobe, os.path.join(bin_folder, "msprobe"))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MSPROBE_")}
@@ -142,12 +150,18 @@ def main():
         for file in map(Path, sys.argv[3:]):
             for case in parse(file):
                 total += 1
+                if case.needs_pages:
+                    pages = page_tests.has_pages(msprobe) if pages is None else pages
+                    if not pages:
+                        skipped += 1
+                        print("skipped %s:%d %s: this msprobe was built without its pages" % (file.name, case.number, case.title))
+                        continue
                 reasons = run_case(case, environment)
                 failed += bool(reasons)
                 print("%s %s:%d %s" % ("FAILED" if reasons else "ok    ", file.name, case.number, case.title))
                 for reason in reasons:
                     print("    " + reason)
-    print("transcripts: %d of %d cases passed" % (total - failed, total))
+    print("transcripts: %d of %d cases passed%s" % (total - failed - skipped, total, ", %d skipped" % skipped if skipped else ""))
     return 1 if failed or total == 0 else 0
 
 

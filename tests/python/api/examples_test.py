@@ -18,6 +18,8 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from msprobe import _program
+
 try:
     import numpy  # noqa: F401
 except ImportError:
@@ -26,6 +28,8 @@ except ImportError:
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NOTEBOOK = REPOSITORY / "docs/how-to/notebook.ipynb"
+sys.path.insert(0, str(REPOSITORY / "tests/cli"))
+import page_tests  # noqa: E402
 
 
 def value_of(source, names):
@@ -42,6 +46,7 @@ def value_of(source, names):
     return None if value is None else repr(value)
 
 
+@unittest.skipUnless(page_tests.has_pages(_program.find()), page_tests.NO_PAGES)  # they make some
 class Examples(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(prefix="msprobe_examples_")

@@ -17,6 +17,7 @@ from pathlib import Path
 from unittest import mock
 
 import msprobe
+from msprobe import _program
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 EXAMPLE, DATA = REPOSITORY / "docs/example", REPOSITORY / "tests/data"
@@ -24,6 +25,9 @@ NPU, BENCH = EXAMPLE / "npu", EXAMPLE / "bench"
 CHECKPOINTS = [DATA / "ckpt/single_vs_tp2pp2" / side for side in "ab"]
 sys.path.insert(0, str(REPOSITORY / "tests/cli"))
 import monitor_data  # noqa: E402
+import page_tests  # noqa: E402
+
+needs_pages = unittest.skipUnless(page_tests.has_pages(_program.find()), page_tests.NO_PAGES)
 
 
 class Case(unittest.TestCase):
@@ -111,6 +115,7 @@ class Functions(Case):
         self.assertRegex(result.first.text, r"step [78]\b")
         self.assertIsNone(msprobe.monitor.diff(runs / "a", runs / "a").first)
 
+    @needs_pages
     def test_graph(self):
         result = msprobe.graph(NPU, BENCH)
         self.check(result, "DIFFERENT", ["graph"])
@@ -189,6 +194,7 @@ class Tables(Case):
         self.assertEqual(len(records), 2 * 164)
         self.assertEqual(len({record["Table"] for record in records}), 2)
 
+    @needs_pages
     def test_with_an_output_the_files_stay_and_hold_the_rows(self):
         result = msprobe.compare(NPU, BENCH, output="result", format=["json", "html"])
         self.assertTrue(all(path.is_file() for path in result.files))
@@ -197,6 +203,7 @@ class Tables(Case):
             self.assertEqual(len(result.records()), 164)
             self.assertIn("<html", result.to_html())
 
+    @needs_pages
     def test_rows_and_pages_that_were_not_written_are_made_when_asked_for(self):
         result = msprobe.compare(NPU, BENCH, output="result", format="xlsx", fail_on="different", junit="tests.xml")
         self.assertEqual(result.exit_code, 1)
@@ -213,6 +220,7 @@ class Tables(Case):
         shutil.rmtree("b")
         self.assertEqual(len(result.records()), 164)
 
+    @needs_pages
     def test_a_result_without_tables_gives_its_statements(self):
         records = msprobe.graph(NPU).records()
         self.assertEqual(records[0]["label"], "step 0 rank 0")

@@ -71,7 +71,7 @@ struct Edge {
   long number = 0;  // which of the node's results it is
 };
 
-// A reader's functions, looked up once. What is empty is done here, for PyTorch: its nodes are told apart by identity.
+// A reader's functions, looked up once. Empty ones have the default, PyTorch's graph, whose nodes are compared by identity.
 class Reader {
  public:
   static const Reader& Of(PyObject* reader) {
@@ -618,7 +618,7 @@ class ObservedCall : public std::enable_shared_from_this<ObservedCall> {
     EndIfKnown();
   }
 
-  // The inner gradient of a result, which is no longer kept.
+  // Hands over the inner gradient of a result.
   Ref TakeInside(size_t index) {
     const auto found = std::find_if(of_inside_.begin(), of_inside_.end(), [index](const auto& each) { return each.first == index; });
     if (found == of_inside_.end()) return {};

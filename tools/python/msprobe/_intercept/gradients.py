@@ -39,10 +39,10 @@ class GraphReader:
     # Whether hooks of a script that are put on a result later see its gradient behind ours.
     has_late_hooks = False
 
-    # edge(tensor): (node that made it, which of the node's results it is). Nodes are compared with ==. The node is None where a leaf has
-    # none. Otherwise: grad_fn and output_nr, and nodes are told apart by identity.
+    # edge(tensor): the node that made it, or None for a leaf without one, and which of the node's results it is. Such nodes are compared
+    # with ==. Default: grad_fn and output_nr, compared by identity.
     edge = None
-    # is_leaf(node). Otherwise: only None is one.
+    # is_leaf(node). Default: only None is one.
     is_leaf = None
     # sequence_number(): the number that the next node of this thread gets: what is below was made before; -1 where it is unknown.
     sequence_number = None
@@ -50,7 +50,7 @@ class GraphReader:
     # ([(node, [(position, target), ...], [(position, result), ...]), ...], whether MOST_NODES were enough): the nodes of the call from which
     # a gradient flows over the edge of a target, or over that of a result. `position` is the place among the gradients that the node sends.
     walk = None
-    # is_view(tensor): whether writing to another tensor may give it another node. Otherwise: it may not.
+    # is_view(tensor): whether writing to another tensor may give it another node. Default: it may not.
     is_view = None
 
     @staticmethod
