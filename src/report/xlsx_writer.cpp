@@ -707,8 +707,7 @@ Status WriteWorkbook(const std::filesystem::path& path, std::span<const Sheet> s
   MSP_RETURN_IF_ERROR(zip.AddStored("xl/styles.xml", styles_xml));
   SheetPacker packer(format, pool);
   for (size_t index = 0; index < sheets.size(); ++index) {
-    MSP_RETURN_IF_ERROR(packer.Write(sheets[index], SheetPath(index), zip), "cannot write ",
-                        path.string());
+    MSP_RETURN_IF_ERROR(packer.Write(sheets[index], SheetPath(index), zip));  // names the file
   }
   MSP_RETURN_IF_ERROR(zip.Finish());
   return file.Commit();
