@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -301,10 +302,11 @@ CallOrder OrderOf(const Options& options, const PairSides& sides, base::ThreadPo
 }
 
 void AddDivergence(const Options& options, const PairInput& input, const PairSides& sides,
-                   const CallOrder& order, const StepRecord* previous, PairFindings& findings) {
+                   const CallOrder& order, const StepRecord* previous,
+                   std::span<const ReplicaDifference> replicas, PairFindings& findings) {
   DivergenceOutput divergence =
       FindDivergence({options.match, options.noise, sides.npu, sides.bench, findings.result, order,
-                      sides.stack, sides.construct, input.step, previous});
+                      sides.stack, sides.construct, input.step, previous, replicas});
   findings.divergence = std::move(divergence.report);
   findings.record = std::move(divergence.record);
   if (findings.result.unreadable_count > 0) {
@@ -398,7 +400,7 @@ Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& inpu
   // nor notes nor colours.
   pool.ParallelFor(2, [&](size_t item, size_t) {
     if (item == 0) {
-      AddDivergence(options, input, sides, order, previous, pair);
+      AddDivergence(options, input, sides, order, previous, source.replicas, pair);
       return;
     }
     AddRowNotes(options.match.fuzzy, pair.npu, pair.bench, result);
@@ -422,7 +424,7 @@ Result<PairFindings> FindDifferences(const Options& options, const PairInput& in
   MSP_RETURN_IF_ERROR(CompareMatched(
       options, sides, MatchRows(options.match, sides.npu, sides.bench, findings.mapping, pool),
       /*loader=*/nullptr, pool, findings.result, findings.warnings));
-  AddDivergence(options, input, sides, OrderOf(options, sides, pool), previous, findings);
+  AddDivergence(options, input, sides, OrderOf(options, sides, pool), previous, {}, findings);
   findings.timings.compare_seconds = compare_watch.seconds();
   return findings;
 }

@@ -12,7 +12,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/divergence_thresholds.h"
@@ -147,19 +151,21 @@ void CarryHidden(CallView& call) {
 // its results.
 int Precedence(OriginKind kind) {
   switch (kind) {
-    case OriginKind::kDType:
+    case OriginKind::kReplica:
       return 0;
+    case OriginKind::kDType:
+      return 1;
     case OriginKind::kParameter:
     case OriginKind::kOptimizer:
-      return 1;
-    case OriginKind::kUnmatchedCall:
       return 2;
-    case OriginKind::kInput:
+    case OriginKind::kUnmatchedCall:
       return 3;
+    case OriginKind::kInput:
+      return 4;
     case OriginKind::kComputation:
       break;
   }
-  return 4;
+  return 5;
 }
 
 class CallWalk {
@@ -169,10 +175,12 @@ class CallWalk {
     record_.step = input.step;
     record_.shows_bits = context_.result.mode != CompareMode::kStatistics;
     record_.identical = true;
+    FindReplicas();
   }
 
   DivergenceOutput Run() {
     for (const uint32_t entry : context_.plan.order) {
+      RecordReplicas(entry);
       if (context_.kinds.Has(context_.plan.names[entry])) {
         Visit(entry);
       }
@@ -182,6 +190,46 @@ class CallWalk {
   }
 
  private:
+  // Result rows that replicas disagree about, by entry. A row of the bench is that of its partner.
+  void FindReplicas() {
+    const std::span<const ReplicaDifference> replicas = context_.input.replicas;
+    if (replicas.empty()) {
+      return;
+    }
+    std::array<std::unordered_map<uint32_t, const ReplicaDifference*>, 2> by_row;  // NPU, bench
+    for (const ReplicaDifference& replica : replicas) {
+      by_row[replica.of_bench ? 1 : 0].emplace(replica.row, &replica);
+    }
+    for (uint32_t i = 0; i < context_.result.rows.size(); ++i) {
+      const RowPair& pair = context_.result.rows[i].pair;
+      for (const auto& [side, row] : {std::pair{size_t{0}, pair.npu}, {size_t{1}, pair.bench}}) {
+        const auto found = by_row[side].find(row);
+        if (row != kNoRow && found != by_row[side].end()) {
+          replicas_[context_.npu.rows[pair.npu].entry].emplace_back(i, found->second);
+          break;
+        }
+      }
+    }
+  }
+
+  void RecordReplicas(uint32_t entry) {
+    const auto found = replicas_.find(entry);
+    if (found == replicas_.end()) {
+      return;
+    }
+    const auto& [row, replica] = found->second.front();
+    history_.RecordFinding(JudgeReplica(*replica, entry, history_.place + 1, row));
+  }
+
+  // Behind the walk, in which a joined value may have agreed with the other side's.
+  void MarkReplicas() {
+    for (const auto& [entry, rows] : replicas_) {
+      for (const auto& [row, replica] : rows) {
+        report_.rows[row] = RowStatus::kDiffers;
+      }
+    }
+  }
+
   void Visit(uint32_t entry) {
     history_.AdvanceUnmatchedCalls(entry);
     Read(entry);
@@ -365,6 +413,7 @@ class CallWalk {
   }
 
   DivergenceOutput Finish() {
+    MarkReplicas();
     report_.calls.resize(history_.calls.size());
     for (size_t entry = 0; entry < report_.calls.size(); ++entry) {
       report_.calls[entry].input_error = history_.calls[entry].input_error;
@@ -412,6 +461,9 @@ class CallWalk {
   const WalkContext context_;
   WalkHistory history_;
   CallView call_;
+  // By entry: rows of the result.
+  std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, const ReplicaDifference*>>>
+      replicas_;
   DivergenceReport report_;
   StepRecord record_;
 };
@@ -420,7 +472,7 @@ class CallWalk {
 
 std::string_view OriginKindName(OriginKind kind) {
   constexpr std::array<std::string_view, kOriginKindCount> kNames = {
-      "parameter", "input", "computation", "optimizer", "dtype", "unmatched call"};
+      "parameter", "input", "computation", "optimizer", "dtype", "unmatched call", "replica"};
   return kNames[static_cast<size_t>(kind)];
 }
 

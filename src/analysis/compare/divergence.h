@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "src/analysis/compare/call_alignment.h"
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/pair_result.h"
+#include "src/analysis/compare/relation.h"
 #include "src/analysis/compare/side.h"
 #include "src/analysis/compare/step_record.h"
 #include "src/dump/stack_file.h"
@@ -27,9 +29,10 @@ enum class OriginKind : uint8_t {
   kOptimizer,    // a parameter whose value and gradient agreed in the step before
   kDType,        // one side computes this call in another dtype than the other
   kUnmatchedCall,  // only one side made the call
+  kReplica,        // ranks of one side that must hold the same value do not
 };
-inline constexpr size_t kOriginKindCount = 6;
-// "parameter", "input", "computation", "optimizer", "dtype", "unmatched call".
+inline constexpr size_t kOriginKindCount = 7;
+// "parameter", "input", "computation", "optimizer", "dtype", "unmatched call", "replica".
 std::string_view OriginKindName(OriginKind kind);
 
 // The side that computed a call wrong, given its own inputs.
@@ -84,6 +87,19 @@ struct DivergencePoint {
   bool is_saved_value = false;  // of a debug.json: a value without a call
   std::vector<std::string> stack;         // frames as recorded; empty if unknown
   std::optional<SideOpinion> wrong_side;  // of a computation whose tensors were captured
+  std::optional<Relation> relation;       // of the NPU row's value to the bench row's
+  std::vector<int64_t> ranks;  // of the NPU side that are concerned; empty: all that hold the row
+};
+
+// Ranks of one side that must hold the same value and do not. Whoever knows the layout of the
+// ranks finds it; FindDivergence makes an origin of the kind kReplica of it, at the call of the
+// row.
+struct ReplicaDifference {
+  bool of_bench = false;
+  uint32_t row = 0;            // index into that side's rows
+  std::vector<int64_t> ranks;  // those that differ from most of the group, rising; of two both
+  std::vector<int64_t> group;  // all that must hold the same value, rising
+  double error = 0;            // the largest relative error between two of them
 };
 
 // Classification of a result row, from best to worst.
@@ -137,6 +153,7 @@ struct DivergenceInput {
   std::optional<int64_t> step;
   const StepRecord* previous =
       nullptr;  // of the step before this one, same rank; null: not compared
+  std::span<const ReplicaDifference> replicas = {};
 };
 
 struct DivergenceOutput {

@@ -681,6 +681,23 @@ Finding JudgeUnmatchedCalls(const WalkContext& context, const WalkHistory& histo
                std::move(point));
 }
 
+Finding JudgeReplica(const ReplicaDifference& replica, uint32_t entry, size_t place, uint32_t row) {
+  DivergencePoint point;
+  point.kind = OriginKind::kReplica;
+  point.entry = entry;
+  point.place = place;
+  point.row = row;
+  point.output_error = replica.error;
+  point.confidence = Confidence::kCertain;
+  point.reason = fmt::format("{} must hold the same value, {} differ{}", RanksText(replica.group),
+                             RanksText(replica.ranks), replica.ranks.size() == 1 ? "s" : "");
+  point.note = replica.of_bench ? "ranks of the reference side" : "";
+  if (!replica.of_bench) {
+    point.ranks = replica.ranks;
+  }
+  return {Outcome::kOrigin, std::move(point)};
+}
+
 DivergencePoint WithNames(const WalkContext& context, const WalkHistory& history,
                           DivergencePoint point) {
   const std::string_view npu_name = context.npu.entries[point.entry].name;

@@ -373,6 +373,8 @@ std::optional<DivergencePoint> FindAmplifier(const WalkContext& context, const W
                                              const CallView& call, const RowView& output);
 // At the end: calls that only one side made, though values agree behind them.
 Finding JudgeUnmatchedCalls(const WalkContext& context, const WalkHistory& history);
+// Ranks that must hold the same value do not, at this call; `row`: of the result.
+Finding JudgeReplica(const ReplicaDifference& replica, uint32_t entry, size_t place, uint32_t row);
 // Adds names, layer, stack and line of code to a point that is reported.
 DivergencePoint WithNames(const WalkContext& context, const WalkHistory& history,
                           DivergencePoint point);

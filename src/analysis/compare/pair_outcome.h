@@ -55,6 +55,12 @@ void PackMembers(Archive& archive, ArgumentDifference& argument) {
 }
 
 template <typename Archive>
+void PackMembers(Archive& archive, Relation& relation) {
+  archive.Choice(relation.kind, kRelationKindCount);
+  archive(relation.factor, relation.what, relation.cause);
+}
+
+template <typename Archive>
 void PackMembers(Archive& archive, DivergencePoint& point) {
   archive.Choice(point.kind, kOriginKindCount);
   archive.Choice(point.confidence, static_cast<size_t>(Confidence::kCertain) + 1);
@@ -62,7 +68,7 @@ void PackMembers(Archive& archive, DivergencePoint& point) {
           point.explained_error, point.noise_floor, point.digits, point.amplification, point.reason,
           point.entry_name, point.bench_entry_name, point.row_name, point.layer,
           point.parent_module, point.code_line, point.note, point.argument, point.from_other_rank,
-          point.is_saved_value, point.stack, point.wrong_side);
+          point.is_saved_value, point.stack, point.wrong_side, point.relation, point.ranks);
 }
 
 template <typename Archive>

@@ -25,6 +25,7 @@
 #include "msprobe/version.h"
 
 #include "src/analysis/compare/call_alignment.h"
+#include "src/analysis/compare/relation.h"
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
 #include "src/json/document.h"
@@ -362,6 +363,11 @@ std::string PointTitle(const DivergencePoint& point) {
       return fmt::format("another dtype in {}", PointPlace(point));
     case OriginKind::kUnmatchedCall:
       return fmt::format("the call {}, {}", point.entry_name, point.note);
+    case OriginKind::kReplica: {
+      const std::string_view argument = dump::ArgumentOf(point.entry_name, point.row_name);
+      return fmt::format("replicas of {} of {} that are not equal",
+                         argument.empty() ? "a value" : argument, PointPlace(point));
+    }
     case OriginKind::kComputation:
       break;
   }
@@ -426,23 +432,9 @@ std::string GroupName(const RunSummary& summary, const PairGroup& group) {
                ? PairName(first)
                : fmt::format("{} and {} more", PairName(first), group.pairs.size() - 1);
   }
-  constexpr size_t kMostRanges = 8;
   std::sort(ranks.begin(), ranks.end());
-  std::vector<std::string> ranges;
-  size_t from = 0;
-  while (from < ranks.size() && ranges.size() < kMostRanges) {
-    size_t end = from + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) {
-      ++end;
-    }
-    ranges.push_back(end - from == 1 ? fmt::format("{}", ranks[from])
-                                     : fmt::format("{}-{}", ranks[from], ranks[end - 1]));
-    from = end;
-  }
-  return fmt::format("{}ranks {}{}{}", first.step ? fmt::format("step{}/", *first.step) : "",
-                     base::Join(ranges, ", "),
-                     from < ranks.size() ? fmt::format(" and {} more", ranks.size() - from) : "",
-                     first.is_debug ? " (debug)" : "");
+  return fmt::format("{}{}{}", first.step ? fmt::format("step{}/", *first.step) : "",
+                     RanksText(ranks), first.is_debug ? " (debug)" : "");
 }
 
 std::vector<size_t> LeadingPairs(const RunSummary& summary) {
@@ -483,6 +475,13 @@ Json PathTexts(const std::vector<std::filesystem::path>& paths) {
   return texts;
 }
 
+Json RelationJson(const std::optional<Relation>& relation) {
+  return relation ? Json{{"kind", RelationKindName(relation->kind)},
+                         {"factor", relation->factor ? Json(*relation->factor) : Json()},
+                         {"text", relation->text()}}
+                  : Json();
+}
+
 Json ToJson(const DivergencePoint& point) {
   const std::optional<SideOpinion>& opinion = point.wrong_side;
   return {{"kind", OriginKindName(point.kind)},
@@ -508,6 +507,8 @@ Json ToJson(const DivergencePoint& point) {
           {"reason", point.reason},
           {"wrong_side", opinion ? Json(WrongSideName(opinion->side)) : Json()},
           {"wrong_side_reason", opinion ? Json(opinion->reason) : Json()},
+          {"relation", RelationJson(point.relation)},
+          {"ranks", point.ranks},
           {"stack", point.stack}};
 }
 

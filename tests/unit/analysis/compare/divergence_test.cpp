@@ -259,6 +259,39 @@ TEST_F(FindDivergenceInSmallDumps, ACallThatTurnsEqualInputsIntoOtherOutputsIsAC
   EXPECT_EQ(report.agreeing_entry_count, 1U);
 }
 
+TEST_F(FindDivergenceInSmallDumps, RanksThatDoNotHoldTheSameValueAreAReplica) {
+  // What both sides are compared by agrees: the ranks behind it do not.
+  const std::string calls = Call("Torch.sin.0.forward", Leaf(1), Leaf(2)) + "," +
+                            Call("Torch.exp.0.forward", Leaf(2), Leaf(3));
+  const fs::path npu = folder_.Write("npu/dump.json", test_support::DumpText(calls));
+  const fs::path bench = folder_.Write("bench/dump.json", test_support::DumpText(calls));
+  const auto find = [&](ReplicaDifference replica) {
+    base::ThreadPool pool(1);
+    LoadedPair loaded;
+    loaded.npu = *LoadSide(npu);
+    loaded.bench = *LoadSide(bench);
+    PairSource source;
+    source.replicas = {std::move(replica)};
+    PairInput input;
+    input.npu_json = npu;
+    input.bench_json = bench;
+    return *CompareLoaded(Options(), input, std::move(loaded), std::move(source), pool);
+  };
+  for (const bool of_bench : {false, true}) {
+    const ComparedPair pair = find({of_bench, 2, {1}, {0, 1, 2, 3}, 0.25});
+    const std::optional<DivergencePoint>& origin = pair.divergence.first_origin;
+    ASSERT_TRUE(origin);
+    EXPECT_EQ(OriginKindName(origin->kind), "replica");
+    EXPECT_EQ(origin->row_name, "Torch.exp.0.forward.input.0");
+    EXPECT_EQ(origin->output_error, 0.25);
+    EXPECT_EQ(origin->reason, "ranks 0-3 must hold the same value, rank 1 differs");
+    EXPECT_EQ(origin->note, of_bench ? "ranks of the reference side" : "");
+    EXPECT_EQ(origin->ranks, of_bench ? std::vector<int64_t>() : std::vector<int64_t>{1});
+    EXPECT_EQ(pair.divergence.rows[2], RowStatus::kDiffers);
+    EXPECT_EQ(pair.divergence.rows[1], RowStatus::kIdentical);
+  }
+}
+
 TEST_F(FindDivergenceInSmallDumps, AnArgumentThatDiffersIsCertainByItself) {
   // The convolution's output is not bit-equal, its statistics are; the call behind it is given
   // another argument.
