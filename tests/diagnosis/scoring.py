@@ -17,18 +17,23 @@ class Answer:
         self.verdict, self.confidence, self.reason = verdict, confidence, reason
 
 
-def ask(msprobe, npu, bench, out):
-    """Runs compare with the gate that asks for differences."""
+def ask_for_summary(msprobe, npu, bench, out, *more):
+    """Runs compare with the gate that asks for differences: (exit code, summary.json)."""
     shutil.rmtree(out, ignore_errors=True)
     command = [msprobe, "compare", os.path.join(npu, "dump"), os.path.join(bench, "dump"), "-o", out,
-               "--format", "csv", "-c", "--threads", "1", "--fail-on", "different", "--quiet"]
+               "--format", "csv", "-c", "--threads", "1", "--fail-on", "different", "--quiet"] + list(more)
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     path = os.path.join(out, "summary.json")
     if not os.path.exists(path):
         raise RuntimeError("compare gave no summary: " + run.stdout.decode("utf-8", "replace")[-1000:])
     with open(path) as file:
-        summary = json.load(file)
-    answer = Answer(run.returncode, verdict=summary.get("verdict"))
+        return run.returncode, json.load(file)
+
+
+def ask(msprobe, npu, bench, out):
+    """The answer about a pair."""
+    exit_code, summary = ask_for_summary(msprobe, npu, bench, out)
+    answer = Answer(exit_code, verdict=summary.get("verdict"))
     index = summary.get("first_divergence_pair")
     if index is not None:
         pair = summary["pairs"][index]
