@@ -347,6 +347,11 @@ MSPROBE_API void msprobe_capture_remark(msprobe_capture* capture, int kind, mspr
  */
 MSPROBE_API void msprobe_capture_lost_record(msprobe_capture* capture) MSPROBE_NOEXCEPT;
 
+/* Which part of the model this rank holds, one JSON object: layout.json of every rank folder that
+ * is finished from now on. Empty: none. Given again where it has changed. */
+MSPROBE_API int msprobe_capture_set_layout(msprobe_capture* capture,
+                                           msprobe_text json) MSPROBE_NOEXCEPT;
+
 /* Time that went into making recorded calls once more, for their noise floors. The manifest of the
  * step has the sum. */
 MSPROBE_API void msprobe_capture_repeated(msprobe_capture* capture,

@@ -266,6 +266,13 @@ void msprobe_hook_end(msprobe_capture* capture) noexcept {
   }
 }
 
+int msprobe_capture_set_layout(msprobe_capture* capture, msprobe_text json) noexcept {
+  return WithSession(capture, [&](Session& session) -> Status {
+    session.SetLayout(std::string(View(json)));
+    return {};
+  });
+}
+
 int msprobe_capture_stop(msprobe_capture* capture) noexcept {
   return WithSession(capture, [](Session& session) { return session.Stop(); });
 }

@@ -5,6 +5,9 @@
 
 #include <unistd.h>
 
+#include "src/base/output_files.h"
+#include "src/dump/layout.h"
+
 namespace msprobe::capture {
 namespace {
 
@@ -150,6 +153,35 @@ void OnlineCalls::AbandonAfterFork() {
   if (sender != nullptr && sender->descriptor_after_fork() >= 0) {
     ::close(sender->descriptor_after_fork());
   }
+}
+
+void LayoutFile::Set(std::string text) {
+  const std::lock_guard lock(mutex_);
+  if (text != text_) {
+    text_ = std::move(text);
+    ++version_;
+    written_.clear();
+  }
+}
+
+uint64_t LayoutFile::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
+}
+
+Status LayoutFile::WriteTo(const base::Path& folder) {
+  const std::lock_guard lock(mutex_);
+  const base::Path path = folder / dump::kLayoutFileName;
+  if (text_.empty()) {
+    return {};
+  }
+  // The step with the file may have been removed, or be on another file system.
+  if (!written_.empty() && ::link(written_.c_str(), path.c_str()) == 0) {
+    return {};
+  }
+  MSP_RETURN_IF_ERROR(base::WriteFileAtomically(path, text_, base::Existing::kReplace));
+  written_ = path;
+  return {};
 }
 
 }  // namespace msprobe::capture

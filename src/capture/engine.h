@@ -137,6 +137,24 @@ class LazyDeviceCopies {
   std::unique_ptr<DeviceCopies> copies_;
 };
 
+// layout.json: which part of the model this rank holds. The text is the same for all steps until
+// the training changes it: the first rank folder gets a file, the others a link to it.
+
+// Thread-safe.
+class LayoutFile {
+ public:
+  void Set(std::string text);
+  // The number of the text; 0: there is none.
+  uint64_t version() const;
+  Status WriteTo(const base::Path& folder);
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+  uint64_t version_ = 0;
+  base::Path written_;  // a file with this text; empty: there is none
+};
+
 inline std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const base::Path absolute = std::filesystem::absolute(path, error);
@@ -170,6 +188,7 @@ struct Engine {
   LazyDeviceCopies device_copies;
   EntryPool entries;
   SeenValues seen_values;
+  LayoutFile layout;
 
   std::atomic<uint64_t> next_ticket{1};
   // Calls that overflow, are not finite or differ, whichever is looked for; recording ends with the

@@ -77,6 +77,8 @@ class Session {
   uint32_t RegisterStack(const std::vector<dump::LogFrame>& frames);
   Status SetStack(std::string_view name, uint32_t id);
   Status FillStatistics(uint64_t ticket, const std::array<double, 4>& values);
+  // What layout.json says from now on; the folders of steps that end later have it.
+  void SetLayout(std::string text) { engine_->layout.Set(std::move(text)); }
   void ReportError(std::string_view name, std::string_view text);
   // A record that could not even be begun: the step that records now, if any, is not complete.
   void CountLostRecord() noexcept;

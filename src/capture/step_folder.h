@@ -19,9 +19,15 @@ namespace msprobe::capture {
 inline constexpr const char* kErrorLogName = "dump_error_info.log";
 
 // Everything a capture leaves in a rank folder beside its log.
-inline constexpr std::array<std::string_view, 7> kResultNames = {
-    dump::kDumpFileName,     dump::kDebugFileName, dump::kStackFileName,   dump::kConstructFileName,
-    dump::kManifestFileName, kErrorLogName,        dump::kTensorFolderName};
+inline constexpr std::array<std::string_view, 9> kResultNames = {dump::kDumpFileName,
+                                                                 dump::kDebugFileName,
+                                                                 dump::kStackFileName,
+                                                                 dump::kConstructFileName,
+                                                                 dump::kManifestFileName,
+                                                                 dump::kLayoutFileName,
+                                                                 dump::kReducedGradientsFileName,
+                                                                 kErrorLogName,
+                                                                 dump::kTensorFolderName};
 
 struct StepPlace {
   std::string dump_path;

@@ -418,6 +418,9 @@ Status StepRecording::WriteJson() {
   engine_->device_copies.Wait();
   // Tried again where it failed: what else was recorded is written in any case.
   Status start = start_outdated_ ? WriteStart() : Status();
+  if (Status layout = WriteLayout(); start.ok()) {
+    start = std::move(layout);
+  }
   const uint64_t changes = change_count_.load();
   if (changes == written_change_count_) {
     return start;
@@ -450,6 +453,15 @@ Status StepRecording::WriteStart() {
   start_bytes_ = start.size();
   start_outdated_ = false;
   ++change_count_;
+  return {};
+}
+
+Status StepRecording::WriteLayout() {
+  const uint64_t version = engine_->layout.version();
+  if (version != written_layout_) {
+    MSP_RETURN_IF_ERROR(engine_->layout.WriteTo(folder_.path()));
+    written_layout_ = version;
+  }
   return {};
 }
 

@@ -125,6 +125,7 @@ class StepRecording {
   Status WriteLastManifest(bool json_written);
   void CountDropped(uint64_t records, uint64_t files);
   Status WriteStart();
+  Status WriteLayout();
 
   const std::shared_ptr<Engine> engine_;
   StepFolder folder_;
@@ -151,7 +152,8 @@ class StepRecording {
   std::atomic<bool> has_slices_{false};
   std::atomic<uint64_t> change_count_{1};  // appends; compared with what the JSON files hold
   uint64_t written_change_count_ = 0;
-  uint64_t name_count_ = 0;  // in the JSON files
+  uint64_t name_count_ = 0;      // in the JSON files
+  uint64_t written_layout_ = 0;  // the version that the folder holds
 
   mutable std::mutex mutex_;  // of the eleven below
   Remarks remarks_;

@@ -19,6 +19,10 @@ inline constexpr const char* kDebugFileName = "debug.json";
 inline constexpr const char* kStackFileName = "stack.json";
 inline constexpr const char* kConstructFileName = "construct.json";
 inline constexpr const char* kManifestFileName = "manifest.json";  // of our own captures
+// Only in captures of msprobe: which part of the model the rank holds, and the gradients that an
+// optimizer was given, in the form of dump.json.
+inline constexpr const char* kLayoutFileName = "layout.json";
+inline constexpr const char* kReducedGradientsFileName = "reduced_gradients.json";
 inline constexpr const char* kTensorFolderName = "dump_tensor_data";
 
 // One rank of one step: the folder that holds dump.json and/or debug.json.

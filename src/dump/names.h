@@ -13,6 +13,10 @@
 
 namespace msprobe::dump {
 
+// Ends the names of entries that stand in kReducedGradientsFileName: gradients of a module's
+// parameters as the optimizer was given them.
+inline constexpr std::string_view kReducedGradientsEnd = ".parameters_grad.reduced";
+
 enum class Direction : uint8_t { kNone, kForward, kBackward };
 enum class RowState : uint8_t { kInput, kOutput, kKwargs, kParameters, kParametersGrad, kDebug };
 std::string_view RowStateName(

@@ -23,6 +23,7 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/dump/layout.h"
+#include "src/dump/names.h"
 #include "src/json/writer.h"
 #include "src/kernels/crc32.h"
 
@@ -643,7 +644,14 @@ size_t BytesOf(const std::vector<RecordLog::Entry>& entries) {
 
 }  // namespace
 
-std::string DumpJsonText(const RecordLog& log) {
+namespace {
+
+bool IsReducedGradient(const RecordLog::Entry& entry) {
+  return entry.name.ends_with(kReducedGradientsEnd);
+}
+
+// The entries that stand in the one file, or in the other.
+std::string EntriesText(const RecordLog& log, bool reduced_gradients) {
   std::string out;
   out.reserve(BytesOf(log.entries));
   std::string scratch;
@@ -662,12 +670,19 @@ std::string DumpJsonText(const RecordLog& log) {
   writer.Key("data");
   writer.BeginObject();
   for (const RecordLog::Entry& entry : log.entries) {
-    PutEntry(entry, filler, writer, scratch);
+    if (IsReducedGradient(entry) == reduced_gradients) {
+      PutEntry(entry, filler, writer, scratch);
+    }
   }
   writer.EndObject();
   writer.EndObject();
   return out;
 }
+
+}  // namespace
+
+std::string DumpJsonText(const RecordLog& log) { return EntriesText(log, false); }
+std::string ReducedGradientsJsonText(const RecordLog& log) { return EntriesText(log, true); }
 
 std::string ConstructJsonText(const RecordLog& log) {
   std::string out;
@@ -723,11 +738,18 @@ namespace {
 
 Result<LogConversion> WriteJsonFiles(const RecordLog& log, const base::Path& rank_folder,
                                      SourceFiles allowed) {
+  const auto reduced =
+      static_cast<size_t>(std::count_if(log.entries.begin(), log.entries.end(), IsReducedGradient));
   if (log.header.level == "debug") {
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDebugFileName, DumpJsonText(log),
                                                   base::Existing::kReplace));
   } else {
     // dump.json last: who sees it finds its companions.
+    if (reduced > 0) {
+      MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kReducedGradientsFileName,
+                                                    ReducedGradientsJsonText(log),
+                                                    base::Existing::kReplace));
+    }
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
         rank_folder / kStackFileName, StackJsonText(log, allowed), base::Existing::kReplace));
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(
@@ -735,7 +757,7 @@ Result<LogConversion> WriteJsonFiles(const RecordLog& log, const base::Path& ran
     MSP_RETURN_IF_ERROR(base::WriteFileAtomically(rank_folder / kDumpFileName, DumpJsonText(log),
                                                   base::Existing::kReplace));
   }
-  return LogConversion{log.record_count, log.entries.size(), log.lost_bytes};
+  return LogConversion{log.record_count, log.entries.size() - reduced, log.lost_bytes};
 }
 
 }  // namespace

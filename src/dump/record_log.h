@@ -102,6 +102,7 @@ std::string RunOfLog(const base::Path& log);
 
 // The JSON texts, spelled as Python's json.dump with indent 1 does.
 std::string DumpJsonText(const RecordLog& log);  // dump.json or debug.json
+std::string ReducedGradientsJsonText(const RecordLog& log);
 std::string ConstructJsonText(const RecordLog& log);
 // The files that may be opened for the code of a frame: any file that the log names, if this
 // process wrote the log; only Python files, with links followed, if anybody may have written it.
@@ -109,8 +110,9 @@ enum class SourceFiles { kOfThisProcess, kPython };
 // Reads the source lines of the frames; frames without source are left out.
 std::string StackJsonText(const RecordLog& log, SourceFiles allowed);
 
-// Reads records.log of a rank folder and writes dump.json, stack.json and construct.json, or
-// debug.json for level debug, each atomically. The log stays.
+// Reads records.log of a rank folder and writes dump.json, stack.json and construct.json, and
+// reduced_gradients.json where there are some, or debug.json for level debug, each atomically. The
+// log stays.
 struct LogConversion {
   uint64_t records = 0;
   uint64_t entries = 0;

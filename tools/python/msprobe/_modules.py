@@ -35,10 +35,12 @@ class Known:
 class _Model:
     """One that was given to start. Not held: a model that its script drops is dropped."""
 
-    def __init__(self, root, forget):
+    def __init__(self, root, place, forget):
         self.reference = weakref.ref(root, forget)
         self.modules = []
         self.generation = -1  # of the last step that it was started in
+        self.place = place  # before the paths of its modules: its number among several models
+        self.prefix = ""  # before that
 
 
 class ModuleHooks:
@@ -126,9 +128,14 @@ class ModuleHooks:
                 known.generation = self._session.generation
                 self._name_apart(known)
 
+    def places(self):
+        """[(what stands before the paths of its modules, model)] of all that are there."""
+        found = [(model.prefix + model.place, model.reference()) for model in self._models.values()]
+        return [(place, root) for place, root in found if root is not None]
+
     def _find(self, root, place):
         key = id(root)
-        model = _Model(root, lambda _: self._models.pop(key, None))
+        model = _Model(root, place, lambda _: self._models.pop(key, None))
         inside_compiled = set()
         by_path = {}
         for path, module in self.named(root):
@@ -180,6 +187,7 @@ class ModuleHooks:
         while any(self._base(known, prefix) in taken for known in model.modules):
             number += 1
             prefix = "model%d." % number
+        model.prefix = prefix
         for known in model.modules:
             known.base = self._base(known, prefix)
         if prefix and model.generation == self._session.generation:

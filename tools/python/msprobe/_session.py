@@ -55,6 +55,10 @@ class Hooks:
     def finish_step(self, session):
         """The step ends: what is still under way is recorded or dropped."""
 
+    def layout(self, session):
+        """The text of layout.json: which part of the model this process holds. None: it is known
+        already, or nothing is known."""
+
     def flush(self, session):
         """Statistics that were reduced on a device come back."""
 
@@ -310,6 +314,7 @@ class Session:
         self.switch()
         self._quietly("stop", self.hooks.pause, self)
         self._quietly("stop", self.hooks.flush, self)
+        self._quietly("layout", self._tell_layout)
         self._quietly("stop", _native.stop)
 
     def step(self):
@@ -322,6 +327,7 @@ class Session:
             self._quietly("step", self.hooks.pause, self)
             self._quietly("step", self.hooks.finish_step, self)
             self._quietly("step", self.hooks.flush, self)
+            self._quietly("layout", self._tell_layout)
         self.step_open = False
         self.switch()
         self.generation += 1
@@ -340,6 +346,11 @@ class Session:
         if self.step_open:
             return True
         return self._begin_step()
+
+    def _tell_layout(self):
+        text = self.hooks.layout(self)
+        if text is not None:
+            _native.set_layout(text.encode("utf-8", "backslashreplace"))
 
     def _quietly(self, name, function, *args):
         try:
@@ -365,6 +376,7 @@ class Session:
         if self.step_open:
             self._quietly("close", self.hooks.finish_step, self)
             self._quietly("close", self.hooks.flush, self)
+            self._quietly("layout", self._tell_layout)
         self._closed = True
         self.recording = False
         self.step_open = False

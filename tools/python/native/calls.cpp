@@ -131,11 +131,11 @@ PyObject* GradientsExpected(msprobe_capture* capture, std::string_view module, P
   Py_RETURN_TRUE;
 }
 
-// parameter_gradient(module, parameter, gradient)
-PyObject* ParameterGradient(msprobe_capture* capture, std::string_view module, PyObject* parameter, PyObject* gradient) {
+// The gradient of a parameter as one member of an entry.
+PyObject* PutGradient(msprobe_capture* capture, std::string_view module, std::string_view end, PyObject* parameter, PyObject* gradient) {
   if (msprobe_capture_wants_parameters_grad(capture, Text(module)) == 0) Py_RETURN_NONE;
   const InsideGuard guard(ThisThread());
-  const std::string name = std::string(module) + ".parameters_grad";
+  const std::string name = std::string(module) + std::string(end);
   const std::string member = Spelled(parameter);
   msprobe_entry* entry = msprobe_entry_begin(capture, Text(name));
   msprobe_put_member(entry, Text(member), Text(member));
@@ -144,6 +144,16 @@ PyObject* ParameterGradient(msprobe_capture* capture, std::string_view module, P
   msprobe_close(entry);
   msprobe_entry_commit(entry);
   Py_RETURN_NONE;
+}
+
+// parameter_gradient(module, parameter, gradient)
+PyObject* ParameterGradient(msprobe_capture* capture, std::string_view module, PyObject* parameter, PyObject* gradient) {
+  return PutGradient(capture, module, ".parameters_grad", parameter, gradient);
+}
+
+// reduced_gradient(module, parameter, gradient): as the optimizer is given it.
+PyObject* ReducedGradient(msprobe_capture* capture, std::string_view module, PyObject* parameter, PyObject* gradient) {
+  return PutGradient(capture, module, ".parameters_grad.reduced", parameter, gradient);
 }
 
 // save(name, value): a whole entry of level debug.
@@ -260,6 +270,7 @@ PyMethodDef methods[] = {
     Recorded<"api_backward", ApiBackward>(),
     Recorded<"gradients_expected", GradientsExpected>(),
     Recorded<"parameter_gradient", ParameterGradient>(),
+    Recorded<"reduced_gradient", ReducedGradient>(),
     Recorded<"save", Save>(),
     Recorded<"save_pending", SavePending>(),
     Recorded<"fill_pending", FillPending>(),

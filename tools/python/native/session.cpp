@@ -126,6 +126,13 @@ PyObject* SetBatch(msprobe_capture* capture, List list) {
   Py_RETURN_NONE;
 }
 
+// set_layout(text): what layout.json says.
+PyObject* SetLayout(msprobe_capture* capture, std::string_view text) {
+  const int code = msprobe_capture_set_layout(capture, Text(text));
+  if (code != MSPROBE_OK) return Fail(code);
+  Py_RETURN_NONE;
+}
+
 PyObject* Stop(msprobe_capture* capture) {
   ForgetSeen();
   const int code = WithoutLock([capture] { return msprobe_capture_stop(capture); });
@@ -309,6 +316,7 @@ PyMethodDef methods[] = {
     Method<"reopen", Reopen>(),
     Method<"close_retired", CloseRetired>(),
     Method<"set_batch", SetBatch>(),
+    Method<"set_layout", SetLayout>(),
     Method<"start", Start>(),
     Method<"stop", Stop>(),
     Method<"step", Step>(),

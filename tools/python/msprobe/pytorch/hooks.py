@@ -1,4 +1,6 @@
 """All hooks of PyTorch together, as the session switches them on and off."""
+import weakref
+
 import torch
 
 from msprobe import _native
@@ -6,14 +8,21 @@ from msprobe._intercept.optimizer_steps import EveryStep
 from msprobe._intercept.slots import Slots
 from msprobe._hooks import ApiBackward, CommonHooks
 from msprobe._intercept import gradients
-from msprobe._intercept.runtime import guarded
-from msprobe.pytorch import distributed, patches, values
+from msprobe._intercept.runtime import described, guarded
+from msprobe.pytorch import distributed, layout, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.device_statistics import DeviceStatistics
 from msprobe.pytorch.gradients import CallGradients
 from msprobe.pytorch.kernel_dump import KernelDump
 from msprobe.pytorch.module_hooks import ModuleHooks
 from msprobe.pytorch.repeat.repeats import Repeats
+
+
+def _places(model):
+    """[(what stands before the paths of its modules, model)] where no modules are recorded."""
+    if isinstance(model, (list, tuple)):
+        return [("%d." % index, root) for index, root in enumerate(model)]
+    return [] if model is None else [("", model)]
 
 
 class TorchHooks(CommonHooks):
@@ -41,6 +50,7 @@ class TorchHooks(CommonHooks):
         _native.configure("input_gradients", self._pass_inputs)
         _native.configure("unchanged", self._attach_unchanged)
         _native.configure("device_tensor", self._device.describe)
+        self._layout_of = None  # what layout.json was made of
         self._repeats = Repeats(session) if settings.get("repeat") else None
         _native.configure("repeats", self._repeats)
 
@@ -78,6 +88,15 @@ class TorchHooks(CommonHooks):
         gradients.let_go()
         patches.recompute.release(self)
         self._optimizer_open.clear()
+
+    def layout(self, session):
+        models = self.modules.places() or _places(session.model)
+        made_of = ([(place, weakref.ref(root)) for place, root in models], distributed.groups(), distributed.rank())
+        if made_of == self._layout_of:
+            return None
+        self._layout_of = made_of
+        return layout.text_of(layout.describe(models, lambda where, error: session.say_once(
+            _native.LOG_WARNING, "layout.json: %s is left out: %s" % (where, described(error)))))
 
     def flush(self, session):
         self._device.flush()
