@@ -133,6 +133,11 @@ class ModuleHooks:
         found = [(model.prefix + model.place, model.reference()) for model in self._models.values()]
         return [(place, root) for place, root in found if root is not None]
 
+    def recorded(self, root):
+        """What is known of the modules of a model that are still there, in their order."""
+        model = self._models.get(id(root))
+        return [known for known in (model.modules if model else ()) if known.reference() is not None]
+
     def _find(self, root, place):
         key = id(root)
         model = _Model(root, place, lambda _: self._models.pop(key, None))

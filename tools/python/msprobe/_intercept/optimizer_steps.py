@@ -145,6 +145,7 @@ class _AllSteps:
         self._listeners = ()
         self._handles = []
         self._slots = []
+        self.stepping = None
 
     def add(self, listener):
         if all(known is not listener for known in self._listeners):
@@ -154,7 +155,7 @@ class _AllSteps:
         optimizer = importlib.import_module("torch.optim.optimizer")
         if hasattr(optimizer, "register_optimizer_step_pre_hook"):
             self._handles = [
-                optimizer.register_optimizer_step_pre_hook(lambda *_: self._tell("begin")),
+                optimizer.register_optimizer_step_pre_hook(lambda one, *_: self._tell("begin", one)),
                 optimizer.register_optimizer_step_post_hook(lambda *_: self._tell("end"))]
             return
         # Before 2.0 every step runs under a profiler label of this form.
@@ -175,9 +176,11 @@ class _AllSteps:
             slot.take()
         self._slots = []
 
-    def _tell(self, what):
+    def _tell(self, what, optimizer=None):
+        self.stepping = optimizer
         for listener in self._listeners:
             ask(listener, self.remove, None, getattr(listener, what))
+        self.stepping = None
 
     def _around_label(self, original, what):
         def call(label, *args):
@@ -193,6 +196,11 @@ class _AllSteps:
 
 
 _all_steps = _AllSteps()
+
+
+def stepping():
+    """The optimizer whose step begins, while a listener is called; None before PyTorch 2.0."""
+    return _all_steps.stepping
 
 
 class EveryStep:

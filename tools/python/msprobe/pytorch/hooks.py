@@ -8,13 +8,14 @@ from msprobe._intercept.optimizer_steps import EveryStep
 from msprobe._intercept.slots import Slots
 from msprobe._hooks import ApiBackward, CommonHooks
 from msprobe._intercept import gradients
-from msprobe._intercept.runtime import described, guarded
+from msprobe._intercept.runtime import described, guarded, own_work
 from msprobe.pytorch import distributed, layout, patches, values
 from msprobe.pytorch.api_hooks import ApiHooks
 from msprobe.pytorch.device_statistics import DeviceStatistics
 from msprobe.pytorch.gradients import CallGradients
 from msprobe.pytorch.kernel_dump import KernelDump
 from msprobe.pytorch.module_hooks import ModuleHooks
+from msprobe.pytorch.reduced_gradients import ReducedGradients
 from msprobe.pytorch.repeat.repeats import Repeats
 
 
@@ -50,6 +51,7 @@ class TorchHooks(CommonHooks):
         _native.configure("input_gradients", self._pass_inputs)
         _native.configure("unchanged", self._attach_unchanged)
         _native.configure("device_tensor", self._device.describe)
+        self._reduced = ReducedGradients(session, self.modules)
         self._layout_of = None  # what layout.json was made of
         self._repeats = Repeats(session) if settings.get("repeat") else None
         _native.configure("repeats", self._repeats)
@@ -69,6 +71,7 @@ class TorchHooks(CommonHooks):
             self._kernels.install()
         if session.level == "mix":
             self._clip.put()
+        if session.level == "mix" or self._reduced.wanted():
             self._optimizer.put()
 
     def settle(self, session):
@@ -82,6 +85,7 @@ class TorchHooks(CommonHooks):
         # The watch of optimizers stays: this may run inside one of its hooks.
 
     def finish_step(self, session):
+        self._take_reduced_gradients()
         super().finish_step(session)
         if self._repeats is not None:
             self._repeats.finish_step()
@@ -113,8 +117,14 @@ class TorchHooks(CommonHooks):
     # ---- parents ----
 
     @guarded
+    def _take_reduced_gradients(self):
+        with own_work():
+            self._reduced.finish_step()
+
+    @guarded
     def _optimizer_begins(self):
-        if self._session.recording:
+        self._reduced.step_begins()
+        if self._session.recording and self._session.level == "mix":
             self._optimizer_open.append(True)
             _native.open_parent("optimizer")
 
