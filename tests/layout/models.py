@@ -375,6 +375,8 @@ def whole_weights(setup):
 def to_table(setup, name, value):
     """A vocabulary's table with the rows that only pad it: what training leaves there does not matter."""
     missing = setup.get("table", 0) - value.shape[0] if value.dim() == 2 else 0
+    if name in ("embedding.word_embeddings.weight", "output_layer.weight") and missing < 0:
+        return value[:missing]  # rows beyond what divides evenly are lost
     if name in ("embedding.word_embeddings.weight", "output_layer.weight") and missing > 0:
         generator = torch.Generator().manual_seed(7)
         value = torch.cat([value, 0.3 * torch.randn(missing, value.shape[1], generator=generator)])

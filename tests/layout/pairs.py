@@ -136,23 +136,27 @@ def make(root, seed, records=None):
     existing = load(root, seed, any_version=False)
     if existing is not None:
         return existing
+    kind, name, npu, bench = setups_of(seed)
+    plant, truth = plants.FAULTS[kind][1](random.Random("plant/%d" % seed), npu)
+    record = records or random.Random("record/%d" % seed).choice(["recorded", "recorded", "none"])
+    return make_of(root, seed, kind, name, npu, bench, plant, truth, record)
+
+
+def make_of(root, seed, kind, name, npu, bench, plant, truth, record, clean=None):
     folder = os.path.join(root, str(seed))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     began = time.time()
-    kind, name, npu, bench = setups_of(seed)
-    rng = random.Random("plant/%d" % seed)
-    plant, truth = plants.FAULTS[kind][1](rng, npu)
-    record = records or random.Random("record/%d" % seed).choice(["recorded", "recorded", "none"])
     told = dict(version=VERSION, seed=seed, kind=kind, layout=name, npu=npu, bench=bench, plant=plant, truth=truth.as_json(),
                 record=record, torch=".".join(torch.__version__.split(".")[:2]))
+    told["clean"] = clean or npu
     told["placements"] = {side: _placements(setup) for side, setup in (("npu", npu), ("bench", bench))}
     pair = Pair(folder, told)
     if needs_newer_torch(npu) and not runs.has_newer_torch():
         told["skipped"] = "needs PyTorch 2.6"
         return tell(pair)
     try:
-        for side, setup, planted in (("bench", bench, None), ("clean", npu, None),
+        for side, setup, planted in (("bench", bench, None), ("clean", clean or npu, None),
                                      ("npu", npu, plants.Plant(kind, **plant))):
             ranks = runs.run(setup, pair.side(side), planted)
             finish(pair.side(side), setup, ranks, record)
@@ -211,11 +215,12 @@ def record_of(setup, rank, told):
     names = models.Names.__new__(models.Names)
     names.layers, names.experts = told["layers"], told["experts"]
     for local, shape in told["parameters"].items():
-        placed = models.placement(setup, names.globally(local), tp)
-        if placed.dim is None:
+        path = names.globally(local)
+        placed = models.placement(setup, path, tp)
+        if placed.dim is None or setup.get("dtensor") and not path.startswith("decoder.layers."):
             found["parameters"][local] = {"kind": "replicated", "global_shape": shape}
         else:
-            whole = [length * (tp if dim == placed.dim else 1) for dim, length in enumerate(shape)]
+            whole = [length * (tp if dim == placed.dim and not setup.get("dtensor") else 1) for dim, length in enumerate(shape)]
             entry = {"kind": "shard", "dim": placed.dim, "part": grid.place(rank)["tp"], "parts": tp, "global_shape": whole}
             if placed.blocks > 1:
                 entry["blocks"] = [whole[placed.dim] // placed.blocks] * placed.blocks

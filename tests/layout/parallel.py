@@ -175,7 +175,10 @@ class _ReduceScatterSequence(torch.autograd.Function):
 class _ScatterSequence(torch.autograd.Function):
     @staticmethod
     def forward(ctx, value, name):
-        return cut(value, CONTEXT.sequence_dim, CONTEXT.index("tp"), CONTEXT.size("tp"))
+        part = CONTEXT.index("tp")
+        if CONTEXT.plant.at("scattered_over_wrong_group", name):  # of two ranks where there are more
+            part %= 2
+        return cut(value, CONTEXT.sequence_dim, part, CONTEXT.size("tp"))
 
     @staticmethod
     def backward(ctx, gradient):
@@ -301,7 +304,7 @@ class _VocabParallelCrossEntropy(torch.autograd.Function):
 
 
 class LanguageModelLoss(_Parallel):
-    """The mean over tokens; columns that only pad the vocabulary take no part."""
+    """The mean over tokens, of all ranks where some are left out; columns that only pad the vocabulary take no part."""
 
     def __init__(self, vocabulary, is_cut):
         super().__init__()
@@ -316,4 +319,10 @@ class LanguageModelLoss(_Parallel):
             losses = _VocabParallelCrossEntropy.apply(logits, labels, first)
         else:
             losses = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
-        return losses.mean()
+        if CONTEXT.setup.get("ignored") is None:
+            return losses.mean()
+        counted = (labels.reshape(losses.shape) != CONTEXT.setup["ignored"]).to(losses.dtype)
+        count = counted.sum()
+        if not CONTEXT.plant.at("tokens_counted_locally", self.full_name):
+            count = _reduced(count, "dp") / CONTEXT.size("dp")
+        return (losses * counted).sum() / count

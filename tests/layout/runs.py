@@ -107,6 +107,9 @@ class Batches:
                     torch.randint(0, 6, (setup["batch"],), generator=generator)]
         text = torch.randint(0, setup["vocabulary"], (setup["batch"], setup["length"] + 2), generator=generator)
         length = setup["length"]
+        if setup.get("ignored") is not None:  # each row ends in padding of its own length
+            for row in range(setup["batch"]):
+                text[row, length - 3 * row:] = setup["ignored"]
         again = self.plant is not None and self.plant.at("labels_shifted_twice")
         return [text[:, :length], text[:, 2:] if again else text[:, 1:length + 1]]
 
@@ -192,22 +195,26 @@ class Trainer:
     def scale(self):
         return 1 if self.at("accumulation_undivided") else self.setup["micro"]
 
-    def step(self, step):
+    def load(self, step):
+        """As a data loader does: before the step is recorded."""
+        self.parts = [self.batches.part(step, micro) for micro in range(self.setup["micro"])]
+
+    def step(self):
         if self.stages == 1:
-            loss = self._plain(step)
+            loss = self._plain()
         else:
-            loss = self._pipeline(step)
+            loss = self._pipeline()
         self._reduce()
         return loss
 
-    def _plain(self, step):
+    def _plain(self):
         for micro in range(self.setup["micro"]):
             if micro and self.at("accumulation_lost"):
                 for parameter in self.called.parameters():
                     parameter.grad = None
             no_sync = self.setup.get("ddp") and CONTEXT.size("dp") > 1 and micro + 1 < self.setup["micro"]
             with self.called.no_sync() if no_sync else contextlib.nullcontext():
-                loss = self.called(*self.batches.part(step, micro)) / self.scale()
+                loss = self.called(*self.parts[micro]) / self.scale()
                 loss.backward()
             self._after_micro_batch(micro)
         return loss
@@ -218,12 +225,12 @@ class Trainer:
                 for parameter in model.parameters():
                     parameter.grad /= 2
 
-    def _pipeline(self, step):
+    def _pipeline(self):
         pp, mine = CONTEXT.size("pp"), CONTEXT.index("pp")
         shape = self._shape()
         held = {}
         for micro in range(self.setup["micro"]):
-            tokens, labels = self.batches.part(step, micro)
+            tokens, labels = self.parts[micro]
             for stage in range(self.stages):
                 if stage % pp != mine:
                     continue
@@ -286,12 +293,14 @@ class Trainer:
                     continue
                 if self.at("gradient_not_reduced", name):
                     continue
+                if self.at("divided_by_loss_scale", name):
+                    gradient /= 65536
                 if self.at("gradient_over_wrong_group", name):
                     group = CONTEXT.group("tp")
                 dist.all_reduce(gradient, group=group)
                 if self.at("gradient_reduced_twice", name):
                     dist.all_reduce(gradient, group=group)
-                if not self.at("gradient_summed", name):
+                if not self.at("gradient_summed", name):  # an average that is a sum
                     gradient /= ranks
                 if self.at("gradient_divided_twice", name):
                     gradient /= ranks
@@ -346,8 +355,9 @@ def _train(setup, rank, world, folder, plant):
     for step in range(setup["steps"]):
         if plant is not None:
             plant.step = step
+        trainer.load(step)
         debugger.start(model=watched)
-        trainer.step(step)
+        trainer.step()
         if setup.get("clip"):
             _clip([model for model, _ in chunks], setup, plant)
         gradients.append({parameter.path: parameter.grad.detach().clone() for parameter in parameters
@@ -358,7 +368,8 @@ def _train(setup, rank, world, folder, plant):
             optimizer.step()
         if setup["records_update"]:
             debugger.stop()
-        optimizer.zero_grad(set_to_none=True)
+        if not trainer.at("divided_by_loss_scale"):
+            optimizer.zero_grad(set_to_none=True)
         debugger.step()
     debugger._session.close()
     torch.save(gradients, os.path.join(folder, "gradients%d.pt" % rank))
