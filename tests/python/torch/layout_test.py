@@ -136,6 +136,7 @@ class Layouts(ShimCase):
                 model = Net(parts=2)
                 for layer in model.layers:
                     cut(layer.fc1.weight, 0); cut(layer.fc1.bias, 0); cut(layer.fc2.weight, 1)
+                    layer.fc1.output_size = layer.fc2.input_size = 16  # the whole, as Megatron's layers have it
                     layer.norm.weight.sequence_parallel = True
                 model.layers[0].fc1.weight.partition_stride = 2
                 step(debugger, model)
@@ -167,6 +168,24 @@ class Layouts(ShimCase):
         self.assertEqual(layout["groups"], {"dp": [0, 1], "tp": [0, 1]})
         self.assertEqual(layout["parameters"]["module.head.weight"]["kind"], "shard")
         self.assertEqual(layout["parameters"]["module.head.bias"]["kind"], "replicated")
+
+    def test_the_mark_of_a_cut_alone_says_no_more_than_the_dimension(self):
+        code = """
+            def work(rank, debugger):
+                join(rank)
+                model = Net()
+                cut(model.head.weight, 0)  # also where one rank has all of it
+                step(debugger, model)
+        """
+        layout = self.layout(self.run_two(code, level="L0"), "rank0")
+        self.assertEqual(layout["groups"], {})
+        self.assertEqual(layout["parameters"]["head.weight"], {"kind": "shard", "dim": 0, "group": "tp"})
+        dump = self.run_one("""
+            model = Net()
+            cut(model.head.weight, 0)
+            step(debugger, model)
+        """, level="L0")
+        self.assertEqual(self.layout(dump, "rank")["parameters"]["head.weight"], {"kind": "replicated", "global_shape": [4, 8]})
 
     def test_an_unknown_group_leaves_the_part_out(self):
         dump = self.run_two("""

@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 # The kinds of groups, by what frameworks call the dimensions of meshes and their process groups. Compared in lower case, without what
 # PyTorch (mesh_) and Megatron (_parallel_group, ...) put around them.
 _KINDS = {
-    "tp": "tp", "tensor": "tp", "tensor_model": "tp", "model": "tp", "mp": "tp",
+    "tp": "tp", "tensor": "tp", "tensor_model": "tp", "mp": "tp",
     "pp": "pp", "pipe": "pp", "pipeline": "pp", "pipeline_model": "pp", "stage": "pp",
     "dp": "dp", "data": "dp", "ddp": "dp", "batch": "dp",
     "dp_replicate": "dp_replicate", "replicate": "dp_replicate",
@@ -100,6 +100,7 @@ class Layout:
         self.nodes = []
         self.roots = []  # (path, module)
         self._meshes = {}
+        self._local_experts = None
         for prefix, root in models:
             self.roots.append((prefix.rstrip("."), root))
             for path, module in root.named_modules():
@@ -126,6 +127,19 @@ class Layout:
             known = self._meshes[id(mesh)] = (_Mesh(mesh, self.rank), mesh)  # held: its id stays its own
         return known[0]
 
+    def local_experts(self):
+        """{path of a module with experts: the global numbers of those that this rank has}"""
+        if self._local_experts is None:
+            self._local_experts = {}
+            for node in self.nodes:
+                numbers = getattr(node.module, "local_expert_indices", None)
+                if numbers is None:
+                    count, place = getattr(node.module, "num_local_experts", None), self.place_in("ep")
+                    numbers = [place[0] * count + index for index in range(count)] if isinstance(count, int) and place else ()
+                if numbers and not any(node.path.startswith(path + ".") for path in self._local_experts):
+                    self._local_experts[node.path] = [int(number) for number in numbers]
+        return self._local_experts
+
     def all_parameters(self):
         """(node, name, parameter) of every parameter where it is registered."""
         for node in self.nodes:
@@ -140,18 +154,6 @@ def _key(path, name):
 
 def _shape(tensor):
     return [int(size) for size in tensor.shape]
-
-
-def _cut(dimension, part, parts, shape=None, group=None):
-    """A tensor of which each rank of a group has a part."""
-    entry = {"kind": "shard", "dim": dimension}
-    if parts is not None:
-        entry["part"], entry["parts"] = part, parts
-    if group is not None:
-        entry["group"] = group
-    if shape is not None:
-        entry["global_shape"] = shape
-    return entry
 
 
 class Source:
@@ -178,7 +180,9 @@ class _Groups(Source):
         for ranks, description in distributed.groups():
             if ranks not in layout.process_groups:
                 layout.process_groups.append(ranks)
-            layout.add_group(_kind_of(description), ranks)
+            # Megatron's own words for its groups are many: its parallel_state has them by kind.
+            if _parallel_state() is None:
+                layout.add_group(_kind_of(description), ranks)
 
 
 class _DTensors(Source):
@@ -417,18 +421,31 @@ _GROUP_ATTRIBUTES = ("tp_group", "tensor_parallel_group", "tensor_model_parallel
 _WHOLE_SIZES = {0: ("output_size", "num_embeddings", "out_features", "vocab_size"), 1: ("input_size", "in_features", "embedding_dim")}
 
 
+def _parallel_state():
+    """Megatron's module, once its groups are made."""
+    for name in _STATES:
+        state = sys.modules.get(name)
+        if getattr(state, "_TENSOR_MODEL_PARALLEL_GROUP", None) is not None:
+            return state
+    return None
+
+
 class _Megatron(Source):
     """Megatron's parallel_state, where it is loaded, and the attributes of parameters, whoever sets them."""
 
     def __init__(self, layout):
         super().__init__(layout)
+        self._has_state = False
         self._cut_in_model = False
-        self._gated = {}  # module: sizes of what is fused in it
+        self._gated = {}  # module: how many equal blocks are fused in it
+        self._shared_out = {}  # parameter: [first, end] of the elements that this rank's optimizer updates
+        self._vocabulary = (None, None)  # padded, and as the tokenizer has it
 
     def look(self):
         layout = self.layout
-        state = next((sys.modules[name] for name in _STATES if hasattr(sys.modules.get(name), "_TENSOR_MODEL_PARALLEL_GROUP")), None)
-        if state is not None and getattr(state, "_TENSOR_MODEL_PARALLEL_GROUP", None) is not None:
+        state = _parallel_state()
+        self._has_state = state is not None
+        if self._has_state:
             layout.add_framework("megatron-core" if ".core" in state.__name__ else "megatron")
             for name, kind in _STATE_GROUPS:
                 group = getattr(state, name, None)
@@ -442,9 +459,39 @@ class _Megatron(Source):
                     self._find_group(node, name, parameter)
         for node in layout.nodes:
             self._look_at_configuration(node)
+            if getattr(getattr(node.module, "ddp_config", None), "use_distributed_optimizer", False):
+                self._look_at_buffers(vars(node.module))
+        if self._has_state:
+            self._look_at_globals()
+
+    def _look_at_buffers(self, wrapper):
+        """The distributed optimizer: each rank updates an equal part of every bucket, wherever its parameters begin and end."""
+        for buffer in list(wrapper.get("buffers") or ()) + list(wrapper.get("expert_parallel_buffers") or ()):
+            ranks = distributed.ranks_of(buffer.data_parallel_group)
+            place = ranks.index(self.layout.rank)
+            for parameter, where in buffer.param_index_map.items():
+                first, end = int(where[0]), int(where[1])
+                bucket = buffer.buckets[where[2]]
+                size = bucket.grad_data.numel() // len(ranks)
+                begin = int(bucket.offset) + place * size
+                piece = [max(first, begin) - first, min(end, begin + size) - first]
+                self._shared_out[id(parameter)] = piece if piece[0] < piece[1] else [0, 0]
+
+    def _look_at_globals(self):
+        """What Megatron's training keeps for the whole process."""
+        kept = sys.modules.get("megatron.training.global_vars") or sys.modules.get("megatron.global_vars")
+        arguments, tokenizer = getattr(kept, "_GLOBAL_ARGS", None), getattr(kept, "_GLOBAL_TOKENIZER", None)
+        sizes = getattr(arguments, "padded_vocab_size", None), getattr(tokenizer, "vocab_size", getattr(arguments, "vocab_size", None))
+        self._vocabulary = tuple(size if isinstance(size, int) else None for size in sizes)
+        for name in ("megatron.core.num_microbatches_calculator", "megatron.core.microbatches"):
+            calculator = getattr(sys.modules.get(name), "_GLOBAL_NUM_MICROBATCHES_CALCULATOR", None)
+            count = getattr(calculator, "num_micro_batches", None)
+            if isinstance(count, int):
+                self.layout.more.setdefault("micro_batches", count)
 
     def _find_group(self, node, name, parameter):
-        """Of code that keeps its groups to itself: the group at the module, else the only one of the right size."""
+        """Of code that keeps its groups to itself: the group at the module, else the only one of the right size. The mark of a cut alone
+        says nothing: it is there where a single rank has all of the parts, too."""
         layout = self.layout
         for attribute in _GROUP_ATTRIBUTES:
             group = vars(node.module).get(attribute)
@@ -457,8 +504,7 @@ class _Megatron(Source):
                     layout.add_group("tp", ranks)
                     return
         parts = _parts_by_module(node.module, parameter)
-        fitting = [ranks for ranks in layout.process_groups
-                   if (len(ranks) == parts if parts else len(ranks) > 1) and not _is_other(layout, ranks)]
+        fitting = [ranks for ranks in layout.process_groups if len(ranks) == parts and not _is_other(layout, ranks)]
         if len(fitting) == 1:
             layout.add_group("tp", fitting[0])
 
@@ -481,50 +527,69 @@ class _Megatron(Source):
             self._gated[id(first)] = 2
 
     def entry(self, node, name, parameter):
-        layout = self.layout
+        entry = self._placed(node, parameter)
+        if entry is not None:
+            self._note_blocks(entry, node, parameter)
+            self._note_vocabulary(entry, node.module)
+            self._note_experts(entry, node, name, parameter)
+            if id(parameter) in self._shared_out:
+                entry["optimizer_flat"] = self._shared_out[id(parameter)]
+            if getattr(parameter, "sequence_parallel", False) is True:
+                entry["sequence_parallel"] = True
+        return entry
+
+    def _placed(self, node, parameter):
+        layout, shape = self.layout, _shape(parameter)
+        whole = {"kind": "replicated", "global_shape": shape}
         if not _is_cut(parameter):
-            if not self._cut_in_model and "megatron-core" not in layout.frameworks and "megatron" not in layout.frameworks:
-                return None
-            return self._finish({"kind": "replicated", "global_shape": _shape(parameter)}, parameter)
+            return whole if self._cut_in_model or self._has_state else None
         dimension = int(parameter.partition_dim)
         is_expert = getattr(parameter, "allreduce", True) is False
         place = layout.place_in("expert_tp" if is_expert and "expert_tp" in layout.groups else "tp")
-        shape = _shape(parameter)
-        if not 0 <= dimension < len(shape):
-            return {"kind": "shard"}
+        if layout.world_size == 1 or place and place[1] == 1 or not 0 <= dimension < len(shape):
+            return whole
         parts = place[1] if place else _parts_by_module(node.module, parameter)
-        part = place[0] if place else None
-        start = getattr(node.module, "vocab_start_index", None)
-        if part is None and isinstance(start, int) and parts and start % shape[dimension] == 0:
-            part = start // shape[dimension]
-        shape[dimension] *= parts or 1
-        entry = _cut(dimension, part, parts, shape if parts else None, "tp")
-        if part is None:
-            entry.pop("part", None)
-        self._note_blocks(entry, node, parameter, shape if parts else None)
-        self._note_vocabulary(entry, node.module, dimension)
-        return self._finish(entry, parameter)
+        part = place[0] if place else _part_by_module(node.module, shape[dimension])
+        entry = {"kind": "shard", "dim": dimension, "group": "tp"}
+        if part is not None:
+            entry["part"] = part
+        if parts is not None:
+            shape[dimension] *= parts
+            entry.update(parts=parts, global_shape=shape)
+        return entry
 
-    def _note_blocks(self, entry, node, parameter, shape):
+    def _note_blocks(self, entry, node, parameter):
+        """What is fused in a parameter: every rank has its part of each block."""
+        if entry["kind"] != "shard" or "global_shape" not in entry:
+            return
         stride = getattr(parameter, "partition_stride", 1)
         blocks = self._gated.get(id(node.module), 1)
         if isinstance(stride, int) and stride > 1:
-            entry["stride"] = stride
-            blocks = stride
-        if blocks > 1 and shape and shape[entry["dim"]] % blocks == 0:
-            entry["blocks"] = [shape[entry["dim"]] // blocks] * blocks
+            entry["stride"] = blocks = stride
+        size = entry["global_shape"][entry["dim"]]
+        if blocks > 1 and size % blocks == 0:
+            entry["blocks"] = [size // blocks] * blocks
 
-    def _note_vocabulary(self, entry, module, dimension):
+    def _note_vocabulary(self, entry, module):
         first, end = getattr(module, "vocab_start_index", None), getattr(module, "vocab_end_index", None)
-        if dimension == 0 and isinstance(first, int) and isinstance(end, int):
+        if isinstance(first, int) and isinstance(end, int) and entry.get("dim") == 0:
             entry["vocabulary"] = [first, end]
+        padded, own = self._vocabulary
+        shape = entry.get("global_shape")
+        if own and padded and own < padded and shape and shape[0] == padded:
+            entry["padded_to"], entry["padded_from"] = padded, own
 
-    def _finish(self, entry, parameter):
-        if getattr(parameter, "sequence_parallel", False) is True:
-            entry["sequence_parallel"] = True
-        if getattr(parameter, "allreduce", True) is False and "ep" in self.layout.groups:
-            entry["expert_parallel"] = True
-        return entry
+    def _note_experts(self, entry, node, name, parameter):
+        """Parameters of several experts in one module: one each (weight0, weight1, ...), or stacked in one tensor."""
+        if getattr(parameter, "allreduce", True) is not False or "ep" not in self.layout.groups:
+            return
+        entry["expert_parallel"] = True
+        numbers = next((numbers for path, numbers in self.layout.local_experts().items() if node.path.startswith(path + ".")), ())
+        digits = name[len(name.rstrip("0123456789")):]
+        if isinstance(getattr(node.module, "num_gemms", None), int) and digits and int(digits) < len(numbers):
+            entry["expert"] = numbers[int(digits)]
+        elif name in ("weight1", "weight2") and getattr(node.module, "num_local_experts", None) == len(numbers):
+            entry["experts"] = list(numbers)
 
 
 def _is_cut(parameter):
@@ -543,9 +608,65 @@ def _parts_by_module(module, parameter):
     return None
 
 
+def _part_by_module(module, size):
+    start = getattr(module, "vocab_start_index", None)
+    return start // size if isinstance(start, int) and size and start and start % size == 0 else None
+
+
 def _is_other(layout, ranks):
     """Whether a group is known to be of another kind."""
     return any(kind != "tp" and known == ranks and len(ranks) > 1 for kind, known in layout.groups.items())
+
+
+# ---- DeepSpeed ----
+
+class _DeepSpeed(Source):
+    """Its engine is a module around the model. ZeRO stage 3 leaves parameters empty and keeps this rank's part of each beside it; stages 1
+    and 2 share out what the optimizer keeps, which is not a matter of the model."""
+
+    def __init__(self, layout):
+        super().__init__(layout)
+        self._ranks = None
+
+    def look(self):
+        layout = self.layout
+        for node in layout.nodes:
+            stage = getattr(node.module, "zero_optimization_stage", None)
+            if not callable(stage):
+                continue
+            engine = node.module
+            layout.add_framework("deepspeed")
+            stage = int(stage())
+            self._ranks = distributed.ranks_of(getattr(engine, "data_parallel_group", None)) or list(range(layout.world_size))
+            layout.add_group("dp", self._ranks)
+            if stage == 3:
+                layout.add_group("fsdp", self._ranks)
+            groups = getattr(sys.modules.get("deepspeed.utils.groups"), "_EXPERT_PARALLEL_GROUP", None) or {}
+            for group in groups.values():
+                layout.add_group("ep", distributed.ranks_of(group))
+            layout.more["zero_stage"] = stage
+            layout.more.setdefault("optimizer", {}).setdefault("gradient_reduction", "mean")
+            steps = getattr(engine, "gradient_accumulation_steps", None)
+            if callable(steps):
+                layout.more.setdefault("micro_batches", int(steps()))
+
+    def entry(self, node, name, parameter):
+        shape = getattr(parameter, "ds_shape", None)
+        if shape is None:
+            if not self._ranks or _is_cut(parameter):
+                return None
+            entry = {"kind": "replicated", "group": "dp", "global_shape": _shape(parameter)}
+            if self.layout.more.get("zero_stage"):
+                address = getattr(getattr(parameter, "_hp_mapping", None), "lp_fragment_address", None)
+                entry["optimizer_flat"] = [int(address.start), int(address.start + address.numel)] if address else [0, 0]
+            return entry
+        ranks = distributed.ranks_of(getattr(parameter, "ds_process_group", None)) or self._ranks or []
+        entry = {"kind": "shard", "group": "fsdp", "global_shape": [int(extent) for extent in shape]}
+        if self.layout.rank in ranks:
+            count, part = int(parameter.ds_numel), ranks.index(self.layout.rank)
+            size = int(parameter.ds_tensor.ds_numel)
+            entry.update(part=part, parts=len(ranks), flat=[min(part * size, count), min((part + 1) * size, count)])
+        return entry
 
 
 # ---- one process ----
@@ -559,7 +680,7 @@ class _Alone(Source):
         return None
 
 
-_SOURCES = (_Groups, _DTensors, _FlatParameters, _Replicas, _Megatron, _Alone)
+_SOURCES = (_Groups, _DTensors, _FlatParameters, _Replicas, _Megatron, _DeepSpeed, _Alone)
 
 
 # ---- names: wrappers, layers, experts ----
@@ -591,25 +712,26 @@ def _note_layers(layout, own):
         number, last = getattr(node.module, "layer_number", None), node.path.rpartition(".")[2]
         if isinstance(number, int) and not isinstance(number, bool) and number >= 1 and last.isdigit():
             found[node.path] = (int(last), number - 1)
+    if len(layout.roots) > 1 and found:
+        layout.more["chunks"] = [min((number for path, (_, number) in found.items() if _root_of(layout, path) == root), default=None)
+                                 for root, _ in layout.roots]
     if len((layout.groups.get("pp") or ())) <= 1 and all(local == number for local, number in found.values()):
         return
     for path, (_, number) in found.items():
         layout.layers[path] = _key(own[path].rpartition(".")[0], str(number))
 
 
+def _root_of(layout, path):
+    """The path of the model that a module is in; of several the longest, as the first one's may be empty."""
+    return max((root for root, _ in layout.roots if not root or path.startswith(root + ".")), key=len, default="")
+
+
 def _note_experts(layout):
     """Modules that stand for one expert each, by the list of those that this rank has."""
-    for node in layout.nodes:
-        numbers = getattr(node.module, "local_expert_indices", None)
-        if numbers is None:
-            count, place = getattr(node.module, "num_local_experts", None), layout.place_in("ep")
-            if not isinstance(count, int) or not place:
-                continue
-            numbers = [place[0] * count + index for index in range(count)]
-        numbers = [int(number) for number in numbers]
+    for path, numbers in layout.local_experts().items():
         for inner in layout.nodes:
             above, _, last = inner.path.rpartition(".")
-            if (inner.path.startswith(node.path + ".") and last.isdigit() and int(last) < len(numbers)
+            if (inner.path.startswith(path + ".") and last.isdigit() and int(last) < len(numbers)
                     and "expert" in above.rpartition(".")[2] and inner.path not in layout.experts):
                 layout.experts[inner.path] = numbers[int(last)]
 

@@ -2,28 +2,74 @@
 before all of that, where autograd computes it. They are recorded in runs of several ranks, as entries of their own
 (docs/formats/layout_json.md).
 
-A framework may update copies of the parameters: Megatron has them at the parameter (main_param), or sums gradients up beside it
-(main_grad). Where no optimizer of PyTorch steps, what stands at the parameters when the step ends is taken, but only of models whose
-wrapper exchanges gradients during the backward pass: nothing else tells that the exchange has taken place.
+A framework may update other tensors than the parameters: Megatron has a copy, perhaps of this rank's elements alone, at the parameter
+(main_param); ZeRO updates flat tensors that hold this rank's elements of many parameters, and so does Megatron's distributed optimizer
+without copies. What lies in the same memory belongs together. Where nothing fits, a parameter's main_param, grad or main_grad is taken,
+in this order. Of a parameter that is shared out the recorded gradient is that of this rank's elements, in one dimension.
+
+Where no optimizer of PyTorch steps, what stands at the parameters when the step ends is taken, but only of models whose wrapper exchanges
+gradients during the backward pass: nothing else tells that the exchange has taken place.
 """
+import bisect
+
 from msprobe import _native
 from msprobe._intercept import optimizer_steps
 from msprobe._session import LEVELS_WITH_MODULES
 from msprobe.pytorch import distributed
 
 
-def _of(parameter):
-    """(what an optimizer updates, its gradient or None), the first that has one."""
-    for tensor in (getattr(parameter, "main_param", None), parameter):
-        gradient = getattr(tensor, "grad", None)
-        if gradient is not None:
-            return tensor, gradient
-    return parameter, getattr(parameter, "main_grad", None)
+class _Updated:
+    """The tensors that an optimizer updates, by identity and by the memory that they are in."""
+
+    def __init__(self, optimizer):
+        groups = getattr(optimizer, "param_groups", None) or ()
+        self._tensors = {id(tensor): tensor for group in groups for tensor in group["params"]}
+        flat = [tensor for tensor in self._tensors.values() if tensor.dim() == 1 and tensor.numel() and tensor.grad is not None]
+        self._flat = sorted(((tensor.data_ptr(), tensor) for tensor in flat if _is_dense(tensor)), key=lambda row: row[0])
+        self._begins = [begin for begin, _ in self._flat]
+
+    def gradient(self, parameter):
+        """What this optimizer is given for a parameter of the model, None where it is given nothing."""
+        for tensor in (getattr(parameter, "main_param", None), parameter):
+            if tensor is not None and id(tensor) in self._tensors:
+                return tensor.grad
+        owner = getattr(parameter, "_z3_optimizer", None)
+        if owner is not None:
+            return self._of_stage_3(owner, parameter)
+        mapping = getattr(parameter, "_hp_mapping", None)
+        return self._in_memory(parameter if mapping is None else mapping.hp_fragment)
+
+    def _of_stage_3(self, owner, parameter):
+        """ZeRO's place for this rank's part of a parameter."""
+        group, first, count = owner.grad_position[owner.get_param_id(parameter)]
+        flat = owner.fp32_partitioned_groups_flat[group]
+        return flat.grad.narrow(0, int(first), int(count)) if id(flat) in self._tensors and flat.grad is not None else None
+
+    def _in_memory(self, tensor):
+        if not self._flat or not tensor.numel() or not _is_dense(tensor):
+            return None
+        begin, size = tensor.data_ptr(), tensor.element_size()
+        end = begin + tensor.numel() * size
+        index = max(bisect.bisect_right(self._begins, begin) - 1, 0)
+        for start, flat in self._flat[index:index + 2]:
+            first, last = max(begin, start), min(end, start + flat.numel() * size)
+            if first < last and flat.element_size() == size:
+                return flat.grad.narrow(0, (first - start) // size, (last - first) // size)
+        return None
 
 
-def _updated(optimizer):
-    """The ids of all tensors that an optimizer updates."""
-    return {id(tensor) for group in getattr(optimizer, "param_groups", ()) for tensor in group["params"]}
+def _is_dense(tensor):
+    return not hasattr(tensor, "placements") and str(tensor.layout) == "torch.strided" and tensor.is_contiguous()
+
+
+def _any_gradient(parameter):
+    """Where nothing tells what is updated."""
+    copy = getattr(parameter, "main_param", None)
+    if copy is not None and copy.grad is not None:
+        return copy.grad
+    if parameter.grad is not None or getattr(parameter, "main_param_sharded", False):
+        return parameter.grad  # of all elements only those of this rank would be complete
+    return getattr(parameter, "main_grad", None)
 
 
 class ReducedGradients:
@@ -44,11 +90,12 @@ class ReducedGradients:
         if not self.wanted() or not self._session.step_open:
             return
         self._seen_in = self._session.generation
-        updated = _updated(optimizer_steps.stepping())
-        found = [(known, name, *_of(parameter)) for known, name, parameter in self._parameters()]
-        own = [row for row in found if id(row[2]) in updated]
-        # Where it updates copies that cannot be told apart, all that is there.
-        for known, name, _, gradient in own or found:
+        optimizer, parameters = optimizer_steps.stepping(), list(self._parameters())
+        updated = _Updated(optimizer)
+        found = [(known, name, updated.gradient(parameter)) for known, name, parameter in parameters]
+        if all(gradient is None for _, _, gradient in found):
+            found = [(known, name, _any_gradient(parameter)) for known, name, parameter in parameters]
+        for known, name, gradient in found:
             if gradient is not None:
                 _native.reduced_gradient(known.base, name, gradient)
 
