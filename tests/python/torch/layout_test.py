@@ -53,6 +53,8 @@ def step(debugger, model, times=1):
 
 
 class Layouts(ShimCase):
+    maxDiff = None
+
     def run_one(self, code, **options):
         return self.run_code(MODELS + textwrap.dedent(code), **options)
 
@@ -196,6 +198,33 @@ class Layouts(ShimCase):
                 step(debugger, nn.parallel.DistributedDataParallel(model))  # the only group is that of the data
         """, level="L0")
         self.assertEqual(self.layout(dump, "rank0")["parameters"]["module.head.weight"], {"kind": "shard", "dim": 0, "group": "tp"})
+
+    def test_the_page_shows_what_a_run_writes(self):
+        dump = self.run_two("""
+            class Stage(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.norm = nn.LayerNorm(8)
+                    self.fc1, self.fc2 = nn.Linear(8, 16), nn.Linear(16, 8, bias=False)
+                    cut(self.fc1.weight, 0); cut(self.fc1.bias, 0); cut(self.fc2.weight, 1)
+                    self.fc1.weight.partition_stride = self.fc1.bias.partition_stride = 2
+                    self.fc1.output_size = self.fc2.input_size = 32
+                    self.norm.weight.sequence_parallel = True
+                    self.layer_number = 3
+
+                def forward(self, x):
+                    return self.fc2(torch.relu(self.fc1(self.norm(x))))
+
+            def work(rank, debugger):
+                join(rank)
+                step(debugger, nn.Sequential(Stage()))
+        """, level="mix")
+        with open(dump.path("step0", "rank1", "layout.json"), encoding="utf-8") as file:
+            written = file.read()
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "formats", "layout_json.md")
+        with open(page, encoding="utf-8") as file:
+            shown = file.read().split("```json\n")[1].split("```")[0]
+        self.assertEqual(shown, written)
 
     # ---- names ----
 
