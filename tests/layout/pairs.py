@@ -7,9 +7,8 @@ import time
 
 import torch
 
-import dumps  # of ../diagnosis
-import judging
 import models
+import oracle_of_layouts
 import parallel
 import plants
 import runs
@@ -161,7 +160,7 @@ def make_of(root, seed, kind, name, npu, bench, plant, truth, record, clean=None
             ranks = runs.run(setup, pair.side(side), planted)
             finish(pair.side(side), setup, ranks, record)
             told[side + "_ranks"] = ranks
-        told["doubt"] = _doubt(pair)
+        told["doubt"] = oracle_of_layouts.doubt(pair)
     except RuntimeError as error:
         told["skipped"], told["error"] = "cannot be run", str(error)[-3000:]
     told["seconds"] = round(time.time() - began, 2)
@@ -230,63 +229,4 @@ def record_of(setup, rank, told):
     if grid.size["cp"] > 1:
         found["sequence"] = {"dim": 0 if setup["order"] == "sbh" else 1, "part": grid.place(rank)["cp"], "parts": grid.size["cp"],
                              "order": "zigzag"}
-    return found
-
-
-# ---- the oracle: what the fault did, read from the runs' own numbers ----
-
-_NOT_COMPUTED = ("Torch.empty", "Distributed.recv", "Distributed.all_gather")  # whatever the memory held before
-
-
-def _doubt(pair):
-    """Why the plan of the fault does not fit what the runs hold: None where it does.
-
-    `clean` is the npu side without the fault and in the same layout: on each of the planned ranks the first rows that
-    are not bit-equal must be at the planned place, or, of a gradient, only the planned gradients.
-    """
-    told, truth = pair.told, pair.told["truth"]
-    told["first_differences"] = found = _first_differences(pair)
-    gradients = _gradients_that_differ(pair)
-    told["gradients_that_differ"] = sorted({name for _, _, name in gradients})[:12]
-    if not found and not gradients:
-        return None if told["npu"].get("fsdp") or told["npu"].get("dtensor") else "no effect"
-    wanted = [place for place in truth["places"] if place.startswith("gradient ") and not place.endswith("*")]
-    if wanted:
-        others = [name for _, step, name in gradients if "gradient " + name not in wanted and step == truth["step"]]
-        return "other gradients differ: " + others[0] if others else None
-    if not truth["places"] or any(place.endswith(" *") for place in truth["places"]):
-        return None
-    constructs = judging.Constructs(pair.side("npu"), told["npu_ranks"])
-    here = [entry for rank, step, entry in found if step == truth["step"] and (not truth["ranks"] or rank in truth["ranks"])]
-    for entry in here:
-        places = judging.places_of(entry, "", "parameter", truth["step"], [constructs])
-        names = {place.split(" ", 1)[1] for place in places}
-        if any(judging.is_at("x " + name, "x " + judging.module_of(wanted)) or judging.is_at("x " + name + ".?", "x " + wanted.split(" ", 1)[1])
-               for name in names for wanted in truth["places"]):
-            return None
-    return "the first difference is at %s" % here[:2]
-
-
-def _first_differences(pair):
-    """[(rank, step, entry)] of the first entry on each rank that differs by a bit."""
-    found = []
-    for rank, rank_told in enumerate(pair.told["npu_ranks"]):
-        folder = "rank%d" % rank if len(pair.told["npu_ranks"]) > 1 else "rank"
-        for step in range(pair.told["npu"]["steps"]):
-            npu, clean = (dumps.Step(os.path.join(pair.side(side), "dump", "step%d" % step, folder)) for side in ("npu", "clean"))
-            first = next((entry for entry in npu.order if not entry.startswith(_NOT_COMPUTED) and (
-                entry not in clean.data or any(dumps.differing_rows(npu, clean, entry).values()))), None)
-            first = first or next((entry for entry in clean.order if entry not in npu.data), None)
-            if first is not None:
-                found.append((rank, step, first))
-                break
-    return found
-
-
-def _gradients_that_differ(pair):
-    found = []
-    for rank in range(len(pair.told["npu_ranks"])):
-        sides = [torch.load(os.path.join(pair.side(side), "gradients%d.pt" % rank)) for side in ("npu", "clean")]
-        for step, (a, b) in enumerate(zip(*sides)):
-            found += [(rank, step, name) for name in b if name not in a or not torch.equal(a[name], b[name])]
     return found

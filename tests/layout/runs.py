@@ -311,6 +311,8 @@ def _clip(model, setup, plant):
     total = torch.zeros(())
     for chunk in model:
         for parameter in chunk.parameters():
+            if parameter.grad is None:
+                continue
             is_cut = getattr(parameter, "tensor_model_parallel", False)
             if is_cut or CONTEXT.index("tp") == 0 or (plant is not None and plant.at("clip_counts_replicas")):
                 total += parameter.grad.pow(2).sum()
@@ -321,7 +323,8 @@ def _clip(model, setup, plant):
     factor = min(1.0, setup["clip"] / (float(total.sqrt()) + 1e-6))
     for chunk in model:
         for parameter in chunk.parameters():
-            parameter.grad *= factor
+            if parameter.grad is not None:
+                parameter.grad *= factor
 
 
 def _train(setup, rank, world, folder, plant):
