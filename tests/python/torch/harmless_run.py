@@ -3,7 +3,8 @@
 usage: harmless_run.py OBSERVERS VARIANT FOLDER MODEL...
 OBSERVERS: none, or what observes, joined by + in the order of its start: dump:LEVEL:TASK[:md5], monitor,
            grad_probe:LEVEL
-VARIANT: plain, amp, accumulate, compile:BACKEND:raw, compile:BACKEND:compiled, ddp
+VARIANT: plain, amp, accumulate, compile:BACKEND:raw, compile:BACKEND:compiled, ddp, ddp:wrapped (the wrapper is
+         observed), fsdp2, dtensor: in two processes
 """
 import hashlib
 import json
@@ -26,7 +27,7 @@ class Hash:
 
     def put(self, value):
         if isinstance(value, torch.Tensor):
-            value = value.detach().contiguous()
+            value = getattr(value.detach(), "_local_tensor", value.detach()).contiguous()
             self._hash.update(str((value.dtype, tuple(value.shape))).encode())
             self._hash.update(bytes(value.flatten().view(torch.uint8).numpy())
                               if value.numel() else b"")
@@ -139,10 +140,22 @@ def train(name, seen_by, variant):
         observed = trained if rest[1] == "compiled" else model
     elif kind == "ddp":
         trained = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1)
+        observed = trained if rest else model
+    elif kind == "fsdp2":
+        from torch.distributed.fsdp import fully_shard
+        for part in list(model.blocks) + [model]:
+            fully_shard(part)
+    elif kind == "dtensor":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+        for block in model.blocks:
+            parallelize_module(block, init_device_mesh("cpu", (2,)), {"mlp.0": ColwiseParallel(), "mlp.2": RowwiseParallel()})
+    is_mixed = kind == "dtensor"  # tensors and DTensors together are refused by functions of many tensors
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1, foreach=False if is_mixed else None)
     for observer in seen_by:
         observer.watch(observed, optimizer)
-    rank = torch.distributed.get_rank() if kind == "ddp" else 0
+    # Parts of one model get the same batch.
+    rank = torch.distributed.get_rank() if kind in ("ddp", "fsdp2") else 0
     generator = torch.Generator().manual_seed(5 + rank)
     for _ in range(STEPS):
         digest = Hash()
@@ -154,7 +167,11 @@ def train(name, seen_by, variant):
                 loss = loss_of(trained, inputs)
             loss.backward()
             digest.put(loss)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        if is_mixed:
+            for parameter in model.parameters():
+                parameter.grad *= 0.5
+        else:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         for observer in reversed(seen_by):
             observer.end()
@@ -170,7 +187,8 @@ def train(name, seen_by, variant):
 def main():
     text, variant, folder, *names = sys.argv[1:]
     torch.set_num_threads(1)
-    if variant == "ddp":
+    in_two = variant.split(":")[0] in ("ddp", "fsdp2", "dtensor")
+    if in_two:
         torch.distributed.init_process_group("gloo", init_method="file://" + folder + "/meeting",
                                              rank=int(os.environ["RANK"]), world_size=2)
         folder = os.path.join(folder, str(torch.distributed.get_rank()))
@@ -178,7 +196,7 @@ def main():
     seen_by = observers(text, folder)
     for name in names:
         print("hash", name, *train(name, seen_by, variant), flush=True)
-    if variant == "ddp":
+    if in_two:
         torch.distributed.destroy_process_group()
 
 

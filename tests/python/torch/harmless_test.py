@@ -21,6 +21,7 @@ from harmless_models import MODELS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IS_TORCH_2 = int(torch.__version__.split(".")[0]) >= 2
+HAS_DTENSOR = IS_TORCH_2 and hasattr(torch.distributed, "device_mesh")
 ALL = os.environ.get("MSPROBE_HARMLESS") == "all"
 
 # What observes, and whether it is among the usual runs.
@@ -97,19 +98,27 @@ class Harmless(unittest.TestCase):
     def test_with_gradients_accumulated(self):
         self.compare("accumulate", TRAININGS["accumulate"], OBSERVERS if ALL else USUAL[2:])
 
+    def both(self, variant, names, *observers):
+        """The hashes of both ranks; of one that observes alone where two observers are given."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        runs = [self.start(observers[rank % len(observers)], variant, names, {"RANK": str(rank), "WORLD_SIZE": "2"}, folder)
+                for rank in range(2)]
+        return [self.hashes(run, names) for run in runs]
+
     def test_with_two_processes(self):
         names = ["nano_gpt", "resnet_in_place"]
-
-        def both(observers):
-            folder = tempfile.mkdtemp(dir=self.folder)
-            runs = [self.start(observers, "ddp", names, {"RANK": str(rank), "WORLD_SIZE": "2"},
-                               folder) for rank in range(2)]
-            return [self.hashes(run, names) for run in runs]
-
-        plain = both("none")
+        plain = self.both("ddp", names, "none")
         for item in OBSERVERS if ALL else USUAL[2:3]:
             with self.subTest(observers=item):
-                self.assertEqual(both(item), plain)
+                self.assertEqual(self.both("ddp", names, item), plain)
+
+    def test_with_models_that_are_shared_out_by_one_rank_or_both(self):
+        """A rank that asked the other one for anything would wait for ever where that one does not observe."""
+        for variant in ("ddp:wrapped",) + (("fsdp2", "dtensor") if HAS_DTENSOR else ()):
+            plain = self.both(variant, ["nano_gpt"], "none")
+            for observers in ((["dump:mix:statistics"], ["dump:L0:tensor"]) if ALL else ()) + (["dump:mix:tensor", "none"],):
+                with self.subTest(variant=variant, observers=observers):
+                    self.assertEqual(self.both(variant, ["nano_gpt"], *observers), plain)
 
     @unittest.skipUnless(IS_TORCH_2, "torch.compile is of PyTorch 2")
     def test_compiled(self):

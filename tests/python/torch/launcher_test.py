@@ -111,6 +111,14 @@ class Launcher(unittest.TestCase):
         for step in ("step0", "step1"):
             self.assertEqual(sorted(os.listdir(self.path("a", step))), ["rank0", "rank1"])
         self.assertEqual(self.names("a", 1, "rank0"), self.names("a", 1, "rank1"))
+        for rank in (0, 1):
+            for step in ("step0", "step1"):
+                layout = load(self.path("a"), step, "rank%d" % rank, "layout.json")
+                self.assertEqual((layout["rank"], layout["world_size"]), (rank, 2))
+            # What the optimizer was given, which a wrapper or the script may have exchanged.
+            reduced = load(self.path("a"), "step1", "rank%d" % rank, "reduced_gradients.json")["data"]
+            gradients = [name for name in self.names("a", 1, "rank%d" % rank) if name.endswith(".parameters_grad")]
+            self.assertEqual(sorted(reduced), sorted(name + ".reduced" for name in gradients))
 
     def test_workers_of_torchrun_capture_too(self):
         # -r and -t: their default of 0 is unreadable to PyTorch 1.13 under Python 3.11.

@@ -100,7 +100,7 @@ class TorchHooks(CommonHooks):
             return None
         self._layout_of = made_of
         return layout.text_of(layout.describe(models, lambda where, error: session.say_once(
-            _native.LOG_WARNING, "layout.json: %s is left out: %s" % (where, described(error)))))
+            _native.LOG_WARNING, "layout.json is not complete: %s: %s" % (where, described(error)))))
 
     def flush(self, session):
         self._device.flush()

@@ -59,6 +59,12 @@ class _Node:
         self.path = path
         self.name = type(module).__name__
 
+    def own(self, name, kind=object):
+        """An attribute of the module itself, if it is of this kind: what a class computes is not asked, and wrappers hand on the names of
+        what is in them."""
+        value = vars(self.module).get(name)
+        return value if isinstance(value, kind) and not isinstance(value, bool) else None
+
 
 class _Mesh:
     """A device mesh as numbers: which ranks differ from this one in one dimension alone."""
@@ -132,10 +138,10 @@ class Layout:
         if self._local_experts is None:
             self._local_experts = {}
             for node in self.nodes:
-                numbers = getattr(node.module, "local_expert_indices", None)
+                numbers = node.own("local_expert_indices", (list, tuple))
                 if numbers is None:
-                    count, place = getattr(node.module, "num_local_experts", None), self.place_in("ep")
-                    numbers = [place[0] * count + index for index in range(count)] if isinstance(count, int) and place else ()
+                    count, place = node.own("num_local_experts", int), self.place_in("ep")
+                    numbers = [place[0] * count + index for index in range(count)] if count and place else ()
                 if numbers and not any(node.path.startswith(path + ".") for path in self._local_experts):
                     self._local_experts[node.path] = [int(number) for number in numbers]
         return self._local_experts
@@ -173,7 +179,7 @@ class Source:
 # ---- PyTorch ----
 
 class _Groups(Source):
-    """Process groups as they were made."""
+    """Process groups as they were made, and what is said of them. Frameworks come first, which know what they use a group for."""
 
     def look(self):
         layout = self.layout
@@ -209,10 +215,10 @@ class _DTensors(Source):
             self.layout.add_framework("fsdp2" if self._sharded else "dtensor")
 
     def _look_at_state(self, node):
-        get = getattr(node.module, "_get_fsdp_state", None)
+        get = getattr(type(node.module), "_get_fsdp_state", None)
         if get is None:
             return
-        state = get()
+        state = get(node.module)
         groups = getattr(state, "_fsdp_param_groups", None)
         if groups is None:
             groups = [state._fsdp_param_group]
@@ -328,7 +334,7 @@ class _FlatParameters(Source):
 
     def look(self):
         for node in self.layout.nodes:
-            if node.name == "FullyShardedDataParallel" and hasattr(node.module, "_fsdp_wrapped_module"):
+            if node.name == "FullyShardedDataParallel" and "_fsdp_wrapped_module" in node.module._modules:
                 self.layout.add_framework("fsdp1")
                 self._look_at(node.module)
 
@@ -391,12 +397,11 @@ class _Replicas(Source):
 
     def look(self):
         for node in self.layout.nodes:
-            if node.name == "DistributedDataParallel" and getattr(node.module, "process_group", None) is not None:
+            if node.name == "DistributedDataParallel" and node.own("process_group") is not None:
                 self.layout.add_framework("ddp")
-                self.layout.add_group("dp", distributed.ranks_of(node.module.process_group))
+                self.layout.add_group("dp", distributed.ranks_of(node.own("process_group")))
                 self._paths.append(node.path)
-                hooks = getattr(node.module, "_comm_hooks", None)
-                if not hooks:
+                if not node.own("_comm_hooks"):
                     self.layout.more.setdefault("optimizer", {}).setdefault("gradient_reduction", "mean")
 
     def entry(self, node, name, parameter):
@@ -459,14 +464,14 @@ class _Megatron(Source):
                     self._find_group(node, name, parameter)
         for node in layout.nodes:
             self._look_at_configuration(node)
-            if getattr(getattr(node.module, "ddp_config", None), "use_distributed_optimizer", False):
-                self._look_at_buffers(vars(node.module))
+            if getattr(node.own("ddp_config"), "use_distributed_optimizer", False):
+                self._look_at_buffers(node)
         if self._has_state:
             self._look_at_globals()
 
-    def _look_at_buffers(self, wrapper):
+    def _look_at_buffers(self, node):
         """The distributed optimizer: each rank updates an equal part of every bucket, wherever its parameters begin and end."""
-        for buffer in list(wrapper.get("buffers") or ()) + list(wrapper.get("expert_parallel_buffers") or ()):
+        for buffer in (node.own("buffers", list) or []) + (node.own("expert_parallel_buffers", list) or []):
             ranks = distributed.ranks_of(buffer.data_parallel_group)
             place = ranks.index(self.layout.rank)
             for parameter, where in buffer.param_index_map.items():
@@ -494,7 +499,7 @@ class _Megatron(Source):
         says nothing: it is there where a single rank has all of the parts, too."""
         layout = self.layout
         for attribute in _GROUP_ATTRIBUTES:
-            group = vars(node.module).get(attribute)
+            group = node.own(attribute)
             if group is not None and not isinstance(group, (list, tuple, str)):
                 try:
                     ranks = distributed.ranks_of(group)
@@ -503,13 +508,13 @@ class _Megatron(Source):
                 if ranks and len(ranks) > 1:
                     layout.add_group("tp", ranks)
                     return
-        parts = _parts_by_module(node.module, parameter)
+        parts = _parts_by_module(node, parameter)
         fitting = [ranks for ranks in layout.process_groups if len(ranks) == parts and not _is_other(layout, ranks)]
         if len(fitting) == 1:
             layout.add_group("tp", fitting[0])
 
     def _look_at_configuration(self, node):
-        config = getattr(node.module, "config", None)
+        config = node.own("config")
         if config is None or not hasattr(config, "tensor_model_parallel_size"):
             return
         more = self.layout.more
@@ -522,7 +527,7 @@ class _Megatron(Source):
             more.setdefault("optimizer", {}).setdefault(
                 "gradient_reduction", "sum" if config.calculate_per_token_loss else "mean")
         # Both halves of a gated projection are cut, each for itself.
-        first = getattr(node.module, "linear_fc1", None)
+        first = node.module._modules.get("linear_fc1")
         if getattr(config, "gated_linear_unit", False) and first is not None:
             self._gated[id(first)] = 2
 
@@ -530,7 +535,7 @@ class _Megatron(Source):
         entry = self._placed(node, parameter)
         if entry is not None:
             self._note_blocks(entry, node, parameter)
-            self._note_vocabulary(entry, node.module)
+            self._note_vocabulary(entry, node)
             self._note_experts(entry, node, name, parameter)
             if id(parameter) in self._shared_out:
                 entry["optimizer_flat"] = self._shared_out[id(parameter)]
@@ -548,8 +553,8 @@ class _Megatron(Source):
         place = layout.place_in("expert_tp" if is_expert and "expert_tp" in layout.groups else "tp")
         if layout.world_size == 1 or place and place[1] == 1 or not 0 <= dimension < len(shape):
             return whole
-        parts = place[1] if place else _parts_by_module(node.module, parameter)
-        part = place[0] if place else _part_by_module(node.module, shape[dimension])
+        parts = place[1] if place else _parts_by_module(node, parameter)
+        part = place[0] if place else _part_by_module(node, shape[dimension])
         entry = {"kind": "shard", "dim": dimension, "group": "tp"}
         if part is not None:
             entry["part"] = part
@@ -570,9 +575,9 @@ class _Megatron(Source):
         if blocks > 1 and size % blocks == 0:
             entry["blocks"] = [size // blocks] * blocks
 
-    def _note_vocabulary(self, entry, module):
-        first, end = getattr(module, "vocab_start_index", None), getattr(module, "vocab_end_index", None)
-        if isinstance(first, int) and isinstance(end, int) and entry.get("dim") == 0:
+    def _note_vocabulary(self, entry, node):
+        first, end = node.own("vocab_start_index", int), node.own("vocab_end_index", int)
+        if first is not None and end is not None and entry.get("dim") == 0:
             entry["vocabulary"] = [first, end]
         padded, own = self._vocabulary
         shape = entry.get("global_shape")
@@ -586,9 +591,9 @@ class _Megatron(Source):
         entry["expert_parallel"] = True
         numbers = next((numbers for path, numbers in self.layout.local_experts().items() if node.path.startswith(path + ".")), ())
         digits = name[len(name.rstrip("0123456789")):]
-        if isinstance(getattr(node.module, "num_gemms", None), int) and digits and int(digits) < len(numbers):
+        if node.own("num_gemms", int) and digits and int(digits) < len(numbers):
             entry["expert"] = numbers[int(digits)]
-        elif name in ("weight1", "weight2") and getattr(node.module, "num_local_experts", None) == len(numbers):
+        elif name in ("weight1", "weight2") and node.own("num_local_experts", int) == len(numbers):
             entry["experts"] = list(numbers)
 
 
@@ -596,21 +601,21 @@ def _is_cut(parameter):
     return getattr(parameter, "tensor_model_parallel", False) is True and isinstance(getattr(parameter, "partition_dim", None), int)
 
 
-def _parts_by_module(module, parameter):
+def _parts_by_module(node, parameter):
     """In how many parts a parameter is cut, by the size that its module has for the whole; None: nothing tells."""
     dimension = parameter.partition_dim
     if not 0 <= dimension < parameter.dim() or not parameter.shape[dimension]:
         return None
     for name in _WHOLE_SIZES.get(dimension, ()):
-        size = getattr(module, name, None)
-        if isinstance(size, int) and size > parameter.shape[dimension] and size % parameter.shape[dimension] == 0:
+        size = node.own(name, int)
+        if size is not None and size > parameter.shape[dimension] and size % parameter.shape[dimension] == 0:
             return size // parameter.shape[dimension]
     return None
 
 
-def _part_by_module(module, size):
-    start = getattr(module, "vocab_start_index", None)
-    return start // size if isinstance(start, int) and size and start and start % size == 0 else None
+def _part_by_module(node, size):
+    start = node.own("vocab_start_index", int)
+    return start // size if start and size and start % size == 0 else None
 
 
 def _is_other(layout, ranks):
@@ -631,13 +636,12 @@ class _DeepSpeed(Source):
     def look(self):
         layout = self.layout
         for node in layout.nodes:
-            stage = getattr(node.module, "zero_optimization_stage", None)
-            if not callable(stage):
-                continue
             engine = node.module
+            if all(kind.__name__ != "DeepSpeedEngine" for kind in type(engine).__mro__):
+                continue
             layout.add_framework("deepspeed")
-            stage = int(stage())
-            self._ranks = distributed.ranks_of(getattr(engine, "data_parallel_group", None)) or list(range(layout.world_size))
+            stage = int(engine.zero_optimization_stage())
+            self._ranks = distributed.ranks_of(node.own("data_parallel_group")) or list(range(layout.world_size))
             layout.add_group("dp", self._ranks)
             if stage == 3:
                 layout.add_group("fsdp", self._ranks)
@@ -646,9 +650,7 @@ class _DeepSpeed(Source):
                 layout.add_group("ep", distributed.ranks_of(group))
             layout.more["zero_stage"] = stage
             layout.more.setdefault("optimizer", {}).setdefault("gradient_reduction", "mean")
-            steps = getattr(engine, "gradient_accumulation_steps", None)
-            if callable(steps):
-                layout.more.setdefault("micro_batches", int(steps()))
+            layout.more.setdefault("micro_batches", int(engine.gradient_accumulation_steps()))
 
     def entry(self, node, name, parameter):
         shape = getattr(parameter, "ds_shape", None)
@@ -680,7 +682,7 @@ class _Alone(Source):
         return None
 
 
-_SOURCES = (_Groups, _DTensors, _FlatParameters, _Replicas, _Megatron, _DeepSpeed, _Alone)
+_SOURCES = (_DTensors, _FlatParameters, _Replicas, _Groups, _Megatron, _DeepSpeed, _Alone)
 
 
 # ---- names: wrappers, layers, experts ----
@@ -697,7 +699,7 @@ def _note_names(layout):
             above, _, last = path.rpartition(".")
             own[path] = _key(own.get(above, above), last)
         attribute = _WRAPPERS.get(node.name)
-        if attribute and getattr(node.module, attribute, None) is not None:
+        if attribute and node.module._modules.get(attribute) is not None:
             inside[_key(path, attribute)] = own[path]
     for path, globally in inside.items():
         if path and path in own:
@@ -709,8 +711,8 @@ def _note_names(layout):
 def _note_layers(layout, own):
     found = {}
     for node in layout.nodes:
-        number, last = getattr(node.module, "layer_number", None), node.path.rpartition(".")[2]
-        if isinstance(number, int) and not isinstance(number, bool) and number >= 1 and last.isdigit():
+        number, last = node.own("layer_number", int), own[node.path].rpartition(".")[2]
+        if number is not None and number >= 1 and last.isdigit():
             found[node.path] = (int(last), number - 1)
     if len(layout.roots) > 1 and found:
         layout.more["chunks"] = [min((number for path, (_, number) in found.items() if _root_of(layout, path) == root), default=None)

@@ -67,8 +67,9 @@ def _any_gradient(parameter):
     copy = getattr(parameter, "main_param", None)
     if copy is not None and copy.grad is not None:
         return copy.grad
-    if parameter.grad is not None or getattr(parameter, "main_param_sharded", False):
-        return parameter.grad  # of all elements only those of this rank would be complete
+    own = parameter.grad if parameter.is_leaf else None
+    if own is not None or getattr(parameter, "main_param_sharded", False):
+        return own  # of main_grad only this rank's elements would be complete
     return getattr(parameter, "main_grad", None)
 
 
@@ -103,7 +104,7 @@ class ReducedGradients:
         if self._seen_in == self._session.generation or not self.wanted():
             return
         for known, name, parameter in self._parameters(only_exchanged=True):
-            if parameter.grad is not None:
+            if parameter.is_leaf and parameter.grad is not None:
                 _native.reduced_gradient(known.base, name, parameter.grad)
 
     def _parameters(self, only_exchanged=False):
@@ -118,5 +119,6 @@ class ReducedGradients:
 
 def _exchanges(module):
     """Whether gradients have been exchanged when the backward pass is over. Megatron's wrapper of the same name waits for its optimizer."""
-    return (type(module).__name__ in ("DistributedDataParallel", "FullyShardedDataParallel") or hasattr(module, "_get_fsdp_state")) \
-        and not hasattr(module, "finish_grad_sync")
+    kind = type(module)
+    return ((kind.__name__ in ("DistributedDataParallel", "FullyShardedDataParallel") or hasattr(kind, "_get_fsdp_state"))
+            and not hasattr(kind, "finish_grad_sync"))
