@@ -9,7 +9,7 @@ import sys
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-for _name in ("megatron", "torchtitan"):
+for _name in ("", "megatron", "torchtitan"):
     sys.path.append(os.path.join(os.path.dirname(HERE), "python", "frameworks", _name))
 
 WAY, RANK, WORLD, FOLDER, FAULT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], "fault" in sys.argv[5:]

@@ -11,8 +11,6 @@ import torch
 import dumps  # of ../diagnosis
 import judging
 
-_NOT_COMPUTED = ("Torch.empty", "Distributed.recv", "Distributed.all_gather")  # whatever the memory held before
-
 
 def doubt(pair):
     """Why the plan of the fault does not fit what the runs hold: None where it does."""
@@ -29,6 +27,8 @@ def doubt(pair):
         return "other gradients differ: " + others[0] if others else relation_doubt(pair)
     if not truth["places"] or any(place.endswith(" *") for place in truth["places"]):
         return None
+    if truth["kinds"] == ["unmatched call"]:
+        return None if _is_unmatched(pair, truth) else "no call of the place is missing or more"
     constructs = judging.Constructs(pair.side("npu"), told["npu_ranks"])
     here = [entry for rank, step, entry in found if step == truth["step"] and (not truth["ranks"] or rank in truth["ranks"])]
     for entry in here:
@@ -45,18 +45,28 @@ def _step(pair, side, step, rank):
 
 
 def first_differences(pair):
-    """[(rank, step, entry)] of the first entry on each rank that differs by a bit."""
+    """[(rank, step, entry)] of the first module on each rank that differs by a bit. Calls between modules may be a framework's own."""
     found = []
     for rank in range(len(pair.told["npu_ranks"])):
         for step in range(pair.told["npu"]["steps"]):
             npu, clean = _step(pair, "npu", step, rank), _step(pair, "clean", step, rank)
-            first = next((entry for entry in npu.order if not entry.startswith(_NOT_COMPUTED) and (
+            first = next((entry for entry in npu.order if entry.startswith("Module.") and (
                 entry not in clean.data or any(dumps.differing_rows(npu, clean, entry).values()))), None)
-            first = first or next((entry for entry in clean.order if entry not in npu.data), None)
+            first = first or next((entry for entry in clean.order if entry.startswith("Module.") and entry not in npu.data), None)
             if first is not None:
                 found.append((rank, step, first))
                 break
     return found
+
+
+def _is_unmatched(pair, truth):
+    for rank, rank_told in enumerate(pair.told["npu_ranks"]):
+        npu, clean = _step(pair, "npu", truth["step"], rank), _step(pair, "clean", truth["step"], rank)
+        for entry in set(npu.order) ^ set(clean.order):
+            match = re.match(r"Module\.(.+)\.\w+\.forward\.", entry)
+            if match and any(judging.is_at("forward " + judging.global_path(rank_told, match.group(1)), place) for place in truth["places"]):
+                return True
+    return False
 
 
 def gradients_that_differ(pair):

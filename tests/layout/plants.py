@@ -164,8 +164,9 @@ def _ranks_where(setup, **place):
 @fault("reduction_forgotten", lambda s: _has_row_layers(s) and s["family"] != "MoE")
 def _(rng, setup):
     place = _row(rng, setup)
-    return dict(place=place), Truth(_forward(place), ["computation", "replica"], ["partial_sum"] +
-                                    ([None] if setup["row_bias"] or _statistics(setup) else []))
+    # Of a sum that is cut along the sequence at once, each rank keeps its own part: the parts do not add up any more.
+    relations = ["any"] if setup.get("sp") else ["partial_sum"] + ([None] if setup["row_bias"] or _statistics(setup) else [])
+    return dict(place=place), Truth(_forward(place), ["computation", "replica"], relations)
 
 
 @fault("reduction_doubled", _has_row_layers)
@@ -193,8 +194,8 @@ def _(rng, setup):
     layer = _layer(rng, setup)
     place = rng.choice([layer + ".self_attention.linear_qkv"] +
                        ([layer + ".mlp.linear_fc1"] if setup["family"] == "GPT" else []))
-    return dict(place=place), Truth(["backward " + place], ["computation", "replica"],
-                                    ["partial_sum"] + ([None] if _statistics(setup) else []))
+    relations = ["any"] if setup.get("sp") else ["partial_sum"] + ([None] if _statistics(setup) else [])
+    return dict(place=place), Truth(["backward " + place], ["computation", "replica"], relations)
 
 
 @fault("gathered_in_wrong_order", lambda s: _has_row_layers(s) and s.get("gather_output"))
@@ -362,7 +363,7 @@ def _any_module(rng, setup):
         return rng.choice(["stem", "blocks.%d.norm" % rng.randrange(setup["layers"]), "head"])
     layer = _layer(rng, setup)
     return rng.choice([layer + ".input_layernorm", layer + ".self_attention.core_attention", layer + ".pre_mlp_layernorm",
-                       "decoder.final_layernorm"] + _rows(setup, layer))
+                       "decoder.final_layernorm"] + ([] if setup.get("dtensor") else _rows(setup, layer)))
 
 
 @fault("rounded", lambda s: True)
