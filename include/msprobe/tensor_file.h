@@ -1,6 +1,7 @@
 // Any file that holds tensors (.pt zip and legacy, TorchScript, .npy, .npz, .safetensors, MindSpore
-// .ckpt, ATB .bin, kernel dumps of Ascend), opened by content, read without executing anything in
-// it. Opening is lazy: tensor bytes stay in the mapped file until somebody looks at them.
+// .ckpt, ATB .bin, kernel dumps of Ascend, GGUF), opened by content, read without executing
+// anything in it. Opening is lazy: tensor bytes stay in the mapped file until somebody looks at
+// them.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,10 @@
 
 namespace msprobe {
 
+namespace io {
+class CodedTensor;
+}
+
 enum class TensorFileFormat {
   kPtZip,
   kPtLegacy,
@@ -27,7 +32,8 @@ enum class TensorFileFormat {
   kSafetensors,
   kMindSpore,
   kAtb,
-  kKernelDump  // of an Ascend device, in its layouts
+  kKernelDump,  // of an Ascend device, in its layouts
+  kGguf,
 };
 std::string_view TensorFileFormatName(TensorFileFormat format);  // "PyTorch zip", ...
 
@@ -58,6 +64,8 @@ struct NamedTensor {
 
   // Set for elements that no dtype here stands for ("F4", "F8_E8M0"): `view` holds their bytes.
   std::string raw_dtype = {};
+  // Set where those bytes are codes that stand for numbers (GGUF's blocks): they decode it.
+  std::shared_ptr<const io::CodedTensor> coded = nullptr;
 
   // TorchScript: an attribute of a module or a constant of its code, which state_dict() lacks.
   bool is_attribute = false;

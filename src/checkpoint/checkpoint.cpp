@@ -10,9 +10,11 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
+#include "src/checkpoint/adapter/merge.h"
 #include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/distributed/reader.h"
 #include "src/checkpoint/megatron/reader.h"
+#include "src/checkpoint/quantised/fold.h"
 #include "src/io/contents.h"
 
 namespace msprobe::checkpoint {
@@ -32,17 +34,6 @@ Parameter Labelled(const Parameter& source) {
   result.status = source.status;
   result.notes = source.notes;
   return result;
-}
-
-// The part of a view from index `begin` on, `count` long, along `axis`.
-TensorView Narrow(const TensorView& view, size_t axis, int64_t begin, int64_t count) {
-  TensorView part = view;
-  const size_t skipped =
-      static_cast<size_t>(begin) * static_cast<size_t>(view.strides[axis]) * DTypeSize(view.dtype);
-  part.data = view.data + skipped;
-  part.extent_bytes = view.extent_bytes - skipped;
-  part.shape[axis] = count;
-  return part;
 }
 
 bool Overlaps(const Piece& a, const Piece& b) {
@@ -106,6 +97,36 @@ Status CheckAxis(const Parameter& source, size_t axis) {
 }
 
 }  // namespace
+
+void Piece::Advance(int64_t elements) {
+  if (coded != nullptr) {
+    coded_first += elements;
+    return;
+  }
+  const size_t skipped = static_cast<size_t>(elements) * DTypeSize(view.dtype);
+  view.data += skipped;
+  view.extent_bytes -= skipped;
+}
+
+Parameter MakeParameter(std::string name, std::shared_ptr<const io::CodedTensor> coded) {
+  TensorView view;
+  view.shape = coded->shape();
+  view.strides = ContiguousStrides(view.shape);
+  Parameter parameter = MakeParameter(std::move(name), view, kNoFile);
+  for (Piece& piece : parameter.pieces) {
+    piece.coded = coded;
+  }
+  return parameter;
+}
+
+std::string FormatOf(const Parameter& parameter) {
+  if (!parameter.raw_dtype.empty()) {
+    return base::AsciiLower(parameter.raw_dtype);
+  }
+  return !parameter.pieces.empty() && parameter.pieces.front().coded != nullptr
+             ? parameter.pieces.front().coded->format()
+             : std::string(io::ShortDTypeName(parameter.dtype));
+}
 
 Parameter MakeParameter(std::string name, const TensorView& view, size_t file) {
   Parameter parameter;
@@ -216,7 +237,8 @@ Result<Parameter> Slice(const Parameter& source, size_t axis, int64_t begin, int
       continue;
     }
     Piece cut = piece;
-    cut.view = Narrow(piece.view, axis, first - piece.offset[axis], last - first);
+    cut.Advance((first - piece.offset[axis]) * piece.view.strides[axis]);
+    cut.view.shape[axis] = last - first;
     cut.offset[axis] = first - begin;
     part.pieces.push_back(std::move(cut));
   }
@@ -284,7 +306,7 @@ Status NoCheckpoint(const std::filesystem::path& folder, const std::vector<std::
                  "{}: not a known kind of checkpoint; looked for mp_rank_* folders (Megatron), "
                  ".metadata (distributed), *_model_states.pt (DeepSpeed), *.safetensors or "
                  "pytorch_model*.bin with or without an "
-                 "index (Hugging Face) and a single tensor file, found {}",
+                 "index (Hugging Face), *.gguf and a single tensor file, found {}",
                  folder.native(), FirstOf(names)))
       .WithHint("pass the folder of one iteration, or one of the files");
 }
@@ -301,6 +323,8 @@ std::string_view KindName(Kind kind) {
       return "Hugging Face";
     case Kind::kDeepSpeed:
       return "DeepSpeed";
+    case Kind::kGguf:
+      return "GGUF";
     case Kind::kDistributed:
       return "torch distributed";
   }
@@ -308,6 +332,16 @@ std::string_view KindName(Kind kind) {
 }
 
 namespace {
+
+// As many bytes as the codes of a piece may have.
+TensorView CodesOf(const Piece& piece) {
+  TensorView view;
+  view.dtype = DType::kUInt8;
+  view.shape = {
+      std::min(piece.view.element_count(), static_cast<int64_t>(piece.coded->stored_bytes()))};
+  view.extent_bytes = piece.coded->stored_bytes();
+  return view;
+}
 
 // Marks parameters that repeat bytes without end as unreadable.
 void LimitRepeatedBytes(Checkpoint& checkpoint) {
@@ -318,7 +352,8 @@ void LimitRepeatedBytes(Checkpoint& checkpoint) {
   io::ReadBudget budget(bytes);
   for (Parameter& parameter : checkpoint.parameters) {
     for (size_t i = 0; parameter.status.ok() && i < parameter.pieces.size(); ++i) {
-      parameter.status = budget.Take(parameter.pieces[i].view);
+      const Piece& piece = parameter.pieces[i];
+      parameter.status = budget.Take(piece.coded == nullptr ? piece.view : CodesOf(piece));
     }
     if (!parameter.status.ok()) {
       parameter.pieces.clear();
@@ -347,6 +382,9 @@ Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Option
   if (LooksLikeDeepSpeed(path)) {
     return OpenDeepSpeed(path, options);
   }
+  if (const std::vector<std::string> files = GgufFilesIn(path); !files.empty()) {
+    return OpenGguf(path, files);
+  }
   MSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, base::ListFolder(path));
   const std::vector<std::string> files = TensorFilesAmong(names);
   if (files.size() == 1) {
@@ -357,8 +395,19 @@ Result<Checkpoint> OpenByContent(const std::filesystem::path& path, const Option
 
 }  // namespace
 
+bool IsWithAdapter(const std::filesystem::path& path) { return SplitAtAdapter(path).has_value(); }
+
 Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options) {
+  if (const auto halves = SplitAtAdapter(path)) {
+    MSP_ASSIGN_OR_RETURN(Checkpoint base, OpenCheckpoint(halves->first, options));
+    MSP_RETURN_IF_ERROR(MergeAdapter(halves->second, options, base));
+    return base;
+  }
   MSP_ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenByContent(path, options));
+  // The Python tool compares codes as they are.
+  if (!options.compatible_merge) {
+    FoldQuantised(checkpoint);
+  }
   LimitRepeatedBytes(checkpoint);
   return checkpoint;
 }

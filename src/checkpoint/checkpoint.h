@@ -18,6 +18,8 @@
 #include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
+#include "src/io/coded/coded_tensor.h"
+
 namespace msprobe::checkpoint {
 
 // One parameter of a model, wherever its parts lie: rectangular pieces, each a view of mapped bytes
@@ -32,6 +34,13 @@ struct Piece {
   size_t file = kNoFile;  // index into Checkpoint::files: whose pages may go when the piece is read
   // Holds elements that no file contains as such (dequantised, a number of the optimizer).
   std::shared_ptr<const std::vector<std::byte>> memory = nullptr;
+  // Elements that are codes: the view then has dtype float32 and no data, its strides count
+  // elements of `coded`, and its first one is element `coded_first` of that.
+  std::shared_ptr<const io::CodedTensor> coded = nullptr;
+  int64_t coded_first = 0;
+
+  // Moves the first element by so many elements of what is stored.
+  void Advance(int64_t elements);
 };
 
 struct Parameter {
@@ -54,6 +63,12 @@ struct Parameter {
 // The whole of one tensor.
 Parameter MakeParameter(std::string name, const TensorView& view, size_t file);
 
+// The whole of one tensor of codes.
+Parameter MakeParameter(std::string name, std::shared_ptr<const io::CodedTensor> coded);
+
+// "bf16", "fp8_e4m3 block 128x128", "q4_k": what the first piece is stored as.
+std::string FormatOf(const Parameter& parameter);
+
 // Sets `shape` and checks that the pieces tile it; sorts them. An error names the first gap or
 // overlap.
 Status CheckTiling(Parameter& parameter);
@@ -74,6 +89,7 @@ enum class Kind {
   kTensorFile,   // one .pt, .safetensors, .npz, MindSpore .ckpt
   kHuggingFace,  // a folder with model*.safetensors or pytorch_model*.bin, with or without index
   kDeepSpeed,    // a folder of *_model_states.pt, or one whose file "latest" names such a folder
+  kGguf,         // a .gguf file, or a folder with its parts
   kDistributed,  // a folder with .metadata and *.distcp (torch, FSDP, Megatron torch_dist)
 };
 std::string_view KindName(Kind kind);  // "Megatron", "Hugging Face", ...
@@ -90,6 +106,19 @@ struct ModelFacts {
   std::optional<int64_t> vocabulary;  // without padding
   std::optional<bool> gated;          // fc1 holds gate and up (SwiGLU, GeGLU)
   std::string architecture;           // Hugging Face's model_type, else empty
+};
+
+// What config.json (quantization_config) or hf_quant_config.json says. 0 or empty: nothing.
+struct QuantisationFacts {
+  std::string
+      method;  // "fp8", "gptq", "awq", "compressed-tensors", "bitsandbytes", "modelopt", ...
+  std::string checkpoint_format;  // "gptq", "gptq_v2"
+  int64_t bits = 0;
+  int64_t group = 0;
+  int64_t block_rows = 0;
+  int64_t block_columns = 0;
+  bool power_of_two_scales = false;
+  bool symmetric = true;
 };
 
 // A setting of an optimizer or a scheduler other than a tensor or number, as text: None, names.
@@ -111,6 +140,7 @@ struct Checkpoint {
   std::filesystem::path path;  // the folder or file that was read, e.g. the iteration's
   std::optional<int64_t> iteration;
   ModelFacts facts;
+  QuantisationFacts quantisation;
   std::vector<Parameter> parameters;  // in order of first appearance; names are unique
   std::vector<Setting> settings;      // what is not a number; numbers are parameters
   // For the log, once each: "rank folder mp_rank_01 is missing", "suspicious global os.system ...".
@@ -120,7 +150,10 @@ struct Checkpoint {
   uint64_t file_bytes() const;  // of all files
 };
 
-// Told by content, not by name. Errors name the path and what was looked for.
+// Told by content, not by name. A path that does not exist and has a '+' is that of a base model
+// and that of an adapter, which is merged into it (adapter/merge.h). Errors name the path and what
+// was looked for.
+bool IsWithAdapter(const std::filesystem::path& path);
 Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options);
 
 }  // namespace msprobe::checkpoint

@@ -290,6 +290,9 @@ class CkptCompareCommand final : public Command {
         Number("--rtol", "R", &options_.tolerance.relative,
                "Elements agree when |a - b| <= ATOL + RTOL * |b|; b is of REFERENCE", kNotNegative),
         Number("--atol", "A", &options_.tolerance.absolute, "See --rtol", kNotNegative),
+        Path("--also", "PATH", &options_.also,
+             "Another checkpoint that a side may hold by mistake, such as the step before: looked "
+             "at for causes, beside the steps in the same folder"),
         Switch("--compat", &options_.open.compatible_merge,
                "Merge Megatron shards exactly as the Python tool does, including its bugs"),
         Group::kOutput,
@@ -317,7 +320,8 @@ class CkptCompareCommand final : public Command {
     return {
         Argument("CKPT", &options_.path_a,
                  "The test checkpoint: a Megatron, DeepSpeed, torch distributed or Hugging "
-                 "Face folder, or one .pt, .bin, .safetensors, .npz or MindSpore .ckpt file",
+                 "Face folder, quantised or not, or one .pt, .bin, .safetensors, .gguf, .npz or "
+                 "MindSpore .ckpt file; BASE+ADAPTER merges a LoRA adapter",
                  kRequired),
         Argument("REFERENCE", &options_.path_b, "The checkpoint to compare it with, of any kind",
                  kRequired, FromProject{"reference", ProjectScope::kOwnTable})};

@@ -133,6 +133,7 @@ Status ReadNpz(const ZipArchive& archive, const TensorFile::Options& options,
 Status ReadSafetensors(std::span<const std::byte> bytes, TensorFileContents& contents);
 Status ReadMindSpore(std::span<const std::byte> bytes, const TensorFile::Options& options,
                      TensorFileContents& contents);
+Status ReadGguf(std::span<const std::byte> bytes, TensorFileContents& contents);
 Status ReadAtb(std::span<const std::byte> bytes, TensorFileContents& contents);
 Status ReadKernelDumpTensors(std::span<const std::byte> bytes, const TensorFile::Options& options,
                              TensorFileContents& contents);

@@ -27,7 +27,8 @@ constexpr size_t kLegacyMagicWithin = 32;
 constexpr std::string_view kAtbMagic = "$Version=";
 constexpr std::string_view kPickleSuffix = "/data.pkl";
 constexpr std::string_view kReadable =
-    ".pt, .npy, .npz, .safetensors, MindSpore .ckpt, ATB .bin files and kernel dumps can be read";
+    ".pt, .npy, .npz, .safetensors, .gguf, MindSpore .ckpt, ATB .bin files and kernel dumps can be "
+    "read";
 
 // The member P/data.pkl with the shortest folder name: deeper ones belong to something inside.
 const ZipEntry* FindDataPickle(const ZipArchive& archive) {
@@ -131,7 +132,8 @@ Status CheckReadable(const TensorFileContents& contents) {
     return tensors[0].status;
   }
   const bool nothing_else = contents.format == TensorFileFormat::kSafetensors ||
-                            contents.format == TensorFileFormat::kMindSpore;
+                            contents.format == TensorFileFormat::kMindSpore ||
+                            contents.format == TensorFileFormat::kGguf;
   const bool damaged = std::all_of(tensors.begin(), tensors.end(), [](const NamedTensor& tensor) {
     return tensor.status.code() == StatusCode::kBadFormat;
   });
@@ -149,9 +151,7 @@ Status ReadTensorBytes(std::span<const std::byte> bytes, const TensorFile::Optio
   const std::string_view text = AsText(bytes.data(), bytes.size());
   Status status;
   if (text.starts_with("GGUF")) {
-    status = OtherFormat("a GGUF file (llama.cpp)",
-                         "compare the checkpoint that it was converted from, or convert it to "
-                         "safetensors: transformers reads it with gguf_file=");
+    status = ReadGguf(bytes, contents);
   } else if (text.starts_with("\x89HDF\r\n\x1a\n")) {
     status = OtherFormat("an HDF5 file (Keras .h5)",
                          "save its arrays as .npz (h5py, numpy.savez) or safetensors");
@@ -255,6 +255,8 @@ std::string_view TensorFileFormatName(TensorFileFormat format) {
       return "ATB dump";
     case TensorFileFormat::kKernelDump:
       return "kernel dump";
+    case TensorFileFormat::kGguf:
+      return "GGUF";
   }
   return "";
 }

@@ -47,17 +47,15 @@ using checkpoint::Parameter;
 using checkpoint::Piece;
 
 // The part of a piece that covers `shape` elements from `offset` (of the whole) on.
-TensorView Cut(const Piece& piece, const Shape& offset, const Shape& shape) {
-  TensorView view = piece.view;
-  size_t skipped = 0;
+Piece Cut(const Piece& piece, const Shape& offset, const Shape& shape) {
+  Piece part = piece;
+  int64_t skipped = 0;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    skipped += static_cast<size_t>(offset[axis] - piece.offset[axis]) *
-               static_cast<size_t>(view.strides[axis]) * DTypeSize(view.dtype);
+    skipped += (offset[axis] - piece.offset[axis]) * piece.view.strides[axis];
   }
-  view.data += skipped;
-  view.extent_bytes -= skipped;
-  view.shape = shape;
-  return view;
+  part.Advance(skipped);
+  part.view.shape = shape;
+  return part;
 }
 
 std::optional<Box> Intersect(const Piece& a, const Piece& b) {
@@ -77,8 +75,14 @@ std::optional<Box> Intersect(const Piece& a, const Piece& b) {
     box.offset[axis] = begin;
     shape[axis] = end - begin;
   }
-  box.a = Cut(a, box.offset, shape);
-  box.b = Cut(b, box.offset, shape);
+  const Piece part_a = Cut(a, box.offset, shape);
+  const Piece part_b = Cut(b, box.offset, shape);
+  box.a = part_a.view;
+  box.b = part_b.view;
+  box.coded_a = part_a.coded.get();
+  box.coded_b = part_b.coded.get();
+  box.coded_first_a = part_a.coded_first;
+  box.coded_first_b = part_b.coded_first;
   box.plain_a = box.a.is_plain();
   box.plain_b = box.b.is_plain();
   return box;
@@ -331,6 +335,59 @@ const std::byte* Stored(const TensorView& view, bool plain, int64_t first, int64
   return scratch.data();
 }
 
+// Codes of a block, decoded in the row-major order of its box: run by run along the axis whose
+// elements lie side by side, so that matrices that were turned are not decoded one by one.
+void DecodeBlock(const io::CodedTensor& coded, int64_t coded_first, const TensorView& view,
+                 bool plain, int64_t first, int64_t count, DType partner,
+                 std::vector<float>& values, std::vector<float>& bounds,
+                 std::vector<float>& turned) {
+  values.resize(static_cast<size_t>(count));
+  bounds.resize(static_cast<size_t>(count));
+  if (plain) {
+    coded.Decode(coded_first + first, static_cast<size_t>(count), partner, values.data(),
+                 bounds.data());
+    return;
+  }
+  const size_t rank = view.shape.size();
+  const auto place_of = [&](int64_t element) {
+    int64_t place = coded_first;
+    for (size_t axis = rank; axis-- > 0;) {
+      place += element % view.shape[axis] * view.strides[axis];
+      element /= view.shape[axis];
+    }
+    return place;
+  };
+  const int64_t columns = view.shape[rank - 1];
+  const int64_t column_stride = view.strides[rank - 1];
+  const int64_t rows = rank < 2 ? 1 : view.shape[rank - 2];
+  const bool is_turned = column_stride != 1 && rank >= 2 && view.strides[rank - 2] == 1;
+  for (int64_t at = 0; at < count;) {
+    const int64_t element = first + at;
+    const int64_t column = element % columns;
+    const int64_t row = element / columns % rows;
+    if (is_turned && column == 0 && count - at >= columns) {
+      // Whole rows: each column of them is one run of codes.
+      const int64_t height = std::min((count - at) / columns, rows - row);
+      turned.resize(static_cast<size_t>(2 * height));
+      for (int64_t c = 0; c < columns; ++c) {
+        coded.Decode(place_of(element + c), static_cast<size_t>(height), partner, turned.data(),
+                     turned.data() + height);
+        for (int64_t r = 0; r < height; ++r) {
+          const auto to = static_cast<size_t>(at + r * columns + c);
+          values[to] = turned[static_cast<size_t>(r)];
+          bounds[to] = turned[static_cast<size_t>(height + r)];
+        }
+      }
+      at += height * columns;
+      continue;
+    }
+    const int64_t run = column_stride == 1 ? std::min(count - at, columns - column) : int64_t{1};
+    coded.Decode(place_of(element), static_cast<size_t>(run), partner,
+                 values.data() + static_cast<size_t>(at), bounds.data() + static_cast<size_t>(at));
+    at += run;
+  }
+}
+
 std::span<const float> Widened(DType dtype, const std::byte* stored, size_t count,
                                std::vector<float>& scratch) {
   scratch.resize(count);
@@ -414,8 +471,78 @@ std::span<const double> InDouble(DType dtype, const std::byte* stored, size_t co
   return scratch;
 }
 
+// Whether one side may be the other one rounded.
+bool IsRounded(const Box& box) {
+  return box.coded_a != nullptr || box.coded_b != nullptr ||
+         (box.a.dtype != box.b.dtype && GetDTypeInfo(box.a.dtype).kind == DTypeKind::kFloat &&
+          GetDTypeInfo(box.b.dtype).kind == DTypeKind::kFloat);
+}
+
 uint64_t DifferingElements(const kernels::ComparePartial& finite) {
   return finite.different_count + finite.nonfinite_mismatch_count + finite.opposite_inf_count;
+}
+
+// How far a number that was rounded to `dtype` may lie from `value`, a number of that dtype: half
+// the gap to the next one.
+double HalfGap(DType dtype, double value) {
+  int digits = 0;  // of the fraction
+  int lowest = 0;  // exponent of the smallest normal number
+  switch (dtype) {
+    case DType::kFloat32:
+      digits = 23;
+      lowest = -126;
+      break;
+    case DType::kFloat16:
+      digits = 10;
+      lowest = -14;
+      break;
+    case DType::kBFloat16:
+      digits = 7;
+      lowest = -126;
+      break;
+    case DType::kFloat8E4M3FN:
+      digits = 3;
+      lowest = -6;
+      break;
+    case DType::kFloat8E5M2:
+      digits = 2;
+      lowest = -14;
+      break;
+    case DType::kFloat8E4M3FNUZ:
+      digits = 3;
+      lowest = -7;
+      break;
+    case DType::kFloat8E5M2FNUZ:
+      digits = 2;
+      lowest = -15;
+      break;
+    default:
+      return 0;
+  }
+  const int exponent = value == 0 ? lowest : std::max(std::ilogb(value), lowest);
+  return std::ldexp(1.0, exponent - digits - 1);
+}
+
+// Elements that lie farther apart than rounding to the format of a side explains; what is not
+// finite agrees with its like only.
+void CountBeyond(std::span<const double> a, std::span<const double> b, const Box& box,
+                 const BlockScratch& scratch, PairSums& sums) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) {
+      continue;
+    }
+    const double apart = std::fabs(a[i] - b[i]);
+    if (box.coded_a != nullptr || box.coded_b != nullptr) {
+      const double bound = (box.coded_a != nullptr ? static_cast<double>(scratch.bounds_a[i]) : 0) +
+                           (box.coded_b != nullptr ? static_cast<double>(scratch.bounds_b[i]) : 0);
+      const uint64_t beyond = apart <= bound ? 0 : 1;
+      sums.beyond_a += beyond;
+      sums.beyond_b += beyond;
+    } else {
+      sums.beyond_a += apart <= HalfGap(box.a.dtype, a[i]) ? 0U : 1U;
+      sums.beyond_b += apart <= HalfGap(box.b.dtype, b[i]) ? 0U : 1U;
+    }
+  }
 }
 
 // Whether every value is a double, so that the kernels lose nothing.
@@ -424,15 +551,37 @@ bool FitsDouble(DType dtype) {
          GetDTypeInfo(dtype).kind != DTypeKind::kComplex;
 }
 
+// Codes are decoded into float32.
+std::pair<const std::byte*, const std::byte*> StoredSides(const Box& box, int64_t first,
+                                                          int64_t count, BlockScratch& scratch) {
+  const std::byte* stored_a = nullptr;
+  const std::byte* stored_b = nullptr;
+  if (box.coded_a != nullptr) {
+    DecodeBlock(*box.coded_a, box.coded_first_a, box.a, box.plain_a, first, count, box.b.dtype,
+                scratch.decoded_a, scratch.bounds_a, scratch.turned);
+    stored_a = reinterpret_cast<const std::byte*>(scratch.decoded_a.data());
+  } else {
+    stored_a = Stored(box.a, box.plain_a, first, count, scratch.stored_a);
+  }
+  if (box.coded_b != nullptr) {
+    DecodeBlock(*box.coded_b, box.coded_first_b, box.b, box.plain_b, first, count, box.a.dtype,
+                scratch.decoded_b, scratch.bounds_b, scratch.turned);
+    stored_b = reinterpret_cast<const std::byte*>(scratch.decoded_b.data());
+  } else {
+    stored_b = Stored(box.b, box.plain_b, first, count, scratch.stored_b);
+  }
+  return {stored_a, stored_b};
+}
+
 }  // namespace
 
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
                      bool means, bool float32, BlockScratch& scratch) {
   const auto size = static_cast<size_t>(count);
-  const std::byte* stored_a = Stored(box.a, box.plain_a, first, count, scratch.stored_a);
-  const std::byte* stored_b = Stored(box.b, box.plain_b, first, count, scratch.stored_b);
+  const auto [stored_a, stored_b] = StoredSides(box, first, count, scratch);
   PairSums sums;
   const kernels::ComparePartial& finite = sums.finite;
+  bool is_counted = false;
   if (!float32 && (!FitsDouble(box.a.dtype) || !FitsDouble(box.b.dtype))) {
     sums = WideStepSums(box, stored_a, stored_b, size, tolerance, means);
   } else {
@@ -462,12 +611,23 @@ PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Toleran
         sums.exceeding_count = CountExceeding(x, y, tolerance);
       });
     }
+    if (!float32 && IsRounded(box) && finite.different_count > 0) {
+      is_counted = true;
+      CountBeyond(InDouble(box.a.dtype, stored_a, size, scratch.double_a),
+                  InDouble(box.b.dtype, stored_b, size, scratch.double_b), box, scratch, sums);
+    }
     if (means) {
       sums.sum_a = SumOf(a, size);
       sums.sum_b = SumOf(b, size);
     }
   }
-  sums.equal_bits = DifferingElements(finite) == 0 && box.a.dtype == box.b.dtype &&
+  if (!is_counted) {
+    sums.beyond_a = sums.beyond_b = DifferingElements(finite);
+  }
+  const bool same_format = box.coded_a == nullptr || box.coded_b == nullptr
+                               ? box.coded_a == box.coded_b
+                               : box.coded_a->format() == box.coded_b->format();
+  sums.equal_bits = DifferingElements(finite) == 0 && same_format && box.a.dtype == box.b.dtype &&
                     std::memcmp(stored_a, stored_b, size * DTypeSize(box.a.dtype)) == 0;
   return sums;
 }
@@ -475,8 +635,7 @@ PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Toleran
 void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
                      WideSums& sums) {
   const auto size = static_cast<size_t>(count);
-  const std::byte* stored_a = Stored(box.a, box.plain_a, first, count, scratch.stored_a);
-  const std::byte* stored_b = Stored(box.b, box.plain_b, first, count, scratch.stored_b);
+  const auto [stored_a, stored_b] = StoredSides(box, first, count, scratch);
   for (size_t i = 0; i < size; ++i) {
     const WideElement a = LoadWide(box.a.dtype, stored_a + i * DTypeSize(box.a.dtype));
     const WideElement b = LoadWide(box.b.dtype, stored_b + i * DTypeSize(box.b.dtype));
@@ -492,8 +651,7 @@ void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch&
 void FlushedSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,
                         kernels::ComparePartial& sums) {
   const auto size = static_cast<size_t>(count);
-  const std::byte* stored_a = Stored(box.a, box.plain_a, first, count, scratch.stored_a);
-  const std::byte* stored_b = Stored(box.b, box.plain_b, first, count, scratch.stored_b);
+  const auto [stored_a, stored_b] = StoredSides(box, first, count, scratch);
   const std::span<const float> a = Widened(box.a.dtype, stored_a, size, scratch.float_a);
   const std::span<const float> b = Widened(box.b.dtype, stored_b, size, scratch.float_b);
   for (size_t i = 0; i < size; ++i) {

@@ -27,6 +27,11 @@ struct Box {
   size_t piece_b = 0;
   bool plain_a = false;  // a.is_plain()
   bool plain_b = false;
+  // Set for sides that are stored as codes: their views have no data.
+  const io::CodedTensor* coded_a = nullptr;
+  const io::CodedTensor* coded_b = nullptr;
+  int64_t coded_first_a = 0;
+  int64_t coded_first_b = 0;
 
   int64_t element_count() const { return a.element_count(); }
 };
@@ -48,6 +53,11 @@ struct BlockScratch {
   std::vector<float> float_b;
   std::vector<double> double_a;
   std::vector<double> double_b;
+  std::vector<float> decoded_a;
+  std::vector<float> decoded_b;
+  std::vector<float> bounds_a;
+  std::vector<float> bounds_b;
+  std::vector<float> turned;
 };
 
 // Elements [first, first + count) of the box in row-major order, at most tensor::kSumBlockElements.

@@ -4,15 +4,18 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "src/analysis/ckpt/causes.h"
 #include "src/analysis/ckpt/compare_pairs.h"
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/result.h"
@@ -141,8 +144,13 @@ Status CheckWritable(const fs::path& file) {
 
 Status CheckPaths(const Options& options) {
   for (const fs::path* path : {&options.path_a, &options.path_b}) {
-    if (!base::Exists(*path)) {
+    if (!base::Exists(*path) && !checkpoint::IsWithAdapter(*path)) {
       return NotFoundError(fmt::format("{} does not exist", path->string()));
+    }
+  }
+  for (const fs::path& path : options.also) {
+    if (!base::Exists(path)) {
+      return NotFoundError(fmt::format("{} does not exist", path.string()));
     }
   }
   const std::vector<fs::path> files = ResultFiles(options);
@@ -263,6 +271,67 @@ Status WriteResults(const Options& options, Comparison& comparison, base::Thread
   });
   comparison.files.insert(comparison.files.begin(), files.begin(), files.end());
   return {};
+}
+
+// Other steps that a side may have been mistaken for: what the user named, and what lies beside.
+std::deque<OtherCheckpoint> OpenOthers(const std::array<Checkpoint, 2>& both,
+                                       const Options& options) {
+  std::vector<fs::path> paths = options.also;
+  for (const Checkpoint& side : both) {
+    for (fs::path& sibling : SiblingsOf(side.path)) {
+      paths.push_back(std::move(sibling));
+    }
+  }
+  std::deque<OtherCheckpoint> others;
+  std::vector<fs::path> seen;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    const bool is_known = std::any_of(both.begin(), both.end(),
+                                      [&](const Checkpoint& side) {
+                                        return fs::equivalent(path, side.path, error);
+                                      }) ||
+                          std::find(seen.begin(), seen.end(), path) != seen.end();
+    if (is_known) {
+      continue;
+    }
+    seen.push_back(path);
+    Result<Checkpoint> opened = checkpoint::OpenCheckpoint(path, options.open);
+    if (!opened.ok()) {
+      continue;  // a neighbour that is not a checkpoint
+    }
+    Result<MatchedParameters> matched = Match(both[0], *opened, options);
+    if (matched.ok()) {
+      others.push_back({*std::move(opened), *std::move(matched)});
+    }
+  }
+  return others;
+}
+
+void FindCauses(const MatchedParameters& matched, const std::array<Checkpoint, 2>& both,
+                const Options& options, base::ThreadPool& pool, Comparison& comparison) {
+  CauseSearch search(matched, both, pool);
+  search.Run(comparison.pairs);
+  if (search.HasUnexplained(comparison.pairs)) {
+    const std::deque<OtherCheckpoint> others = OpenOthers(both, options);
+    search.RunStale(others, comparison.pairs);
+  }
+  search.RunLast(comparison.pairs);
+}
+
+// A parameter that one side lacks while it has others of the same layer: a part was lost.
+void MarkMissingParts(Comparison& comparison) {
+  std::unordered_set<std::string_view> layers;
+  for (const PairResult& pair : comparison.pairs) {
+    layers.insert(LayerOf(pair.name_a));
+    layers.insert(LayerOf(pair.name_b));
+  }
+  for (std::vector<Unmatched>* const names : {&comparison.only_in_a, &comparison.only_in_b}) {
+    for (Unmatched& name : *names) {
+      if (layers.contains(LayerOf(name.name))) {
+        name.cause = "part_missing";
+      }
+    }
+  }
 }
 
 // A pair as another process found it, and the bytes that it read for it.
@@ -388,8 +457,12 @@ Result<Comparison> Run(const Options& options) {
         FindSameContent(both[0], both[1], matched, comparison.pairs,
                         options.draft_file.empty() ? kMostBytesForHint : UINT64_MAX, pool);
   }
+  if (!options.open.compatible_merge) {
+    FindCauses(matched, both, options, pool, comparison);
+  }
   comparison.only_in_a = std::move(matched.only_in_a);
   comparison.only_in_b = std::move(matched.only_in_b);
+  MarkMissingParts(comparison);
   comparison.left_out_a = std::move(matched.left_out_a);
   comparison.left_out_b = std::move(matched.left_out_b);
   MSP_RETURN_IF_ERROR(WriteNames(options, comparison));

@@ -65,6 +65,9 @@ int64_t RowOf(const Box& box, int64_t first) {
 
 // Where the first side's elements of a chunk begin; those of a strided box at the row they are in.
 const std::byte* PlaceOf(const Box& box, const Chunk& chunk) {
+  if (box.a.data == nullptr) {
+    return nullptr;
+  }
   const auto element_bytes = static_cast<int64_t>(DTypeSize(box.a.dtype));
   if (box.plain_a || box.a.shape.empty()) {
     return box.a.data + chunk.first * element_bytes;
@@ -242,7 +245,17 @@ bool LosesDigits(DType dtype) {
   return false;
 }
 
-Outcome Judge(const PairResult& result, const PairSettings& settings) {
+// What somebody else reads by its description is not what its codes and scales say.
+bool IsContradicted(const MatchedPair& pair) {
+  const auto contradicts = [](const Parameter& side) {
+    return std::any_of(side.pieces.begin(), side.pieces.end(), [](const Piece& piece) {
+      return piece.coded != nullptr && !piece.coded->contradiction().empty();
+    });
+  };
+  return contradicts(pair.a) != contradicts(pair.b);
+}
+
+Outcome Judge(const MatchedPair& pair, const PairResult& result, const PairSettings& settings) {
   const Tolerance& tolerance = settings.tolerance;
   const PairSums& sums = result.sums;
   const kernels::ComparePartial& finite = sums.finite;
@@ -254,7 +267,11 @@ Outcome Judge(const PairResult& result, const PairSettings& settings) {
         settings.float32 && result.dtype_a == result.dtype_b && LosesDigits(result.dtype_a);
     return digits_differ && !tolerance.given() ? Outcome::kDifferent : Outcome::kEqual;
   }
-  return tolerance.given() && sums.exceeding_count == 0 ? Outcome::kClose : Outcome::kDifferent;
+  if (tolerance.given() && sums.exceeding_count == 0) {
+    return Outcome::kClose;
+  }
+  return std::min(sums.beyond_a, sums.beyond_b) == 0 && !IsContradicted(pair) ? Outcome::kRounding
+                                                                              : Outcome::kDifferent;
 }
 
 void AddNotes(std::vector<std::string>& notes, const std::vector<std::string>& more,
@@ -275,6 +292,8 @@ PairResult Describe(const MatchedPair& pair) {
   result.dtype_b = pair.b.dtype;
   result.shape_a = pair.a.shape;
   result.shape_b = pair.b.shape;
+  result.format_a = checkpoint::FormatOf(pair.a);
+  result.format_b = checkpoint::FormatOf(pair.b);
   if (!pair.a.status.ok() || !pair.b.status.ok()) {
     result.outcome = Outcome::kUnreadable;
   } else if (pair.a.shape != pair.b.shape) {
@@ -314,13 +333,14 @@ std::vector<PairResult> ComparePairs(std::span<const MatchedPair> pairs,
     }
   }
   comparer.Flush();
-  for (PairResult& result : results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    PairResult& result = results[i];
     if (!result.computed()) {
       continue;
     }
     result.metrics =
         settings.float32 ? ComputeFloat32Metrics(result.sums) : ComputeMetrics(result.sums);
-    result.outcome = Judge(result, settings);
+    result.outcome = Judge(pairs[i], result, settings);
     if (result.outcome == Outcome::kDifferent && result.sums.finite.different_count == 0 &&
         result.sums.finite.nonfinite_mismatch_count == 0) {
       result.notes.emplace_back("equal as float32, but not in every digit");
@@ -346,7 +366,7 @@ bool IsInOrder(const Parameter& parameter) {
         return false;
       }
     }
-    return piece.view.dtype == parameter.dtype;
+    return piece.view.dtype == parameter.dtype && piece.coded == nullptr;
   });
 }
 

@@ -188,6 +188,11 @@ report::Fill FillOf(const PairResult& pair) {
   return pair.outcome == Outcome::kDifferent ? report::Fill::kYellow : report::Fill::kNone;
 }
 
+// Elements that no rounding of either format explains.
+uint64_t BeyondOf(const PairResult& pair) {
+  return std::min(pair.sums.beyond_a, pair.sums.beyond_b);
+}
+
 void AddPair(const PairResult& pair, bool with_means, Table& table) {
   std::vector<Cell> cells = {
       table.KeepText(pair.name),
@@ -216,6 +221,10 @@ void AddPair(const PairResult& pair, bool with_means, Table& table) {
       cells.push_back(Cell::Integer(static_cast<int64_t>(field.count(pair))));
     }
   }
+  cells.push_back(computed ? Cell::Integer(static_cast<int64_t>(BeyondOf(pair))) : Cell());
+  cells.push_back(table.KeepText(pair.format_a));
+  cells.push_back(table.KeepText(pair.format_b));
+  cells.push_back(table.KeepText(pair.cause));
   cells.push_back(table.KeepText(base::Join(pair.notes, "; ")));
   table.AddRow(cells, FillOf(pair));
 }
@@ -225,6 +234,7 @@ void AddUnmatched(const std::vector<Unmatched>& names, std::string_view outcome,
     std::vector<Cell> cells(table.columns().size());
     cells[0] = table.KeepText(unmatched.name);
     cells[1] = Cell::Text(outcome);
+    cells[cells.size() - 2] = table.KeepText(unmatched.cause);
     cells.back() = table.KeepText(unmatched.reason);
     table.AddRow(cells, report::Fill::kRed);
   }
@@ -284,27 +294,37 @@ void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
       }
     }
   }
+  if (pair.computed()) {
+    writer.Member("beyond_rounding", BeyondOf(pair));
+  }
+  writer.Member("format_1", pair.format_a);
+  writer.Member("format_2", pair.format_b);
+  writer.Member("cause", pair.cause);
   writer.Member("notes", pair.notes);
   writer.EndObject();
 }
 
-void PutUnmatched(Writer& writer, std::string_view key, const std::vector<Unmatched>& names) {
+void PutUnmatched(Writer& writer, std::string_view key, const std::vector<Unmatched>& names,
+                  bool with_cause) {
   writer.Key(key);
   writer.BeginArray();
   for (const Unmatched& unmatched : names) {
     writer.BeginObject();
     writer.Member("name", unmatched.name);
     writer.Member("reason", unmatched.reason);
+    if (with_cause) {
+      writer.Member("cause", unmatched.cause);
+    }
     writer.EndObject();
   }
   writer.EndArray();
 }
 
-void PutAllUnmatched(Writer& writer, const Comparison& comparison) {
-  PutUnmatched(writer, "only_in_1", comparison.only_in_a);
-  PutUnmatched(writer, "only_in_2", comparison.only_in_b);
-  PutUnmatched(writer, "left_out_1", comparison.left_out_a);
-  PutUnmatched(writer, "left_out_2", comparison.left_out_b);
+void PutAllUnmatched(Writer& writer, const Comparison& comparison, bool with_cause) {
+  PutUnmatched(writer, "only_in_1", comparison.only_in_a, with_cause);
+  PutUnmatched(writer, "only_in_2", comparison.only_in_b, with_cause);
+  PutUnmatched(writer, "left_out_1", comparison.left_out_a, false);
+  PutUnmatched(writer, "left_out_2", comparison.left_out_b, false);
 }
 
 }  // namespace
@@ -321,7 +341,10 @@ Table DetailsTable(const Comparison& comparison) {
       columns.emplace_back(field.column);
     }
   }
-  columns.emplace_back("Notes");
+  for (const std::string_view column :
+       {"Beyond rounding", "format_1", "format_2", "cause", "Notes"}) {
+    columns.emplace_back(column);
+  }
   Table table("ckpt_compare", std::move(columns));
   table.Reserve(comparison.pairs.size() + comparison.only_in_a.size() +
                 comparison.only_in_b.size() + comparison.left_out_a.size() +
@@ -370,7 +393,7 @@ std::string DetailsJson(const Comparison& comparison) {
     PutPair(writer, pair, comparison.with_means);
   }
   writer.EndArray();
-  PutAllUnmatched(writer, comparison);
+  PutAllUnmatched(writer, comparison, true);
   writer.EndObject();
   return text + "\n";
 }
@@ -379,7 +402,7 @@ std::string UnmatchedJson(const Comparison& comparison) {
   std::string text;
   Writer writer(text, 1);
   writer.BeginObject();
-  PutAllUnmatched(writer, comparison);
+  PutAllUnmatched(writer, comparison, false);
   writer.EndObject();
   return text + "\n";
 }
@@ -404,7 +427,7 @@ std::string Short(double value) { return report::NumberText(value, 3); }
 std::vector<const PairResult*> LargestFirst(const Comparison& comparison) {
   std::vector<const PairResult*> different;
   for (const PairResult& pair : comparison.pairs) {
-    if (pair.outcome == Outcome::kDifferent || pair.outcome == Outcome::kClose) {
+    if (pair.outcome >= Outcome::kClose && pair.outcome <= Outcome::kDifferent) {
       different.push_back(&pair);
     }
   }
@@ -507,6 +530,10 @@ report::Verdict MakeVerdict(const Comparison& comparison,
     } else if (identical + equal == total) {
       say("EQUAL", tone, outcome, total,
           fmt::format("all {} have the same values{}", all, not_finite));
+    } else if (const size_t rounded = comparison.CountOf(Outcome::kRounding); rounded > 0) {
+      say("EXPECTED ROUNDING", tone, outcome, total,
+          fmt::format("{} of {} differ by what the coarser format rounds, the others not at all{}",
+                      FormatCount(rounded), all, not_finite));
     } else {
       say("CLOSE", tone, outcome, total,
           fmt::format("all {} agree within the tolerance{}", all, not_finite));
@@ -545,7 +572,8 @@ Section LargestSection(const std::vector<const PairResult*>& largest) {
                   table.KeepText(pair->metrics.cosine ? report::NumberText(*pair->metrics.cosine, 8)
                                                       : "null"),
                   table.KeepText(Short(pair->sums.finite.max_abs_error)),
-                  table.KeepText(pair->name + Remark(*pair))});
+                  table.KeepText(pair->name + Remark(*pair) +
+                                 (pair->cause.empty() ? "" : fmt::format(" ({})", pair->cause)))});
   }
   return report::MakeSection("Largest differences",
                              report::DataTable{std::move(table), {kShownDifferences}});
@@ -772,7 +800,7 @@ void AddMap(const Comparison& comparison, report::PageView& page) {
       cell.layer = at[i].first;
     }
     ++cell.count;
-    cell.different += pair.outcome > Outcome::kClose ? 1 : 0;
+    cell.different += pair.outcome > Outcome::kRounding ? 1 : 0;
   }
   report::Map picture{{}, kinds, {}};
   for (size_t first = 0; first < layers.size(); first += share) {

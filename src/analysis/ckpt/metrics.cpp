@@ -275,6 +275,8 @@ void MergeSums(PairSums& into, const PairSums& next) {
   into.inf_count_b += next.inf_count_b;
   into.same_inf_count += next.same_inf_count;
   into.exceeding_count += next.exceeding_count;
+  into.beyond_a += next.beyond_a;
+  into.beyond_b += next.beyond_b;
   into.equal_bits = into.equal_bits && next.equal_bits;
   into.sum_a += next.sum_a;
   into.sum_b += next.sum_b;

@@ -98,8 +98,12 @@ struct PairSums {
   uint64_t inf_count_b = 0;
   uint64_t same_inf_count = 0;   // the same infinity on both sides
   uint64_t exceeding_count = 0;  // |a - b| > atol + rtol * |b|, or not finite on one side
-  bool equal_bits = true;        // of the stored elements; false where the dtypes differ
-  double sum_a = 0;              // of all elements, when asked for
+  // Differ by more than rounding to the format of that side explains; where a side is stored as
+  // codes, both count what is beyond the bounds of all codes together.
+  uint64_t beyond_a = 0;
+  uint64_t beyond_b = 0;
+  bool equal_bits = true;  // of the stored elements; false where the dtypes differ
+  double sum_a = 0;        // of all elements, when asked for
   double sum_b = 0;
   // Set where a square of a finite element overflows or vanishes in double: stands for the sums of
   // squares and products in `finite`.

@@ -41,9 +41,10 @@ struct Options {
   std::filesystem::path unmatched_file;  // empty: none
   std::filesystem::path draft_file;      // a mapping made from equal elements; empty: none
   checkpoint::Options open;
-  std::filesystem::path mapping_file;      // rules for names; empty: built-in ones only
-  std::optional<int64_t> vocabulary;       // rows of embeddings to compare, without padding
-  std::optional<int64_t> attention_heads;  // for checkpoints that do not record them
+  std::vector<std::filesystem::path> also;  // other steps that a side may have been taken for
+  std::filesystem::path mapping_file;       // rules for names; empty: built-in ones only
+  std::optional<int64_t> vocabulary;        // rows of embeddings to compare, without padding
+  std::optional<int64_t> attention_heads;   // for checkpoints that do not record them
   std::optional<int64_t> query_groups;
   Tolerance tolerance;
   // Figures as the Python tool's float32 arithmetic gives them, see PairSettings.
@@ -63,7 +64,8 @@ struct MatchedPair {
 
 struct Unmatched {
   std::string name;
-  std::string reason;  // why nothing of the other side fits; empty when there is no such name
+  std::string reason;      // why nothing of the other side fits; empty when there is no such name
+  std::string cause = {};  // "part_missing", as PairResult::cause
 };
 
 struct MatchedParameters {
@@ -84,11 +86,12 @@ enum class Outcome : uint8_t {
   kIdentical,   // same dtype, same bits
   kEqual,       // same values, in other dtypes or with zeros of other signs
   kClose,       // within the tolerance that was asked for
+  kRounding,    // within the rounding of the coarser side's format
   kDifferent,   // apart
   kShapes,      // shapes differ: nothing was computed
   kUnreadable,  // one side could not be read
 };
-inline constexpr size_t kOutcomeCount = 6;
+inline constexpr size_t kOutcomeCount = 7;
 std::string_view OutcomeName(Outcome outcome);  // "identical", "equal", "close", ...
 
 struct PairResult {
@@ -99,6 +102,9 @@ struct PairResult {
   DType dtype_b = DType::kFloat32;
   Shape shape_a;
   Shape shape_b;
+  std::string format_a;  // checkpoint::FormatOf
+  std::string format_b;
+  std::string cause;  // of a difference, as far as one was found (see causes.h)
   Outcome outcome = Outcome::kIdentical;
   PairSums sums;  // all zero when nothing was computed
   PairMetrics metrics;
@@ -122,8 +128,8 @@ void PackMembers(Archive& archive, PairSums& sums) {
           finite.difference_square_sum, finite.max_abs_error, finite.max_relative_error,
           finite.below_one_thousandth_count, finite.below_five_thousandths_count,
           finite.different_count, sums.nan_count_a, sums.nan_count_b, sums.inf_count_a,
-          sums.inf_count_b, sums.same_inf_count, sums.exceeding_count, sums.equal_bits, sums.sum_a,
-          sums.sum_b);
+          sums.inf_count_b, sums.same_inf_count, sums.exceeding_count, sums.beyond_a, sums.beyond_b,
+          sums.equal_bits, sums.sum_a, sums.sum_b);
 }
 
 template <typename Archive>

@@ -18,6 +18,7 @@
 #include "src/base/progress.h"
 #include "src/base/strings.h"
 #include "src/dump/dump_file.h"
+#include "src/io/coded/coded_tensor.h"
 #include "src/io/contents.h"
 #include "src/io/kernel_dump/format.h"
 #include "src/report/readers.h"
@@ -54,6 +55,25 @@ namespace {
 
 namespace fs = std::filesystem;
 using report::Cell;
+
+// Statistics of the numbers that codes stand for, where there are codes.
+kernels::TensorStats StatisticsOf(const TensorFile& file, const NamedTensor& tensor,
+                                  std::vector<std::byte>& scratch) {
+  if (tensor.coded == nullptr) {
+    return inspect::StatisticsOf(file, tensor.view, scratch);
+  }
+  const auto count = static_cast<size_t>(ElementCount(tensor.coded->shape()));
+  std::vector<float> values(std::min(count, tensor::kSumBlockElements));
+  kernels::StatsPartial total;
+  for (size_t first = 0; first < count; first += values.size()) {
+    const size_t size = std::min(values.size(), count - first);
+    tensor.coded->Decode(static_cast<int64_t>(first), size, DType::kFloat32, values.data(),
+                         nullptr);
+    kernels::MergeStats(total, kernels::StatsOfBlock(DType::kFloat32,
+                                                     std::as_bytes(std::span(values).first(size))));
+  }
+  return kernels::FinishStats(total);
+}
 
 struct TensorRow {
   std::string name;
@@ -149,9 +169,13 @@ class Totals {
       ++bad_;
       return;
     }
-    OfDType& of_dtype = of_dtype_[tensor.view.dtype];
+    OfDType& of_dtype =
+        of_dtype_[{tensor.view.dtype, tensor.coded == nullptr ? "" : tensor.raw_dtype}];
     ++of_dtype.tensors;
-    of_dtype.elements += static_cast<uint64_t>(tensor.view.element_count());
+    of_dtype.elements +=
+        static_cast<uint64_t>(tensor.coded == nullptr ? tensor.view.element_count()
+                                                      : ElementCount(tensor.coded->shape()));
+    of_dtype.bytes += static_cast<uint64_t>(tensor.view.size_bytes());
   }
   void Add(const Totals& other) {
     tensors_ += other.tensors_;
@@ -159,6 +183,7 @@ class Totals {
     for (const auto& [dtype, of_dtype] : other.of_dtype_) {
       of_dtype_[dtype].tensors += of_dtype.tensors;
       of_dtype_[dtype].elements += of_dtype.elements;
+      of_dtype_[dtype].bytes += of_dtype.bytes;
     }
   }
 
@@ -170,8 +195,8 @@ class Totals {
     std::string_view separator = ": ";
     for (const auto& [dtype, of_dtype] : of_dtype_) {
       text += fmt::format("{}{} x {} ({}, {})", separator, base::FormatCount(of_dtype.tensors),
-                          DTypeName(dtype), Counted(of_dtype.elements, "element"),
-                          base::FormatBytes(of_dtype.elements * DTypeSize(dtype)));
+                          dtype.second.empty() ? DTypeName(dtype.first) : dtype.second,
+                          Counted(of_dtype.elements, "element"), base::FormatBytes(of_dtype.bytes));
       separator = "; ";
     }
     return text;
@@ -181,10 +206,11 @@ class Totals {
   struct OfDType {
     uint64_t tensors = 0;
     uint64_t elements = 0;
+    uint64_t bytes = 0;
   };
   uint64_t tensors_ = 0;
   uint64_t bad_ = 0;
-  std::map<DType, OfDType> of_dtype_;
+  std::map<std::pair<DType, std::string>, OfDType> of_dtype_;  // and the name of codes
 };
 
 TensorRow DescribeTensor(const Options& options, const TensorFile& file, const NamedTensor& tensor,
@@ -199,7 +225,7 @@ TensorRow DescribeTensor(const Options& options, const TensorFile& file, const N
     return row;
   }
   row.type = tensor.raw_dtype.empty() ? DTypeName(tensor.view.dtype) : tensor.raw_dtype;
-  row.shape = ShapeText(tensor.view.shape);
+  row.shape = ShapeText(tensor.coded == nullptr ? tensor.view.shape : tensor.coded->shape());
   row.bytes = tensor.view.size_bytes();
   row.requires_grad = tensor.requires_grad;
   if (options.offsets) {
@@ -273,7 +299,7 @@ Result<Contents> InspectTensorFile(const Options& options) {
     pool.ParallelFor(work.size(), [&](size_t item, size_t worker) {
       const TensorView& view = work[item].tensor->view;
       TensorRow& row = rows[work[item].row];
-      row.stats = StatisticsOf(file, view, scratch[worker]);
+      row.stats = StatisticsOf(file, *work[item].tensor, scratch[worker]);
       RefuseShrunk(view, row);
       progress.Add(1, view.size_bytes());
     });
@@ -315,8 +341,8 @@ Result<Contents> InspectTensorFile(const Options& options) {
 
 bool HasTensorFileName(const fs::path& name) {
   const std::string extension = name.extension().string();
-  constexpr std::array<std::string_view, 7> kKnown = {".pt",          ".pth", ".npy", ".npz",
-                                                      ".safetensors", ".bin", ".ckpt"};
+  constexpr std::array<std::string_view, 8> kKnown = {".pt",          ".pth", ".npy",  ".npz",
+                                                      ".safetensors", ".bin", ".ckpt", ".gguf"};
   return std::find(kKnown.begin(), kKnown.end(), extension) != kKnown.end() ||
          io::kernel_dump::ParseDumpFileName(name.filename().string()).has_value();
 }
@@ -354,7 +380,7 @@ FileContents ReadOne(const Options& options, const std::string& name,
     if (options.statistics && tensor.status.ok()) {
       const Status fits = budget.Take(tensor.view);
       if (fits.ok()) {
-        row.stats = StatisticsOf(*file, tensor.view, scratch);
+        row.stats = StatisticsOf(*file, tensor, scratch);
         RefuseShrunk(tensor.view, row);
       } else {
         row.note = fits.message();

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "msprobe/status.h"
 
@@ -17,6 +20,13 @@ namespace msprobe::checkpoint {
 // says how to make a file of them.
 bool LooksLikeDeepSpeed(const std::filesystem::path& folder);
 Result<Checkpoint> OpenDeepSpeed(const std::filesystem::path& folder, const Options& options);
+
+// GGUF files: one, or the parts "-00001-of-00003.gguf" of a folder.
+std::vector<std::string> GgufFilesIn(const std::filesystem::path& folder);
+Result<Checkpoint> OpenGguf(const std::filesystem::path& folder,
+                            std::span<const std::string> files);
+// The parameters of the files that were opened, under Hugging Face's names.
+Status AddGgufParameters(Checkpoint& checkpoint);
 
 // Folders as Hugging Face's libraries write them, model*.safetensors or pytorch_model*.bin with or
 // without an index. Facts about the model come from config.json where there is one.

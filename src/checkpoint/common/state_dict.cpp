@@ -419,6 +419,10 @@ StateEntry MakeStateEntry(const NamedTensor& tensor, size_t file, io::ReadBudget
     entry.parameter = DequantizedParameter(tensor, memory);
     return entry;
   }
+  if (tensor.status.ok() && tensor.coded != nullptr) {
+    entry.parameter = MakeParameter("", tensor.coded);
+    return entry;
+  }
   if (tensor.status.ok()) {
     entry.parameter = MakeParameter("", tensor.view, file);
     if (!tensor.raw_dtype.empty()) {

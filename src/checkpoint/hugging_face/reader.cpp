@@ -23,6 +23,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/common/state_dict.h"
+#include "src/checkpoint/quantised/fold.h"
 #include "src/io/contents.h"
 #include "src/io/safetensors.h"
 #include "src/json/config.h"
@@ -89,6 +90,8 @@ void CloseShards(Parameter& whole) {
 }
 
 constexpr std::string_view kConfigName = "config.json";
+constexpr std::string_view kQuantisationKey = "quantization_config";
+constexpr std::string_view kModelOptName = "hf_quant_config.json";
 // The likeliest first: the first pattern that a folder has a file for decides.
 constexpr std::string_view kIndexPatterns[] = {"model.safetensors.index.json",
                                                "*.safetensors.index.json",
@@ -391,10 +394,19 @@ Result<Checkpoint> OpenHuggingFace(const std::filesystem::path& folder, const Op
     }
     MSP_RETURN_IF_ERROR(CheckNumbers(shards, options, checkpoint.warnings), folder.native());
   }
+  if (base::IsOneOf(kModelOptName, names)) {
+    const Result<json::Config> config = json::LoadJsonConfig(folder / kModelOptName);
+    if (config.ok()) {
+      checkpoint.quantisation = ReadQuantisation(config->root());
+    }
+  }
   if (base::IsOneOf(kConfigName, names)) {
     const Result<json::Config> config = json::LoadJsonConfig(folder / kConfigName);
     if (config.ok()) {
       checkpoint.facts = FactsOf(config->root());
+      if (const json::Json* quantisation = json::Find(config->root(), kQuantisationKey)) {
+        checkpoint.quantisation = ReadQuantisation(*quantisation);
+      }
     } else {
       checkpoint.warnings.push_back(config.status().message());
     }

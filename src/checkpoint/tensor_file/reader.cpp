@@ -19,6 +19,10 @@ Result<Checkpoint> OpenTensorFile(const std::filesystem::path& file, const Optio
   checkpoint.files.push_back(std::move(opened));
   const TensorFile& tensors = checkpoint.files.back();
   checkpoint.warnings = tensors.warnings();
+  if (tensors.format() == TensorFileFormat::kGguf) {
+    MSP_RETURN_IF_ERROR(AddGgufParameters(checkpoint), file.native());
+    return checkpoint;
+  }
   std::vector<StateEntry> entries;
   entries.reserve(tensors.tensors().size());
   io::ReadBudget memory = io::ReadBudget::ForMemory(tensors.size_bytes());

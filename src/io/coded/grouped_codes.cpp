@@ -1,0 +1,620 @@
+#include "src/io/coded/grouped_codes.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/base/mapped_reads.h"
+#include "src/io/contents.h"
+#include "src/kernels/convert.h"
+#include "src/tensor/float_bits.h"
+
+namespace msprobe::io {
+
+std::string_view ShortDTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return "f64";
+    case DType::kFloat32:
+      return "f32";
+    case DType::kFloat16:
+      return "f16";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kFloat8E4M3FN:
+      return "fp8_e4m3";
+    case DType::kFloat8E5M2:
+      return "fp8_e5m2";
+    default:
+      return DTypeName(dtype);
+  }
+}
+
+namespace {
+
+constexpr size_t kRunElements = 256;
+constexpr float kE2M1[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
+// Scales or quotients that a writer computed in bfloat16 are off by 2^-9 each; that moves a code by
+// a quarter step at most.
+constexpr float kWriterError = 0x1p-8F;
+constexpr float kMostWriterSteps = 0.25F;
+// Float32 arithmetic on ties.
+constexpr float kSlack = 0x1p-18F;
+
+// Numbers of all codes, and of each how far a rounded number may lie from it, in units of the
+// scale.
+struct CodeTable {
+  std::array<float, 256> number{};
+  std::array<float, 256> bound{};
+};
+
+float NumberOf(CodeKind kind, unsigned bits, unsigned code, const std::vector<float>& table) {
+  switch (kind) {
+    case CodeKind::kFloat8E4M3:
+      return tensor::Float8E4M3FNToFloat(static_cast<uint8_t>(code));
+    case CodeKind::kFloat8E5M2:
+      return tensor::Float8E5M2ToFloat(static_cast<uint8_t>(code));
+    case CodeKind::kFloat8E4M3Fnuz:
+      return tensor::Float8E4M3FNUZToFloat(static_cast<uint8_t>(code));
+    case CodeKind::kFloat4E2M1:
+      return (code & 8U) != 0 ? -kE2M1[code & 7U] : kE2M1[code & 7U];
+    case CodeKind::kSigned: {
+      const unsigned half = 1U << (bits - 1);
+      return static_cast<float>(code & (2 * half - 1)) -
+             ((code & half) != 0 ? static_cast<float>(2 * half) : 0.F);
+    }
+    case CodeKind::kUnsigned:
+      return static_cast<float>(code);
+    case CodeKind::kTable:
+      return code < table.size() ? table[code] : 0;
+  }
+  return 0;
+}
+
+// The gaps on both sides of a number decide how far what was rounded to it can be: half the wider
+// one, a whole one at the ends, two where scales are powers of two, which may cut off what is up to
+// twice as large.
+CodeTable MakeTable(const CodeLayout& layout) {
+  CodeTable table;
+  const unsigned count = 1U << layout.bits;
+  std::vector<float> sorted;
+  for (unsigned code = 0; code < count; ++code) {
+    const float number = NumberOf(layout.kind, layout.bits, code, layout.table);
+    table.number[code] = number;
+    if (std::isfinite(number)) {
+      sorted.push_back(number);
+    }
+  }
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  const bool is_float8 =
+      layout.kind == CodeKind::kFloat8E4M3 || layout.kind == CodeKind::kFloat8E5M2;
+  for (unsigned code = 0; code < count; ++code) {
+    const float number = table.number[code];
+    if (!std::isfinite(number) || sorted.size() < 2) {
+      continue;
+    }
+    const auto at = std::lower_bound(sorted.begin(), sorted.end(), number);
+    const auto place = static_cast<size_t>(at - sorted.begin());
+    const float below = place > 0 ? number - sorted[place - 1] : 0;
+    const float above = place + 1 < sorted.size() ? sorted[place + 1] - number : 0;
+    const float gap = std::max(below, above);
+    // Symmetric writers leave out the lowest of two's complement.
+    const bool is_end = place == 0 || place + 1 == sorted.size() ||
+                        (layout.kind == CodeKind::kSigned && place == 1);
+    float steps = is_end ? 1.F : 0.5F;
+    if (is_end && is_float8 && layout.power_of_two_scales) {
+      steps = 2;
+    }
+    table.bound[code] =
+        gap * (steps + kSlack) + std::min(std::fabs(number) * kWriterError, gap * kMostWriterSteps);
+  }
+  return table;
+}
+
+class GroupedCodes final : public CodedTensor {
+ public:
+  GroupedCodes(CodeLayout layout, std::string format)
+      : CodedTensor(layout.shape, std::move(format)),
+        layout_(std::move(layout)),
+        table_(MakeTable(layout_)),
+        rows_(layout_.columns == 0 ? 0 : ElementCount(layout_.shape) / layout_.columns) {}
+
+  void Decode(int64_t first, size_t count, DType /*partner*/, float* values,
+              float* bounds) const override {
+    std::vector<std::byte>& scratch = Scratch();
+    std::span<const std::byte> read;
+    int64_t read_from = 0;  // the byte of the codes that `read` begins with
+    if (layout_.packing <= CodePacking::kHighNibbleFirst) {
+      const int64_t per_byte = layout_.packing == CodePacking::kBytes ? 1 : 2;
+      read_from = first / per_byte;
+      const int64_t end = (first + static_cast<int64_t>(count) + per_byte - 1) / per_byte;
+      read = base::ReadMapped(layout_.codes.subspan(static_cast<size_t>(read_from),
+                                                    static_cast<size_t>(end - read_from)),
+                              scratch);
+    }
+    uint8_t codes[kRunElements];
+    while (count > 0) {
+      const int64_t row = first / layout_.columns;
+      const int64_t column = first % layout_.columns;
+      int64_t run = std::min<int64_t>({static_cast<int64_t>(count), layout_.columns - column,
+                                       static_cast<int64_t>(kRunElements)});
+      if (layout_.column_groups == nullptr) {
+        run = std::min(run, layout_.group_columns - column % layout_.group_columns);
+      }
+      if (!read.empty()) {
+        Unpack(read, first, read_from, run, codes);
+      } else {
+        for (int64_t i = 0; i < run; ++i) {
+          codes[i] =
+              CodeAt(layout_.codes, layout_.packing, rows_, layout_.columns, row, column + i);
+        }
+      }
+      if (layout_.column_groups == nullptr) {
+        Scale(row, column / layout_.group_columns, codes, run, values, bounds);
+      } else {
+        for (int64_t i = 0; i < run; ++i) {
+          Scale(row, (*layout_.column_groups)[static_cast<size_t>(column + i)], codes + i, 1,
+                values + i, bounds == nullptr ? nullptr : bounds + i);
+        }
+      }
+      values += run;
+      bounds = bounds == nullptr ? nullptr : bounds + run;
+      first += run;
+      count -= static_cast<size_t>(run);
+    }
+  }
+
+  std::vector<Reading> OtherReadings() const override {
+    std::vector<Reading> readings;
+    const auto add = [&](std::string cause, auto&& change) {
+      CodeLayout other = layout_;
+      change(other);
+      auto tensor = std::make_shared<GroupedCodes>(std::move(other), format());
+      readings.push_back({std::move(cause), std::move(tensor)});
+    };
+    if (!layout_.scales.bytes.empty() || layout_.factor != 1) {
+      add("scale_missing", [](CodeLayout& other) {
+        other.scales = {};
+        other.nested_table.clear();
+        other.factor = 1;
+      });
+      // One of two levels of scales forgotten.
+      if (layout_.factor != 1) {
+        add("scale_missing", [](CodeLayout& other) { other.factor = 1; });
+        add("scale_inverted", [](CodeLayout& other) { other.factor = 1 / other.factor; });
+        if (!layout_.scales.bytes.empty()) {
+          add("scale_missing", [](CodeLayout& other) { other.scales = {}; });
+        }
+      }
+      if (!layout_.nested_table.empty()) {
+        add("scale_missing", [](CodeLayout& other) { other.nested_scales = {}; });
+        add("scale_missing", [](CodeLayout& other) { other.nested_offset = 0; });
+      }
+      auto inverse = std::make_shared<GroupedCodes>(layout_, format());
+      inverse->inverse_ = true;
+      readings.push_back({"scale_inverted", std::move(inverse)});
+    }
+    if (layout_.kind == CodeKind::kUnsigned) {
+      const auto with_zero = [&](double zero, double added, bool keeps) {
+        add("zero_point", [&](CodeLayout& other) {
+          if (!keeps) {
+            other.zero_packing.reset();
+            other.zero = zero;
+          }
+          other.zero_added += added;
+          other.zero += keeps && !other.zero_packing ? added : 0;
+        });
+      };
+      for (const double added : {1.0, -1.0}) {
+        with_zero(0, added, true);
+      }
+      with_zero(0, 0, false);
+      with_zero(static_cast<double>(1U << (layout_.bits - 1)), 0, false);
+    }
+    if (layout_.kind == CodeKind::kUnsigned || layout_.kind == CodeKind::kSigned) {
+      // Two's complement taken for a number with an offset, or the other way round.
+      const unsigned highest = 1U << (layout_.bits - 1);
+      add("zero_point", [&](CodeLayout& other) {
+        if (other.kind == CodeKind::kSigned) {
+          other.kind = CodeKind::kUnsigned;
+          other.zero = highest;
+        } else {
+          other.flipped_bits ^= highest;
+        }
+      });
+    }
+    if (layout_.bits == 4) {
+      for (const CodePacking packing :
+           {CodePacking::kLowNibbleFirst, CodePacking::kHighNibbleFirst}) {
+        if (packing != layout_.packing && (layout_.packing == CodePacking::kLowNibbleFirst ||
+                                           layout_.packing == CodePacking::kHighNibbleFirst)) {
+          add("nibble_order", [&](CodeLayout& other) { other.packing = packing; });
+        }
+      }
+      if (layout_.packing > CodePacking::kHighNibbleFirst) {
+        for (const NibbleOrder order : {NibbleOrder::kPairs, NibbleOrder::kReversed,
+                                        NibbleOrder::kStraight, NibbleOrder::kInterleaved}) {
+          auto swapped = std::make_shared<GroupedCodes>(layout_, format());
+          swapped->order_ = order;
+          readings.push_back({"nibble_order", std::move(swapped)});
+        }
+      }
+    }
+    return readings;
+  }
+
+  int64_t group_columns() const override {
+    return layout_.column_groups != nullptr ? 1 : layout_.group_columns;
+  }
+  uint64_t stored_bytes() const override { return layout_.codes.size(); }
+
+  bool is_unscaled() const override {
+    if (layout_.scales.bytes.empty()) {
+      return layout_.factor == 1;
+    }
+    // The second level of nvfp4.
+    if (layout_.kind == CodeKind::kFloat4E2M1 && !layout_.scales.is_exponent &&
+        layout_.factor == 1) {
+      return true;
+    }
+    constexpr int64_t kLooks = 64;
+    const auto count =
+        static_cast<int64_t>(layout_.scales.bytes.size() / DTypeSize(layout_.scales.dtype));
+    for (int64_t i = 0; i < std::min(count, kLooks); ++i) {
+      if (NumberAt(layout_.scales, i) != 1) {
+        return false;
+      }
+    }
+    return layout_.nested_table.empty();
+  }
+
+ private:
+  // The order of the eight codes of a word, for readings of a writer that had another in mind.
+  enum class NibbleOrder : uint8_t { kOwn, kPairs, kReversed, kStraight, kInterleaved };
+
+  static std::vector<std::byte>& Scratch() {
+    thread_local std::vector<std::byte> scratch;
+    return scratch;
+  }
+
+  void Unpack(std::span<const std::byte> read, int64_t first, int64_t read_from, int64_t run,
+              uint8_t* codes) const {
+    if (layout_.packing == CodePacking::kBytes) {
+      std::memcpy(codes, read.data() + (first - read_from), static_cast<size_t>(run));
+      return;
+    }
+    const unsigned first_shift = layout_.packing == CodePacking::kLowNibbleFirst ? 0 : 4;
+    for (int64_t i = 0; i < run; ++i) {
+      const auto byte =
+          std::to_integer<unsigned>(read[static_cast<size_t>((first + i) / 2 - read_from)]);
+      codes[i] = static_cast<uint8_t>(
+          (byte >> ((first + i) % 2 == 0 ? first_shift : 4 - first_shift)) & 15U);
+    }
+  }
+
+  // Nibble `place` of a word as another writer would have put it.
+  int64_t Reordered(int64_t place) const {
+    static constexpr int64_t kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    static constexpr int64_t kAwqBack[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+    switch (order_) {
+      case NibbleOrder::kOwn:
+        return place;
+      case NibbleOrder::kPairs:
+        return place ^ 1;
+      case NibbleOrder::kReversed:
+        return 7 - place;
+      case NibbleOrder::kStraight:
+        return kAwqBack[place];
+      case NibbleOrder::kInterleaved:
+        return kAwq[place];
+    }
+    return place;
+  }
+
+  // `count` bits from bit `bit` of a column of words that are `stride` words apart.
+  unsigned BitsAt(std::span<const std::byte> words, int64_t word, int64_t stride,
+                  int64_t bit) const {
+    const auto load = [&](int64_t index) {
+      return LoadLittle<uint32_t>(words.data() + static_cast<size_t>(index) * sizeof(uint32_t));
+    };
+    if (layout_.bits == 4) {
+      bit = bit / 32 * 32 + Reordered(bit % 32 / 4) * 4;
+    }
+    const int64_t in_word = bit % 32;
+    uint64_t value = load(word + bit / 32 * stride) >> in_word;
+    if (in_word + layout_.bits > 32) {
+      value |= static_cast<uint64_t>(load(word + (bit / 32 + 1) * stride)) << (32 - in_word);
+    }
+    return static_cast<unsigned>(value & ((1U << layout_.bits) - 1));
+  }
+
+  uint8_t CodeAt(std::span<const std::byte> array, CodePacking packing, int64_t rows,
+                 int64_t columns, int64_t row, int64_t column) const {
+    const auto bits = static_cast<int64_t>(layout_.bits);
+    switch (packing) {
+      case CodePacking::kBytes:
+        return std::to_integer<uint8_t>(array[static_cast<size_t>(row * columns + column)]);
+      case CodePacking::kLowNibbleFirst:
+      case CodePacking::kHighNibbleFirst: {
+        const int64_t at = row * columns + column;
+        const auto byte = std::to_integer<unsigned>(array[static_cast<size_t>(at / 2)]);
+        const bool low = (at % 2 == 0) == (packing == CodePacking::kLowNibbleFirst);
+        return static_cast<uint8_t>(low ? byte & 15U : byte >> 4U);
+      }
+      case CodePacking::kWordsByRow:
+        return static_cast<uint8_t>(
+            BitsAt(array, row * ((columns * bits + 31) / 32), 1, column * bits));
+      case CodePacking::kWordsByColumn:
+        return static_cast<uint8_t>(BitsAt(array, row, rows, column * bits));
+      case CodePacking::kWordsDown:
+        return static_cast<uint8_t>(BitsAt(array, column, columns, row * bits));
+      case CodePacking::kWordsAcross:
+        return static_cast<uint8_t>(
+            BitsAt(array, column * ((rows * bits + 31) / 32), 1, row * bits));
+      case CodePacking::kInterleaved: {
+        static constexpr int64_t kPlace[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+        return static_cast<uint8_t>(
+            BitsAt(array, column * (rows / 8), 1, row / 8 * 32 + kPlace[row % 8] * 4));
+      }
+    }
+    return 0;
+  }
+
+  static float NumberAt(const SideNumbers& numbers, int64_t index) {
+    const std::byte* at =
+        numbers.bytes.data() + static_cast<size_t>(index) * DTypeSize(numbers.dtype);
+    if (numbers.is_exponent) {
+      const int exponent = static_cast<int>(std::to_integer<unsigned>(*at)) - 127;
+      return exponent == 128 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.F, exponent);
+    }
+    switch (numbers.dtype) {
+      case DType::kFloat32:
+        return std::bit_cast<float>(LoadLittle<uint32_t>(at));
+      case DType::kBFloat16:
+        return tensor::BFloat16ToFloat(LoadLittle<uint16_t>(at));
+      case DType::kFloat16:
+        return tensor::Float16ToFloat(LoadLittle<uint16_t>(at));
+      default: {
+        float value = 0;
+        kernels::WidenToFloat(numbers.dtype, {at, DTypeSize(numbers.dtype)}, {&value, 1});
+        return value;
+      }
+    }
+  }
+
+  int64_t ScaleRow(int64_t row) const {
+    if (layout_.matrix_rows == 0) {
+      return row / layout_.group_rows;
+    }
+    return row / layout_.matrix_rows * layout_.matrix_scale_rows +
+           row % layout_.matrix_rows / layout_.group_rows;
+  }
+
+  struct GroupScale {
+    float scale = 1;
+    float error = 0;  // of a scale that was rounded itself, relative to one unit of the code
+  };
+
+  GroupScale ScaleOf(int64_t row, int64_t group) const {
+    GroupScale result;
+    if (!layout_.scales.bytes.empty()) {
+      const int64_t index =
+          ScaleRow(row) * layout_.scales.row_stride + group * layout_.scales.column_stride;
+      if (layout_.nested_table.empty()) {
+        result.scale = NumberAt(layout_.scales, index);
+      } else {
+        const auto code = std::to_integer<size_t>(layout_.scales.bytes[static_cast<size_t>(index)]);
+        const float of_group = layout_.nested_scales.bytes.empty()
+                                   ? 1.F
+                                   : NumberAt(layout_.nested_scales, index / layout_.nested_group);
+        const std::vector<float>& numbers = layout_.nested_table;
+        const float below = code > 0 ? numbers[code] - numbers[code - 1] : 0;
+        const float above = code + 1 < numbers.size() ? numbers[code + 1] - numbers[code] : 0;
+        result.scale = numbers[code] * of_group + static_cast<float>(layout_.nested_offset);
+        result.error = std::max(std::fabs(below), std::fabs(above)) * std::fabs(of_group) * 0.5F;
+      }
+    }
+    if (layout_.factor != 1) {
+      result.scale = static_cast<float>(static_cast<double>(result.scale) * layout_.factor);
+    }
+    if (inverse_) {
+      result.scale = 1 / result.scale;
+    }
+    return result;
+  }
+
+  double ZeroOf(int64_t row, int64_t group) const {
+    if (!layout_.zero_packing) {
+      return layout_.zero;
+    }
+    const unsigned code = CodeAt(layout_.zero_codes, *layout_.zero_packing, layout_.zero_rows,
+                                 layout_.zero_columns, ScaleRow(row), group);
+    double zero = code;
+    if (layout_.zero_is_signed && code >= (1U << (layout_.bits - 1))) {
+      zero -= static_cast<double>(1U << layout_.bits);
+    }
+    return zero + layout_.zero_added + layout_.zero;
+  }
+
+  void Scale(int64_t row, int64_t group, const uint8_t* codes, int64_t run, float* values,
+             float* bounds) const {
+    const GroupScale group_scale = ScaleOf(row, group);
+    const float scale = group_scale.scale;
+    const float size = std::fabs(scale);
+    if (layout_.kind != CodeKind::kUnsigned) {
+      for (int64_t i = 0; i < run; ++i) {
+        values[i] = table_.number[codes[i]] * scale;
+      }
+      if (bounds != nullptr) {
+        for (int64_t i = 0; i < run; ++i) {
+          bounds[i] = table_.bound[codes[i]] * (size + group_scale.error) +
+                      std::fabs(table_.number[codes[i]]) * group_scale.error;
+        }
+      }
+      return;
+    }
+    const auto zero = static_cast<float>(ZeroOf(row, group));
+    const unsigned last = (1U << layout_.bits) - 1;
+    const unsigned flip = layout_.flipped_bits;
+    const float added = layout_.zero_packing ? static_cast<float>(last) * 0.5F : 0.F;
+    for (int64_t i = 0; i < run; ++i) {
+      values[i] = (static_cast<float>(codes[i] ^ flip) - zero) * scale;
+    }
+    if (bounds != nullptr) {
+      for (int64_t i = 0; i < run; ++i) {
+        const unsigned code = codes[i] ^ flip;
+        const float steps = code == 0 || code == last ? 1.F : 0.5F;
+        // A writer that adds the zero point in bfloat16 rounds the sum, however small its value.
+        const float number = std::fabs(static_cast<float>(code) - zero) + added;
+        bounds[i] = size * (steps + kSlack + std::min(number * kWriterError, kMostWriterSteps));
+      }
+    }
+  }
+
+  CodeLayout layout_;
+  CodeTable table_;
+  int64_t rows_;
+  bool inverse_ = false;
+  NibbleOrder order_ = NibbleOrder::kOwn;
+};
+
+Status Short(std::string_view what, uint64_t has, uint64_t needs) {
+  return BadFormatError(fmt::format("{} has {} bytes, its layout needs {}", what, has, needs));
+}
+
+// Bytes of an array of codes.
+Result<uint64_t> CodeBytes(CodePacking packing, int64_t rows, int64_t columns, unsigned bits) {
+  const auto r = static_cast<uint64_t>(rows);
+  const auto c = static_cast<uint64_t>(columns);
+  const auto words = [&](uint64_t codes) { return (codes * bits + 31) / 32 * 4; };
+  switch (packing) {
+    case CodePacking::kBytes:
+      return r * c;
+    case CodePacking::kLowNibbleFirst:
+    case CodePacking::kHighNibbleFirst:
+      return (r * c + 1) / 2;
+    case CodePacking::kWordsByRow:
+      return r * words(c);
+    case CodePacking::kWordsByColumn:
+      return r * words(c);
+    case CodePacking::kWordsDown:
+    case CodePacking::kWordsAcross:
+      return c * words(r);
+    case CodePacking::kInterleaved:
+      if (r % 8 != 0) {
+        return BadFormatError(fmt::format("{} rows are not a multiple of 8", rows));
+      }
+      return c * r / 2;
+  }
+  return BadFormatError("unknown packing");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<CodedTensor>> MakeGroupedCodes(CodeLayout layout, std::string format) {
+  MSP_ASSIGN_OR_RETURN(const int64_t value_bytes, DenseBytes(layout.shape, sizeof(double) * 4));
+  (void)value_bytes;
+  const int64_t count = ElementCount(layout.shape);
+  if (count == 0) {
+    layout.columns = 1;
+  }
+  if (layout.columns <= 0 || count % layout.columns != 0 || layout.group_rows <= 0 ||
+      layout.group_columns <= 0 || layout.bits < 1 || layout.bits > 8 || layout.nested_group <= 0) {
+    return BadFormatError(fmt::format("no layout of codes: shape {}, rows of {}, groups {}x{}",
+                                      ShapeText(layout.shape), layout.columns, layout.group_rows,
+                                      layout.group_columns));
+  }
+  const int64_t rows = count / layout.columns;
+  MSP_ASSIGN_OR_RETURN(const uint64_t code_bytes,
+                       CodeBytes(layout.packing, rows, layout.columns, layout.bits));
+  if (layout.codes.size() < code_bytes) {
+    return Short("the array of codes", layout.codes.size(), code_bytes);
+  }
+  int64_t groups = (layout.columns + layout.group_columns - 1) / layout.group_columns;
+  if (layout.column_groups != nullptr) {
+    if (static_cast<int64_t>(layout.column_groups->size()) < layout.columns) {
+      return Short("the array of group indices", layout.column_groups->size() * 4,
+                   static_cast<uint64_t>(layout.columns) * 4);
+    }
+    groups = 0;
+    for (const int32_t group : *layout.column_groups) {
+      if (group < 0) {
+        return BadFormatError(fmt::format("a group index is {}", group));
+      }
+      groups = std::max<int64_t>(groups, int64_t{group} + 1);
+    }
+  }
+  if (!layout.scales.bytes.empty() && count > 0) {
+    int64_t scale_rows = (rows + layout.group_rows - 1) / layout.group_rows;
+    if (layout.matrix_rows > 0) {
+      if (rows % layout.matrix_rows != 0 ||
+          (layout.matrix_rows + layout.group_rows - 1) / layout.group_rows >
+              layout.matrix_scale_rows) {
+        return BadFormatError(fmt::format("{} rows in matrices of {} do not fit scales of {}", rows,
+                                          layout.matrix_rows, layout.matrix_scale_rows));
+      }
+      scale_rows = rows / layout.matrix_rows * layout.matrix_scale_rows;
+    }
+    int64_t down = 0;
+    int64_t across = 0;
+    int64_t last = 0;
+    if (!CheckedMultiply(scale_rows - 1, layout.scales.row_stride, &down) ||
+        !CheckedMultiply(groups - 1, layout.scales.column_stride, &across) ||
+        !CheckedAdd(down, across, &last) || !CheckedAdd(last, int64_t{1}, &last)) {
+      return BadFormatError("scales lie beyond any memory");
+    }
+    const uint64_t scale_count = layout.scales.bytes.size() / DTypeSize(layout.scales.dtype);
+    if (static_cast<uint64_t>(last) > scale_count) {
+      return BadFormatError(fmt::format("{} scales, but {} groups of {} in {} rows of {}",
+                                        scale_count, groups, layout.group_columns, rows,
+                                        layout.columns));
+    }
+    if (!layout.nested_table.empty()) {
+      if (layout.nested_table.size() < 256) {
+        return BadFormatError("the table of nested scales has less than 256 entries");
+      }
+      const uint64_t nested =
+          layout.nested_scales.bytes.size() / DTypeSize(layout.nested_scales.dtype);
+      if (static_cast<uint64_t>((last - 1) / layout.nested_group) >= nested) {
+        return BadFormatError(fmt::format("{} scales in groups of {} need more than {} nested ones",
+                                          last, layout.nested_group, nested));
+      }
+    }
+  }
+  if (layout.zero_packing && count > 0) {
+    const int64_t zero_rows = layout.matrix_rows > 0
+                                  ? rows / layout.matrix_rows * layout.matrix_scale_rows
+                                  : (rows + layout.group_rows - 1) / layout.group_rows;
+    if (layout.zero_columns < groups || layout.zero_rows < zero_rows) {
+      return BadFormatError(fmt::format("zero points for {} rows and {} groups, needed are {}, {}",
+                                        layout.zero_rows, layout.zero_columns, zero_rows, groups));
+    }
+    MSP_ASSIGN_OR_RETURN(
+        const uint64_t zero_bytes,
+        CodeBytes(*layout.zero_packing, layout.zero_rows, layout.zero_columns, layout.bits));
+    if (layout.zero_codes.size() < zero_bytes) {
+      return Short("the array of zero points", layout.zero_codes.size(), zero_bytes);
+    }
+  }
+  return std::shared_ptr<CodedTensor>(
+      std::make_shared<GroupedCodes>(std::move(layout), std::move(format)));
+}
+
+std::string GroupText(int64_t group_rows, int64_t group_columns, int64_t rows, int64_t columns) {
+  if (group_rows >= rows && group_columns >= columns && rows > 1) {
+    return "tensor";
+  }
+  if (group_rows == 1) {
+    return group_columns >= columns ? "channel" : fmt::format("group {}", group_columns);
+  }
+  return fmt::format("block {}x{}", group_rows, group_columns);
+}
+
+}  // namespace msprobe::io
