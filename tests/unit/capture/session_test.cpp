@@ -60,6 +60,62 @@ TEST(Session, MakesReadableFilesAtOnceAndTheManifestAtTheEnd) {
   EXPECT_EQ(ModeOf(rank / "dump_tensor_data/Torch.foo.0.forward.output.0.pt"), 0640U);
 }
 
+TEST(Session, AllStepsShareOneLayoutUntilItChanges) {
+  const test_support::TemporaryFolder folder;
+  TestCapture capture(folder / "dump");
+  const auto step_with = [&](std::string_view layout) {
+    capture.Start(0);
+    RecordOne(capture, "Torch.foo.0.forward");
+    EXPECT_EQ(msprobe_capture_set_layout(capture.get(), Text(layout)), MSPROBE_OK);
+    capture.Step();
+  };
+  capture.Start(0);
+  capture.Step();
+  for (const std::string_view layout : {"{\"a\": 1}", "{\"a\": 1}", "{\"a\": 2}"}) {
+    step_with(layout);
+  }
+  fs::remove_all(folder / "dump/step3");  // what the next one would be linked to
+  step_with("{\"a\": 2}");
+
+  const auto path = [&](int step) {
+    return folder / fmt::format("dump/step{}/rank0/layout.json", step);
+  };
+  EXPECT_FALSE(fs::exists(path(0)));
+  EXPECT_EQ(test_support::Slurp(path(1)), "{\"a\": 1}");
+  EXPECT_TRUE(fs::equivalent(path(1), path(2)));
+  EXPECT_EQ(test_support::Slurp(path(4)), "{\"a\": 2}");
+  EXPECT_EQ(ModeOf(path(4)), 0640U);
+}
+
+TEST(Session, AStepThatLearnsItsRankTakesItsLayoutAlong) {
+  const test_support::TemporaryFolder folder;
+  TestCapture capture(folder / "dump");
+  capture.Start();
+  EXPECT_EQ(msprobe_capture_set_layout(capture.get(), Text("{}")), MSPROBE_OK);
+  RecordOne(capture, "Torch.foo.0.forward");
+  EXPECT_EQ(msprobe_capture_stop(capture.get()), MSPROBE_OK);
+  EXPECT_TRUE(fs::exists(folder / "dump/step0/rank/layout.json"));
+  capture.Start(2);
+  capture.Step();
+  EXPECT_FALSE(fs::exists(folder / "dump/step0/rank"));
+  EXPECT_EQ(test_support::Slurp(folder / "dump/step0/rank2/layout.json"), "{}");
+}
+
+TEST(Session, ReducedGradientsHaveAFileOfTheirOwn) {
+  const test_support::TemporaryFolder folder;
+  TestCapture capture(folder / "dump", R"("task": "tensor")");
+  capture.Start(0);
+  RecordOne(capture, "Torch.foo.0.forward");
+  RecordOne(capture, "Module.fc.Linear.parameters_grad.reduced");
+  capture.Step();
+  const fs::path rank = folder / "dump/step0/rank0";
+  EXPECT_THAT(test_support::Slurp(rank / "dump.json"), Not(HasSubstr("reduced")));
+  const std::string reduced = test_support::Slurp(rank / "reduced_gradients.json");
+  EXPECT_THAT(reduced, HasSubstr("\"Module.fc.Linear.parameters_grad.reduced\": {"));
+  EXPECT_THAT(reduced, Not(HasSubstr("Torch.foo")));
+  EXPECT_THAT(test_support::Slurp(rank / "manifest.json"), HasSubstr("\"entries\": 1,"));
+}
+
 TEST(Session, IsNotCompleteInAStepThatLostARecord) {
   const test_support::TemporaryFolder folder;
   TestCapture capture(folder / "dump");
