@@ -371,6 +371,9 @@ class CompareCommand final : public Command {
         Switch("--layer-frames", &options_.match.layer_mapping_frames,
                "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
                "stack.json"),
+        Text("--layout", "WHAT", &layout_,
+             "auto: join ranks that share a model where the runs are not cut in the same way; none: "
+             "pair ranks by number; a file: what layout.json does not say of both sides"),
         Number("--rtol", "R", &options_.noise.relative_tolerance,
                "Relative difference up to which values agree", kNotNegative,
                Default{"the rounding noise of each dtype"}),
@@ -628,6 +631,7 @@ class CompareCommand final : public Command {
   bool watch_ = false;
   int64_t watch_timeout_s_ = 600;
   bool compare_only_ = false;
+  std::string layout_ = "auto";
   std::string mode_ = "auto";  // -m
   analysis::compare::V26Options v26_;
   bool write_xlsx_ = false;  // --xlsx
@@ -734,6 +738,10 @@ Status CompareCommand::FillOptions(const Context& context) {
   }
   options_.output.html |= answer_.open;
   options_.output.advisor = !compare_only_ && !options_.v26;
+  options_.layout.none = layout_ == "none";
+  if (layout_ != "auto" && layout_ != "none") {
+    options_.layout.file = layout_;
+  }
   options_.match.data_mapping.given = context.Given("--data-mapping");
   options_.match.cell_mapping.given = context.Given("--cell-mapping");
   options_.match.api_mapping.given = context.Given("--api-mapping");

@@ -363,6 +363,18 @@ bool ShortestEdit(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b
   return false;
 }
 
+}  // namespace
+
+std::vector<uint32_t> AlignLetters(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  std::vector<uint32_t> partner;
+  if (!ShortestEdit(a, b, partner)) {
+    partner.assign(a.size(), kNoEntry);
+  }
+  return partner;
+}
+
+namespace {
+
 // How unlike the inputs of two calls are: 0 equal, 1 per input of other values.
 double Unlikeness(const Side& npu, uint32_t npu_entry, const Side& bench, uint32_t bench_entry) {
   double sum = 0;

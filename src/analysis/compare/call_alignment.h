@@ -113,6 +113,10 @@ struct CallAlignment {
   std::vector<UnmatchedCalls> unmatched;  // in order of execution
 };
 
+// A shortest edit between two lists of letters: for each letter of `a` the place of its partner in
+// `b`, kNoEntry where there is none. Lists that have little in common have no partners at all.
+std::vector<uint32_t> AlignLetters(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b);
+
 struct CallOrder {
   ExecutionPlan plan;  // of the NPU side
   CallAlignment alignment;

@@ -32,6 +32,7 @@
 #include "src/analysis/compare/folders/folders.h"
 #include "src/analysis/compare/folders/kernels.h"
 #include "src/analysis/compare/folders/torchair.h"
+#include "src/analysis/compare/layouts/joined_pair.h"
 #include "src/analysis/compare/page/compare_page.h"
 #include "src/analysis/compare/pair_outcome.h"
 #include "src/analysis/compare/result_files.h"
@@ -295,9 +296,16 @@ class Runner {
   Status RunKind(FolderKind kind) {
     switch (kind) {
       case FolderKind::kCalls: {
-        MSP_ASSIGN_OR_RETURN(const PairingPlan plan,
-                             PlanPairs(options_.npu_path, options_.bench_path, options_.edition()));
+        std::vector<std::string> notes;
+        MSP_ASSIGN_OR_RETURN(
+            const PairingPlan plan,
+            layouts::ApplyLayouts(
+                options_, PlanPairs(options_.npu_path, options_.bench_path, options_.edition()),
+                notes));
         MSP_RETURN_IF_ERROR(Begin(kind));
+        for (std::string& note : notes) {
+          Warn(std::move(note));
+        }
         std::error_code error;
         if (fs::equivalent(options_.npu_path, options_.bench_path, error)) {
           Warn(fmt::format("both sides are the same dump, {}: nothing else was compared",
@@ -690,8 +698,12 @@ class Runner {
     const PairInput& input = planned.input;
     const bool follows =
         state.record && state.record->step && input.step && *state.record->step + 1 == *input.step;
-    MSP_ASSIGN_OR_RETURN(ComparedPair pair,
-                         ComparePair(options_, input, pool, follows ? &*state.record : nullptr));
+    const StepRecord* const previous = follows ? &*state.record : nullptr;
+    const bool is_joined = planned.layout && planned.layout->is_joined;
+    MSP_ASSIGN_OR_RETURN(
+        ComparedPair pair,
+        is_joined ? layouts::CompareJoined(options_, planned, *planned.layout, pool, previous)
+                  : ComparePair(options_, input, pool, previous));
     state.record = std::move(pair.record);
     if (input.step && input.bench_step && *input.step != *input.bench_step) {
       outcome.remarks.push_back(
@@ -699,7 +711,7 @@ class Runner {
                        *input.bench_step),
            /*once=*/true});
     }
-    if (!planned.is_debug && !state.rechecked && NameWrongSide(pair, pool)) {
+    if (!planned.is_debug && !is_joined && !state.rechecked && NameWrongSide(pair, pool)) {
       state.rechecked = true;
     }
     return pair;

@@ -181,7 +181,7 @@ Status CompareTensors(const Options& options, const PairSides& sides, const Tens
       const TensorChanges changes,
       TensorChanges::Prepare(*options.v26, sides.npu, sides.bench, result, warnings));
   CompareRealData(sides.npu, sides.bench, pool, options.quiet, result,
-                  changes.empty() ? nullptr : &changes);
+                  changes.empty() ? loader : &changes);
   Append(changes.Failures(), warnings);
   return OkStatus();
 }

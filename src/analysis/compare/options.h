@@ -90,6 +90,12 @@ struct V26Options {
   std::vector<std::pair<std::string, std::string>> valid_rows;
 };
 
+// How ranks of runs that are not cut in the same way are joined.
+struct LayoutRules {
+  bool none = false;           // ranks are paired by their numbers, whatever their layouts
+  std::filesystem::path file;  // what the user says of the layouts; empty: nothing
+};
+
 struct Options {
   std::filesystem::path
       npu_path;  // the test side: dump.json, debug.json, rank, step or whole dump folder
@@ -100,6 +106,7 @@ struct Options {
   MatchRules match;
   NoiseRules noise;
   FolderRules folders;
+  LayoutRules layout;
   OutputRules output;
   std::optional<V26Options> v26;  // absent: tables of 8.1.1
   bool allow_truncated = false;

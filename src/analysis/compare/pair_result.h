@@ -161,6 +161,9 @@ struct PairResult {
   uint64_t dtype_mismatch_count = 0;
   uint64_t compared_bytes = 0;        // tensor bytes read on both sides
   uint64_t unreadable_count = 0;      // rows that name two files of which one cannot be read
+  // Of joined ranks: how each row's pieces are spread, by row of the sides; empty for other pairs.
+  std::vector<std::string_view> npu_layouts;
+  std::vector<std::string_view> bench_layouts;
   std::string_view first_unreadable;  // the message of the first of them, in row order
   std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
 };

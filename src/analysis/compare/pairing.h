@@ -2,12 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "msprobe/status.h"
 
 #include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/layouts/plan.h"
 
 namespace msprobe::analysis::compare {
 
@@ -17,6 +19,8 @@ struct PlannedPair {
   std::string rank_suffix;  // "_rank0" in result file names; empty when each side is a single rank
   std::filesystem::path
       result_subfolder;  // "step3" when several steps are compared; empty otherwise
+  // The layouts of both sides, and the ranks of a joined pair; null: nothing is known of them.
+  std::shared_ptr<layouts::PairLayout> layout = {};
 };
 
 struct PairingPlan {

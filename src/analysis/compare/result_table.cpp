@@ -208,8 +208,18 @@ class TableLines::LineWriter {
       const std::string_view names[] = {file_of(line.npu), file_of(line.bench)};
       cells_.push_back(table_.KeepText(PythonTextList(names)));
     }
+    if (!result_.npu_layouts.empty()) {
+      cells_.push_back(LayoutCell(line.npu, lines_.npu_, result_.npu_layouts));
+      cells_.push_back(LayoutCell(line.bench, lines_.bench_, result_.bench_layouts));
+    }
     const bool filled = spec_.colours && line.result != nullptr;
     table_.AddRow(cells_, filled ? line.result->fill : report::Fill::kNone);
+  }
+
+  static Cell LayoutCell(const SideRow* row, const Side& side,
+                         const std::vector<std::string_view>& layouts) {
+    const size_t place = row == nullptr ? layouts.size() : static_cast<size_t>(row - &side.rows[0]);
+    return Cell::Text(place < layouts.size() ? layouts[place] : kNotApplicable);
   }
 
   template <typename TextOf>
@@ -276,7 +286,8 @@ std::vector<std::string> MetricColumns(CompareMode mode) {
   return {};
 }
 
-std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Edition edition) {
+std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Edition edition,
+                                       bool with_layouts) {
   const TableSpec& spec = SpecOf(edition);
   std::vector<std::string> columns = {
       std::string(kNpuNameColumn), "Bench Name",        "NPU Dtype", "Bench Dtype",
@@ -308,6 +319,9 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Editio
   if (mode == CompareMode::kRealData) {
     add({"Data_name"});
   }
+  if (with_layouts) {
+    add({"NPU Layout", "Bench Layout"});
+  }
   return columns;
 }
 
@@ -321,7 +335,8 @@ report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResu
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
   const TableLines lines(npu, bench, result, stack, keep);
   Table table(std::string(kSheetName),
-              ResultColumns(result.mode, stack != nullptr, result.edition));
+              ResultColumns(result.mode, stack != nullptr, result.edition,
+                            !result.npu_layouts.empty()));
   lines.AddTo(0, lines.count(), table);
   return table;
 }
@@ -331,7 +346,8 @@ report::Table ResultTableInBlocks(const Side& npu, const Side& bench, const Pair
                                   bool needs_text_bytes) {
   const auto lines = std::make_shared<const TableLines>(npu, bench, result, stack, keep);
   return Table(
-      std::string(kSheetName), ResultColumns(result.mode, stack != nullptr, result.edition),
+      std::string(kSheetName),
+      ResultColumns(result.mode, stack != nullptr, result.edition, !result.npu_layouts.empty()),
       lines->count(), needs_text_bytes ? lines->TextBytes() : 0,
       [lines](size_t first, size_t count, Table& rows) { lines->AddTo(first, count, rows); });
 }

@@ -184,6 +184,10 @@ PairSummary SummarizePair(const PlannedPair& plan, const Side& npu, const Side& 
   summary.bench_level = bench.header.level.value_or("");
   summary.npu_framework = FrameworkName(npu.framework);
   summary.bench_framework = FrameworkName(bench.framework);
+  if (plan.layout) {
+    summary.npu_layout = plan.layout->npu_facts;
+    summary.bench_layout = plan.layout->bench_facts;
+  }
   summary.mode = findings.result.mode;
   summary.counts = CountRows(npu, bench, findings);
   summary.compared_bytes = findings.result.compared_bytes;
@@ -549,6 +553,29 @@ Json DivergenceJson(const DivergenceReport& report) {
           {"amplifiers", std::move(amplifiers)}};
 }
 
+Json ToJson(const LayoutFacts& facts) {
+  Json json = {{"ranks", facts.ranks},
+               {"tp", facts.tensor},
+               {"pp", facts.pipeline},
+               {"dp", facts.data},
+               {"cp", facts.context},
+               {"ep", facts.expert},
+               {"fsdp", facts.fully_sharded},
+               {"source", LayoutSourceName(facts.source)}};
+  if (facts.gradient_factor != 1) {
+    json["gradient_factor"] = facts.gradient_factor;
+  }
+  return json;
+}
+
+// Of a pair whose layout nobody looked at, one rank that has all.
+Json LayoutJson(const PairSummary& pair) {
+  LayoutFacts alone;
+  alone.ranks = {pair.rank.value_or(0)};
+  return {{"npu", ToJson(pair.npu_layout.value_or(alone))},
+          {"bench", ToJson(pair.bench_layout.value_or(alone))}};
+}
+
 Json ToJson(const PairSummary& pair) {
   Json json = {{"name", PairName(pair)},
                {"verdict", PairVerdictName(VerdictOf(pair))},
@@ -564,6 +591,7 @@ Json ToJson(const PairSummary& pair) {
                {"bench_level", pair.bench_level},
                {"npu_framework", pair.npu_framework},
                {"bench_framework", pair.bench_framework},
+               {"layout", LayoutJson(pair)},
                {"mode", CompareModeName(pair.mode)},
                {"counts", CountsJson(pair.counts)},
                {"compared_bytes", pair.compared_bytes}};

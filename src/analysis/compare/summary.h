@@ -60,6 +60,8 @@ struct PairSummary {
   std::string bench_level;
   std::string npu_framework;  // "pytorch", "mindspore" or empty
   std::string bench_framework;
+  std::optional<LayoutFacts> npu_layout;
+  std::optional<LayoutFacts> bench_layout;
   CompareMode mode = CompareMode::kStatistics;
   RowCounts counts;
   uint64_t compared_bytes = 0;

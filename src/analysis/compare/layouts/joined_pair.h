@@ -1,0 +1,70 @@
+// Several ranks of each side as one pair: rows of the whole model, their statistics combined, their
+// tensors read through the pieces, and what only the pieces can tell.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/compare_pair.h"
+#include "src/analysis/compare/layouts/plan.h"
+#include "src/analysis/compare/options.h"
+#include "src/analysis/compare/real_data.h"
+#include "src/base/threads.h"
+#include "src/layout/placement.h"
+
+namespace msprobe::analysis::compare {
+struct PlannedPair;
+}
+
+namespace msprobe::analysis::compare::layouts {
+
+// A file that holds a piece; views into the arena of the side.
+struct Piece {
+  uint32_t rank = 0;  // place among the ranks of the side
+  std::string_view data_name;
+};
+
+// Ranks that must hold the same value and do not.
+enum class Suspicion : uint8_t {
+  kNone,
+  kReplicasDiffer,  // along an axis where the tensor is replicated
+  kNotReduced,      // the sum of the pieces is the other side's value, but nothing reduces them
+};
+
+struct JoinedRow {
+  layout::Placement placement;
+  std::vector<Piece> pieces;  // in the order of the grid
+  double scale = 1;
+  Suspicion suspicion = Suspicion::kNone;
+  std::vector<int64_t> suspects;  // ranks that differ from the others
+};
+
+// Reads the tensors of joined rows. Thread-safe.
+class PieceLoader : public TensorLoader {
+ public:
+  // Both outlive the loader; the rows are those of the sides, in their order.
+  PieceLoader(const PairLayout& pair, const Side& npu, const Side& bench,
+              std::array<std::vector<JoinedRow>, 2> rows);
+
+  Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
+  const JoinedRow& RowOf(bool of_npu, const SideRow& row) const;
+
+ private:
+  const PairLayout& pair_;
+  std::array<const SideRow*, 2> first_rows_;
+  std::array<std::vector<JoinedRow>, 2> rows_;
+};
+
+// Loads all ranks of the pair, joins and compares them. `layout.npu_facts` gets the gradient factor.
+Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& planned,
+                                   PairLayout& layout, base::ThreadPool& pool,
+                                   const StepRecord* previous);
+
+}  // namespace msprobe::analysis::compare::layouts

@@ -1,0 +1,354 @@
+// Joins the calls of ranks, and pairs those of two sides.
+//
+// Calls are sorted into buckets: those made inside of one call of a module, by construct.json. Ranks
+// of a stage run the same program, so that the n-th child of a module's call is the same on each;
+// where a rank makes calls of its own, the shortest edit of both lists tells. Micro-batches are told
+// apart by the numbers of their modules' calls. Nothing depends on the numbers of functional calls,
+// which every rank counts for itself. The two sides are then paired bucket by bucket in the same way.
+#include "src/analysis/compare/layouts/joined_side.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/call_alignment.h"
+#include "src/dump/call_facts.h"
+#include "src/dump/layout.h"
+
+namespace msprobe::analysis::compare::layouts {
+namespace {
+
+constexpr std::string_view kOptimizerParent = "optimizer";
+
+uint64_t LetterOf(const dump::EntryName& name, const std::string& path) {
+  const std::hash<std::string_view> hash;
+  return name.is_module ? hash(path) * 31 + 7 : hash(name.kind) * 31 + hash(name.subject);
+}
+
+// The names that ranks give to the same module: without the wrappers that only some have.
+std::string_view WithoutWrapper(std::string_view path, bool is_wrapped) {
+  return is_wrapped && path == "module" ? std::string_view()
+         : is_wrapped && path.starts_with("module.") ? path.substr(7)
+                                                     : path;
+}
+
+bool IsWrapped(const std::vector<dump::EntryName>& names) {
+  bool any = false;
+  for (const dump::EntryName& name : names) {
+    if (name.is_module && !name.subject.empty()) {
+      if (name.subject != "module" && !name.subject.starts_with("module.")) {
+        return false;
+      }
+      any = true;
+    }
+  }
+  return any;
+}
+
+// A forward call of one rank.
+struct Node {
+  uint32_t entry = 0;
+  uint64_t letter = 0;
+};
+
+class CallJoiner {
+ public:
+  explicit CallJoiner(JoinedSide& side) : side_(side) {}
+
+  void Run() {
+    for (uint32_t rank = 0; rank < side_.ranks.size(); ++rank) {
+      ReadRank(rank);
+    }
+    for (BucketNodes& bucket : buckets_) {
+      JoinBucket(bucket);
+    }
+  }
+
+ private:
+  // The children of a module's call by stage, rank and micro-batch.
+  struct BucketNodes {
+    std::string key;
+    std::map<std::tuple<int64_t, uint32_t, uint32_t>, std::vector<Node>> nodes;
+  };
+
+  void ReadRank(uint32_t rank) {
+    const LoadedRank& loaded = *side_.ranks[rank];
+    std::unordered_map<std::string, int64_t> module_counts;  // calls of each path
+    int64_t roots = 0;
+    for (uint32_t entry = 0; entry < loaded.names.size(); ++entry) {
+      const dump::EntryName& name = loaded.names[entry];
+      if (name.is_module && name.direction == dump::Direction::kForward) {
+        int64_t& count = module_counts[loaded.paths[entry]];
+        count = std::max(count, name.call.value_or(0) + 1);
+      }
+      roots += IsForward(name) && ParentOf(loaded, entry).empty() ? 1 : 0;
+    }
+    // Which micro-batch a module's call belongs to, and which of its calls there it is.
+    const auto place_of = [&](const std::string& path, int64_t call) {
+      const int64_t count = module_counts[path];
+      const int64_t of_each =
+          count % side_.micro_batches == 0 ? count / side_.micro_batches : count;
+      return std::pair(static_cast<uint32_t>(call / std::max<int64_t>(of_each, 1)),
+                       call % std::max<int64_t>(of_each, 1));
+    };
+    int64_t root = 0;
+    uint32_t last_micro_batch = 0;
+    for (uint32_t entry = 0; entry < loaded.names.size(); ++entry) {
+      const dump::EntryName& name = loaded.names[entry];
+      if (name.is_parameters_grad) {
+        AddMember(side_.gradients[loaded.paths[entry]], rank, 0, entry);
+        continue;
+      }
+      if (name.direction == dump::Direction::kBackward) {
+        continue;  // follows its forward call
+      }
+      if (!IsForward(name)) {
+        AddMember(side_.others[std::string(loaded.side.entries[entry].name)], rank, 0, entry);
+        continue;
+      }
+      std::string key;
+      uint32_t micro_batch = 0;
+      const std::string_view parent = ParentOf(loaded, entry);
+      const dump::EntryName parent_name = dump::ParseEntryName(parent);
+      if (parent_name.is_module) {
+        const std::string path = PathOf(loaded, parent_name);
+        const auto [batch, number] = place_of(path, parent_name.call.value_or(0));
+        micro_batch = batch;
+        key = fmt::format("{}#{}#{}", path, number, static_cast<int>(parent_name.direction));
+      } else if (name.is_module) {
+        micro_batch = place_of(loaded.paths[entry], name.call.value_or(0)).first;
+      } else if (!parent.empty()) {
+        key = fmt::format("{}##", parent);
+      } else {
+        micro_batch = roots % side_.micro_batches == 0
+                          ? static_cast<uint32_t>(root / (roots / side_.micro_batches))
+                          : last_micro_batch;
+      }
+      root += parent.empty() ? 1 : 0;
+      last_micro_batch = micro_batch;
+      const auto [found, is_new] = place_of_bucket_.emplace(key, buckets_.size());
+      if (is_new) {
+        buckets_.push_back({key, {}});
+      }
+      buckets_[found->second]
+          .nodes[{loaded.about.place.stage, rank, micro_batch}]
+          .push_back({entry, LetterOf(name, loaded.paths[entry])});
+      if (name.is_module) {
+        number_of_[{rank, entry}] = place_of(loaded.paths[entry], name.call.value_or(0)).second;
+      }
+    }
+  }
+
+  static bool IsForward(const dump::EntryName& name) {
+    return name.direction == dump::Direction::kForward && !name.is_debug &&
+           !name.is_parameters_grad;
+  }
+
+  static std::string_view ParentOf(const LoadedRank& loaded, uint32_t entry) {
+    return loaded.construct ? loaded.construct->ParentOf(loaded.side.entries[entry].name)
+                            : std::string_view();
+  }
+
+  static std::string PathOf(const LoadedRank& loaded, const dump::EntryName& name) {
+    const std::string_view path = WithoutWrapper(name.subject, loaded.is_wrapped);
+    return loaded.about.record ? loaded.about.record->GlobalPath(path) : std::string(path);
+  }
+
+  static void AddMember(JoinedCall& call, uint32_t rank, uint32_t micro_batch, uint32_t entry) {
+    call.members.push_back({rank, micro_batch, entry});
+  }
+
+  void JoinBucket(BucketNodes& bucket) {
+    Bucket made{bucket.key, {}};
+    const size_t place = side_.buckets.size();
+    auto group = bucket.nodes.begin();
+    while (group != bucket.nodes.end()) {
+      const int64_t stage = std::get<0>(group->first);
+      // The list of the first rank and micro-batch; others are aligned with it.
+      std::vector<uint32_t> canonical;
+      std::vector<uint64_t> letters;
+      for (; group != bucket.nodes.end() && std::get<0>(group->first) == stage; ++group) {
+        const auto [of_stage, rank, micro_batch] = group->first;
+        std::vector<uint64_t> own;
+        for (const Node& node : group->second) {
+          own.push_back(node.letter);
+        }
+        const std::vector<uint32_t> partner = AlignLetters(own, letters);
+        std::vector<uint32_t> merged;
+        std::vector<uint64_t> merged_letters;
+        size_t next = 0;
+        for (size_t i = 0; i < own.size(); ++i) {
+          if (partner[i] == UINT32_MAX) {
+            merged.push_back(AddCall(group->second[i], rank, micro_batch, stage, place));
+          } else {
+            for (; next < partner[i]; ++next) {
+              merged.push_back(canonical[next]);
+              merged_letters.push_back(letters[next]);
+            }
+            AddMember(side_.calls[canonical[next]], rank, micro_batch, group->second[i].entry);
+            merged.push_back(canonical[next++]);
+          }
+          merged_letters.push_back(own[i]);
+        }
+        for (; next < canonical.size(); ++next) {
+          merged.push_back(canonical[next]);
+          merged_letters.push_back(letters[next]);
+        }
+        canonical = std::move(merged);
+        letters = std::move(merged_letters);
+      }
+      made.calls.insert(made.calls.end(), canonical.begin(), canonical.end());
+    }
+    side_.bucket_of[made.key] = place;
+    side_.buckets.push_back(std::move(made));
+  }
+
+  uint32_t AddCall(const Node& node, uint32_t rank, uint32_t micro_batch, int64_t stage,
+                   size_t bucket) {
+    const LoadedRank& loaded = *side_.ranks[rank];
+    const dump::EntryName& name = loaded.names[node.entry];
+    if (name.is_module) {
+      const int64_t number = number_of_[{rank, node.entry}];
+      const auto [found, is_new] =
+          side_.module_call.emplace(fmt::format("{}#{}", loaded.paths[node.entry], number),
+                                    static_cast<uint32_t>(side_.calls.size()));
+      if (!is_new) {  // a module around calls of several stages
+        JoinedCall& call = side_.calls[found->second];
+        AddMember(call, rank, micro_batch, node.entry);
+        call.first_stage = std::min(call.first_stage, stage);
+        call.last_stage = std::max(call.last_stage, stage);
+        return found->second;
+      }
+    }
+    JoinedCall& call = side_.calls.emplace_back();
+    call.letter = node.letter;
+    call.is_module = name.is_module;
+    call.path = loaded.paths[node.entry];
+    call.number = name.is_module ? number_of_[{rank, node.entry}] : 0;
+    call.first_stage = call.last_stage = stage;
+    call.is_communication = dump::IsCommunicationCall(name);
+    call.bucket = bucket;
+    AddMember(call, rank, micro_batch, node.entry);
+    return static_cast<uint32_t>(side_.calls.size() - 1);
+  }
+
+  JoinedSide& side_;
+  std::vector<BucketNodes> buckets_;
+  std::unordered_map<std::string, size_t> place_of_bucket_;
+  std::map<std::pair<uint32_t, uint32_t>, int64_t> number_of_;
+};
+
+// Calls without a partner, in the order in which the first rank that made them met them.
+std::vector<uint32_t> LeftOver(const JoinedSide& side) {
+  std::vector<uint32_t> left;
+  for (uint32_t call = 0; call < side.calls.size(); ++call) {
+    if (side.calls[call].partner == UINT32_MAX && !side.calls[call].is_communication) {
+      left.push_back(call);
+    }
+  }
+  const auto key = [&](uint32_t call) {
+    const CallMember& first = side.calls[call].members.front();
+    return std::tuple(side.calls[call].first_stage, first.micro_batch, first.entry);
+  };
+  std::stable_sort(left.begin(), left.end(),
+                   [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  return left;
+}
+
+void PairLists(JoinedSide& npu, const std::vector<uint32_t>& of_npu, JoinedSide& bench,
+               const std::vector<uint32_t>& of_bench) {
+  std::vector<uint64_t> npu_letters;
+  std::vector<uint64_t> bench_letters;
+  for (const uint32_t call : of_npu) {
+    npu_letters.push_back(npu.calls[call].letter);
+  }
+  for (const uint32_t call : of_bench) {
+    bench_letters.push_back(bench.calls[call].letter);
+  }
+  const std::vector<uint32_t> partner = AlignLetters(npu_letters, bench_letters);
+  for (size_t i = 0; i < partner.size(); ++i) {
+    if (partner[i] == UINT32_MAX) {
+      continue;
+    }
+    JoinedCall& n = npu.calls[of_npu[i]];
+    JoinedCall& b = bench.calls[of_bench[partner[i]]];
+    if (n.partner == UINT32_MAX && b.partner == UINT32_MAX) {
+      n.partner = of_bench[partner[i]];
+      b.partner = of_npu[i];
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideOptions& options) {
+  auto loaded = std::make_unique<LoadedRank>();
+  loaded->about = rank;
+  MSP_ASSIGN_OR_RETURN(loaded->side, LoadSide(rank.folder.folder / dump::kDumpFileName, options));
+  const std::filesystem::path construct = rank.folder.folder / dump::kConstructFileName;
+  if (Result<dump::ConstructFile> read = dump::ConstructFile::Read(construct); read.ok()) {
+    loaded->construct = *std::move(read);
+  }
+  const Side& side = loaded->side;
+  loaded->names.reserve(side.entries.size());
+  for (uint32_t entry = 0; entry < side.entries.size(); ++entry) {
+    loaded->names.push_back(dump::ParseEntryName(side.entries[entry].name));
+    loaded->entry_of.emplace(side.entries[entry].name, entry);
+  }
+  loaded->is_wrapped = IsWrapped(loaded->names);
+  for (const dump::EntryName& name : loaded->names) {
+    std::string& path = loaded->paths.emplace_back();
+    if (name.is_module || name.is_parameters_grad) {
+      path = WithoutWrapper(name.subject, loaded->is_wrapped);
+      if (rank.record) {
+        path = rank.record->GlobalPath(path);
+      }
+    }
+  }
+  return loaded;
+}
+
+std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side) {
+  std::unordered_map<uint64_t, int64_t> counts;
+  std::set<int64_t> stages;
+  for (const auto& rank : side.ranks) {
+    if (!stages.insert(rank->about.place.stage).second) {
+      continue;  // one rank of each stage
+    }
+    for (size_t entry = 0; entry < rank->names.size(); ++entry) {
+      const dump::EntryName& name = rank->names[entry];
+      if (name.direction == dump::Direction::kForward && !name.is_debug &&
+          !dump::IsCommunicationCall(name) &&
+          (!rank->construct ||
+           rank->construct->ParentOf(rank->side.entries[entry].name) != kOptimizerParent)) {
+        ++counts[LetterOf(name, rank->paths[entry])];
+      }
+    }
+  }
+  return counts;
+}
+
+void JoinCalls(JoinedSide& side) { CallJoiner(side).Run(); }
+
+void PairCalls(JoinedSide& npu, JoinedSide& bench) {
+  for (const auto& [key, call] : npu.module_call) {
+    const auto other = bench.module_call.find(key);
+    if (other != bench.module_call.end()) {
+      npu.calls[call].partner = other->second;
+      bench.calls[other->second].partner = call;
+    }
+  }
+  for (const Bucket& bucket : npu.buckets) {
+    const auto other = bench.bucket_of.find(bucket.key);
+    if (other != bench.bucket_of.end()) {
+      PairLists(npu, bucket.calls, bench, bench.buckets[other->second].calls);
+    }
+  }
+  PairLists(npu, LeftOver(npu), bench, LeftOver(bench));
+}
+
+}  // namespace msprobe::analysis::compare::layouts

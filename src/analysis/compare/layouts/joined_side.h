@@ -1,0 +1,85 @@
+// The calls of several ranks and micro-batches of one run as the calls of one model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/status.h"
+
+#include "src/analysis/compare/layouts/plan.h"
+#include "src/analysis/compare/side.h"
+#include "src/base/threads.h"
+#include "src/dump/names.h"
+#include "src/dump/stack_file.h"
+#include "src/layout/placement.h"
+
+namespace msprobe::analysis::compare::layouts {
+
+// One rank as it was read.
+struct LoadedRank {
+  JoinedRank about;
+  Side side;
+  std::optional<dump::ConstructFile> construct;
+  std::vector<dump::EntryName> names;  // by entry; views into the side
+  std::unordered_map<std::string_view, uint32_t> entry_of;
+  bool is_wrapped = false;         // all modules are below one named "module"
+  std::vector<std::string> paths;  // by entry: the global path of a module; empty for other calls
+};
+
+struct CallMember {
+  uint32_t rank = 0;         // place among the loaded ranks
+  uint32_t micro_batch = 0;  // of a call that each micro-batch makes
+  uint32_t entry = 0;
+};
+
+// A forward call of the whole model, or a group of parameter gradients: who made it.
+struct JoinedCall {
+  std::vector<CallMember> members;
+  uint64_t letter = 0;  // what it does: equal letters can be partners
+  std::string path;     // of a module: its global path
+  int64_t number = 0;   // which call of a module within its micro-batch
+  int64_t first_stage = 0;
+  int64_t last_stage = 0;
+  bool is_module = false;
+  bool is_communication = false;
+  size_t bucket = 0;  // the module call that it was made in
+  uint32_t partner = UINT32_MAX;  // place among the other side's calls
+};
+
+// Calls made inside of one call of a module, in their order.
+struct Bucket {
+  std::string key;              // global path and number of the module's call
+  std::vector<uint32_t> calls;  // places in JoinedSide::calls
+};
+
+struct JoinedSide {
+  std::vector<std::unique_ptr<LoadedRank>> ranks;
+  int64_t stages = 1;
+  int64_t micro_batches = 1;
+  std::vector<JoinedCall> calls;  // by bucket
+  std::vector<Bucket> buckets;
+  std::unordered_map<std::string, size_t> bucket_of;
+  std::unordered_map<std::string, uint32_t> module_call;  // by path and number
+  std::unordered_map<std::string, JoinedCall> gradients;  // parameters_grad entries, by path
+  std::unordered_map<std::string, JoinedCall> others;     // saved values and the like, by name
+};
+
+Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideOptions& options);
+
+// How many times each call is made, over the stages of a run: by letter.
+std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side);
+
+// Fills calls and buckets from the ranks.
+void JoinCalls(JoinedSide& side);
+
+// Sets the partners of both sides: calls inside of the same module call that do the same, in order;
+// then what is left, in order of execution.
+void PairCalls(JoinedSide& npu, JoinedSide& bench);
+
+}  // namespace msprobe::analysis::compare::layouts

@@ -1,0 +1,554 @@
+// The plan of joined pairs.
+//
+// For each side the places of its ranks in a grid (stage, replica of the data, part of the context,
+// part of the tensors) come from what the user gives, else from layout.json, else from the dumps:
+// ranks of which each records other modules are stages, ranks that are fed the same share tensors,
+// ranks that are fed something else are replicas. Sides whose grids are equal are left to the plan
+// that pairs ranks by their numbers. Otherwise ranks are joined: one pair per replica where both
+// sides have as many, else all of a step. Without any record, ranks are joined only where their
+// numbers differ and calls of both first ranks have other shapes; a rank that is merely missing
+// stays one.
+#include "src/analysis/compare/layouts/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/pairing.h"
+#include "src/base/strings.h"
+#include "src/dump/names.h"
+
+namespace msprobe::analysis::compare {
+
+std::string_view LayoutSourceName(LayoutFacts::Source source) {
+  constexpr std::array<std::string_view, 3> kNames = {"recorded", "inferred", "given"};
+  return kNames[static_cast<size_t>(source)];
+}
+
+std::string LayoutText(const LayoutFacts& facts) {
+  std::vector<std::string> parts;
+  const std::pair<std::string_view, int64_t> sizes[] = {
+      {"TP", facts.tensor},  {"PP", facts.pipeline}, {"DP", facts.data},
+      {"CP", facts.context}, {"EP", facts.expert},   {"FSDP", facts.fully_sharded}};
+  for (const auto& [name, size] : sizes) {
+    if (size > 1) {
+      parts.push_back(fmt::format("{} {}", name, size));
+    }
+  }
+  return fmt::format("{}{}{}", base::Join(parts, " x "), parts.empty() ? "" : ", ",
+                     base::Plural(facts.ranks.size(), "rank"));
+}
+
+namespace layouts {
+namespace {
+
+using layout::Group;
+using layout::RankLayout;
+
+// The ranks of one side in one step, with the layout of the run.
+struct RunLayout {
+  std::vector<JoinedRank> ranks;
+  LayoutFacts facts;
+  bool is_known = false;  // recorded, given or inferred
+  int64_t replicas = 1;
+};
+
+int64_t PlaceIn(const std::vector<int64_t>& group, int64_t rank) {
+  const auto found = std::find(group.begin(), group.end(), rank);
+  return found == group.end() ? 0 : found - group.begin();
+}
+
+bool IsWithin(std::vector<int64_t> part, std::vector<int64_t> whole) {
+  std::sort(part.begin(), part.end());
+  std::sort(whole.begin(), whole.end());
+  return std::includes(whole.begin(), whole.end(), part.begin(), part.end());
+}
+
+// Replicas of the data are the ranks of dp and of fsdp, which may be one inside of the other.
+int64_t DataPlace(const RankLayout& record, int64_t rank) {
+  const std::vector<int64_t>& data = record.GroupOf(Group::kData);
+  const std::vector<int64_t>& sharded = record.GroupOf(Group::kFullySharded);
+  if (sharded.empty() || IsWithin(sharded, data)) {
+    return PlaceIn(data, rank);
+  }
+  if (data.empty() || IsWithin(data, sharded)) {
+    return PlaceIn(sharded, rank);
+  }
+  return PlaceIn(data, rank) * static_cast<int64_t>(sharded.size()) + PlaceIn(sharded, rank);
+}
+
+void TakeSizes(const RankLayout& record, LayoutFacts& facts) {
+  const std::pair<Group, int64_t*> sizes[] = {
+      {Group::kTensor, &facts.tensor},   {Group::kPipeline, &facts.pipeline},
+      {Group::kData, &facts.data},       {Group::kContext, &facts.context},
+      {Group::kExpert, &facts.expert},   {Group::kFullySharded, &facts.fully_sharded}};
+  for (const auto& [group, size] : sizes) {
+    *size = std::max<int64_t>(*size, static_cast<int64_t>(record.GroupOf(group).size()));
+  }
+}
+
+void PlaceByRecords(RunLayout& run) {
+  for (JoinedRank& rank : run.ranks) {
+    const RankLayout& record = *rank.record;
+    rank.place.tensor = PlaceIn(record.GroupOf(Group::kTensor), rank.rank);
+    rank.place.context = PlaceIn(record.GroupOf(Group::kContext), rank.rank);
+    rank.place.stage = PlaceIn(record.GroupOf(Group::kPipeline), rank.rank);
+    rank.place.data = DataPlace(record, rank.rank);
+    TakeSizes(record, run.facts);
+    run.facts.source =
+        record.is_given ? LayoutFacts::Source::kGiven : LayoutFacts::Source::kRecorded;
+  }
+  run.is_known = true;
+}
+
+// Ranks that differ in nothing that is known are replicas: experts shared out over ranks that no
+// other group tells apart, say.
+void SeparateEqualPlaces(RunLayout& run) {
+  std::map<std::array<int64_t, 4>, std::vector<JoinedRank*>> places;
+  for (JoinedRank& rank : run.ranks) {
+    places[{rank.place.stage, rank.place.data, rank.place.context, rank.place.tensor}].push_back(
+        &rank);
+  }
+  int64_t most = 1;
+  for (const auto& [place, ranks] : places) {
+    most = std::max<int64_t>(most, static_cast<int64_t>(ranks.size()));
+  }
+  for (const auto& [place, ranks] : places) {
+    for (size_t i = 0; i < ranks.size() && most > 1; ++i) {
+      ranks[i]->place.data = ranks[i]->place.data * most + static_cast<int64_t>(i);
+    }
+  }
+}
+
+void CountReplicas(RunLayout& run) {
+  std::set<int64_t> replicas;
+  for (const JoinedRank& rank : run.ranks) {
+    replicas.insert(rank.place.data);
+  }
+  run.replicas = static_cast<int64_t>(replicas.size());
+}
+
+// ---- from the dumps ----
+
+uint64_t Mixed(uint64_t hash, uint64_t more) { return hash * 1099511628211ULL + more; }
+
+// What a rank does: the names of its calls without numbers, communication left out.
+uint64_t CallsOf(const Side& side) {
+  uint64_t hash = 0;
+  for (const SideEntry& entry : side.entries) {
+    const dump::EntryName name = dump::ParseEntryName(entry.name);
+    if (name.direction == dump::Direction::kForward && name.kind != "Distributed") {
+      hash = Mixed(hash, std::hash<std::string_view>()(name.subject));
+    }
+  }
+  return hash;
+}
+
+// What a rank is fed: the statistics of integer inputs of its first calls, else of the first input.
+uint64_t FedOf(const Side& side) {
+  constexpr size_t kFirstCalls = 16;
+  uint64_t first = 0;
+  size_t calls = 0;
+  for (const SideEntry& entry : side.entries) {
+    if (++calls > kFirstCalls) {
+      break;
+    }
+    for (uint32_t i = 0; i < entry.row_count; ++i) {
+      const SideRow& row = side.rows[entry.first_row + i];
+      if (!IsInput(row) || !row.is_tensor) {
+        continue;
+      }
+      uint64_t hash = std::hash<std::string_view>()(row.shape);
+      for (const StatValue& stat : row.stats) {
+        hash = Mixed(hash, std::hash<double>()(stat.is_numeric() ? stat.number : 0));
+      }
+      if (row.dtype.find("int") != std::string_view::npos) {
+        return hash;
+      }
+      first = first == 0 ? hash : first;
+    }
+  }
+  return first;
+}
+
+std::vector<std::vector<JoinedRank*>> GroupsBy(
+    const std::vector<JoinedRank*>& ranks,
+    const std::unordered_map<const JoinedRank*, uint64_t>& value) {
+  std::vector<std::vector<JoinedRank*>> groups;
+  std::map<uint64_t, size_t> place_of;
+  for (JoinedRank* const rank : ranks) {
+    const auto [found, is_new] = place_of.emplace(value.at(rank), groups.size());
+    if (is_new) {
+      groups.emplace_back();
+    }
+    groups[found->second].push_back(rank);
+  }
+  return groups;
+}
+
+// False where ranks do not make a grid.
+bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
+  std::unordered_map<const JoinedRank*, uint64_t> calls;
+  std::unordered_map<const JoinedRank*, uint64_t> fed;
+  std::vector<JoinedRank*> all;
+  for (size_t i = 0; i < run.ranks.size(); ++i) {
+    all.push_back(&run.ranks[i]);
+    calls[&run.ranks[i]] = CallsOf(sides[i]);
+    fed[&run.ranks[i]] = FedOf(sides[i]);
+  }
+  const auto stages = GroupsBy(all, calls);
+  size_t replicas = 0;
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    if (stages[stage].size() != stages[0].size()) {
+      return false;
+    }
+    // Only the first stage is fed by the user's data; others stand in its order.
+    const auto groups = stage == 0 ? GroupsBy(stages[0], fed)
+                                   : std::vector<std::vector<JoinedRank*>>();
+    for (size_t group = 0; group < groups.size(); ++group) {
+      if (groups[group].size() != groups[0].size()) {
+        return false;
+      }
+      for (size_t i = 0; i < groups[group].size(); ++i) {
+        groups[group][i]->place.data = static_cast<int64_t>(group);
+        groups[group][i]->place.tensor = static_cast<int64_t>(i);
+      }
+    }
+    replicas = stage == 0 ? groups.size() : replicas;
+    for (size_t i = 0; i < stages[stage].size(); ++i) {
+      RankPlace& place = stages[stage][i]->place;
+      place.stage = static_cast<int64_t>(stage);
+      if (stage > 0) {
+        place.data = stages[0][i]->place.data;
+        place.tensor = stages[0][i]->place.tensor;
+      }
+    }
+  }
+  run.facts.pipeline = static_cast<int64_t>(stages.size());
+  run.facts.data = static_cast<int64_t>(replicas);
+  run.facts.tensor = static_cast<int64_t>(stages[0].size() / replicas);
+  run.is_known = true;
+  return true;
+}
+
+// ---- the plan ----
+
+using Steps = std::map<std::optional<int64_t>, std::vector<dump::RankFolder>>;
+
+Steps StepsOf(const dump::DumpLayout& layout) {
+  Steps steps;
+  for (const dump::RankFolder& folder : layout.ranks) {
+    if (folder.has_dump && !folder.process) {
+      steps[folder.step].push_back(folder);
+    }
+  }
+  return steps;
+}
+
+class Planner {
+ public:
+  Planner(const Options& options, std::vector<std::string>& notes)
+      : options_(options), notes_(notes) {}
+
+  Result<PairingPlan> Plan(Result<PairingPlan> plan) {
+    if (options_.layout.none || options_.backend() != TrainingBackend::kNone) {
+      return plan;
+    }
+    std::optional<layout::GivenLayouts> given;
+    if (!options_.layout.file.empty()) {
+      MSP_ASSIGN_OR_RETURN(given, layout::GivenLayouts::Read(options_.layout.file));
+    }
+    Result<dump::DumpLayout> npu = dump::FindDump(options_.npu_path);
+    Result<dump::DumpLayout> bench = dump::FindDump(options_.bench_path);
+    if (!npu.ok() || !bench.ok()) {
+      return plan;  // its own error says why
+    }
+    const Steps npu_steps = StepsOf(*npu);
+    const Steps bench_steps = StepsOf(*bench);
+    if (npu_steps.empty() || bench_steps.empty()) {
+      return plan;
+    }
+    MSP_ASSIGN_OR_RETURN(RunLayout npu_run, LayoutOf(true, npu_steps, given));
+    MSP_ASSIGN_OR_RETURN(RunLayout bench_run, LayoutOf(false, bench_steps, given));
+    MSP_ASSIGN_OR_RETURN(const bool joins, Differ(npu_run, bench_run, plan.ok()));
+    if (!joins) {
+      if (plan.ok()) {
+        Describe(npu_run, bench_run, *plan);
+      }
+      return plan;
+    }
+    if (npu->is_single_file || bench->is_single_file) {
+      return plan;
+    }
+    return Join(npu_steps, bench_steps, npu_run, bench_run);
+  }
+
+ private:
+  // The layout of a run by the records of its first step.
+  Result<RunLayout> LayoutOf(bool of_npu, const Steps& steps,
+                             const std::optional<layout::GivenLayouts>& given) {
+    RunLayout run;
+    const std::vector<dump::RankFolder>& folders = steps.begin()->second;
+    const auto world = static_cast<int64_t>(folders.size());
+    size_t recorded = 0;
+    for (size_t i = 0; i < folders.size(); ++i) {
+      JoinedRank& rank = run.ranks.emplace_back();
+      rank.folder = folders[i];
+      rank.rank = folders[i].rank.value_or(static_cast<int64_t>(i));
+      std::optional<RankLayout> record;
+      if (given) {
+        MSP_ASSIGN_OR_RETURN(record, given->Of(of_npu, rank.rank, world));
+      }
+      if (!record) {
+        MSP_ASSIGN_OR_RETURN(record, layout::ReadLayout(folders[i].folder));
+      }
+      if (record) {
+        if (!record->is_given && record->rank && folders[i].rank &&
+            *record->rank != *folders[i].rank) {
+          notes_.push_back(fmt::format("{}: its layout.json is that of rank {}; it is left aside",
+                                       folders[i].folder.string(), *record->rank));
+          continue;
+        }
+        rank.record = std::make_shared<const RankLayout>(*std::move(record));
+        ++recorded;
+      }
+      run.facts.ranks.push_back(rank.rank);
+    }
+    if (recorded == run.ranks.size()) {
+      PlaceByRecords(run);
+      SeparateEqualPlaces(run);
+      NoteMissingRanks(of_npu, run);
+    } else if (recorded > 0) {
+      notes_.push_back(fmt::format("{} of {} rank folders of the {} side have a layout.json: what "
+                                   "they say is left aside",
+                                   recorded, run.ranks.size(), of_npu ? "test" : "reference"));
+      for (JoinedRank& rank : run.ranks) {
+        rank.record = nullptr;
+      }
+    }
+    CountReplicas(run);
+    return run;
+  }
+
+  void NoteMissingRanks(bool of_npu, const RunLayout& run) {
+    const std::optional<int64_t> world = run.ranks[0].record->world_size;
+    if (!world || static_cast<size_t>(*world) <= run.ranks.size() ||
+        run.ranks[0].record->is_given) {
+      return;
+    }
+    std::vector<std::string> missing;
+    const std::set<int64_t> there(run.facts.ranks.begin(), run.facts.ranks.end());
+    for (int64_t rank = 0; rank < *world && missing.size() < 8; ++rank) {
+      if (!there.contains(rank)) {
+        missing.push_back(std::to_string(rank));
+      }
+    }
+    const auto count = static_cast<size_t>(*world) - run.ranks.size();
+    notes_.push_back(fmt::format(
+        "the {} side ran on {} ranks, of which the dump lacks {}: {}{}; tensors that they share are "
+        "not whole",
+        of_npu ? "test" : "reference", *world, count, base::Join(missing, ", "),
+        count > missing.size() ? fmt::format(" and {} more", count - missing.size()) : ""));
+  }
+
+  // Whether ranks must be joined. Fills in what the dumps tell of a side without records.
+  Result<bool> Differ(RunLayout& npu, RunLayout& bench, bool pairs_by_number) {
+    if (npu.is_known && bench.is_known) {
+      return !HaveEqualGrids(npu, bench);
+    }
+    if (npu.ranks.size() == 1 && bench.ranks.size() == 1) {
+      return false;
+    }
+    if (!npu.is_known && !bench.is_known && npu.ranks.size() == bench.ranks.size() &&
+        pairs_by_number) {
+      return false;
+    }
+    MSP_ASSIGN_OR_RETURN(const std::vector<Side> npu_sides, LoadAll(npu));
+    MSP_ASSIGN_OR_RETURN(const std::vector<Side> bench_sides, LoadAll(bench));
+    if (!npu.is_known && !bench.is_known && !HaveOtherShapes(npu_sides[0], bench_sides[0])) {
+      return false;
+    }
+    if ((!npu.is_known && !PlaceByDumps(npu, npu_sides)) ||
+        (!bench.is_known && !PlaceByDumps(bench, bench_sides))) {
+      notes_.push_back(
+          "the ranks of the two sides differ, and neither a layout.json nor the calls tell how they "
+          "share the model: ranks are compared by their numbers; --layout FILE says how");
+      return false;
+    }
+    CountReplicas(npu);
+    CountReplicas(bench);
+    return !HaveEqualGrids(npu, bench);
+  }
+
+  Result<std::vector<Side>> LoadAll(const RunLayout& run) const {
+    std::vector<Side> sides;
+    for (const JoinedRank& rank : run.ranks) {
+      SideOptions side_options;
+      side_options.allow_truncated = options_.allow_truncated;
+      side_options.edition = options_.edition();
+      MSP_ASSIGN_OR_RETURN(Side side,
+                           LoadSide(rank.folder.folder / dump::kDumpFileName, side_options));
+      sides.push_back(std::move(side));
+    }
+    return sides;
+  }
+
+  // Rows of one name with other shapes: the model, or its data, is cut otherwise.
+  static bool HaveOtherShapes(const Side& npu, const Side& bench) {
+    std::unordered_map<std::string_view, std::string_view> shapes;
+    for (const SideRow& row : bench.rows) {
+      if (row.is_tensor) {
+        shapes.emplace(row.name, row.shape);
+      }
+    }
+    return std::any_of(npu.rows.begin(), npu.rows.end(), [&](const SideRow& row) {
+      const auto found = row.is_tensor ? shapes.find(row.name) : shapes.end();
+      return found != shapes.end() && found->second != row.shape;
+    });
+  }
+
+  static bool HaveEqualGrids(const RunLayout& npu, const RunLayout& bench) {
+    if (npu.ranks.size() != bench.ranks.size()) {
+      return false;
+    }
+    for (size_t i = 0; i < npu.ranks.size(); ++i) {
+      const JoinedRank& n = npu.ranks[i];
+      const JoinedRank& b = bench.ranks[i];
+      if (n.place != b.place) {
+        return false;
+      }
+      if (n.record && b.record && HaveOtherParameters(*n.record, *b.record)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static bool HaveOtherParameters(const RankLayout& a, const RankLayout& b) {
+    return std::any_of(a.parameters.begin(), a.parameters.end(), [&](const auto& parameter) {
+      const layout::ParameterRecord* const other = b.Find(parameter.first);
+      return other != nullptr && (other->kind != parameter.second.kind ||
+                                  other->parts != parameter.second.parts ||
+                                  other->dimension != parameter.second.dimension);
+    });
+  }
+
+  void Describe(const RunLayout& npu, const RunLayout& bench, PairingPlan& plan) const {
+    for (PlannedPair& pair : plan.pairs) {
+      auto described = std::make_shared<PairLayout>();
+      const std::filesystem::path folders[] = {pair.input.npu_json.parent_path(),
+                                               pair.input.bench_json.parent_path()};
+      described->npu_facts = npu.facts;
+      described->bench_facts = bench.facts;
+      const auto rank_of = [](const std::filesystem::path& folder) {
+        return dump::NumberByNames(folder).rank.value_or(0);
+      };
+      described->npu_facts.ranks = {rank_of(folders[0])};
+      described->bench_facts.ranks = {rank_of(folders[1])};
+      pair.layout = std::move(described);
+    }
+  }
+
+  Result<PairingPlan> Join(const Steps& npu_steps, const Steps& bench_steps, const RunLayout& npu,
+                           const RunLayout& bench) {
+    PairingPlan plan;
+    const bool one_step = npu_steps.size() == 1 && bench_steps.size() == 1;
+    const bool by_replica = npu.replicas == bench.replicas && npu.replicas > 1;
+    for (const auto& [step, folders] : npu_steps) {
+      const auto other = one_step ? bench_steps.begin() : bench_steps.find(step);
+      if (other == bench_steps.end()) {
+        plan.npu_only.push_back(fmt::format("step{}", step.value_or(0)));
+        continue;
+      }
+      for (int64_t replica = 0; replica < (by_replica ? npu.replicas : 1); ++replica) {
+        auto joined = std::make_shared<PairLayout>();
+        joined->is_joined = true;
+        const std::optional<int64_t> only =
+            by_replica ? std::optional<int64_t>(replica) : std::nullopt;
+        MSP_ASSIGN_OR_RETURN(joined->npu, RanksOf(npu, folders, only, true));
+        MSP_ASSIGN_OR_RETURN(joined->bench, RanksOf(bench, other->second, only, false));
+        joined->npu_facts = FactsOf(npu, joined->npu);
+        joined->bench_facts = FactsOf(bench, joined->bench);
+        PlannedPair pair;
+        const JoinedRank& first = joined->npu.front();
+        pair.input = {first.folder.folder / dump::kDumpFileName,
+                      joined->bench.front().folder.folder / dump::kDumpFileName, step,
+                      first.folder.rank, other->first};
+        if (by_replica) {
+          pair.rank_suffix = fmt::format("_rank{}", first.rank);
+        }
+        if (!one_step) {
+          pair.result_subfolder = fmt::format("step{}", step.value_or(0));
+        }
+        pair.layout = std::move(joined);
+        plan.pairs.push_back(std::move(pair));
+      }
+    }
+    for (const auto& [step, folders] : bench_steps) {
+      if (!one_step && !npu_steps.contains(step)) {
+        plan.bench_only.push_back(fmt::format("step{}", step.value_or(0)));
+      }
+    }
+    if (plan.pairs.empty()) {
+      return NotFoundError("no step of one side is one of the other");
+    }
+    return plan;
+  }
+
+  // The ranks of a replica, or all, with the folders of this step.
+  Result<std::vector<JoinedRank>> RanksOf(const RunLayout& run,
+                                          const std::vector<dump::RankFolder>& folders,
+                                          std::optional<int64_t> replica, bool of_npu) {
+    std::vector<JoinedRank> ranks;
+    for (const JoinedRank& rank : run.ranks) {
+      if (replica && rank.place.data != *replica) {
+        continue;
+      }
+      const auto found = std::find_if(folders.begin(), folders.end(), [&](const auto& folder) {
+        return folder.rank == rank.folder.rank;
+      });
+      if (found == folders.end()) {
+        return MismatchError(fmt::format("step {} of the {} side lacks rank {}, which shares the "
+                                         "model with the others",
+                                         folders.front().step.value_or(0),
+                                         of_npu ? "test" : "reference", rank.rank));
+      }
+      JoinedRank& taken = ranks.emplace_back(rank);
+      taken.folder = *found;
+      if (replica) {
+        taken.place.data = 0;
+      }
+    }
+    return ranks;
+  }
+
+  static LayoutFacts FactsOf(const RunLayout& run, const std::vector<JoinedRank>& ranks) {
+    LayoutFacts facts = run.facts;
+    facts.ranks.clear();
+    for (const JoinedRank& rank : ranks) {
+      facts.ranks.push_back(rank.rank);
+    }
+    return facts;
+  }
+
+  const Options& options_;
+  std::vector<std::string>& notes_;
+};
+
+}  // namespace
+
+Result<PairingPlan> ApplyLayouts(const Options& options, Result<PairingPlan> plan,
+                                 std::vector<std::string>& notes) {
+  return Planner(options, notes).Plan(std::move(plan));
+}
+
+}  // namespace layouts
+}  // namespace msprobe::analysis::compare
