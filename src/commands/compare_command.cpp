@@ -371,9 +371,10 @@ class CompareCommand final : public Command {
         Switch("--layer-frames", &options_.match.layer_mapping_frames,
                "With --layer-mapping: also distinguish calls by the call stacks of a grouped "
                "stack.json"),
-        Text("--layout", "WHAT", &layout_,
-             "auto: join ranks that share a model where the runs are not cut in the same way; none: "
-             "pair ranks by number; a file: what layout.json does not say of both sides"),
+        Text(
+            "--layout", "WHAT", &layout_,
+            "auto: join ranks that share a model where the runs are not cut in the same way; none: "
+            "pair ranks by number; a file: what layout.json does not say of both sides"),
         Number("--rtol", "R", &options_.noise.relative_tolerance,
                "Relative difference up to which values agree", kNotNegative,
                Default{"the rounding noise of each dtype"}),

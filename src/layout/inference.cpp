@@ -17,10 +17,10 @@
 namespace msprobe::layout {
 namespace {
 
-constexpr double kCostOfOtherSpread = 5;     // than the one expected
-constexpr double kCostOfOtherShape = 8;      // than the recorded one
+constexpr double kCostOfOtherSpread = 5;  // than the one expected
+constexpr double kCostOfOtherShape = 8;   // than the recorded one
 constexpr double kCostOfUnequalCopies = 2;
-constexpr double kCostOfEqualParts = 1.5;    // that are not constant
+constexpr double kCostOfEqualParts = 1.5;  // that are not constant
 constexpr double kCostOfConstantParts = 0.25;
 constexpr double kCostOfSharedDimension = 0.5;
 constexpr double kCostOfPadding = 3;
@@ -29,8 +29,7 @@ constexpr double kApart = 1e-3;
 constexpr size_t kMostCandidates = 4096;
 
 bool SameNumber(const std::optional<double>& a, const std::optional<double>& b) {
-  return a.has_value() == b.has_value() &&
-         (!a || *a == *b || (std::isnan(*a) && std::isnan(*b)));
+  return a.has_value() == b.has_value() && (!a || *a == *b || (std::isnan(*a) && std::isnan(*b)));
 }
 
 bool SameStatistics(const PieceStatistics& a, const PieceStatistics& b) {
@@ -54,11 +53,10 @@ double RootMeanSquare(const PieceStatistics& statistics) {
 }
 
 bool IsConstant(const Pieces& pieces) {
-  return std::all_of(pieces.statistics.begin(), pieces.statistics.end(),
-                     [](const PieceStatistics& piece) {
-                       return piece.values[0] && piece.values[1] &&
-                              *piece.values[0] == *piece.values[1];
-                     });
+  return std::all_of(
+      pieces.statistics.begin(), pieces.statistics.end(), [](const PieceStatistics& piece) {
+        return piece.values[0] && piece.values[1] && *piece.values[0] == *piece.values[1];
+      });
 }
 
 // One way to spread the pieces of a side.
@@ -93,8 +91,7 @@ std::optional<Shape> RecordedShape(const Pieces& pieces) {
 // The order of the parts as recorded, or as expected, of a shard along this dimension.
 void TakeOrder(const Pieces& pieces, size_t axis, Spread& spread) {
   const std::optional<Spread>& expected = pieces.expected[axis];
-  if (expected && expected->kind == SpreadKind::kShard &&
-      expected->dimension == spread.dimension) {
+  if (expected && expected->kind == SpreadKind::kShard && expected->dimension == spread.dimension) {
     spread.order = expected->order;
     spread.blocks = expected->blocks;
     spread.block_sizes = expected->block_sizes;
@@ -148,9 +145,8 @@ std::vector<Candidate> CandidatesOf(const Pieces& pieces) {
           }
         }
         if (const std::optional<Spread>& expected = pieces.expected[axis]) {
-          const bool as_expected =
-              (expected->kind == SpreadKind::kShard) == (choice > 0) &&
-              (choice == 0 || expected->dimension == spread.dimension);
+          const bool as_expected = (expected->kind == SpreadKind::kShard) == (choice > 0) &&
+                                   (choice == 0 || expected->dimension == spread.dimension);
           next.cost += as_expected ? 0 : kCostOfOtherSpread;
         }
         longer.push_back(std::move(next));
@@ -303,9 +299,9 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
       }
       // Values cost the most to look at: only where they can still decide.
       if (!padded) {
-        const std::optional<double> apart = StatisticsApart(
-            Scaled(CombineStatistics(n.placement, npu.statistics), npu.scale),
-            Scaled(CombineStatistics(b.placement, bench.statistics), bench.scale));
+        const std::optional<double> apart =
+            StatisticsApart(Scaled(CombineStatistics(n.placement, npu.statistics), npu.scale),
+                            Scaled(CombineStatistics(b.placement, bench.statistics), bench.scale));
         cost += apart ? std::min(kMostCostOfValues, *apart / kApart * kMostCostOfValues) : 0;
       }
       if (cost < lowest) {
@@ -338,8 +334,7 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
   // One side after the other: summands of both would have nothing to be held against.
   const PieceStatistics whole_npu = Scaled(CombineStatistics(best.npu, npu.statistics), npu.scale);
   TellSummands(bench, whole_npu, best.bench);
-  TellSummands(npu, Scaled(CombineStatistics(best.bench, bench.statistics), bench.scale),
-               best.npu);
+  TellSummands(npu, Scaled(CombineStatistics(best.bench, bench.statistics), bench.scale), best.npu);
   return best;
 }
 

@@ -30,8 +30,8 @@ struct Pieces {
 struct Spreads {
   Placement npu;
   Placement bench;
-  bool fits = false;      // both wholes have one shape
-  bool is_padded = false; // but for one dimension, along which one side has more
+  bool fits = false;                     // both wholes have one shape
+  bool is_padded = false;                // but for one dimension, along which one side has more
   std::array<bool, 2> ignores_record{};  // npu, bench: the record contradicts what was found
 };
 

@@ -209,8 +209,8 @@ Status ReadGroups(const Reader& reader, const Json& groups, int64_t world, RankL
     }
   }
   if (world > 0 && stride != world) {
-    return reader.Error("groups", fmt::format("multiply to {} ranks; the dump has {}", stride,
-                                              world));
+    return reader.Error("groups",
+                        fmt::format("multiply to {} ranks; the dump has {}", stride, world));
   }
   return OkStatus();
 }
@@ -227,8 +227,7 @@ Status ReadNames(const Reader& reader, const Json& root, RankLayout& layout) {
       layout.layers.emplace_back(local, json::TextOf(global));
     }
     std::sort(layout.layers.begin(), layout.layers.end(), [](const auto& a, const auto& b) {
-      return a.first.size() != b.first.size() ? a.first.size() > b.first.size()
-                                              : a.first < b.first;
+      return a.first.size() != b.first.size() ? a.first.size() > b.first.size() : a.first < b.first;
     });
   }
   if (const Json* const experts = json::FindGiven(root, "experts")) {
@@ -309,20 +308,19 @@ Result<RankLayout> FromJson(const Json& root, const std::string& file_name, bool
 
 // "model.layers.3" for "model.layers.3" and what is below it.
 bool IsBelow(std::string_view path, std::string_view prefix) {
-  return path.starts_with(prefix) && (path.size() == prefix.size() || prefix.empty() ||
-                                      path[prefix.size()] == '.');
+  return path.starts_with(prefix) &&
+         (path.size() == prefix.size() || prefix.empty() || path[prefix.size()] == '.');
 }
 
 // The number behind the last part of `prefix` that is one, replaced.
 std::string WithLastNumber(std::string_view prefix, int64_t number) {
   const size_t dot = prefix.rfind('.');
   const std::string_view last = prefix.substr(dot == std::string_view::npos ? 0 : dot + 1);
-  const bool is_number = !last.empty() && std::all_of(last.begin(), last.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
-  return is_number ? std::string(prefix.substr(0, prefix.size() - last.size())) +
-                         std::to_string(number)
-                   : std::string(prefix);
+  const bool is_number = !last.empty() && std::all_of(last.begin(), last.end(),
+                                                      [](char c) { return c >= '0' && c <= '9'; });
+  return is_number
+             ? std::string(prefix.substr(0, prefix.size() - last.size())) + std::to_string(number)
+             : std::string(prefix);
 }
 
 }  // namespace
@@ -424,8 +422,7 @@ Result<GivenLayouts> GivenLayouts::Parse(std::string_view text, const std::strin
   return given;
 }
 
-Result<std::optional<RankLayout>> GivenLayouts::Of(bool of_npu, int64_t rank,
-                                                   int64_t world) const {
+Result<std::optional<RankLayout>> GivenLayouts::Of(bool of_npu, int64_t rank, int64_t world) const {
   const RankTexts& texts = sides_[of_npu ? 0 : 1];
   auto found = texts.find(std::to_string(rank));
   if (found == texts.end()) {

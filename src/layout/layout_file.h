@@ -33,12 +33,12 @@ struct ParameterRecord {
   int64_t dimension = 0;  // of a shard; from the end where negative
   std::optional<int64_t> part;
   int64_t parts = 1;
-  std::vector<int64_t> global_shape;      // empty: not recorded
-  std::vector<int64_t> blocks;            // sizes of fused parts along the dimension, in the whole
-  std::vector<int64_t> part_sizes;        // of uneven parts
-  int64_t stride = 1;                     // Megatron's partition_stride: as many fused parts
-  std::optional<int64_t> padded_to;       // rows of a vocabulary, padding included
-  std::optional<int64_t> padded_from;     // and without it
+  std::vector<int64_t> global_shape;   // empty: not recorded
+  std::vector<int64_t> blocks;         // sizes of fused parts along the dimension, in the whole
+  std::vector<int64_t> part_sizes;     // of uneven parts
+  int64_t stride = 1;                  // Megatron's partition_stride: as many fused parts
+  std::optional<int64_t> padded_to;    // rows of a vocabulary, padding included
+  std::optional<int64_t> padded_from;  // and without it
 
   bool operator==(const ParameterRecord&) const = default;
 };

@@ -19,7 +19,6 @@
 
 #include "src/kernels/convert.h"
 
-
 namespace msprobe::layout {
 namespace {
 
@@ -225,16 +224,15 @@ PieceStatistics CombineStatistics(const Placement& placement,
 }
 
 std::optional<Shape> WholeShape(const Placement& placement, std::span<const Shape> pieces) {
-  return Fold(placement, std::vector<Shape>(pieces.begin(), pieces.end()),
-              [](const Spread& spread, std::span<const Shape> parts) {
-                return ShapeAlong(spread, parts);
-              });
+  return Fold(
+      placement, std::vector<Shape>(pieces.begin(), pieces.end()),
+      [](const Spread& spread, std::span<const Shape> parts) { return ShapeAlong(spread, parts); });
 }
 
 std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const int64_t> sizes) {
   const auto parts = static_cast<int64_t>(sizes.size());
-  const bool equal = std::all_of(sizes.begin(), sizes.end(),
-                                 [&](int64_t size) { return size == sizes[0]; });
+  const bool equal =
+      std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size == sizes[0]; });
   std::vector<PartRun> runs;
   switch (spread.order) {
     case PartOrder::kContiguous:
@@ -251,8 +249,7 @@ std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const
         if (sizes[0] % spread.blocks != 0) {
           return std::nullopt;
         }
-        block_sizes.assign(static_cast<size_t>(spread.blocks),
-                           sizes[0] / spread.blocks * parts);
+        block_sizes.assign(static_cast<size_t>(spread.blocks), sizes[0] / spread.blocks * parts);
       }
       int64_t first = 0;
       for (const int64_t block : block_sizes) {
@@ -343,10 +340,10 @@ Result<Block> Concatenate(const Spread& spread, std::vector<Block> parts, size_t
       const auto part = static_cast<size_t>(run.part);
       const size_t count = static_cast<size_t>(run.count) * unit;
       if (count > 0) {
-        std::memcpy(to,
-                    parts[part].bytes.data() +
-                        static_cast<size_t>(row * sizes[part] + run.first) * unit,
-                    count);
+        std::memcpy(
+            to,
+            parts[part].bytes.data() + static_cast<size_t>(row * sizes[part] + run.first) * unit,
+            count);
       }
       to += count;
     }
@@ -422,8 +419,9 @@ class Assembly {
       MSP_ASSIGN_OR_RETURN(Block part, Make(axis + 1, piece + i * stride));
       parts.push_back(std::move(part));
     }
-    return spread.kind == SpreadKind::kPartial ? Sum(spread, parts)
-                                               : Concatenate(spread, std::move(parts), limit_bytes_);
+    return spread.kind == SpreadKind::kPartial
+               ? Sum(spread, parts)
+               : Concatenate(spread, std::move(parts), limit_bytes_);
   }
 
  private:

@@ -2,9 +2,9 @@
 // of the whole model, and how the whole is made of them.
 //
 // The pieces of a tensor stand on a grid with four axes (Axis). Along each axis they are spread in
-// one way (Spread): all equal, parts beside each other along a dimension of the tensor, or summands.
-// Stages of a pipeline and experts are no axes: a tensor that only some ranks have is on the grid of
-// those.
+// one way (Spread): all equal, parts beside each other along a dimension of the tensor, or
+// summands. Stages of a pipeline and experts are no axes: a tensor that only some ranks have is on
+// the grid of those.
 #pragma once
 
 #include <array>
@@ -22,8 +22,9 @@
 
 namespace msprobe::layout {
 
-// From the outermost to the innermost: micro-batches, data-parallel ranks (fully sharded ones, too),
-// parts of the sequence, tensor-parallel ranks. The place of a piece counts the last one fastest.
+// From the outermost to the innermost: micro-batches, data-parallel ranks (fully sharded ones,
+// too), parts of the sequence, tensor-parallel ranks. The place of a piece counts the last one
+// fastest.
 enum class Axis : uint8_t { kMicroBatch, kData, kContext, kTensor };
 inline constexpr size_t kAxisCount = 4;
 using GridSize = std::array<int64_t, kAxisCount>;  // all at least 1
@@ -88,8 +89,8 @@ struct PartRun {
 std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const int64_t> sizes);
 
 // The elements of the whole, row-major: shards beside each other in their dtype, summands added in
-// float64 and rounded once (to float32 at least), floating values times `scale`. `open` gives the pieces, which are closed as soon as they
-// were used; memory is that of the whole and of one piece.
+// float64 and rounded once (to float32 at least), floating values times `scale`. `open` gives the
+// pieces, which are closed as soon as they were used; memory is that of the whole and of one piece.
 using OpenPiece = std::function<Result<TensorView>(size_t piece)>;
 Result<tensor::TensorBuffer> AssembleWhole(const Placement& placement, const OpenPiece& open,
                                            size_t limit_bytes, double scale = 1);

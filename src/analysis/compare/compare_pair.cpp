@@ -382,6 +382,7 @@ Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& inpu
     }
   }
   result.edition = options.edition();
+  result.sums_are_joined = source.sums_are_joined;
   MatchResult matches;
   if (options.backend() != TrainingBackend::kNone) {
     MSP_ASSIGN_OR_RETURN(matches, MatchTrainingWithInference(*options.v26, options.output.xlsx,

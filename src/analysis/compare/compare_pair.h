@@ -69,6 +69,7 @@ struct PairSource {
   const TensorLoader* loader = nullptr;    // in place of the rows' files
   std::vector<std::string> warnings = {};  // of loading
   double load_seconds = 0;
+  bool sums_are_joined = false;                  // PairResult::sums_are_joined
   std::vector<ReplicaDifference> replicas = {};  // of the ranks behind the sides
 };
 

@@ -113,7 +113,7 @@ void WalkContext::FindParameters() {
       }
     }
   }
-  agreement.SetSumsAreExact(identical >= sums_apart);
+  agreement.SetSumsAreExact(identical >= sums_apart && !result.sums_are_joined);
 }
 
 double WalkContext::CoarserEpsilon(const RowView& row) const {

@@ -159,8 +159,11 @@ struct PairResult {
   std::vector<BenchOnlyRow> shown_bench_only;  // training against inference; ascending
   uint64_t shape_mismatch_count = 0;
   uint64_t dtype_mismatch_count = 0;
-  uint64_t compared_bytes = 0;        // tensor bytes read on both sides
-  uint64_t unreadable_count = 0;      // rows that name two files of which one cannot be read
+  uint64_t compared_bytes = 0;    // tensor bytes read on both sides
+  uint64_t unreadable_count = 0;  // rows that name two files of which one cannot be read
+  // Mean and Norm of a side were made of those of several ranks: equal values may differ in their
+  // last digits.
+  bool sums_are_joined = false;
   // Of joined ranks: how each row's pieces are spread, by row of the sides; empty for other pairs.
   std::vector<std::string_view> npu_layouts;
   std::vector<std::string_view> bench_layouts;

@@ -334,9 +334,8 @@ constexpr std::string_view kSheetName = "Sheet";
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
   const TableLines lines(npu, bench, result, stack, keep);
-  Table table(std::string(kSheetName),
-              ResultColumns(result.mode, stack != nullptr, result.edition,
-                            !result.npu_layouts.empty()));
+  Table table(std::string(kSheetName), ResultColumns(result.mode, stack != nullptr, result.edition,
+                                                     !result.npu_layouts.empty()));
   lines.AddTo(0, lines.count(), table);
   return table;
 }

@@ -554,14 +554,10 @@ Json DivergenceJson(const DivergenceReport& report) {
 }
 
 Json ToJson(const LayoutFacts& facts) {
-  Json json = {{"ranks", facts.ranks},
-               {"tp", facts.tensor},
-               {"pp", facts.pipeline},
-               {"dp", facts.data},
-               {"cp", facts.context},
-               {"ep", facts.expert},
-               {"fsdp", facts.fully_sharded},
-               {"source", LayoutSourceName(facts.source)}};
+  Json json = {{"ranks", facts.ranks},        {"tp", facts.tensor},
+               {"pp", facts.pipeline},        {"dp", facts.data},
+               {"cp", facts.context},         {"ep", facts.expert},
+               {"fsdp", facts.fully_sharded}, {"source", LayoutSourceName(facts.source)}};
   if (facts.gradient_factor != 1) {
     json["gradient_factor"] = facts.gradient_factor;
   }

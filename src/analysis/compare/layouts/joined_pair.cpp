@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <set>
@@ -32,6 +33,7 @@
 #include "src/dump/call_facts.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
+#include "src/kernels/convert.h"
 #include "src/layout/inference.h"
 
 namespace msprobe::analysis::compare::layouts {
@@ -43,9 +45,9 @@ using layout::Placement;
 using layout::SpreadKind;
 
 constexpr uint32_t kNone = UINT32_MAX;
-constexpr double kFactorDigits = 1e-2;   // a factor of gradients is found up to this
-constexpr double kFactorShare = 0.75;    // of the rows, at least
-constexpr size_t kFactorRows = 400;      // that are looked at
+constexpr double kFactorDigits = 1e-2;  // a factor of gradients is found up to this
+constexpr double kFactorShare = 0.75;   // of the rows, at least
+constexpr size_t kFactorRows = 400;     // that are looked at
 constexpr size_t kFewestFactorRows = 2;
 
 // "[2, 3]" -> {2, 3}; nullopt for anything else.
@@ -161,10 +163,10 @@ class PairJoiner {
     }
     const bool backward = call.direction == dump::Direction::kBackward;
     const int64_t stage = joined.ranks[first.rank]->about.place.stage;
-    const auto place = static_cast<double>(
-        backward ? joined.stages - 1 - call.call->first_stage
-        : call.call->first_stage != call.call->last_stage ? call.call->last_stage
-                                                          : stage);
+    const auto place = static_cast<double>(backward ? joined.stages - 1 - call.call->first_stage
+                                           : call.call->first_stage != call.call->last_stage
+                                               ? call.call->last_stage
+                                               : stage);
     return (backward ? kBackwardOrder : 0) + place * 1e9 + first.entry;
   }
 
@@ -179,8 +181,8 @@ class PairJoiner {
         directed.members.push_back(member);
         continue;
       }
-      const auto found = rank.entry_of.find(
-          dump::WithDirection(rank.side.entries[member.entry].name, direction));
+      const auto found =
+          rank.entry_of.find(dump::WithDirection(rank.side.entries[member.entry].name, direction));
       if (found != rank.entry_of.end()) {
         directed.members.push_back({member.rank, member.micro_batch, found->second});
       }
@@ -251,8 +253,8 @@ class PairJoiner {
     }
     for (const auto& [name, call] : sorted[0]) {
       const auto other = sorted[1].find(name);
-      AddPair(directed(*call), other == sorted[1].end() ? std::nullopt
-                                                        : std::optional(directed(*other->second)));
+      AddPair(directed(*call),
+              other == sorted[1].end() ? std::nullopt : std::optional(directed(*other->second)));
     }
     for (const auto& [name, call] : sorted[1]) {
       if (!sorted[0].contains(name)) {
@@ -292,15 +294,23 @@ class PairJoiner {
   }
 
   static bool MovesData(const dump::EntryName& name) {
-    static const std::unordered_set<std::string_view> kMoving = {
-        "view",       "reshape", "chunk",  "split",       "cat",        "transpose", "contiguous",
-        "clone",      "narrow",  "slice",  "__getitem__", "unsqueeze",  "squeeze",   "permute",
-        "expand",     "detach",  "to",     "copy_",       "stack",      "flatten",   "view_as",
-        "split_with_sizes",      "empty",  "empty_like",  "new_empty",  "zeros_like", "t",
-        "index_select",          "unbind", "tensor_split"};
-    return !name.is_module &&
-           (dump::IsPartingCall(name) || dump::IsDescribingCall(name) ||
-            dump::IsUninitialisedCall(name) || kMoving.contains(name.subject));
+    static const std::unordered_set<std::string_view> kMoving = {"view",        "reshape",
+                                                                 "chunk",       "split",
+                                                                 "cat",         "transpose",
+                                                                 "contiguous",  "clone",
+                                                                 "narrow",      "slice",
+                                                                 "__getitem__", "unsqueeze",
+                                                                 "squeeze",     "permute",
+                                                                 "expand",      "detach",
+                                                                 "to",          "copy_",
+                                                                 "stack",       "flatten",
+                                                                 "view_as",     "split_with_sizes",
+                                                                 "empty",       "empty_like",
+                                                                 "new_empty",   "zeros_like",
+                                                                 "t",           "index_select",
+                                                                 "unbind",      "tensor_split"};
+    return !name.is_module && (dump::IsPartingCall(name) || dump::IsDescribingCall(name) ||
+                               dump::IsUninitialisedCall(name) || kMoving.contains(name.subject));
   }
 
   static bool IsParallelClass(std::string_view name) {
@@ -383,11 +393,11 @@ class PairJoiner {
       pieces.pieces.grid[axis] = static_cast<int64_t>(values[axis].size());
       cells *= values[axis].size();
     }
-    pieces.is_grid = cells == found.size() && stages.size() == 1 &&
-                     std::adjacent_find(found.begin(), found.end(),
-                                        [](const Found& a, const Found& b) {
-                                          return a.at == b.at;
-                                        }) == found.end();
+    pieces.is_grid =
+        cells == found.size() && stages.size() == 1 &&
+        std::adjacent_find(found.begin(), found.end(), [](const Found& a, const Found& b) {
+          return a.at == b.at;
+        }) == found.end();
     pieces.has_shapes = true;
     std::set<uint32_t> ranks;
     for (const Found& piece : found) {
@@ -436,8 +446,7 @@ class PairJoiner {
     const std::string_view name = suffix.substr(suffix.rfind('.') + 1);
     const std::string_view local = rank.names[member.entry].subject;
     for (const std::string_view path : {local, std::string_view(rank.paths[member.entry])}) {
-      const std::string full =
-          path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
+      const std::string full = path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
       if (const layout::ParameterRecord* const record = rank.about.record->Find(full)) {
         return record;
       }
@@ -472,8 +481,8 @@ class PairJoiner {
         data.insert(rank->about.place.data);
         context.insert(rank->about.place.context);
       }
-      for (const size_t size : {data.size(), context.size(),
-                                static_cast<size_t>(sides_[side]->micro_batches)}) {
+      for (const size_t size :
+           {data.size(), context.size(), static_cast<size_t>(sides_[side]->micro_batches)}) {
         const size_t known = factors.size();
         for (size_t i = 0; i < known && size > 1 && factors.size() < 4096; ++i) {
           factors.push_back(factors[i] * static_cast<double>(size));
@@ -502,10 +511,10 @@ class PairJoiner {
     std::vector<double> gradients;
     size_t of_each = 0;
     for (const Pair& pair : pairs_) {
-      of_each += pair.calls[0] && pair.calls[1] && pair.calls[0]->direction !=
-                                                        dump::Direction::kForward
-                     ? 1
-                     : 0;
+      of_each +=
+          pair.calls[0] && pair.calls[1] && pair.calls[0]->direction != dump::Direction::kForward
+              ? 1
+              : 0;
     }
     const size_t stride = std::max<size_t>(of_each / kFactorRows, 1);
     size_t number = 0;
@@ -552,8 +561,7 @@ class PairJoiner {
     }
     backward_factor_ = Nearest(CommonRatio(std::move(backward)), factors);
     gradient_factor_ = Nearest(CommonRatio(std::move(gradients)), factors);
-    layout_.npu_facts.gradient_factor =
-        gradient_factor_ != 1 ? gradient_factor_ : backward_factor_;
+    layout_.npu_facts.gradient_factor = gradient_factor_ != 1 ? gradient_factor_ : backward_factor_;
   }
 
   // Calls use(suffix, npu, bench) for the rows that both sides of a pair have.
@@ -614,8 +622,8 @@ class PairJoiner {
     }
     const auto [known, is_new] = numbers_.emplace(call.call, 0);
     if (is_new) {
-      known->second = side == 0 && IsSimple(1) ? kFreshNumber + fresh_[ApiOf(name)]++
-                                               : fresh_[ApiOf(name)]++;
+      known->second =
+          side == 0 && IsSimple(1) ? kFreshNumber + fresh_[ApiOf(name)]++ : fresh_[ApiOf(name)]++;
     }
     return fmt::format("{}.{}.{}.{}", name.kind, name.subject, known->second,
                        direction == dump::Direction::kBackward ? "backward" : "forward");
@@ -698,6 +706,7 @@ class PairJoiner {
     placement.stage = pieces.stage;
     placement.only_rank = pieces.only_rank;
     made.joined.scale = pieces.pieces.scale;
+    made.joined.shapes = pieces.pieces.shapes;
     made.joined.placement = std::move(placement);
     for (size_t i = 0; i < pieces.rows.size(); ++i) {
       made.joined.pieces.push_back({pieces.ranks[i], pieces.rows[i]->data_name});
@@ -746,7 +755,8 @@ class PairJoiner {
         continue;
       }
       const double number = *whole.values[stat] * pieces.pieces.scale;
-      if (kind == StatKind::kInteger && number == std::floor(number) && std::fabs(number) < 0x1p62) {
+      if (kind == StatKind::kInteger && number == std::floor(number) &&
+          std::fabs(number) < 0x1p62) {
         value.SetInteger(static_cast<int64_t>(number));
       } else if (kind == StatKind::kBool) {
         value.kind = kind;
@@ -761,7 +771,7 @@ class PairJoiner {
   NewRow MakeAlone(size_t side, const RowPieces& pieces) {
     const bool known = pieces.is_grid && pieces.has_shapes && pieces.rows[0]->is_tensor;
     NewRow made = Start(side, pieces,
-                        known ? layout::InferAlone(pieces.pieces)
+                        known                       ? layout::InferAlone(pieces.pieces)
                         : pieces.rows[0]->is_tensor ? Unknown(pieces)
                                                     : Placement());
     if (!made.joined.placement.IsKnown()) {
@@ -799,9 +809,233 @@ class PairJoiner {
       MakePadded(npu, bench, n, b);
       return {std::move(n), std::move(b)};
     }
-    FillWhole(0, npu, layout::WholeShape(n.joined.placement, npu.pieces.shapes), n);
-    FillWhole(1, bench, layout::WholeShape(b.joined.placement, bench.pieces.shapes), b);
+    JudgeUnequal(0, *pair.calls[0], npu, bench, b.joined.placement, n);
+    JudgeUnequal(1, *pair.calls[1], bench, npu, n.joined.placement, b);
+    const RowPieces* const sides[] = {&npu, &bench};
+    NewRow* const rows[] = {&n, &b};
+    for (size_t side = 0; side < 2; ++side) {
+      FillWhole(side, *sides[side],
+                layout::WholeShape(rows[side]->joined.placement, sides[side]->pieces.shapes),
+                *rows[side]);
+      if (!rows[side]->joined.placement.IsKnown()) {
+        MakeUncomparable(rows[side]->row);
+      } else {
+        TakeReduced(side, *sides[side], *rows[side]);
+      }
+    }
     return {std::move(n), std::move(b)};
+  }
+
+  // ---- copies that are not equal, and summands ----
+
+  // Decides along which axes unequal pieces are summands, and what is wrong with those that are
+  // neither that nor copies.
+  void JudgeUnequal(size_t side, const DirectedCall& call, const RowPieces& pieces,
+                    const RowPieces& others, const Placement& other, NewRow& made) {
+    Placement& placement = made.joined.placement;
+    const bool is_gradient = call.direction == dump::Direction::kBackward || call.is_gradient;
+    const bool is_parameter = made.row.state == dump::RowState::kParameters;
+    for (size_t axis = 0; axis < kAxisCount; ++axis) {
+      layout::Spread& spread = placement.spreads[axis];
+      if (placement.grid[axis] == 1 || spread.kind == SpreadKind::kShard ||
+          pieces.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
+        continue;
+      }
+      if (is_parameter) {
+        spread = {};
+        Suspect(side, pieces, others, other, made);
+        continue;
+      }
+      if (static_cast<Axis>(axis) != Axis::kTensor) {
+        JudgeUnequalData(is_gradient, pieces, spread);
+        continue;
+      }
+      if (spread.kind == SpreadKind::kPartial) {
+        if (!IsReduced(side, pieces.ranks[0], FingerprintOf(*pieces.rows[0]), 0)) {
+          spread = {};
+          made.joined.suspicion = Suspicion::kNotReduced;
+        }
+        continue;
+      }
+      Suspect(side, pieces, others, other, made);
+    }
+  }
+
+  // Shares of the data: gradients are summands before they are reduced, a loss is a mean of means.
+  static void JudgeUnequalData(bool is_gradient, const RowPieces& pieces, layout::Spread& spread) {
+    if (spread.kind == SpreadKind::kPartial || !IsFloating(*pieces.rows[0])) {
+      spread.kind = spread.kind == SpreadKind::kPartial ? spread.kind : SpreadKind::kUnknown;
+    } else if (is_gradient) {
+      spread.kind = SpreadKind::kPartial;
+    } else if (pieces.pieces.statistics[0].elements == 1) {
+      spread.kind = SpreadKind::kPartial;
+      spread.is_mean = true;
+    } else {
+      spread.kind = SpreadKind::kUnknown;
+    }
+  }
+
+  // Some pieces are the other side's value and some are not: copies that differ. Of parameters,
+  // which must be equal, those that differ from most.
+  void Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,
+               const Placement& other, NewRow& made) const {
+    constexpr double kEqual = 1e-5;
+    layout::PieceStatistics whole = layout::CombineStatistics(other, others.pieces.statistics);
+    std::set<int64_t> wrong;
+    std::set<int64_t> right;
+    double error = 0;
+    for (size_t i = 0; i < pieces.rows.size(); ++i) {
+      layout::PieceStatistics piece = pieces.pieces.statistics[i];
+      if (pieces.pieces.scale != 1) {
+        return;
+      }
+      const double apart = layout::StatisticsApart(piece, whole).value_or(0);
+      const int64_t rank = sides_[side]->ranks[pieces.ranks[i]]->about.rank;
+      (apart <= kEqual ? right : wrong).insert(rank);
+      error = std::max(error, apart);
+    }
+    if (right.empty() && made.row.state == dump::RowState::kParameters) {
+      const auto like_first = [&](size_t i) {
+        return layout::StatisticsApart(pieces.pieces.statistics[i], pieces.pieces.statistics[0])
+                   .value_or(0) <= kEqual;
+      };
+      for (size_t i = 0; i < pieces.rows.size(); ++i) {
+        (like_first(i) ? right : wrong).insert(sides_[side]->ranks[pieces.ranks[i]]->about.rank);
+      }
+    }
+    if (right.empty() || wrong.empty()) {
+      return;
+    }
+    made.joined.suspicion = Suspicion::kReplicasDiffer;
+    made.joined.suspects.assign(wrong.begin(), wrong.end());
+    made.joined.error = error;
+  }
+
+  // ---- the way of a value through a rank ----
+
+  uint64_t FingerprintOf(const SideRow& row) const {
+    uint64_t hash = std::hash<std::string_view>()(row.dtype);
+    for (const StatValue& stat : row.stats) {
+      hash = hash * 1099511628211ULL + (stat.is_numeric() ? std::hash<double>()(stat.number) : 1);
+    }
+    return hash;
+  }
+
+  struct Use {
+    uint32_t entry;
+    uint32_t row;
+  };
+  using Uses = std::unordered_multimap<uint64_t, Use>;
+
+  // The inputs of a rank by their values.
+  const Uses& UsesOf(size_t side, uint32_t rank) {
+    const auto [found, is_new] = uses_.try_emplace({side, rank});
+    if (is_new) {
+      const Side& read = sides_[side]->ranks[rank]->side;
+      for (uint32_t i = 0; i < read.rows.size(); ++i) {
+        const SideRow& row = read.rows[i];
+        if (row.is_tensor && IsInput(row)) {
+          found->second.emplace(FingerprintOf(row), Use{row.entry, i});
+        }
+      }
+    }
+    return found->second;
+  }
+
+  static bool IsReduction(const dump::EntryName& name) {
+    return dump::IsCommunicationCall(name) && name.subject.find("reduce") != std::string_view::npos;
+  }
+
+  static bool IsLinear(const dump::EntryName& name) {
+    static const std::unordered_set<std::string_view> kLinear = {
+        "add",       "__add__",     "__radd__",    "__iadd__", "add_",       "sub",
+        "__sub__",   "sum",         "mul",         "__mul__",  "__imul__",   "mul_",
+        "div",       "__truediv__", "linear",      "matmul",   "__matmul__", "index_add_",
+        "index_add", "scatter_add", "scatter_add_"};
+    return MovesData(name) || kLinear.contains(name.subject);
+  }
+
+  // The input of the reduction that a value goes to, directly or through linear calls; nullptr
+  // where none is recorded.
+  const SideRow* ReductionOf(size_t side, uint32_t rank, uint64_t value, int depth, bool* used) {
+    constexpr int kMostCalls = 6;
+    const Uses& uses = UsesOf(side, rank);
+    const LoadedRank& loaded = *sides_[side]->ranks[rank];
+    const auto [first, last] = uses.equal_range(value);
+    size_t looked_at = 0;
+    for (auto use = first; use != last && looked_at < 8; ++use, ++looked_at) {
+      const dump::EntryName& name = loaded.names[use->second.entry];
+      if (IsReduction(name)) {
+        return &loaded.side.rows[use->second.row];
+      }
+    }
+    looked_at = 0;
+    for (auto use = first; use != last && looked_at < 8; ++use, ++looked_at) {
+      const dump::EntryName& name = loaded.names[use->second.entry];
+      if (name.is_module || dump::IsCommunicationCall(name)) {
+        continue;
+      }
+      *used = true;
+      if (depth >= kMostCalls || !IsLinear(name)) {
+        continue;
+      }
+      const SideEntry& entry = loaded.side.entries[use->second.entry];
+      for (uint32_t i = 0; i < entry.row_count; ++i) {
+        const SideRow& row = loaded.side.rows[entry.first_row + i];
+        if (row.state != dump::RowState::kOutput || !row.is_tensor || FingerprintOf(row) == value) {
+          continue;
+        }
+        bool further = false;
+        if (const SideRow* const found =
+                ReductionOf(side, rank, FingerprintOf(row), depth + 1, &further)) {
+          return found;
+        }
+      }
+    }
+    return nullptr;
+  }
+
+  // A value that nothing but a reduction uses, or that nothing that is recorded uses.
+  bool IsReduced(size_t side, uint32_t rank, uint64_t value, int depth) {
+    bool used = false;
+    return ReductionOf(side, rank, value, depth, &used) != nullptr || !used;
+  }
+
+  // Statistics of summands from the reduction behind them.
+  void TakeReduced(size_t side, const RowPieces& pieces, NewRow& made) {
+    const Placement& placement = made.joined.placement;
+    if (placement.spreads[static_cast<size_t>(Axis::kTensor)].kind != SpreadKind::kPartial ||
+        made.row.stats[kNorm].kind != StatKind::kNone) {
+      return;
+    }
+    for (size_t axis = 0; axis + 1 < kAxisCount; ++axis) {
+      if (placement.grid[axis] > 1 && placement.spreads[axis].kind != SpreadKind::kReplicated) {
+        return;
+      }
+    }
+    const uint32_t rank = pieces.ranks[0];
+    const LoadedRank& loaded = *sides_[side]->ranks[rank];
+    const auto [first, last] = UsesOf(side, rank).equal_range(FingerprintOf(*pieces.rows[0]));
+    for (auto use = first; use != last; ++use) {
+      const dump::EntryName& name = loaded.names[use->second.entry];
+      if (!IsReduction(name) || name.subject.find("scatter") != std::string_view::npos) {
+        continue;
+      }
+      const SideEntry& entry = loaded.side.entries[use->second.entry];
+      for (uint32_t i = 0; i < entry.row_count; ++i) {
+        const SideRow& row = loaded.side.rows[entry.first_row + i];
+        if (row.state == dump::RowState::kOutput && row.is_tensor &&
+            row.shape == pieces.rows[0]->shape) {
+          for (size_t stat = 0; stat < kStatCount; ++stat) {
+            made.row.stats[stat] = row.stats[stat];
+            if (pieces.pieces.scale != 1 && made.row.stats[stat].is_numeric()) {
+              made.row.stats[stat].number *= pieces.pieces.scale;
+            }
+          }
+          return;
+        }
+      }
+    }
   }
 
   std::pair<NewRow, NewRow> MakeUnknown(const RowPieces& npu, const RowPieces& bench) {
@@ -814,8 +1048,7 @@ class PairJoiner {
   }
 
   void MakePadded(const RowPieces& npu, const RowPieces& bench, NewRow& n, NewRow& b) {
-    const std::optional<Shape> of_npu =
-        layout::WholeShape(n.joined.placement, npu.pieces.shapes);
+    const std::optional<Shape> of_npu = layout::WholeShape(n.joined.placement, npu.pieces.shapes);
     const std::optional<Shape> of_bench =
         layout::WholeShape(b.joined.placement, bench.pieces.shapes);
     const Shape& smaller = n.joined.placement.padded_to ? *of_bench : *of_npu;
@@ -879,9 +1112,8 @@ class PairJoiner {
   void Order() {
     for (size_t side = 0; side < 2; ++side) {
       std::vector<NewEntry>& entries = entries_[side];
-      std::stable_sort(entries.begin(), entries.end(), [](const NewEntry& a, const NewEntry& b) {
-        return a.order < b.order;
-      });
+      std::stable_sort(entries.begin(), entries.end(),
+                       [](const NewEntry& a, const NewEntry& b) { return a.order < b.order; });
       const Side& first = sides_[side]->ranks[0]->side;
       Side& made = made_[side];
       made.json_path = first.json_path;
@@ -935,6 +1167,7 @@ class PairJoiner {
   PairLayout& layout_;
   std::vector<Pair> pairs_;
   std::unordered_set<const JoinedCall*> of_layout_;
+  std::map<std::pair<size_t, uint32_t>, Uses> uses_;
   std::unordered_map<const JoinedCall*, int64_t> numbers_;
   std::unordered_map<std::string, int64_t> fresh_;
   double backward_factor_ = 1;
@@ -970,9 +1203,8 @@ void FindMicroBatches(JoinedSide& npu, JoinedSide& bench) {
       ++votes[{1, other->second / count}];
     }
   }
-  const auto most = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second;
-  });
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != votes.end()) {
     npu.micro_batches = most->first.first;
     bench.micro_batches = most->first.second;
@@ -1018,9 +1250,9 @@ Result<std::optional<tensor::TensorBuffer>> PieceLoader::Load(bool of_npu,
   const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
     const Piece& of = joined.pieces[piece];
     MSP_RETURN_IF_ERROR(dump::CheckDataName(of.data_name));
-    MSP_ASSIGN_OR_RETURN(open_file, TensorFile::Open(ranks[of.rank].folder.folder /
-                                                         dump::kTensorFolderName / of.data_name,
-                                                     {}));
+    MSP_ASSIGN_OR_RETURN(
+        open_file, TensorFile::Open(
+                       ranks[of.rank].folder.folder / dump::kTensorFolderName / of.data_name, {}));
     MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, open_file->Single());
     MSP_RETURN_IF_ERROR(tensor->status);
     return tensor->view;
@@ -1030,6 +1262,132 @@ Result<std::optional<tensor::TensorBuffer>> PieceLoader::Load(bool of_npu,
       layout::AssembleWhole(joined.placement, open, kMostTensorBytes, joined.scale));
   return std::optional(std::move(whole));
 }
+
+namespace {
+
+std::vector<ReplicaDifference> ReplicasOf(const PairLayout& layout, const LoadedPair& loaded,
+                                          const PieceLoader& loader) {
+  std::vector<ReplicaDifference> replicas;
+  for (const bool of_bench : {false, true}) {
+    const Side& side = of_bench ? loaded.bench : loaded.npu;
+    const std::vector<JoinedRank>& ranks = of_bench ? layout.bench : layout.npu;
+    for (uint32_t row = 0; row < side.rows.size(); ++row) {
+      const JoinedRow& joined = loader.RowOf(!of_bench, side.rows[row]);
+      if (joined.suspicion != Suspicion::kReplicasDiffer) {
+        continue;
+      }
+      ReplicaDifference& replica = replicas.emplace_back();
+      replica.of_bench = of_bench;
+      replica.row = row;
+      replica.ranks = joined.suspects;
+      replica.error = joined.error;
+      std::set<int64_t> group;
+      for (const Piece& piece : joined.pieces) {
+        group.insert(ranks[piece.rank].rank);
+      }
+      replica.group.assign(group.begin(), group.end());
+    }
+  }
+  return replicas;
+}
+
+// ---- what only pieces tell of the points that are reported ----
+
+// For each element of the whole the place of the piece that holds it, as a float64 tensor.
+Result<tensor::TensorBuffer> OwnersOf(const JoinedRow& joined, const std::vector<Shape>& shapes) {
+  tensor::TensorBuffer filled;
+  const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
+    filled = tensor::TensorBuffer(DType::kFloat64, shapes[piece]);
+    const auto number = static_cast<double>(piece);
+    const std::span<std::byte> bytes = filled.mutable_bytes();
+    for (size_t at = 0; at + sizeof(number) <= bytes.size(); at += sizeof(number)) {
+      std::memcpy(bytes.data() + at, &number, sizeof(number));
+    }
+    return filled.view();
+  };
+  return layout::AssembleWhole(joined.placement, open, kMostTensorBytes);
+}
+
+// The ranks of the NPU side whose pieces differ from the reference, by elements; empty: all, or not
+// known.
+std::vector<int64_t> DifferingRanks(const PairLayout& layout, const ComparedPair& pair,
+                                    const PieceLoader& loader, const RowPair& rows) {
+  constexpr uint64_t kMostElements = uint64_t{1} << 26U;
+  const SideRow& row = pair.npu.rows[rows.npu];
+  const JoinedRow& joined = loader.RowOf(true, row);
+  if (joined.placement.HasPartial() || joined.pieces.size() < 2 || row.data_name == "-1" ||
+      rows.bench == kNoRow || pair.bench.rows[rows.bench].data_name == "-1" ||
+      ElementCount(row.shape) > static_cast<double>(kMostElements)) {
+    return {};
+  }
+  const Result<std::optional<tensor::TensorBuffer>> npu = loader.Load(true, row);
+  const Result<std::optional<tensor::TensorBuffer>> bench =
+      loader.Load(false, pair.bench.rows[rows.bench]);
+  if (!npu.ok() || !bench.ok() || (*npu)->view().shape != (*bench)->view().shape) {
+    return {};
+  }
+  std::vector<Shape> shapes;
+  for (size_t piece = 0; piece < joined.pieces.size(); ++piece) {
+    shapes.push_back(joined.shapes[piece]);
+  }
+  const Result<tensor::TensorBuffer> owners = OwnersOf(joined, shapes);
+  const auto count = static_cast<size_t>((*npu)->view().element_count());
+  if (!owners.ok() || static_cast<size_t>(owners->view().element_count()) != count) {
+    return {};
+  }
+  std::vector<double> n(count);
+  std::vector<double> b(count);
+  kernels::WidenToDouble((*npu)->view().dtype, (*npu)->view().bytes(), n);
+  kernels::WidenToDouble((*bench)->view().dtype, (*bench)->view().bytes(), b);
+  double largest = 0;
+  for (const double value : b) {
+    largest = std::isfinite(value) ? std::max(largest, std::fabs(value)) : largest;
+  }
+  std::vector<bool> differs(joined.pieces.size());
+  std::vector<bool> holds(joined.pieces.size());
+  const std::span<const std::byte> owner_bytes = owners->view().bytes();
+  for (size_t i = 0; i < count; ++i) {
+    double owner = 0;
+    std::memcpy(&owner, owner_bytes.data() + i * sizeof(owner), sizeof(owner));
+    const auto piece = static_cast<size_t>(owner);
+    holds[piece] = true;
+    differs[piece] = differs[piece] || std::fabs(n[i] - b[i]) > 1e-5 * largest;
+  }
+  std::set<int64_t> ranks;
+  bool all = true;
+  for (size_t piece = 0; piece < differs.size(); ++piece) {
+    all = all && (differs[piece] || !holds[piece]);
+    if (differs[piece]) {
+      ranks.insert(layout.npu[joined.pieces[piece].rank].rank);
+    }
+  }
+  return all ? std::vector<int64_t>() : std::vector<int64_t>(ranks.begin(), ranks.end());
+}
+
+void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const PieceLoader& loader,
+                   DivergencePoint& point) {
+  if (point.row >= pair.result.rows.size() || point.kind == OriginKind::kReplica) {
+    return;
+  }
+  const RowPair& rows = pair.result.rows[point.row].pair;
+  const JoinedRow& npu = loader.RowOf(true, pair.npu.rows[rows.npu]);
+  const bool of_bench =
+      rows.bench != kNoRow &&
+      loader.RowOf(false, pair.bench.rows[rows.bench]).suspicion == Suspicion::kNotReduced;
+  if (npu.suspicion == Suspicion::kNotReduced || of_bench) {
+    point.relation =
+        Relation{RelationKind::kPartialSum, std::nullopt,
+                 of_bench ? "the sum of what the reference holds on its ranks"
+                          : fmt::format("one of {} summands of the reference", npu.pieces.size()),
+                 "a reduction is missing?"};
+    return;
+  }
+  if (point.ranks.empty() && pair.result.mode == CompareMode::kRealData) {
+    point.ranks = DifferingRanks(layout, pair, loader, rows);
+  }
+}
+
+}  // namespace
 
 Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& planned,
                                    PairLayout& layout, base::ThreadPool& pool,
@@ -1057,10 +1415,11 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   bench = {};
   const PieceLoader loader(layout, loaded.npu, loaded.bench, joiner.TakeRows());
   source.loader = &loader;
+  source.sums_are_joined = true;
+  source.replicas = ReplicasOf(layout, loaded, loader);
   source.load_seconds = watch.seconds();
-  MSP_ASSIGN_OR_RETURN(
-      ComparedPair pair,
-      CompareLoaded(options, planned.input, std::move(loaded), std::move(source), pool, previous));
+  MSP_ASSIGN_OR_RETURN(ComparedPair pair, CompareLoaded(options, planned.input, std::move(loaded),
+                                                        std::move(source), pool, previous));
   for (size_t side = 0; side < 2; ++side) {
     const Side& rows = side == 0 ? pair.npu : pair.bench;
     std::vector<std::string_view>& texts =
@@ -1069,6 +1428,14 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
       texts.push_back((side == 0 ? pair.npu : pair.bench)
                           .Intern(loader.RowOf(side == 0, row).placement.Text()));
     }
+  }
+  for (std::optional<DivergencePoint>& point : pair.divergence.first_of_kind) {
+    if (point) {
+      CompletePoint(layout, pair, loader, *point);
+    }
+  }
+  if (pair.divergence.first_origin) {
+    CompletePoint(layout, pair, loader, *pair.divergence.first_origin);
   }
   return pair;
 }

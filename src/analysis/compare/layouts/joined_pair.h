@@ -41,9 +41,11 @@ enum class Suspicion : uint8_t {
 struct JoinedRow {
   layout::Placement placement;
   std::vector<Piece> pieces;  // in the order of the grid
+  std::vector<Shape> shapes;  // of the pieces
   double scale = 1;
   Suspicion suspicion = Suspicion::kNone;
   std::vector<int64_t> suspects;  // ranks that differ from the others
+  double error = 0;               // how far they do, relative
 };
 
 // Reads the tensors of joined rows. Thread-safe.
@@ -62,7 +64,8 @@ class PieceLoader : public TensorLoader {
   std::array<std::vector<JoinedRow>, 2> rows_;
 };
 
-// Loads all ranks of the pair, joins and compares them. `layout.npu_facts` gets the gradient factor.
+// Loads all ranks of the pair, joins and compares them. `layout.npu_facts` gets the gradient
+// factor.
 Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& planned,
                                    PairLayout& layout, base::ThreadPool& pool,
                                    const StepRecord* previous);

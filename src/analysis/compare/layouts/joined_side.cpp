@@ -1,10 +1,11 @@
 // Joins the calls of ranks, and pairs those of two sides.
 //
-// Calls are sorted into buckets: those made inside of one call of a module, by construct.json. Ranks
-// of a stage run the same program, so that the n-th child of a module's call is the same on each;
-// where a rank makes calls of its own, the shortest edit of both lists tells. Micro-batches are told
-// apart by the numbers of their modules' calls. Nothing depends on the numbers of functional calls,
-// which every rank counts for itself. The two sides are then paired bucket by bucket in the same way.
+// Calls are sorted into buckets: those made inside of one call of a module, by construct.json.
+// Ranks of a stage run the same program, so that the n-th child of a module's call is the same on
+// each; where a rank makes calls of its own, the shortest edit of both lists tells. Micro-batches
+// are told apart by the numbers of their modules' calls. Nothing depends on the numbers of
+// functional calls, which every rank counts for itself. The two sides are then paired bucket by
+// bucket in the same way.
 #include "src/analysis/compare/layouts/joined_side.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ uint64_t LetterOf(const dump::EntryName& name, const std::string& path) {
 
 // The names that ranks give to the same module: without the wrappers that only some have.
 std::string_view WithoutWrapper(std::string_view path, bool is_wrapped) {
-  return is_wrapped && path == "module" ? std::string_view()
+  return is_wrapped && path == "module"              ? std::string_view()
          : is_wrapped && path.starts_with("module.") ? path.substr(7)
                                                      : path;
 }
@@ -134,9 +135,8 @@ class CallJoiner {
       if (is_new) {
         buckets_.push_back({key, {}});
       }
-      buckets_[found->second]
-          .nodes[{loaded.about.place.stage, rank, micro_batch}]
-          .push_back({entry, LetterOf(name, loaded.paths[entry])});
+      buckets_[found->second].nodes[{loaded.about.place.stage, rank, micro_batch}].push_back(
+          {entry, LetterOf(name, loaded.paths[entry])});
       if (name.is_module) {
         number_of_[{rank, entry}] = place_of(loaded.paths[entry], name.call.value_or(0)).second;
       }

@@ -48,7 +48,7 @@ struct JoinedCall {
   int64_t last_stage = 0;
   bool is_module = false;
   bool is_communication = false;
-  size_t bucket = 0;  // the module call that it was made in
+  size_t bucket = 0;              // the module call that it was made in
   uint32_t partner = UINT32_MAX;  // place among the other side's calls
 };
 

@@ -87,9 +87,9 @@ int64_t DataPlace(const RankLayout& record, int64_t rank) {
 
 void TakeSizes(const RankLayout& record, LayoutFacts& facts) {
   const std::pair<Group, int64_t*> sizes[] = {
-      {Group::kTensor, &facts.tensor},   {Group::kPipeline, &facts.pipeline},
-      {Group::kData, &facts.data},       {Group::kContext, &facts.context},
-      {Group::kExpert, &facts.expert},   {Group::kFullySharded, &facts.fully_sharded}};
+      {Group::kTensor, &facts.tensor}, {Group::kPipeline, &facts.pipeline},
+      {Group::kData, &facts.data},     {Group::kContext, &facts.context},
+      {Group::kExpert, &facts.expert}, {Group::kFullySharded, &facts.fully_sharded}};
   for (const auto& [group, size] : sizes) {
     *size = std::max<int64_t>(*size, static_cast<int64_t>(record.GroupOf(group).size()));
   }
@@ -211,8 +211,8 @@ bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
       return false;
     }
     // Only the first stage is fed by the user's data; others stand in its order.
-    const auto groups = stage == 0 ? GroupsBy(stages[0], fed)
-                                   : std::vector<std::vector<JoinedRank*>>();
+    const auto groups =
+        stage == 0 ? GroupsBy(stages[0], fed) : std::vector<std::vector<JoinedRank*>>();
     for (size_t group = 0; group < groups.size(); ++group) {
       if (groups[group].size() != groups[0].size()) {
         return false;
@@ -327,9 +327,10 @@ class Planner {
       SeparateEqualPlaces(run);
       NoteMissingRanks(of_npu, run);
     } else if (recorded > 0) {
-      notes_.push_back(fmt::format("{} of {} rank folders of the {} side have a layout.json: what "
-                                   "they say is left aside",
-                                   recorded, run.ranks.size(), of_npu ? "test" : "reference"));
+      notes_.push_back(
+          fmt::format("{} of {} rank folders of the {} side have a layout.json: what "
+                      "they say is left aside",
+                      recorded, run.ranks.size(), of_npu ? "test" : "reference"));
       for (JoinedRank& rank : run.ranks) {
         rank.record = nullptr;
       }
@@ -353,7 +354,8 @@ class Planner {
     }
     const auto count = static_cast<size_t>(*world) - run.ranks.size();
     notes_.push_back(fmt::format(
-        "the {} side ran on {} ranks, of which the dump lacks {}: {}{}; tensors that they share are "
+        "the {} side ran on {} ranks, of which the dump lacks {}: {}{}; tensors that they share "
+        "are "
         "not whole",
         of_npu ? "test" : "reference", *world, count, base::Join(missing, ", "),
         count > missing.size() ? fmt::format(" and {} more", count - missing.size()) : ""));
@@ -379,7 +381,8 @@ class Planner {
     if ((!npu.is_known && !PlaceByDumps(npu, npu_sides)) ||
         (!bench.is_known && !PlaceByDumps(bench, bench_sides))) {
       notes_.push_back(
-          "the ranks of the two sides differ, and neither a layout.json nor the calls tell how they "
+          "the ranks of the two sides differ, and neither a layout.json nor the calls tell how "
+          "they "
           "share the model: ranks are compared by their numbers; --layout FILE says how");
       return false;
     }
@@ -435,9 +438,9 @@ class Planner {
   static bool HaveOtherParameters(const RankLayout& a, const RankLayout& b) {
     return std::any_of(a.parameters.begin(), a.parameters.end(), [&](const auto& parameter) {
       const layout::ParameterRecord* const other = b.Find(parameter.first);
-      return other != nullptr && (other->kind != parameter.second.kind ||
-                                  other->parts != parameter.second.parts ||
-                                  other->dimension != parameter.second.dimension);
+      return other != nullptr &&
+             (other->kind != parameter.second.kind || other->parts != parameter.second.parts ||
+              other->dimension != parameter.second.dimension);
     });
   }
 
@@ -516,10 +519,10 @@ class Planner {
         return folder.rank == rank.folder.rank;
       });
       if (found == folders.end()) {
-        return MismatchError(fmt::format("step {} of the {} side lacks rank {}, which shares the "
-                                         "model with the others",
-                                         folders.front().step.value_or(0),
-                                         of_npu ? "test" : "reference", rank.rank));
+        return MismatchError(fmt::format(
+            "step {} of the {} side lacks rank {}, which shares the "
+            "model with the others",
+            folders.front().step.value_or(0), of_npu ? "test" : "reference", rank.rank));
       }
       JoinedRank& taken = ranks.emplace_back(rank);
       taken.folder = *found;

@@ -71,8 +71,9 @@ struct PairLayout {
 };
 
 // Fills in what the layouts of both sides ask for: joined pairs in place of those of `plan` where
-// the layouts differ; where they are equal, what is known of them beside each pair. `plan` may be an
-// error (nothing pairs by its number), which joined pairs replace. `notes` gets what must be told.
+// the layouts differ; where they are equal, what is known of them beside each pair. `plan` may be
+// an error (nothing pairs by its number), which joined pairs replace. `notes` gets what must be
+// told.
 Result<PairingPlan> ApplyLayouts(const Options& options, Result<PairingPlan> plan,
                                  std::vector<std::string>& notes);
 

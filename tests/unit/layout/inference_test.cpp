@@ -1,0 +1,140 @@
+#include "src/layout/inference.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace msprobe::layout {
+namespace {
+
+constexpr auto kTensor = static_cast<size_t>(Axis::kTensor);
+constexpr auto kData = static_cast<size_t>(Axis::kData);
+
+PieceStatistics StatisticsOf(const std::vector<double>& values) {
+  double largest = values[0];
+  double smallest = values[0];
+  double sum = 0;
+  double squares = 0;
+  for (const double value : values) {
+    largest = std::max(largest, value);
+    smallest = std::min(smallest, value);
+    sum += value;
+    squares += value * value;
+  }
+  const auto count = static_cast<double>(values.size());
+  return {{largest, smallest, sum / count, std::sqrt(squares)}, count};
+}
+
+Pieces Whole(Shape shape, const std::vector<double>& values) {
+  Pieces pieces;
+  pieces.shapes = {std::move(shape)};
+  pieces.statistics = {StatisticsOf(values)};
+  return pieces;
+}
+
+Pieces Parts(size_t axis, Shape shape, const std::vector<std::vector<double>>& values) {
+  Pieces pieces;
+  pieces.grid[axis] = static_cast<int64_t>(values.size());
+  for (const std::vector<double>& part : values) {
+    pieces.shapes.push_back(shape);
+    pieces.statistics.push_back(StatisticsOf(part));
+  }
+  return pieces;
+}
+
+TEST(Inference, TellsShardsByTheShapeOfTheWhole) {
+  const Spreads spreads =
+      InferSpreads(Parts(kTensor, {2, 1}, {{1, 2}, {3, 4}}), Whole({2, 2}, {1, 3, 2, 4}));
+  EXPECT_TRUE(spreads.fits);
+  EXPECT_EQ(spreads.npu.Text(), "shard dim 1 x2");
+  EXPECT_EQ(spreads.bench.Text(), "whole");
+}
+
+TEST(Inference, TakesEqualPiecesOfTheWholesShapeForCopies) {
+  EXPECT_EQ(InferSpreads(Parts(kTensor, {2}, {{1, 2}, {1, 2}}), Whole({2}, {1, 2})).npu.Text(),
+            "replicated x2");
+}
+
+TEST(Inference, TakesPiecesThatAddUpForSummands) {
+  EXPECT_EQ(InferSpreads(Parts(kTensor, {2}, {{1, 2}, {3, 5}}), Whole({2}, {4, 7})).npu.Text(),
+            "partial x2");
+  // A mean of means is one over shares of the data only.
+  EXPECT_TRUE(
+      InferSpreads(Parts(kData, {}, {{1}, {3}}), Whole({}, {2})).npu.spreads[kData].is_mean);
+  EXPECT_EQ(InferSpreads(Parts(kTensor, {2}, {{1, 2}, {3, 5}}), Whole({2}, {1, 2})).npu.Text(),
+            "replicated x2");
+}
+
+TEST(Inference, ConstantPartsAreStillParts) {
+  EXPECT_EQ(
+      InferSpreads(Parts(kTensor, {2}, {{0, 0}, {0, 0}}), Whole({4}, {0, 0, 0, 0})).npu.Text(),
+      "shard dim 0 x2");
+}
+
+TEST(Inference, DecidesTwoJoinedSidesTogether) {
+  const Spreads spreads = InferSpreads(Parts(kTensor, {1, 2}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}}),
+                                       Parts(kTensor, {2, 2}, {{1, 2, 3, 4}, {5, 6, 7, 8}}));
+  EXPECT_EQ(spreads.npu.Text(), "shard dim 0 x4");
+  EXPECT_EQ(spreads.bench.Text(), "shard dim 0 x2");
+}
+
+TEST(Inference, TellsTwoAxesApart) {
+  Pieces pieces = Parts(kTensor, {1, 1}, {{1}, {2}, {3}, {4}});
+  pieces.grid = {1, 2, 1, 2};
+  EXPECT_EQ(InferSpreads(pieces, Whole({2, 2}, {1, 2, 3, 4})).npu.Text(),
+            "shard dim 0 x2 + shard dim 1 x2");
+  Pieces copies = Parts(kTensor, {1, 2}, {{1, 2}, {1, 2}, {3, 4}, {3, 4}});
+  copies.grid = {1, 2, 1, 2};
+  EXPECT_EQ(InferSpreads(copies, Whole({2, 2}, {1, 2, 3, 4})).npu.Text(),
+            "replicated x2 + shard dim 0 x2");
+}
+
+TEST(Inference, SaysUnknownWhereShapesDoNotFit) {
+  const Spreads spreads =
+      InferSpreads(Parts(kTensor, {3}, {{1, 2, 3}, {4, 5, 6}}), Whole({4}, {1, 2, 3, 4}));
+  EXPECT_FALSE(spreads.fits);
+  EXPECT_EQ(spreads.npu.Text(), "unknown");
+}
+
+TEST(Inference, ARecordThatTheShapesContradictIsIgnored) {
+  ParameterRecord record;
+  record.kind = ParameterKind::kShard;
+  record.parts = 2;
+  record.global_shape = {2, 4};
+  Pieces pieces = Parts(kTensor, {2, 2}, {{1, 2, 3, 4}, {5, 6, 7, 8}});
+  pieces.record = &record;
+  const Spreads spreads = InferSpreads(pieces, Whole({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(spreads.npu.Text(), "shard dim 0 x2");
+  EXPECT_TRUE(spreads.ignores_record[0]);
+}
+
+TEST(Inference, ARecordGivesTheBlocksOfAFusedProjection) {
+  ParameterRecord record;
+  record.kind = ParameterKind::kShard;
+  record.parts = 2;
+  record.global_shape = {6, 1};
+  record.blocks = {2, 2, 2};
+  Pieces pieces = Parts(kTensor, {3, 1}, {{1, 3, 5}, {2, 4, 6}});
+  pieces.record = &record;
+  EXPECT_EQ(InferSpreads(pieces, Whole({6, 1}, {1, 2, 3, 4, 5, 6})).npu.Text(),
+            "shard dim 0 x2 blocks 3");
+}
+
+TEST(Inference, AVocabularyMayBePadded) {
+  ParameterRecord record;
+  record.kind = ParameterKind::kShard;
+  record.parts = 2;
+  record.global_shape = {8, 1};
+  record.padded_to = 8;
+  Pieces pieces = Parts(kTensor, {4, 1}, {{1, 2, 3, 4}, {5, 6, 7, 0}});
+  pieces.record = &record;
+  const Spreads spreads = InferSpreads(pieces, Whole({7, 1}, {1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_TRUE(spreads.fits);
+  EXPECT_TRUE(spreads.is_padded);
+  EXPECT_EQ(spreads.npu.Text(), "shard dim 0 x2 + padded to 8");
+}
+
+}  // namespace
+}  // namespace msprobe::layout
