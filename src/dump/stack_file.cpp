@@ -115,6 +115,11 @@ void StackFile::Add(std::string_view name, uint32_t stack) {
   }
 }
 
+void StackFile::AddCall(std::string_view name, std::vector<std::string> frames) {
+  stacks_.push_back(std::move(frames));
+  Add(name, static_cast<uint32_t>(stacks_.size() - 1));
+}
+
 const std::vector<std::string>* StackFile::Find(std::string_view name) const {
   const uint32_t call =
       call_of_name_.Find(std::hash<std::string_view>()(name),
@@ -159,6 +164,18 @@ Result<ConstructFile> ConstructFile::Read(const std::filesystem::path& path) {
         return true;
       }));
   return construct;
+}
+
+void ConstructFile::AddName(std::string_view name, std::string_view parent) {
+  const auto next = static_cast<uint32_t>(members_.size());
+  const uint32_t place =
+      place_of_name_.FindOrAdd(std::hash<std::string_view>()(name), next,
+                               [&](uint32_t known) { return members_[known].name == name; });
+  if (place == next) {
+    Member& member = members_.emplace_back();
+    member.name = texts_->Keep(name);
+    member.parent = texts_->Keep(parent);
+  }
 }
 
 const ConstructFile::Member* ConstructFile::Find(std::string_view name) const {

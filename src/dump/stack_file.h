@@ -24,6 +24,8 @@ class StackFile {
   static Result<StackFile> Read(const std::filesystem::path& path);
   // The frames of a call, innermost first as recorded; null when the file has none for it.
   const std::vector<std::string>* Find(std::string_view name) const;
+  // A further call; of a name that is there already the frames are replaced.
+  void AddCall(std::string_view name, std::vector<std::string> frames);
   bool grouped_layout() const { return grouped_layout_; }  // the newer of the two
 
  private:
@@ -56,6 +58,8 @@ class ConstructFile {
   std::string_view ParentOf(std::string_view name) const;
   const Member* Find(std::string_view name) const;  // null: not there
   bool empty() const { return members_.empty(); }
+  // A further name; nothing happens where it is there already.
+  void AddName(std::string_view name, std::string_view parent);
   // In the file's order; a name that stands there twice has its first place and its last parent.
   const std::vector<Member>& members() const { return members_; }
   // The note "megatron_micro_step_number": the last micro step.

@@ -4,8 +4,8 @@
 // the dimensions. All combinations of both sides whose wholes have one shape are candidates; each
 // has a cost: what contradicts an expectation or a record, parts that are equal to each other
 // although they are not constant, wholes that are not equal although they are called copies, and
-// statistics of the wholes that are apart. The cheapest one is taken. Summands are told from copies
-// last: pieces that are not equal, whose means add up to the mean of the other side's whole.
+// statistics of the wholes that are apart. The cheapest one is taken. Summands are set apart from
+// copies last: pieces that are not equal, whose means add up to the mean of the other side's whole.
 #include "src/layout/inference.h"
 
 #include <algorithm>
@@ -25,6 +25,7 @@ constexpr double kCostOfConstantParts = 0.25;
 constexpr double kCostOfSharedDimension = 0.5;
 constexpr double kCostOfPadding = 3;
 constexpr double kMostCostOfValues = 1.5;
+constexpr double kDoubtful = kCostOfEqualParts + kMostCostOfValues;  // parts that are copies
 constexpr double kApart = 1e-3;
 constexpr size_t kMostCandidates = 4096;
 
@@ -201,7 +202,9 @@ std::optional<size_t> PaddedDimension(const Shape& a, const Shape& b) {
 }
 
 // Copies that are not equal along an axis are summands where they add up to the other side's whole.
+// Over shares of the data the whole may be their mean. All such axes are decided together.
 void TellSummands(const Pieces& pieces, const PieceStatistics& other, Placement& placement) {
+  std::vector<size_t> axes;
   for (size_t axis = 0; axis < kAxisCount; ++axis) {
     Spread& spread = placement.spreads[axis];
     if (pieces.grid[axis] == 1 || spread.kind != SpreadKind::kReplicated ||
@@ -210,26 +213,71 @@ void TellSummands(const Pieces& pieces, const PieceStatistics& other, Placement&
     }
     if (pieces.expected[axis] && pieces.expected[axis]->kind == SpreadKind::kPartial) {
       spread = *pieces.expected[axis];
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  double scale = RootMeanSquare(other);
+  for (const PieceStatistics& piece : pieces.statistics) {
+    scale = std::max(scale, RootMeanSquare(piece) * pieces.scale);
+  }
+  // Each axis is a digit: copies, a sum, a mean. The closest one counts, and the first of equal
+  // ones.
+  const Placement before = placement;
+  double closest = kApart * scale;
+  size_t choices = 1;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    choices *= 3;
+  }
+  for (size_t choice = 1; choice < choices; ++choice) {
+    Placement summed = before;
+    bool possible = true;
+    size_t digits = choice;
+    for (const size_t axis : axes) {
+      const size_t digit = digits % 3;
+      digits /= 3;
+      if (digit > 0) {
+        summed.spreads[axis].kind = SpreadKind::kPartial;
+        summed.spreads[axis].is_mean = digit == 2;
+      }
+      possible = possible && (digit < 2 || static_cast<Axis>(axis) != Axis::kTensor);
+    }
+    const PieceStatistics whole =
+        Scaled(CombineStatistics(summed, pieces.statistics), pieces.scale);
+    if (!possible || !whole.values[2] || !other.values[2]) {
       continue;
     }
-    for (const bool is_mean : {false, true}) {
-      if (is_mean && static_cast<Axis>(axis) == Axis::kTensor) {
-        continue;
+    const double apart = std::fabs(*whole.values[2] - *other.values[2]);
+    if (apart < closest * (1 - 1e-9)) {
+      closest = std::max(apart, 1e-6 * scale);
+      placement = summed;
+    }
+  }
+}
+
+// Summands on both sides have equal sums.
+void TellSummandsOfBoth(const Pieces& npu, const Pieces& bench, Spreads& spreads) {
+  for (size_t axis = 0; axis < kAxisCount; ++axis) {
+    std::array<Placement, 2> summed = {spreads.npu, spreads.bench};
+    const Pieces* const sides[] = {&npu, &bench};
+    std::array<PieceStatistics, 2> wholes;
+    double scale = 0;
+    bool both = true;
+    for (size_t side = 0; side < 2; ++side) {
+      both = both && sides[side]->grid[axis] > 1 &&
+             summed[side].spreads[axis].kind == SpreadKind::kReplicated &&
+             !sides[side]->AreEqualAlong(static_cast<Axis>(axis));
+      summed[side].spreads[axis].kind = SpreadKind::kPartial;
+      wholes[side] =
+          Scaled(CombineStatistics(summed[side], sides[side]->statistics), sides[side]->scale);
+      for (const PieceStatistics& piece : sides[side]->statistics) {
+        scale = std::max(scale, RootMeanSquare(piece) * sides[side]->scale);
       }
-      Placement summed = placement;
-      summed.spreads[axis].kind = SpreadKind::kPartial;
-      summed.spreads[axis].is_mean = is_mean;
-      const PieceStatistics whole =
-          Scaled(CombineStatistics(summed, pieces.statistics), pieces.scale);
-      double scale = RootMeanSquare(other);
-      for (const PieceStatistics& piece : pieces.statistics) {
-        scale = std::max(scale, RootMeanSquare(piece) * pieces.scale);
-      }
-      if (whole.values[2] && other.values[2] &&
-          std::fabs(*whole.values[2] - *other.values[2]) <= kApart * scale) {
-        spread = summed.spreads[axis];
-        break;
-      }
+    }
+    if (both && wholes[0].values[2] && wholes[1].values[2] &&
+        std::fabs(*wholes[0].values[2] - *wholes[1].values[2]) <= kApart * scale) {
+      spreads.npu = summed[0];
+      spreads.bench = summed[1];
     }
   }
 }
@@ -318,6 +366,7 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
     return best;
   }
   best.fits = true;
+  best.is_doubtful = lowest >= kDoubtful;
   best.npu = chosen[0]->placement;
   best.bench = chosen[1]->placement;
   const Pieces* const sides[] = {&npu, &bench};
@@ -333,6 +382,7 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
   }
   // One side after the other: summands of both would have nothing to be held against.
   const PieceStatistics whole_npu = Scaled(CombineStatistics(best.npu, npu.statistics), npu.scale);
+  TellSummandsOfBoth(npu, bench, best);
   TellSummands(bench, whole_npu, best.bench);
   TellSummands(npu, Scaled(CombineStatistics(best.bench, bench.statistics), bench.scale), best.npu);
   return best;

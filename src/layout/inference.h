@@ -30,8 +30,9 @@ struct Pieces {
 struct Spreads {
   Placement npu;
   Placement bench;
-  bool fits = false;                     // both wholes have one shape
-  bool is_padded = false;                // but for one dimension, along which one side has more
+  bool fits = false;         // both wholes have one shape
+  bool is_padded = false;    // but for one dimension, along which one side has more
+  bool is_doubtful = false;  // shapes fit, but equal pieces would be parts, or wholes are apart
   std::array<bool, 2> ignores_record{};  // npu, bench: the record contradicts what was found
 };
 
@@ -39,7 +40,7 @@ struct Spreads {
 // shapes, and their statistics should be equal.
 Spreads InferSpreads(const Pieces& npu, const Pieces& bench);
 
-// Of a tensor that only one side has: from its record, or because all pieces are equal.
+// For a tensor that only one side has: from its record, or because all pieces are equal.
 Placement InferAlone(const Pieces& pieces);
 
 // How far apart two wholes are relative to their scale; nullopt where nothing can be compared.

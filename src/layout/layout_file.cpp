@@ -138,7 +138,7 @@ Result<ParameterRecord> ReadParameter(const Reader& reader, const Json& value,
   if (axes > 0 && record.kind == ParameterKind::kShard) {
     record.dimension += record.dimension < 0 ? axes : 0;
     if (record.dimension < 0 || record.dimension >= axes) {
-      return reader.Error(where + "dim", fmt::format("is no dimension of {}", axes));
+      return reader.Error(where + "dim", fmt::format("is not one of {} dimensions", axes));
     }
   }
   return record;

@@ -1,5 +1,5 @@
 // layout.json: how a rank's share of a model lies in the whole, as the capture recorded it beside
-// dump.json, or as a user gives it (`compare --layout FILE`). docs/formats/layout_json.md.
+// dump.json, or as a user gives it (`compare --layout FILE`).
 #pragma once
 
 #include <array>

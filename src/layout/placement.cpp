@@ -79,7 +79,7 @@ PieceStatistics CombineAlong(const Spread& spread, std::span<PieceStatistics> pi
       }
       double sum = 0;
       for (const PieceStatistics& piece : pieces) {
-        // Of one element Max is the value itself, of which Norm has lost the sign.
+        // Max of one element is the value itself; its Norm has lost the sign.
         sum += stat == 3 && piece.values[0] ? *piece.values[0] : *piece.values[stat];
       }
       sum /= spread.is_mean ? static_cast<double>(pieces.size()) : 1;

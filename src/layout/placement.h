@@ -3,7 +3,7 @@
 //
 // The pieces of a tensor stand on a grid with four axes (Axis). Along each axis they are spread in
 // one way (Spread): all equal, parts beside each other along a dimension of the tensor, or
-// summands. Stages of a pipeline and experts are no axes: a tensor that only some ranks have is on
+// summands. Stages of a pipeline and experts are not axes: a tensor that only some ranks have is on
 // the grid of those.
 #pragma once
 

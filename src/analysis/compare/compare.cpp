@@ -301,7 +301,7 @@ class Runner {
             const PairingPlan plan,
             layouts::ApplyLayouts(
                 options_, PlanPairs(options_.npu_path, options_.bench_path, options_.edition()),
-                notes));
+                pool_, notes));
         MSP_RETURN_IF_ERROR(Begin(kind));
         for (std::string& note : notes) {
           Warn(std::move(note));
@@ -699,11 +699,9 @@ class Runner {
     const bool follows =
         state.record && state.record->step && input.step && *state.record->step + 1 == *input.step;
     const StepRecord* const previous = follows ? &*state.record : nullptr;
-    const bool is_joined = planned.layout && planned.layout->is_joined;
-    MSP_ASSIGN_OR_RETURN(
-        ComparedPair pair,
-        is_joined ? layouts::CompareJoined(options_, planned, *planned.layout, pool, previous)
-                  : ComparePair(options_, input, pool, previous));
+    bool is_joined = planned.layout && planned.layout->is_joined;
+    MSP_ASSIGN_OR_RETURN(ComparedPair pair,
+                         ComparePlannedRanks(planned, pool, previous, is_joined));
     state.record = std::move(pair.record);
     if (input.step && input.bench_step && *input.step != *input.bench_step) {
       outcome.remarks.push_back(
@@ -715,6 +713,34 @@ class Runner {
       state.rechecked = true;
     }
     return pair;
+  }
+
+  // One rank with one, or the ranks of both sides joined: these may turn out to be micro-batches of
+  // one.
+  Result<ComparedPair> ComparePlannedRanks(const PlannedPair& planned, base::ThreadPool& pool,
+                                           const StepRecord* previous, bool& is_joined) const {
+    if (is_joined) {
+      return layouts::CompareJoined(options_, planned, *planned.layout, pool, previous);
+    }
+    PairSource source;
+    MSP_ASSIGN_OR_RETURN(LoadedPair loaded, LoadPair(options_, planned.input, pool, source));
+    if (planned.layout && !planned.is_debug &&
+        layouts::HaveOtherMicroBatches(loaded.npu, loaded.bench)) {
+      is_joined = true;
+      planned.layout->is_joined = true;
+      return layouts::CompareJoined(options_, planned, *planned.layout, pool, previous);
+    }
+    if (planned.layout) {
+      for (const bool of_bench : {false, true}) {
+        for (const layouts::RankReplica& replica :
+             of_bench ? planned.layout->bench_replicas : planned.layout->npu_replicas) {
+          source.replicas.push_back(
+              {of_bench, replica.row, replica.ranks, replica.group, replica.error});
+        }
+      }
+    }
+    return CompareLoaded(options_, planned.input, std::move(loaded), std::move(source), pool,
+                         previous);
   }
 
   bool WritesTables(size_t place) const {

@@ -356,12 +356,18 @@ Result<CompareMode> DetectMode(const Side& npu, const Side& bench) {
   return npu.has_md5 ? CompareMode::kMd5 : CompareMode::kStatistics;
 }
 
+Result<LoadedPair> LoadPair(const Options& options, const PairInput& input, base::ThreadPool& pool,
+                            PairSource& source) {
+  const base::Stopwatch watch;
+  MSP_ASSIGN_OR_RETURN(LoadedPair loaded, LoadFiles(options, input, pool, source.warnings));
+  source.load_seconds = watch.seconds();
+  return loaded;
+}
+
 Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous) {
-  const base::Stopwatch load_watch;
   PairSource source;
-  MSP_ASSIGN_OR_RETURN(LoadedPair loaded, LoadFiles(options, input, pool, source.warnings));
-  source.load_seconds = load_watch.seconds();
+  MSP_ASSIGN_OR_RETURN(LoadedPair loaded, LoadPair(options, input, pool, source));
   return CompareLoaded(options, input, std::move(loaded), std::move(source), pool, previous);
 }
 

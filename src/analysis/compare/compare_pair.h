@@ -76,6 +76,10 @@ struct PairSource {
 // The mode follows from both sides' task; kMismatch when they cannot be compared.
 Result<CompareMode> DetectMode(const Side& npu, const Side& bench);
 
+// The files of a pair; `source` gets what is to be said of reading them.
+Result<LoadedPair> LoadPair(const Options& options, const PairInput& input, base::ThreadPool& pool,
+                            PairSource& source);
+
 // `previous`: of the step before this one, same rank; null when it was not compared.
 Result<ComparedPair> ComparePair(const Options& options, const PairInput& input,
                                  base::ThreadPool& pool, const StepRecord* previous = nullptr);

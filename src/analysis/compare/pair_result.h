@@ -164,7 +164,7 @@ struct PairResult {
   // Mean and Norm of a side were made of those of several ranks: equal values may differ in their
   // last digits.
   bool sums_are_joined = false;
-  // Of joined ranks: how each row's pieces are spread, by row of the sides; empty for other pairs.
+  // How each row's pieces are spread, by row of the sides, where ranks were joined.
   std::vector<std::string_view> npu_layouts;
   std::vector<std::string_view> bench_layouts;
   std::string_view first_unreadable;  // the message of the first of them, in row order

@@ -461,6 +461,9 @@ class RealDataComparison {
     RowResult& row = result_.rows[index];
     const SideRow& npu_row = npu_.rows[row.pair.npu];
     const SideRow& bench_row = bench_.rows[row.pair.bench];
+    if (loader_ != nullptr) {
+      loader_->Prepare(npu_row, bench_row);
+    }
     Result<OpenTensor> npu = OpenRow(true, npu_row, &scratch_[worker * 2]);
     Result<OpenTensor> bench = OpenRow(false, bench_row, &scratch_[worker * 2 + 1]);
     if (!npu.ok() || !bench.ok()) {

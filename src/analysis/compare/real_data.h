@@ -70,6 +70,8 @@ class TensorLoader {
   // Row-major; nullopt: the row's file as it is. An error marks the row.
   virtual Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu,
                                                            const SideRow& row) const = 0;
+  // Before both are loaded to be compared, in the same thread.
+  virtual void Prepare(const SideRow& /*npu*/, const SideRow& /*bench*/) const {}
 };
 
 // Fills metrics, verdict, message and distance of every row of `result`. A file that cannot be read

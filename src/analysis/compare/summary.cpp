@@ -564,7 +564,7 @@ Json ToJson(const LayoutFacts& facts) {
   return json;
 }
 
-// Of a pair whose layout nobody looked at, one rank that has all.
+// A pair without a plan of layouts is one rank that has all.
 Json LayoutJson(const PairSummary& pair) {
   LayoutFacts alone;
   alone.ranks = {pair.rank.value_or(0)};

@@ -62,7 +62,7 @@ TEST(LayoutFile, RefusesWhatNoRunHas) {
       {"{\"parameters\": {\"w\": {\"kind\": \"shard\", \"parts\": 99999999}}}", "parts"},
       {"{\"parameters\": {\"w\": {\"kind\": \"shard\", \"part\": 2, \"parts\": 2}}}", "2 of 2"},
       {"{\"parameters\": {\"w\": {\"kind\": \"shard\", \"dim\": 3, \"global_shape\": [2]}}}",
-       "no dimension"},
+       "not one of 1 dimensions"},
       {"{\"parameters\": {\"w\": {\"kind\": \"shard\", \"global_shape\": [9000000000000000, "
        "9000000000000000]}}}",
        "more elements"},

@@ -34,13 +34,13 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
             input_path: PathLike | None = None, allow_truncated: bool = False, filter: str | None = None, call: str | None = None,
             fuzzy_match: bool = False, data_mapping: PathLike | None = None, cell_mapping: PathLike | bool | None = None,
             api_mapping: PathLike | bool | None = None, layer_mapping: PathLike | bool | None = None, layer_frames: bool = False,
-            rtol: float | None = None, atol: float | None = None, format: str | Sequence[str] | None = None, output_name: str | None = None,
-            only_diff: bool = False, only_leading: bool = False, stack_mode: bool = False, compare_only: bool = False,
-            repro: PathLike | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None, junit: PathLike | None = None,
-            target_path: PathLike | None = None, golden_path: PathLike | None = None, mode: str | None = None, xlsx: bool = False,
-            diff_analyze: bool = False, is_print_compare_log: bool = False, rank: str | Sequence[int] | int | None = None,
-            step: str | Sequence[int] | int | None = None, consistent_check: bool = False, backend: str | None = None,
-            module_mapping: PathLike | None = None, strict: bool = False, postprocess: PathLike | None = None,
+            layout: str | None = None, rtol: float | None = None, atol: float | None = None, format: str | Sequence[str] | None = None,
+            output_name: str | None = None, only_diff: bool = False, only_leading: bool = False, stack_mode: bool = False,
+            compare_only: bool = False, repro: PathLike | None = None, force: bool = False, fail_on: str | Sequence[str] | None = None,
+            junit: PathLike | None = None, target_path: PathLike | None = None, golden_path: PathLike | None = None,
+            mode: str | None = None, xlsx: bool = False, diff_analyze: bool = False, is_print_compare_log: bool = False,
+            rank: str | Sequence[int] | int | None = None, step: str | Sequence[int] | int | None = None, consistent_check: bool = False,
+            backend: str | None = None, module_mapping: PathLike | None = None, strict: bool = False, postprocess: PathLike | None = None,
             valid_rows: str | None = None, fusion_rule_file: PathLike | None = None, quant_fusion_rule_file: PathLike | None = None,
             close_fusion_rule_file: PathLike | None = None, threads: int | None = None, share: str | None = None, wait: float | None = None,
             lang: str | None = None) -> Result:
@@ -62,6 +62,8 @@ def compare(test: PathLike | None = None, reference: PathLike | None = None, *, 
     api_mapping: Map MindSpore APIs to PyTorch APIs; the YAML file is optional.
     layer_mapping: Map MindSpore layers to PyTorch layers; the YAML file is optional.
     layer_frames: With --layer-mapping: also distinguish calls by the call stacks of a grouped stack.json.
+    layout: auto: join ranks that share a model where the runs are not cut in the same way; none: pair ranks by number; a file: what
+        layout.json does not say of both sides (default: auto).
     rtol: Relative difference up to which values agree (default: the rounding noise of each dtype).
     atol: Absolute difference up to which values agree (default: 0).
     format: Comma-separated list of result files to write: xlsx, csv, json or html (default: xlsx; csv with -tp and -gp).

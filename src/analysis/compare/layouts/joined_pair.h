@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,10 +43,15 @@ struct JoinedRow {
   layout::Placement placement;
   std::vector<Piece> pieces;  // in the order of the grid
   std::vector<Shape> shapes;  // of the pieces
+  // Of summands that are read behind their reduction: what they are themselves.
+  std::optional<layout::Placement> shown;
+  std::optional<Shape> cut;  // what is compared of a whole that is padded
   double scale = 1;
   Suspicion suspicion = Suspicion::kNone;
   std::vector<int64_t> suspects;  // ranks that differ from the others
   double error = 0;               // how far they do, relative
+
+  std::string Text() const { return (shown ? *shown : placement).Text(); }
 };
 
 // Reads the tensors of joined rows. Thread-safe.
@@ -56,13 +62,21 @@ class PieceLoader : public TensorLoader {
               std::array<std::vector<JoinedRow>, 2> rows);
 
   Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
+  // Finds the order of parts that no record tells: of fused projections, of chunks of a sequence,
+  // of samples dealt out. Both tensors are kept for Load.
+  void Prepare(const SideRow& npu, const SideRow& bench) const override;
   const JoinedRow& RowOf(bool of_npu, const SideRow& row) const;
 
  private:
   const PairLayout& pair_;
   std::array<const SideRow*, 2> first_rows_;
-  std::array<std::vector<JoinedRow>, 2> rows_;
+  mutable std::atomic<uint64_t> tried_in_vain_{0};
+  mutable std::array<std::vector<JoinedRow>, 2> rows_;  // the order of parts is found when needed
 };
+
+// Whether one side makes most of its calls a whole number of times as often: it takes the batch in
+// as many parts.
+bool HaveOtherMicroBatches(const Side& npu, const Side& bench);
 
 // Loads all ranks of the pair, joins and compares them. `layout.npu_facts` gets the gradient
 // factor.

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "src/analysis/compare/call_alignment.h"
+#include "src/base/output_files.h"
 #include "src/dump/call_facts.h"
 #include "src/dump/layout.h"
 
@@ -24,6 +25,8 @@ namespace msprobe::analysis::compare::layouts {
 namespace {
 
 constexpr std::string_view kOptimizerParent = "optimizer";
+constexpr std::string_view kReducedEnd = ".reduced";
+constexpr const char* kReducedFileName = "reduced_gradients.json";
 
 uint64_t LetterOf(const dump::EntryName& name, const std::string& path) {
   const std::hash<std::string_view> hash;
@@ -58,7 +61,21 @@ struct Node {
 
 class CallJoiner {
  public:
-  explicit CallJoiner(JoinedSide& side) : side_(side) {}
+  CallJoiner(JoinedSide& side, const std::unordered_map<uint64_t, int64_t>& other_roots)
+      : side_(side), other_roots_(other_roots) {}
+
+  // Calls outside of modules on the first rank, by letter.
+  static std::unordered_map<uint64_t, int64_t> RootsOf(const JoinedSide& side) {
+    std::unordered_map<uint64_t, int64_t> roots;
+    const LoadedRank& first = *side.ranks[0];
+    for (uint32_t entry = 0; entry < first.names.size(); ++entry) {
+      if (IsForward(first.names[entry]) && !first.names[entry].is_module &&
+          ParentOf(first, entry).empty()) {
+        ++roots[LetterOf(first.names[entry], first.paths[entry])];
+      }
+    }
+    return roots;
+  }
 
   void Run() {
     for (uint32_t rank = 0; rank < side_.ranks.size(); ++rank) {
@@ -79,14 +96,16 @@ class CallJoiner {
   void ReadRank(uint32_t rank) {
     const LoadedRank& loaded = *side_.ranks[rank];
     std::unordered_map<std::string, int64_t> module_counts;  // calls of each path
-    int64_t roots = 0;
+    std::unordered_map<uint64_t, int64_t> roots;             // calls outside of modules, by letter
     for (uint32_t entry = 0; entry < loaded.names.size(); ++entry) {
       const dump::EntryName& name = loaded.names[entry];
       if (name.is_module && name.direction == dump::Direction::kForward) {
         int64_t& count = module_counts[loaded.paths[entry]];
         count = std::max(count, name.call.value_or(0) + 1);
       }
-      roots += IsForward(name) && ParentOf(loaded, entry).empty() ? 1 : 0;
+      if (IsForward(name) && !name.is_module && ParentOf(loaded, entry).empty()) {
+        ++roots[LetterOf(name, loaded.paths[entry])];
+      }
     }
     // Which micro-batch a module's call belongs to, and which of its calls there it is.
     const auto place_of = [&](const std::string& path, int64_t call) {
@@ -96,12 +115,13 @@ class CallJoiner {
       return std::pair(static_cast<uint32_t>(call / std::max<int64_t>(of_each, 1)),
                        call % std::max<int64_t>(of_each, 1));
     };
-    int64_t root = 0;
-    uint32_t last_micro_batch = 0;
+    std::unordered_map<uint64_t, int64_t> seen;
     for (uint32_t entry = 0; entry < loaded.names.size(); ++entry) {
       const dump::EntryName& name = loaded.names[entry];
       if (name.is_parameters_grad) {
-        AddMember(side_.gradients[loaded.paths[entry]], rank, 0, entry);
+        const bool is_reduced = loaded.side.entries[entry].name.ends_with(kReducedEnd);
+        AddMember((is_reduced ? side_.reduced : side_.gradients)[loaded.paths[entry]], rank, 0,
+                  entry);
         continue;
       }
       if (name.direction == dump::Direction::kBackward) {
@@ -125,12 +145,17 @@ class CallJoiner {
       } else if (!parent.empty()) {
         key = fmt::format("{}##", parent);
       } else {
-        micro_batch = roots % side_.micro_batches == 0
-                          ? static_cast<uint32_t>(root / (roots / side_.micro_batches))
-                          : last_micro_batch;
+        // Every micro-batch makes those of which there are as many times more than on the other
+        // side.
+        const uint64_t letter = LetterOf(name, loaded.paths[entry]);
+        const int64_t count = roots[letter];
+        const auto other = other_roots_.find(letter);
+        const int64_t of_each = count / side_.micro_batches;
+        if (count % side_.micro_batches == 0 &&
+            (other == other_roots_.end() || other->second == of_each)) {
+          micro_batch = static_cast<uint32_t>(seen[letter]++ / of_each);
+        }
       }
-      root += parent.empty() ? 1 : 0;
-      last_micro_batch = micro_batch;
       const auto [found, is_new] = place_of_bucket_.emplace(key, buckets_.size());
       if (is_new) {
         buckets_.push_back({key, {}});
@@ -237,6 +262,7 @@ class CallJoiner {
   }
 
   JoinedSide& side_;
+  const std::unordered_map<uint64_t, int64_t>& other_roots_;
   std::vector<BucketNodes> buckets_;
   std::unordered_map<std::string, size_t> place_of_bucket_;
   std::map<std::pair<uint32_t, uint32_t>, int64_t> number_of_;
@@ -285,6 +311,37 @@ void PairLists(JoinedSide& npu, const std::vector<uint32_t>& of_npu, JoinedSide&
 
 }  // namespace
 
+namespace {
+
+// The entries of another file of the same rank, behind those of `side`.
+void AppendEntries(const Side& more, Side& side) {
+  for (const SideEntry& entry : more.entries) {
+    const auto number = static_cast<uint32_t>(side.entries.size());
+    side.entries.push_back(
+        {side.Keep(entry.name), static_cast<uint32_t>(side.rows.size()), entry.row_count});
+    for (uint32_t i = 0; i < entry.row_count; ++i) {
+      SideRow row = more.rows[entry.first_row + i];
+      for (std::string_view SideRow::*text :
+           {&SideRow::name, &SideRow::data_name, &SideRow::md5, &SideRow::api_name}) {
+        row.*text = side.Keep(row.*text);
+      }
+      for (std::string_view SideRow::*text :
+           {&SideRow::dtype, &SideRow::shape, &SideRow::type, &SideRow::problem}) {
+        row.*text = side.Intern(row.*text);
+      }
+      for (StatValue& stat : row.stats) {
+        if (stat.kind == StatKind::kText) {
+          stat.SetText(side.Keep(stat.text()));
+        }
+      }
+      row.entry = number;
+      side.rows.push_back(row);
+    }
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideOptions& options) {
   auto loaded = std::make_unique<LoadedRank>();
   loaded->about = rank;
@@ -292,6 +349,11 @@ Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideO
   const std::filesystem::path construct = rank.folder.folder / dump::kConstructFileName;
   if (Result<dump::ConstructFile> read = dump::ConstructFile::Read(construct); read.ok()) {
     loaded->construct = *std::move(read);
+  }
+  if (const std::filesystem::path reduced = rank.folder.folder / kReducedFileName;
+      base::Exists(reduced)) {
+    MSP_ASSIGN_OR_RETURN(const Side gradients, LoadSide(reduced, options));
+    AppendEntries(gradients, loaded->side);
   }
   const Side& side = loaded->side;
   loaded->names.reserve(side.entries.size());
@@ -332,7 +394,12 @@ std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side) {
   return counts;
 }
 
-void JoinCalls(JoinedSide& side) { CallJoiner(side).Run(); }
+void JoinCalls(JoinedSide& npu, JoinedSide& bench) {
+  const auto npu_roots = CallJoiner::RootsOf(npu);
+  const auto bench_roots = CallJoiner::RootsOf(bench);
+  CallJoiner(npu, bench_roots).Run();
+  CallJoiner(bench, npu_roots).Run();
+}
 
 void PairCalls(JoinedSide& npu, JoinedSide& bench) {
   for (const auto& [key, call] : npu.module_call) {

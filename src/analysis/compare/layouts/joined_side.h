@@ -12,6 +12,7 @@
 
 #include "msprobe/status.h"
 
+#include "src/analysis/compare/layouts/joined_pair.h"
 #include "src/analysis/compare/layouts/plan.h"
 #include "src/analysis/compare/side.h"
 #include "src/base/threads.h"
@@ -67,6 +68,7 @@ struct JoinedSide {
   std::unordered_map<std::string, size_t> bucket_of;
   std::unordered_map<std::string, uint32_t> module_call;  // by path and number
   std::unordered_map<std::string, JoinedCall> gradients;  // parameters_grad entries, by path
+  std::unordered_map<std::string, JoinedCall> reduced;    // as the optimizer is given them, by path
   std::unordered_map<std::string, JoinedCall> others;     // saved values and the like, by name
 };
 
@@ -75,11 +77,21 @@ Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideO
 // How many times each call is made, over the stages of a run: by letter.
 std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side);
 
-// Fills calls and buckets from the ranks.
-void JoinCalls(JoinedSide& side);
+// Fills calls and buckets of both sides from their ranks.
+void JoinCalls(JoinedSide& npu, JoinedSide& bench);
 
 // Sets the partners of both sides: calls inside of the same module call that do the same, in order;
 // then what is left, in order of execution.
 void PairCalls(JoinedSide& npu, JoinedSide& bench);
+
+// The rows of the whole model on both sides, with their pieces.
+struct JoinedRows {
+  LoadedPair loaded;  // of the test side also the modules around its calls
+  std::array<std::vector<JoinedRow>, 2> rows;
+  std::vector<std::string> warnings;
+};
+// The sides' texts are copied: what was read is not needed afterwards. `layout` gets the factor of
+// the gradients.
+JoinedRows JoinRows(JoinedSide& npu, JoinedSide& bench, PairLayout& layout);
 
 }  // namespace msprobe::analysis::compare::layouts

@@ -24,6 +24,7 @@
 
 #include "src/analysis/compare/pairing.h"
 #include "src/base/strings.h"
+#include "src/dump/call_facts.h"
 #include "src/dump/names.h"
 
 namespace msprobe::analysis::compare {
@@ -154,10 +155,14 @@ uint64_t CallsOf(const Side& side) {
 
 // What a rank is fed: the statistics of integer inputs of its first calls, else of the first input.
 uint64_t FedOf(const Side& side) {
-  constexpr size_t kFirstCalls = 16;
+  constexpr size_t kFirstCalls = 32;
   uint64_t first = 0;
   size_t calls = 0;
   for (const SideEntry& entry : side.entries) {
+    // What cuts a batch has the whole of it on every rank.
+    if (MovesData(dump::ParseEntryName(entry.name))) {
+      continue;
+    }
     if (++calls > kFirstCalls) {
       break;
     }
@@ -255,8 +260,8 @@ Steps StepsOf(const dump::DumpLayout& layout) {
 
 class Planner {
  public:
-  Planner(const Options& options, std::vector<std::string>& notes)
-      : options_(options), notes_(notes) {}
+  Planner(const Options& options, base::ThreadPool& pool, std::vector<std::string>& notes)
+      : options_(options), pool_(pool), notes_(notes) {}
 
   Result<PairingPlan> Plan(Result<PairingPlan> plan) {
     if (options_.layout.none || options_.backend() != TrainingBackend::kNone) {
@@ -282,6 +287,8 @@ class Planner {
     if (!joins) {
       if (plan.ok()) {
         Describe(npu_run, bench_run, *plan);
+        CheckReplicas(true, npu_run, npu_steps, *plan);
+        CheckReplicas(false, bench_run, bench_steps, *plan);
       }
       return plan;
     }
@@ -454,9 +461,57 @@ class Planner {
       const auto rank_of = [](const std::filesystem::path& folder) {
         return dump::NumberByNames(folder).rank.value_or(0);
       };
-      described->npu_facts.ranks = {rank_of(folders[0])};
-      described->bench_facts.ranks = {rank_of(folders[1])};
+      const std::pair<const RunLayout*, std::vector<JoinedRank>*> sides[] = {
+          {&npu, &described->npu}, {&bench, &described->bench}};
+      for (size_t side = 0; side < 2; ++side) {
+        JoinedRank rank;
+        rank.rank = rank_of(folders[side]);
+        for (const JoinedRank& known : sides[side].first->ranks) {
+          rank = known.rank == rank.rank ? known : rank;
+        }
+        rank.folder.folder = folders[side];
+        rank.place = {};
+        (side == 0 ? described->npu_facts : described->bench_facts).ranks = {rank.rank};
+        sides[side].second->push_back(std::move(rank));
+      }
       pair.layout = std::move(described);
+    }
+  }
+
+  // Ranks of a run whose layout is recorded are held against each other, step by step.
+  void CheckReplicas(bool of_npu, const RunLayout& run, const Steps& steps, PairingPlan& plan) {
+    if (run.ranks.size() < 2 || !run.is_known || !run.ranks[0].record) {
+      return;
+    }
+    const RankLoader load = [&](const JoinedRank& rank) {
+      SideOptions side_options;
+      side_options.allow_truncated = options_.allow_truncated;
+      side_options.edition = options_.edition();
+      return LoadSide(rank.folder.folder / dump::kDumpFileName, side_options);
+    };
+    std::map<std::filesystem::path, std::vector<PairLayout*>> pairs;
+    for (PlannedPair& pair : plan.pairs) {
+      if (!pair.is_debug) {
+        pairs[(of_npu ? pair.input.npu_json : pair.input.bench_json).parent_path()].push_back(
+            pair.layout.get());
+      }
+    }
+    for (const auto& [step, folders] : steps) {
+      std::vector<JoinedRank> ranks;
+      for (const JoinedRank& known : run.ranks) {
+        for (const dump::RankFolder& folder : folders) {
+          if (folder.rank == known.folder.rank) {
+            ranks.push_back(known);
+            ranks.back().folder = folder;
+          }
+        }
+      }
+      const auto found = FindReplicas(ranks, load, pool_);
+      for (size_t i = 0; i < ranks.size(); ++i) {
+        for (PairLayout* const pair : pairs[ranks[i].folder.folder]) {
+          (of_npu ? pair->npu_replicas : pair->bench_replicas) = found[i];
+        }
+      }
     }
   }
 
@@ -543,14 +598,38 @@ class Planner {
   }
 
   const Options& options_;
+  base::ThreadPool& pool_;
   std::vector<std::string>& notes_;
 };
 
 }  // namespace
 
+bool MovesData(const dump::EntryName& name) {
+  static const std::unordered_set<std::string_view> kMoving = {"view",         "reshape",
+                                                               "chunk",        "split",
+                                                               "cat",          "transpose",
+                                                               "contiguous",   "clone",
+                                                               "narrow",       "slice",
+                                                               "unsqueeze",    "squeeze",
+                                                               "permute",      "expand",
+                                                               "detach",       "to",
+                                                               "copy_",        "stack",
+                                                               "flatten",      "view_as",
+                                                               "empty",        "split_with_sizes",
+                                                               "new_empty",    "__getitem__",
+                                                               "zeros_like",   "empty_like",
+                                                               "index_select", "unbind",
+                                                               "tensor_split", "t",
+                                                               "repeat",       "expand_as",
+                                                               "roll",         "flip",
+                                                               "__setitem__"};
+  return !name.is_module && (dump::IsPartingCall(name) || dump::IsDescribingCall(name) ||
+                             dump::IsUninitialisedCall(name) || kMoving.contains(name.subject));
+}
+
 Result<PairingPlan> ApplyLayouts(const Options& options, Result<PairingPlan> plan,
-                                 std::vector<std::string>& notes) {
-  return Planner(options, notes).Plan(std::move(plan));
+                                 base::ThreadPool& pool, std::vector<std::string>& notes) {
+  return Planner(options, pool, notes).Plan(std::move(plan));
 }
 
 }  // namespace layouts

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +14,9 @@
 
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/side.h"
+#include "src/base/threads.h"
 #include "src/dump/layout.h"
+#include "src/dump/names.h"
 #include "src/dump/stack_file.h"
 #include "src/layout/layout_file.h"
 
@@ -60,6 +63,19 @@ struct JoinedRank {
   std::shared_ptr<const layout::RankLayout> record;  // null: nothing is recorded
 };
 
+// Ranks of a side that must hold the same value and do not.
+struct RankReplica {
+  uint32_t row = 0;            // of the rank, in the order of its dump.json
+  std::vector<int64_t> ranks;  // those that differ from most; of two both
+  std::vector<int64_t> group;  // all that must be equal
+  double error = 0;
+};
+using RankLoader = std::function<Result<Side>(const JoinedRank&)>;
+// By rank, the first one: the ranks of a side, in one step, whose places are known. Ranks are read
+// one after the other by each thread.
+std::vector<std::vector<RankReplica>> FindReplicas(const std::vector<JoinedRank>& ranks,
+                                                   const RankLoader& load, base::ThreadPool& pool);
+
 // Both sides of a pair. `is_joined`: several ranks of a side make one, by src/analysis/compare/
 // layouts/joined_pair.h; otherwise one rank is compared with one as ever.
 struct PairLayout {
@@ -68,14 +84,20 @@ struct PairLayout {
   LayoutFacts npu_facts;
   LayoutFacts bench_facts;
   bool is_joined = false;
+  // Where ranks are compared one by one: what must be equal to other ranks' and is not.
+  std::vector<RankReplica> npu_replicas;
+  std::vector<RankReplica> bench_replicas;
 };
+
+// Calls that move data or describe it, and compute nothing.
+bool MovesData(const dump::EntryName& name);
 
 // Fills in what the layouts of both sides ask for: joined pairs in place of those of `plan` where
 // the layouts differ; where they are equal, what is known of them beside each pair. `plan` may be
 // an error (nothing pairs by its number), which joined pairs replace. `notes` gets what must be
 // told.
 Result<PairingPlan> ApplyLayouts(const Options& options, Result<PairingPlan> plan,
-                                 std::vector<std::string>& notes);
+                                 base::ThreadPool& pool, std::vector<std::string>& notes);
 
 }  // namespace layouts
 }  // namespace msprobe::analysis::compare
