@@ -43,7 +43,7 @@ struct JoinedRow {
   layout::Placement placement;
   std::vector<Piece> pieces;  // in the order of the grid
   std::vector<Shape> shapes;  // of the pieces
-  // Of summands that are read behind their reduction: what they are themselves.
+  // What summands are themselves that are read behind their reduction.
   std::optional<layout::Placement> shown;
   std::optional<Shape> cut;  // what is compared of a whole that is padded
   double scale = 1;
