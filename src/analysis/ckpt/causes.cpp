@@ -174,21 +174,20 @@ bool Agree(double a, double b, double bound_a, double bound_b, bool coded, bool 
   return std::fabs(a - b) <= bound;
 }
 
-// The part of the elements that agree.
-double Agreement(const Sample& a, const Sample& b, bool same_dtype) {
+// Early out: most samples differ in their first elements.
+bool AllAgree(const Sample& a, const Sample& b, bool same_dtype) {
   if (a.values.size() != b.values.size() || a.values.empty()) {
-    return 0;
+    return false;
   }
   const bool coded = a.is_coded || b.is_coded;
-  size_t agreeing = 0;
   for (size_t i = 0; i < a.values.size(); ++i) {
-    // Where one side is codes, the bound of a plain one is none.
-    agreeing += Agree(a.values[i], b.values[i], coded && !a.is_coded ? 0 : a.bounds[i],
-                      coded && !b.is_coded ? 0 : b.bounds[i], coded, same_dtype)
-                    ? 1
-                    : 0;
+    // Where one side is codes, a plain one has no bound.
+    if (!Agree(a.values[i], b.values[i], coded && !a.is_coded ? 0 : a.bounds[i],
+               coded && !b.is_coded ? 0 : b.bounds[i], coded, same_dtype)) {
+      return false;
+    }
   }
-  return static_cast<double>(agreeing) / static_cast<double>(a.values.size());
+  return true;
 }
 
 bool IsZero(std::span<const double> values) {
@@ -255,7 +254,9 @@ class PairCauses {
         both_(both),
         pool_(pool),
         a_(TakeSample(pair.a, pair.b.dtype)),
-        b_(TakeSample(pair.b, pair.a.dtype)) {}
+        b_(TakeSample(pair.b, pair.a.dtype)) {
+    LookAtRows();
+  }
 
   // A cause, or nothing; `note` says more.
   std::string Find(std::string& note) {
@@ -292,7 +293,7 @@ class PairCauses {
     }
     const Sample sample_a = TakeSample(a, b.dtype);
     const Sample sample_b = TakeSample(b, a.dtype);
-    return Agreement(sample_a, sample_b, SameFormat(a, b)) == 1 &&
+    return AllAgree(sample_a, sample_b, SameFormat(a, b)) &&
            !(IsZero(sample_a.values) && IsZero(sample_b.values)) && Confirm(a, b);
   }
 
@@ -319,6 +320,33 @@ class PairCauses {
   }
 
  private:
+  // Whether rows are zero on one side, or have nothing to do with each other. Neither is so for two
+  // steps of a training, of which all parameters differ: they are looked at no further.
+  void LookAtRows() {
+    constexpr size_t kRows = 64;
+    constexpr int64_t kColumns = 128;
+    const Sample a = TakeSample(pair_.a, pair_.b.dtype, kRows, kColumns);
+    const Sample b = TakeSample(pair_.b, pair_.a.dtype, kRows, kColumns);
+    if (a.values.size() != b.values.size()) {
+      has_other_rows_ = true;
+      return;
+    }
+    for (size_t row = 0; row < a.rows(); ++row) {
+      double product = 0;
+      double square_a = 0;
+      double square_b = 0;
+      for (size_t i = 0; i < a.Row(row).size(); ++i) {
+        product += a.Row(row)[i] * b.Row(row)[i];
+        square_a += a.Row(row)[i] * a.Row(row)[i];
+        square_b += b.Row(row)[i] * b.Row(row)[i];
+      }
+      has_zero_rows_ = has_zero_rows_ || (square_a == 0) != (square_b == 0);
+      const bool is_alike = product * product > 0.36 * square_a * square_b;
+      has_other_rows_ =
+          has_other_rows_ || (!is_alike && square_a + square_b > 0) || pair_.a.shape.size() < 2;
+    }
+  }
+
   std::string Contradicted(std::string& note) {
     for (const Parameter* side : {&pair_.a, &pair_.b}) {
       for (const Piece& piece : side->pieces) {
@@ -668,10 +696,12 @@ class PairCauses {
       const Result<Parameter> slice = checkpoint::Slice(side, axis, part * size, size);
       return slice.ok() ? TakeSample(*slice, partner, 3, 256) : Sample();
     };
-    std::vector<Sample> of_b;
-    for (int64_t part = 0; part < count; ++part) {
-      of_b.push_back(probe(pair_.b, part, pair_.a.dtype));
-    }
+    // Taken when they are needed: where the first part has no counterpart, few are.
+    std::vector<std::optional<Sample>> of_b(static_cast<size_t>(count));
+    const auto part_of_b = [&](int64_t part) -> const Sample& {
+      std::optional<Sample>& sample = of_b[static_cast<size_t>(part)];
+      return sample ? *sample : sample.emplace(probe(pair_.b, part, pair_.a.dtype));
+    };
     const bool same = SameFormat(pair_.a, pair_.b);
     std::vector<int64_t> order;
     std::vector<bool> used(static_cast<size_t>(count), false);
@@ -682,8 +712,7 @@ class PairCauses {
       for (int64_t i = 0; i < count && match < 0; ++i) {
         // Its own place first.
         const int64_t candidate = (part + i) % count;
-        if (!used[static_cast<size_t>(candidate)] &&
-            Agreement(of_a, of_b[static_cast<size_t>(candidate)], same) == 1) {
+        if (!used[static_cast<size_t>(candidate)] && AllAgree(of_a, part_of_b(candidate), same)) {
           match = candidate;
         }
       }
@@ -751,6 +780,8 @@ class PairCauses {
   base::ThreadPool& pool_;
   Sample a_;
   Sample b_;
+  bool has_zero_rows_ = false;
+  bool has_other_rows_ = false;
 };
 
 struct Fit {
@@ -957,7 +988,7 @@ struct Fingerprint {
 
 std::vector<std::filesystem::path> SiblingsOf(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
-  constexpr size_t kMostSiblings = 16;
+  constexpr size_t kMostSiblings = 6;
   std::vector<fs::path> found;
   fs::path folder = base::WithoutLastSlash(fs::absolute(path).lexically_normal());
   fs::path file;
@@ -983,8 +1014,16 @@ std::vector<std::filesystem::path> SiblingsOf(const std::filesystem::path& path)
       found.push_back(candidate);
     }
   }
-  if (found.size() > kMostSiblings) {
-    found.erase(found.begin(), found.end() - kMostSiblings);
+  // The nearest in order: shorter names are lower numbers.
+  const auto before = [](const fs::path& x, const fs::path& y) {
+    return x.native().size() != y.native().size() ? x.native().size() < y.native().size() : x < y;
+  };
+  std::sort(found.begin(), found.end(), before);
+  const fs::path here = file.empty() ? folder : folder / file;
+  while (found.size() > kMostSiblings) {
+    const auto place = std::lower_bound(found.begin(), found.end(), here, before);
+    const auto behind = found.end() - place;
+    found.erase(place - found.begin() > behind ? found.begin() : found.end() - 1);
   }
   return found;
 }
@@ -1048,12 +1087,12 @@ void CauseSearch::Run(std::vector<PairResult>& results) {
       }
       const MatchedPair& other = matched_.pairs[j];
       const bool same = PairCauses::SameFormat(pair.a, other.b);
-      if (Agreement(of_a, print_of(j).b, same) == 1 && causes.Try(pair.a, other.b)) {
+      if (AllAgree(of_a, print_of(j).b, same) && causes.Try(pair.a, other.b)) {
         Set(results[i], fmt::format("swapped_with:{}", results[j].name),
             fmt::format("the test has the values of {} of the reference", results[j].name));
         break;
       }
-      if (Agreement(print_of(j).a, print_of(i).b, PairCauses::SameFormat(other.a, pair.b)) == 1 &&
+      if (AllAgree(print_of(j).a, print_of(i).b, PairCauses::SameFormat(other.a, pair.b)) &&
           causes.Try(other.a, pair.b)) {
         Set(results[i], fmt::format("swapped_with:{}", results[j].name),
             fmt::format("the reference has the values of {} of the test", results[j].name));

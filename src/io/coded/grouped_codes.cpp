@@ -124,7 +124,17 @@ class GroupedCodes final : public CodedTensor {
       : CodedTensor(layout.shape, std::move(format)),
         layout_(std::move(layout)),
         table_(MakeTable(layout_)),
-        rows_(layout_.columns == 0 ? 0 : ElementCount(layout_.shape) / layout_.columns) {}
+        rows_(layout_.columns == 0 ? 0 : ElementCount(layout_.shape) / layout_.columns) {
+    // Full words of a little-endian file are bytes in order.
+    if (layout_.packing == CodePacking::kWordsByRow && layout_.bits == 4 &&
+        layout_.columns % 8 == 0) {
+      layout_.packing = CodePacking::kLowNibbleFirst;
+      was_words_ = true;
+    } else if (layout_.packing == CodePacking::kWordsByRow && layout_.bits == 8 &&
+               layout_.columns % 4 == 0) {
+      layout_.packing = CodePacking::kBytes;
+    }
+  }
 
   void Decode(int64_t first, size_t count, DType /*partner*/, float* values,
               float* bounds) const override {
@@ -150,6 +160,9 @@ class GroupedCodes final : public CodedTensor {
       }
       if (!read.empty()) {
         Unpack(read, first, read_from, run, codes);
+      } else if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
+                 order_ == NibbleOrder::kOwn) {
+        UnpackColumn(row, column, run, codes);
       } else {
         for (int64_t i = 0; i < run; ++i) {
           codes[i] =
@@ -233,15 +246,19 @@ class GroupedCodes final : public CodedTensor {
     if (layout_.bits == 4) {
       for (const CodePacking packing :
            {CodePacking::kLowNibbleFirst, CodePacking::kHighNibbleFirst}) {
-        if (packing != layout_.packing && (layout_.packing == CodePacking::kLowNibbleFirst ||
-                                           layout_.packing == CodePacking::kHighNibbleFirst)) {
+        if (packing != layout_.packing && !was_words_ &&
+            (layout_.packing == CodePacking::kLowNibbleFirst ||
+             layout_.packing == CodePacking::kHighNibbleFirst)) {
           add("nibble_order", [&](CodeLayout& other) { other.packing = packing; });
         }
       }
-      if (layout_.packing > CodePacking::kHighNibbleFirst) {
+      if (layout_.packing > CodePacking::kHighNibbleFirst || was_words_) {
         for (const NibbleOrder order : {NibbleOrder::kPairs, NibbleOrder::kReversed,
                                         NibbleOrder::kStraight, NibbleOrder::kInterleaved}) {
           auto swapped = std::make_shared<GroupedCodes>(layout_, format());
+          if (was_words_) {
+            swapped->layout_.packing = CodePacking::kWordsByRow;
+          }
           swapped->order_ = order;
           readings.push_back({"nibble_order", std::move(swapped)});
         }
@@ -291,11 +308,35 @@ class GroupedCodes final : public CodedTensor {
       return;
     }
     const unsigned first_shift = layout_.packing == CodePacking::kLowNibbleFirst ? 0 : 4;
-    for (int64_t i = 0; i < run; ++i) {
+    int64_t done = 0;
+    if (first % 2 == 0) {
+      const std::byte* bytes = read.data() + (first / 2 - read_from);
+      for (; done + 1 < run; done += 2) {
+        const auto byte = std::to_integer<unsigned>(bytes[done / 2]);
+        codes[done] = static_cast<uint8_t>((byte >> first_shift) & 15U);
+        codes[done + 1] = static_cast<uint8_t>((byte >> (4 - first_shift)) & 15U);
+      }
+    }
+    for (int64_t i = done; i < run; ++i) {
       const auto byte =
           std::to_integer<unsigned>(read[static_cast<size_t>((first + i) / 2 - read_from)]);
       codes[i] = static_cast<uint8_t>(
           (byte >> ((first + i) % 2 == 0 ? first_shift : 4 - first_shift)) & 15U);
+    }
+  }
+
+  // Eight codes of a row lie in one word; the next eight in the word `rows_` further on.
+  void UnpackColumn(int64_t row, int64_t column, int64_t run, uint8_t* codes) const {
+    for (int64_t i = 0; i < run;) {
+      const int64_t at = column + i;
+      uint32_t word = LoadLittle<uint32_t>(layout_.codes.data() +
+                                           static_cast<size_t>(at / 8 * rows_ + row) * 4) >>
+                      static_cast<unsigned>(at % 8 * 4);
+      const int64_t end = std::min(run, i + 8 - at % 8);
+      for (; i < end; ++i) {
+        codes[i] = static_cast<uint8_t>(word & 15U);
+        word >>= 4U;
+      }
     }
   }
 
@@ -464,17 +505,38 @@ class GroupedCodes final : public CodedTensor {
     const unsigned last = (1U << layout_.bits) - 1;
     const unsigned flip = layout_.flipped_bits;
     const float added = layout_.zero_packing ? static_cast<float>(last) * 0.5F : 0.F;
-    for (int64_t i = 0; i < run; ++i) {
-      values[i] = (static_cast<float>(codes[i] ^ flip) - zero) * scale;
-    }
-    if (bounds != nullptr) {
-      for (int64_t i = 0; i < run; ++i) {
-        const unsigned code = codes[i] ^ flip;
-        const float steps = code == 0 || code == last ? 1.F : 0.5F;
-        // A writer that adds the zero point in bfloat16 rounds the sum, however small its value.
-        const float number = std::fabs(static_cast<float>(code) - zero) + added;
-        bounds[i] = size * (steps + kSlack + std::min(number * kWriterError, kMostWriterSteps));
+    const auto value_of = [&](unsigned code) {
+      return (static_cast<float>(code ^ flip) - zero) * scale;
+    };
+    const auto bound_of = [&](unsigned stored) {
+      const unsigned code = stored ^ flip;
+      const float steps = code == 0 || code == last ? 1.F : 0.5F;
+      // A writer that adds the zero point in bfloat16 rounds the sum, however small its value.
+      const float number = std::fabs(static_cast<float>(code) - zero) + added;
+      return size * (steps + kSlack + std::min(number * kWriterError, kMostWriterSteps));
+    };
+    constexpr unsigned kFewCodes = 16;
+    if (last < kFewCodes && run >= static_cast<int64_t>(2 * kFewCodes)) {
+      // What few codes stand for is computed once for the run.
+      float number[kFewCodes];
+      float bound[kFewCodes];
+      for (unsigned code = 0; code <= last; ++code) {
+        number[code] = value_of(code);
+        bound[code] = bound_of(code);
       }
+      for (int64_t i = 0; i < run; ++i) {
+        values[i] = number[codes[i]];
+      }
+      for (int64_t i = 0; bounds != nullptr && i < run; ++i) {
+        bounds[i] = bound[codes[i]];
+      }
+      return;
+    }
+    for (int64_t i = 0; i < run; ++i) {
+      values[i] = value_of(codes[i]);
+    }
+    for (int64_t i = 0; bounds != nullptr && i < run; ++i) {
+      bounds[i] = bound_of(codes[i]);
     }
   }
 
@@ -482,6 +544,7 @@ class GroupedCodes final : public CodedTensor {
   CodeTable table_;
   int64_t rows_;
   bool inverse_ = false;
+  bool was_words_ = false;
   NibbleOrder order_ = NibbleOrder::kOwn;
 };
 
