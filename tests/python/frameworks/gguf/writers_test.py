@@ -1,4 +1,5 @@
 """GGUF files that the gguf package quantised and wrote."""
+import importlib.metadata
 import os
 import sys
 import unittest
@@ -14,6 +15,9 @@ TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "MXFP4")
 
 class Writers(quantised.WriterCase):
     framework = "gguf"
+
+    def version(self):
+        return importlib.metadata.version("gguf")  # the module does not tell
 
     def write_file(self, path, model, kind):
         writer = gguf.GGUFWriter(path, "llama")
