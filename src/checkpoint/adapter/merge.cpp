@@ -32,7 +32,7 @@ namespace {
 
 using json::Json;
 
-constexpr std::string_view kConfigName = "adapter_config.json";
+constexpr std::string_view kAdapterConfigName = "adapter_config.json";
 constexpr int64_t kMostRank = 65536;
 
 // A matrix in memory: adapters are small.
@@ -281,7 +281,7 @@ struct AdapterConfig {
 };
 
 Result<AdapterConfig> ReadConfig(const std::filesystem::path& folder) {
-  MSP_ASSIGN_OR_RETURN(const json::Config file, json::LoadJsonConfig(folder / kConfigName));
+  MSP_ASSIGN_OR_RETURN(const json::Config file, json::LoadJsonConfig(folder / kAdapterConfigName));
   const Json& root = file.root();
   AdapterConfig config;
   const Json* kind = json::Find(root, "peft_type");
@@ -473,9 +473,9 @@ std::optional<std::pair<std::filesystem::path, std::filesystem::path>> SplitAtAd
 
 Status MergeAdapter(const std::filesystem::path& folder, const Options& options, Checkpoint& base) {
   const std::filesystem::path place = base::IsFolder(folder) ? folder : folder.parent_path();
-  if (!base::Exists(place / kConfigName)) {
+  if (!base::Exists(place / kAdapterConfigName)) {
     return NotFoundError(fmt::format("{}: no {} beside the adapter, which says how strong it is",
-                                     place.native(), kConfigName));
+                                     place.native(), kAdapterConfigName));
   }
   MSP_ASSIGN_OR_RETURN(const AdapterConfig config, ReadConfig(place));
   MSP_ASSIGN_OR_RETURN(Checkpoint adapter, OpenCheckpoint(folder, options));

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMostElements = 256;
 constexpr size_t kMostRuns = 16;
-constexpr float kSlack = 0x1p-18F;  // of float32 arithmetic
+constexpr float kBlockSlack = 0x1p-18F;  // of float32 arithmetic
 
 // One block taken apart.
 struct Parts {
@@ -107,12 +107,12 @@ void TakeIq4Nl(const std::byte* block, Parts& parts) {
   }
 }
 // Twice the numbers of e2m1, so that they are integers.
-constexpr int16_t kE2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr int16_t kTwiceE2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 void TakeMxfp4(const std::byte* block, Parts& parts) {
   parts.runs[0] = {std::ldexp(1.F, static_cast<int>(Byte(block, 0)) - 128), 0, 0, 0};
   for (size_t i = 0; i < 16; ++i) {
-    parts.integers[i] = kE2M1[Byte(block, 1 + i) & 15U];
-    parts.integers[i + 16] = kE2M1[Byte(block, 1 + i) >> 4U];
+    parts.integers[i] = kTwiceE2M1[Byte(block, 1 + i) & 15U];
+    parts.integers[i + 16] = kTwiceE2M1[Byte(block, 1 + i) >> 4U];
   }
 }
 
@@ -287,7 +287,7 @@ class GgufBlocks final : public CodedTensor {
     if (type.take_apart == TakeIq4Nl) {
       table = kIq4;
     } else if (type.take_apart == TakeMxfp4) {
-      table = kE2M1;
+      table = kTwiceE2M1;
     }
     for (int number = kLowestNumber; number <= kHighestNumber; ++number) {
       const bool is_end = number <= type.lowest || number >= type.highest;
@@ -297,7 +297,7 @@ class GgufBlocks final : public CodedTensor {
       // Writers of k-quants look for the scale with the least error, which may cut off the ends.
       const float end = type.rescaled ? 1.5F : 1.F;
       steps_[static_cast<size_t>(number - kLowestNumber)] =
-          gap * ((is_end ? end : 0.5F) + writer + kSlack);
+          gap * ((is_end ? end : 0.5F) + writer + kBlockSlack);
     }
   }
 
@@ -426,7 +426,7 @@ class GgufBlocks final : public CodedTensor {
     }
     const float size = std::fabs(run.scale);
     // Slack of the sum, where a small value is the difference of two large ones.
-    const float slack = std::fabs(run.offset) * kSlack + run.scale_error * kSlack;
+    const float slack = std::fabs(run.offset) * kBlockSlack + run.scale_error * kBlockSlack;
     const bool has_no_scale = run.scale == 0;
     const auto range = static_cast<float>(std::max(type_.highest, -type_.lowest));
     for (int64_t i = 0; i < count; ++i) {

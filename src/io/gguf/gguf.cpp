@@ -25,8 +25,8 @@ namespace {
 
 constexpr size_t kMagicBytes = 4;
 constexpr uint64_t kMostDimensions = 4;
-constexpr uint64_t kLongestName = 1024;
-constexpr uint64_t kLongestText = 200;  // shown of a value
+constexpr uint64_t kLongestTensorName = 1024;
+constexpr uint64_t kShownText = 200;  // shown of a value
 constexpr uint64_t kMostAlignment = uint64_t{1} << 20U;
 constexpr int kMostDepth = 4;  // of lists in lists
 constexpr uint64_t kFewestEntryBytes = 8 + 4 + 4 + 8;
@@ -141,8 +141,8 @@ Result<std::string> TakeValue(Cursor& cursor, ValueType type, int depth) {
     }
     case ValueType::kText: {
       MSP_ASSIGN_OR_RETURN(const std::string_view text, cursor.TakeText());
-      return text.size() > kLongestText ? std::string(text.substr(0, kLongestText)) + "..."
-                                        : std::string(text);
+      return text.size() > kShownText ? std::string(text.substr(0, kShownText)) + "..."
+                                      : std::string(text);
     }
     case ValueType::kList:
       break;
@@ -166,24 +166,24 @@ Result<std::string> TakeValue(Cursor& cursor, ValueType type, int depth) {
       break;
     }
     MSP_ASSIGN_OR_RETURN(const std::string value, TakeValue(cursor, item, depth + 1));
-    if (i < kShownItems && text.size() < kLongestText) {
+    if (i < kShownItems && text.size() < kShownText) {
       text += (i > 0 ? ", " : "") + value;
     }
   }
   return count > kShownItems ? fmt::format("{}, ... {} items]", text, count) : text + "]";
 }
 
-struct Entry {
+struct ListedTensor {
   std::string name;
   Shape shape;
   uint32_t type = 0;
   uint64_t offset = 0;
 };
 
-Result<Entry> TakeEntry(Cursor& cursor) {
-  Entry entry;
+Result<ListedTensor> TakeEntry(Cursor& cursor) {
+  ListedTensor entry;
   MSP_ASSIGN_OR_RETURN(const std::string_view name, cursor.TakeText());
-  if (name.empty() || name.size() > kLongestName || !IsUtf8(name)) {
+  if (name.empty() || name.size() > kLongestTensorName || !IsUtf8(name)) {
     return BadFormatError(fmt::format("a tensor has a name of {} bytes", name.size()));
   }
   entry.name = name;
@@ -206,7 +206,7 @@ Result<Entry> TakeEntry(Cursor& cursor) {
 }
 
 // The bytes that an entry needs.
-Result<uint64_t> BytesOf(const Entry& entry, const GgufType& type) {
+Result<uint64_t> BytesOf(const ListedTensor& entry, const GgufType& type) {
   MSP_RETURN_IF_ERROR(DenseBytes(entry.shape, 1).status());
   const int64_t count = ElementCount(entry.shape);
   const int64_t columns = entry.shape.empty() ? 1 : entry.shape.back();
@@ -223,7 +223,7 @@ Result<uint64_t> BytesOf(const Entry& entry, const GgufType& type) {
 }
 
 // An entry as a tensor; what cannot be read of it becomes its status.
-NamedTensor MakeTensor(Entry& entry, std::span<const std::byte> data) {
+NamedTensor MakeTensor(ListedTensor& entry, std::span<const std::byte> data) {
   NamedTensor tensor;
   tensor.path.push_back(entry.name);
   const GgufType* type = FindGgufType(entry.type);
@@ -269,9 +269,9 @@ NamedTensor MakeTensor(Entry& entry, std::span<const std::byte> data) {
 }
 
 // Tensors that share bytes would let a small file keep a machine busy.
-Status CheckApart(const std::vector<Entry>& entries) {
+Status CheckApart(const std::vector<ListedTensor>& entries) {
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
-  for (const Entry& entry : entries) {
+  for (const ListedTensor& entry : entries) {
     const GgufType* type = FindGgufType(entry.type);
     const Result<uint64_t> bytes =
         type == nullptr ? Result<uint64_t>(uint64_t{0}) : BytesOf(entry, *type);
@@ -326,15 +326,15 @@ Status ReadGguf(std::span<const std::byte> bytes, TensorFileContents& contents) 
       text = fmt::format("{} bytes", text.size());
     }
     if (IsUtf8(key)) {
-      contents.scalars.push_back({{std::string(key.substr(0, kLongestName))},
+      contents.scalars.push_back({{std::string(key.substr(0, kLongestTensorName))},
                                   std::string(kValueTypeNames[static_cast<size_t>(type)]),
                                   std::move(text)});
     }
   }
-  std::vector<Entry> entries;
+  std::vector<ListedTensor> entries;
   std::unordered_set<std::string> names;
   for (uint64_t i = 0; i < tensor_count; ++i) {
-    MSP_ASSIGN_OR_RETURN(Entry entry, TakeEntry(cursor));
+    MSP_ASSIGN_OR_RETURN(ListedTensor entry, TakeEntry(cursor));
     if (!names.insert(entry.name).second) {
       return BadFormatError(fmt::format("tensor \"{}\" is there twice", entry.name));
     }
@@ -343,7 +343,7 @@ Status ReadGguf(std::span<const std::byte> bytes, TensorFileContents& contents) 
   MSP_RETURN_IF_ERROR(CheckApart(entries));
   const size_t begin = (cursor.at() + alignment - 1) / alignment * alignment;
   const std::span<const std::byte> data = bytes.subspan(std::min<size_t>(begin, bytes.size()));
-  for (Entry& entry : entries) {
+  for (ListedTensor& entry : entries) {
     contents.tensors.push_back(MakeTensor(entry, data));
   }
   return {};
