@@ -49,7 +49,7 @@ def failures(lines, show=print):
                                                             line["bench_style"], line["torch"])
         truth, answer = line["truth"], line["answer"]
         if line.get("judged") not in (None, "right"):
-            show("seed %d %s (%s): %s wrong" % (line["seed"], line["kind"], setting, line["judged"]))
+            show("seed %s %s (%s): %s wrong" % (line["seed"], line["kind"], setting, line["judged"]))
             show("    truth  step %d %s at %s, relation %s, factor %s, ranks %s%s" % (
                 truth["step"], "/".join(truth["kinds"]), " | ".join(truth["places"][:3]), truth["relations"], truth["factor"],
                 truth["ranks"], "" if truth["gradient_factor"] is None else ", gradient_factor %g" % truth["gradient_factor"]))
@@ -57,10 +57,10 @@ def failures(lines, show=print):
                 answer["step"], answer["kind"], answer["call"], answer["row"], answer["relation"], answer["factor"], answer["ranks"]))
         if line["false_alarm"]:
             alarm = line["alarm"]
-            show("seed %d without its fault (%s): step %s %s at %s (%s), relation %s" % (
+            show("seed %s without its fault (%s): step %s %s at %s (%s), relation %s" % (
                 line["seed"], setting, alarm["step"], alarm["kind"], alarm["call"], alarm["row"], alarm["relation"]))
         for side, path, expected, given in line["wrong_layouts"][:3]:
-            show("seed %d (%s): layout of %s on the %s side is \"%s\", not \"%s\"" % (
+            show("seed %s (%s): layout of %s on the %s side is \"%s\", not \"%s\"" % (
                 line["seed"], setting, path, side, " + ".join(expected), " + ".join(given)))
 
 

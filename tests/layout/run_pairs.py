@@ -36,10 +36,10 @@ def ask_about(msprobe, pair, results):
     line.update(task=told["npu"]["task"], level=told["npu"]["level"], bench_style=told["bench"]["style"])
     if told.get("skipped"):
         return line
-    _, _, answer = judging.ask(msprobe, pair, "npu", os.path.join(results, "%d" % told["seed"]))
+    _, _, answer = judging.ask(msprobe, pair, "npu", os.path.join(results, "%s" % told["seed"]))
     line["answer"] = _told(answer)
     line["judged"] = judging.judge(told, answer) if not told["doubt"] else None
-    folder = os.path.join(results, "%d_clean" % told["seed"])
+    folder = os.path.join(results, "%s_clean" % told["seed"])
     _, summary, alarm = judging.ask(msprobe, pair, "clean", folder)
     line["alarm"], line["false_alarm"] = _told(alarm), alarm.named
     layouts = judging.judge_layouts(told, summary, folder)
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--only-compare", action="store_true", help="no pair is made, only those in the cache are asked about")
     parser.add_argument("--record", choices=("recorded", "generator", "none"),
                         help="layout.json of the capture, as the generator would write it, or none; default: by the seed")
+    parser.add_argument("--shipped", action="store_true", help="instead: the bugs that frameworks shipped (shipped_bugs.py)")
     parser.add_argument("--results", metavar="DIR", help="what compare writes stays there: <seed>, <seed>_clean")
     parser.add_argument("--kind", help="only faults of this kind")
     parser.add_argument("--json", metavar="FILE", help="every pair and its judgement, for programs; - is the screen")
@@ -70,12 +71,14 @@ def main():
         os.makedirs(cache, exist_ok=True)
         seeds = range(arguments.seed, arguments.seed + arguments.pairs) if arguments.pairs else None
         if arguments.only_compare:
-            seeds = seeds or sorted(int(name) for name in os.listdir(cache) if name.isdigit())
+            seeds = seeds or sorted((name for name in os.listdir(cache) if name.isdigit() != arguments.shipped),
+                                    key=lambda name: (len(name), name))
             found = [pairs_on_disk.load(cache, seed) for seed in seeds]
         else:
             sys.path.insert(0, os.path.join(REPOSITORY, "build", "python"))
             import pairs
-            found = [pairs.make(cache, seed, arguments.record) for seed in seeds or range(arguments.seed, arguments.seed + 100)]
+            import shipped_bugs
+            found = [shipped_bugs.make(cache, name) for name in shipped_bugs.BUGS] if arguments.shipped else [pairs.make(cache, seed, arguments.record) for seed in seeds or range(arguments.seed, arguments.seed + 100)]
         found = [pair for pair in found if pair and arguments.kind in (None, pair.told["kind"])]
         results = arguments.results or os.path.join(scratch, "results")
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
@@ -87,8 +90,8 @@ def main():
                 pairs_report.failures(lines)
                 print()
             if arguments.table:
-                pairs_report.table([("first sight", [line for line in lines if line["seed"] >= FIRST_SIGHT]),
-                                    ("known", [line for line in lines if line["seed"] < FIRST_SIGHT])])
+                pairs_report.table([("first sight", [line for line in lines if not arguments.shipped and line["seed"] >= FIRST_SIGHT]),
+                                    ("known", [line for line in lines if arguments.shipped or line["seed"] < FIRST_SIGHT])])
             else:
                 pairs_report.rates(lines)
             if arguments.json:
