@@ -183,6 +183,7 @@ struct Lane {
 
 // What a pair leaves to the next one of its lane.
 struct LaneState {
+  std::filesystem::path bench_json;
   std::optional<StepRecord> record;
   bool rechecked = false;  // later steps of a rank follow from its first
 };
@@ -695,9 +696,13 @@ class Runner {
   // the step before it left.
   Result<ComparedPair> ComparePlanned(const PlannedPair& planned, LaneState& state,
                                       PairOutcome& outcome, base::ThreadPool& pool) const {
-    const PairInput& input = planned.input;
+    PairInput input = planned.input;
     const bool follows =
         state.record && state.record->step && input.step && *state.record->step + 1 == *input.step;
+    if (follows) {
+      input.bench_before = state.bench_json;
+    }
+    state.bench_json = input.bench_json;
     const StepRecord* const previous = follows ? &*state.record : nullptr;
     bool is_joined = planned.layout && planned.layout->is_joined;
     MSP_ASSIGN_OR_RETURN(ComparedPair pair,

@@ -19,6 +19,7 @@
 #include "src/analysis/compare/judging_v26.h"
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/match.h"
+#include "src/analysis/compare/pair_relations.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/analysis/compare/tensor_changes.h"
@@ -417,6 +418,16 @@ Result<ComparedPair> CompareLoaded(const Options& options, const PairInput& inpu
       HighlightRows(pair.npu, pair.bench, result);
     }
   });
+  const RelationInput relations = {options.noise, pair.npu,     pair.bench,
+                                   source.loader, source.parts, input.bench_before};
+  AddRelations(relations, result, pair.divergence);
+  if (source.sums_are_joined) {
+    if (const uint64_t left = AddRowRelations(relations, pair.divergence, pool, result); left > 0) {
+      pair.warnings.push_back(
+          fmt::format("the relation of {} was not looked for: too many elements differ",
+                      base::Plural(left, "row")));
+    }
+  }
   pair.timings.compare_seconds = compare_watch.seconds();
   return pair;
 }

@@ -11,6 +11,7 @@
 #include "src/analysis/compare/divergence.h"
 #include "src/analysis/compare/mapping.h"
 #include "src/analysis/compare/options.h"
+#include "src/analysis/compare/pair_relations.h"
 #include "src/analysis/compare/pair_result.h"
 #include "src/analysis/compare/real_data.h"
 #include "src/analysis/compare/side.h"
@@ -25,6 +26,7 @@ struct PairInput {
   std::optional<int64_t> step;
   std::optional<int64_t> rank;
   std::optional<int64_t> bench_step = {};
+  std::filesystem::path bench_before = {};  // the bench's json of the step before; may be empty
 };
 
 struct PairTimings {
@@ -69,8 +71,9 @@ struct PairSource {
   const TensorLoader* loader = nullptr;    // in place of the rows' files
   std::vector<std::string> warnings = {};  // of loading
   double load_seconds = 0;
-  bool sums_are_joined = false;                  // PairResult::sums_are_joined
-  std::vector<ReplicaDifference> replicas = {};  // of the ranks behind the sides
+  bool sums_are_joined = false;            // PairResult::sums_are_joined
+  const PartSource* parts = nullptr;  // what single ranks hold; may be null
+  std::vector<ReplicaDifference> replicas = {};
 };
 
 // The mode follows from both sides' task; kMismatch when they cannot be compared.

@@ -34,6 +34,9 @@ void AppendPoint(std::string& text, std::string_view title, const DivergencePoin
   if (!point.note.empty()) {
     text += fmt::format("  note {}\n", point.note);
   }
+  if (point.relation) {
+    text += fmt::format("  relation {}\n", point.relation->text());
+  }
 }
 
 std::string Details(const PairSummary& pair) {
@@ -288,8 +291,9 @@ report::Verdict MakeRunVerdict(const RunSummary& summary, const std::optional<si
         const std::string where =
             summary.pairs.size() > 1 ? fmt::format(" ({})", PairName(summary.pairs[*leading])) : "";
         say_as(PairVerdict::kDiffers, totals.differing,
-               fmt::format("it starts with {}{}",
-                           PointTitle(*summary.pairs[*leading].divergence.first_origin), where));
+               PointSentence(*summary.pairs[*leading].divergence.first_origin,
+                             summary.pairs[*leading].is_joined) +
+                   where);
       } else if (totals.differing > 0) {
         say_as(PairVerdict::kDiffers, totals.differing,
                fmt::format("{} beyond rounding noise", Plural(totals.differing, "row")));
@@ -338,6 +342,9 @@ Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode
   }
   if (!point.note.empty()) {
     item.details.push_back({"note", point.note});
+  }
+  if (point.relation) {
+    item.details.push_back({"relation", "relation: " + point.relation->text()});
   }
   if (point.wrong_side) {
     item.details.push_back({"wrong", "wrong: " + point.wrong_side->reason});

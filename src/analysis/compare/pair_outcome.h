@@ -57,7 +57,7 @@ void PackMembers(Archive& archive, ArgumentDifference& argument) {
 template <typename Archive>
 void PackMembers(Archive& archive, Relation& relation) {
   archive.Choice(relation.kind, kRelationKindCount);
-  archive(relation.factor, relation.what, relation.cause);
+  archive(relation.factor, relation.what, relation.cause, relation.subject);
 }
 
 template <typename Archive>
@@ -87,7 +87,7 @@ void PackMembers(Archive& archive, LayoutFacts& facts) {
 
 template <typename Archive>
 void PackMembers(Archive& archive, PairSummary& pair) {
-  archive(pair.npu_path, pair.bench_path, pair.step, pair.rank, pair.is_debug, pair.task,
+  archive(pair.npu_path, pair.bench_path, pair.step, pair.rank, pair.is_debug, pair.is_joined, pair.task,
           pair.level, pair.bench_level, pair.npu_framework, pair.bench_framework, pair.npu_layout,
           pair.bench_layout);
   archive.Choice(pair.mode, static_cast<size_t>(CompareMode::kMd5) + 1);

@@ -168,6 +168,8 @@ struct PairResult {
   std::vector<std::string_view> npu_layouts;
   std::vector<std::string_view> bench_layouts;
   std::string_view first_unreadable;  // the message of the first of them, in row order
+  // The column Relation by row, kept by the arena; where layouts differ. Empty: no such column.
+  std::vector<std::string_view> relations;
   std::unique_ptr<report::TextArena> arena = std::make_unique<report::TextArena>();
 };
 

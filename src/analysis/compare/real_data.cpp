@@ -24,8 +24,6 @@
 
 #include <fmt/format.h>
 
-#include "msprobe/tensor_file.h"
-
 #include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/statistics.h"
 #include "src/base/buffer_pool.h"
@@ -336,12 +334,6 @@ namespace {
 constexpr int64_t kLargeTensorElements = int64_t{1} << 24U;
 constexpr int64_t kChunkElements = int64_t{1} << 21U;
 
-struct OpenTensor {
-  std::optional<TensorFile> file;
-  std::optional<tensor::TensorBuffer> changed;  // in place of the file
-  TensorView view;
-};
-
 Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
                             std::vector<std::byte>* scratch) {
   MSP_RETURN_IF_ERROR(dump::CheckDataName(data_name));
@@ -354,6 +346,24 @@ Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
   open.view = tensor->view;
   return open;
 }
+
+}  // namespace
+
+Result<OpenTensor> OpenRow(const Side& side, bool of_npu, const SideRow& row,
+                           const TensorLoader* loader, std::vector<std::byte>* scratch) {
+  if (loader != nullptr) {
+    MSP_ASSIGN_OR_RETURN(std::optional<tensor::TensorBuffer> changed, loader->Load(of_npu, row));
+    if (changed) {
+      OpenTensor open;
+      open.changed = std::move(changed);
+      open.view = open.changed->view();
+      return open;
+    }
+  }
+  return OpenSide(side, row.data_name, scratch);
+}
+
+namespace {
 
 class RealDataComparison {
  public:
@@ -443,19 +453,6 @@ class RealDataComparison {
     return files;
   }
 
-  Result<OpenTensor> OpenRow(bool of_npu, const SideRow& row, std::vector<std::byte>* scratch) {
-    if (loader_ != nullptr) {
-      MSP_ASSIGN_OR_RETURN(std::optional<tensor::TensorBuffer> changed, loader_->Load(of_npu, row));
-      if (changed) {
-        OpenTensor open;
-        open.changed = std::move(changed);
-        open.view = open.changed->view();
-        return open;
-      }
-    }
-    return OpenSide(of_npu ? npu_ : bench_, row.data_name, scratch);
-  }
-
   // Returns false, leaving the row alone, when the tensors are large and `large_too` is off.
   bool CompareRow(size_t index, size_t worker, bool large_too, uint64_t* bytes) {
     RowResult& row = result_.rows[index];
@@ -464,8 +461,9 @@ class RealDataComparison {
     if (loader_ != nullptr) {
       loader_->Prepare(npu_row, bench_row);
     }
-    Result<OpenTensor> npu = OpenRow(true, npu_row, &scratch_[worker * 2]);
-    Result<OpenTensor> bench = OpenRow(false, bench_row, &scratch_[worker * 2 + 1]);
+    Result<OpenTensor> npu = OpenRow(npu_, true, npu_row, loader_, &scratch_[worker * 2]);
+    Result<OpenTensor> bench =
+        OpenRow(bench_, false, bench_row, loader_, &scratch_[worker * 2 + 1]);
     if (!npu.ok() || !bench.ok()) {
       const Status& status = npu.ok() ? bench.status() : npu.status();
       RealMetrics metrics = UniformRealMetrics("unsupported", status.message() + " ");

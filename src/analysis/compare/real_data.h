@@ -7,8 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_file.h"
 #include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/pair_result.h"
@@ -73,6 +75,16 @@ class TensorLoader {
   // Before both are loaded to be compared, in the same thread.
   virtual void Prepare(const SideRow& /*npu*/, const SideRow& /*bench*/) const {}
 };
+
+// The tensor of a row, opened.
+struct OpenTensor {
+  std::optional<TensorFile> file;
+  std::optional<tensor::TensorBuffer> changed;  // in place of the file
+  TensorView view;
+};
+// `loader` may be null; small files are read into `scratch`, which outlives what is opened.
+Result<OpenTensor> OpenRow(const Side& side, bool of_npu, const SideRow& row,
+                           const TensorLoader* loader, std::vector<std::byte>* scratch);
 
 // Fills metrics, verdict, message and distance of every row of `result`. A file that cannot be read
 // marks its row. The values do not depend on the number of threads. Memory: two blocks per thread

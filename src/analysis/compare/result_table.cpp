@@ -212,6 +212,12 @@ class TableLines::LineWriter {
       cells_.push_back(LayoutCell(line.npu, lines_.npu_, result_.npu_layouts));
       cells_.push_back(LayoutCell(line.bench, lines_.bench_, result_.bench_layouts));
     }
+    if (!result_.npu_layouts.empty()) {
+      cells_.push_back(Cell::Text(
+          line.result == nullptr || result_.relations.empty()
+              ? ""
+              : result_.relations[static_cast<size_t>(line.result - result_.rows.data())]));
+    }
     const bool filled = spec_.colours && line.result != nullptr;
     table_.AddRow(cells_, filled ? line.result->fill : report::Fill::kNone);
   }
@@ -320,7 +326,7 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Editio
     add({"Data_name"});
   }
   if (with_layouts) {
-    add({"NPU Layout", "Bench Layout"});
+    add({"NPU Layout", "Bench Layout", "Relation"});
   }
   return columns;
 }

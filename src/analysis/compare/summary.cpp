@@ -192,6 +192,7 @@ PairSummary SummarizePair(const PlannedPair& plan, const Side& npu, const Side& 
   summary.counts = CountRows(npu, bench, findings);
   summary.compared_bytes = findings.result.compared_bytes;
   summary.divergence = findings.divergence;
+  summary.is_joined = !findings.result.relations.empty();
   summary.timings = findings.timings;
   return summary;
 }
@@ -377,6 +378,21 @@ std::string PointTitle(const DivergencePoint& point) {
   }
   return fmt::format("{} {}", point.is_saved_value ? "the saved value" : "the computation of",
                      PointPlace(point));
+}
+
+std::string PointSentence(const DivergencePoint& point, bool is_joined) {
+  if (!point.relation) {
+    return fmt::format("it starts with {}", PointTitle(point));
+  }
+  const Relation& relation = *point.relation;
+  const std::string subject = relation.subject.empty() ? point.row_name : relation.subject;
+  const std::string ranks = !point.ranks.empty() ? " on " + RanksText(point.ranks)
+                            : is_joined          ? " on all ranks"
+                                                 : "";
+  return relation.cause.empty()
+             ? fmt::format("{} is {} the reference{}", subject, relation.what, ranks)
+             : fmt::format("{} is {} the reference{} ({})", subject, relation.what, ranks,
+                           relation.cause);
 }
 
 std::optional<size_t> LeadingPair(const RunSummary& summary) {

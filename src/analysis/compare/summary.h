@@ -55,6 +55,7 @@ struct PairSummary {
   std::optional<int64_t> step;
   std::optional<int64_t> rank;
   bool is_debug = false;
+  bool is_joined = false;  // of several ranks
   std::string task;
   std::string level;
   std::string bench_level;
@@ -141,6 +142,10 @@ std::string PointPlace(const DivergencePoint& point);
 // Functional.embedding.0.forward in wte (Embedding)", "the computation of Torch.matmul.0.forward in
 // blocks.0.attn (Attention)".
 std::string PointTitle(const DivergencePoint& point);
+
+// "gradient of fc1.weight is 2.000 x the reference on rank 1 (reduced twice?)"; without a relation
+// "it starts with" and PointTitle.
+std::string PointSentence(const DivergencePoint& point, bool is_joined);
 
 // Why nothing could be compared and what to try; none unless VerdictOf(pair) is kNothingCompared.
 report::Advice NothingComparedHint(const PairSummary& pair);

@@ -384,8 +384,8 @@ void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const Pie
   if (npu.suspicion == Suspicion::kNotReduced || of_bench) {
     point.relation =
         Relation{RelationKind::kPartialSum, std::nullopt,
-                 of_bench ? "the sum of what the reference holds on its ranks"
-                          : fmt::format("one of {} summands of the reference", npu.pieces.size()),
+                 of_bench ? "the sum over the ranks of"
+                          : fmt::format("one of {} parts that sum up to", npu.pieces.size()),
                  "a reduction is missing?"};
     return;
   }
