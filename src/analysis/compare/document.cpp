@@ -343,7 +343,7 @@ Item PointItem(std::string_view label, const DivergencePoint& point, CompareMode
   if (!point.note.empty()) {
     item.details.push_back({"note", point.note});
   }
-  if (point.relation) {
+  if (point.relation && point.relation->is_telling()) {
     item.details.push_back({"relation", "relation: " + point.relation->text()});
   }
   if (point.wrong_side) {

@@ -468,6 +468,11 @@ std::string_view RelationKindName(RelationKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+bool Relation::is_telling() const {
+  constexpr double kNearOne = 0.05;
+  return !factor || std::abs(*factor - 1) >= kNearOne;
+}
+
 std::string Relation::text() const {
   return cause.empty() ? fmt::format("{} the reference", what)
                        : fmt::format("{} the reference ({})", what, cause);

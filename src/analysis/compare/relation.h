@@ -41,6 +41,8 @@ struct Relation {
   std::string cause = {};             // "reduced twice?"; may be empty
   std::string subject = {};           // "gradient of fc1.weight"; may be empty
 
+  // Worth the first line. A factor such as 1.001 is exact, but says less than where it starts.
+  bool is_telling() const;
   // "2.000 x the reference (reduced twice?)"
   std::string text() const;
 };

@@ -381,7 +381,7 @@ std::string PointTitle(const DivergencePoint& point) {
 }
 
 std::string PointSentence(const DivergencePoint& point, bool is_joined) {
-  if (!point.relation) {
+  if (!point.relation || !point.relation->is_telling()) {
     return fmt::format("it starts with {}", PointTitle(point));
   }
   const Relation& relation = *point.relation;

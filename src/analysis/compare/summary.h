@@ -143,8 +143,8 @@ std::string PointPlace(const DivergencePoint& point);
 // blocks.0.attn (Attention)".
 std::string PointTitle(const DivergencePoint& point);
 
-// "gradient of fc1.weight is 2.000 x the reference on rank 1 (reduced twice?)"; without a relation
-// "it starts with" and PointTitle.
+// "gradient of fc1.weight is 2.000 x the reference on rank 1 (reduced twice?)"; without a
+// telling relation "it starts with" and PointTitle.
 std::string PointSentence(const DivergencePoint& point, bool is_joined);
 
 // Why nothing could be compared and what to try; none unless VerdictOf(pair) is kNothingCompared.
