@@ -71,7 +71,7 @@ struct PairSource {
   const TensorLoader* loader = nullptr;    // in place of the rows' files
   std::vector<std::string> warnings = {};  // of loading
   double load_seconds = 0;
-  bool sums_are_joined = false;            // PairResult::sums_are_joined
+  bool sums_are_joined = false;       // PairResult::sums_are_joined
   const PartSource* parts = nullptr;  // what single ranks hold; may be null
   std::vector<ReplicaDifference> replicas = {};
 };

@@ -87,9 +87,9 @@ void PackMembers(Archive& archive, LayoutFacts& facts) {
 
 template <typename Archive>
 void PackMembers(Archive& archive, PairSummary& pair) {
-  archive(pair.npu_path, pair.bench_path, pair.step, pair.rank, pair.is_debug, pair.is_joined, pair.task,
-          pair.level, pair.bench_level, pair.npu_framework, pair.bench_framework, pair.npu_layout,
-          pair.bench_layout);
+  archive(pair.npu_path, pair.bench_path, pair.step, pair.rank, pair.is_debug, pair.is_joined,
+          pair.task, pair.level, pair.bench_level, pair.npu_framework, pair.bench_framework,
+          pair.npu_layout, pair.bench_layout);
   archive.Choice(pair.mode, static_cast<size_t>(CompareMode::kMd5) + 1);
   archive(pair.counts, pair.compared_bytes, pair.divergence, pair.files, pair.timings.load_seconds,
           pair.timings.compare_seconds, pair.timings.write_seconds, pair.error);

@@ -40,6 +40,9 @@ struct Relation {
   std::string what = {};              // behind "is", in front of "the reference": "2.000 x"
   std::string cause = {};             // "reduced twice?"; may be empty
   std::string subject = {};           // "gradient of fc1.weight"; may be empty
+  // For a permutation: the dimension, and how many blocks it has.
+  std::optional<size_t> dimension = {};
+  int64_t blocks = 0;
 
   // Worth the first line. A factor such as 1.001 is exact, but says less than where it starts.
   bool is_telling() const;

@@ -262,6 +262,7 @@ struct Moved {
   RelationKind kind = RelationKind::kShift;
   Mapping mapping;
   std::string what;
+  int64_t blocks = 0;
 };
 
 // Ways in which slices of a dimension moved, the simplest first.
@@ -365,7 +366,8 @@ std::vector<Moved> WaysMoved(const SliceMatcher& match, int64_t size, size_t dim
                     block == 1
                         ? fmt::format("in another order along dimension {} than", dim)
                         : fmt::format("with {} blocks along dimension {} in another order than",
-                                      size / block, dim)});
+                                      size / block, dim),
+                    size / block});
     return ways;
   }
   // Another part: in blocks, or single slices would fit by chance.
@@ -422,7 +424,10 @@ std::optional<Relation> FindMoved(const Elements& npu, const Elements& bench, co
       return std::nullopt;
     }
     if (Explains(residual, noise)) {
-      return Relation{moved.kind, std::nullopt, moved.what};
+      Relation relation{moved.kind, std::nullopt, moved.what};
+      relation.dimension = dims.numbers[d];
+      relation.blocks = moved.blocks;
+      return relation;
     }
   }
   return std::nullopt;

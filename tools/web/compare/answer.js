@@ -37,6 +37,7 @@ function Point({ t, item, first, onShow }) {
     point.layer && ['layer', html`<bdi>${point.layer}</bdi>`],
     point.code && ['code', html`<code>${point.code}</code>`],
     point.note && ['note', t.said(point.note)],
+    point.relation && ['relation', t.said(point.relation.text)],
     point.wrong_side && [
       'wrong',
       html`<b>${t(`wrong_${point.wrong_side}`)}</b> <span class="muted">(${t.said(point.wrong_side_reason)})</span>`,

@@ -11,6 +11,7 @@ export const translator = translatorOf({
   first_drift: ['first drift', '首次漂移'],
   first_unequal_bits: ['first unequal bits', '首处比特不等'],
   why: ['why', '依据'],
+  relation: ['relation', '关系'],
   error: ['error (relative)', '误差（相对）'],
   in_out: ['{0} in → {1} out', '输入 {0} → 输出 {1}'],
   code: ['code', '代码'],

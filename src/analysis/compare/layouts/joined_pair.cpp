@@ -371,6 +371,52 @@ std::vector<int64_t> DifferingRanks(const PairLayout& layout, const ComparedPair
   return all ? std::vector<int64_t>() : std::vector<int64_t>(ranks.begin(), ranks.end());
 }
 
+// A module whose weight is cut along its inputs: its output is summed over the tensor-parallel
+// ranks.
+bool SumsOverRanks(const ComparedPair& pair, const PieceLoader& loader, const SideRow& row) {
+  const SideEntry& entry = pair.npu.entries[row.entry];
+  for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
+    const layout::Placement& placement = loader.RowOf(true, pair.npu.rows[i]).placement;
+    const layout::Spread& spread = placement.spreads[static_cast<size_t>(layout::Axis::kTensor)];
+    if (pair.npu.rows[i].state == dump::RowState::kParameters &&
+        spread.kind == layout::SpreadKind::kShard && spread.dimension == 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What a relation between whole values is where ranks hold parts of them: a factor that is the size
+// of the group that sums the value, and parts in each other's place.
+void ExplainByRanks(const PairLayout& layout, const ComparedPair& pair, const PieceLoader& loader,
+                    const RowPair& rows, Relation& relation) {
+  const SideRow& row = pair.npu.rows[rows.npu];
+  const layout::Placement& placement = loader.RowOf(true, row).placement;
+  const LayoutFacts& facts = layout.npu_facts;
+  if (relation.kind == RelationKind::kScale && relation.factor) {
+    const bool is_gradient = row.state == dump::RowState::kParametersGrad;
+    const int64_t group = is_gradient                        ? facts.data * facts.context
+                          : SumsOverRanks(pair, loader, row) ? facts.tensor
+                                                             : 1;
+    if (group > 1 && *relation.factor == static_cast<double>(group)) {
+      relation.kind = RelationKind::kReducedTwice;
+      relation.cause = "reduced twice?";
+    }
+    return;
+  }
+  const auto axis = static_cast<size_t>(layout::Axis::kTensor);
+  const layout::Spread& spread = placement.spreads[axis];
+  const int64_t parts = placement.grid[axis];
+  if (relation.kind == RelationKind::kPermutation && spread.kind == layout::SpreadKind::kShard &&
+      (row.state == dump::RowState::kParameters || row.state == dump::RowState::kParametersGrad) &&
+      parts > 1 && relation.dimension == static_cast<size_t>(spread.dimension) &&
+      relation.blocks > 1 &&
+      (parts % relation.blocks == 0 || relation.blocks == parts * spread.blocks)) {
+    relation.kind = RelationKind::kWrongPart;
+    relation.cause = "a rank holds another rank's part?";
+  }
+}
+
 void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const PieceLoader& loader,
                    DivergencePoint& point) {
   if (point.row >= pair.result.rows.size() || point.kind == OriginKind::kReplica) {
@@ -388,6 +434,9 @@ void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const Pie
                           : fmt::format("one of {} parts that sum up to", npu.pieces.size()),
                  "a reduction is missing?"};
     return;
+  }
+  if (point.relation) {
+    ExplainByRanks(layout, pair, loader, rows, *point.relation);
   }
   if (point.ranks.empty() && pair.result.mode == CompareMode::kRealData) {
     point.ranks = DifferingRanks(layout, pair, loader, rows);
