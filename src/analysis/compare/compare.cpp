@@ -706,7 +706,7 @@ class Runner {
     const StepRecord* const previous = follows ? &*state.record : nullptr;
     bool is_joined = planned.layout && planned.layout->is_joined;
     MSP_ASSIGN_OR_RETURN(ComparedPair pair,
-                         ComparePlannedRanks(planned, pool, previous, is_joined));
+                         ComparePlannedRanks(planned, input, pool, previous, is_joined));
     state.record = std::move(pair.record);
     if (input.step && input.bench_step && *input.step != *input.bench_step) {
       outcome.remarks.push_back(
@@ -722,8 +722,9 @@ class Runner {
 
   // One rank with one, or the ranks of both sides joined: these may turn out to be micro-batches of
   // one.
-  Result<ComparedPair> ComparePlannedRanks(const PlannedPair& planned, base::ThreadPool& pool,
-                                           const StepRecord* previous, bool& is_joined) const {
+  Result<ComparedPair> ComparePlannedRanks(const PlannedPair& planned, const PairInput& input,
+                                           base::ThreadPool& pool, const StepRecord* previous,
+                                           bool& is_joined) const {
     if (is_joined) {
       return layouts::CompareJoined(options_, planned, *planned.layout, pool, previous);
     }
@@ -744,8 +745,7 @@ class Runner {
         }
       }
     }
-    return CompareLoaded(options_, planned.input, std::move(loaded), std::move(source), pool,
-                         previous);
+    return CompareLoaded(options_, input, std::move(loaded), std::move(source), pool, previous);
   }
 
   bool WritesTables(size_t place) const {
