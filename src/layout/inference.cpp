@@ -78,10 +78,13 @@ std::optional<Shape> RecordedShape(const Pieces& pieces) {
   }
   Shape shape = pieces.shapes[0];
   if (record->kind == ParameterKind::kShard) {
+    if (!record->parts) {
+      return std::nullopt;
+    }
     const int64_t axes = static_cast<int64_t>(shape.size());
     const int64_t dimension = record->dimension + (record->dimension < 0 ? axes : 0);
     if (dimension < 0 || dimension >= axes ||
-        __builtin_mul_overflow(shape[static_cast<size_t>(dimension)], record->parts,
+        __builtin_mul_overflow(shape[static_cast<size_t>(dimension)], *record->parts,
                                &shape[static_cast<size_t>(dimension)])) {
       return std::nullopt;
     }
@@ -199,6 +202,17 @@ std::optional<size_t> PaddedDimension(const Shape& a, const Shape& b) {
     }
   }
   return padded;
+}
+
+// A vocabulary is padded by less than half.
+bool IsPadded(const Shape& a, const Shape& b) {
+  const std::optional<size_t> dimension = PaddedDimension(a, b);
+  if (!dimension) {
+    return false;
+  }
+  const int64_t larger = std::max(a[*dimension], b[*dimension]);
+  const int64_t smaller = std::min(a[*dimension], b[*dimension]);
+  return smaller > 1 && larger - smaller < (smaller + 1) / 2;
 }
 
 // Copies that are not equal along an axis are summands where they add up to the other side's whole.
@@ -335,8 +349,7 @@ Spreads InferSpreads(const Pieces& npu, const Pieces& bench) {
       double cost = n.cost + b.cost;
       bool padded = false;
       if (n.shape != b.shape) {
-        padded = PaddedDimension(n.shape, b.shape).has_value() &&
-                 (npu.record != nullptr || bench.record != nullptr);
+        padded = IsPadded(n.shape, b.shape);
         if (!padded) {
           continue;
         }

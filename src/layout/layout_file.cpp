@@ -122,11 +122,11 @@ Result<ParameterRecord> ReadParameter(const Reader& reader, const Json& value,
   MSP_RETURN_IF_ERROR(
       reader.Integers(value, "part_sizes", where, 0, kMostSize, kMostParts, record.part_sizes));
   record.dimension = dimension.value_or(0);
-  record.parts = parts.value_or(1);
+  record.parts = parts;
   record.stride = stride.value_or(1);
-  if (record.part && *record.part >= record.parts) {
+  if (record.part && record.parts && *record.part >= *record.parts) {
     return reader.Error(where + "part",
-                        fmt::format("is {} of {} parts", *record.part, record.parts));
+                        fmt::format("is {} of {} parts", *record.part, *record.parts));
   }
   int64_t elements = 1;
   for (const int64_t size : record.global_shape) {

@@ -2,6 +2,7 @@
 // dump.json, or as a user gives it (`compare --layout FILE`).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +33,7 @@ struct ParameterRecord {
   ParameterKind kind = ParameterKind::kReplicated;
   int64_t dimension = 0;  // of a shard; from the end where negative
   std::optional<int64_t> part;
-  int64_t parts = 1;
+  std::optional<int64_t> parts;
   std::vector<int64_t> global_shape;   // empty: not recorded
   std::vector<int64_t> blocks;         // sizes of fused parts along the dimension, in the whole
   std::vector<int64_t> part_sizes;     // of uneven parts
@@ -63,6 +64,9 @@ struct RankLayout {
   std::optional<int64_t> micro_batches;
   bool is_given = false;  // by the user
 
+  bool HasGroups() const {
+    return std::any_of(groups.begin(), groups.end(), [](const auto& g) { return !g.empty(); });
+  }
   const std::vector<int64_t>& GroupOf(Group group) const {
     return groups[static_cast<size_t>(group)];
   }

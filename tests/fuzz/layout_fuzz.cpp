@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const msprobe::Result<layout::RankLayout> read = layout::ParseLayout(text, "layout.json");
   if (read.ok()) {
     for (const auto& [name, record] : read->parameters) {
-      if (record.parts < 1 || (record.part && *record.part >= record.parts)) {
+      if (record.parts && (*record.parts < 1 || (record.part && *record.part >= *record.parts))) {
         std::abort();
       }
     }

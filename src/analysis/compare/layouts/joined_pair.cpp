@@ -64,6 +64,49 @@ void FindMicroBatches(JoinedSide& npu, JoinedSide& bench) {
   }
 }
 
+// Ranks that share tensors are fed the same. Where a record says so of ranks that are not, the
+// values count: they are replicas of the data.
+void CheckPlaces(JoinedSide& side, bool of_npu, LayoutFacts& facts,
+                 std::vector<std::string>& notes) {
+  std::map<std::array<int64_t, 2>, std::vector<uint64_t>> fed;
+  int64_t sharing = 1;
+  for (const auto& rank : side.ranks) {
+    const RankPlace& place = rank->about.place;
+    if (place.stage == 0) {
+      fed[{place.data, place.context}].push_back(FedOf(rank->side));
+    }
+    sharing = std::max(sharing, place.tensor + 1);
+  }
+  const bool contradicts =
+      sharing > 1 && !fed.empty() && std::all_of(fed.begin(), fed.end(), [](const auto& cell) {
+        return std::set<uint64_t>(cell.second.begin(), cell.second.end()).size() ==
+                   cell.second.size() &&
+               cell.second.size() > 1;
+      });
+  if (!contradicts) {
+    return;
+  }
+  std::vector<JoinedRank*> ranks;
+  std::vector<const Side*> sides;
+  for (const auto& rank : side.ranks) {
+    ranks.push_back(&rank->about);
+    sides.push_back(&rank->side);
+  }
+  if (!PlaceByDumps(ranks, sides, facts)) {
+    for (JoinedRank* const rank : ranks) {
+      rank->place.data = rank->place.data * sharing + rank->place.tensor;
+      rank->place.tensor = 0;
+    }
+    facts.data *= facts.tensor;
+    facts.tensor = 1;
+  }
+  facts.source = LayoutFacts::Source::kInferred;
+  notes.push_back(
+      fmt::format("the layout of the {} side says that its ranks share tensors, but each is fed "
+                  "other data: what the dumps tell is taken",
+                  of_npu ? "test" : "reference"));
+}
+
 Result<JoinedSide> LoadJoinedSide(const std::vector<JoinedRank>& ranks, const SideOptions& options,
                                   base::ThreadPool& pool) {
   JoinedSide side;
@@ -226,6 +269,34 @@ void PieceLoader::Prepare(const SideRow& npu, const SideRow& bench) const {
         }
         prepared_tensors[side] = kept;
         spread = before;
+      }
+    }
+  }
+  // Two axes that cut as many parts may be taken for each other.
+  for (size_t side = 0; side < 2 && error > kOther; ++side) {
+    std::array<layout::Spread, kAxisCount>& spreads = joined[side]->placement.spreads;
+    const layout::GridSize& grid = joined[side]->placement.grid;
+    for (size_t a = 0; a < kAxisCount && error > kOther; ++a) {
+      for (size_t b = a + 1; b < kAxisCount && error > kOther; ++b) {
+        if (spreads[a].kind != SpreadKind::kShard || spreads[b].kind != SpreadKind::kShard ||
+            grid[a] != grid[b] || grid[a] == 1 || spreads[a].dimension == spreads[b].dimension) {
+          continue;
+        }
+        std::swap(spreads[a].dimension, spreads[b].dimension);
+        const PreparedTensor kept = std::exchange(prepared_tensors[side], {});
+        Result<std::optional<tensor::TensorBuffer>> whole = Load(side == 0, *rows[side]);
+        const double other =
+            whole.ok() && *whole
+                ? side == 0 ? ErrorOf((*whole)->view(), prepared_tensors[1].whole->view())
+                            : ErrorOf(prepared_tensors[0].whole->view(), (*whole)->view())
+                : HUGE_VAL;
+        if (other < error / 4) {
+          error = other;
+          prepared_tensors[side] = {this, rows[side], *std::move(whole)};
+        } else {
+          prepared_tensors[side] = kept;
+          std::swap(spreads[a].dimension, spreads[b].dimension);
+        }
       }
     }
   }
@@ -485,6 +556,11 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   side_options.edition = options.edition();
   MSP_ASSIGN_OR_RETURN(JoinedSide npu, LoadJoinedSide(layout.npu, side_options, pool));
   MSP_ASSIGN_OR_RETURN(JoinedSide bench, LoadJoinedSide(layout.bench, side_options, pool));
+  std::vector<std::string> notes;
+  CheckPlaces(npu, true, layout.npu_facts, notes);
+  CheckPlaces(bench, false, layout.bench_facts, notes);
+  npu.stages = StageCount(npu);
+  bench.stages = StageCount(bench);
   FindMicroBatches(npu, bench);
   JoinCalls(npu, bench);
   PairCalls(npu, bench);
@@ -492,6 +568,7 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   LoadedPair loaded = std::move(joined.loaded);
   PairSource source;
   source.warnings = std::move(joined.warnings);
+  source.warnings.insert(source.warnings.end(), notes.begin(), notes.end());
   if (loaded.npu.has_md5 || loaded.bench.has_md5) {
     return UnsupportedError("checksums of parts do not tell that of the whole")
         .WithHint("dump both sides with statistics or tensors to compare other layouts");

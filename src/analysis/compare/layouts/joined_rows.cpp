@@ -264,6 +264,12 @@ class PairJoiner {
   void MarkLayoutCalls(size_t side) {
     const JoinedSide& joined = *sides_[side];
     for (const Bucket& bucket : joined.buckets) {
+      // All that a parallel layer does around its communication.
+      const bool around = !bucket.key.empty() &&
+                          std::any_of(bucket.calls.begin(), bucket.calls.end(), [&](uint32_t i) {
+                            const JoinedCall& call = joined.calls[i];
+                            return call.partner == kNone && call.is_communication;
+                          });
       size_t first = 0;
       while (first < bucket.calls.size()) {
         if (joined.calls[bucket.calls[first]].partner != kNone) {
@@ -271,7 +277,7 @@ class PairJoiner {
           continue;
         }
         size_t end = first;
-        bool communicates = false;
+        bool communicates = around;
         for (; end < bucket.calls.size() && joined.calls[bucket.calls[end]].partner == kNone;
              ++end) {
           communicates = communicates || joined.calls[bucket.calls[end]].is_communication;
@@ -281,7 +287,7 @@ class PairJoiner {
           const LoadedRank& rank = *joined.ranks[call.members[0].rank];
           const dump::EntryName& name = rank.names[call.members[0].entry];
           if (communicates || call.is_communication || MovesData(name) ||
-              (call.is_module && IsParallelClass(name.class_name))) {
+              (call.is_module && !HasParameters(joined, call.path))) {
             of_layout_.insert(&call);
           }
         }
@@ -289,9 +295,12 @@ class PairJoiner {
     }
   }
 
-  static bool IsParallelClass(std::string_view name) {
-    return name.find("Parallel") != std::string_view::npos ||
-           name.find("FSDP") != std::string_view::npos;
+  // Whether a module, or one below it, has parameters: what has none and is on one side alone moves
+  // values of a parallel layer.
+  static bool HasParameters(const JoinedSide& side, const std::string& path) {
+    return std::any_of(side.gradients.begin(), side.gradients.end(), [&](const auto& known) {
+      return known.first == path || known.first.starts_with(path + ".");
+    });
   }
 
   bool IsOfLayout(const JoinedCall& call) const { return of_layout_.contains(&call); }
@@ -347,7 +356,8 @@ class PairJoiner {
     std::array<std::set<int64_t>, kAxisCount> values;
     std::set<int64_t> stages;
     for (const CallMember& member : call.members) {
-      if (!Counts(side, call, member, state)) {
+      if (!Counts(side, call, member, state) ||
+          (state == dump::RowState::kParameters && member.micro_batch > 0)) {
         continue;
       }
       const SideRow* const row = RowAt(side, member, suffix, place);
@@ -482,11 +492,12 @@ class PairJoiner {
   void FindGradientFactor() {
     factors_ = PossibleFactors();
     const std::vector<double>& factors = factors_;
-    if (factors.size() == 1) {
+    if (factors.size() == 1 && sides_[0]->reduced.empty() == sides_[1]->reduced.empty()) {
       return;
     }
     std::vector<double> backward;
     std::vector<double> gradients;
+    std::vector<double> summed_gradients;
     std::vector<double> reduced;
     size_t of_each = 0;
     for (const Pair& pair : pairs_) {
@@ -538,14 +549,26 @@ class PairJoiner {
         if (summed && std::fabs(*b.values[2]) < 0.05 * rms) {
           return;  // a mean that cancels says little
         }
-        ratios.push_back(*n.values[stat] / *b.values[stat]);
+        (summed && &ratios == &gradients ? summed_gradients : ratios)
+            .push_back(*n.values[stat] / *b.values[stat]);
       });
     }
+    const bool any_backward = !backward.empty();
     backward_factor_ = Nearest(CommonRatio(std::move(backward)), factors);
+    summed_factor_ = any_backward ? backward_factor_
+                                  : Nearest(CommonRatio(std::move(summed_gradients)), factors);
     gradient_factor_ = Nearest(CommonRatio(std::move(gradients)), factors);
-    reduced_factor_ = Nearest(CommonRatio(std::move(reduced)), factors);
+    // A side without reduced gradients has not clipped them either.
+    const std::optional<double> of_reduced = CommonRatio(std::move(reduced));
+    reduced_factor_ = sides_[0]->reduced.empty() != sides_[1]->reduced.empty()
+                          ? of_reduced.value_or(1)
+                          : Nearest(of_reduced, factors);
+    if (std::fabs(reduced_factor_ - 1) < 1e-5) {
+      reduced_factor_ = 1;
+    }
     layout_.npu_facts.gradient_factor = reduced_factor_ != 1    ? reduced_factor_
                                         : gradient_factor_ != 1 ? gradient_factor_
+                                        : summed_factor_ != 1   ? summed_factor_
                                                                 : backward_factor_;
   }
 
@@ -795,7 +818,8 @@ class PairJoiner {
     }
     layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
     const CallMember& first = pair.calls[0]->members.front();
-    if (!spreads.fits ||
+    if (!spreads.fits || IsOfParts(pair, npu, bench) ||
+        (spreads.is_padded && !MayBePadded(npu, spreads)) ||
         (spreads.is_doubtful && MovesData(sides_[0]->ranks[first.rank]->names[first.entry]))) {
       return MakeUnknown(npu, bench);
     }
@@ -812,6 +836,9 @@ class PairJoiner {
     }
     JudgeUnequal(0, *pair.calls[0], npu, bench, b.joined.placement, n);
     JudgeUnequal(1, *pair.calls[1], bench, npu, n.joined.placement, b);
+    if (pair.calls[0]->is_gradient && !pair.calls[0]->is_reduced) {
+      ScaleGradient(n, b, npu);
+    }
     const RowPieces* const sides[] = {&npu, &bench};
     NewRow* const rows[] = {&n, &b};
     for (size_t side = 0; side < 2; ++side) {
@@ -835,6 +862,10 @@ class PairJoiner {
           pieces.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
         continue;
       }
+      if ((is_parameter || call.is_reduced) && IsExpert(call) && !HasExperts(side)) {
+        spread.kind = SpreadKind::kUnknown;  // other ranks may have other experts
+        continue;
+      }
       if (is_parameter || call.is_reduced) {
         if (call.is_reduced && spread.kind == SpreadKind::kPartial) {
           made.joined.suspicion = Suspicion::kNotReduced;
@@ -849,6 +880,11 @@ class PairJoiner {
         continue;
       }
       const bool is_floating = IsFloating(*pieces.rows[0]);
+      if (!is_floating) {
+        spread = {};
+        spread.kind = SpreadKind::kUnknown;  // places in a part, masks of a range
+        continue;
+      }
       bool used = false;
       const SideRow* const reduction =
           is_floating ? ReductionOf(side, pieces.ranks[0], FingerprintOf(*pieces.rows[0]), 0, &used)
@@ -863,6 +899,14 @@ class PairJoiner {
         Suspect(side, pieces, others, other, made);
       }
     }
+  }
+
+  static bool IsExpert(const DirectedCall& call) {
+    return call.call->path.find("expert") != std::string::npos;
+  }
+  bool HasExperts(size_t side) const {
+    const auto& record = sides_[side]->ranks[0]->about.record;
+    return record && !record->experts.empty();
   }
 
   // Shares of the data: gradients are summands before they are reduced, a loss is a mean of means.
@@ -1074,6 +1118,43 @@ class PairJoiner {
     return made;
   }
 
+  // Values that say where something is in a rank's own part, and those of experts where no record
+  // tells which ones a rank has.
+  bool IsOfParts(const Pair& pair, const RowPieces& npu, const RowPieces& bench) const {
+    static const std::unordered_set<std::string_view> kPlaces = {"nonzero", "where",  "argwhere",
+                                                                 "arange",  "cumsum", "sort",
+                                                                 "argsort", "unique", "bincount"};
+    const CallMember& first = pair.calls[0]->members.front();
+    const dump::EntryName& name = sides_[0]->ranks[first.rank]->names[first.entry];
+    const bool several = npu.rows.size() > 1 || bench.rows.size() > 1;
+    const bool places =
+        !name.is_module && kPlaces.contains(name.subject) && !IsFloating(*npu.rows[0]) && several;
+    for (size_t side = 0; side < 2; ++side) {
+      if (IsExpert(*pair.calls[side]) && (side == 0 ? npu : bench).rows.size() > 1 &&
+          !HasExperts(side)) {
+        return true;
+      }
+    }
+    return places;
+  }
+
+  // Parameters of a vocabulary and their gradients, and the last dimension of what they make.
+  static bool MayBePadded(const RowPieces& npu, const layout::Spreads& spreads) {
+    const dump::RowState state = npu.rows[0]->state;
+    if (!IsFloating(*npu.rows[0])) {
+      return false;
+    }
+    if (state == dump::RowState::kParameters || state == dump::RowState::kParametersGrad) {
+      return true;
+    }
+    const auto whole = layout::WholeShape(spreads.npu, npu.pieces.shapes);
+    return whole && !whole->empty() &&
+           (spreads.npu.padded_to ? spreads.npu : spreads.bench).padded_to.has_value() &&
+           (whole->size() == 2 ||
+            (spreads.npu.padded_to && whole->back() == *spreads.npu.padded_to) ||
+            (spreads.bench.padded_to && whole->back() < *spreads.bench.padded_to));
+  }
+
   // The gradient of a loss is a number that the way of averaging decides: 1, or 1 over the number
   // of micro-batches. It is scaled by whatever such factor makes it the other side's.
   void ScaleOne(RowPieces& npu, const RowPieces& bench) const {
@@ -1091,6 +1172,35 @@ class PairJoiner {
       }
     }
     npu.pieces.scale = as_it_is;
+  }
+
+  // Summands of a gradient add up to what the backward pass computes, whose factor they share: by
+  // the chain rule. Gradients that are reduced already have one of their own.
+  void ScaleGradient(NewRow& npu, NewRow& bench, RowPieces& pieces) const {
+    bool summed = false;
+    for (NewRow* const row : {&npu, &bench}) {
+      for (size_t axis = 0; axis + 1 < kAxisCount; ++axis) {
+        layout::Spread& spread = row->joined.placement.spreads[axis];
+        if (spread.kind == SpreadKind::kPartial) {
+          spread.is_mean = false;
+          summed = true;
+        }
+      }
+    }
+    if (!summed) {
+      return;
+    }
+    pieces.pieces.scale = npu.joined.scale = 1 / summed_factor_;
+    // Sharded training reduces after each micro-batch, and keeps the last one's share.
+    for (size_t side = 0; side < 2; ++side) {
+      const LayoutFacts& facts = side == 0 ? layout_.npu_facts : layout_.bench_facts;
+      if (facts.fully_sharded > 1 && sides_[side]->micro_batches > 1) {
+        for (NewRow* const row : {&npu, &bench}) {
+          row->joined.placement.spreads[1].kind = SpreadKind::kUnknown;
+          row->joined.placement.grid[1] = std::max<int64_t>(row->joined.placement.grid[1], 2);
+        }
+      }
+    }
   }
 
   // The outputs of a fused projection have its blocks: those that are as large as the recorded
@@ -1324,6 +1434,7 @@ class PairJoiner {
   std::optional<dump::ConstructFile> construct_;
   double backward_factor_ = 1;
   double gradient_factor_ = 1;
+  double summed_factor_ = 1;  // of gradients that are summands
   double reduced_factor_ = 1;
   std::vector<double> factors_;  // that averages may make
   std::array<std::vector<NewEntry>, 2> entries_;

@@ -120,8 +120,9 @@ class CallJoiner {
       const dump::EntryName& name = loaded.names[entry];
       if (name.is_parameters_grad) {
         const bool is_reduced = loaded.side.entries[entry].name.ends_with(kReducedEnd);
-        AddMember((is_reduced ? side_.reduced : side_.gradients)[loaded.paths[entry]], rank, 0,
-                  entry);
+        JoinedCall& call = (is_reduced ? side_.reduced : side_.gradients)[loaded.paths[entry]];
+        call.path = loaded.paths[entry];
+        AddMember(call, rank, 0, entry);
         continue;
       }
       if (name.direction == dump::Direction::kBackward) {

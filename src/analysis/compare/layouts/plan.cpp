@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -154,9 +155,13 @@ uint64_t CallsOf(const Side& side) {
 }
 
 // What a rank is fed: the statistics of integer inputs of its first calls, else of the first input.
-uint64_t FedOf(const Side& side) {
+struct Fed {
+  uint64_t hash = 0;
+  std::string_view shape;
+};
+Fed FedTo(const Side& side) {
   constexpr size_t kFirstCalls = 32;
-  uint64_t first = 0;
+  Fed first;
   size_t calls = 0;
   for (const SideEntry& entry : side.entries) {
     // What cuts a batch has the whole of it on every rank.
@@ -176,9 +181,9 @@ uint64_t FedOf(const Side& side) {
         hash = Mixed(hash, std::hash<double>()(stat.is_numeric() ? stat.number : 0));
       }
       if (row.dtype.find("int") != std::string_view::npos) {
-        return hash;
+        return {hash, row.shape};
       }
-      first = first == 0 ? hash : first;
+      first = first.hash == 0 ? Fed{hash, row.shape} : first;
     }
   }
   return first;
@@ -199,49 +204,89 @@ std::vector<std::vector<JoinedRank*>> GroupsBy(
   return groups;
 }
 
-// False where ranks do not make a grid.
-bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
+}  // namespace
+
+uint64_t FedOf(const Side& side) { return FedTo(side).hash; }
+
+namespace {}  // namespace
+
+bool PlaceByDumps(const std::vector<JoinedRank*>& all, const std::vector<const Side*>& sides,
+                  LayoutFacts& facts) {
   std::unordered_map<const JoinedRank*, uint64_t> calls;
   std::unordered_map<const JoinedRank*, uint64_t> fed;
-  std::vector<JoinedRank*> all;
-  for (size_t i = 0; i < run.ranks.size(); ++i) {
-    all.push_back(&run.ranks[i]);
-    calls[&run.ranks[i]] = CallsOf(sides[i]);
-    fed[&run.ranks[i]] = FedOf(sides[i]);
+  for (size_t i = 0; i < all.size(); ++i) {
+    calls[all[i]] = CallsOf(*sides[i]);
+    fed[all[i]] = FedTo(*sides[i]).hash;
   }
   const auto stages = GroupsBy(all, calls);
-  size_t replicas = 0;
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    if (stages[stage].size() != stages[0].size()) {
+  for (const auto& stage : stages) {
+    if (stage.size() != stages[0].size()) {
       return false;
     }
-    // Only the first stage is fed by the user's data; others stand in its order.
-    const auto groups =
-        stage == 0 ? GroupsBy(stages[0], fed) : std::vector<std::vector<JoinedRank*>>();
-    for (size_t group = 0; group < groups.size(); ++group) {
-      if (groups[group].size() != groups[0].size()) {
-        return false;
-      }
-      for (size_t i = 0; i < groups[group].size(); ++i) {
-        groups[group][i]->place.data = static_cast<int64_t>(group);
-        groups[group][i]->place.tensor = static_cast<int64_t>(i);
-      }
-    }
-    replicas = stage == 0 ? groups.size() : replicas;
-    for (size_t i = 0; i < stages[stage].size(); ++i) {
-      RankPlace& place = stages[stage][i]->place;
-      place.stage = static_cast<int64_t>(stage);
-      if (stage > 0) {
-        place.data = stages[0][i]->place.data;
-        place.tensor = stages[0][i]->place.tensor;
-      }
+  }
+  // Only the first stage is fed by the user's data; others stand in its order.
+  const auto groups = GroupsBy(stages[0], fed);
+  for (const auto& group : groups) {
+    if (group.size() != groups[0].size()) {
+      return false;
     }
   }
-  run.facts.pipeline = static_cast<int64_t>(stages.size());
-  run.facts.data = static_cast<int64_t>(replicas);
-  run.facts.tensor = static_cast<int64_t>(stages[0].size() / replicas);
-  run.is_known = true;
+  for (size_t group = 0; group < groups.size(); ++group) {
+    for (size_t i = 0; i < groups[group].size(); ++i) {
+      groups[group][i]->place = {0, static_cast<int64_t>(group), 0, static_cast<int64_t>(i)};
+    }
+  }
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    for (size_t i = 0; i < stages[stage].size(); ++i) {
+      stages[stage][i]->place = stages[0][i]->place;
+      stages[stage][i]->place.stage = static_cast<int64_t>(stage);
+    }
+  }
+  facts.pipeline = static_cast<int64_t>(stages.size());
+  facts.data = static_cast<int64_t>(groups.size());
+  facts.tensor = static_cast<int64_t>(groups[0].size());
   return true;
+}
+
+namespace {
+
+bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
+  std::vector<JoinedRank*> ranks;
+  std::vector<const Side*> read;
+  for (size_t i = 0; i < run.ranks.size(); ++i) {
+    ranks.push_back(&run.ranks[i]);
+    read.push_back(&sides[i]);
+  }
+  run.is_known = layouts::PlaceByDumps(ranks, read, run.facts);
+  return run.is_known;
+}
+
+// Shares of the data that are parts of each sample belong to context parallelism: by the shapes of
+// what both sides were fed, [samples, sequence]. The innermost ones are those of a sequence.
+void TellContext(RunLayout& run, std::string_view fed, std::string_view whole) {
+  const auto sizes_of = [](std::string_view text) {
+    std::pair<int64_t, int64_t> sizes;
+    const std::string copy(text);
+    if (std::sscanf(copy.c_str(), "[%ld, %ld]", &sizes.first, &sizes.second) != 2) {
+      sizes = {0, 0};
+    }
+    return sizes;
+  };
+  const auto [samples, length] = sizes_of(fed);
+  const auto [all_samples, all_length] = sizes_of(whole);
+  if (samples <= 0 || length <= 0 || all_samples % samples != 0 || all_length % length != 0) {
+    return;
+  }
+  const int64_t parts = all_length / length;
+  if (parts < 2 || parts * (all_samples / samples) != run.facts.data) {
+    return;
+  }
+  for (JoinedRank& rank : run.ranks) {
+    rank.place.context = rank.place.data % parts;
+    rank.place.data /= parts;
+  }
+  run.facts.context = parts;
+  run.facts.data /= parts;
 }
 
 // ---- the plan ----
@@ -329,10 +374,17 @@ class Planner {
       }
       run.facts.ranks.push_back(rank.rank);
     }
-    if (recorded == run.ranks.size()) {
+    const bool has_groups =
+        recorded == run.ranks.size() &&
+        (run.ranks.size() == 1 ||
+         std::all_of(run.ranks.begin(), run.ranks.end(),
+                     [](const JoinedRank& rank) { return rank.record->HasGroups(); }));
+    if (has_groups) {
       PlaceByRecords(run);
       SeparateEqualPlaces(run);
       NoteMissingRanks(of_npu, run);
+    } else if (recorded == run.ranks.size()) {
+      NoteMissingRanks(of_npu, run);  // places come from the dumps
     } else if (recorded > 0) {
       notes_.push_back(
           fmt::format("{} of {} rank folders of the {} side have a layout.json: what "
@@ -392,6 +444,12 @@ class Planner {
           "they "
           "share the model: ranks are compared by their numbers; --layout FILE says how");
       return false;
+    }
+    const Fed fed[] = {FedTo(npu_sides[0]), FedTo(bench_sides[0])};
+    if (npu.facts.source == LayoutFacts::Source::kInferred && bench.facts.data == 1) {
+      TellContext(npu, fed[0].shape, fed[1].shape);
+    } else if (bench.facts.source == LayoutFacts::Source::kInferred && npu.facts.data == 1) {
+      TellContext(bench, fed[1].shape, fed[0].shape);
     }
     CountReplicas(npu);
     CountReplicas(bench);

@@ -89,6 +89,13 @@ struct PairLayout {
   std::vector<RankReplica> bench_replicas;
 };
 
+// What a rank is fed: equal on ranks that share tensors.
+uint64_t FedOf(const Side& side);
+
+// Places ranks in a grid by what they call and what they are fed. False where they do not make one.
+bool PlaceByDumps(const std::vector<JoinedRank*>& all, const std::vector<const Side*>& sides,
+                  LayoutFacts& facts);
+
 // Calls that move data or describe it, and compute nothing.
 bool MovesData(const dump::EntryName& name);
 
