@@ -29,8 +29,8 @@ struct TestTensor {
 };
 
 // A head with one number of metadata, and zeros for data.
-std::string File(const std::vector<TestTensor>& tensors, size_t data_bytes,
-                 uint32_t alignment = 32) {
+std::string GgufFile(const std::vector<TestTensor>& tensors, size_t data_bytes,
+                     uint32_t alignment = 32) {
   std::string file = "GGUF";
   PutLittle<uint32_t>(file, 3);
   PutLittle<uint64_t>(file, tensors.size());
@@ -53,14 +53,14 @@ std::string File(const std::vector<TestTensor>& tensors, size_t data_bytes,
   return file + std::string(data_bytes, '\0');
 }
 
-Status Read(const std::string& file, TensorFileContents& contents) {
+Status ReadText(const std::string& file, TensorFileContents& contents) {
   return ReadGguf(Bytes(file), contents);
 }
 
 TEST(ReadGguf, NamesTheSizesFromTheOutside) {
-  const std::string file = File({{"blk.0.w", {64, 3}, 8, 0}}, 34 * 6);
+  const std::string file = GgufFile({{"blk.0.w", {64, 3}, 8, 0}}, 34 * 6);
   TensorFileContents contents;
-  ASSERT_TRUE(Read(file, contents).ok());
+  ASSERT_TRUE(ReadText(file, contents).ok());
   ASSERT_EQ(contents.tensors.size(), 1U);
   ASSERT_TRUE(contents.tensors[0].status.ok()) << contents.tensors[0].status.message();
   ASSERT_NE(contents.tensors[0].coded, nullptr);
@@ -70,39 +70,41 @@ TEST(ReadGguf, NamesTheSizesFromTheOutside) {
 }
 
 TEST(ReadGguf, MarksTensorsBeyondTheEndAndReadsTheOthers) {
-  const std::string file = File({{"a", {32}, 8, 0}, {"b", {32}, 8, 64}}, 34);
+  const std::string file = GgufFile({{"a", {32}, 8, 0}, {"b", {32}, 8, 64}}, 34);
   TensorFileContents contents;
-  ASSERT_TRUE(Read(file, contents).ok());
+  ASSERT_TRUE(ReadText(file, contents).ok());
   EXPECT_TRUE(contents.tensors[0].status.ok());
   EXPECT_THAT(contents.tensors[1].status.message(), HasSubstr("truncated"));
 }
 
 TEST(ReadGguf, RefusesHeadsThatCannotBe) {
   TensorFileContents contents;
-  EXPECT_THAT(Read(File({{"a", {32}, 8, 0}, {"b", {32}, 8, 2}}, 68), contents).message(),
+  EXPECT_THAT(ReadText(GgufFile({{"a", {32}, 8, 0}, {"b", {32}, 8, 2}}, 68), contents).message(),
               HasSubstr("overlap"));
-  EXPECT_THAT(Read(File({{"a", {32}, 8, 0}, {"a", {32}, 8, 64}}, 128), contents).message(),
+  EXPECT_THAT(ReadText(GgufFile({{"a", {32}, 8, 0}, {"a", {32}, 8, 64}}, 128), contents).message(),
               HasSubstr("twice"));
-  EXPECT_THAT(Read(File({{"a", {1, 1, 1, 1, 32}, 8, 0}}, 34), contents).message(),
+  EXPECT_THAT(ReadText(GgufFile({{"a", {1, 1, 1, 1, 32}, 8, 0}}, 34), contents).message(),
               HasSubstr("dimensions"));
-  EXPECT_THAT(Read(File({{"a", {~uint64_t{0}}, 8, 0}}, 34), contents).message(),
+  EXPECT_THAT(ReadText(GgufFile({{"a", {~uint64_t{0}}, 8, 0}}, 34), contents).message(),
               HasSubstr("negative"));
-  EXPECT_THAT(Read(File({}, 0, 48), contents).message(), HasSubstr("alignment"));
-  std::string file = File({{"a", {32}, 8, 0}}, 34);
+  EXPECT_THAT(ReadText(GgufFile({}, 0, 48), contents).message(), HasSubstr("alignment"));
+  std::string file = GgufFile({{"a", {32}, 8, 0}}, 34);
   file.replace(8, 8, std::string(8, '\x7f'));  // the number of tensors
-  EXPECT_THAT(Read(file, contents).message(), HasSubstr("do not fit"));
-  file = File({}, 0);
+  EXPECT_THAT(ReadText(file, contents).message(), HasSubstr("do not fit"));
+  file = GgufFile({}, 0);
   file[4] = 1;
-  EXPECT_THAT(Read(file, contents).message(), HasSubstr("version 1"));
+  EXPECT_THAT(ReadText(file, contents).message(), HasSubstr("version 1"));
   for (size_t size = 4; size < 60; ++size) {
-    EXPECT_FALSE(Read(File({{"a", {32}, 8, 0}}, 34).substr(0, size), contents).ok()) << size;
+    EXPECT_FALSE(ReadText(GgufFile({{"a", {32}, 8, 0}}, 34).substr(0, size), contents).ok())
+        << size;
   }
 }
 
 TEST(ReadGguf, RefusesRowsThatAreNoWholeBlocks) {
   TensorFileContents contents;
   ASSERT_TRUE(
-      Read(File({{"a", {33}, 8, 0}, {"b", {uint64_t{1} << 62U, 32}, 0, 0}}, 34), contents).ok());
+      ReadText(GgufFile({{"a", {33}, 8, 0}, {"b", {uint64_t{1} << 62U, 32}, 0, 0}}, 34), contents)
+          .ok());
   EXPECT_THAT(contents.tensors[0].status.message(), HasSubstr("whole blocks"));
   EXPECT_FALSE(contents.tensors[1].status.ok());
 }

@@ -8,8 +8,8 @@
 namespace msprobe::layout {
 namespace {
 
-constexpr auto kTensor = static_cast<size_t>(Axis::kTensor);
-constexpr auto kData = static_cast<size_t>(Axis::kData);
+constexpr auto kTensorAxis = static_cast<size_t>(Axis::kTensor);
+constexpr auto kDataAxis = static_cast<size_t>(Axis::kData);
 
 Placement Along(size_t axis, int64_t parts, Spread spread) {
   Placement placement;
@@ -40,29 +40,30 @@ std::vector<float> Assembled(const Placement& placement, const Shape& shape,
 
 TEST(Placement, IsSpelledAsTheTableShowsIt) {
   EXPECT_EQ(Placement().Text(), "whole");
-  EXPECT_EQ(Along(kTensor, 4, {}).Text(), "replicated x4");
-  Placement placement = Along(kTensor, 2, ShardOf(1, PartOrder::kBlocks, 3));
-  placement.grid[kData] = 2;
-  placement.spreads[kData] = ShardOf(0);
+  EXPECT_EQ(Along(kTensorAxis, 4, {}).Text(), "replicated x4");
+  Placement placement = Along(kTensorAxis, 2, ShardOf(1, PartOrder::kBlocks, 3));
+  placement.grid[kDataAxis] = 2;
+  placement.spreads[kDataAxis] = ShardOf(0);
   placement.grid[0] = 2;
   placement.spreads[0] = ShardOf(0);
   EXPECT_EQ(placement.Text(), "shard dim 0 x4 + shard dim 1 x2 blocks 3");
   placement.stage = 1;
   placement.padded_to = 64;
   EXPECT_EQ(placement.Text(), "shard dim 0 x4 + shard dim 1 x2 blocks 3 + stage 1 + padded to 64");
-  placement.spreads[kData].kind = SpreadKind::kUnknown;
+  placement.spreads[kDataAxis].kind = SpreadKind::kUnknown;
   EXPECT_EQ(placement.Text(), "unknown");
   Placement expert;
   expert.only_rank = 3;
   EXPECT_EQ(expert.Text(), "rank 3");
-  EXPECT_EQ(Along(kData, 2, {SpreadKind::kPartial, 0, PartOrder::kContiguous, 1, {}, true}).Text(),
-            "partial x2");
+  EXPECT_EQ(
+      Along(kDataAxis, 2, {SpreadKind::kPartial, 0, PartOrder::kContiguous, 1, {}, true}).Text(),
+      "partial x2");
 }
 
 TEST(Placement, CombinesStatisticsOfParts) {
   const std::vector<PieceStatistics> parts = {{{3.0, -1.0, 1.0, 3.0}, 4},
                                               {{5.0, 0.0, 2.0, 4.0}, 12}};
-  const PieceStatistics whole = CombineStatistics(Along(kTensor, 2, ShardOf(0)), parts);
+  const PieceStatistics whole = CombineStatistics(Along(kTensorAxis, 2, ShardOf(0)), parts);
   EXPECT_EQ(whole.elements, 16);
   EXPECT_EQ(*whole.values[0], 5);
   EXPECT_EQ(*whole.values[1], -1);
@@ -74,7 +75,7 @@ TEST(Placement, KnowsOfSummandsTheMeanAlone) {
   const std::vector<PieceStatistics> parts = {{{3.0, -1.0, 1.0, 3.0}, 4},
                                               {{5.0, 0.0, 2.0, 4.0}, 4}};
   const PieceStatistics whole =
-      CombineStatistics(Along(kTensor, 2, {SpreadKind::kPartial, 0, {}, 1, {}, false}), parts);
+      CombineStatistics(Along(kTensorAxis, 2, {SpreadKind::kPartial, 0, {}, 1, {}, false}), parts);
   EXPECT_FALSE(whole.values[0]);
   EXPECT_EQ(*whole.values[2], 3);
   EXPECT_FALSE(whole.values[3]);
@@ -82,44 +83,46 @@ TEST(Placement, KnowsOfSummandsTheMeanAlone) {
 
 TEST(Placement, JoinsPartsInEveryOrder) {
   const std::vector<std::vector<float>> pieces = {{0, 1, 2, 3}, {4, 5, 6, 7}};
-  EXPECT_EQ(Assembled(Along(kTensor, 2, ShardOf(0)), {4}, pieces),
+  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0)), {4}, pieces),
             (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(Assembled(Along(kTensor, 2, ShardOf(0, PartOrder::kBlocks, 2)), {4}, pieces),
+  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kBlocks, 2)), {4}, pieces),
             (std::vector<float>{0, 1, 4, 5, 2, 3, 6, 7}));
-  EXPECT_EQ(Assembled(Along(kTensor, 2, ShardOf(0, PartOrder::kZigzag)), {4}, pieces),
+  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kZigzag)), {4}, pieces),
             (std::vector<float>{0, 1, 4, 5, 6, 7, 2, 3}));
-  EXPECT_EQ(Assembled(Along(kTensor, 2, ShardOf(0, PartOrder::kInterleaved)), {4}, pieces),
+  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kInterleaved)), {4}, pieces),
             (std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7}));
-  EXPECT_EQ(Assembled(Along(kTensor, 2, ShardOf(1)), {2, 2}, pieces),
+  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(1)), {2, 2}, pieces),
             (std::vector<float>{0, 1, 4, 5, 2, 3, 6, 7}));
 }
 
 TEST(Placement, SumsInDoubleAndRoundsOnce) {
   const std::vector<std::vector<float>> pieces = {{1e8F, 1}, {1, 2}, {-1e8F, 3}};
-  EXPECT_EQ(Assembled(Along(kTensor, 3, {SpreadKind::kPartial, 0, {}, 1, {}, false}), {2}, pieces),
-            (std::vector<float>{1, 6}));
-  EXPECT_EQ(Assembled(Along(kData, 3, {SpreadKind::kPartial, 0, {}, 1, {}, true}), {2}, pieces)[1],
-            2);
+  EXPECT_EQ(
+      Assembled(Along(kTensorAxis, 3, {SpreadKind::kPartial, 0, {}, 1, {}, false}), {2}, pieces),
+      (std::vector<float>{1, 6}));
+  EXPECT_EQ(
+      Assembled(Along(kDataAxis, 3, {SpreadKind::kPartial, 0, {}, 1, {}, true}), {2}, pieces)[1],
+      2);
 }
 
 TEST(Placement, JoinsSeveralAxes) {
-  Placement placement = Along(kTensor, 2, ShardOf(1));
-  placement.grid[kData] = 2;
-  placement.spreads[kData] = ShardOf(0);
+  Placement placement = Along(kTensorAxis, 2, ShardOf(1));
+  placement.grid[kDataAxis] = 2;
+  placement.spreads[kDataAxis] = ShardOf(0);
   EXPECT_EQ(Assembled(placement, {1, 2}, {{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
             (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(Placement, RefusesPiecesThatDoNotFit) {
-  EXPECT_FALSE(WholeShape(Along(kTensor, 2, ShardOf(0)), std::vector<Shape>{{2, 3}, {2, 4}}));
-  EXPECT_FALSE(WholeShape(Along(kTensor, 2, ShardOf(5)), std::vector<Shape>{{2}, {2}}));
-  EXPECT_FALSE(WholeShape(Along(kTensor, 2, {}), std::vector<Shape>{{2}, {3}}));
-  EXPECT_FALSE(WholeShape(Along(kTensor, 3, {}), std::vector<Shape>{{2}, {2}}));
-  EXPECT_FALSE(WholeShape(Along(kTensor, 2, ShardOf(0)),
+  EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, ShardOf(0)), std::vector<Shape>{{2, 3}, {2, 4}}));
+  EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, ShardOf(5)), std::vector<Shape>{{2}, {2}}));
+  EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, {}), std::vector<Shape>{{2}, {3}}));
+  EXPECT_FALSE(WholeShape(Along(kTensorAxis, 3, {}), std::vector<Shape>{{2}, {2}}));
+  EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, ShardOf(0)),
                           std::vector<Shape>{{int64_t{1} << 62U}, {int64_t{1} << 62U}}));
-  EXPECT_FALSE(WholeShape(Along(kTensor, 2, ShardOf(0, PartOrder::kBlocks, 3)),
+  EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kBlocks, 3)),
                           std::vector<Shape>{{4}, {4}}));
-  EXPECT_EQ(WholeShape(Along(kTensor, 2, ShardOf(0)), std::vector<Shape>{{2, 3}, {1, 3}}),
+  EXPECT_EQ(WholeShape(Along(kTensorAxis, 2, ShardOf(0)), std::vector<Shape>{{2, 3}, {1, 3}}),
             (Shape{3, 3}));
 }
 
