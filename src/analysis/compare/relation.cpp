@@ -411,12 +411,12 @@ std::optional<Relation> FindOfEqualShape(const Elements& npu, const Elements& be
   if (noise.Allows(sums.dd, sums.bb) || sums.nn == 0 || sums.bb == 0) {
     return std::nullopt;
   }
-  const double wide = noise.is_exact ? kExact : std::max(noise.relative, kExact);
+  const double wide = noise.is_exact ? kSumNoise : std::max(noise.relative, kSumNoise);
   // One factor.
   const double factor = sums.nb / sums.bb;
   double left = std::max(0.0, sums.nn - factor * sums.nb);
   const bool few = sums.EffectiveCount() < 8 || sums.IsConstant(wide);
-  if (factor != 0 && left <= std::max(wide * wide, kExact * kExact) * sums.nn &&
+  if (factor != 0 && left <= std::max(wide * wide, kSumNoise * kSumNoise) * sums.nn &&
       left <= kLeftShare * kLeftShare * sums.dd) {
     const double sure = std::sqrt(std::max(1.0, few ? 1.0 : sums.EffectiveCount()));
     const Factor known =
@@ -429,11 +429,11 @@ std::optional<Relation> FindOfEqualShape(const Elements& npu, const Elements& be
   // One offset.
   const double offset = sums.d / sums.count;
   left = std::max(0.0, sums.dd - sums.count * offset * offset);
-  if (!few && noise.Allows(left < kExact * kExact * sums.dd ? 0 : left, sums.nn) &&
+  if (!few && noise.Allows(left < kSumNoise * kSumNoise * sums.dd ? 0 : left, sums.nn) &&
       left <= kLeftShare * kLeftShare * sums.dd) {
-    return OffsetRelation(offset,
-                          std::max(kExact, std::sqrt(left / sums.dd / sums.count) +
-                                               wide * std::sqrt(sums.nn / sums.dd / sums.count)));
+    return OffsetRelation(
+        offset, std::max(kSumNoise, std::sqrt(left / sums.dd / sums.count) +
+                                        wide * std::sqrt(sums.nn / sums.dd / sums.count)));
   }
   if (!noise.is_exact) {
     if (std::optional<Relation> rounding = FindRounding(npu, bench, sums)) {
@@ -540,7 +540,7 @@ bool HoldsSameValues(const Elements& npu, const Elements& bench, double toleranc
   }
   const Noise noise{tolerance, npu.is_exact};
   return noise.Allows(sums.dd, sums.bb) && sums.VarianceB() > 0 &&
-         !sums.IsConstant(noise.is_exact ? kExact : tolerance);
+         !sums.IsConstant(noise.is_exact ? kSumNoise : tolerance);
 }
 
 std::optional<PartRelation> FindPartRelation(const Elements& npu, const Elements& bench,
@@ -583,8 +583,8 @@ std::optional<PartRelation> FindPartRelation(const Elements& npu, const Elements
     const double factor = sums.bb > 0 ? sums.nb / sums.bb : 0;
     const double left = std::max(0.0, sums.nn - factor * sums.nb);
     const bool is_scale =
-        left <= std::max(request.tolerance * request.tolerance, kExact * kExact) * sums.nn;
-    const double unsure = std::max(request.tolerance, kExact);
+        left <= std::max(request.tolerance * request.tolerance, kSumNoise * kSumNoise) * sums.nn;
+    const double unsure = std::max(request.tolerance, kSumNoise);
     for (const double by : {count, 1 / count}) {
       if (count > 1 && is_scale && std::abs(factor / by - 1) <= unsure &&
           (parts.reduced_again || (sums_to_bench && by > 1))) {
@@ -669,7 +669,7 @@ std::optional<Relation> RelationOfStatistics(const FourStatistics& npu, const Fo
       !(npu.norm > 0) || !std::isfinite(rms + bench.max + bench.min + bench.mean)) {
     return std::nullopt;
   }
-  const double noise = std::max(request.tolerance, kExact);
+  const double noise = std::max(request.tolerance, kSumNoise);
   const double npu_rms = npu.norm / std::sqrt(elements);
   const auto near = [&](double a, double b, double scale) {
     return std::abs(a - b) <= noise * std::max(scale, std::abs(b));

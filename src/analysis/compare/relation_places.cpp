@@ -145,7 +145,7 @@ class SliceMatcher {
   SliceMatcher(const std::vector<Slice>& npu, const std::vector<Slice>& bench, double tolerance)
       : npu_(npu),
         bench_(bench),
-        tolerance_(std::max(8 * tolerance, kExact)),
+        tolerance_(std::max(8 * tolerance, kSumNoise)),
         order_(bench.size()) {
     std::iota(order_.begin(), order_.end(), int64_t{0});
     std::sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) {

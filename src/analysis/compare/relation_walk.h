@@ -18,7 +18,7 @@ inline constexpr size_t kBlock = size_t{1} << 14U;
 // A relation has to explain the difference up to this share of it.
 inline constexpr double kLeftShare = 1.0 / 8;
 // Sums in double over many elements.
-inline constexpr double kExact = 1e-9;
+inline constexpr double kSumNoise = 1e-9;
 // Elements that must be explained: fewer may be so by chance.
 inline constexpr int64_t kFewestExplained = 8;
 // Slices are not matched along a dimension with more indices: their sums would take too much
@@ -142,7 +142,7 @@ struct Sums {
   double EffectiveCount() const { return bb > 0 ? abs_b * abs_b / bb : 0; }
   // All values are about the same number.
   bool IsConstant(double noise) const {
-    return VarianceB() <= 64 * std::max(noise, kExact) * std::max(noise, kExact) * bb / count;
+    return VarianceB() <= 64 * std::max(noise, kSumNoise) * std::max(noise, kSumNoise) * bb / count;
   }
 };
 
