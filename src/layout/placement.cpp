@@ -401,14 +401,15 @@ class Assembly {
       : placement_(placement), open_(open), limit_bytes_(limit_bytes) {}
 
   // The pieces from `piece` on whose outer axes are fixed. Recursion is as deep as there are axes.
-  Result<Block> Make(size_t axis, size_t piece) {
-    if (axis == kAxisCount) {
+  Result<Block> Make(size_t level, size_t piece) {
+    if (level == kAxisCount) {
       return OpenBlock(open_, piece, limit_bytes_);
     }
+    const size_t axis = placement_.data_outside && level < 2 ? 1 - level : level;
     const auto size = static_cast<size_t>(placement_.grid[axis]);
     const Spread& spread = placement_.spreads[axis];
     if (size == 1 || spread.kind == SpreadKind::kReplicated) {
-      return Make(axis + 1, piece);
+      return Make(level + 1, piece);
     }
     size_t stride = 1;
     for (size_t inner = axis + 1; inner < kAxisCount; ++inner) {
@@ -416,7 +417,7 @@ class Assembly {
     }
     std::vector<Block> parts;
     for (size_t i = 0; i < size; ++i) {
-      MSP_ASSIGN_OR_RETURN(Block part, Make(axis + 1, piece + i * stride));
+      MSP_ASSIGN_OR_RETURN(Block part, Make(level + 1, piece + i * stride));
       parts.push_back(std::move(part));
     }
     return spread.kind == SpreadKind::kPartial

@@ -53,6 +53,9 @@ struct Spread {
 struct Placement {
   GridSize grid = {1, 1, 1, 1};
   std::array<Spread, kAxisCount> spreads;
+  // Where both cut one dimension: micro-batches are parts of what a replica of the data has, not
+  // the other way around.
+  bool data_outside = false;
   std::optional<int64_t> stage;      // where there are several
   std::optional<int64_t> only_rank;  // of several ranks the one that has it
   std::optional<int64_t> padded_to;  // along the dimension of the shard, or the first one

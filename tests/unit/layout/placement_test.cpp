@@ -113,6 +113,16 @@ TEST(Placement, JoinsSeveralAxes) {
             (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
+TEST(Placement, MicroBatchesMayBePartsOfWhatAReplicaHas) {
+  Placement placement = Along(0, 2, ShardOf(0));
+  placement.grid[kData] = 2;
+  placement.spreads[kData] = ShardOf(0);
+  const std::vector<std::vector<float>> pieces = {{0}, {1}, {2}, {3}};
+  EXPECT_EQ(Assembled(placement, {1}, pieces), (std::vector<float>{0, 1, 2, 3}));
+  placement.data_outside = true;
+  EXPECT_EQ(Assembled(placement, {1}, pieces), (std::vector<float>{0, 2, 1, 3}));
+}
+
 TEST(Placement, RefusesPiecesThatDoNotFit) {
   EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, ShardOf(0)), std::vector<Shape>{{2, 3}, {2, 4}}));
   EXPECT_FALSE(WholeShape(Along(kTensorAxis, 2, ShardOf(5)), std::vector<Shape>{{2}, {2}}));

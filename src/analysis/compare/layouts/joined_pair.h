@@ -65,6 +65,9 @@ class PieceLoader : public TensorLoader {
   // Finds the order of parts that no record tells: of fused projections, of chunks of a sequence,
   // of samples dealt out. Both tensors are kept for Load.
   void Prepare(const SideRow& npu, const SideRow& bench) const override;
+  // Whether replicas of the data have parts of each micro-batch, or micro-batches are parts of what
+  // a replica has: by the first tensors that are cut in both ways. Before any are compared.
+  void ChooseOrder(const Side& npu, const Side& bench);
   const JoinedRow& RowOf(bool of_npu, const SideRow& row) const;
 
  private:

@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "src/analysis/compare/agreement.h"
 #include "src/analysis/compare/layouts/joined_pair.h"
 #include "src/analysis/compare/layouts/joined_side.h"
 #include "src/base/strings.h"
@@ -684,8 +685,9 @@ class PairJoiner {
           }
           if (other.rows.empty()) {
             const LoadedRank& rank = *sides_[side]->ranks[member.rank];
-            if (pair.calls[1 - side] && MovesData(rank.names[member.entry])) {
-              continue;  // as many parts as the layout asks for
+            // As many parts as the layout asks for; arguments that one side leaves out.
+            if (pair.calls[1 - side] && (MovesData(rank.names[member.entry]) || !row.is_tensor)) {
+              continue;
             }
             made[side].rows.push_back(MakeAlone(side, own));
           } else {
@@ -837,7 +839,7 @@ class PairJoiner {
     JudgeUnequal(0, *pair.calls[0], npu, bench, b.joined.placement, n);
     JudgeUnequal(1, *pair.calls[1], bench, npu, n.joined.placement, b);
     if (pair.calls[0]->is_gradient && !pair.calls[0]->is_reduced) {
-      ScaleGradient(n, b, npu);
+      ScaleGradient(n, b, npu, pair.calls[0]->call->path);
     }
     const RowPieces* const sides[] = {&npu, &bench};
     NewRow* const rows[] = {&n, &b};
@@ -904,17 +906,15 @@ class PairJoiner {
   static bool IsExpert(const DirectedCall& call) {
     return call.call->path.find("expert") != std::string::npos;
   }
-  bool HasExperts(size_t side) const {
-    const auto& record = sides_[side]->ranks[0]->about.record;
-    return record && !record->experts.empty();
-  }
+  bool HasExperts(size_t side) const { return sides_[side]->knows_experts; }
 
   // Shares of the data: gradients are summands before they are reduced, a loss is a mean of means.
   static void JudgeUnequalData(bool is_gradient, const RowPieces& pieces, layout::Spread& spread) {
-    if (spread.kind == SpreadKind::kPartial || !IsFloating(*pieces.rows[0])) {
+    if ((spread.kind == SpreadKind::kPartial && !is_gradient) || !IsFloating(*pieces.rows[0])) {
       spread.kind = spread.kind == SpreadKind::kPartial ? spread.kind : SpreadKind::kUnknown;
     } else if (is_gradient) {
       spread.kind = SpreadKind::kPartial;
+      spread.is_mean = false;
     } else if (pieces.pieces.statistics[0].elements == 1) {
       spread.kind = SpreadKind::kPartial;
       spread.is_mean = true;
@@ -1174,9 +1174,28 @@ class PairJoiner {
     npu.pieces.scale = as_it_is;
   }
 
+  // What an optimizer is given has fewer elements than what was computed.
+  bool IsFullySharded(size_t side, const std::string& path) const {
+    const auto elements = [&](const std::unordered_map<std::string, JoinedCall>& calls) {
+      const auto found = calls.find(path);
+      double count = 0;
+      if (found != calls.end()) {
+        const CallMember& member = found->second.members.front();
+        const SideEntry& entry = EntryOf(side, member);
+        for (uint32_t i = 0; i < entry.row_count; ++i) {
+          const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
+          count += row.is_tensor ? ElementCount(row.shape) : 0;
+        }
+      }
+      return count;
+    };
+    const double given = elements(sides_[side]->reduced);
+    return given > 0 && given < elements(sides_[side]->gradients);
+  }
+
   // Summands of a gradient add up to what the backward pass computes, whose factor they share: by
   // the chain rule. Gradients that are reduced already have one of their own.
-  void ScaleGradient(NewRow& npu, NewRow& bench, RowPieces& pieces) const {
+  void ScaleGradient(NewRow& npu, NewRow& bench, RowPieces& pieces, const std::string& path) const {
     bool summed = false;
     for (NewRow* const row : {&npu, &bench}) {
       for (size_t axis = 0; axis + 1 < kAxisCount; ++axis) {
@@ -1193,8 +1212,7 @@ class PairJoiner {
     pieces.pieces.scale = npu.joined.scale = 1 / summed_factor_;
     // Sharded training reduces after each micro-batch, and keeps the last one's share.
     for (size_t side = 0; side < 2; ++side) {
-      const LayoutFacts& facts = side == 0 ? layout_.npu_facts : layout_.bench_facts;
-      if (facts.fully_sharded > 1 && sides_[side]->micro_batches > 1) {
+      if (sides_[side]->micro_batches > 1 && IsFullySharded(side, path)) {
         for (NewRow* const row : {&npu, &bench}) {
           row->joined.placement.spreads[1].kind = SpreadKind::kUnknown;
           row->joined.placement.grid[1] = std::max<int64_t>(row->joined.placement.grid[1], 2);

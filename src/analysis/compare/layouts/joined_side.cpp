@@ -180,8 +180,7 @@ class CallJoiner {
   }
 
   static std::string PathOf(const LoadedRank& loaded, const dump::EntryName& name) {
-    const std::string_view path = WithoutWrapper(name.subject, loaded.is_wrapped);
-    return loaded.about.record ? loaded.about.record->GlobalPath(path) : std::string(path);
+    return loaded.GlobalPath(name.subject);
   }
 
   static void AddMember(JoinedCall& call, uint32_t rank, uint32_t micro_batch, uint32_t entry) {
@@ -343,6 +342,162 @@ void AppendEntries(const Side& more, Side& side) {
 
 }  // namespace
 
+namespace {
+
+void NamePaths(LoadedRank& rank) {
+  rank.paths.clear();
+  for (const dump::EntryName& name : rank.names) {
+    std::string& path = rank.paths.emplace_back();
+    if (name.is_module || name.is_parameters_grad) {
+      path = rank.GlobalPath(name.subject);
+    }
+  }
+}
+
+// The number of the layer, or the expert, that a path is in: where it is in the text.
+struct NumberInPath {
+  size_t at = 0;
+  size_t size = 0;
+  int64_t number = -1;  // none
+};
+NumberInPath NumberOf(std::string_view path, bool is_expert) {
+  size_t first = 0;
+  std::string_view before;
+  while (first <= path.size()) {
+    const size_t dot = std::min(path.find('.', first), path.size());
+    const std::string_view part = path.substr(first, dot - first);
+    const bool numbered =
+        is_expert ? before.ends_with("experts")
+                  : before == "layers" || before == "h" || before == "blocks" || before == "layer";
+    if (numbered && !part.empty() && part.size() < 7 &&
+        std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+      return {first, part.size(), std::stoll(std::string(part))};
+    }
+    before = part;
+    first = dot + 1;
+  }
+  return {};
+}
+
+std::string Renumbered(const std::string& path, bool is_expert, int64_t offset) {
+  const NumberInPath found = NumberOf(path, is_expert);
+  return found.number < 0 ? path
+                          : path.substr(0, found.at) + std::to_string(found.number + offset) +
+                                path.substr(found.at + found.size);
+}
+
+// One more than the largest number on a rank.
+int64_t CountOf(const LoadedRank& rank, bool is_expert) {
+  int64_t count = 0;
+  for (const std::string& path : rank.paths) {
+    count = std::max(count, NumberOf(path, is_expert).number + 1);
+  }
+  return count;
+}
+
+int64_t CountOf(const JoinedSide& side, bool is_expert) {
+  int64_t count = 0;
+  for (const auto& rank : side.ranks) {
+    count = std::max(count, CountOf(*rank, is_expert));
+  }
+  return count;
+}
+
+void NumberLayers(JoinedSide& side, const JoinedSide& other) {
+  std::map<int64_t, int64_t> counts;  // by stage
+  for (const auto& rank : side.ranks) {
+    if (rank->about.record && !rank->about.record->layers.empty()) {
+      return;
+    }
+    int64_t& count = counts[rank->about.place.stage];
+    count = std::max(count, CountOf(*rank, false));
+  }
+  int64_t sum = 0;
+  for (const auto& [stage, count] : counts) {
+    sum += count;
+  }
+  // Stages that number their layers as the whole model does have more numbers than layers.
+  if (counts.size() < 2 || sum != CountOf(other, false)) {
+    return;
+  }
+  std::map<int64_t, int64_t> first;
+  int64_t next = 0;
+  for (const auto& [stage, count] : counts) {
+    first[stage] = next;
+    next += count;
+  }
+  for (const auto& rank : side.ranks) {
+    rank->first_layer = first[rank->about.place.stage];
+    NamePaths(*rank);
+  }
+}
+
+// A number for the first parameter of the first expert of a rank; 0: it has none.
+uint64_t FirstExpert(const LoadedRank& rank) {
+  for (uint32_t entry = 0; entry < rank.names.size(); ++entry) {
+    if (NumberOf(rank.paths[entry], true).number < 0 || !rank.names[entry].is_module) {
+      continue;
+    }
+    const SideEntry& rows = rank.side.entries[entry];
+    for (uint32_t i = 0; i < rows.row_count; ++i) {
+      const SideRow& row = rank.side.rows[rows.first_row + i];
+      if (row.state == dump::RowState::kParameters && row.stats[kNorm].is_numeric()) {
+        return std::hash<double>()(row.stats[kNorm].number) * 31 +
+               std::hash<double>()(row.stats[kMax].number) + 1;
+      }
+    }
+  }
+  return 0;
+}
+
+void NumberExperts(JoinedSide& side, const JoinedSide& other) {
+  const int64_t all = CountOf(other, true);
+  const int64_t own = CountOf(side, true);
+  for (const auto& rank : side.ranks) {
+    if (rank->about.record && !rank->about.record->experts.empty()) {
+      side.knows_experts = true;
+      return;
+    }
+  }
+  if (own == all || own == 0 || all % own != 0) {
+    side.knows_experts = own == all;
+    return;
+  }
+  // Ranks of one place in the tensors, or else all: those with equal first experts have the same.
+  for (const bool by_tensor : {true, false}) {
+    std::map<std::pair<int64_t, int64_t>, std::vector<uint64_t>> seen;
+    std::vector<int64_t> place(side.ranks.size());
+    bool fits = true;
+    for (size_t i = 0; i < side.ranks.size(); ++i) {
+      const RankPlace& at = side.ranks[i]->about.place;
+      const uint64_t value = FirstExpert(*side.ranks[i]);
+      if (value == 0) {
+        continue;
+      }
+      std::vector<uint64_t>& values = seen[{at.stage, by_tensor ? at.tensor : 0}];
+      const auto found = std::find(values.begin(), values.end(), value);
+      place[i] = found - values.begin();
+      if (found == values.end()) {
+        values.push_back(value);
+      }
+    }
+    for (const auto& [cell, values] : seen) {
+      fits = fits && static_cast<int64_t>(values.size()) == all / own;
+    }
+    if (!fits || seen.empty()) {
+      continue;
+    }
+    for (size_t i = 0; i < side.ranks.size(); ++i) {
+      side.ranks[i]->first_expert = place[i] * own;
+      NamePaths(*side.ranks[i]);
+    }
+    side.knows_experts = true;
+    return;
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideOptions& options) {
   auto loaded = std::make_unique<LoadedRank>();
   loaded->about = rank;
@@ -363,16 +518,25 @@ Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideO
     loaded->entry_of.emplace(side.entries[entry].name, entry);
   }
   loaded->is_wrapped = IsWrapped(loaded->names);
-  for (const dump::EntryName& name : loaded->names) {
-    std::string& path = loaded->paths.emplace_back();
-    if (name.is_module || name.is_parameters_grad) {
-      path = WithoutWrapper(name.subject, loaded->is_wrapped);
-      if (rank.record) {
-        path = rank.record->GlobalPath(path);
-      }
+  NamePaths(*loaded);
+  return loaded;
+}
+
+std::string LoadedRank::GlobalPath(std::string_view local) const {
+  const std::string_view path = WithoutWrapper(local, is_wrapped);
+  std::string global = about.record ? about.record->GlobalPath(path) : std::string(path);
+  for (const auto& [offset, is_expert] :
+       {std::pair(first_layer, false), std::pair(first_expert, true)}) {
+    if (offset != 0) {
+      global = Renumbered(global, is_expert, offset);
     }
   }
-  return loaded;
+  return global;
+}
+
+void NumberParts(JoinedSide& side, const JoinedSide& other) {
+  NumberLayers(side, other);
+  NumberExperts(side, other);
 }
 
 std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side) {

@@ -29,7 +29,13 @@ struct LoadedRank {
   std::optional<dump::ConstructFile> construct;
   std::vector<dump::EntryName> names;  // by entry; views into the side
   std::unordered_map<std::string_view, uint32_t> entry_of;
-  bool is_wrapped = false;         // all modules are below one named "module"
+
+  // The path that the whole model has for a module of this rank.
+  std::string GlobalPath(std::string_view local) const;
+  bool is_wrapped = false;  // all modules are below one named "module"
+  // What no record tells: by how much layers and experts are numbered higher in the whole model.
+  int64_t first_layer = 0;
+  int64_t first_expert = 0;
   std::vector<std::string> paths;  // by entry: the global path of a module; empty for other calls
 };
 
@@ -63,6 +69,7 @@ struct JoinedSide {
   std::vector<std::unique_ptr<LoadedRank>> ranks;
   int64_t stages = 1;
   int64_t micro_batches = 1;
+  bool knows_experts = false;     // which ones each rank has
   std::vector<JoinedCall> calls;  // by bucket
   std::vector<Bucket> buckets;
   std::unordered_map<std::string, size_t> bucket_of;
@@ -73,6 +80,11 @@ struct JoinedSide {
 };
 
 Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideOptions& options);
+
+// Numbers layers and experts that each rank counts for itself as the whole model does, where no
+// record does so: stages have the layers behind those of the stages before, and ranks with other
+// experts follow each other. `other`: the side that may have all of them.
+void NumberParts(JoinedSide& side, const JoinedSide& other);
 
 // How many times each call is made, over the stages of a run: by letter.
 std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side);

@@ -147,6 +147,9 @@ uint64_t CallsOf(const Side& side) {
   uint64_t hash = 0;
   for (const SideEntry& entry : side.entries) {
     const dump::EntryName name = dump::ParseEntryName(entry.name);
+    if (name.direction == dump::Direction::kBackward) {
+      break;  // behind it optimizers work, each rank with its own parameters
+    }
     if (name.direction == dump::Direction::kForward && name.kind != "Distributed") {
       hash = Mixed(hash, std::hash<std::string_view>()(name.subject));
     }
