@@ -57,8 +57,8 @@ namespace fs = std::filesystem;
 using report::Cell;
 
 // Statistics of the numbers that codes stand for, where there are codes.
-kernels::TensorStats StatisticsOf(const TensorFile& file, const NamedTensor& tensor,
-                                  std::vector<std::byte>& scratch) {
+kernels::TensorStats StatisticsOfNamed(const TensorFile& file, const NamedTensor& tensor,
+                                       std::vector<std::byte>& scratch) {
   if (tensor.coded == nullptr) {
     return inspect::StatisticsOf(file, tensor.view, scratch);
   }
@@ -299,7 +299,7 @@ Result<Contents> InspectTensorFile(const Options& options) {
     pool.ParallelFor(work.size(), [&](size_t item, size_t worker) {
       const TensorView& view = work[item].tensor->view;
       TensorRow& row = rows[work[item].row];
-      row.stats = StatisticsOf(file, *work[item].tensor, scratch[worker]);
+      row.stats = StatisticsOfNamed(file, *work[item].tensor, scratch[worker]);
       RefuseShrunk(view, row);
       progress.Add(1, view.size_bytes());
     });
@@ -380,7 +380,7 @@ FileContents ReadOne(const Options& options, const std::string& name,
     if (options.statistics && tensor.status.ok()) {
       const Status fits = budget.Take(tensor.view);
       if (fits.ok()) {
-        row.stats = StatisticsOf(*file, tensor, scratch);
+        row.stats = StatisticsOfNamed(*file, tensor, scratch);
         RefuseShrunk(tensor.view, row);
       } else {
         row.note = fits.message();
