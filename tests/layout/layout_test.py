@@ -1,6 +1,6 @@
-"""A few pairs: every layout computes what the whole does, every fault acts where it was planted, compare names it.
+"""The pairs themselves: every layout computes what the whole does, every fault acts where it was planted.
 
-The whole measurement: run_pairs.py.
+What compare says about them: run_pairs.py.
 """
 import os
 import sys
