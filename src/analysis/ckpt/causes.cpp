@@ -327,7 +327,7 @@ class PairCauses {
     constexpr int64_t kColumns = 128;
     const Sample a = TakeSample(pair_.a, pair_.b.dtype, kRows, kColumns);
     const Sample b = TakeSample(pair_.b, pair_.a.dtype, kRows, kColumns);
-    if (a.values.size() != b.values.size()) {
+    if (a.columns != b.columns || a.values.size() != b.values.size()) {
       has_other_rows_ = true;
       return;
     }

@@ -518,6 +518,12 @@ class Runner {
     return twin_of;
   }
 
+  // More than the two files of the pair decides: ranks are joined, or were held against each other.
+  static bool AsksOtherRanks(const PlannedPair& planned) {
+    return planned.layout && (planned.layout->is_joined || !planned.layout->npu_replicas.empty() ||
+                              !planned.layout->bench_replicas.empty());
+  }
+
   template <typename Plan>
   static bool AreTwins(const Plan& plan, const Lane& a, const Lane& b) {
     for (size_t at = 0; at < a.pairs.size(); ++at) {
@@ -528,6 +534,7 @@ class Runner {
       if (left.input.step != right.input.step || left.input.bench_step != right.input.bench_step ||
           left.is_debug != right.is_debug || left.rank_suffix.empty() ||
           right.rank_suffix.empty() || left.result_subfolder != right.result_subfolder ||
+          AsksOtherRanks(left) || AsksOtherRanks(right) ||
           !std::equal(left_files.begin(), left_files.end(), right_files.begin(),
                       HaveEqualContent)) {
         return false;
@@ -556,6 +563,10 @@ class Runner {
       outcome.summary.npu_path = planned.input.npu_json.string();
       outcome.summary.bench_path = planned.input.bench_json.string();
       outcome.summary.rank = planned.input.rank;
+      if (planned.layout && outcome.summary.npu_layout && outcome.summary.bench_layout) {
+        outcome.summary.npu_layout->ranks = planned.layout->npu_facts.ranks;
+        outcome.summary.bench_layout->ranks = planned.layout->bench_facts.ranks;
+      }
       const std::string end = "_" + run_.stamp.text();
       for (fs::path& file : outcome.summary.files) {
         const std::string name = file.filename().string();

@@ -331,8 +331,7 @@ class Planner {
     }
     MSP_ASSIGN_OR_RETURN(RunLayout npu_run, LayoutOf(true, npu_steps, given));
     MSP_ASSIGN_OR_RETURN(RunLayout bench_run, LayoutOf(false, bench_steps, given));
-    MSP_ASSIGN_OR_RETURN(const bool joins, Differ(npu_run, bench_run, plan.ok()));
-    if (!joins) {
+    if (!Differ(npu_run, bench_run, plan.ok())) {
       if (plan.ok()) {
         Describe(npu_run, bench_run, *plan);
         CheckReplicas(true, npu_run, npu_steps, *plan);
@@ -424,7 +423,7 @@ class Planner {
   }
 
   // Whether ranks must be joined. Fills in what the dumps tell of a side without records.
-  Result<bool> Differ(RunLayout& npu, RunLayout& bench, bool pairs_by_number) {
+  bool Differ(RunLayout& npu, RunLayout& bench, bool pairs_by_number) {
     if (npu.is_known && bench.is_known) {
       return !HaveEqualGrids(npu, bench);
     }
@@ -435,11 +434,22 @@ class Planner {
         pairs_by_number) {
       return false;
     }
-    MSP_ASSIGN_OR_RETURN(const std::vector<Side> npu_sides, LoadAll(npu));
-    MSP_ASSIGN_OR_RETURN(const std::vector<Side> bench_sides, LoadAll(bench));
-    if (!npu.is_known && !bench.is_known && !HaveOtherShapes(npu_sides[0], bench_sides[0])) {
+    // A rank that cannot be read is its pair's trouble, not that of all.
+    const Result<Side> npu_first = LoadRank(npu.ranks.front());
+    const Result<Side> bench_first = LoadRank(bench.ranks.front());
+    if (!npu_first.ok() || !bench_first.ok()) {
       return false;
     }
+    if (!npu.is_known && !bench.is_known && !HaveOtherShapes(*npu_first, *bench_first)) {
+      return false;
+    }
+    const Result<std::vector<Side>> npu_all = LoadAll(npu);
+    const Result<std::vector<Side>> bench_all = LoadAll(bench);
+    if (!npu_all.ok() || !bench_all.ok()) {
+      return false;
+    }
+    const std::vector<Side>& npu_sides = *npu_all;
+    const std::vector<Side>& bench_sides = *bench_all;
     if ((!npu.is_known && !PlaceByDumps(npu, npu_sides)) ||
         (!bench.is_known && !PlaceByDumps(bench, bench_sides))) {
       notes_.push_back(
@@ -462,14 +472,17 @@ class Planner {
   Result<std::vector<Side>> LoadAll(const RunLayout& run) const {
     std::vector<Side> sides;
     for (const JoinedRank& rank : run.ranks) {
-      SideOptions side_options;
-      side_options.allow_truncated = options_.allow_truncated;
-      side_options.edition = options_.edition();
-      MSP_ASSIGN_OR_RETURN(Side side,
-                           LoadSide(rank.folder.folder / dump::kDumpFileName, side_options));
+      MSP_ASSIGN_OR_RETURN(Side side, LoadRank(rank));
       sides.push_back(std::move(side));
     }
     return sides;
+  }
+
+  Result<Side> LoadRank(const JoinedRank& rank) const {
+    SideOptions side_options;
+    side_options.allow_truncated = options_.allow_truncated;
+    side_options.edition = options_.edition();
+    return LoadSide(rank.folder.folder / dump::kDumpFileName, side_options);
   }
 
   // Rows of one name with other shapes: the model, or its data, is cut otherwise.
@@ -544,12 +557,7 @@ class Planner {
     if (run.ranks.size() < 2 || !run.is_known || !run.ranks[0].record) {
       return;
     }
-    const RankLoader load = [&](const JoinedRank& rank) {
-      SideOptions side_options;
-      side_options.allow_truncated = options_.allow_truncated;
-      side_options.edition = options_.edition();
-      return LoadSide(rank.folder.folder / dump::kDumpFileName, side_options);
-    };
+    const RankLoader load = [&](const JoinedRank& rank) { return LoadRank(rank); };
     std::map<std::filesystem::path, std::vector<PairLayout*>> pairs;
     for (PlannedPair& pair : plan.pairs) {
       if (!pair.is_debug) {
