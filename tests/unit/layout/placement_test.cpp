@@ -115,8 +115,8 @@ TEST(Placement, JoinsSeveralAxes) {
 
 TEST(Placement, MicroBatchesMayBePartsOfWhatAReplicaHas) {
   Placement placement = Along(0, 2, ShardOf(0));
-  placement.grid[kData] = 2;
-  placement.spreads[kData] = ShardOf(0);
+  placement.grid[kDataAxis] = 2;
+  placement.spreads[kDataAxis] = ShardOf(0);
   const std::vector<std::vector<float>> pieces = {{0}, {1}, {2}, {3}};
   EXPECT_EQ(Assembled(placement, {1}, pieces), (std::vector<float>{0, 1, 2, 3}));
   placement.data_outside = true;
