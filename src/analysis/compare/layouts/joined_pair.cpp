@@ -182,17 +182,11 @@ std::vector<layout::Spread> OrdersOf(size_t axis, const layout::Spread& spread, 
     other.blocks = blocks;
     other.block_sizes.clear();
   };
-  switch (static_cast<Axis>(axis)) {
-    case Axis::kTensor:
-      add(layout::PartOrder::kBlocks, 3);
-      break;
-    case Axis::kContext:
-      add(layout::PartOrder::kZigzag, 1);
-      break;
-    case Axis::kData:
-    case Axis::kMicroBatch:
-      add(layout::PartOrder::kInterleaved, 1);
-      break;
+  if (static_cast<Axis>(axis) == Axis::kTensor) {
+    add(layout::PartOrder::kBlocks, 3);
+  } else {
+    add(layout::PartOrder::kZigzag, 1);
+    add(layout::PartOrder::kInterleaved, 1);
   }
   for (int64_t blocks = 2; blocks < size && orders.size() < kMostOrders; ++blocks) {
     if (size % blocks == 0) {
@@ -200,6 +194,56 @@ std::vector<layout::Spread> OrdersOf(size_t axis, const layout::Spread& spread, 
     }
   }
   return orders;
+}
+
+// Other ways to put the pieces together that their shapes allow: parts in other orders, and axes
+// that cut as many parts taken for each other. Those that change the least come first.
+std::vector<layout::Placement> AlternativesOf(const JoinedRow& row) {
+  constexpr size_t kMostAlternatives = 96;
+  constexpr double kManyElements = 4e6;  // of which few alternatives are tried
+  std::vector<layout::Placement> bases = {row.placement};
+  const layout::GridSize& grid = row.placement.grid;
+  const auto cuts = [&](const layout::Placement& placement, size_t axis) {
+    return placement.spreads[axis].kind == SpreadKind::kShard && grid[axis] > 1;
+  };
+  for (size_t a = 0; a < kAxisCount; ++a) {
+    for (size_t b = a + 1; b < kAxisCount; ++b) {
+      if (cuts(row.placement, a) && cuts(row.placement, b) && grid[a] == grid[b] &&
+          row.placement.spreads[a].dimension != row.placement.spreads[b].dimension) {
+        layout::Placement& swapped = bases.emplace_back(row.placement);
+        std::swap(swapped.spreads[a].dimension, swapped.spreads[b].dimension);
+      }
+    }
+  }
+  double elements = 0;
+  for (const Shape& shape : row.shapes) {
+    elements += static_cast<double>(msprobe::ElementCount(shape));
+  }
+  const size_t most = elements > kManyElements ? 6 : kMostAlternatives;
+  std::vector<layout::Placement> all(bases.begin() + 1, bases.end());
+  for (const layout::Placement& base : bases) {
+    std::vector<layout::Placement> changed = {base};
+    for (size_t axis = 0; axis < kAxisCount; ++axis) {
+      if (!cuts(base, axis) || base.spreads[axis].order != layout::PartOrder::kContiguous) {
+        continue;
+      }
+      const auto dimension = static_cast<size_t>(base.spreads[axis].dimension);
+      const size_t known = changed.size();
+      for (const layout::Spread& order :
+           OrdersOf(axis, base.spreads[axis], row.shapes[0][dimension])) {
+        for (size_t i = 0; i < known && changed.size() < most; ++i) {
+          layout::Placement other = changed[i];
+          other.spreads[axis] = order;
+          if (layout::WholeShape(other, row.shapes)) {
+            changed.push_back(std::move(other));
+          }
+        }
+      }
+    }
+    all.insert(all.end(), changed.begin() + 1, changed.end());
+  }
+  all.resize(std::min(all.size(), most));
+  return all;
 }
 
 // The leading part of a tensor.
@@ -218,7 +262,6 @@ Result<tensor::TensorBuffer> CutTo(const tensor::TensorBuffer& whole, const Shap
 
 void PieceLoader::Prepare(const SideRow& npu, const SideRow& bench) const {
   constexpr double kOther = 1e-3;
-  constexpr uint64_t kMostTries = 200;  // rows behind a difference fit in no order
   prepared_tensors = {};
   std::array<JoinedRow*, 2> joined = {&rows_[0][static_cast<size_t>(&npu - first_rows_[0])],
                                       &rows_[1][static_cast<size_t>(&bench - first_rows_[1])]};
@@ -240,77 +283,57 @@ void PieceLoader::Prepare(const SideRow& npu, const SideRow& bench) const {
     prepared_tensors[side] = {this, rows[side], *std::move(whole)};
   }
   double error = ErrorOf(prepared_tensors[0].whole->view(), prepared_tensors[1].whole->view());
-  if (error <= kOther || tried_in_vain_ > kMostTries) {
-    return;
-  }
-  const std::array<layout::Placement, 2> before_all = {joined[0]->placement, joined[1]->placement};
-  for (size_t side = 0; side < 2; ++side) {
-    for (size_t axis = 0; axis < kAxisCount && error > kOther; ++axis) {
-      layout::Spread& spread = joined[side]->placement.spreads[axis];
-      if (spread.kind != SpreadKind::kShard || spread.order != layout::PartOrder::kContiguous ||
-          joined[side]->placement.grid[axis] == 1) {
-        continue;
+  for (size_t side = 0; side < 2 && error > kOther; ++side) {
+    JoinedRow& row = *joined[side];
+    const std::vector<layout::Placement> others = AlternativesOf(row);
+    if (others.empty()) {
+      continue;
+    }
+    // The pieces are read once more, for all alternatives.
+    std::vector<tensor::TensorBuffer> pieces;
+    for (size_t piece = 0; piece < row.pieces.size(); ++piece) {
+      Result<tensor::TensorBuffer> read = ReadPiece(side == 0, row.pieces[piece]);
+      if (!read.ok()) {
+        return;
       }
-      const layout::Spread before = spread;
-      const int64_t size = joined[side]->shapes[0][static_cast<size_t>(before.dimension)];
-      for (const layout::Spread& order : OrdersOf(axis, before, size)) {
-        spread = order;
-        const PreparedTensor kept = std::exchange(prepared_tensors[side], {});
-        Result<std::optional<tensor::TensorBuffer>> whole = Load(side == 0, *rows[side]);
-        const double other =
-            whole.ok() && *whole
-                ? side == 0 ? ErrorOf((*whole)->view(), prepared_tensors[1].whole->view())
-                            : ErrorOf(prepared_tensors[0].whole->view(), (*whole)->view())
-                : HUGE_VAL;
-        if (other < error / 4) {
-          error = other;
-          prepared_tensors[side] = {this, rows[side], *std::move(whole)};
+      pieces.push_back(*std::move(read));
+    }
+    const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
+      return pieces[piece].view();
+    };
+    for (const layout::Placement& other : others) {
+      Result<tensor::TensorBuffer> whole =
+          layout::AssembleWhole(other, open, kMostTensorBytes, row.scale);
+      if (whole.ok() && row.cut) {
+        whole = CutTo(*whole, *row.cut);
+      }
+      const double apart = !whole.ok() ? HUGE_VAL
+                           : side == 0 ? ErrorOf(whole->view(), prepared_tensors[1].whole->view())
+                                       : ErrorOf(prepared_tensors[0].whole->view(), whole->view());
+      if (apart <= kOther || apart < error / 4) {
+        // Blocks of anything but a parameter come from its shape, and say nothing of how it is
+        // shared.
+        const dump::RowState state = rows[side]->state;
+        if (!row.shown && state != dump::RowState::kParameters &&
+            state != dump::RowState::kParametersGrad) {
+          row.shown = row.placement;
+        }
+        row.placement = other;
+        error = apart;
+        prepared_tensors[side] = {this, rows[side], *std::move(whole)};
+        if (error <= kOther) {
           break;
         }
-        prepared_tensors[side] = kept;
-        spread = before;
       }
     }
   }
-  // Two axes that cut as many parts may be taken for each other.
-  for (size_t side = 0; side < 2 && error > kOther; ++side) {
-    std::array<layout::Spread, kAxisCount>& spreads = joined[side]->placement.spreads;
-    const layout::GridSize& grid = joined[side]->placement.grid;
-    for (size_t a = 0; a < kAxisCount && error > kOther; ++a) {
-      for (size_t b = a + 1; b < kAxisCount && error > kOther; ++b) {
-        if (spreads[a].kind != SpreadKind::kShard || spreads[b].kind != SpreadKind::kShard ||
-            grid[a] != grid[b] || grid[a] == 1 || spreads[a].dimension == spreads[b].dimension) {
-          continue;
-        }
-        std::swap(spreads[a].dimension, spreads[b].dimension);
-        const PreparedTensor kept = std::exchange(prepared_tensors[side], {});
-        Result<std::optional<tensor::TensorBuffer>> whole = Load(side == 0, *rows[side]);
-        const double other =
-            whole.ok() && *whole
-                ? side == 0 ? ErrorOf((*whole)->view(), prepared_tensors[1].whole->view())
-                            : ErrorOf(prepared_tensors[0].whole->view(), (*whole)->view())
-                : HUGE_VAL;
-        if (other < error / 4) {
-          error = other;
-          prepared_tensors[side] = {this, rows[side], *std::move(whole)};
-        } else {
-          prepared_tensors[side] = kept;
-          std::swap(spreads[a].dimension, spreads[b].dimension);
-        }
-      }
-    }
-  }
-  if (error > kOther) {
-    ++tried_in_vain_;
-  }
-  // Blocks of anything but a parameter come from its shape, and say nothing of how it is shared.
-  for (size_t side = 0; side < 2; ++side) {
-    const dump::RowState state = rows[side]->state;
-    if (!joined[side]->shown && state != dump::RowState::kParameters &&
-        state != dump::RowState::kParametersGrad) {
-      joined[side]->shown = before_all[side];
-    }
-  }
+}
+
+Result<tensor::TensorBuffer> PieceLoader::ReadPiece(bool of_npu, const Piece& piece) const {
+  const std::vector<JoinedRank>& ranks = of_npu ? pair_.npu : pair_.bench;
+  MSP_RETURN_IF_ERROR(dump::CheckDataName(piece.data_name));
+  return ReadWholeTensor(ranks[piece.rank].folder.folder / dump::kTensorFolderName /
+                         piece.data_name);
 }
 
 void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -71,9 +70,10 @@ class PieceLoader : public TensorLoader {
   const JoinedRow& RowOf(bool of_npu, const SideRow& row) const;
 
  private:
+  Result<tensor::TensorBuffer> ReadPiece(bool of_npu, const Piece& piece) const;
+
   const PairLayout& pair_;
   std::array<const SideRow*, 2> first_rows_;
-  mutable std::atomic<uint64_t> tried_in_vain_{0};
   mutable std::array<std::vector<JoinedRow>, 2> rows_;  // the order of parts is found when needed
 };
 

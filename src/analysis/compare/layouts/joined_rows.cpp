@@ -843,8 +843,18 @@ class PairJoiner {
     }
     const RowPieces* const sides[] = {&npu, &bench};
     NewRow* const rows[] = {&n, &b};
+    if (n.row.state != dump::RowState::kParameters && !pair.calls[0]->is_gradient &&
+        IsExpert(0, *pair.calls[0]) && IsExpert(1, *pair.calls[1])) {
+      // Tokens reach an expert in any order, which statistics do not see.
+      n.row.data_name = b.row.data_name = "-1";
+    }
     for (size_t side = 0; side < 2; ++side) {
       FinishRow(side, *sides[side], *rows[side]);
+    }
+    if (!n.joined.placement.IsKnown() || !b.joined.placement.IsKnown()) {
+      MakeUncomparable(n.row);
+      MakeUncomparable(b.row);
+      n.row.shape = made_[0].Intern(b.row.shape);  // another shape would be a difference
     }
     return {std::move(n), std::move(b)};
   }
@@ -864,7 +874,7 @@ class PairJoiner {
           pieces.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
         continue;
       }
-      if ((is_parameter || call.is_reduced) && IsExpert(call) && !HasExperts(side)) {
+      if ((is_parameter || call.is_reduced) && IsExpert(side, call) && !HasExperts(side)) {
         spread.kind = SpreadKind::kUnknown;  // other ranks may have other experts
         continue;
       }
@@ -897,14 +907,33 @@ class PairJoiner {
       } else if (spread.kind == SpreadKind::kPartial && used) {
         spread = {};
         made.joined.suspicion = Suspicion::kNotReduced;
+      } else if (spread.kind != SpreadKind::kPartial && IsBesideCommunication(side, call)) {
+        spread.kind = SpreadKind::kUnknown;
       } else if (spread.kind != SpreadKind::kPartial) {
         Suspect(side, pieces, others, other, made);
       }
     }
   }
 
-  static bool IsExpert(const DirectedCall& call) {
-    return call.call->path.find("expert") != std::string::npos;
+  bool IsExpert(size_t side, const DirectedCall& call) const {
+    return call.call->path.find("expert") != std::string::npos ||
+           (!call.call->is_module && !call.is_gradient &&
+            call.call->bucket < sides_[side]->buckets.size() &&
+            sides_[side]->buckets[call.call->bucket].key.find("expert") != std::string::npos);
+  }
+  // Made inside of a layer that communicates in the middle: what it has before is a part of
+  // something, masked perhaps.
+  bool IsBesideCommunication(size_t side, const DirectedCall& call) const {
+    if (call.call->is_module || call.is_gradient ||
+        call.call->bucket >= sides_[side]->buckets.size()) {
+      return false;
+    }
+    const Bucket& bucket = sides_[side]->buckets[call.call->bucket];
+    return !bucket.key.empty() &&
+           std::any_of(bucket.calls.begin(), bucket.calls.end(), [&](uint32_t other) {
+             const JoinedCall& known = sides_[side]->calls[other];
+             return known.is_communication && known.partner == kNone;
+           });
   }
   bool HasExperts(size_t side) const { return sides_[side]->knows_experts; }
 
@@ -1121,16 +1150,18 @@ class PairJoiner {
   // Values that say where something is in a rank's own part, and those of experts where no record
   // tells which ones a rank has.
   bool IsOfParts(const Pair& pair, const RowPieces& npu, const RowPieces& bench) const {
-    static const std::unordered_set<std::string_view> kPlaces = {"nonzero", "where",  "argwhere",
-                                                                 "arange",  "cumsum", "sort",
-                                                                 "argsort", "unique", "bincount"};
+    static const std::unordered_set<std::string_view> kPlaces = {
+        "nonzero",     "where",        "argwhere",    "arange",      "cumsum",
+        "sort",        "argsort",      "unique",      "bincount",    "index_add",
+        "index_add_",  "index_select", "scatter_add", "gather",      "index_put_",
+        "index_copy_", "scatter",      "topk",        "__setitem__", "take_along_dim"};
     const CallMember& first = pair.calls[0]->members.front();
     const dump::EntryName& name = sides_[0]->ranks[first.rank]->names[first.entry];
     const bool several = npu.rows.size() > 1 || bench.rows.size() > 1;
     const bool places =
         !name.is_module && kPlaces.contains(name.subject) && !IsFloating(*npu.rows[0]) && several;
     for (size_t side = 0; side < 2; ++side) {
-      if (IsExpert(*pair.calls[side]) && (side == 0 ? npu : bench).rows.size() > 1 &&
+      if (IsExpert(side, *pair.calls[side]) && (side == 0 ? npu : bench).rows.size() > 1 &&
           !HasExperts(side)) {
         return true;
       }

@@ -142,19 +142,22 @@ void CountReplicas(RunLayout& run) {
 
 uint64_t Mixed(uint64_t hash, uint64_t more) { return hash * 1099511628211ULL + more; }
 
-// What a rank does: the names of its calls without numbers, communication left out.
+// What a rank does: its modules, else the names of its calls without numbers, communication left
+// out.
 uint64_t CallsOf(const Side& side) {
-  uint64_t hash = 0;
+  uint64_t modules = 0;
+  uint64_t functions = 0;
   for (const SideEntry& entry : side.entries) {
     const dump::EntryName name = dump::ParseEntryName(entry.name);
     if (name.direction == dump::Direction::kBackward) {
       break;  // behind it optimizers work, each rank with its own parameters
     }
     if (name.direction == dump::Direction::kForward && name.kind != "Distributed") {
+      uint64_t& hash = name.is_module ? modules : functions;
       hash = Mixed(hash, std::hash<std::string_view>()(name.subject));
     }
   }
-  return hash;
+  return modules != 0 ? modules : functions;  // modules of a stage are the same on all its ranks
 }
 
 // What a rank is fed: the statistics of integer inputs of its first calls, else of the first input.
