@@ -629,8 +629,21 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   std::vector<std::string> notes;
   CheckPlaces(npu, true, layout.npu_facts, notes);
   CheckPlaces(bench, false, layout.bench_facts, notes);
-  npu.stages = StageCount(npu);
-  bench.stages = StageCount(bench);
+  for (const bool of_npu : {true, false}) {
+    JoinedSide& own = of_npu ? npu : bench;
+    const JoinedSide& other = of_npu ? bench : npu;
+    LayoutFacts& facts = of_npu ? layout.npu_facts : layout.bench_facts;
+    const LayoutFacts& other_facts = of_npu ? layout.bench_facts : layout.npu_facts;
+    if (facts.source == LayoutFacts::Source::kInferred && facts.data > 1 && facts.context == 1 &&
+        other_facts.data == 1) {
+      std::vector<JoinedRank*> ranks;
+      for (const auto& rank : own.ranks) {
+        ranks.push_back(&rank->about);
+      }
+      TellContext(ranks, own.ranks[0]->side, other.ranks[0]->side, facts);
+    }
+    own.stages = StageCount(own);
+  }
   NumberParts(npu, bench);
   NumberParts(bench, npu);
   FindMicroBatches(npu, bench);

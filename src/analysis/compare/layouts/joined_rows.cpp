@@ -110,7 +110,7 @@ bool IsFloating(const SideRow& row) {
 class PairJoiner {
  public:
   PairJoiner(JoinedSide& npu, JoinedSide& bench, PairLayout& layout)
-      : sides_{&npu, &bench}, layout_(layout) {}
+      : sides_{&npu, &bench}, layout_(layout), uses_{ValueUses(npu), ValueUses(bench)} {}
 
   void Run() {
     ListCalls();
@@ -266,11 +266,17 @@ class PairJoiner {
     const JoinedSide& joined = *sides_[side];
     for (const Bucket& bucket : joined.buckets) {
       // All that a parallel layer does around its communication.
-      const bool around = !bucket.key.empty() &&
-                          std::any_of(bucket.calls.begin(), bucket.calls.end(), [&](uint32_t i) {
-                            const JoinedCall& call = joined.calls[i];
-                            return call.partner == kNone && call.is_communication;
-                          });
+      const auto communicates_alone = [](const JoinedSide& of, const Bucket& calls) {
+        return std::any_of(calls.calls.begin(), calls.calls.end(), [&](uint32_t i) {
+          return of.calls[i].partner == kNone && of.calls[i].is_communication;
+        });
+      };
+      const JoinedSide& opposite = *sides_[1 - side];
+      const auto same = opposite.bucket_of.find(bucket.key);
+      const bool around =
+          !bucket.key.empty() && (communicates_alone(joined, bucket) ||
+                                  (same != opposite.bucket_of.end() &&
+                                   communicates_alone(opposite, opposite.buckets[same->second])));
       size_t first = 0;
       while (first < bucket.calls.size()) {
         if (joined.calls[bucket.calls[first]].partner != kNone) {
@@ -815,6 +821,9 @@ class PairJoiner {
     if (!npu.rows[0]->is_tensor || !bench.rows[0]->is_tensor) {
       return MakeArguments(pair, npu, bench);
     }
+    if (IsBesideAny(pair) && (!IsFloating(*npu.rows[0]) || TakesOtherTensors(pair))) {
+      return MakeUnknown(npu, bench);
+    }
     if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes) {
       return MakeUnknown(npu, bench);
     }
@@ -843,13 +852,22 @@ class PairJoiner {
     }
     const RowPieces* const sides[] = {&npu, &bench};
     NewRow* const rows[] = {&n, &b};
-    if (n.row.state != dump::RowState::kParameters && !pair.calls[0]->is_gradient &&
-        IsExpert(0, *pair.calls[0]) && IsExpert(1, *pair.calls[1])) {
-      // Tokens reach an expert in any order, which statistics do not see.
+    if (MayBeReordered(pair, n.row)) {
       n.row.data_name = b.row.data_name = "-1";
     }
     for (size_t side = 0; side < 2; ++side) {
       FinishRow(side, *sides[side], *rows[side]);
+    }
+    if (!IsFloating(n.row)) {
+      // Whole numbers are exact, but sums over parts of them are rounded otherwise.
+      for (const Stat stat : {kMean, kNorm}) {
+        StatValue& own = n.row.stats[stat];
+        const StatValue& other = b.row.stats[stat];
+        if (own.is_numeric() && other.is_numeric() &&
+            std::fabs(own.number - other.number) <= 1e-6 * std::fabs(other.number)) {
+          own = other;
+        }
+      }
     }
     if (!n.joined.placement.IsKnown() || !b.joined.placement.IsKnown()) {
       MakeUncomparable(n.row);
@@ -897,9 +915,20 @@ class PairJoiner {
         spread.kind = SpreadKind::kUnknown;  // places in a part, masks of a range
         continue;
       }
+      if (call.is_gradient) {
+        spread = {};
+        spread.kind = SpreadKind::kPartial;  // each rank has seen a part of the sequence
+        continue;
+      }
+      if (call.direction == dump::Direction::kBackward && IsBesideCommunication(side, call)) {
+        spread = {};
+        spread.kind = SpreadKind::kUnknown;
+        continue;
+      }
       bool used = false;
       const SideRow* const reduction =
-          is_floating ? ReductionOf(side, pieces.ranks[0], FingerprintOf(*pieces.rows[0]), 0, &used)
+          is_floating ? uses_[side].ReductionOf(pieces.ranks[0],
+                                                ValueUses::FingerprintOf(*pieces.rows[0]), 0, &used)
                       : nullptr;
       if (reduction != nullptr) {
         spread = {};
@@ -988,119 +1017,6 @@ class PairJoiner {
     made.joined.error = error;
   }
 
-  // ---- the way of a value through a rank ----
-
-  uint64_t FingerprintOf(const SideRow& row) const {
-    uint64_t hash = std::hash<std::string_view>()(row.dtype);
-    for (const StatValue& stat : row.stats) {
-      hash = hash * 1099511628211ULL + (stat.is_numeric() ? std::hash<double>()(stat.number) : 1);
-    }
-    return hash;
-  }
-
-  struct Use {
-    uint32_t entry;
-    uint32_t row;
-  };
-  using Uses = std::unordered_multimap<uint64_t, Use>;
-
-  // The inputs of a rank by their values.
-  const Uses& UsesOf(size_t side, uint32_t rank) {
-    const auto [found, is_new] = uses_.try_emplace({side, rank});
-    if (is_new) {
-      const Side& read = sides_[side]->ranks[rank]->side;
-      for (uint32_t i = 0; i < read.rows.size(); ++i) {
-        const SideRow& row = read.rows[i];
-        if (row.is_tensor && IsInput(row)) {
-          found->second.emplace(FingerprintOf(row), Use{row.entry, i});
-        }
-      }
-    }
-    return found->second;
-  }
-
-  static bool IsReduction(const dump::EntryName& name) {
-    return dump::IsCommunicationCall(name) && name.subject.find("reduce") != std::string_view::npos;
-  }
-
-  static bool IsLinear(const dump::EntryName& name) {
-    static const std::unordered_set<std::string_view> kLinear = {
-        "add",       "__add__",     "__radd__",    "__iadd__", "add_",       "sub",
-        "__sub__",   "sum",         "mul",         "__mul__",  "__imul__",   "mul_",
-        "div",       "__truediv__", "linear",      "matmul",   "__matmul__", "index_add_",
-        "index_add", "scatter_add", "scatter_add_"};
-    return MovesData(name) || kLinear.contains(name.subject);
-  }
-
-  // The input of the reduction that a value goes to, directly or through linear calls; nullptr
-  // where none is recorded.
-  const SideRow* ReductionOf(size_t side, uint32_t rank, uint64_t value, int depth, bool* used) {
-    constexpr int kMostCalls = 6;
-    const Uses& uses = UsesOf(side, rank);
-    const LoadedRank& loaded = *sides_[side]->ranks[rank];
-    const auto [first, last] = uses.equal_range(value);
-    size_t looked_at = 0;
-    for (auto use = first; use != last && looked_at < 8; ++use, ++looked_at) {
-      const dump::EntryName& name = loaded.names[use->second.entry];
-      if (IsReduction(name)) {
-        return &loaded.side.rows[use->second.row];
-      }
-    }
-    looked_at = 0;
-    for (auto use = first; use != last && looked_at < 8; ++use, ++looked_at) {
-      const dump::EntryName& name = loaded.names[use->second.entry];
-      if (name.is_module || dump::IsCommunicationCall(name)) {
-        continue;
-      }
-      *used = true;
-      if (depth >= kMostCalls || !IsLinear(name)) {
-        continue;
-      }
-      const SideEntry& entry = loaded.side.entries[use->second.entry];
-      for (uint32_t i = 0; i < entry.row_count; ++i) {
-        const SideRow& row = loaded.side.rows[entry.first_row + i];
-        if (row.state != dump::RowState::kOutput || !row.is_tensor || FingerprintOf(row) == value) {
-          continue;
-        }
-        bool further = false;
-        if (const SideRow* const found =
-                ReductionOf(side, rank, FingerprintOf(row), depth + 1, &further)) {
-          return found;
-        }
-      }
-    }
-    return nullptr;
-  }
-
-  // What the last of the reductions that follow each other made of a value on a rank, as far as it
-  // is the only one that uses it; nullptr: none is recorded.
-  const SideRow* ReducedBy(size_t side, uint32_t rank, const SideRow& row) {
-    constexpr int kMostReductions = 4;
-    const LoadedRank& loaded = *sides_[side]->ranks[rank];
-    const SideRow* made = nullptr;
-    uint64_t value = FingerprintOf(row);
-    for (int i = 0; i < kMostReductions; ++i) {
-      const auto [first, last] = UsesOf(side, rank).equal_range(value);
-      const SideRow* next = nullptr;
-      for (auto use = first; use != last && next == nullptr; ++use) {
-        if (!IsReduction(loaded.names[use->second.entry])) {
-          continue;
-        }
-        const SideEntry& entry = loaded.side.entries[use->second.entry];
-        for (uint32_t at = 0; at < entry.row_count && next == nullptr; ++at) {
-          const SideRow& output = loaded.side.rows[entry.first_row + at];
-          next = output.state == dump::RowState::kOutput && output.is_tensor ? &output : nullptr;
-        }
-      }
-      if (next == nullptr || FingerprintOf(*next) == value) {
-        break;
-      }
-      made = next;
-      value = FingerprintOf(*next);
-    }
-    return made;
-  }
-
   // Summands are judged by what the reduction behind them makes of them, where that is recorded:
   // the rows that are read in their place.
   std::optional<RowPieces> Reduced(size_t side, const RowPieces& pieces,
@@ -1111,7 +1027,7 @@ class PairJoiner {
     }
     RowPieces reduced = pieces;
     for (size_t i = 0; i < pieces.rows.size(); ++i) {
-      const SideRow* const row = ReducedBy(side, pieces.ranks[i], *pieces.rows[i]);
+      const SideRow* const row = uses_[side].ReducedBy(pieces.ranks[i], *pieces.rows[i]);
       const std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
       if (!shape) {
         return std::nullopt;
@@ -1145,6 +1061,42 @@ class PairJoiner {
       }
     }
     return made;
+  }
+
+  // Tokens reach an expert in any order, which statistics do not see.
+  bool MayBeReordered(const Pair& pair, const SideRow& row) const {
+    const DirectedCall& call = *pair.calls[0];
+    if (row.state == dump::RowState::kParameters || call.is_gradient) {
+      return false;
+    }
+    const CallMember& member = call.members.front();
+    const LoadedRank& rank = *sides_[0]->ranks[member.rank];
+    const std::string& path =
+        call.call->is_module ? call.call->path : sides_[0]->buckets[call.call->bucket].key;
+    const size_t experts = path.find("experts.");
+    const bool is_one = experts != std::string::npos && experts + 8 < path.size() &&
+                        path[experts + 8] >= '0' && path[experts + 8] <= '9';
+    return is_one && !dump::LayerState(rank.names[member.entry])
+                          .Has(row.name.substr(std::min<size_t>(1, row.name.size())));
+  }
+
+  bool IsBesideAny(const Pair& pair) const {
+    return IsBesideCommunication(0, *pair.calls[0]) || IsBesideCommunication(1, *pair.calls[1]);
+  }
+
+  // A parallel layer adds its bias behind the reduction, where the layer of one rank gives it to
+  // the product: one side's call has a tensor more.
+  bool TakesOtherTensors(const Pair& pair) const {
+    std::array<size_t, 2> tensors = {0, 0};
+    for (size_t side = 0; side < 2; ++side) {
+      const CallMember& member = pair.calls[side]->members.front();
+      const SideEntry& entry = EntryOf(side, member);
+      for (uint32_t i = 0; i < entry.row_count; ++i) {
+        const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
+        tensors[side] += IsInput(row) && row.is_tensor ? 1 : 0;
+      }
+    }
+    return tensors[0] != tensors[1];
   }
 
   // Values that say where something is in a rank's own part, and those of experts where no record
@@ -1373,13 +1325,17 @@ class PairJoiner {
     const DirectedCall& call = *pair.calls[0];
     const dump::EntryName& name =
         sides_[0]->ranks[call.members[0].rank]->names[call.members[0].entry];
-    if (per_rank || first.is_tensor != other.is_tensor ||
-        (differ(first, other) && is_integer && (MovesData(name) || IsOfSizes(first, other)))) {
+    if (per_rank || first.is_tensor != other.is_tensor || IsBesideAny(pair) ||
+        (differ(first, other) && is_integer &&
+         (MovesData(name) || IsOfSizes(first, other) || name.subject == "arange" ||
+          name.subject == "full" || name.subject == "zeros" || name.subject == "ones"))) {
       for (NewRow* row : {&n, &b}) {
         MakeUncomparable(row->row);
         row->row.shape = "[]";
       }
       b.row.dtype = n.row.dtype;
+      b.row.is_tensor = n.row.is_tensor = false;
+      b.row.type = n.row.type;
     }
     return {std::move(n), std::move(b)};
   }
@@ -1476,7 +1432,7 @@ class PairJoiner {
   PairLayout& layout_;
   std::vector<Pair> pairs_;
   std::unordered_set<const JoinedCall*> of_layout_;
-  std::map<std::pair<size_t, uint32_t>, Uses> uses_;
+  std::array<ValueUses, 2> uses_;
   std::unordered_map<const JoinedCall*, int64_t> numbers_;
   std::unordered_map<std::string, int64_t> fresh_;
   std::map<std::pair<uint32_t, uint32_t>, std::string> names_;  // of the test side's entries

@@ -96,6 +96,33 @@ void JoinCalls(JoinedSide& npu, JoinedSide& bench);
 // then what is left, in order of execution.
 void PairCalls(JoinedSide& npu, JoinedSide& bench);
 
+// Follows values through the calls of the ranks of a side. Borrows the side; reads a rank when it
+// is first asked for.
+class ValueUses {
+ public:
+  explicit ValueUses(const JoinedSide& side) : side_(side) {}
+
+  // A number made of dtype and statistics: equal values have the same.
+  static uint64_t FingerprintOf(const SideRow& row);
+  // The input of the reduction that a value goes to, directly or through linear calls; nullptr
+  // where none is recorded. `used`: whether any other call takes it.
+  const SideRow* ReductionOf(uint32_t rank, uint64_t value, int depth, bool* used);
+  // What the last of the reductions that follow each other made of a value; nullptr: none is
+  // recorded.
+  const SideRow* ReducedBy(uint32_t rank, const SideRow& row);
+
+ private:
+  struct Use {
+    uint32_t entry = 0;
+    uint32_t row = 0;
+  };
+  using Uses = std::unordered_multimap<uint64_t, Use>;
+  const Uses& UsesOf(uint32_t rank);
+
+  const JoinedSide& side_;
+  std::unordered_map<uint32_t, Uses> uses_;  // inputs of a rank by their values
+};
+
 // The rows of the whole model on both sides, with their pieces.
 struct JoinedRows {
   LoadedPair loaded;  // of the test side also the modules around its calls

@@ -267,9 +267,10 @@ bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
   return run.is_known;
 }
 
-// Shares of the data that are parts of each sample belong to context parallelism: by the shapes of
-// what both sides were fed, [samples, sequence]. The innermost ones are those of a sequence.
-void TellContext(RunLayout& run, std::string_view fed, std::string_view whole) {
+}  // namespace
+
+void TellContext(const std::vector<JoinedRank*>& ranks, const Side& own, const Side& other,
+                 LayoutFacts& facts) {
   const auto sizes_of = [](std::string_view text) {
     std::pair<int64_t, int64_t> sizes;
     const std::string copy(text);
@@ -278,22 +279,24 @@ void TellContext(RunLayout& run, std::string_view fed, std::string_view whole) {
     }
     return sizes;
   };
-  const auto [samples, length] = sizes_of(fed);
-  const auto [all_samples, all_length] = sizes_of(whole);
+  const auto [samples, length] = sizes_of(FedTo(own).shape);
+  const auto [all_samples, all_length] = sizes_of(FedTo(other).shape);
   if (samples <= 0 || length <= 0 || all_samples % samples != 0 || all_length % length != 0) {
     return;
   }
   const int64_t parts = all_length / length;
-  if (parts < 2 || parts * (all_samples / samples) != run.facts.data) {
+  if (parts < 2 || parts * (all_samples / samples) != facts.data) {
     return;
   }
-  for (JoinedRank& rank : run.ranks) {
-    rank.place.context = rank.place.data % parts;
-    rank.place.data /= parts;
+  for (JoinedRank* const rank : ranks) {
+    rank->place.context = rank->place.data % parts;
+    rank->place.data /= parts;
   }
-  run.facts.context = parts;
-  run.facts.data /= parts;
+  facts.context = parts;
+  facts.data /= parts;
 }
+
+namespace {
 
 // ---- the plan ----
 
@@ -461,11 +464,17 @@ class Planner {
           "share the model: ranks are compared by their numbers; --layout FILE says how");
       return false;
     }
-    const Fed fed[] = {FedTo(npu_sides[0]), FedTo(bench_sides[0])};
-    if (npu.facts.source == LayoutFacts::Source::kInferred && bench.facts.data == 1) {
-      TellContext(npu, fed[0].shape, fed[1].shape);
-    } else if (bench.facts.source == LayoutFacts::Source::kInferred && npu.facts.data == 1) {
-      TellContext(bench, fed[1].shape, fed[0].shape);
+    for (const bool of_npu : {true, false}) {
+      RunLayout& own = of_npu ? npu : bench;
+      const RunLayout& other = of_npu ? bench : npu;
+      if (own.facts.source == LayoutFacts::Source::kInferred && other.facts.data == 1) {
+        std::vector<JoinedRank*> ranks;
+        for (JoinedRank& rank : own.ranks) {
+          ranks.push_back(&rank);
+        }
+        TellContext(ranks, of_npu ? npu_sides[0] : bench_sides[0],
+                    of_npu ? bench_sides[0] : npu_sides[0], own.facts);
+      }
     }
     CountReplicas(npu);
     CountReplicas(bench);

@@ -96,6 +96,11 @@ uint64_t FedOf(const Side& side);
 bool PlaceByDumps(const std::vector<JoinedRank*>& all, const std::vector<const Side*>& sides,
                   LayoutFacts& facts);
 
+// Shares of the data that are parts of each sample belong to context parallelism: by the shapes of
+// what both sides were fed, [samples, sequence]. The innermost ones are those of a sequence.
+void TellContext(const std::vector<JoinedRank*>& ranks, const Side& own, const Side& other,
+                 LayoutFacts& facts);
+
 // Calls that move data or describe it, and compute nothing.
 bool MovesData(const dump::EntryName& name);
 
