@@ -10,11 +10,9 @@
 #include "src/base/files.h"
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
-#include "src/checkpoint/adapter/merge.h"
 #include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/distributed/reader.h"
 #include "src/checkpoint/megatron/reader.h"
-#include "src/checkpoint/quantised/fold.h"
 #include "src/io/contents.h"
 
 namespace msprobe::checkpoint {

@@ -151,7 +151,7 @@ struct Checkpoint {
 };
 
 // Told by content, not by name. A path that does not exist and has a '+' is that of a base model
-// and that of an adapter, which is merged into it (adapter/merge.h). Errors name the path and what
+// and that of an adapter, which is merged into it (common/readers.h). Errors name the path and what
 // was looked for.
 bool IsWithAdapter(const std::filesystem::path& path);
 Result<Checkpoint> OpenCheckpoint(const std::filesystem::path& path, const Options& options);

@@ -407,7 +407,7 @@ class PairCauses {
     return "";
   }
 
-  // The parameter with another reading of its codes; nothing where there is no such reading.
+  // The parameter with its codes read in another way; nullopt where the format has no such way.
   static std::optional<Parameter> WithReading(const Parameter& source, size_t number) {
     Parameter other = source;
     bool is_changed = false;

@@ -1,5 +1,3 @@
-#include "src/checkpoint/adapter/merge.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>

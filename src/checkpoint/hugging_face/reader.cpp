@@ -23,7 +23,6 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/common/readers.h"
 #include "src/checkpoint/common/state_dict.h"
-#include "src/checkpoint/quantised/fold.h"
 #include "src/io/contents.h"
 #include "src/io/safetensors.h"
 #include "src/json/config.h"

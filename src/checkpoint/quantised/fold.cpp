@@ -1,5 +1,3 @@
-#include "src/checkpoint/quantised/fold.h"
-
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
@@ -14,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/strings.h"
+#include "src/checkpoint/common/readers.h"
 #include "src/io/coded/grouped_codes.h"
 #include "src/io/contents.h"
 #include "src/json/config.h"

@@ -260,8 +260,8 @@ class PairJoiner {
     }
   }
 
-  // Calls that only the layout makes: communication, what moves data, and what stands beside
-  // communication without a partner.
+  // Calls that only the layout makes: communication, moves of data, and unpaired calls next to
+  // communication.
   void MarkLayoutCalls(size_t side) {
     const JoinedSide& joined = *sides_[side];
     for (const Bucket& bucket : joined.buckets) {

@@ -2,10 +2,9 @@
 //
 // Calls are sorted into buckets: those made inside of one call of a module, by construct.json.
 // Ranks of a stage run the same program, so that the n-th child of a module's call is the same on
-// each; where a rank makes calls of its own, the shortest edit of both lists tells. Micro-batches
-// are told apart by the numbers of their modules' calls. Nothing depends on the numbers of
-// functional calls, which every rank counts for itself. The two sides are then paired bucket by
-// bucket in the same way.
+// each; where a rank makes calls of its own, the shortest edit of both lists tells. The call
+// numbers of modules distinguish micro-batches. Numbers of functional calls are not used: every
+// rank counts them for itself. The two sides are then paired bucket by bucket in the same way.
 #include "src/analysis/compare/layouts/joined_side.h"
 
 #include <algorithm>
