@@ -1,4 +1,4 @@
-"""reduced_gradients.json: gradients as an optimizer is given them, in runs of several ranks."""
+"""reduced_gradients.json: gradients as an optimizer is given them."""
 import os
 import sys
 import textwrap
@@ -117,17 +117,65 @@ class ReducedGradients(ShimCase):
         later = [dump.tensor("Module.2.Linear.parameters_grad%s.weight.pt" % end, 0, "rank0") for end in ("", ".reduced")]
         self.assertTrue(torch.equal(later[1], later[0] + 1))
 
-    def test_one_process_has_none(self):
+    ONE_PROCESS = """
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        debugger.start(model=model)
+        for part in range(%d):
+            model(batch(part)).sum().backward()
+        %s
+        optimizer.step()
+        debugger.stop(); debugger.step()
+    """
+
+    def run_one(self, parts, change="", **options):
+        return self.run_code(MODEL + textwrap.dedent(self.ONE_PROCESS % (parts, change)), **options)
+
+    def given(self, dump, name="0"):
+        return [dump.tensor("Module.%s.Linear.parameters_grad%s.weight.pt" % (name, end), 0, "rank") for end in ("", ".reduced")]
+
+    def test_one_process_that_is_given_what_was_computed_has_none(self):
+        self.assertFalse(self.has_file(self.run_one(1, task="tensor", level="L0"), "rank"))
+
+    def test_one_process_has_what_clipping_left(self):
+        for level in ("L0", "mix"):
+            dump = self.run_one(1, "torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)", task="tensor", level=level)
+            computed, given = self.given(dump)
+            factor = given.norm() / computed.norm()
+            self.assertLess(float(factor), 0.9)
+            self.assertTrue(torch.allclose(given, computed * factor))
+
+    def test_one_process_has_what_micro_batches_accumulated(self):
+        computed, given = self.given(self.run_one(2, task="tensor", level="L0"))
+        self.assertTrue(torch.equal(computed, given))  # the last pass is recorded with those before
+
+    def test_one_process_has_what_replaced_a_gradient(self):
+        dump = self.run_one(1, "model[0].weight.grad = model[0].weight.grad * 2", task="tensor", level="L0")
+        computed, given = self.given(dump)
+        self.assertTrue(torch.equal(given, computed * 2))
+        self.assertTrue(torch.equal(*self.given(dump, "2")))
+
+    def test_one_process_has_what_copies_are_given(self):
+        # As Megatron does: gradients are added up beside the parameters, and copies are updated.
         dump = self.run_code(MODEL + textwrap.dedent("""
             model = net()
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for parameter in model.parameters():
+                parameter.main_grad = torch.zeros_like(parameter)
+                parameter.main_param = parameter.detach().clone()
+            optimizer = torch.optim.SGD([parameter.main_param for parameter in model.parameters()], lr=0.1)
             debugger.start(model=model)
-            model(batch(0)).sum().backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            for part in range(2):
+                model(batch(part)).sum().backward()
+                for parameter in model.parameters():
+                    parameter.main_grad += parameter.grad
+                    parameter.grad = None
+            for parameter in model.parameters():
+                parameter.main_param.grad = parameter.main_grad
             optimizer.step()
             debugger.stop(); debugger.step()
-        """), level="mix")
-        self.assertFalse(self.has_file(dump, "rank"))
+        """), task="tensor", level="L0")
+        computed, given = self.given(dump)
+        self.assertFalse(torch.equal(computed, given))
 
     def test_a_list_of_modules_holds_for_them(self):
         dump = self.run_two("""

@@ -27,6 +27,7 @@ class Layouts(layouts.LayoutCase):
             ranks, fsdp1 = self.gradients("fsdp1", "original")
             self.assertEqual(ranks[1].layout["groups"], {"fsdp": [0, 1], "dp": [0, 1]})
             self.assert_agree(fsdp1, fsdp2, atol=1e-6)
+            self.assert_agree(self.gradients("fsdp1", "flat")[1], fsdp2, atol=1e-6)
             ranks, _ = self.gradients("tensor_parallel")
             self.assertEqual(ranks[0].layout["groups"], {"tp": [0, 1]})
             cut = ranks[0].parameters["blocks.0.mlp.2.weight"]

@@ -351,13 +351,8 @@ class _FlatParameters(Source):
                 layout.add_group("dp", list(range(layout.world_size)))
         else:
             layout.add_group("dp", ranks)
-        handle = getattr(module, "_handle", None)
-        handles = [handle] if handle is not None else list(getattr(module, "_handles", ()) or ())
-        for handle in handles:
-            flat = handle.flat_param
-            owners = [(info.module, info.param_name) for info in flat._param_infos]
-            pieces = _pieces(flat)
-            for (owner, name), shape, piece in zip(owners, flat._shapes, pieces):
+        for flat in flat_parameters(module):
+            for owner, name, shape, piece, _ in parts_of_flat(flat):
                 entry = {"kind": "replicated", "global_shape": [int(size) for size in shape]}
                 if strategy != "NO_SHARD" and ranks:
                     entry.update(kind="shard", part=ranks.index(layout.rank), parts=len(ranks), group="fsdp")
@@ -374,17 +369,34 @@ class _FlatParameters(Source):
         return self._entries.get((id(node.module), name))
 
 
+def flat_parameters(module):
+    """The flat parameters of a module of FSDP1."""
+    handle = getattr(module, "_handle", None)
+    handles = [handle] if handle is not None else list(getattr(module, "_handles", ()) or ())
+    return [handle.flat_param for handle in handles]
+
+
+def parts_of_flat(flat):
+    """(module, name, shape, [first, end] of the elements that this rank stores, their offset in what it stores) of each parameter in a flat
+    one. The last two are None where they are not known."""
+    rows = []
+    for info, shape, (piece, offset) in zip(flat._param_infos, flat._shapes, _pieces(flat)):
+        rows.append((info.module, info.param_name, shape, piece, offset))
+    return rows
+
+
 def _pieces(flat):
-    """[first, end] of the elements of each parameter that this rank stores; None: not known."""
     infos = getattr(flat, "_shard_param_infos", None)
     if infos is not None:
-        return [[info.intra_param_start_idx, info.intra_param_end_idx + 1] if info.in_shard else [0, 0] for info in infos]
+        return [([info.intra_param_start_idx, info.intra_param_end_idx + 1], info.offset_in_shard) if info.in_shard else ([0, 0], 0)
+                for info in infos]
     offsets, indices = getattr(flat, "_shard_param_offsets", None), getattr(flat, "_shard_indices", None)
     if offsets is None or indices is None:
-        return [None] * len(flat._shapes)
-    pieces = [[0, 0] for _ in flat._shapes]
+        return [(None, None)] * len(flat._shapes)
+    pieces, offset = [([0, 0], 0) for _ in flat._shapes], 0
     for index, (first, last) in zip(range(indices[0], indices[1] + 1), offsets):
-        pieces[index] = [int(first), int(last) + 1]
+        pieces[index] = ([int(first), int(last) + 1], offset)
+        offset += int(last) + 1 - int(first)
     return pieces
 
 

@@ -17,6 +17,7 @@ class ModuleHooks(_modules.ModuleHooks):
     """Which modules are recorded."""
 
     owner = torch.nn.Module
+    computed = None  # called with the gradient that arrives at a parameter
 
     @staticmethod
     def class_name(module):
@@ -54,6 +55,11 @@ class ModuleHooks(_modules.ModuleHooks):
 
     def call_gradients(self, known, recorded, own):
         return CallGradients(recorded, lambda: self._say_hidden(known.base), own=own)
+
+    def record_parameter_gradient(self, known, name, parameter, gradient):
+        super().record_parameter_gradient(known, name, parameter, gradient)
+        if self.computed is not None:
+            self.computed(known, name, gradient)
 
     def own_gradients(self, known, module):
         if (self._session.task != "tensor" or module._modules

@@ -1,6 +1,7 @@
 """Gradients of parameters as an optimizer is given them: after ranks exchanged them, after unscaling and clipping. parameters_grad is taken
-before all of that, where autograd computes it. They are recorded in runs of several ranks, as entries of their own
-(docs/formats/layout_json.md).
+before all of that, where autograd computes it. They are recorded as entries of their own (docs/formats/layout_json.md): in runs of several
+ranks always; of one process where an optimizer is given anything else than what the last backward pass computed, because micro-batches
+were accumulated, gradients scaled or clipped, or copies of the parameters are updated.
 
 A framework may update other tensors than the parameters: Megatron has a copy, perhaps of this rank's elements alone, at the parameter
 (main_param); ZeRO updates flat tensors that hold this rank's elements of many parameters, and so does Megatron's distributed optimizer
@@ -15,7 +16,7 @@ import bisect
 from msprobe import _native
 from msprobe._intercept import optimizer_steps
 from msprobe._session import LEVELS_WITH_MODULES
-from msprobe.pytorch import distributed
+from msprobe.pytorch import distributed, layout
 
 
 class _Updated:
@@ -38,6 +39,11 @@ class _Updated:
             return self._of_stage_3(owner, parameter)
         mapping = getattr(parameter, "_hp_mapping", None)
         return self._in_memory(parameter if mapping is None else mapping.hp_fragment)
+
+    def of_flat(self, flat, offset, count):
+        """The same for some elements of a flat parameter."""
+        gradient = flat.grad if id(flat) in self._tensors else None
+        return _part_of(gradient, (offset, count))
 
     def _of_stage_3(self, owner, parameter):
         """ZeRO's place for this rank's part of a parameter."""
@@ -62,8 +68,18 @@ def _is_dense(tensor):
     return not hasattr(tensor, "placements") and str(tensor.layout) == "torch.strided" and tensor.is_contiguous()
 
 
-def _any_gradient(parameter):
+def _part_of(gradient, part):
+    return gradient if gradient is None or part is None else gradient.view(-1).narrow(0, *part)
+
+
+def _own_gradient(parameter, part):
+    return _part_of(parameter.grad if parameter.is_leaf else None, part)
+
+
+def _any_gradient(parameter, part):
     """Where nothing tells what is updated."""
+    if part is not None:
+        return _own_gradient(parameter, part)
     copy = getattr(parameter, "main_param", None)
     if copy is not None and copy.grad is not None:
         return copy.grad
@@ -82,39 +98,72 @@ class ReducedGradients:
         self._possible = (session.level in LEVELS_WITH_MODULES and session.task in ("statistics", "tensor")
                           and not settings.get("bench_path") and not settings.get("online_run_ut"))
         self._seen_in = -1  # generation
+        self._computed = {}  # (id of known module, name): place of the gradient that the backward pass computed last
+        if self._possible:
+            modules.computed = self._note
 
     def wanted(self):
-        return self._possible and distributed.world_size() > 1
+        return self._possible
+
+    def _note(self, known, name, gradient):
+        if distributed.world_size() == 1:
+            self._computed[id(known), name] = _place(gradient)
 
     def step_begins(self):
         """An optimizer is about to update."""
-        if not self.wanted() or not self._session.step_open:
+        if not self._possible or not self._session.step_open:
             return
         self._seen_in = self._session.generation
-        optimizer, parameters = optimizer_steps.stepping(), list(self._parameters())
-        updated = _Updated(optimizer)
-        found = [(known, name, updated.gradient(parameter)) for known, name, parameter in parameters]
+        updated, parameters = _Updated(optimizer_steps.stepping()), list(self._parameters())
+        found = [(known, name, updated.gradient(parameter) if part is None else updated.of_flat(parameter, *part))
+                 for known, name, parameter, part in parameters]
         if all(gradient is None for _, _, gradient in found):
-            found = [(known, name, _any_gradient(parameter)) for known, name, parameter in parameters]
-        for known, name, gradient in found:
-            if gradient is not None:
-                _native.reduced_gradient(known.base, name, gradient)
+            found = [(known, name, _any_gradient(parameter, part)) for known, name, parameter, part in parameters]
+        self._record(found)
 
     def finish_step(self):
-        if self._seen_in == self._session.generation or not self.wanted():
+        if self._possible and self._seen_in != self._session.generation and distributed.world_size() > 1:
+            self._record([(known, name, _own_gradient(parameter, part))
+                          for known, name, parameter, part in self._parameters(only_exchanged=True)])
+        self._computed.clear()
+
+    def _record(self, found):
+        found = [(known, name, gradient) for known, name, gradient in found if gradient is not None]
+        if distributed.world_size() == 1 and all(self._computed.get((id(known), name)) == _place(gradient) is not None
+                                                 for known, name, gradient in found):
             return
-        for known, name, parameter in self._parameters(only_exchanged=True):
-            if parameter.is_leaf and parameter.grad is not None:
-                _native.reduced_gradient(known.base, name, parameter.grad)
+        for known, name, gradient in found:
+            _native.reduced_gradient(known.base, name, gradient)
 
     def _parameters(self, only_exchanged=False):
-        """(known module, name, parameter) of all that are trained."""
+        """(known module, name, parameter, None) of all that are trained. Of one in a flat parameter of FSDP1: that one, and (offset, count) of
+        its elements in what this rank stores."""
         for _, root in self._modules.places():
-            if not only_exchanged or any(map(_exchanges, root.modules())):
-                for known in self._modules.recorded(root):
-                    for name, parameter in self._modules.parameters(known.reference()).items():
-                        if parameter.requires_grad:
-                            yield known, name, parameter
+            if only_exchanged and not any(map(_exchanges, root.modules())):
+                continue
+            flats = [flat for module in root.modules() if type(module).__name__ == "FullyShardedDataParallel"
+                     for flat in layout.flat_parameters(module)]
+            inside = {id(flat) for flat in flats}
+            known_of = {}
+            for known in self._modules.recorded(root):
+                module = known.reference()
+                known_of[id(module)] = known
+                for name, parameter in self._modules.parameters(module).items():
+                    if parameter.requires_grad and id(parameter) not in inside:
+                        yield known, name, parameter, None
+            for flat in flats:
+                for owner, name, _, piece, offset in layout.parts_of_flat(flat):
+                    # With use_orig_params they are parameters of their modules, too.
+                    if piece is not None and piece[0] < piece[1] and id(owner) in known_of and name not in owner._parameters:
+                        yield known_of[id(owner)], name, flat, (offset, piece[1] - piece[0])
+
+
+def _place(gradient):
+    """What tells whether a gradient is still what it was; None: nothing does."""
+    try:
+        return (gradient.data_ptr(), gradient._version) if gradient.data_ptr() else None
+    except Exception:  # without a storage of its own
+        return None
 
 
 def _exchanges(module):
