@@ -2,22 +2,19 @@
 //
 // Every combination goes axis by axis, from the innermost outwards: the pieces along the innermost
 // axis become one, these along the next axis, and so on. Statistics, shapes and elements all follow
-// the same walk (Fold). Elements are copied run by run: along the dimension of a shard a run of the
+// the same walk (Fold; of elements whole_tensor.cpp). Along the dimension of a shard a run of the
 // whole lies in one piece, whatever the order of the parts.
 #include "src/layout/placement.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "msprobe/dtype.h"
-
-#include "src/kernels/convert.h"
 
 namespace msprobe::layout {
 namespace {
@@ -119,42 +116,6 @@ PieceStatistics CombineAlong(const Spread& spread, std::span<PieceStatistics> pi
   return whole;
 }
 
-std::optional<Shape> ShapeAlong(const Spread& spread, std::span<const Shape> shapes) {
-  Shape whole = shapes[0];
-  const auto dimension = static_cast<size_t>(spread.dimension);
-  if (spread.kind != SpreadKind::kShard) {
-    const bool equal = std::all_of(shapes.begin(), shapes.end(),
-                                   [&](const Shape& shape) { return shape == whole; });
-    return equal && spread.kind != SpreadKind::kUnknown ? std::optional(whole) : std::nullopt;
-  }
-  if (dimension >= whole.size()) {
-    return std::nullopt;
-  }
-  std::vector<int64_t> sizes;
-  for (const Shape& shape : shapes) {
-    if (shape.size() != whole.size()) {
-      return std::nullopt;
-    }
-    for (size_t axis = 0; axis < whole.size(); ++axis) {
-      if (axis != dimension && shape[axis] != whole[axis]) {
-        return std::nullopt;
-      }
-    }
-    sizes.push_back(shape[dimension]);
-  }
-  if (!RunsOf(spread, sizes)) {
-    return std::nullopt;
-  }
-  int64_t size = 0;
-  for (const int64_t part : sizes) {
-    if (__builtin_add_overflow(size, part, &size)) {
-      return std::nullopt;
-    }
-  }
-  whole[dimension] = size;
-  return whole;
-}
-
 void AppendPart(std::string& text, std::string part) {
   text += text.empty() ? "" : " + ";
   text += part;
@@ -226,40 +187,68 @@ PieceStatistics CombineStatistics(const Placement& placement,
 std::optional<Shape> WholeShape(const Placement& placement, std::span<const Shape> pieces) {
   return Fold(
       placement, std::vector<Shape>(pieces.begin(), pieces.end()),
-      [](const Spread& spread, std::span<const Shape> parts) { return ShapeAlong(spread, parts); });
+      [](const Spread& spread, std::span<const Shape> parts) { return JoinShapes(spread, parts); });
+}
+
+std::optional<Shape> ParseShape(std::string_view text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
+    return std::nullopt;
+  }
+  Shape shape;
+  const char* at = text.data() + 1;
+  const char* const end = text.data() + text.size() - 1;
+  while (at < end) {
+    int64_t size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 0) {
+      return std::nullopt;
+    }
+    shape.push_back(size);
+    at = next;
+    while (at < end && (*at == ',' || *at == ' ')) {
+      ++at;
+    }
+  }
+  return shape;
 }
 
 std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const int64_t> sizes) {
-  const auto parts = static_cast<int64_t>(sizes.size());
+  const size_t parts = sizes.size();
+  const auto count = static_cast<int64_t>(parts);
   const bool equal =
       std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size == sizes[0]; });
   std::vector<PartRun> runs;
   switch (spread.order) {
     case PartOrder::kContiguous:
-      for (int64_t part = 0; part < parts; ++part) {
-        runs.push_back({part, 0, sizes[static_cast<size_t>(part)]});
+      for (size_t part = 0; part < parts; ++part) {
+        runs.push_back({part, 0, sizes[part]});
       }
       return runs;
     case PartOrder::kBlocks: {
-      if (!equal || spread.blocks < 1) {
+      if (spread.blocks < 1) {
         return std::nullopt;
       }
-      std::vector<int64_t> block_sizes = spread.block_sizes;
-      if (block_sizes.empty()) {
-        if (sizes[0] % spread.blocks != 0) {
-          return std::nullopt;
+      if (spread.block_sizes.empty()) {  // each part has as much of every block
+        for (int64_t block = 0; block < spread.blocks; ++block) {
+          for (size_t part = 0; part < parts; ++part) {
+            if (sizes[part] % spread.blocks != 0) {
+              return std::nullopt;
+            }
+            const int64_t size = sizes[part] / spread.blocks;
+            runs.push_back({part, block * size, size});
+          }
         }
-        block_sizes.assign(static_cast<size_t>(spread.blocks), sizes[0] / spread.blocks * parts);
+        return runs;
       }
       int64_t first = 0;
-      for (const int64_t block : block_sizes) {
-        if (block % parts != 0) {
+      for (const int64_t block : spread.block_sizes) {
+        if (!equal || block % count != 0) {
           return std::nullopt;
         }
-        for (int64_t part = 0; part < parts; ++part) {
-          runs.push_back({part, first, block / parts});
+        for (size_t part = 0; part < parts; ++part) {
+          runs.push_back({part, first, block / count});
         }
-        first += block / parts;
+        first += block / count;
       }
       return first == sizes[0] ? std::optional(std::move(runs)) : std::nullopt;
     }
@@ -267,193 +256,86 @@ std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const
       if (!equal || sizes[0] % 2 != 0) {
         return std::nullopt;
       }
-      for (int64_t part = 0; part < parts; ++part) {
+      for (size_t part = 0; part < parts; ++part) {
         runs.push_back({part, 0, sizes[0] / 2});
       }
-      for (int64_t part = parts; part-- > 0;) {
+      for (size_t part = parts; part-- > 0;) {
         runs.push_back({part, sizes[0] / 2, sizes[0] / 2});
       }
       return runs;
     case PartOrder::kInterleaved:
-      if (!equal || sizes[0] > (int64_t{1} << 20U)) {
+      if (!equal) {
         return std::nullopt;
       }
-      for (int64_t element = 0; element < sizes[0]; ++element) {
-        for (int64_t part = 0; part < parts; ++part) {
-          runs.push_back({part, element, 1});
-        }
+      for (size_t part = 0; part < parts; ++part) {
+        runs.push_back({part, 0, 1});
       }
       return runs;
   }
   return std::nullopt;
 }
 
-namespace {
-
-// Row-major bytes that become part of a larger tensor.
-struct Block {
-  DType dtype = DType::kFloat32;
-  Shape shape;
-  std::vector<std::byte> bytes;
-};
-
-Result<Block> OpenBlock(const OpenPiece& open, size_t piece, size_t limit_bytes) {
-  MSP_ASSIGN_OR_RETURN(const TensorView view, open(piece));
-  MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer buffer, tensor::MakeContiguous(view, limit_bytes));
-  return Block{view.dtype, view.shape, std::move(buffer).TakeBytes()};
-}
-
-Result<Block> Concatenate(const Spread& spread, std::vector<Block> parts, size_t limit_bytes) {
-  std::vector<Shape> shapes;
+std::optional<Shape> JoinShapes(const Spread& spread, std::span<const Shape> pieces,
+                                ElementRuns* runs) {
+  Shape whole = pieces[0];
+  const auto dimension = static_cast<size_t>(spread.dimension);
+  if (spread.kind != SpreadKind::kShard) {
+    const bool equal = std::all_of(pieces.begin(), pieces.end(),
+                                   [&](const Shape& shape) { return shape == whole; });
+    return equal && spread.kind != SpreadKind::kUnknown ? std::optional(whole) : std::nullopt;
+  }
+  if (dimension >= whole.size()) {
+    return std::nullopt;
+  }
   std::vector<int64_t> sizes;
-  for (const Block& part : parts) {
-    shapes.push_back(part.shape);
-    if (part.dtype != parts[0].dtype) {
-      return MismatchError("pieces of a tensor have different dtypes");
+  for (const Shape& shape : pieces) {
+    if (shape.size() != whole.size()) {
+      return std::nullopt;
+    }
+    for (size_t axis = 0; axis < whole.size(); ++axis) {
+      if (axis != dimension && shape[axis] != whole[axis]) {
+        return std::nullopt;
+      }
+    }
+    sizes.push_back(shape[dimension]);
+  }
+  const std::optional<std::vector<PartRun>> order = RunsOf(spread, sizes);
+  if (!order) {
+    return std::nullopt;
+  }
+  int64_t size = 0;
+  for (const int64_t part : sizes) {
+    if (__builtin_add_overflow(size, part, &size)) {
+      return std::nullopt;
     }
   }
-  const std::optional<Shape> shape = ShapeAlong(spread, shapes);
-  if (!shape) {
-    return MismatchError("pieces of a tensor do not fit each other");
+  whole[dimension] = size;
+  int64_t elements = 1;
+  for (const int64_t axis : whole) {
+    if (__builtin_mul_overflow(elements, axis, &elements)) {
+      return std::nullopt;
+    }
   }
-  const auto dimension = static_cast<size_t>(spread.dimension);
-  for (const Shape& part : shapes) {
-    sizes.push_back(part[dimension]);
+  if (runs == nullptr) {
+    return whole;
   }
-  const size_t item = DTypeSize(parts[0].dtype);
-  int64_t rows = 1;
-  int64_t columns = 1;
-  for (size_t axis = 0; axis < shape->size(); ++axis) {
-    (axis < dimension ? rows : columns) *= axis == dimension ? 1 : (*shape)[axis];
+  *runs = {};
+  int64_t columns = 1;  // elements of an index of the dimension
+  for (size_t axis = dimension + 1; axis < whole.size(); ++axis) {
+    columns *= whole[axis];
   }
-  Block whole{parts[0].dtype, *shape, {}};
-  const auto bytes = static_cast<size_t>(ElementCount(*shape)) * item;
-  if (bytes > limit_bytes) {
-    return UnsupportedError("a joined tensor is larger than any that is read");
+  // Parts dealt out are parts of one index each, beside each other in shorter rows.
+  const bool by_index = spread.order == PartOrder::kInterleaved;
+  for (const int64_t part : sizes) {
+    runs->parts.push_back((by_index ? 1 : part) * columns);
   }
-  whole.bytes.resize(bytes);
-  const std::vector<PartRun> runs = *RunsOf(spread, sizes);
-  const size_t unit = static_cast<size_t>(columns) * item;
-  std::byte* to = whole.bytes.data();
-  for (int64_t row = 0; row < rows; ++row) {
-    for (const PartRun& run : runs) {
-      const auto part = static_cast<size_t>(run.part);
-      const size_t count = static_cast<size_t>(run.count) * unit;
-      if (count > 0) {
-        std::memcpy(
-            to,
-            parts[part].bytes.data() + static_cast<size_t>(row * sizes[part] + run.first) * unit,
-            count);
-      }
-      to += count;
+  for (const PartRun& run : *order) {
+    if (run.count > 0) {
+      runs->runs.push_back({run.part, run.first * columns, runs->row, run.count * columns});
+      runs->row += run.count * columns;
     }
   }
   return whole;
-}
-
-// float64 stays, what is narrower becomes float32.
-Block FromDoubles(std::span<const double> values, DType dtype, const Shape& shape) {
-  Block block{dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32, shape, {}};
-  const auto store = [&](auto zero) {
-    using Value = decltype(zero);
-    block.bytes.resize(values.size() * sizeof(Value));
-    for (size_t i = 0; i < values.size(); ++i) {
-      const auto value = static_cast<Value>(values[i]);
-      std::memcpy(block.bytes.data() + i * sizeof(Value), &value, sizeof(Value));
-    }
-  };
-  if (block.dtype == DType::kFloat64) {
-    store(0.0);
-  } else {
-    store(0.0F);
-  }
-  return block;
-}
-
-// Sums in float64, so that their order does not show.
-Result<Block> Sum(const Spread& spread, const std::vector<Block>& parts) {
-  const size_t bytes = parts[0].bytes.size();
-  const DType dtype = parts[0].dtype;
-  if (GetDTypeInfo(dtype).kind != DTypeKind::kFloat) {
-    return UnsupportedError("only floating values are summed over ranks");
-  }
-  const size_t count = bytes / DTypeSize(dtype);
-  std::vector<double> sums(count);
-  std::vector<double> values(count);
-  for (const Block& part : parts) {
-    if (part.dtype != dtype || part.bytes.size() != bytes) {
-      return MismatchError("summands of a tensor have different dtypes or shapes");
-    }
-    kernels::WidenToDouble(dtype, part.bytes, values);
-    for (size_t i = 0; i < count; ++i) {
-      sums[i] += values[i];
-    }
-  }
-  for (double& sum : sums) {
-    sum /= spread.is_mean ? static_cast<double>(parts.size()) : 1;
-  }
-  return FromDoubles(sums, dtype, parts[0].shape);
-}
-
-class Assembly {
- public:
-  Assembly(const Placement& placement, const OpenPiece& open, size_t limit_bytes)
-      : placement_(placement), open_(open), limit_bytes_(limit_bytes) {}
-
-  // The pieces from `piece` on whose outer axes are fixed. Recursion is as deep as there are axes.
-  Result<Block> Make(size_t level, size_t piece) {
-    if (level == kAxisCount) {
-      return OpenBlock(open_, piece, limit_bytes_);
-    }
-    const size_t axis = placement_.data_outside && level < 2 ? 1 - level : level;
-    const auto size = static_cast<size_t>(placement_.grid[axis]);
-    const Spread& spread = placement_.spreads[axis];
-    if (size == 1 || spread.kind == SpreadKind::kReplicated) {
-      return Make(level + 1, piece);
-    }
-    size_t stride = 1;
-    for (size_t inner = axis + 1; inner < kAxisCount; ++inner) {
-      stride *= static_cast<size_t>(placement_.grid[inner]);
-    }
-    std::vector<Block> parts;
-    for (size_t i = 0; i < size; ++i) {
-      MSP_ASSIGN_OR_RETURN(Block part, Make(level + 1, piece + i * stride));
-      parts.push_back(std::move(part));
-    }
-    return spread.kind == SpreadKind::kPartial
-               ? Sum(spread, parts)
-               : Concatenate(spread, std::move(parts), limit_bytes_);
-  }
-
- private:
-  const Placement& placement_;
-  const OpenPiece& open_;
-  const size_t limit_bytes_;
-};
-
-}  // namespace
-
-Result<tensor::TensorBuffer> AssembleWhole(const Placement& placement, const OpenPiece& open,
-                                           size_t limit_bytes, double scale) {
-  if (!placement.IsKnown()) {
-    return UnsupportedError("how the ranks share this tensor is not known");
-  }
-  MSP_ASSIGN_OR_RETURN(Block whole, Assembly(placement, open, limit_bytes).Make(0, 0));
-  if (scale != 1) {
-    std::vector<double> values(whole.bytes.size() / DTypeSize(whole.dtype));
-    if (GetDTypeInfo(whole.dtype).kind == DTypeKind::kFloat) {
-      kernels::WidenToDouble(whole.dtype, whole.bytes, values);
-      for (double& value : values) {
-        value *= scale;
-      }
-      whole = FromDoubles(values, whole.dtype, whole.shape);
-    }
-  }
-  tensor::TensorBuffer buffer(whole.dtype, whole.shape);
-  if (!whole.bytes.empty()) {
-    std::memcpy(buffer.mutable_bytes().data(), whole.bytes.data(), whole.bytes.size());
-  }
-  return buffer;
 }
 
 }  // namespace msprobe::layout

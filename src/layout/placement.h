@@ -9,16 +9,13 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "msprobe/status.h"
 #include "msprobe/tensor_view.h"
-
-#include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::layout {
 
@@ -82,20 +79,35 @@ PieceStatistics CombineStatistics(const Placement& placement,
 // The shape of the whole; nullopt where the pieces do not fit each other.
 std::optional<Shape> WholeShape(const Placement& placement, std::span<const Shape> pieces);
 
-// Where the pieces of a shard lie along its dimension: runs that follow each other in the whole.
+// "[2, 3]" as ShapeText writes it; nullopt for any other text. The product is not checked.
+std::optional<Shape> ParseShape(std::string_view text);
+
+// The indices of the parts of a shard along its dimension, in the order of the whole.
 struct PartRun {
-  int64_t part = 0;
+  size_t part = 0;
   int64_t first = 0;  // in the part
   int64_t count = 0;
 };
-// `sizes`: of the parts. nullopt where the order does not fit the sizes.
+// `sizes`: of the parts. nullopt where the order does not fit them. Of parts dealt out one by one
+// only the first index of each, which the others repeat.
 std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const int64_t> sizes);
 
-// The elements of the whole, row-major: shards beside each other in their dtype, summands added in
-// float64 and rounded once (to float32 at least), floating values times `scale`. `open` gives the
-// pieces, which are closed as soon as they were used; memory is that of the whole and of one piece.
-using OpenPiece = std::function<Result<TensorView>(size_t piece)>;
-Result<tensor::TensorBuffer> AssembleWhole(const Placement& placement, const OpenPiece& open,
-                                           size_t limit_bytes, double scale = 1);
+// The same in elements: row after row of the whole, and in each row run after run.
+struct ElementRuns {
+  struct Run {
+    size_t part = 0;
+    int64_t from = 0;   // in the part's row
+    int64_t begin = 0;  // in the row of the whole
+    int64_t count = 0;
+  };
+  std::vector<Run> runs;       // rising, without empty ones
+  std::vector<int64_t> parts;  // elements of a row of each part
+  int64_t row = 0;             // of the whole
+};
+
+// What the pieces along one axis make: their common shape, or that of the shards beside each other;
+// nullopt where they do not fit. `runs` may be null; filled for shards.
+std::optional<Shape> JoinShapes(const Spread& spread, std::span<const Shape> pieces,
+                                ElementRuns* runs = nullptr);
 
 }  // namespace msprobe::layout

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -56,6 +57,17 @@ std::string SubjectOf(const SideRow& row, std::string_view entry, const std::str
   return fmt::format("{} of {}", argument.empty() ? "the value" : argument, place);
 }
 
+std::optional<Elements> ElementsIn(const OpenTensor& tensor) {
+  std::optional<Elements> elements = ElementsOf(tensor.view);
+  if (elements && tensor.whole() != nullptr) {
+    elements->read = [whole = tensor.changed->whole](int64_t first, std::span<double> values) {
+      whole->Read(first, values);
+      return true;
+    };
+  }
+  return elements;
+}
+
 class RowRelations {
  public:
   explicit RowRelations(const RelationInput& input, CompareMode mode)
@@ -95,7 +107,7 @@ class RowRelations {
     Result<OpenTensor> tensor = OpenRow(side, of_npu, row, loader, scratch);
     if (tensor.ok()) {
       opened.tensor = *std::move(tensor);
-      opened.elements = ElementsOf(opened.tensor->view);
+      opened.elements = ElementsIn(*opened.tensor);
     }
     return opened;
   }

@@ -31,7 +31,6 @@
 #include "src/base/progress.h"
 #include "src/dump/dump_file.h"
 #include "src/kernels/convert.h"
-#include "src/kernels/element_pairs.h"
 #include "src/tensor/element_blocks.h"
 #include "src/tensor/tensor_buffer.h"
 
@@ -247,27 +246,63 @@ std::optional<RealMetrics> RealMetricsWithoutSums(const TensorView& npu, const T
   return std::nullopt;
 }
 
-kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
-                                    int64_t count, Edition edition) {
+namespace {
+
+// Runs of elements of one side: of a view, or of a whole whose pieces lie in several files.
+class RowReader {
+ public:
+  RowReader(const TensorView& view, const layout::WholeTensor* whole,
+            std::vector<std::byte>& scratch)
+      : view_(view, scratch, tensor::BlockReader::Source::kFile),
+        whole_(whole),
+        scratch_(scratch) {}
+
+  std::span<const std::byte> Read(size_t first, size_t count) {
+    if (whole_ == nullptr) {
+      return view_.Read(first, count);
+    }
+    const size_t bytes = count * DTypeSize(whole_->dtype());
+    scratch_.resize(std::max(scratch_.size(), bytes));
+    whole_->Copy(static_cast<int64_t>(first), static_cast<int64_t>(count), scratch_.data());
+    return std::span(scratch_).first(bytes);
+  }
+
+ private:
+  tensor::BlockReader view_;
+  const layout::WholeTensor* whole_;
+  std::vector<std::byte>& scratch_;
+};
+
+ComparePartial SumsOfRuns(const TensorView& npu, const layout::WholeTensor* npu_whole,
+                          const TensorView& bench, const layout::WholeTensor* bench_whole,
+                          int64_t first, int64_t count, Edition edition) {
   thread_local std::vector<std::byte> npu_scratch;
   thread_local std::vector<std::byte> bench_scratch;
+  RowReader left(npu, npu_whole, npu_scratch);
+  RowReader right(bench, bench_whole, bench_scratch);
   ComparePartial total;
   const auto begin = static_cast<size_t>(first);
-  using Bytes = std::span<const std::byte>;
-  constexpr auto kFile = tensor::BlockReader::Source::kFile;
-  kernels::ForEachByteRun({npu, npu_scratch, kFile}, {bench, bench_scratch, kFile}, begin,
-                          static_cast<size_t>(first + count), tensor::kSumBlockElements,
-                          [&](Bytes n, Bytes b, size_t at) {
-                            const ComparePartial block = kernels::CompareBlock(
-                                npu.dtype, n.data(), bench.dtype, b.data(),
-                                n.size() / DTypeSize(npu.dtype), ArithmeticOf(edition));
-                            if (at == begin) {
-                              total = block;
-                            } else {
-                              kernels::MergeCompare(total, block);
-                            }
-                          });
+  const size_t end = begin + static_cast<size_t>(count);
+  for (size_t at = begin; at < end; at += tensor::kSumBlockElements) {
+    const size_t elements = std::min(tensor::kSumBlockElements, end - at);
+    const std::span<const std::byte> n = left.Read(at, elements);
+    const std::span<const std::byte> b = right.Read(at, elements);
+    const ComparePartial block = kernels::CompareBlock(npu.dtype, n.data(), bench.dtype, b.data(),
+                                                       elements, ArithmeticOf(edition));
+    if (at == begin) {
+      total = block;
+    } else {
+      kernels::MergeCompare(total, block);
+    }
+  }
   return total;
+}
+
+}  // namespace
+
+kernels::ComparePartial SumsOfRange(const TensorView& npu, const TensorView& bench, int64_t first,
+                                    int64_t count, Edition edition) {
+  return SumsOfRuns(npu, nullptr, bench, nullptr, first, count, edition);
 }
 
 RealMetrics ComputeRealMetrics(const TensorView& npu, const TensorView& bench, Edition edition) {
@@ -349,14 +384,29 @@ Result<OpenTensor> OpenSide(const Side& side, std::string_view data_name,
 
 }  // namespace
 
+void OpenTensor::ReleasePages(const TensorView& of, int64_t first, int64_t count) const {
+  if (file) {
+    file->ReleasePages(of, first, count);
+  } else if (changed && changed->release_pages) {
+    changed->release_pages();
+  }
+}
+
 Result<OpenTensor> OpenRow(const Side& side, bool of_npu, const SideRow& row,
                            const TensorLoader* loader, std::vector<std::byte>* scratch) {
   if (loader != nullptr) {
-    MSP_ASSIGN_OR_RETURN(std::optional<tensor::TensorBuffer> changed, loader->Load(of_npu, row));
+    MSP_ASSIGN_OR_RETURN(std::optional<LoadedTensor> changed, loader->Load(of_npu, row));
     if (changed) {
       OpenTensor open;
       open.changed = std::move(changed);
-      open.view = open.changed->view();
+      if (const layout::WholeTensor* const whole = open.whole()) {
+        open.view.dtype = whole->dtype();
+        open.view.shape = whole->shape();
+        open.view.strides = ContiguousStrides(whole->shape());
+      } else {
+        open.view =
+            open.changed->buffer ? open.changed->buffer->view() : *open.changed->whole->piece();
+      }
       return open;
     }
   }
@@ -458,9 +508,6 @@ class RealDataComparison {
     RowResult& row = result_.rows[index];
     const SideRow& npu_row = npu_.rows[row.pair.npu];
     const SideRow& bench_row = bench_.rows[row.pair.bench];
-    if (loader_ != nullptr) {
-      loader_->Prepare(npu_row, bench_row);
-    }
     Result<OpenTensor> npu = OpenRow(npu_, true, npu_row, loader_, &scratch_[worker * 2]);
     Result<OpenTensor> bench =
         OpenRow(bench_, false, bench_row, loader_, &scratch_[worker * 2 + 1]);
@@ -473,24 +520,39 @@ class RealDataComparison {
       unreadable_rows_.push_back(index);
       return true;
     }
-    const bool squeezed = result_.edition == Edition::kV26;
-    const TensorView n = squeezed ? Squeezed(npu->view) : npu->view;
-    const TensorView b = squeezed ? Squeezed(bench->view) : bench->view;
-    if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b, result_.edition)) {
-      Fill(row, *std::move(early));
-      return true;
-    }
-    const int64_t count = n.element_count();
-    if (count > kLargeTensorElements && !large_too) {
+    const int64_t count = npu->view.element_count();
+    if (count > kLargeTensorElements && count == bench->view.element_count() && !large_too) {
       return false;
     }
-    *bytes = n.size_bytes() + b.size_bytes();
+    RealMetrics metrics = MetricsOf(*npu, *bench, bytes);
+    if (loader_ != nullptr && loader_->Reconsider(npu_row, bench_row, metrics.distance)) {
+      npu = OpenRow(npu_, true, npu_row, loader_, &scratch_[worker * 2]);
+      bench = OpenRow(bench_, false, bench_row, loader_, &scratch_[worker * 2 + 1]);
+      if (npu.ok() && bench.ok()) {
+        uint64_t again = 0;
+        metrics = MetricsOf(*npu, *bench, &again);
+      }
+    }
     compared_bytes_ += *bytes;
-    const kernels::ComparePartial sums = count > kLargeTensorElements
-                                             ? SumsInChunks(*npu, *bench, n, b)
-                                             : SumsOfRange(n, b, 0, count, result_.edition);
-    Fill(row, RealMetricsFromSums(sums, n, b));
+    Fill(row, metrics);
     return true;
+  }
+
+  // `bytes`: those that were compared.
+  RealMetrics MetricsOf(OpenTensor& npu, OpenTensor& bench, uint64_t* bytes) {
+    const bool squeezed = result_.edition == Edition::kV26;
+    const TensorView n = squeezed ? Squeezed(npu.view) : npu.view;
+    const TensorView b = squeezed ? Squeezed(bench.view) : bench.view;
+    if (std::optional<RealMetrics> early = RealMetricsWithoutSums(n, b, result_.edition)) {
+      return *std::move(early);
+    }
+    *bytes = n.size_bytes() + b.size_bytes();
+    const int64_t count = n.element_count();
+    return RealMetricsFromSums(
+        count > kLargeTensorElements
+            ? SumsInChunks(npu, bench, n, b)
+            : SumsOfRuns(n, npu.whole(), b, bench.whole(), 0, count, result_.edition),
+        n, b);
   }
 
   // The chunks' sums are merged in order of position: the same bits with one thread or many.
@@ -502,13 +564,9 @@ class RealDataComparison {
     pool_.ParallelFor(chunks, [&](size_t chunk, size_t) {
       const int64_t first = static_cast<int64_t>(chunk) * kChunkElements;
       const int64_t step = std::min(kChunkElements, count - first);
-      partials[chunk] = SumsOfRange(n, b, first, step, result_.edition);
-      // Pages of a mapping count as our memory until they are let go.
-      for (const auto& [side, view] : {std::pair(&npu, &n), std::pair(&bench, &b)}) {
-        if (side->file) {
-          side->file->ReleasePages(*view, first, step);
-        }
-      }
+      partials[chunk] = SumsOfRuns(n, npu.whole(), b, bench.whole(), first, step, result_.edition);
+      npu.ReleasePages(n, first, step);
+      bench.ReleasePages(b, first, step);
     });
     kernels::ComparePartial total = partials[0];
     for (size_t chunk = 1; chunk < chunks; ++chunk) {

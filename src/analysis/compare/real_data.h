@@ -4,9 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -17,6 +20,7 @@
 #include "src/analysis/compare/side.h"
 #include "src/base/threads.h"
 #include "src/kernels/compare.h"
+#include "src/layout/whole_tensor.h"
 #include "src/tensor/tensor_buffer.h"
 
 namespace msprobe::analysis::compare {
@@ -65,22 +69,46 @@ Verdict RealVerdict(const std::array<Metric, kMetricSlots>& metrics);
 inline constexpr size_t kMostTensorBytes = size_t{16} << 30U;
 Result<tensor::TensorBuffer> ReadWholeTensor(const std::filesystem::path& file);
 
+// A tensor that is not compared as its file holds it: one in memory, or one whose elements are made
+// of those of several files when they are read.
+struct LoadedTensor {
+  LoadedTensor() = default;
+  LoadedTensor(tensor::TensorBuffer made)  // NOLINT(google-explicit-constructor)
+      : buffer(std::move(made)) {}
+
+  std::optional<tensor::TensorBuffer> buffer;
+  std::shared_ptr<const layout::WholeTensor> whole;  // in place of the buffer
+  std::shared_ptr<const void> files;                 // that it reads from
+  std::function<void()> release_pages;               // of these; may be empty
+};
+
 // Tensors that are compared otherwise than as their files hold them. Thread-safe.
 class TensorLoader {
  public:
   virtual ~TensorLoader() = default;
   // Row-major; nullopt: the row's file as it is. An error marks the row.
-  virtual Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu,
-                                                           const SideRow& row) const = 0;
-  // Before both are loaded to be compared, in the same thread.
-  virtual void Prepare(const SideRow& /*npu*/, const SideRow& /*bench*/) const {}
+  virtual Result<std::optional<LoadedTensor>> Load(bool of_npu, const SideRow& row) const = 0;
+  // Both tensors were compared, with this result. True: they are to be loaded once more, because
+  // there is another way to read them that fits better. By the thread that compares the row.
+  virtual bool Reconsider(const SideRow& /*npu*/, const SideRow& /*bench*/,
+                          const Distance& /*distance*/) const {
+    return false;
+  }
 };
 
 // The tensor of a row, opened.
 struct OpenTensor {
   std::optional<TensorFile> file;
-  std::optional<tensor::TensorBuffer> changed;  // in place of the file
-  TensorView view;
+  std::optional<LoadedTensor> changed;  // in place of the file
+  TensorView view;                      // of a whole made of pieces dtype and shape alone
+
+  // Null: the elements are those of the view.
+  const layout::WholeTensor* whole() const {
+    return changed && changed->whole && changed->whole->piece() == nullptr ? changed->whole.get()
+                                                                           : nullptr;
+  }
+  // Pages of mapped files count as our memory until they are let go.
+  void ReleasePages(const TensorView& of, int64_t first, int64_t count) const;
 };
 // `loader` may be null; small files are read into `scratch`, which outlives what is opened.
 Result<OpenTensor> OpenRow(const Side& side, bool of_npu, const SideRow& row,

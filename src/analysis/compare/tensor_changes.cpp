@@ -399,11 +399,11 @@ void TensorChanges::FindValidRows(const V26Options& options, const PairResult& r
   }
 }
 
-Result<std::optional<TensorBuffer>> TensorChanges::Load(bool of_npu, const SideRow& row) const {
+Result<std::optional<LoadedTensor>> TensorChanges::Load(bool of_npu, const SideRow& row) const {
   const Side& side = of_npu ? npu_ : bench_;
   if (fused_ && row.data_name.find(';') != std::string_view::npos) {
     MSP_ASSIGN_OR_RETURN(TensorBuffer fused, LoadFused(side, row));
-    return std::optional(std::move(fused));
+    return std::optional<LoadedTensor>(std::move(fused));
   }
   const auto& valid = of_npu ? valid_npu_rows_ : valid_bench_rows_;
   const auto padded = row.state == dump::RowState::kOutput ? valid.find(row.entry) : valid.end();
@@ -412,7 +412,7 @@ Result<std::optional<TensorBuffer>> TensorChanges::Load(bool of_npu, const SideR
     return base::GlobMatch(calibration.data_names, row.data_name);
   };
   if (padded == valid.end() && std::none_of(calibrations.begin(), calibrations.end(), concerns)) {
-    return std::optional<TensorBuffer>();
+    return std::optional<LoadedTensor>();
   }
   MSP_ASSIGN_OR_RETURN(TensorBuffer tensor, ReadRowTensor(side, row.data_name));
   if (padded != valid.end()) {
@@ -445,7 +445,7 @@ Result<std::optional<TensorBuffer>> TensorChanges::Load(bool of_npu, const SideR
     failures_->texts.push_back(fmt::format("{}: {} more matrices do not fit", row.data_name,
                                            failures - kMostFailuresOfARow));
   }
-  return std::optional(std::move(tensor));
+  return std::optional<LoadedTensor>(std::move(tensor));
 }
 
 // Inputs of the parts are the same tensor; weights stand one below the other, results side by side.

@@ -80,7 +80,7 @@ class TensorChanges final : public TensorLoader {
   // Tensors that no calibration could be applied to so far, with the reason; they were compared as
   // they are.
   std::vector<std::string> Failures() const;
-  Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
+  Result<std::optional<LoadedTensor>> Load(bool of_npu, const SideRow& row) const override;
 
  private:
   struct FailureList {

@@ -1,6 +1,5 @@
 #include "src/layout/placement.h"
 
-#include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,22 +19,6 @@ Placement Along(size_t axis, int64_t parts, Spread spread) {
 
 Spread ShardOf(int64_t dimension, PartOrder order = PartOrder::kContiguous, int64_t blocks = 1) {
   return {SpreadKind::kShard, dimension, order, blocks, {}, false};
-}
-
-// The whole of float32 pieces.
-std::vector<float> Assembled(const Placement& placement, const Shape& shape,
-                             const std::vector<std::vector<float>>& pieces) {
-  const OpenPiece open = [&](size_t piece) -> Result<TensorView> {
-    return tensor::RowMajorView(DType::kFloat32, shape, std::as_bytes(std::span(pieces[piece])));
-  };
-  const Result<tensor::TensorBuffer> whole = AssembleWhole(placement, open, size_t{1} << 20U);
-  EXPECT_TRUE(whole.ok()) << whole.status().message();
-  if (!whole.ok()) {
-    return {};
-  }
-  std::vector<float> values(static_cast<size_t>(whole->view().element_count()));
-  std::memcpy(values.data(), whole->view().data, values.size() * sizeof(float));
-  return values;
 }
 
 TEST(Placement, IsSpelledAsTheTableShowsIt) {
@@ -79,48 +62,6 @@ TEST(Placement, KnowsOfSummandsTheMeanAlone) {
   EXPECT_FALSE(whole.values[0]);
   EXPECT_EQ(*whole.values[2], 3);
   EXPECT_FALSE(whole.values[3]);
-}
-
-TEST(Placement, JoinsPartsInEveryOrder) {
-  const std::vector<std::vector<float>> pieces = {{0, 1, 2, 3}, {4, 5, 6, 7}};
-  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0)), {4}, pieces),
-            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kBlocks, 2)), {4}, pieces),
-            (std::vector<float>{0, 1, 4, 5, 2, 3, 6, 7}));
-  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kZigzag)), {4}, pieces),
-            (std::vector<float>{0, 1, 4, 5, 6, 7, 2, 3}));
-  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(0, PartOrder::kInterleaved)), {4}, pieces),
-            (std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7}));
-  EXPECT_EQ(Assembled(Along(kTensorAxis, 2, ShardOf(1)), {2, 2}, pieces),
-            (std::vector<float>{0, 1, 4, 5, 2, 3, 6, 7}));
-}
-
-TEST(Placement, SumsInDoubleAndRoundsOnce) {
-  const std::vector<std::vector<float>> pieces = {{1e8F, 1}, {1, 2}, {-1e8F, 3}};
-  EXPECT_EQ(
-      Assembled(Along(kTensorAxis, 3, {SpreadKind::kPartial, 0, {}, 1, {}, false}), {2}, pieces),
-      (std::vector<float>{1, 6}));
-  EXPECT_EQ(
-      Assembled(Along(kDataAxis, 3, {SpreadKind::kPartial, 0, {}, 1, {}, true}), {2}, pieces)[1],
-      2);
-}
-
-TEST(Placement, JoinsSeveralAxes) {
-  Placement placement = Along(kTensorAxis, 2, ShardOf(1));
-  placement.grid[kDataAxis] = 2;
-  placement.spreads[kDataAxis] = ShardOf(0);
-  EXPECT_EQ(Assembled(placement, {1, 2}, {{0, 1}, {2, 3}, {4, 5}, {6, 7}}),
-            (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
-}
-
-TEST(Placement, MicroBatchesMayBePartsOfWhatAReplicaHas) {
-  Placement placement = Along(0, 2, ShardOf(0));
-  placement.grid[kDataAxis] = 2;
-  placement.spreads[kDataAxis] = ShardOf(0);
-  const std::vector<std::vector<float>> pieces = {{0}, {1}, {2}, {3}};
-  EXPECT_EQ(Assembled(placement, {1}, pieces), (std::vector<float>{0, 1, 2, 3}));
-  placement.data_outside = true;
-  EXPECT_EQ(Assembled(placement, {1}, pieces), (std::vector<float>{0, 2, 1, 3}));
 }
 
 TEST(Placement, RefusesPiecesThatDoNotFit) {

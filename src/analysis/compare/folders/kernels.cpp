@@ -354,11 +354,10 @@ KernelSide LoadKernelSide(const KernelRun& run, base::ThreadPool& pool) {
   return loaded;
 }
 
-Result<std::optional<tensor::TensorBuffer>> KernelTensors::Load(bool of_npu,
-                                                                const SideRow& row) const {
+Result<std::optional<LoadedTensor>> KernelTensors::Load(bool of_npu, const SideRow& row) const {
   const KernelSide* const side = of_npu ? npu_ : bench_;
   if (side == nullptr) {
-    return std::optional<tensor::TensorBuffer>();
+    return std::optional<LoadedTensor>();
   }
   const fs::path& path = side->files[row.entry];
   MSP_ASSIGN_OR_RETURN(const base::FileBytes file, base::FileBytes::Open(path));
@@ -372,7 +371,7 @@ Result<std::optional<tensor::TensorBuffer>> KernelTensors::Load(bool of_npu,
   MSP_RETURN_IF_ERROR(base::CheckMappedFile(file.bytes()));
   const auto wanted = side->shapes.find({row.entry, row.leaf});
   if (wanted == side->shapes.end()) {
-    return std::optional(std::move(buffer));
+    return std::optional<LoadedTensor>(std::move(buffer));
   }
   TensorView view = buffer.view();
   if (view.element_count() != msprobe::ElementCount(wanted->second)) {
@@ -382,7 +381,7 @@ Result<std::optional<tensor::TensorBuffer>> KernelTensors::Load(bool of_npu,
   view.strides = ContiguousStrides(view.shape);
   MSP_ASSIGN_OR_RETURN(tensor::TensorBuffer reshaped,
                        tensor::MakeContiguous(view, kernel_dump::kMostPlainBytes));
-  return std::optional(std::move(reshaped));
+  return std::optional<LoadedTensor>(std::move(reshaped));
 }
 
 namespace {

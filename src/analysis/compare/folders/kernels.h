@@ -121,7 +121,7 @@ KernelSide LoadKernelSide(const KernelRun& folder, base::ThreadPool& pool);
 class KernelTensors final : public TensorLoader {
  public:
   KernelTensors(const KernelSide* npu, const KernelSide* bench) : npu_(npu), bench_(bench) {}
-  Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
+  Result<std::optional<LoadedTensor>> Load(bool of_npu, const SideRow& row) const override;
 
  private:
   const KernelSide* npu_;

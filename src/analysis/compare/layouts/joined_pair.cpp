@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -22,7 +22,8 @@
 #include "src/base/progress.h"
 #include "src/dump/dump_file.h"
 #include "src/dump/layout.h"
-#include "src/kernels/convert.h"
+#include "src/layout/whole_tensor.h"
+#include "src/tensor/element_blocks.h"
 
 namespace msprobe::analysis::compare::layouts {
 namespace {
@@ -140,35 +141,62 @@ const JoinedRow& PieceLoader::RowOf(bool of_npu, const SideRow& row) const {
 
 namespace {
 
-// What Prepare read, for the Load behind it in the same thread.
-struct PreparedTensor {
-  const PieceLoader* loader = nullptr;
-  const SideRow* row = nullptr;
-  std::optional<tensor::TensorBuffer> whole;
-};
-thread_local std::array<PreparedTensor, 2> prepared_tensors;
-
-std::vector<double> Widened(const TensorView& view) {
-  std::vector<double> values(static_cast<size_t>(view.element_count()));
-  kernels::WidenToDouble(view.dtype, view.bytes(), values);
-  return values;
+// Calls use(npu, bench, first) for all elements of two wholes of equal shape, block by block; a use
+// may return false to end the walk.
+template <typename Use>
+void ForEachRunOf(const layout::WholeTensor& a, const layout::WholeTensor& b, const Use& use) {
+  std::vector<double> x(tensor::kCopyBlockElements);
+  std::vector<double> y(tensor::kCopyBlockElements);
+  const auto count = static_cast<size_t>(a.element_count());
+  for (size_t first = 0; first < count; first += x.size()) {
+    const size_t size = std::min(x.size(), count - first);
+    const std::span<double> left = std::span(x).first(size);
+    const std::span<double> right = std::span(y).first(size);
+    a.Read(static_cast<int64_t>(first), left);
+    b.Read(static_cast<int64_t>(first), right);
+    if (!use(left, right, first)) {
+      return;
+    }
+  }
 }
 
-// ||a - b|| / ||b||; infinite where they cannot be compared.
-double ErrorOf(const TensorView& a, const TensorView& b) {
-  if (a.shape != b.shape || GetDTypeInfo(a.dtype).kind == DTypeKind::kComplex ||
-      GetDTypeInfo(b.dtype).kind == DTypeKind::kComplex) {
+bool AreComparable(const layout::WholeTensor& a, const layout::WholeTensor& b) {
+  return a.shape() == b.shape() && GetDTypeInfo(a.dtype()).kind != DTypeKind::kComplex &&
+         GetDTypeInfo(b.dtype()).kind != DTypeKind::kComplex;
+}
+
+// ||a - b|| / ||b||; infinite where they cannot be compared, or as soon as it is above `most` if
+// ||b||^2 is at most `norm_limit`.
+double ErrorOf(const layout::WholeTensor& a, const layout::WholeTensor& b, double most = HUGE_VAL,
+               double norm_limit = HUGE_VAL) {
+  if (!AreComparable(a, b)) {
     return HUGE_VAL;
   }
-  const std::vector<double> x = Widened(a);
-  const std::vector<double> y = Widened(b);
   double difference = 0;
   double norm = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    difference += (x[i] - y[i]) * (x[i] - y[i]);
-    norm += y[i] * y[i];
+  const double give_up = most * most * norm_limit;
+  ForEachRunOf(a, b, [&](std::span<const double> x, std::span<const double> y, size_t) {
+    for (size_t i = 0; i < x.size(); ++i) {
+      difference += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += y[i] * y[i];
+    }
+    return !(difference > give_up);
+  });
+  return difference > give_up ? HUGE_VAL : difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+double SquaresOf(const layout::WholeTensor& whole) {
+  double squares = 0;
+  std::vector<double> values(tensor::kCopyBlockElements);
+  const auto count = static_cast<size_t>(whole.element_count());
+  for (size_t first = 0; first < count; first += values.size()) {
+    const std::span<double> block = std::span(values).first(std::min(values.size(), count - first));
+    whole.Read(static_cast<int64_t>(first), block);
+    for (const double value : block) {
+      squares += value * value;
+    }
   }
-  return difference == 0 ? 0 : std::sqrt(difference / norm);
+  return squares;
 }
 
 // The orders that parts of `size` along an axis may have: those of fused projections and of chunks,
@@ -246,23 +274,67 @@ std::vector<layout::Placement> AlternativesOf(const JoinedRow& row) {
   return all;
 }
 
-// The leading part of a tensor.
-Result<tensor::TensorBuffer> CutTo(const tensor::TensorBuffer& whole, const Shape& shape) {
-  TensorView view = whole.view();
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (axis >= view.shape.size() || shape[axis] > view.shape[axis]) {
-      return MismatchError("a padded tensor is smaller than what it is padded from");
-    }
-  }
-  view.shape = shape;
-  return tensor::MakeContiguous(view, kMostTensorBytes);
-}
-
 }  // namespace
 
-void PieceLoader::Prepare(const SideRow& npu, const SideRow& bench) const {
+class PieceLoader::OpenPieces {
+ public:
+  OpenPieces(const JoinedRow& row, const std::vector<JoinedRank>& ranks)
+      : row_(row), ranks_(ranks), files_(row.pieces.size()) {}
+
+  Result<TensorView> Open(size_t piece) {
+    std::optional<TensorFile>& file = files_[piece];
+    if (!file) {
+      const Piece& of = row_.pieces[piece];
+      MSP_RETURN_IF_ERROR(dump::CheckDataName(of.data_name));
+      MSP_ASSIGN_OR_RETURN(
+          file, TensorFile::Open(
+                    ranks_[of.rank].folder.folder / dump::kTensorFolderName / of.data_name, {}));
+    }
+    MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file->Single());
+    MSP_RETURN_IF_ERROR(tensor->status);
+    return tensor->view;
+  }
+
+  // The whole that they make in this placement.
+  Result<layout::WholeTensor> Join(const layout::Placement& placement) {
+    return layout::WholeTensor::Make(
+        placement, [this](size_t piece) { return Open(piece); }, row_.scale, row_.cut);
+  }
+
+  void ReleasePages() const {
+    for (const std::optional<TensorFile>& file : files_) {
+      if (file) {
+        const Result<const NamedTensor*> tensor = file->Single();
+        if (tensor.ok()) {
+          file->ReleasePages((*tensor)->view, 0, (*tensor)->view.element_count());
+        }
+      }
+    }
+  }
+
+ private:
+  const JoinedRow& row_;
+  const std::vector<JoinedRank>& ranks_;
+  std::vector<std::optional<TensorFile>> files_;
+};
+
+std::shared_ptr<PieceLoader::OpenPieces> PieceLoader::PiecesOf(bool of_npu,
+                                                               const SideRow& row) const {
+  return std::make_shared<OpenPieces>(RowOf(of_npu, row), of_npu ? pair_.npu : pair_.bench);
+}
+
+bool PieceLoader::Compare(const SideRow& npu, const SideRow& bench,
+                          const CompareWholes& use) const {
+  const std::shared_ptr<OpenPieces> npu_pieces = PiecesOf(true, npu);
+  const std::shared_ptr<OpenPieces> bench_pieces = PiecesOf(false, bench);
+  const Result<layout::WholeTensor> n = npu_pieces->Join(RowOf(true, npu).placement);
+  const Result<layout::WholeTensor> b = bench_pieces->Join(RowOf(false, bench).placement);
+  return n.ok() && b.ok() && use(*n, *b);
+}
+
+bool PieceLoader::Reconsider(const SideRow& npu, const SideRow& bench,
+                             const Distance& distance) const {
   constexpr double kOther = 1e-3;
-  prepared_tensors = {};
   std::array<JoinedRow*, 2> joined = {&rows_[0][static_cast<size_t>(&npu - first_rows_[0])],
                                       &rows_[1][static_cast<size_t>(&bench - first_rows_[1])]};
   const SideRow* const rows[] = {&npu, &bench};
@@ -271,45 +343,36 @@ void PieceLoader::Prepare(const SideRow& npu, const SideRow& bench) const {
         row->placement.spreads.begin(), row->placement.spreads.end(),
         [](const layout::Spread& spread) { return spread.kind == SpreadKind::kShard; });
   });
-  if (!has_parts) {
-    return;
+  if (!has_parts ||
+      (distance.comparable && !distance.nonfinite_differs && distance.relative < 0.99 * kOther)) {
+    return false;
   }
+  std::array<std::shared_ptr<OpenPieces>, 2> pieces;
+  std::array<std::optional<layout::WholeTensor>, 2> wholes;
   for (size_t side = 0; side < 2; ++side) {
-    Result<std::optional<tensor::TensorBuffer>> whole = Load(side == 0, *rows[side]);
+    pieces[side] = PiecesOf(side == 0, *rows[side]);
+    Result<layout::WholeTensor> whole = pieces[side]->Join(joined[side]->placement);
     if (!whole.ok()) {
-      prepared_tensors = {};
-      return;
+      return false;
     }
-    prepared_tensors[side] = {this, rows[side], *std::move(whole)};
+    wholes[side] = *std::move(whole);
   }
-  double error = ErrorOf(prepared_tensors[0].whole->view(), prepared_tensors[1].whole->view());
+  double error = ErrorOf(*wholes[0], *wholes[1]);
+  bool found = false;
   for (size_t side = 0; side < 2 && error > kOther; ++side) {
     JoinedRow& row = *joined[side];
     const std::vector<layout::Placement> others = AlternativesOf(row);
     if (others.empty()) {
       continue;
     }
-    // The pieces are read once more, for all alternatives.
-    std::vector<tensor::TensorBuffer> pieces;
-    for (size_t piece = 0; piece < row.pieces.size(); ++piece) {
-      Result<tensor::TensorBuffer> read = ReadPiece(side == 0, row.pieces[piece]);
-      if (!read.ok()) {
-        return;
-      }
-      pieces.push_back(*std::move(read));
-    }
-    const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
-      return pieces[piece].view();
-    };
+    const double norm =
+        1.001 * (AreComparable(*wholes[0], *wholes[1]) ? SquaresOf(*wholes[1]) : HUGE_VAL);
     for (const layout::Placement& other : others) {
-      Result<tensor::TensorBuffer> whole =
-          layout::AssembleWhole(other, open, kMostTensorBytes, row.scale);
-      if (whole.ok() && row.cut) {
-        whole = CutTo(*whole, *row.cut);
-      }
+      Result<layout::WholeTensor> whole = pieces[side]->Join(other);
+      const double most = std::max(kOther, error / 4);
       const double apart = !whole.ok() ? HUGE_VAL
-                           : side == 0 ? ErrorOf(whole->view(), prepared_tensors[1].whole->view())
-                                       : ErrorOf(prepared_tensors[0].whole->view(), whole->view());
+                           : side == 0 ? ErrorOf(*whole, *wholes[1], most, norm)
+                                       : ErrorOf(*wholes[0], *whole, most, norm);
       if (apart <= kOther || apart < error / 4) {
         // Blocks of anything but a parameter come from its shape, and say nothing of how it is
         // shared.
@@ -320,20 +383,15 @@ void PieceLoader::Prepare(const SideRow& npu, const SideRow& bench) const {
         }
         row.placement = other;
         error = apart;
-        prepared_tensors[side] = {this, rows[side], *std::move(whole)};
+        found = true;
+        wholes[side] = *std::move(whole);
         if (error <= kOther) {
           break;
         }
       }
     }
   }
-}
-
-Result<tensor::TensorBuffer> PieceLoader::ReadPiece(bool of_npu, const Piece& piece) const {
-  const std::vector<JoinedRank>& ranks = of_npu ? pair_.npu : pair_.bench;
-  MSP_RETURN_IF_ERROR(dump::CheckDataName(piece.data_name));
-  return ReadWholeTensor(ranks[piece.rank].folder.folder / dump::kTensorFolderName /
-                         piece.data_name);
+  return found;
 }
 
 void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
@@ -365,11 +423,11 @@ void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
       std::array<double, 2> errors = {HUGE_VAL, HUGE_VAL};
       for (const bool data_first : {false, true}) {
         joined.placement.data_outside = data_first;
-        const auto n = Load(true, row);
-        const auto b = Load(false, *found->second);
-        if (n.ok() && b.ok()) {
-          errors[data_first ? 1 : 0] = ErrorOf((*n)->view(), (*b)->view());
-        }
+        Compare(row, *found->second,
+                [&](const layout::WholeTensor& n, const layout::WholeTensor& b) {
+                  errors[data_first ? 1 : 0] = ErrorOf(n, b);
+                  return true;
+                });
       }
       joined.placement.data_outside = false;
       ++looked_at;
@@ -383,32 +441,20 @@ void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
   }
 }
 
-Result<std::optional<tensor::TensorBuffer>> PieceLoader::Load(bool of_npu,
-                                                              const SideRow& row) const {
-  PreparedTensor& prepared = prepared_tensors[of_npu ? 0 : 1];
-  if (prepared.loader == this && prepared.row == &row && prepared.whole) {
-    return std::exchange(prepared, {}).whole;
+Result<std::optional<LoadedTensor>> PieceLoader::Load(bool of_npu, const SideRow& row) const {
+  constexpr int64_t kFewElements = 4096;  // that are not worth blocks; single numbers among them
+  std::shared_ptr<OpenPieces> pieces = PiecesOf(of_npu, row);
+  MSP_ASSIGN_OR_RETURN(layout::WholeTensor whole, pieces->Join(RowOf(of_npu, row).placement));
+  if (whole.element_count() <= kFewElements) {
+    tensor::TensorBuffer buffer(whole.dtype(), whole.shape());
+    whole.Copy(0, whole.element_count(), buffer.mutable_bytes().data());
+    return std::optional<LoadedTensor>(std::move(buffer));
   }
-  const JoinedRow& joined = RowOf(of_npu, row);
-  const std::vector<JoinedRank>& ranks = of_npu ? pair_.npu : pair_.bench;
-  std::optional<TensorFile> open_file;
-  const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
-    const Piece& of = joined.pieces[piece];
-    MSP_RETURN_IF_ERROR(dump::CheckDataName(of.data_name));
-    MSP_ASSIGN_OR_RETURN(
-        open_file, TensorFile::Open(
-                       ranks[of.rank].folder.folder / dump::kTensorFolderName / of.data_name, {}));
-    MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, open_file->Single());
-    MSP_RETURN_IF_ERROR(tensor->status);
-    return tensor->view;
-  };
-  MSP_ASSIGN_OR_RETURN(
-      tensor::TensorBuffer whole,
-      layout::AssembleWhole(joined.placement, open, kMostTensorBytes, joined.scale));
-  if (joined.cut) {
-    MSP_ASSIGN_OR_RETURN(whole, CutTo(whole, *joined.cut));
-  }
-  return std::optional(std::move(whole));
+  LoadedTensor loaded;
+  loaded.whole = std::make_shared<const layout::WholeTensor>(std::move(whole));
+  loaded.files = pieces;
+  loaded.release_pages = [pieces] { pieces->ReleasePages(); };
+  return std::optional(std::move(loaded));
 }
 
 namespace {
@@ -441,19 +487,19 @@ std::vector<ReplicaDifference> ReplicasOf(const PairLayout& layout, const Loaded
 
 // ---- what only pieces tell of the points that are reported ----
 
-// For each element of the whole the place of the piece that holds it, as a float64 tensor.
-Result<tensor::TensorBuffer> OwnersOf(const JoinedRow& joined, const std::vector<Shape>& shapes) {
-  tensor::TensorBuffer filled;
+// A whole of which each element is the place of the piece that holds it. `numbers`: one of each
+// piece, which outlive it.
+Result<layout::WholeTensor> OwnersOf(const JoinedRow& joined, const std::vector<double>& numbers) {
   const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
-    filled = tensor::TensorBuffer(DType::kFloat64, shapes[piece]);
-    const auto number = static_cast<double>(piece);
-    const std::span<std::byte> bytes = filled.mutable_bytes();
-    for (size_t at = 0; at + sizeof(number) <= bytes.size(); at += sizeof(number)) {
-      std::memcpy(bytes.data() + at, &number, sizeof(number));
-    }
-    return filled.view();
+    TensorView same;
+    same.dtype = DType::kFloat64;
+    same.shape = joined.shapes[piece];
+    same.strides.assign(same.shape.size(), 0);
+    same.data = reinterpret_cast<const std::byte*>(&numbers[piece]);
+    same.extent_bytes = sizeof(double);
+    return same;
   };
-  return layout::AssembleWhole(joined.placement, open, kMostTensorBytes);
+  return layout::WholeTensor::Make(joined.placement, open);
 }
 
 // The ranks of the NPU side whose pieces differ from the reference, by elements; empty: all, or not
@@ -468,38 +514,40 @@ std::vector<int64_t> DifferingRanks(const PairLayout& layout, const ComparedPair
       ElementCount(row.shape) > static_cast<double>(kMostElements)) {
     return {};
   }
-  const Result<std::optional<tensor::TensorBuffer>> npu = loader.Load(true, row);
-  const Result<std::optional<tensor::TensorBuffer>> bench =
-      loader.Load(false, pair.bench.rows[rows.bench]);
-  if (!npu.ok() || !bench.ok() || (*npu)->view().shape != (*bench)->view().shape) {
-    return {};
-  }
-  std::vector<Shape> shapes;
-  for (size_t piece = 0; piece < joined.pieces.size(); ++piece) {
-    shapes.push_back(joined.shapes[piece]);
-  }
-  const Result<tensor::TensorBuffer> owners = OwnersOf(joined, shapes);
-  const auto count = static_cast<size_t>((*npu)->view().element_count());
-  if (!owners.ok() || static_cast<size_t>(owners->view().element_count()) != count) {
-    return {};
-  }
-  std::vector<double> n(count);
-  std::vector<double> b(count);
-  kernels::WidenToDouble((*npu)->view().dtype, (*npu)->view().bytes(), n);
-  kernels::WidenToDouble((*bench)->view().dtype, (*bench)->view().bytes(), b);
-  double largest = 0;
-  for (const double value : b) {
-    largest = std::isfinite(value) ? std::max(largest, std::fabs(value)) : largest;
-  }
+  std::vector<double> numbers(joined.pieces.size());
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  const Result<layout::WholeTensor> owners = OwnersOf(joined, numbers);
   std::vector<bool> differs(joined.pieces.size());
   std::vector<bool> holds(joined.pieces.size());
-  const std::span<const std::byte> owner_bytes = owners->view().bytes();
-  for (size_t i = 0; i < count; ++i) {
-    double owner = 0;
-    std::memcpy(&owner, owner_bytes.data() + i * sizeof(owner), sizeof(owner));
-    const auto piece = static_cast<size_t>(owner);
-    holds[piece] = true;
-    differs[piece] = differs[piece] || std::fabs(n[i] - b[i]) > 1e-5 * largest;
+  const bool compared = loader.Compare(
+      row, pair.bench.rows[rows.bench],
+      [&](const layout::WholeTensor& npu, const layout::WholeTensor& bench) {
+        if (!owners.ok() || !AreComparable(npu, bench) ||
+            owners->element_count() != npu.element_count()) {
+          return false;
+        }
+        double largest = 0;
+        ForEachRunOf(bench, bench, [&](std::span<const double> values, const auto&, size_t) {
+          for (const double value : values) {
+            largest = std::isfinite(value) ? std::max(largest, std::fabs(value)) : largest;
+          }
+          return true;
+        });
+        std::vector<double> owner(tensor::kCopyBlockElements);
+        ForEachRunOf(npu, bench,
+                     [&](std::span<const double> x, std::span<const double> y, size_t first) {
+                       owners->Read(static_cast<int64_t>(first), std::span(owner).first(x.size()));
+                       for (size_t i = 0; i < x.size(); ++i) {
+                         const auto piece = static_cast<size_t>(owner[i]);
+                         holds[piece] = true;
+                         differs[piece] = differs[piece] || std::fabs(x[i] - y[i]) > 1e-5 * largest;
+                       }
+                       return true;
+                     });
+        return true;
+      });
+  if (!compared) {
+    return {};
   }
   std::set<int64_t> ranks;
   bool all = true;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "src/analysis/compare/real_data.h"
 #include "src/base/threads.h"
 #include "src/layout/placement.h"
+#include "src/layout/whole_tensor.h"
 
 namespace msprobe::analysis::compare {
 struct PlannedPair;
@@ -60,17 +62,24 @@ class PieceLoader : public TensorLoader {
   PieceLoader(const PairLayout& pair, const Side& npu, const Side& bench,
               std::array<std::vector<JoinedRow>, 2> rows);
 
-  Result<std::optional<tensor::TensorBuffer>> Load(bool of_npu, const SideRow& row) const override;
+  Result<std::optional<LoadedTensor>> Load(bool of_npu, const SideRow& row) const override;
   // Finds the order of parts that no record tells: of fused projections, of chunks of a sequence,
-  // of samples dealt out. Both tensors are kept for Load.
-  void Prepare(const SideRow& npu, const SideRow& bench) const override;
+  // of samples dealt out.
+  bool Reconsider(const SideRow& npu, const SideRow& bench,
+                  const Distance& distance) const override;
   // Whether replicas of the data have parts of each micro-batch, or micro-batches are parts of what
   // a replica has: by the first tensors that are cut in both ways. Before any are compared.
   void ChooseOrder(const Side& npu, const Side& bench);
+  // Hands the wholes of both sides to `use`, whose answer it returns; false: they cannot be read.
+  using CompareWholes =
+      std::function<bool(const layout::WholeTensor& npu, const layout::WholeTensor& bench)>;
+  bool Compare(const SideRow& npu, const SideRow& bench, const CompareWholes& use) const;
   const JoinedRow& RowOf(bool of_npu, const SideRow& row) const;
 
  private:
-  Result<tensor::TensorBuffer> ReadPiece(bool of_npu, const Piece& piece) const;
+  // The pieces of a row: opened when they are first asked for, and as long as this lives.
+  class OpenPieces;
+  std::shared_ptr<OpenPieces> PiecesOf(bool of_npu, const SideRow& row) const;
 
   const PairLayout& pair_;
   std::array<const SideRow*, 2> first_rows_;
