@@ -751,8 +751,14 @@ class Runner {
       for (const bool of_bench : {false, true}) {
         for (const layouts::RankReplica& replica :
              of_bench ? planned.layout->bench_replicas : planned.layout->npu_replicas) {
-          source.replicas.push_back(
-              {of_bench, replica.row, replica.ranks, replica.group, replica.error});
+          const std::vector<SideEntry>& entries = (of_bench ? loaded.bench : loaded.npu).entries;
+          const auto entry =
+              std::find_if(entries.begin(), entries.end(),
+                           [&](const SideEntry& known) { return known.name == replica.entry; });
+          if (entry != entries.end() && replica.row < entry->row_count) {
+            source.replicas.push_back({of_bench, entry->first_row + replica.row, replica.ranks,
+                                       replica.group, replica.error});
+          }
         }
       }
     }

@@ -569,7 +569,15 @@ class Planner {
     if (run.ranks.size() < 2 || !run.is_known || !run.ranks[0].record) {
       return;
     }
-    const RankLoader load = [&](const JoinedRank& rank) { return LoadRank(rank); };
+    const RankLoader load = [&](const JoinedRank& rank,
+                                const std::function<bool(std::string_view)>& keep) {
+      SideOptions side_options;
+      side_options.allow_truncated = options_.allow_truncated;
+      side_options.edition = options_.edition();
+      side_options.keep_entry = keep;
+      side_options.skim = !options_.allow_truncated;
+      return LoadSide(rank.folder.folder / dump::kDumpFileName, side_options);
+    };
     std::map<std::filesystem::path, std::vector<PairLayout*>> pairs;
     for (PlannedPair& pair : plan.pairs) {
       if (!pair.is_debug) {

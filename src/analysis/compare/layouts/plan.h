@@ -65,12 +65,15 @@ struct JoinedRank {
 
 // Ranks of a side that must hold the same value and do not.
 struct RankReplica {
-  uint32_t row = 0;            // of the rank, in the order of its dump.json
+  std::string entry;           // of the rank
+  uint32_t row = 0;            // of that entry
   std::vector<int64_t> ranks;  // those that differ from most; of two both
   std::vector<int64_t> group;  // all that must be equal
   double error = 0;
 };
-using RankLoader = std::function<Result<Side>(const JoinedRank&)>;
+// Reads the entries of a rank that `keep` names.
+using RankLoader = std::function<Result<Side>(const JoinedRank&,
+                                              const std::function<bool(std::string_view)>& keep)>;
 // By rank, the first one: the ranks of a side, in one step, whose places are known. Ranks are read
 // one after the other by each thread.
 std::vector<std::vector<RankReplica>> FindReplicas(const std::vector<JoinedRank>& ranks,
