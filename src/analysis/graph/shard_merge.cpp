@@ -28,30 +28,31 @@
 #include "src/base/numbers.h"
 #include "src/base/strings.h"
 #include "src/dump/call_facts.h"
+#include "src/layout/placement.h"
 
 namespace msprobe::analysis::graph {
 namespace {
-
-using Shape = std::vector<int64_t>;
 
 constexpr std::string_view kColumnLayer = ".ColumnParallelLinear.";
 constexpr std::string_view kRowLayer = ".RowParallelLinear.";
 constexpr std::string_view kVocabularyLayer = ".VocabParallelEmbedding.";
 
-// "[2, 3]"; empty: a scalar, or no shape.
-Shape ParseShape(std::string_view text) {
-  Shape shape;
-  if (text.size() < 3 || text.front() != '[' || text.back() != ']') {
-    return shape;
-  }
-  for (const std::string_view part : base::Split(text.substr(1, text.size() - 2), ',')) {
-    const std::optional<int64_t> size = base::ParseInt(base::Trim(part));
-    if (!size || *size < 0 || *size > INT32_MAX) {
-      return {};
-    }
-    shape.push_back(*size);
-  }
-  return shape;
+// Empty: a scalar, or no shape.
+Shape ShapeIn(std::string_view text) {
+  std::optional<Shape> shape = layout::ParseShape(text);
+  const bool fits = shape && std::all_of(shape->begin(), shape->end(),
+                                         [](int64_t size) { return size <= INT32_MAX; });
+  return fits ? *std::move(shape) : Shape();
+}
+
+// Parts of equal rank along one dimension, in the order of the ranks.
+layout::Placement PartsAlong(size_t dimension, size_t parts) {
+  constexpr auto kAxis = static_cast<size_t>(layout::Axis::kTensor);
+  layout::Placement placement;
+  placement.grid[kAxis] = static_cast<int64_t>(parts);
+  placement.spreads[kAxis].kind = layout::SpreadKind::kShard;
+  placement.spreads[kAxis].dimension = static_cast<int64_t>(dimension);
+  return placement;
 }
 
 bool Contains(std::string_view name, std::string_view word) {
@@ -148,26 +149,21 @@ class ShapeJoiner {
     if (parts == content.part_shapes.end()) {
       return false;
     }
-    const Shape first = ParseShape(parts->second.front());
-    if (dimension >= first.size()) {
-      return false;
-    }
-    int64_t size = 0;
+    std::vector<Shape> shapes;
     for (const std::string_view text : parts->second) {
-      Shape part = ParseShape(text);
-      if (part.size() != first.size()) {
-        return false;
-      }
-      size += std::exchange(part[dimension], first[dimension]);
-      if (part != first) {
-        return false;
-      }
+      shapes.push_back(ShapeIn(text));
+    }
+    const Shape& first = shapes.front();
+    const std::optional<Shape> made =
+        layout::WholeShape(PartsAlong(dimension, shapes.size()), shapes);
+    if (!made) {
+      return false;
     }
     // Dimensions that tensor parallelism divided are whole already.
     const auto joined = content.shapes.find(row);
     Shape shape = joined == content.shapes.end() ? first : joined->second;
     const int64_t before = shape[dimension] / std::max<int64_t>(first[dimension], 1);
-    if (__builtin_mul_overflow(before, size, &shape[dimension])) {
+    if (__builtin_mul_overflow(before, (*made)[dimension], &shape[dimension])) {
       return false;
     }
     content.shapes[row] = std::move(shape);
@@ -187,7 +183,7 @@ class ShapeJoiner {
   }
 
   static Shape ShapeOf(const MergedContent& content, uint32_t row) {
-    return ParseShape(content.Source(row).shape);
+    return ShapeIn(content.Source(row).shape);
   }
 
   // A tensor is known again by what the first rank recorded of it.
@@ -392,28 +388,33 @@ std::string Listed(std::span<const Statistics> values, size_t stat, std::string_
   return text;
 }
 
-// The statistics of the whole tensor, and how they were made.
+// The statistics of the whole tensor, and how they were made. Parts count as equally large, as for
+// the Python tool.
 Statistics Combine(std::span<const Statistics> values, std::string_view item,
                    std::vector<std::string>& info) {
-  Statistics whole = values.front();
-  double sum = 0;
-  double squares = 0;
+  std::vector<layout::PieceStatistics> pieces;
   for (const Statistics& value : values) {
-    if (value[compare::kMax].number > whole[compare::kMax].number) {
-      whole[compare::kMax] = value[compare::kMax];
+    layout::PieceStatistics& piece = pieces.emplace_back();
+    for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
+      piece.values[stat] = value[stat].number;
     }
-    if (value[compare::kMin].number < whole[compare::kMin].number) {
-      whole[compare::kMin] = value[compare::kMin];
-    }
-    sum += value[compare::kMean].number;
-    squares += value[compare::kNorm].number * value[compare::kNorm].number;
+    piece.elements = 1;
   }
-  const auto set = [&whole](size_t stat, double number) {
+  const layout::PieceStatistics made =
+      layout::CombineStatistics(PartsAlong(0, pieces.size()), pieces);
+  Statistics whole = values.front();
+  for (size_t stat = 0; stat < compare::kStatCount; ++stat) {
+    const double number = made.values[stat].value_or(std::nan(""));
+    const auto same = std::find_if(values.begin(), values.end(), [&](const Statistics& value) {
+      return value[stat].number == number;
+    });
+    if ((stat == compare::kMax || stat == compare::kMin) && same != values.end()) {
+      whole[stat] = (*same)[stat];  // an integer stays one
+      continue;
+    }
     whole[stat].kind = compare::StatKind::kNumber;
     whole[stat].number = number;
-  };
-  set(compare::kMean, sum / static_cast<double>(values.size()));
-  set(compare::kNorm, std::sqrt(squares));
+  }
   info.push_back(fmt::format("The Max value merging method for {} is: max({}) = {}", item,
                              Listed(values, compare::kMax, "", ", "),
                              NumberText(whole[compare::kMax])));

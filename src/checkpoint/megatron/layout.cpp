@@ -306,20 +306,23 @@ std::string TranslateMegatronName(std::string_view name, bool corrected) {
   return result;
 }
 
-Sharding ShardingOf(std::string_view name, bool corrected, bool gated) {
+layout::Spread SpreadOf(std::string_view name, bool corrected, bool gated) {
+  layout::Spread spread;
   if (corrected && name.find(kFusedLayerNorm) != std::string_view::npos) {
-    return Sharding::kCopies;
+    return spread;
   }
-  if (ContainsAny(name, kRowParts)) {
-    const bool is_gated =
-        corrected && gated &&
-        (name.ends_with("linear_fc1.weight") || name.ends_with("linear_fc1.bias"));
-    return is_gated ? Sharding::kGatedRows : Sharding::kRows;
+  if (ContainsAny(name, kColumnParts) && !ContainsAny(name, kRowParts)) {
+    spread.kind = layout::SpreadKind::kShard;
+    spread.dimension = 1;
+  } else if (ContainsAny(name, kRowParts) || (corrected && ContainsAny(name, kCorrectedRowParts))) {
+    spread.kind = layout::SpreadKind::kShard;
   }
-  if (ContainsAny(name, kColumnParts)) {
-    return Sharding::kColumns;
+  if (corrected && gated &&
+      (name.ends_with("linear_fc1.weight") || name.ends_with("linear_fc1.bias"))) {
+    spread.order = layout::PartOrder::kBlocks;
+    spread.blocks = 2;
   }
-  return corrected && ContainsAny(name, kCorrectedRowParts) ? Sharding::kRows : Sharding::kCopies;
+  return spread;
 }
 
 std::optional<int64_t> LayerOf(std::string_view name, bool corrected) {

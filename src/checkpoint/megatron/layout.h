@@ -13,6 +13,7 @@
 #include "msprobe/tensor_file.h"
 
 #include "src/checkpoint/checkpoint.h"
+#include "src/layout/placement.h"
 
 namespace msprobe::checkpoint {
 
@@ -84,15 +85,10 @@ Result<ParallelSizes> FindParallelSizes(const MegatronArgs& args,
 // post_attention_layernorm, and the experts of TransformerEngine's grouped layers.
 std::string TranslateMegatronName(std::string_view name, bool corrected);
 
-// How the tensor ranks share a parameter.
-enum class Sharding {
-  kRows,       // joined along axis 0
-  kGatedRows,  // the same, but every rank has a part of the gate above its part of the rest
-  kColumns,    // joined along axis 1
-  kCopies,     // every rank has all of it
-};
-// How the parameter of a translated name is sharded. `gated`: the model's fc1 holds gate and up.
-Sharding ShardingOf(std::string_view name, bool corrected, bool gated);
+// How the tensor ranks share the parameter of a translated name: copies, or parts along axis 0
+// or 1. `gated`: the model's fc1 holds gate and up, of which every rank has a part each, one below
+// the other.
+layout::Spread SpreadOf(std::string_view name, bool corrected, bool gated);
 
 // L of the first "layers.L."; with `corrected` none for layers that are numbered by themselves
 // (multi-token prediction).

@@ -65,8 +65,6 @@ class ModelKeys {
 // memory, too.
 constexpr int64_t kMostExperts = 65'536;
 
-size_t AxisOf(Sharding sharding) { return sharding == Sharding::kColumns ? 1 : 0; }
-
 // One piece with all elements: a copy can be compared.
 bool IsWhole(const Parameter& parameter) {
   return parameter.status.ok() && parameter.pieces.size() == 1 &&
@@ -90,31 +88,33 @@ Parameter Unreadable(Parameter parameter, Status status) {
   return parameter;
 }
 
-// Gates of all ranks above the rest of all ranks.
-Result<Parameter> JoinGated(const std::vector<Parameter>& parts) {
-  std::vector<Parameter> halves;
-  halves.reserve(parts.size() * 2);
-  for (const int half : {0, 1}) {
-    for (const Parameter& part : parts) {
-      const int64_t rows = part.shape.at(0) / 2;
-      MSP_ASSIGN_OR_RETURN(Parameter cut, Slice(part, 0, half * rows, rows));
-      if (half == 1) {
-        cut.notes.clear();  // said by the first half
-      }
-      halves.push_back(std::move(cut));
+// Parts beside each other in the order that the spread says: gates of all ranks above the rest of
+// all ranks.
+Result<Parameter> JoinShards(const std::vector<Parameter>& parts,
+                             std::span<const layout::PartRun> runs, size_t axis) {
+  std::vector<Parameter> cuts;
+  cuts.reserve(runs.size());
+  for (const layout::PartRun& run : runs) {
+    MSP_ASSIGN_OR_RETURN(Parameter cut, Slice(parts[run.part], axis, run.first, run.count));
+    if (run.first > 0) {
+      cut.notes.clear();  // said by the first run of the part
     }
+    cuts.push_back(std::move(cut));
   }
-  return Concatenate(halves, 0);
+  return Concatenate(cuts, axis);
 }
 
-Parameter Join(std::vector<Parameter> parts, Sharding sharding) {
+Parameter Join(std::vector<Parameter> parts, const layout::Spread& spread) {
+  const auto axis = static_cast<size_t>(spread.dimension);
   const auto bad = std::find_if(parts.begin(), parts.end(),
                                 [](const Parameter& part) { return !part.status.ok(); });
-  const bool even = std::all_of(parts.begin(), parts.end(), [](const Parameter& part) {
-    return !part.shape.empty() && part.shape[0] % 2 == 0;
-  });
-  const bool gated = sharding == Sharding::kGatedRows && even;
-  Result<Parameter> joined = gated ? JoinGated(parts) : Concatenate(parts, AxisOf(sharding));
+  std::vector<int64_t> sizes;
+  for (const Parameter& part : parts) {
+    sizes.push_back(axis < part.shape.size() ? part.shape[axis] : -1);
+  }
+  const bool have_axis = std::find(sizes.begin(), sizes.end(), -1) == sizes.end();
+  const auto runs = have_axis ? layout::RunsOf(spread, sizes) : std::nullopt;
+  Result<Parameter> joined = runs ? JoinShards(parts, *runs, axis) : Concatenate(parts, axis);
   if (bad != parts.end()) {
     // The shape of the whole where it is known.
     return Unreadable(joined.ok() ? *std::move(joined) : *bad, bad->status);
@@ -122,7 +122,7 @@ Parameter Join(std::vector<Parameter> parts, Sharding sharding) {
   if (!joined.ok()) {
     return Unreadable(std::move(parts.front()), std::move(joined).status());
   }
-  if (sharding == Sharding::kGatedRows && !gated) {
+  if (!runs) {
     joined->notes.emplace_back("an odd number of rows cannot be gate and up: joined as they are");
   }
   return *std::move(joined);
@@ -173,13 +173,15 @@ bool AreClose(const TensorView& a, const TensorView& b) {
   return close;
 }
 
-MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks, Sharding sharding) {
+MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks,
+                             const layout::Spread& spread) {
   MergedRanks merged;
   const bool alone = parts.size() == 1;
-  const bool has_axis = std::all_of(parts.begin(), parts.end(), [sharding](const RankPart& part) {
-    return part.parameter.shape.size() > AxisOf(sharding) || !part.parameter.status.ok();
+  const bool has_axis = std::all_of(parts.begin(), parts.end(), [&](const RankPart& part) {
+    return part.parameter.shape.size() > static_cast<size_t>(spread.dimension) ||
+           !part.parameter.status.ok();
   });
-  if (sharding == Sharding::kCopies || !has_axis) {
+  if (spread.kind != layout::SpreadKind::kShard || !has_axis) {
     for (size_t i = 1; i < parts.size(); ++i) {
       if (!CopiesAgree(parts[0].parameter, parts[i].parameter)) {
         merged.disagreeing.push_back(parts[i].rank);
@@ -202,7 +204,7 @@ MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks, Shardin
     present += fmt::format("{}{}", present.empty() ? "" : ", ", part.rank);
     shards.push_back(std::move(part.parameter));
   }
-  merged.parameter = alone ? std::move(shards[0]) : Join(std::move(shards), sharding);
+  merged.parameter = alone ? std::move(shards[0]) : Join(std::move(shards), spread);
   if (merged.incomplete) {
     merged.parameter.notes.push_back(
         fmt::format("incomplete: only the parts of TP ranks {} of {} are there", present, ranks));
@@ -725,7 +727,7 @@ void MegatronMerger::MergeStage(RankPlace place) {
     const std::string name = WholeName(group, place);
     const int64_t first_rank = group.parts[0].rank;
     MergedRanks merged = MergeTensorRanks(std::move(group.parts), ranks_.sizes.tensor,
-                                          ShardingOf(group.name, corrected_, gated_));
+                                          SpreadOf(group.name, corrected_, gated_));
     merged.parameter.name = name;
     if (!merged.disagreeing.empty()) {
       WarnOnce(fmt::format("Inconsistent values for {} across TP ranks {} and {}", name, first_rank,

@@ -26,7 +26,7 @@ struct RankPart {
 
 struct MergedRanks {
   Parameter parameter;
-  // Ranks whose copy is not close to the first rank's. Only for Sharding::kCopies.
+  // Ranks whose copy is not close to the first rank's. Only of copies.
   std::vector<int64_t> disagreeing;
   bool incomplete = false;  // parts of some rank are missing
 };
@@ -34,7 +34,8 @@ struct MergedRanks {
 // `parts` in order of rank, at least one; `ranks` is how many there should be. A part that cannot
 // be read, or shapes that do not fit together, make the parameter's status not ok; missing parts
 // give it a note. Copies are read and compared.
-MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks, Sharding sharding);
+MergedRanks MergeTensorRanks(std::vector<RankPart> parts, int64_t ranks,
+                             const layout::Spread& spread);
 
 // |a - b| <= 1e-8 + 1e-5 * |b| for every element as float32, so NaN is close to nothing. Reads
 // both, block by block. Views of different shape are not close.

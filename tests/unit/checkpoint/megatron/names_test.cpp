@@ -50,28 +50,41 @@ TEST(TranslateMegatronName, CorrectsWhatThePythonToolLeavesAlone) {
             "mlp.experts.linear_fc1._extra_state");
 }
 
-TEST(ShardingOf, TellsRowsColumnsAndCopies) {
-  EXPECT_EQ(ShardingOf("layers.0.self_attention.linear_qkv.bias", true, false), Sharding::kRows);
-  EXPECT_EQ(ShardingOf("embedding.word_embeddings.weight", true, true), Sharding::kRows);
-  EXPECT_EQ(ShardingOf("output_layer.weight", true, true), Sharding::kRows);
-  EXPECT_EQ(ShardingOf("layers.0.mlp.linear_fc2.weight", true, true), Sharding::kColumns);
-  EXPECT_EQ(ShardingOf("layers.0.self_attention.linear_proj.weight", true, true),
-            Sharding::kColumns);
-  EXPECT_EQ(ShardingOf("layers.0.mlp.linear_fc2.bias", true, true), Sharding::kCopies);
-  EXPECT_EQ(ShardingOf("layers.0.mlp.router.weight", true, true), Sharding::kCopies);
+layout::Spread AlongRows(int64_t blocks = 1) {
+  return {layout::SpreadKind::kShard,
+          0,
+          blocks > 1 ? layout::PartOrder::kBlocks : layout::PartOrder::kContiguous,
+          blocks,
+          {},
+          false};
 }
 
-TEST(ShardingOf, KnowsGatesAndLatentAttentionUnlessItMustMergeAsThePythonTool) {
-  EXPECT_EQ(ShardingOf("layers.0.mlp.linear_fc1.weight", true, true), Sharding::kGatedRows);
-  EXPECT_EQ(ShardingOf("layers.0.mlp.linear_fc1.bias", true, false), Sharding::kRows);
-  EXPECT_EQ(ShardingOf("layers.0.mlp.linear_fc1.weight", false, true), Sharding::kRows);
-  EXPECT_EQ(ShardingOf("layers.0.mlp.linear_fc1._extra_state", true, true), Sharding::kRows);
-  EXPECT_EQ(ShardingOf("layers.0.self_attention.linear_kv_up_proj.weight", true, false),
-            Sharding::kRows);
-  EXPECT_EQ(ShardingOf("layers.0.self_attention.linear_kv_up_proj.weight", false, false),
-            Sharding::kCopies);
-  EXPECT_EQ(ShardingOf("layers.0.self_attention.linear_q_up_proj.layer_norm_weight", true, false),
-            Sharding::kCopies);
+layout::Spread AlongColumns() {
+  layout::Spread spread = AlongRows();
+  spread.dimension = 1;
+  return spread;
+}
+
+TEST(SpreadOf, TellsRowsColumnsAndCopies) {
+  EXPECT_EQ(SpreadOf("layers.0.self_attention.linear_qkv.bias", true, false), AlongRows());
+  EXPECT_EQ(SpreadOf("embedding.word_embeddings.weight", true, true), AlongRows());
+  EXPECT_EQ(SpreadOf("output_layer.weight", true, true), AlongRows());
+  EXPECT_EQ(SpreadOf("layers.0.mlp.linear_fc2.weight", true, true), AlongColumns());
+  EXPECT_EQ(SpreadOf("layers.0.self_attention.linear_proj.weight", true, true), AlongColumns());
+  EXPECT_EQ(SpreadOf("layers.0.mlp.linear_fc2.bias", true, true), layout::Spread());
+  EXPECT_EQ(SpreadOf("layers.0.mlp.router.weight", true, true), layout::Spread());
+}
+
+TEST(SpreadOf, KnowsGatesAndLatentAttentionUnlessItMustMergeAsThePythonTool) {
+  EXPECT_EQ(SpreadOf("layers.0.mlp.linear_fc1.weight", true, true), AlongRows(2));
+  EXPECT_EQ(SpreadOf("layers.0.mlp.linear_fc1.bias", true, false), AlongRows());
+  EXPECT_EQ(SpreadOf("layers.0.mlp.linear_fc1.weight", false, true), AlongRows());
+  EXPECT_EQ(SpreadOf("layers.0.mlp.linear_fc1._extra_state", true, true), AlongRows());
+  EXPECT_EQ(SpreadOf("layers.0.self_attention.linear_kv_up_proj.weight", true, false), AlongRows());
+  EXPECT_EQ(SpreadOf("layers.0.self_attention.linear_kv_up_proj.weight", false, false),
+            layout::Spread());
+  EXPECT_EQ(SpreadOf("layers.0.self_attention.linear_q_up_proj.layer_norm_weight", true, false),
+            layout::Spread());
 }
 
 TEST(RaiseLayer, ChangesTheFirstLayerNumberOnly) {
