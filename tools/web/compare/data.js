@@ -144,7 +144,7 @@ export class Pair {
     return this.words[this.loaded[name][row]];
   }
 
-  // {name, dtype, shape, stats, md5} of both sides, metrics and the table's message; only when figures are loaded.
+  // {name, dtype, shape, stats, md5, layout} of both sides, metrics, relation and the table's message; only when figures are loaded.
   figuresOf(row) {
     const { loaded, texts } = this;
     const stats = [0, 1, 2, 3].map((i) => loaded[`stat${i}`][row]);
@@ -154,6 +154,7 @@ export class Pair {
       shape: this.textOf(row, 'shape'),
       stats: stats.map((code) => cellOf(code, texts)),
       md5: loaded.md5 && this.textOf(row, 'md5'),
+      layout: loaded.layout && this.textOf(row, 'layout'),
     };
     const name = loaded.name_b[row];
     const bench =
@@ -165,6 +166,7 @@ export class Pair {
             shape: this.#ofBench(row, 'shape'),
             stats: stats.map((code, i) => cellOf(codeFromDifference(loaded[`stat_b${i}`][row], code), texts)),
             md5: loaded.md5 && this.#ofBench(row, 'md5'),
+            layout: loaded.layout && this.#ofBench(row, 'layout'),
           };
     const metrics = loaded.metric0 ? [0, 1, 2, 3, 4, 5].map((i) => cellOf(loaded[`metric${i}`][row], texts)) : null;
     return {
@@ -172,6 +174,7 @@ export class Pair {
       bench,
       metrics,
       message: loaded.message[row] ? this.words[loaded.message[row] - 1] : '',
+      relation: loaded.relation?.[row] ? this.words[loaded.relation[row] - 1] : '',
       relative: cellOf(this.relativeCodes[row], texts),
       absolute: cellOf(loaded.absolute[row], texts),
       ownNoise: loaded.own_noise ? cellOf(loaded.own_noise[row], texts) : null,

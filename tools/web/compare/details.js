@@ -22,7 +22,7 @@ const difference = (a, b) =>
   typeof a === 'number' && typeof b === 'number' ? showNumber(Number((a - b).toPrecision(5))) : '';
 
 function Tensor({ t, run, pair, row, marked }) {
-  const { npu, bench, metrics, message, relative, absolute, ownNoise } = pair.figuresOf(row);
+  const { npu, bench, metrics, message, relation, relative, absolute, ownNoise } = pair.figuresOf(row);
   const verdict = run.row_verdicts[pair.verdictOf(row)];
   const part = pair.parts[pair.part[row]];
   const type = (side) => [side.dtype, side.shape].filter((item) => item && item !== 'None').join(' ');
@@ -49,6 +49,13 @@ function Tensor({ t, run, pair, row, marked }) {
       }</div>
     ${bench && bench.name !== npu.name && html`<div class="muted">${t('against')} <bdi>${bench.name}</bdi></div>`}
     ${!bench && html`<div class="muted">${t('no_partner')}</div>`}
+    ${
+      npu.layout &&
+      html`<div class="muted">${t('layout')} <bdi>${npu.layout}</bdi>${
+        bench && bench.layout !== npu.layout && html` ${t('against')} <bdi>${bench.layout}</bdi>`
+      }</div>`
+    }
+    ${relation && html`<div>${t('relation', relation)}</div>`}
     ${
       any &&
       html`<div class="wide"><table class="figures"><thead>

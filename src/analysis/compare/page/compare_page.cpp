@@ -210,11 +210,12 @@ class ColumnMaker {
       return parts_.Add(below ? npu.name.substr(call.size() + 1) : npu.name);
     });
     // 0 nothing, 1 the same as the test side, else a text.
+    const auto same_or = [&](std::string_view npu, std::string_view bench) -> uint32_t {
+      return bench == npu ? kSame : kSame + 1 + words_.Add(bench);
+    };
     const auto of_bench = [&](const RowResult& row, std::string_view SideRow::*text) -> uint32_t {
       const SideRow* const bench = BenchRow(row);
-      return bench == nullptr                    ? 0
-             : bench->*text == NpuRow(row).*text ? kSame
-                                                 : kSame + 1 + words_.Add(bench->*text);
+      return bench == nullptr ? 0 : same_or(NpuRow(row).*text, bench->*text);
     };
     AddColumn(columns, "dtype",
               [&](const RowResult& row, uint32_t) { return words_.Add(NpuRow(row).dtype); });
@@ -229,6 +230,25 @@ class ColumnMaker {
     AddColumn(columns, "message", [&](const RowResult& row, uint32_t) {
       return row.message.empty() ? 0U : 1U + words_.Add(row.message);
     });
+    const std::vector<std::string_view>& npu_layouts = pair_.result.npu_layouts;
+    const std::vector<std::string_view>& bench_layouts = pair_.result.bench_layouts;
+    if (!npu_layouts.empty()) {
+      AddColumn(columns, "layout", [&](const RowResult& row, uint32_t) {
+        return words_.Add(npu_layouts[row.pair.npu]);
+      });
+      AddColumn(columns, "layout_b", [&](const RowResult& row, uint32_t) {
+        return row.pair.bench == kNoRow
+                   ? 0
+                   : same_or(npu_layouts[row.pair.npu], bench_layouts[row.pair.bench]);
+      });
+    }
+    const std::vector<std::string_view>& relations = pair_.result.relations;
+    if (std::any_of(relations.begin(), relations.end(),
+                    [](std::string_view text) { return !text.empty(); })) {
+      AddColumn(columns, "relation", [&](const RowResult&, uint32_t index) {
+        return relations[index].empty() ? 0U : 1U + words_.Add(relations[index]);
+      });
+    }
     if (pair_.result.mode == CompareMode::kMd5) {
       AddColumn(columns, "md5",
                 [&](const RowResult& row, uint32_t) { return words_.Add(NpuRow(row).md5); });
