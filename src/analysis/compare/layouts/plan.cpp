@@ -358,18 +358,25 @@ class Planner {
     RunLayout run;
     const std::vector<dump::RankFolder>& folders = steps.begin()->second;
     const auto world = static_cast<int64_t>(folders.size());
+    const auto rank_of = [&](size_t i) {
+      return folders[i].rank.value_or(static_cast<int64_t>(i));
+    };
+    std::vector<Result<std::optional<RankLayout>>> records(folders.size(),
+                                                           std::optional<RankLayout>());
+    pool_.ParallelFor(folders.size(), [&](size_t i, size_t) {
+      if (given) {
+        records[i] = given->Of(of_npu, rank_of(i), world);
+      }
+      if (records[i].ok() && !records[i]->has_value()) {
+        records[i] = layout::ReadLayout(folders[i].folder);
+      }
+    });
     size_t recorded = 0;
     for (size_t i = 0; i < folders.size(); ++i) {
       JoinedRank& rank = run.ranks.emplace_back();
       rank.folder = folders[i];
-      rank.rank = folders[i].rank.value_or(static_cast<int64_t>(i));
-      std::optional<RankLayout> record;
-      if (given) {
-        MSP_ASSIGN_OR_RETURN(record, given->Of(of_npu, rank.rank, world));
-      }
-      if (!record) {
-        MSP_ASSIGN_OR_RETURN(record, layout::ReadLayout(folders[i].folder));
-      }
+      rank.rank = rank_of(i);
+      MSP_ASSIGN_OR_RETURN(std::optional<RankLayout> record, std::move(records[i]));
       if (record) {
         if (!record->is_given && record->rank && folders[i].rank &&
             *record->rank != *folders[i].rank) {
