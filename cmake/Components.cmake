@@ -18,9 +18,11 @@ set(MSPROBE_COMPONENTS
   "perturb:kernels tensor base"
   "grad_probe:io kernels json tensor base"
   "online:kernels tensor base"
-  "capture:reference online dump io kernels device monitor perturb grad_probe json tensor base"
   "checkpoint:layout io kernels json tensor base"
-  "analysis/ckpt:checkpoint io kernels json report tensor base"
+  "naming:checkpoint io kernels json tensor base"
+  "digest:naming checkpoint io kernels json tensor base"
+  "capture:digest checkpoint reference online dump io kernels device monitor perturb grad_probe json tensor base"
+  "analysis/ckpt:digest naming checkpoint io kernels json report tensor base"
   "analysis/config_check:io json report base"
   "analysis/kernel_dump:io json kernels report tensor base"
   "analysis/nonfinite:analysis/compare analysis/kernel_dump dump io json kernels report tensor base"
@@ -36,7 +38,7 @@ set(MSPROBE_COMPONENTS
   "analysis/accuracy:online dump io kernels json report tensor base"
   "analysis/repro:analysis/accuracy analysis/recheck reference dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:digest analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

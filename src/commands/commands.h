@@ -17,6 +17,7 @@ std::unique_ptr<Command> MakeCompletion(Command& program);
 std::unique_ptr<Command> MakeConfigCheck();
 std::unique_ptr<Command> MakeData2db();
 std::unique_ptr<Command> MakeDevices();
+std::unique_ptr<Command> MakeDigest();
 std::unique_ptr<Command> MakeDoctor();
 std::unique_ptr<Command> MakeDump();
 std::unique_ptr<Command> MakeFreeBenchmark();

@@ -1,12 +1,14 @@
 // msprobe config_check: is it the same experiment? Collects one side into a pack, or compares two
 // packs, two checkpoints, or the settings in two training logs. msprobe ckpt_compare: two
-// checkpoints of any kind, and which parameters differ.
+// checkpoints of any kind, and which parameters differ. msprobe digest: sums of one that prove
+// equality without it.
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "src/analysis/ckpt/ckpt.h"
+#include "src/analysis/ckpt/digests.h"
 #include "src/analysis/ckpt/result.h"
 #include "src/analysis/config_check/check.h"
 #include "src/analysis/config_check/document.h"
@@ -318,11 +320,13 @@ class CkptCompareCommand final : public Command {
 
   std::vector<Positional> positionals() override {
     return {
-        Argument("CKPT", &options_.path_a,
-                 "The test checkpoint: a Megatron, DeepSpeed, torch distributed or Hugging "
-                 "Face folder, quantised or not, or one .pt, .bin, .safetensors, .gguf, .npz or "
-                 "MindSpore .ckpt file; BASE+ADAPTER merges a LoRA adapter",
-                 kRequired),
+        Argument(
+            "CKPT", &options_.path_a,
+            "The test checkpoint: a Megatron, DeepSpeed, torch distributed or Hugging "
+            "Face folder, quantised or not, or one .pt, .bin, .safetensors, .gguf, .npz or "
+            "MindSpore .ckpt file; BASE+ADAPTER merges a LoRA adapter; or a digest, a file or a "
+            "folder of ranks' files",
+            kRequired),
         Argument("REFERENCE", &options_.path_b, "The checkpoint to compare it with, of any kind",
                  kRequired, FromProject{"reference", ProjectScope::kOwnTable})};
   }
@@ -366,9 +370,77 @@ class CkptCompareCommand final : public Command {
   AnswerFlags answer_;
 };
 
+constexpr const char* kDigestNotes =
+    R"(A digest is the same for every number of ranks, every way to cut, join and order parameters, and for casts that change no value.
+
+Casts that round are declared with --dtype. msprobe.weights.digest(model) makes digests in a running trainer or engine.)";
+
+class DigestCommand final : public Command {
+ public:
+  DigestCommand()
+      : Command("digest",
+                "Write a digest of a checkpoint's weights, to prove equality without it") {}
+
+  FlagTable flags() override {
+    return {
+        Group::kSelection,
+        Switch("--allow-missing-ranks", &options_.open.allow_missing_ranks,
+               "If ranks are missing, digest the others instead of failing"),
+        Group::kMethod,
+        Text("--dtype", "NAME", &options_.dtype,
+             "Round values to float32, bfloat16 or float16 first, as the other side holds them"),
+        Number("--vocab-size", "N", &options_.vocabulary,
+               "Size of the vocabulary, if none is recorded; rows of embeddings beyond it are "
+               "padding",
+               kPositive),
+        Number("--num-attention-heads", "N", &options_.attention_heads,
+               "Attention heads of the model, if they are not recorded", kPositive),
+        Number("--num-query-groups", "N", &options_.query_groups,
+               "Key/value heads of the model, if fewer than attention heads", kPositive),
+        Group::kOutput,
+        Path("--output -o", "FILE", &options_.output, "The digest"),
+        ForceFlag(),
+        ThreadsFlag(options_.threads),
+        AnswerRows(answer_),
+    };
+  }
+
+  std::vector<Positional> positionals() override {
+    return {Argument("CKPT", &options_.path,
+                     "A checkpoint of any kind that ckpt_compare reads; BASE+ADAPTER merges a LoRA "
+                     "adapter",
+                     kRequired)};
+  }
+
+  std::vector<Example> examples() const override {
+    return {
+        {"msprobe digest megatron/ckpt -o trainer.json", "a digest of some hundred KB"},
+        {"msprobe digest trainer.pt --dtype bfloat16 -o trainer.json",
+         "of float32 weights, for an engine that holds them in bfloat16"},
+        {"msprobe ckpt_compare trainer.json llama-hf",
+         "whether a checkpoint holds the same weights"},
+        {"msprobe ckpt_compare trainer_digests engine_digests --fail-on different -q",
+         "folders of ranks' digests: exit code 1 when any parameter differs"},
+    };
+  }
+
+  std::string notes() const override { return kDigestNotes; }
+
+  Result<ExitCode> Run(const Context& context) override {
+    options_.quiet = context.quiet;
+    MSP_ASSIGN_OR_RETURN(report::Document document, analysis::ckpt::WriteDigest(options_));
+    return EmitReport(std::move(document), answer_, context);
+  }
+
+ private:
+  analysis::ckpt::DigestOptions options_;
+  AnswerFlags answer_;
+};
+
 }  // namespace
 
 std::unique_ptr<Command> MakeConfigCheck() { return std::make_unique<ConfigCheckCommand>(); }
+std::unique_ptr<Command> MakeDigest() { return std::make_unique<DigestCommand>(); }
 std::unique_ptr<Command> MakeCkptCompare() { return std::make_unique<CkptCompareCommand>(); }
 
 }  // namespace msprobe::commands

@@ -29,6 +29,7 @@ Program::Program()
   Begin("Compare");
   Take(MakeCompare());
   Take(MakeCkptCompare());
+  Take(MakeDigest());
   Take(MakePerfCompare());
   Take(MakeConfigCheck());
   Take(MakeGradCompare());

@@ -108,6 +108,10 @@ using RatioFunction = bool (*)(const Number* original, const Number* perturbed, 
 // See ratios.h.
 using BoundFunction = void (*)(const double* found, const double* wanted, const double* errors,
                                size_t count, const BoundRule& rule, BoundLanes& lanes);
+// Adds to sums[0] and sums[1] the products of each element's word (DigestWord in scalar_steps.h)
+// with its key, modulo 2^64.
+using DigestFunction = void (*)(const std::byte* data, size_t count, const uint32_t* keys_a,
+                                const uint32_t* keys_b, uint64_t* sums);
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
 
 // A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
@@ -134,6 +138,8 @@ struct KernelTable {
   CompareFunction compare_float32, compare_bfloat16, compare_float16, compare_widened_float16,
       compare_float64;
   WidenFunction widen_float16;
+  DigestFunction digest_float32, digest_bfloat16, digest_float16, digest_float32_as_bfloat16,
+      digest_float32_as_float16;
   RatioFunction<float> ratios_float32, ratios_bfloat16, ratios_float16;
   RatioFunction<double> ratios_float64;
   BoundFunction bounds;

@@ -59,6 +59,25 @@ inline float RoundToBFloat16(float value) {
   return tensor::BFloat16ToFloat(tensor::FloatToBFloat16(value));
 }
 
+// The bits that a float32 is digested by: NaN has many, of which casts keep what they like.
+inline uint32_t DigestBits(uint32_t bits) {
+  return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC00000U : bits;
+}
+// What is multiplied with a key: the same information, and the lowest bits tell apart what differs
+// in the upper half alone, as all that was once 16 bits wide does.
+inline uint32_t DigestWord(uint32_t bits) { return bits ^ (bits >> 16U); }
+
+template <class Element, float (*kRound)(float)>
+inline void DigestRun(const std::byte* data, size_t count, const uint32_t* keys_a,
+                      const uint32_t* keys_b, uint64_t* sums) {
+  for (size_t i = 0; i < count; ++i) {
+    const float value = kRound(Element::Load(data + i * Element::kBytes));
+    const uint64_t word = DigestWord(DigestBits(std::bit_cast<uint32_t>(value)));
+    sums[0] += keys_a[i] * word;
+    sums[1] += keys_b[i] * word;
+  }
+}
+
 inline void StatsStep(double value, size_t lane, StatsLanes& lanes) {
   lanes.sum[lane] += value;
   lanes.square_sum[lane] += value * value;

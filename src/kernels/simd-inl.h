@@ -550,6 +550,7 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
 }  // namespace msprobe::kernels::internal
 HWY_AFTER_NAMESPACE();
 
+#include "src/kernels/digest-inl.h"
 #include "src/kernels/ratios-inl.h"
 
 namespace msprobe::kernels::internal {
@@ -582,6 +583,14 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
                                                          HWY_NAMESPACE::VectorFloat16Relative>,
     .compare_float64 = HWY_NAMESPACE::CompareFloat64,
     .widen_float16 = HWY_NAMESPACE::WidenFloat16,
+    .digest_float32 = HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::Unrounded>,
+    .digest_bfloat16 =
+        HWY_NAMESPACE::Digest<HWY_NAMESPACE::BFloat16Source, HWY_NAMESPACE::Unrounded>,
+    .digest_float16 = HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float16Source, HWY_NAMESPACE::Unrounded>,
+    .digest_float32_as_bfloat16 =
+        HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::RoundedToBFloat16>,
+    .digest_float32_as_float16 =
+        HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::RoundedToFloat16>,
     .ratios_float32 = HWY_NAMESPACE::Ratios<HWY_NAMESPACE::FloatTag, HWY_NAMESPACE::Unrounded>,
     .ratios_bfloat16 =
         HWY_NAMESPACE::Ratios<HWY_NAMESPACE::FloatTag, HWY_NAMESPACE::RoundedToBFloat16>,

@@ -18,6 +18,7 @@
 #include "src/base/files.h"
 #include "src/kernels/compare.h"
 #include "src/kernels/crc32.h"
+#include "src/kernels/digest.h"
 #include "src/kernels/kernel_table.h"
 #include "src/kernels/matrix_product.h"
 #include "src/kernels/stats.h"
@@ -100,6 +101,16 @@ void Stats(benchmark::State& state, DType dtype, size_t bytes) {
   const Buffer data = MakeValues(dtype, bytes, 0);
   Run(state, bytes, bytes / DTypeSize(dtype), OneCoreRoof(), [&] {
     benchmark::DoNotOptimize(ComputeStats(dtype, {data.get(), bytes}));
+  });
+}
+
+// Sums of a digest, of values as they are or rounded first.
+void Digest(benchmark::State& state, DType dtype, size_t bytes, DigestCast cast) {
+  const Buffer data = MakeValues(dtype, bytes, 0);
+  Run(state, bytes, bytes / DTypeSize(dtype), OneCoreRoof(), [&] {
+    DigestSums sums;
+    AddToDigest(dtype, cast, {data.get(), bytes}, 0, sums);
+    benchmark::DoNotOptimize(sums);
   });
 }
 
@@ -226,6 +237,11 @@ void Add(const std::string& name, void (*function)(benchmark::State&, Arguments.
   Add("ComputeStats/float16/128MiB", Stats, kFloat16, large / 2);
   Add("ComputeStats/float64/256MiB", Stats, kFloat64, large);
   Add("ComputeStats/int32/256MiB", Stats, kInt32, large);
+  Add("Digest/float32/256MiB", Digest, kFloat32, large, DigestCast::kNone);
+  Add("Digest/float32_as_bfloat16/256MiB", Digest, kFloat32, large, DigestCast::kBFloat16);
+  Add("Digest/bfloat16/128MiB", Digest, kBFloat16, large / 2, DigestCast::kNone);
+  Add("Digest/float16/128MiB", Digest, kFloat16, large / 2, DigestCast::kNone);
+  Add("Digest/float32/1MiB", Digest, kFloat32, kMiB, DigestCast::kNone);
   Add("ComputeStats/float32/1MiB", Stats, kFloat32, kMiB);
   Add("ComputeStats/bfloat16/512KiB", Stats, kBFloat16, kMiB / 2);
   Add("ComputeStats/float16/512KiB", Stats, kFloat16, kMiB / 2);

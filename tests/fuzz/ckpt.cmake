@@ -1,2 +1,2 @@
-msprobe_fuzzer(mapping_rules analysis/ckpt mapping_rules_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/mapping_rules"
-               READER analysis/ckpt/mapping_rules.cpp analysis/ckpt/mapping_pattern.cpp)
+msprobe_fuzzer(mapping_rules naming mapping_rules_fuzz.cpp CORPUS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/mapping_rules"
+               READER naming/rules.cpp)

@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "src/analysis/ckpt/mapping_rules.h"
+#include "src/naming/rules.h"
 #include "tests/fuzz/input_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace msprobe::analysis::ckpt;
+  using namespace msprobe::naming;
   const msprobe::Result<RuleSet> rules =
       ParseRules(msprobe::fuzz::TextOf(data, size), "rules.yaml");
   if (rules.ok()) {

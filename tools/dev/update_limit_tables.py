@@ -86,10 +86,10 @@ LIMITS = [
     ("parameters in pieces", [
         ("places where pieces of two checkpoints meet, beside 8 for each", "src/analysis/ckpt/block_sums.h", "kMostBoxes", "")]),
     ("rules of ckpt_compare --mapping", [
-        ("placeholders of a name", "src/analysis/ckpt/mapping_rules.cpp", "kMostPlaceholders", ""),
+        ("placeholders of a name", "src/naming/rules.cpp", "kMostPlaceholders", ""),
         ("parameters that they add, beside 16 for each of the checkpoint", "src/analysis/ckpt/mapping.cpp", "kFreeMadeItems", ""),
         ("names that are held against rules with placeholders", "src/analysis/ckpt/mapping.cpp", "kMostTries", ""),
-        ("slices of query groups, beside one per 256 bytes of the files", "src/analysis/ckpt/mapping_side.cpp", "kFreeSlices", "")]),
+        ("slices of query groups, beside one per 256 bytes of the files", "src/naming/parts.cpp", "kFreeSlices", "")]),
     ("dump.json, stack.json, construct.json", [
         ("nesting", "src/json/stream_reader.h", "max_depth", ""),
         ("values of one call (the file is read as a stream and may have any size)", "src/dump/entry_tree.h", "kMaxNodes", "")]),

@@ -17,6 +17,7 @@
 
 #include "src/analysis/ckpt/causes.h"
 #include "src/analysis/ckpt/compare_pairs.h"
+#include "src/analysis/ckpt/digests.h"
 #include "src/analysis/ckpt/mapping.h"
 #include "src/analysis/ckpt/result.h"
 #include "src/base/files.h"
@@ -81,6 +82,9 @@ std::string SimilarityJson(std::span<const PairResult> pairs, bool strict) {
       PutShape(writer, pair.shape_a);
       PutShape(writer, pair.shape_b);
       writer.EndArray();
+    }
+    if (!pair.metrics.cosine && pair.outcome == Outcome::kDifferent && !pair.rows.empty()) {
+      writer.Member("rows", pair.rows);
     }
     writer.EndObject();
   }
@@ -419,6 +423,17 @@ Status ComparePairsShared(const MatchedParameters& matched, const std::array<Che
   return {};
 }
 
+// With its files on the disk.
+Result<Comparison> Written(const Options& options, Comparison comparison, base::ThreadPool& pool,
+                           Clock::time_point start) {
+  MSP_RETURN_IF_ERROR(WriteNames(options, comparison));
+  if (!comparison.pairs.empty() || options.open.compatible_merge) {
+    MSP_RETURN_IF_ERROR(WriteResults(options, comparison, pool));
+  }
+  comparison.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return comparison;
+}
+
 }  // namespace
 
 Result<Comparison> Run(const Options& options) {
@@ -428,6 +443,10 @@ Result<Comparison> Run(const Options& options) {
     MSP_RETURN_IF_ERROR(report::CheckAnswerPage());
   }
   base::ThreadPool pool(options.threads);
+  if (IsOfDigests(options)) {
+    MSP_ASSIGN_OR_RETURN(Comparison comparison, CompareDigests(options, pool));
+    return Written(options, std::move(comparison), pool, start);
+  }
   MSP_ASSIGN_OR_RETURN(auto both, OpenBoth(options, pool));
   MSP_ASSIGN_OR_RETURN(MatchedParameters matched, Match(both[0], both[1], options));
   Comparison comparison;
@@ -465,12 +484,7 @@ Result<Comparison> Run(const Options& options) {
   MarkMissingParts(comparison);
   comparison.left_out_a = std::move(matched.left_out_a);
   comparison.left_out_b = std::move(matched.left_out_b);
-  MSP_RETURN_IF_ERROR(WriteNames(options, comparison));
-  if (!comparison.pairs.empty() || options.open.compatible_merge) {
-    MSP_RETURN_IF_ERROR(WriteResults(options, comparison, pool));
-  }
-  comparison.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return comparison;
+  return Written(options, std::move(comparison), pool, start);
 }
 
 }  // namespace msprobe::analysis::ckpt

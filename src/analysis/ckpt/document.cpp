@@ -193,7 +193,9 @@ uint64_t BeyondOf(const PairResult& pair) {
   return std::min(pair.sums.beyond_a, pair.sums.beyond_b);
 }
 
-void AddPair(const PairResult& pair, bool with_means, Table& table) {
+void AddPair(const PairResult& pair, const Comparison& comparison, Table& table) {
+  const bool with_means = comparison.with_means;
+  const bool has_figures = !comparison.of_digests;
   std::vector<Cell> cells = {
       table.KeepText(pair.name),
       Cell::Text(OutcomeName(pair.outcome)),
@@ -205,10 +207,10 @@ void AddPair(const PairResult& pair, bool with_means, Table& table) {
       table.KeepText(ShapeText(pair.shape_b)),
       Cell::Integer(ElementCount(pair.shape_a)),
   };
-  const bool computed = pair.computed();
+  const bool computed = has_figures && pair.computed();
   cells.push_back(computed ? NumberCell(*pair.metrics.l2) : Cell());
   cells.push_back(computed && pair.metrics.cosine ? NumberCell(*pair.metrics.cosine) : Cell());
-  cells.push_back(computed ? Cell::Boolean(pair.outcome == Outcome::kIdentical) : Cell());
+  cells.push_back(pair.computed() ? Cell::Boolean(pair.outcome == Outcome::kIdentical) : Cell());
   for (const Field& field : kFields) {
     if (field.only_with_means && !with_means) {
       continue;
@@ -224,6 +226,9 @@ void AddPair(const PairResult& pair, bool with_means, Table& table) {
   cells.push_back(computed ? Cell::Integer(static_cast<int64_t>(BeyondOf(pair))) : Cell());
   cells.push_back(table.KeepText(pair.format_a));
   cells.push_back(table.KeepText(pair.format_b));
+  if (comparison.of_digests) {
+    cells.push_back(table.KeepText(pair.rows));
+  }
   cells.push_back(table.KeepText(pair.cause));
   cells.push_back(table.KeepText(base::Join(pair.notes, "; ")));
   table.AddRow(cells, FillOf(pair));
@@ -253,7 +258,8 @@ void PutSide(Writer& writer, std::string_view key, const SideFacts& side) {
   writer.Key(key);
   writer.BeginObject();
   writer.Member("path", side.path.string());
-  writer.Member("kind", checkpoint::KindName(side.kind));
+  writer.Member("kind",
+                side.text.empty() ? checkpoint::KindName(side.kind) : std::string_view(side.text));
   writer.Key("iteration");
   if (side.iteration) {
     writer.Int(*side.iteration);
@@ -264,7 +270,9 @@ void PutSide(Writer& writer, std::string_view key, const SideFacts& side) {
   writer.EndObject();
 }
 
-void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
+void PutPair(Writer& writer, const PairResult& pair, const Comparison& comparison) {
+  const bool with_means = comparison.with_means;
+  const bool has_figures = !comparison.of_digests && pair.computed();
   writer.BeginObject();
   writer.Member("name", pair.name);
   writer.Member("outcome", OutcomeName(pair.outcome));
@@ -274,7 +282,7 @@ void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
   writer.Member("dtype_2", DTypeName(pair.dtype_b));
   PutShapeMember(writer, "shape_1", pair.shape_a);
   PutShapeMember(writer, "shape_2", pair.shape_b);
-  if (pair.computed()) {
+  if (has_figures) {
     writer.Member("l2", *pair.metrics.l2);
     writer.Key("cos");
     if (pair.metrics.cosine) {
@@ -294,11 +302,14 @@ void PutPair(Writer& writer, const PairResult& pair, bool with_means) {
       }
     }
   }
-  if (pair.computed()) {
+  if (has_figures) {
     writer.Member("beyond_rounding", BeyondOf(pair));
   }
   writer.Member("format_1", pair.format_a);
   writer.Member("format_2", pair.format_b);
+  if (comparison.of_digests) {
+    writer.Member("rows", pair.rows);
+  }
   writer.Member("cause", pair.cause);
   writer.Member("notes", pair.notes);
   writer.EndObject();
@@ -342,15 +353,17 @@ Table DetailsTable(const Comparison& comparison) {
     }
   }
   for (const std::string_view column :
-       {"Beyond rounding", "format_1", "format_2", "cause", "Notes"}) {
-    columns.emplace_back(column);
+       {"Beyond rounding", "format_1", "format_2", "rows", "cause", "Notes"}) {
+    if (column != "rows" || comparison.of_digests) {
+      columns.emplace_back(column);
+    }
   }
   Table table("ckpt_compare", std::move(columns));
   table.Reserve(comparison.pairs.size() + comparison.only_in_a.size() +
                 comparison.only_in_b.size() + comparison.left_out_a.size() +
                 comparison.left_out_b.size());
   for (const PairResult& pair : comparison.pairs) {
-    AddPair(pair, comparison.with_means, table);
+    AddPair(pair, comparison, table);
   }
   AddUnmatched(comparison.only_in_a, "only in the test", table);
   AddUnmatched(comparison.only_in_b, "only in the reference", table);
@@ -371,6 +384,9 @@ std::string DetailsJson(const Comparison& comparison) {
   writer.BeginObject();
   for (size_t outcome = 0; outcome < kOutcomeCount; ++outcome) {
     const auto value = static_cast<Outcome>(outcome);
+    if (value == Outcome::kNotComparable && !comparison.of_digests) {
+      continue;
+    }
     writer.Member(OutcomeName(value), static_cast<uint64_t>(comparison.CountOf(value)));
   }
   writer.Member("only in 1", static_cast<uint64_t>(comparison.only_in_a.size()));
@@ -390,7 +406,7 @@ std::string DetailsJson(const Comparison& comparison) {
   writer.Key("parameters");
   writer.BeginArray();
   for (const PairResult& pair : comparison.pairs) {
-    PutPair(writer, pair, comparison.with_means);
+    PutPair(writer, pair, comparison);
   }
   writer.EndArray();
   PutAllUnmatched(writer, comparison, true);
@@ -466,6 +482,9 @@ std::string NotFiniteText(const Comparison& comparison) {
 
 // What the figures of a row do not tell.
 std::string Remark(const PairResult& pair) {
+  if (!pair.rows.empty()) {
+    return fmt::format(" (rows {})", pair.rows);
+  }
   const kernels::ComparePartial& finite = pair.sums.finite;
   if (pair.has_non_finite()) {
     return fmt::format(" (NaN: {} and {}, infinities: {} and {})",
@@ -483,7 +502,8 @@ report::Verdict MakeVerdict(const Comparison& comparison,
   const size_t identical = comparison.CountOf(Outcome::kIdentical);
   const size_t equal = comparison.CountOf(Outcome::kEqual);
   const size_t different = comparison.CountOf(Outcome::kDifferent);
-  const size_t unreadable = comparison.CountOf(Outcome::kUnreadable);
+  const size_t unreadable =
+      comparison.CountOf(Outcome::kUnreadable) + comparison.CountOf(Outcome::kNotComparable);
   const size_t broken = comparison.CountOf(Outcome::kShapes) + unreadable;
   const size_t unmatched = comparison.only_in_a.size() + comparison.only_in_b.size();
   const std::string not_finite = NotFiniteText(comparison);
@@ -503,8 +523,14 @@ report::Verdict MakeVerdict(const Comparison& comparison,
                    : "no common parameter has any element");
   } else if (different > 0) {
     say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, different,
-        fmt::format("{} of {}, most of all {}", FormatCount(different),
-                    Plural(total, "common parameter"), largest.front()->name));
+        comparison.of_digests
+            ? fmt::format(
+                  "{} of {}, first {} in rows {}{}", FormatCount(different),
+                  Plural(total, "common parameter"), largest.front()->name, largest.front()->rows,
+                  largest.front()->cause.empty() ? ""
+                                                 : fmt::format(" ({})", largest.front()->cause))
+            : fmt::format("{} of {}, most of all {}", FormatCount(different),
+                          Plural(total, "common parameter"), largest.front()->name));
   } else if (broken > 0) {
     say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, broken,
         fmt::format("{} could not be compared", Plural(broken, "common parameter")));
@@ -519,6 +545,10 @@ report::Verdict MakeVerdict(const Comparison& comparison,
             "{} agree, but {} no partner{}", Plural(total, "common parameter"),
             unmatched == 1 ? "1 parameter has" : FormatCount(unmatched) + " parameters have",
             not_finite));
+  } else if (comparison.of_digests && comparison.is_incomplete) {
+    say("INCOMPLETE", Tone::kCaution, AnswerOutcome::kIncomplete, total,
+        fmt::format("{} agree, but digests of ranks are missing",
+                    Plural(total, "common parameter")));
   } else {
     const std::string all = Plural(total, "parameter");
     const Tone tone = not_finite.empty() ? Tone::kGood : Tone::kCaution;
@@ -526,7 +556,8 @@ report::Verdict MakeVerdict(const Comparison& comparison,
         not_finite.empty() ? AnswerOutcome::kClean : AnswerOutcome::kFindings;
     if (identical == total) {
       say("IDENTICAL", tone, outcome, total,
-          fmt::format("all {} are equal bit by bit{}", all, not_finite));
+          comparison.of_digests ? fmt::format("all {} have equal digests", all)
+                                : fmt::format("all {} are equal bit by bit{}", all, not_finite));
     } else if (identical + equal == total) {
       say("EQUAL", tone, outcome, total,
           fmt::format("all {} have the same values{}", all, not_finite));
@@ -549,7 +580,7 @@ report::Verdict MakeVerdict(const Comparison& comparison,
 }
 
 report::Item SideItem(std::string label, const SideFacts& side) {
-  std::string text(checkpoint::KindName(side.kind));
+  std::string text = side.text.empty() ? std::string(checkpoint::KindName(side.kind)) : side.text;
   if (side.iteration) {
     text += fmt::format(", iteration {}", *side.iteration);
   }
@@ -577,6 +608,17 @@ Section LargestSection(const std::vector<const PairResult*>& largest) {
   }
   return report::MakeSection("Largest differences",
                              report::DataTable{std::move(table), {kShownDifferences}});
+}
+
+// The rows of digests that differ; sizes of differences are not known.
+Section RowsSection(const std::vector<const PairResult*>& different) {
+  report::Table table("different", {"Rows", "Cause", "Parameter"});
+  for (const PairResult* const pair : different) {
+    table.AddRow({table.KeepText(pair->rows),
+                  table.KeepText(pair->cause.empty() ? "-" : pair->cause),
+                  table.KeepText(pair->name)});
+  }
+  return report::MakeSection("Different", report::DataTable{std::move(table), {kShownDifferences}});
 }
 
 Section LayersSection(const Comparison& comparison) {
@@ -671,11 +713,15 @@ std::vector<report::TestCase> MakeCases(const Comparison& comparison) {
     if (test.level.empty()) {
       continue;
     }
-    test.outcome = pair.outcome == Outcome::kUnreadable ? report::CaseOutcome::kError
-                                                        : report::CaseOutcome::kFailed;
+    test.outcome = pair.outcome == Outcome::kUnreadable || pair.outcome == Outcome::kNotComparable
+                       ? report::CaseOutcome::kError
+                       : report::CaseOutcome::kFailed;
     test.type = OutcomeName(pair.outcome);
     test.message =
-        pair.computed()
+        comparison.of_digests && pair.computed()
+            ? fmt::format("rows {}{}", pair.rows,
+                          pair.cause.empty() ? "" : fmt::format(", {}", pair.cause))
+        : pair.computed()
             ? fmt::format("relative l2 {}, max abs {}{}", Short(pair.metrics.relative_l2),
                           Short(pair.sums.finite.max_abs_error), Remark(pair))
         : pair.outcome == Outcome::kShapes
@@ -792,8 +838,9 @@ void AddMap(const Comparison& comparison, report::PageView& page) {
   for (size_t i = 0; i < at.size(); ++i) {
     const PairResult& pair = comparison.pairs[i];
     MapCell& cell = map[{static_cast<uint32_t>(at[i].first / share), at[i].second}];
-    const double value =
-        pair.computed() ? pair.metrics.relative_l2 : std::numeric_limits<double>::quiet_NaN();
+    const double value = !pair.computed()        ? std::numeric_limits<double>::quiet_NaN()
+                         : comparison.of_digests ? (pair.outcome == Outcome::kDifferent ? 1.0 : 0.0)
+                                                 : pair.metrics.relative_l2;
     if (cell.count == 0 || std::isnan(value) || value > cell.value) {
       cell.value = value;
       cell.worst = pair.name;
@@ -815,8 +862,9 @@ void AddMap(const Comparison& comparison, report::PageView& page) {
                              cell.count == 1 ? cell.worst : layers[cell.layer] + "."});
   }
   page.Add("Layers by kind",
-           share == 1 ? "largest relative l2"
-                      : fmt::format("largest relative l2; {} layers share a row", share),
+           comparison.of_digests ? "1: a digest differs"
+           : share == 1          ? "largest relative l2"
+                                 : fmt::format("largest relative l2; {} layers share a row", share),
            std::move(picture));
 }
 
@@ -852,8 +900,12 @@ report::Document MakeDocument(const Comparison& comparison) {
   document.levels = MakeLevels(comparison);
   document.cases = MakeCases(comparison);
   document.sections.push_back(SidesSection(comparison));
-  document.sections.push_back(LargestSection(largest));
-  document.sections.push_back(LayersSection(comparison));
+  if (comparison.of_digests) {
+    document.sections.push_back(RowsSection(largest));
+  } else {
+    document.sections.push_back(LargestSection(largest));
+    document.sections.push_back(LayersSection(comparison));
+  }
   document.sections.push_back(BrokenSection(comparison));
   document.sections.push_back(SettingsSection(comparison));
   document.sections.push_back(

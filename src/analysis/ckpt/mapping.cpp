@@ -14,12 +14,26 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/ckpt/mapping_side.h"
 #include "src/analysis/ckpt/result.h"
 #include "src/base/log.h"
+#include "src/naming/parts.h"
 
 namespace msprobe::analysis::ckpt {
 namespace {
+
+using naming::Bindings;
+using naming::BuiltInMapping;
+using naming::HeadCounts;
+using naming::Item;
+using naming::kMaxHeads;
+using naming::MappedCheckpoint;
+using naming::NamePattern;
+using naming::NearestName;
+using naming::PartLocation;
+using naming::Reading;
+using naming::Rule;
+using naming::RuleSet;
+using naming::RuleSide;
 
 // Word embeddings and output layers whose rows are padded to different numbers.
 
@@ -376,9 +390,6 @@ namespace {
 using checkpoint::Checkpoint;
 using checkpoint::ModelFacts;
 
-// More heads than any model has; keeps the work on a forged number small.
-constexpr int64_t kMaxHeads = 65536;
-
 std::optional<int64_t> FirstKnown(std::initializer_list<std::optional<int64_t>> values,
                                   int64_t limit) {
   for (const std::optional<int64_t>& value : values) {
@@ -412,8 +423,8 @@ class Matcher {
       : options_(options),
         mapping_(std::move(mapping)),
         rules_(std::move(rules)),
-        a_(MakeSide(a)),
-        b_(MakeSide(b)) {
+        a_(naming::MakeSide(a)),
+        b_(naming::MakeSide(b)) {
     a_.heads = KnownHeads(options, a.facts, b.facts);
     b_.heads = KnownHeads(options, b.facts, a.facts);
     gated_known_ = a.facts.gated.has_value() || b.facts.gated.has_value();
@@ -508,12 +519,6 @@ class Matcher {
            });
   }
 
-  static bool HoldsGate(const MappedCheckpoint& side) {
-    return std::any_of(side.parts.begin(), side.parts.end(), [](const auto& part) {
-      return part.first.find(".linear_gate.") != std::string::npos;
-    });
-  }
-
   void ReadBothSides() {
     ChooseDialect(mapping_, a_);
     ChooseDialect(mapping_, b_);
@@ -528,34 +533,16 @@ class Matcher {
     LearnHeads();
   }
 
-  // A norm of each head tells the head's size, and separate projections the numbers of heads.
   void LearnHeads() {
     for (const MappedCheckpoint* side : {&a_, &b_}) {
-      const int64_t head_size = Rows(*side, "q_layernorm.weight");
-      const int64_t query_rows = Rows(*side, "linear_q.weight");
-      const int64_t key_rows = Rows(*side, "linear_k.weight");
-      if (head_size <= 0 || query_rows % head_size != 0 || key_rows % head_size != 0 ||
-          key_rows == 0 || query_rows < key_rows || query_rows / head_size > kMaxHeads) {
-        continue;
-      }
+      const std::optional<HeadCounts> found = naming::HeadsByShapes(*side);
       for (HeadCounts* heads : {&a_.heads, &b_.heads}) {
-        if (!heads->attention_heads) {
-          heads->attention_heads = query_rows / head_size;
-          heads->query_groups = heads->query_groups.value_or(key_rows / head_size);
+        if (found && !heads->attention_heads) {
+          heads->attention_heads = found->attention_heads;
+          heads->query_groups = heads->query_groups.value_or(*found->query_groups);
         }
       }
     }
-  }
-
-  // The rows of a parameter of the first layer that is stored by itself; 0 where there is none.
-  static int64_t Rows(const MappedCheckpoint& side, std::string_view name) {
-    const auto place = side.parts.find(fmt::format("decoder.layers.0.self_attention.{}", name));
-    if (place == side.parts.end()) {
-      return 0;
-    }
-    const Item& item = side.items[place->second.item];
-    return item.reading.parts.size() != 1 || item.parameter.shape.empty() ? 0
-                                                                          : item.parameter.shape[0];
   }
 
   // The item of the other side that consists of exactly these parts in the same layout.
@@ -787,10 +774,10 @@ class Matcher {
 
 Result<MatchedParameters> MatchParameters(const Checkpoint& a, const Checkpoint& b,
                                           const MappingOptions& options) {
-  MSP_ASSIGN_OR_RETURN(BuiltInMapping mapping, LoadBuiltInMapping());
+  MSP_ASSIGN_OR_RETURN(BuiltInMapping mapping, naming::LoadBuiltInMapping());
   RuleSet rules;
   if (!options.rules.empty()) {
-    MSP_ASSIGN_OR_RETURN(rules, LoadRules(options.rules));
+    MSP_ASSIGN_OR_RETURN(rules, naming::LoadRules(options.rules));
   }
   return Matcher(a, b, options, std::move(mapping), std::move(rules)).Run();
 }

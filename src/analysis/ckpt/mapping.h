@@ -11,6 +11,8 @@
 
 #include "src/analysis/ckpt/result.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/naming/parts.h"
+#include "src/naming/rules.h"
 
 namespace msprobe::analysis::ckpt {
 
@@ -23,6 +25,13 @@ struct MappingOptions {
   std::optional<int64_t> attention_heads;
   std::optional<int64_t> query_groups;
 };
+
+// Applies the user's rules in their order; `fitted` counts, rule by rule, how often one did.
+// Parameters that a rule fits but cannot handle stay, with a warning. An error, with the rule's
+// line, where the rules make more of a checkpoint than one can have.
+Status ApplyRules(const naming::RuleSet& rules, naming::RuleSide which,
+                  naming::MappedCheckpoint& side, std::vector<size_t>& fitted,
+                  std::vector<std::string>& warnings);
 
 // Pairs are named after `a`'s parameters and come in their order; what `b` holds is cut and joined
 // to suit. The only errors are those of the rules file.

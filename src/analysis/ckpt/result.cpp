@@ -33,7 +33,8 @@ MatchedParameters MatchByName(const checkpoint::Checkpoint& a, const checkpoint:
 
 std::string_view OutcomeName(Outcome outcome) {
   constexpr std::string_view kNames[kOutcomeCount] = {
-      "identical", "equal", "close", "rounding", "different", "shapes differ", "unreadable"};
+      "identical", "equal",         "close",      "rounding",
+      "different", "shapes differ", "unreadable", "not comparable"};
   return kNames[static_cast<size_t>(outcome)];
 }
 

@@ -83,15 +83,16 @@ MatchedParameters MatchByName(const checkpoint::Checkpoint& a, const checkpoint:
 
 // Best first.
 enum class Outcome : uint8_t {
-  kIdentical,   // same dtype, same bits
-  kEqual,       // same values, in other dtypes or with zeros of other signs
-  kClose,       // within the tolerance that was asked for
-  kRounding,    // within the rounding of the coarser side's format
-  kDifferent,   // apart
-  kShapes,      // shapes differ: nothing was computed
-  kUnreadable,  // one side could not be read
+  kIdentical,      // same dtype, same bits
+  kEqual,          // same values, in other dtypes or with zeros of other signs
+  kClose,          // within the tolerance that was asked for
+  kRounding,       // within the rounding of the coarser side's format
+  kDifferent,      // apart
+  kShapes,         // shapes differ: nothing was computed
+  kUnreadable,     // one side could not be read
+  kNotComparable,  // of digests: they do not say whether the values are equal
 };
-inline constexpr size_t kOutcomeCount = 7;
+inline constexpr size_t kOutcomeCount = 8;
 std::string_view OutcomeName(Outcome outcome);  // "identical", "equal", "close", ...
 
 struct PairResult {
@@ -105,6 +106,7 @@ struct PairResult {
   std::string format_a;  // checkpoint::FormatOf
   std::string format_b;
   std::string cause;  // of a difference, as far as one was found (see causes.h)
+  std::string rows;   // of digests that differ: "0-127", the first and the last row
   Outcome outcome = Outcome::kIdentical;
   PairSums sums;  // all zero when nothing was computed
   PairMetrics metrics;
@@ -149,6 +151,7 @@ struct SideFacts {
   std::filesystem::path path;  // what was read
   std::optional<int64_t> iteration;
   size_t parameter_count = 0;
+  std::string text = {};  // instead of the kind: "digest (live model, 8 of 8 ranks)"
 };
 
 // A setting of the optimizer that is not a number and differs.
@@ -179,6 +182,7 @@ struct Comparison {
   std::vector<std::string> warnings;
   uint64_t bytes = 0;  // of both sides' compared elements
   bool with_means = false;
+  bool of_digests = false;                   // pairs have no figures
   std::vector<std::filesystem::path> files;  // what was written, the main result first
   std::filesystem::path page;                // for browsers, to be written; empty: none
   double seconds = 0;

@@ -34,6 +34,10 @@ if TYPE_CHECKING:   # for checkers of types, which want each name said to be the
 
 def __getattr__(name):  # type: ignore[no-untyped-def]
     home = _HOME_OF.get(name)
+    if name == "weights":
+        import importlib
+
+        return importlib.import_module("msprobe.weights")
     if home is None:
         raise AttributeError("module 'msprobe' has no attribute %r" % name)
     import importlib

@@ -4,6 +4,7 @@
 #include "tools/python/native/call_gradients.h"
 #include "tools/python/native/calls.h"
 #include "tools/python/native/constants.h"
+#include "tools/python/native/digest.h"
 #include "tools/python/native/dispatch.h"
 #include "tools/python/native/grad_probe.h"
 #include "tools/python/native/in_place.h"
@@ -46,6 +47,7 @@ PyMODINIT_FUNC PyInit__native() {
   if (!module || PyModule_AddFunctions(module.get(), SessionMethods()) != 0 ||
       PyModule_AddFunctions(module.get(), CallMethods()) != 0 ||
       PyModule_AddFunctions(module.get(), GradProbeMethods()) != 0 ||
+      PyModule_AddFunctions(module.get(), DigestMethods()) != 0 ||
       PyModule_AddFunctions(module.get(), DispatchMethods()) != 0 ||
       !AddDispatchConstants(module.get()) ||
       PyModule_AddFunctions(module.get(), PerturbMethods()) != 0 ||

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/analysis/ckpt/mapping_side.h"
+#include "src/naming/parts.h"
 #include "tests/unit/analysis/ckpt/mapping_fixture.h"
 #include "tests/unit/checkpoint/elements.h"
 #include "tests/unit/support/temporary_folder.h"

@@ -14,7 +14,7 @@
 
 #include "msprobe/status.h"
 
-namespace msprobe::analysis::ckpt {
+namespace msprobe::naming {
 
 // Names with placeholders, as the mapping rules write them: "layers.{n}.mlp.{p}". A placeholder
 // stands for text without a dot, one whose name ends in '*' ("{path*}") for any text; never for
@@ -122,4 +122,4 @@ Result<RuleSet> ParseRules(std::string_view yaml, std::string file_name);
 // config/ckpt_mapping.yaml, as built into the program.
 Result<BuiltInMapping> LoadBuiltInMapping();
 
-}  // namespace msprobe::analysis::ckpt
+}  // namespace msprobe::naming

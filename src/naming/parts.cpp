@@ -1,4 +1,4 @@
-#include "src/analysis/ckpt/mapping_side.h"
+#include "src/naming/parts.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,7 +8,7 @@
 
 #include "src/base/strings.h"
 
-namespace msprobe::analysis::ckpt {
+namespace msprobe::naming {
 namespace {
 
 using checkpoint::Parameter;
@@ -350,6 +350,38 @@ void ReadParts(const BuiltInMapping& mapping, MappedCheckpoint& side) {
   }
 }
 
+bool HoldsGate(const MappedCheckpoint& side) {
+  return std::any_of(side.parts.begin(), side.parts.end(), [](const auto& part) {
+    return part.first.find(".linear_gate.") != std::string::npos;
+  });
+}
+
+namespace {
+
+// The rows of a parameter of the first layer that is stored by itself; 0 where there is none.
+int64_t RowsOfFirst(const MappedCheckpoint& side, std::string_view name) {
+  const auto place = side.parts.find(fmt::format("decoder.layers.0.self_attention.{}", name));
+  if (place == side.parts.end()) {
+    return 0;
+  }
+  const Item& item = side.items[place->second.item];
+  return item.reading.parts.size() != 1 || item.parameter.shape.empty() ? 0
+                                                                        : item.parameter.shape[0];
+}
+
+}  // namespace
+
+std::optional<HeadCounts> HeadsByShapes(const MappedCheckpoint& side) {
+  const int64_t head_size = RowsOfFirst(side, "q_layernorm.weight");
+  const int64_t query_rows = RowsOfFirst(side, "linear_q.weight");
+  const int64_t key_rows = RowsOfFirst(side, "linear_k.weight");
+  if (head_size <= 0 || query_rows % head_size != 0 || key_rows % head_size != 0 || key_rows == 0 ||
+      query_rows < key_rows || query_rows / head_size > kMaxHeads) {
+    return std::nullopt;
+  }
+  return HeadCounts{query_rows / head_size, key_rows / head_size};
+}
+
 const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& rules,
                                   const MappedCheckpoint& side, std::string_view name) {
   if (const std::string* reason = FindIgnored(rules, name)) {
@@ -365,6 +397,41 @@ const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& 
     return reason != nullptr;
   });
   return reason;
+}
+
+bool IsFirstOf(const MappedCheckpoint& side, const PartLocation& location) {
+  const auto found = side.parts.find(side.items[location.item].reading.parts[location.part]);
+  return found != side.parts.end() && found->second.item == location.item &&
+         found->second.part == location.part;
+}
+
+std::string UnfusedName(const MappedCheckpoint& side, const Item& item, size_t part) {
+  const Reading& reading = item.reading;
+  if (reading.parts.size() == 1 || side.dialect == nullptr) {
+    return item.label;
+  }
+  const std::string& shared = reading.parts[part];
+  std::string found;
+  Bindings bindings;
+  for (const Rule& rule : side.dialect->set.rules) {
+    if (rule.to.size() == 1 && Holds(rule, side.gated) && rule.to.front().Match(shared, bindings)) {
+      std::string name = rule.from.front().Format(bindings);
+      if (name == shared) {
+        found = std::move(name);
+        break;
+      }
+      found = found.empty() ? std::move(name) : std::move(found);
+    }
+  }
+  // What stands in front of the family's own name: "model.".
+  size_t prefix = 0;
+  while (prefix < item.label.size() &&
+         !reading.rule->from.front().Match(std::string_view(item.label).substr(prefix), bindings)) {
+    const size_t dot = item.label.find('.', prefix);
+    prefix = dot == std::string::npos ? item.label.size() : dot + 1;
+  }
+  return (prefix < item.label.size() ? item.label.substr(0, prefix) : std::string()) +
+         (found.empty() ? shared : found);
 }
 
 std::string NameOfPart(const MappedCheckpoint& side, std::string_view part) {
@@ -438,4 +505,4 @@ std::string NearestName::Find(std::string_view name) {
   return std::string(nearest);
 }
 
-}  // namespace msprobe::analysis::ckpt
+}  // namespace msprobe::naming

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "src/analysis/ckpt/mapping_rules.h"
+#include "src/naming/rules.h"
 
-namespace msprobe::analysis::ckpt {
+namespace msprobe::naming {
 namespace {
 
 NamePattern Pattern(const std::string& text) {
@@ -81,4 +81,4 @@ TEST(NamePattern, RefusesWhatItCouldNotTellApart) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::ckpt
+}  // namespace msprobe::naming

@@ -1,9 +1,9 @@
-#include "src/analysis/ckpt/mapping_rules.h"
+#include "src/naming/rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace msprobe::analysis::ckpt {
+namespace msprobe::naming {
 namespace {
 
 using ::testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(BuiltInMapping, IsWellFormed) {
 }
 
 }  // namespace
-}  // namespace msprobe::analysis::ckpt
+}  // namespace msprobe::naming

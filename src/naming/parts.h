@@ -14,13 +14,16 @@
 
 #include "msprobe/status.h"
 
-#include "src/analysis/ckpt/mapping_rules.h"
 #include "src/checkpoint/checkpoint.h"
+#include "src/naming/rules.h"
 
-namespace msprobe::analysis::ckpt {
+namespace msprobe::naming {
 
 // Taking joined parameters apart and putting parts together, as a rule's layout says. Only views
 // move.
+
+// More heads than any model has; keeps the work on a forged number small.
+inline constexpr int64_t kMaxHeads = 65536;
 
 struct HeadCounts {
   std::optional<int64_t> attention_heads;
@@ -92,20 +95,25 @@ struct MappedCheckpoint {
 
 MappedCheckpoint MakeSide(const checkpoint::Checkpoint& checkpoint);
 
-// Applies the user's rules in their order; `fitted` counts, rule by rule, how often one did.
-// Parameters that a rule fits but cannot handle stay, with a warning. An error, with the rule's
-// line, where the rules make more of a checkpoint than one can have.
-Status ApplyRules(const RuleSet& rules, RuleSide which, MappedCheckpoint& side,
-                  std::vector<size_t>& fitted, std::vector<std::string>& warnings);
-
 // The family whose rules fit most names, if there is one worth the name.
 void ChooseDialect(const BuiltInMapping& mapping, MappedCheckpoint& side);
 // Fills in every item's reading and the index of parts.
 void ReadParts(const BuiltInMapping& mapping, MappedCheckpoint& side);
 
+// Whether a part is the gate of a gated feed-forward, where the checkpoint's facts do not say.
+bool HoldsGate(const MappedCheckpoint& side);
+// A norm of each head tells the head's size, and separate projections the numbers of heads; nothing
+// where the side has neither.
+std::optional<HeadCounts> HeadsByShapes(const MappedCheckpoint& side);
+
 // Why the parameter may lack a counterpart, or nothing.
 const std::string* IgnoredBecause(const BuiltInMapping& mapping, const RuleSet& rules,
                                   const MappedCheckpoint& side, std::string_view name);
+// Whether the index of parts leads here: of several parameters with one name the first counts.
+bool IsFirstOf(const MappedCheckpoint& side, const PartLocation& location);
+// What a part would be called if its item were not joined of several: as the family names it where
+// it is stored apart, with the prefix of the item, else the name that all families share.
+std::string UnfusedName(const MappedCheckpoint& side, const Item& item, size_t part);
 // What the side would call a part: as it calls the like of it, if it has any.
 std::string NameOfPart(const MappedCheckpoint& side, std::string_view part);
 
@@ -128,4 +136,4 @@ class NearestName {
   size_t letters_left_;
 };
 
-}  // namespace msprobe::analysis::ckpt
+}  // namespace msprobe::naming

@@ -1,4 +1,4 @@
-#include "src/analysis/ckpt/mapping_rules.h"
+#include "src/naming/rules.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace msprobe::resources {
 extern const std::string_view kCkptMapping;
 }
 
-namespace msprobe::analysis::ckpt {
+namespace msprobe::naming {
 namespace {
 
 // Placeholders of one name, which has a few: each is looked for among the others.
@@ -394,4 +394,4 @@ Result<BuiltInMapping> LoadBuiltInMapping() {
   return mapping;
 }
 
-}  // namespace msprobe::analysis::ckpt
+}  // namespace msprobe::naming
