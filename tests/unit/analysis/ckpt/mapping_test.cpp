@@ -13,6 +13,14 @@ namespace {
 
 using checkpoint::test_support::ElementsOf;
 using msprobe::test_support::TemporaryFolder;
+using naming::BuiltInMapping;
+using naming::Item;
+using naming::LoadBuiltInMapping;
+using naming::MakeSide;
+using naming::MappedCheckpoint;
+using naming::NearestName;
+using naming::PartLocation;
+using naming::SliceBudget;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
