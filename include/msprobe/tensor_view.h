@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/dtype.h"
@@ -19,6 +21,10 @@ using Shape = std::vector<int64_t>;
 int64_t ElementCount(const Shape& shape);     // 1 for a 0-d tensor
 Shape ContiguousStrides(const Shape& shape);  // row-major, in elements
 std::string ShapeText(const Shape& shape);    // "[2, 3]", "[]"
+// Reads what ShapeText writes; spaces do not matter. nullopt for anything but a list of sizes, for
+// more than kMostShapeAxes of them, and for more elements than fit in int64.
+inline constexpr size_t kMostShapeAxes = 64;
+std::optional<Shape> ParseShape(std::string_view text);
 
 struct TensorView {
   DType dtype = DType::kFloat32;

@@ -1,5 +1,7 @@
 #include "msprobe/tensor_view.h"
 
+#include <charconv>
+
 namespace msprobe {
 
 int64_t ElementCount(const Shape& shape) {
@@ -29,6 +31,44 @@ std::string ShapeText(const Shape& shape) {
     text += std::to_string(shape[axis]);
   }
   return text + "]";
+}
+
+std::optional<Shape> ParseShape(std::string_view text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
+    return std::nullopt;
+  }
+  Shape shape;
+  int64_t count = 1;  // of the elements, where no size is 0
+  const char* at = text.data() + 1;
+  const char* const end = text.data() + text.size() - 1;
+  const auto skip_spaces = [&] {
+    while (at < end && *at == ' ') {
+      ++at;
+    }
+  };
+  skip_spaces();
+  while (at < end) {
+    int64_t size = 0;
+    const auto [next, error] = std::from_chars(at, end, size);
+    if (error != std::errc() || size < 0 || shape.size() == kMostShapeAxes ||
+        __builtin_mul_overflow(count, size > 0 ? size : 1, &count)) {
+      return std::nullopt;
+    }
+    shape.push_back(size);
+    at = next;
+    skip_spaces();
+    if (at == end) {
+      return shape;
+    }
+    if (*at++ != ',') {
+      return std::nullopt;
+    }
+    skip_spaces();
+    if (at == end) {
+      return std::nullopt;
+    }
+  }
+  return shape;
 }
 
 bool TensorView::is_plain() const {

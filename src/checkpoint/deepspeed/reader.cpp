@@ -90,26 +90,6 @@ std::optional<fs::path> TrackedStep(const fs::path& root) {
   return IsPlainFileName(name) ? std::optional(root / name) : std::nullopt;
 }
 
-// The int64 numbers of "[10, 4]".
-std::optional<Shape> ShapeOfText(std::string_view text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
-    return std::nullopt;
-  }
-  Shape shape;
-  text = text.substr(1, text.size() - 2);
-  if (base::Trim(text).empty()) {
-    return shape;
-  }
-  for (const std::string_view part : base::Split(text, ',')) {
-    const std::optional<int64_t> size = base::ParseInt(base::Trim(part));
-    if (!size || *size < 0 || shape.size() == io::kMaxRank) {
-      return std::nullopt;
-    }
-    shape.push_back(*size);
-  }
-  return shape;
-}
-
 struct NamedShape {
   std::string name;
   Shape shape;
@@ -221,7 +201,7 @@ class ZeroReader {
       if (scalar.path.size() < 2 || scalar.path[0] != key || scalar.type != "torch.Size") {
         continue;
       }
-      const std::optional<Shape> shape = ShapeOfText(scalar.text);
+      const std::optional<Shape> shape = ParseShape(scalar.text);
       if (!shape || !io::DenseBytes(*shape, sizeof(float)).ok()) {
         return Unreadable(fmt::format("the shape of {} cannot be read",
                                       base::Printable(scalar.path.back().substr(0, 200))));

@@ -19,6 +19,19 @@ TEST(Shape, CountsStridesAndText) {
   EXPECT_EQ(ShapeText({2, 3}), "[2, 3]");
 }
 
+TEST(Shape, IsReadFromText) {
+  EXPECT_EQ(ParseShape("[]"), Shape());
+  EXPECT_EQ(ParseShape("[ ]"), Shape());
+  EXPECT_EQ(ParseShape("[2, 0,3 ]"), Shape({2, 0, 3}));
+  for (const char* const text :
+       {"", "[", "2, 3", "[2", "[2,]", "[,2]", "[2,,3]", "[2 3]", "[-1]", "[2.5]", "[x]",
+        "[9223372036854775808]", "[4294967296, 4294967296]"}) {
+    EXPECT_EQ(ParseShape(text), std::nullopt) << text;
+  }
+  EXPECT_TRUE(ParseShape(ShapeText(Shape(kMostShapeAxes, 1))));
+  EXPECT_FALSE(ParseShape(ShapeText(Shape(kMostShapeAxes + 1, 1))));
+}
+
 TEST(TensorView, IsPlainOnlyInRowMajorOrderWithoutChanges) {
   TensorView view;
   view.shape = {2, 3};

@@ -38,7 +38,7 @@ namespace {
 
 // "[1, 3, 1, 4]" and "[3, 4]" are one tensor to a kernel.
 std::optional<Shape> WithoutOnes(std::string_view text) {
-  std::optional<Shape> shape = ShapeOfText(text);
+  std::optional<Shape> shape = ParseShape(text);
   if (shape) {
     std::erase(*shape, 1);
   }
@@ -166,23 +166,6 @@ uint32_t CallFinder::Nearest(const SideRow& row, Taken& taken, double& nearest) 
     ++taken[found_group];
   }
   return found;
-}
-
-std::optional<Shape> ShapeOfText(std::string_view text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
-    return std::nullopt;
-  }
-  Shape shape;
-  text = text.substr(1, text.size() - 2);
-  for (const std::string_view part : base::Split(text, ',')) {
-    const std::optional<int64_t> size = base::ParseInt(base::Trim(part));
-    if (size && *size >= 0) {
-      shape.push_back(*size);
-    } else if (!base::Trim(text).empty()) {
-      return std::nullopt;
-    }
-  }
-  return shape;
 }
 
 namespace {
@@ -458,7 +441,7 @@ void KeepRows(const CallMatch& match, const Side& calls, KernelSide& side) {
       SideRow& row = kept.emplace_back(kernels.rows[next->kernel]);
       const SideRow& of_call = calls.rows[next->call];
       if (row.shape != of_call.shape) {
-        side.shapes[{row.entry, row.leaf}] = *ShapeOfText(of_call.shape);
+        side.shapes[{row.entry, row.leaf}] = *ParseShape(of_call.shape);
         row.shape = kernels.Intern(of_call.shape);
       }
       if (ParseDType(row.dtype) == ParseDType(of_call.dtype)) {

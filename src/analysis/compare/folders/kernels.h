@@ -83,9 +83,6 @@ class CallFinder {
   size_t left_out_ = 0;
 };
 
-// "[2, 3]" of a row; nothing for what is not a list of sizes.
-std::optional<Shape> ShapeOfText(std::string_view text);
-
 // Kernel dumps as a side of a comparison: an entry per kernel in the order in which they ran, a row
 // per input and output, in the shape that the framework knows.
 

@@ -7,24 +7,18 @@
 //    are left out.
 // 3. Pieces that should be equal and are not are copies that differ, or summands. Whether these are
 //    reduced later the way of the value through its rank tells; they are read behind the reduction.
+#include "src/analysis/compare/layouts/joined_rows.h"
+
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "src/analysis/compare/agreement.h"
-#include "src/analysis/compare/layouts/joined_pair.h"
-#include "src/analysis/compare/layouts/joined_side.h"
-#include "src/base/strings.h"
-#include "src/dump/call_facts.h"
-#include "src/layout/inference.h"
 
 namespace msprobe::analysis::compare::layouts {
 namespace {
@@ -34,88 +28,24 @@ using layout::kAxisCount;
 using layout::Placement;
 using layout::SpreadKind;
 
-constexpr uint32_t kNone = UINT32_MAX;
-constexpr double kFactorDigits = 1e-2;  // a factor of gradients is found up to this
-constexpr double kFactorShare = 0.75;   // of the rows, at least
-constexpr size_t kFactorRows = 400;     // that are looked at
-
-// "[2, 3]" -> {2, 3}; nullopt for anything else.
-std::optional<Shape> ParseShape(std::string_view text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
-    return std::nullopt;
-  }
-  Shape shape;
-  const char* at = text.data() + 1;
-  const char* const end = text.data() + text.size() - 1;
-  while (at < end) {
-    int64_t size = 0;
-    const auto [next, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 0) {
-      return std::nullopt;
-    }
-    shape.push_back(size);
-    at = next;
-    while (at < end && (*at == ',' || *at == ' ')) {
-      ++at;
-    }
-  }
-  return shape;
-}
-
-// What follows the name of the entry: ".input.0". A file may name a row otherwise.
-std::string_view SuffixOf(const SideEntry& entry, const SideRow& row) {
-  return row.name.starts_with(entry.name) ? row.name.substr(entry.name.size()) : row.name;
-}
-
-// A row of a call: the rows of its members, in the order of the grid.
-struct RowPieces {
-  layout::Pieces pieces;
-  std::vector<const SideRow*> rows;
-  std::vector<uint32_t> ranks;  // by row: place among the loaded ranks
-  std::vector<uint32_t> entries;
-  bool is_grid = false;
-  bool has_shapes = false;
-  std::optional<int64_t> stage;
-  std::optional<int64_t> only_rank;
-};
-
-// One direction of a joined call.
-struct DirectedCall {
-  const JoinedCall* call = nullptr;
-  std::vector<CallMember> members;  // with the entries of this direction
-  dump::Direction direction = dump::Direction::kForward;
-  bool is_gradient = false;  // parameters_grad
-  bool is_reduced = false;   // and as the optimizer is given it
-};
-
-layout::PieceStatistics StatisticsOf(const SideRow& row, const std::optional<Shape>& shape) {
-  layout::PieceStatistics statistics;
-  for (size_t stat = 0; stat < kStatCount; ++stat) {
-    const StatValue& value = row.stats[stat];
-    if (value.is_numeric()) {
-      statistics.values[stat] = value.number;
-    } else if (value.kind == StatKind::kBool) {
-      statistics.values[stat] = value.boolean ? 1 : 0;
-    }
-  }
-  statistics.elements = shape ? static_cast<double>(msprobe::ElementCount(*shape)) : 1;
-  return statistics;
-}
-
-bool IsFloating(const SideRow& row) {
-  return row.dtype.find("loat") != std::string_view::npos ||
-         row.dtype.find("complex") != std::string_view::npos;
-}
-
 class PairJoiner {
  public:
   PairJoiner(JoinedSide& npu, JoinedSide& bench, PairLayout& layout)
-      : sides_{&npu, &bench}, layout_(layout), uses_{ValueUses(npu), ValueUses(bench)} {}
+      : sides_{&npu, &bench},
+        layout_(layout),
+        gatherer_(sides_),
+        calls_(sides_, gatherer_),
+        unequal_(sides_, calls_, gatherer_) {}
 
   void Run() {
     ListCalls();
-    FindGradientFactor();
-    for (const Pair& pair : pairs_) {
+    factors_ = FindGradientFactors(sides_, pairs_, gatherer_);
+    gatherer_.SetFactors(factors_);
+    layout_.npu_facts.gradient_factor = factors_.reduced != 1    ? factors_.reduced
+                                        : factors_.gradient != 1 ? factors_.gradient
+                                        : factors_.summed != 1   ? factors_.summed
+                                                                 : factors_.backward;
+    for (const CallPair& pair : pairs_) {
       EmitPair(pair);
     }
     Order();
@@ -132,12 +62,6 @@ class PairJoiner {
   std::vector<std::string> TakeWarnings() { return std::move(warnings_); }
 
  private:
-  // Calls that are written: either side may be missing.
-  struct Pair {
-    std::array<std::optional<DirectedCall>, 2> calls;
-    std::array<double, 2> order = {0, 0};
-  };
-
   // ---- what is written, in which order ----
 
   static constexpr double kBackwardOrder = 1e12;
@@ -185,7 +109,7 @@ class PairJoiner {
     if (!npu && !bench) {
       return;
     }
-    Pair pair;
+    CallPair pair;
     pair.calls = {std::move(npu), std::move(bench)};
     for (size_t side = 0; side < 2; ++side) {
       pair.order[side] = pair.calls[side] ? OrderOf(side, *pair.calls[side]) : -1;
@@ -200,9 +124,6 @@ class PairJoiner {
   }
 
   void ListCalls() {
-    for (size_t side = 0; side < 2; ++side) {
-      MarkLayoutCalls(side);
-    }
     const auto both = [&](const JoinedCall* npu, const JoinedCall* bench) {
       for (const dump::Direction direction :
            {dump::Direction::kForward, dump::Direction::kBackward}) {
@@ -211,14 +132,14 @@ class PairJoiner {
       }
     };
     for (const JoinedCall& call : sides_[0]->calls) {
-      if (call.partner != kNone) {
+      if (call.partner != kNoCall) {
         both(&call, &sides_[1]->calls[call.partner]);
-      } else if (!IsOfLayout(call)) {
+      } else if (!calls_.IsOfLayout(call)) {
         both(&call, nullptr);
       }
     }
     for (const JoinedCall& call : sides_[1]->calls) {
-      if (call.partner == kNone && !IsOfLayout(call)) {
+      if (call.partner == kNoCall && !calls_.IsOfLayout(call)) {
         both(nullptr, &call);
       }
     }
@@ -260,358 +181,21 @@ class PairJoiner {
     }
   }
 
-  // Calls that only the layout makes: communication, moves of data, and unpaired calls next to
-  // communication.
-  void MarkLayoutCalls(size_t side) {
-    const JoinedSide& joined = *sides_[side];
-    for (const Bucket& bucket : joined.buckets) {
-      // All that a parallel layer does around its communication.
-      const auto communicates_alone = [](const JoinedSide& of, const Bucket& calls) {
-        return std::any_of(calls.calls.begin(), calls.calls.end(), [&](uint32_t i) {
-          return of.calls[i].partner == kNone && of.calls[i].is_communication;
-        });
-      };
-      const JoinedSide& opposite = *sides_[1 - side];
-      const auto same = opposite.bucket_of.find(bucket.key);
-      const bool around =
-          !bucket.key.empty() && (communicates_alone(joined, bucket) ||
-                                  (same != opposite.bucket_of.end() &&
-                                   communicates_alone(opposite, opposite.buckets[same->second])));
-      size_t first = 0;
-      while (first < bucket.calls.size()) {
-        if (joined.calls[bucket.calls[first]].partner != kNone) {
-          ++first;
-          continue;
-        }
-        size_t end = first;
-        bool communicates = around;
-        for (; end < bucket.calls.size() && joined.calls[bucket.calls[end]].partner == kNone;
-             ++end) {
-          communicates = communicates || joined.calls[bucket.calls[end]].is_communication;
-        }
-        for (; first < end; ++first) {
-          const JoinedCall& call = joined.calls[bucket.calls[first]];
-          const LoadedRank& rank = *joined.ranks[call.members[0].rank];
-          const dump::EntryName& name = rank.names[call.members[0].entry];
-          if (communicates || call.is_communication || MovesData(name) ||
-              (call.is_module && !HasParameters(joined, call.path))) {
-            of_layout_.insert(&call);
-          }
-        }
-      }
-    }
-  }
-
-  // Whether a module, or one below it, has parameters: what has none and is on one side alone moves
-  // values of a parallel layer.
-  static bool HasParameters(const JoinedSide& side, const std::string& path) {
-    return std::any_of(side.gradients.begin(), side.gradients.end(), [&](const auto& known) {
-      return known.first == path || known.first.starts_with(path + ".");
-    });
-  }
-
-  bool IsOfLayout(const JoinedCall& call) const { return of_layout_.contains(&call); }
-
   // ---- rows ----
-
-  const SideEntry& EntryOf(size_t side, const CallMember& member) const {
-    return sides_[side]->ranks[member.rank]->side.entries[member.entry];
-  }
-
-  const SideRow* RowAt(size_t side, const CallMember& member, std::string_view suffix,
-                       uint32_t place) const {
-    const Side& read = sides_[side]->ranks[member.rank]->side;
-    const SideEntry& entry = read.entries[member.entry];
-    const auto is_row = [&](uint32_t i) {
-      return SuffixOf(entry, read.rows[entry.first_row + i]) == suffix;
-    };
-    if (place < entry.row_count && is_row(place)) {
-      return &read.rows[entry.first_row + place];
-    }
-    for (uint32_t i = 0; i < entry.row_count; ++i) {
-      if (is_row(i)) {
-        return &read.rows[entry.first_row + i];
-      }
-    }
-    return nullptr;
-  }
-
-  // The members whose row counts: of a module around several stages the inputs of the first one,
-  // and the results of the last.
-  bool Counts(size_t side, const DirectedCall& call, const CallMember& member,
-              dump::RowState state) const {
-    if (call.call->first_stage == call.call->last_stage) {
-      return true;
-    }
-    const int64_t stage = sides_[side]->ranks[member.rank]->about.place.stage;
-    const bool enters = state == dump::RowState::kInput || state == dump::RowState::kKwargs;
-    const bool of_last = enters == (call.direction == dump::Direction::kBackward);
-    return state == dump::RowState::kParameters || state == dump::RowState::kParametersGrad ||
-           stage == (of_last ? call.call->last_stage : call.call->first_stage);
-  }
-
-  // The pieces of a row; `place`: where the row stands in the first member.
-  RowPieces Gather(size_t side, const DirectedCall& call, std::string_view suffix, uint32_t place,
-                   dump::RowState state) {
-    const JoinedSide& joined = *sides_[side];
-    struct Found {
-      std::array<int64_t, kAxisCount> at;
-      const SideRow* row;
-      CallMember member;
-    };
-    std::vector<Found> found;
-    std::array<std::set<int64_t>, kAxisCount> values;
-    std::set<int64_t> stages;
-    for (const CallMember& member : call.members) {
-      if (!Counts(side, call, member, state) ||
-          (state == dump::RowState::kParameters && member.micro_batch > 0)) {
-        continue;
-      }
-      const SideRow* const row = RowAt(side, member, suffix, place);
-      if (row == nullptr) {
-        continue;
-      }
-      const RankPlace& at = joined.ranks[member.rank]->about.place;
-      found.push_back({{member.micro_batch, at.data, at.context, at.tensor}, row, member});
-      stages.insert(at.stage);
-      for (size_t axis = 0; axis < kAxisCount; ++axis) {
-        values[axis].insert(found.back().at[axis]);
-      }
-    }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Found& a, const Found& b) { return a.at < b.at; });
-    RowPieces pieces;
-    size_t cells = 1;
-    for (size_t axis = 0; axis < kAxisCount; ++axis) {
-      pieces.pieces.grid[axis] = static_cast<int64_t>(values[axis].size());
-      cells *= values[axis].size();
-    }
-    pieces.is_grid =
-        cells == found.size() && stages.size() == 1 &&
-        std::adjacent_find(found.begin(), found.end(), [](const Found& a, const Found& b) {
-          return a.at == b.at;
-        }) == found.end();
-    pieces.has_shapes = true;
-    std::set<uint32_t> ranks;
-    for (const Found& piece : found) {
-      std::optional<Shape> shape =
-          piece.row->is_tensor ? ParseShape(piece.row->shape) : std::optional(Shape());
-      pieces.has_shapes = pieces.has_shapes && shape.has_value();
-      pieces.pieces.statistics.push_back(StatisticsOf(*piece.row, shape));
-      pieces.pieces.shapes.push_back(shape.value_or(Shape()));
-      pieces.rows.push_back(piece.row);
-      pieces.ranks.push_back(piece.member.rank);
-      pieces.entries.push_back(piece.member.entry);
-      ranks.insert(piece.member.rank);
-    }
-    if (joined.stages > 1 && stages.size() == 1) {
-      pieces.stage = *stages.begin();
-    }
-    if (ranks.size() == 1 && StageSize(side, *stages.begin()) > 1) {
-      pieces.only_rank = joined.ranks[*ranks.begin()]->about.rank;
-    }
-    pieces.pieces.record = RecordOf(side, call, suffix, state);
-    pieces.pieces.scale = side == 0 && (call.direction == dump::Direction::kBackward)
-                              ? 1 / backward_factor_
-                          : side == 0 && call.is_reduced  ? 1 / reduced_factor_
-                          : side == 0 && call.is_gradient ? 1 / gradient_factor_
-                                                          : 1;
-    return pieces;
-  }
-
-  size_t StageSize(size_t side, int64_t stage) const {
-    size_t size = 0;
-    for (const auto& rank : sides_[side]->ranks) {
-      size += rank->about.place.stage == stage ? 1 : 0;
-    }
-    return size;
-  }
-
-  const layout::ParameterRecord* RecordOf(size_t side, const DirectedCall& call,
-                                          std::string_view suffix, dump::RowState state) const {
-    if (state != dump::RowState::kParameters && state != dump::RowState::kParametersGrad) {
-      return nullptr;
-    }
-    const CallMember& member = call.members.front();
-    const LoadedRank& rank = *sides_[side]->ranks[member.rank];
-    if (!rank.about.record) {
-      return nullptr;
-    }
-    const std::string_view name = suffix.substr(suffix.rfind('.') + 1);
-    const std::string_view local = rank.names[member.entry].subject;
-    for (const std::string_view path : {local, std::string_view(rank.paths[member.entry])}) {
-      const std::string full = path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
-      if (const layout::ParameterRecord* const record = rank.about.record->Find(full)) {
-        return record;
-      }
-    }
-    return nullptr;
-  }
 
   // ---- gradients ----
 
-  // The median of the ratios where most agree with it.
-  static std::optional<double> CommonRatio(std::vector<double> ratios) {
-    if (ratios.empty()) {
-      return std::nullopt;
-    }
-    std::sort(ratios.begin(), ratios.end());
-    const double median = ratios[ratios.size() / 2];
-    const auto close = std::count_if(ratios.begin(), ratios.end(), [&](double ratio) {
-      return std::fabs(ratio / median - 1) < kFactorDigits;
-    });
-    return static_cast<double>(close) >= kFactorShare * static_cast<double>(ratios.size())
-               ? std::optional(median)
-               : std::nullopt;
-  }
-
-  // The factors that averages over shares of the data make.
-  std::vector<double> PossibleFactors() const {
-    std::vector<double> factors = {1};
-    for (size_t side = 0; side < 2; ++side) {
-      std::set<int64_t> data;
-      std::set<int64_t> context;
-      for (const auto& rank : sides_[side]->ranks) {
-        data.insert(rank->about.place.data);
-        context.insert(rank->about.place.context);
-      }
-      for (const size_t size :
-           {data.size(), context.size(), static_cast<size_t>(sides_[side]->micro_batches)}) {
-        const size_t known = factors.size();
-        for (size_t i = 0; i < known && size > 1 && factors.size() < 4096; ++i) {
-          factors.push_back(factors[i] * static_cast<double>(size));
-          factors.push_back(factors[i] / static_cast<double>(size));
-        }
-      }
-    }
-    return factors;
-  }
-
-  static double Nearest(std::optional<double> ratio, const std::vector<double>& factors) {
-    for (const double factor : factors) {
-      if (ratio && std::fabs(*ratio / factor - 1) < kFactorDigits) {
-        return factor;
-      }
-    }
-    return 1;
-  }
-
-  void FindGradientFactor() {
-    factors_ = PossibleFactors();
-    const std::vector<double>& factors = factors_;
-    if (factors.size() == 1 && sides_[0]->reduced.empty() == sides_[1]->reduced.empty()) {
-      return;
-    }
-    std::vector<double> backward;
-    std::vector<double> gradients;
-    std::vector<double> summed_gradients;
-    std::vector<double> reduced;
-    size_t of_each = 0;
-    for (const Pair& pair : pairs_) {
-      of_each +=
-          pair.calls[0] && pair.calls[1] && pair.calls[0]->direction != dump::Direction::kForward
-              ? 1
-              : 0;
-    }
-    const size_t stride = std::max<size_t>(of_each / kFactorRows, 1);
-    size_t number = 0;
-    for (const Pair& pair : pairs_) {
-      if (!pair.calls[0] || !pair.calls[1] ||
-          pair.calls[0]->direction == dump::Direction::kForward || number++ % stride != 0) {
-        continue;
-      }
-      std::vector<double>& ratios = pair.calls[0]->is_reduced    ? reduced
-                                    : pair.calls[0]->is_gradient ? gradients
-                                                                 : backward;
-      const bool is_reduced = pair.calls[0]->is_reduced;
-      ForRows(pair, [&](std::string_view, RowPieces& npu, RowPieces& bench) {
-        if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes ||
-            !npu.rows[0]->is_tensor || !IsFloating(*npu.rows[0])) {
-          return;
-        }
-        const layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
-        if (!spreads.fits || spreads.is_padded) {
-          return;
-        }
-        Placement placement = spreads.npu;
-        bool summed = false;
-        for (size_t axis = 0; axis < kAxisCount; ++axis) {
-          if (!is_reduced && placement.spreads[axis].kind != SpreadKind::kShard &&
-              !npu.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
-            placement.spreads[axis].kind = SpreadKind::kPartial;
-            placement.spreads[axis].is_mean = false;
-            summed = true;
-          }
-        }
-        const layout::PieceStatistics n =
-            layout::CombineStatistics(placement, npu.pieces.statistics);
-        const layout::PieceStatistics b =
-            layout::CombineStatistics(spreads.bench, bench.pieces.statistics);
-        const size_t stat = summed ? 2 : 3;
-        if (n.elements <= 1 || !n.values[stat] || !b.values[stat] || *b.values[stat] == 0 ||
-            !b.values[3] || *n.values[stat] == 0) {
-          return;
-        }
-        const double rms = *b.values[3] / std::sqrt(b.elements);
-        if (summed && std::fabs(*b.values[2]) < 0.05 * rms) {
-          return;  // a mean that cancels says little
-        }
-        (summed && &ratios == &gradients ? summed_gradients : ratios)
-            .push_back(*n.values[stat] / *b.values[stat]);
-      });
-    }
-    const bool any_backward = !backward.empty();
-    backward_factor_ = Nearest(CommonRatio(std::move(backward)), factors);
-    summed_factor_ = any_backward ? backward_factor_
-                                  : Nearest(CommonRatio(std::move(summed_gradients)), factors);
-    gradient_factor_ = Nearest(CommonRatio(std::move(gradients)), factors);
-    // A side without reduced gradients has not clipped them either.
-    const std::optional<double> of_reduced = CommonRatio(std::move(reduced));
-    reduced_factor_ = sides_[0]->reduced.empty() != sides_[1]->reduced.empty()
-                          ? of_reduced.value_or(1)
-                          : Nearest(of_reduced, factors);
-    if (std::fabs(reduced_factor_ - 1) < 1e-5) {
-      reduced_factor_ = 1;
-    }
-    layout_.npu_facts.gradient_factor = reduced_factor_ != 1    ? reduced_factor_
-                                        : gradient_factor_ != 1 ? gradient_factor_
-                                        : summed_factor_ != 1   ? summed_factor_
-                                                                : backward_factor_;
-  }
-
   // Calls use(suffix, npu, bench) for the rows that both sides of a pair have.
-  template <typename Use>
-  void ForRows(const Pair& pair, const Use& use) {
-    const CallMember& first = pair.calls[0]->members.front();
-    const Side& read = sides_[0]->ranks[first.rank]->side;
-    const SideEntry& entry = read.entries[first.entry];
-    for (uint32_t i = 0; i < entry.row_count; ++i) {
-      const SideRow& row = read.rows[entry.first_row + i];
-      const std::string_view suffix = SuffixOf(entry, row);
-      RowPieces bench = Gather(1, *pair.calls[1], suffix, i, row.state);
-      if (!bench.rows.empty()) {
-        RowPieces npu = Gather(0, *pair.calls[0], suffix, i, row.state);
-        if (!npu.rows.empty()) {
-          use(suffix, npu, bench);
-        }
-      }
-    }
-  }
 
   // ---- writing ----
 
-  // A row that is to be written.
-  struct NewRow {
-    SideRow row;
-    JoinedRow joined;
-  };
   struct NewEntry {
     double order = 0;
     std::string name;
     std::vector<NewRow> rows;
   };
 
-  std::string NameOf(const Pair& pair, dump::Direction direction) {
+  std::string NameOf(const CallPair& pair, dump::Direction direction) {
     const size_t side = pair.calls[1] ? 1 : 0;
     const DirectedCall& call = *pair.calls[side];
     const CallMember& first = call.members.front();
@@ -648,7 +232,7 @@ class PairJoiner {
     return fmt::format("{}.{}", name.kind, name.subject);
   }
 
-  void EmitPair(const Pair& pair) {
+  void EmitPair(const CallPair& pair) {
     const dump::Direction direction = (pair.calls[0] ? pair.calls[0] : pair.calls[1])->direction;
     const std::string name = NameOf(pair, direction);
     std::array<NewEntry, 2> made;
@@ -672,7 +256,7 @@ class PairJoiner {
         for (uint32_t i = 0; i < entry.row_count; ++i) {
           const SideRow& row = read.rows[entry.first_row + i];
           const std::string_view suffix = SuffixOf(entry, row);
-          if (!Counts(side, call, member, row.state) || !known.insert(suffix).second) {
+          if (!gatherer_.Counts(side, call, member, row.state) || !known.insert(suffix).second) {
             continue;
           }
           if (side == 1) {
@@ -681,13 +265,13 @@ class PairJoiner {
               continue;
             }
           }
-          RowPieces own = Gather(side, call, suffix, i, row.state);
+          RowPieces own = gatherer_.Gather(side, call, suffix, i, row.state);
           if (own.rows.empty()) {
             continue;
           }
           RowPieces other;
           if (side == 0 && pair.calls[1]) {
-            other = Gather(1, *pair.calls[1], suffix, i, row.state);
+            other = gatherer_.Gather(1, *pair.calls[1], suffix, i, row.state);
           }
           if (other.rows.empty()) {
             const LoadedRank& rank = *sides_[side]->ranks[member.rank];
@@ -716,10 +300,10 @@ class PairJoiner {
 
   // Every member has as many rows as this one.
   bool IsSame(size_t side, const DirectedCall& call, const CallMember& member) const {
-    const uint32_t count = EntryOf(side, member).row_count;
+    const uint32_t count = gatherer_.EntryOf(side, member).row_count;
     return call.call->first_stage == call.call->last_stage &&
            std::all_of(call.members.begin(), call.members.end(), [&](const CallMember& other) {
-             return EntryOf(side, other).row_count == count;
+             return gatherer_.EntryOf(side, other).row_count == count;
            });
   }
 
@@ -727,7 +311,7 @@ class PairJoiner {
     NewRow made;
     made.row = *pieces.rows[0];
     const CallMember member = {pieces.ranks[0], 0, pieces.entries[0]};
-    made.row.name = SuffixOf(EntryOf(side, member), *pieces.rows[0]);
+    made.row.name = SuffixOf(gatherer_.EntryOf(side, member), *pieces.rows[0]);
     placement.stage = pieces.stage;
     placement.only_rank = pieces.only_rank;
     made.joined.scale = pieces.pieces.scale;
@@ -817,11 +401,11 @@ class PairJoiner {
     row.md5 = "N/A";
   }
 
-  std::pair<NewRow, NewRow> MakeBoth(const Pair& pair, RowPieces& npu, RowPieces& bench) {
+  std::pair<NewRow, NewRow> MakeBoth(const CallPair& pair, RowPieces& npu, RowPieces& bench) {
     if (!npu.rows[0]->is_tensor || !bench.rows[0]->is_tensor) {
       return MakeArguments(pair, npu, bench);
     }
-    if (IsBesideAny(pair) && (!IsFloating(*npu.rows[0]) || TakesOtherTensors(pair))) {
+    if (calls_.IsBesideAny(pair) && (!IsFloating(*npu.rows[0]) || calls_.TakesOtherTensors(pair))) {
       return MakeUnknown(npu, bench);
     }
     if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes) {
@@ -829,7 +413,7 @@ class PairJoiner {
     }
     layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
     const CallMember& first = pair.calls[0]->members.front();
-    if (!spreads.fits || IsOfParts(pair, npu, bench) ||
+    if (!spreads.fits || calls_.IsOfParts(pair, npu, bench) ||
         (spreads.is_padded && !MayBePadded(npu, spreads)) ||
         (spreads.is_doubtful && MovesData(sides_[0]->ranks[first.rank]->names[first.entry]))) {
       return MakeUnknown(npu, bench);
@@ -845,14 +429,14 @@ class PairJoiner {
       MakePadded(npu, bench, n, b);
       return {std::move(n), std::move(b)};
     }
-    JudgeUnequal(0, *pair.calls[0], npu, bench, b.joined.placement, n);
-    JudgeUnequal(1, *pair.calls[1], bench, npu, n.joined.placement, b);
+    unequal_.Judge(0, *pair.calls[0], npu, bench, b.joined.placement, n);
+    unequal_.Judge(1, *pair.calls[1], bench, npu, n.joined.placement, b);
     if (pair.calls[0]->is_gradient && !pair.calls[0]->is_reduced) {
-      ScaleGradient(n, b, npu, pair.calls[0]->call->path);
+      unequal_.ScaleGradient(factors_.summed, n, b, npu, pair.calls[0]->call->path);
     }
     const RowPieces* const sides[] = {&npu, &bench};
     NewRow* const rows[] = {&n, &b};
-    if (MayBeReordered(pair, n.row)) {
+    if (calls_.MayBeReordered(pair, n.row)) {
       n.row.data_name = b.row.data_name = "-1";
     }
     for (size_t side = 0; side < 2; ++side) {
@@ -878,248 +462,6 @@ class PairJoiner {
   }
 
   // ---- copies that are not equal, and summands ----
-
-  // Decides along which axes unequal pieces are summands, and what is wrong with those that are
-  // neither that nor copies.
-  void JudgeUnequal(size_t side, const DirectedCall& call, const RowPieces& pieces,
-                    const RowPieces& others, const Placement& other, NewRow& made) {
-    Placement& placement = made.joined.placement;
-    const bool is_gradient = call.direction == dump::Direction::kBackward || call.is_gradient;
-    const bool is_parameter = made.row.state == dump::RowState::kParameters;
-    for (size_t axis = 0; axis < kAxisCount; ++axis) {
-      layout::Spread& spread = placement.spreads[axis];
-      if (placement.grid[axis] == 1 || spread.kind == SpreadKind::kShard ||
-          pieces.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
-        continue;
-      }
-      if ((is_parameter || call.is_reduced) && IsExpert(side, call) && !HasExperts(side)) {
-        spread.kind = SpreadKind::kUnknown;  // other ranks may have other experts
-        continue;
-      }
-      if (is_parameter || call.is_reduced) {
-        if (call.is_reduced && spread.kind == SpreadKind::kPartial) {
-          made.joined.suspicion = Suspicion::kNotReduced;
-        } else {
-          Suspect(side, pieces, others, other, made);
-        }
-        spread = {};
-        continue;
-      }
-      if (static_cast<Axis>(axis) != Axis::kTensor) {
-        JudgeUnequalData(is_gradient, pieces, spread);
-        continue;
-      }
-      const bool is_floating = IsFloating(*pieces.rows[0]);
-      if (!is_floating) {
-        spread = {};
-        spread.kind = SpreadKind::kUnknown;  // places in a part, masks of a range
-        continue;
-      }
-      if (call.is_gradient) {
-        spread = {};
-        spread.kind = SpreadKind::kPartial;  // each rank has seen a part of the sequence
-        continue;
-      }
-      if (call.direction == dump::Direction::kBackward && IsBesideCommunication(side, call)) {
-        spread = {};
-        spread.kind = SpreadKind::kUnknown;
-        continue;
-      }
-      bool used = false;
-      const SideRow* const reduction =
-          is_floating ? uses_[side].ReductionOf(pieces.ranks[0],
-                                                ValueUses::FingerprintOf(*pieces.rows[0]), 0, &used)
-                      : nullptr;
-      if (reduction != nullptr) {
-        spread = {};
-        spread.kind = SpreadKind::kPartial;
-      } else if (spread.kind == SpreadKind::kPartial && used) {
-        spread = {};
-        made.joined.suspicion = Suspicion::kNotReduced;
-      } else if (spread.kind != SpreadKind::kPartial && IsBesideCommunication(side, call)) {
-        spread.kind = SpreadKind::kUnknown;
-      } else if (spread.kind != SpreadKind::kPartial) {
-        Suspect(side, pieces, others, other, made);
-      }
-    }
-  }
-
-  bool IsExpert(size_t side, const DirectedCall& call) const {
-    return call.call->path.find("expert") != std::string::npos ||
-           (!call.call->is_module && !call.is_gradient &&
-            call.call->bucket < sides_[side]->buckets.size() &&
-            sides_[side]->buckets[call.call->bucket].key.find("expert") != std::string::npos);
-  }
-  // Made inside of a layer that communicates in the middle: what it has before is a part of
-  // something, masked perhaps.
-  bool IsBesideCommunication(size_t side, const DirectedCall& call) const {
-    if (call.call->is_module || call.is_gradient ||
-        call.call->bucket >= sides_[side]->buckets.size()) {
-      return false;
-    }
-    const Bucket& bucket = sides_[side]->buckets[call.call->bucket];
-    return !bucket.key.empty() &&
-           std::any_of(bucket.calls.begin(), bucket.calls.end(), [&](uint32_t other) {
-             const JoinedCall& known = sides_[side]->calls[other];
-             return known.is_communication && known.partner == kNone;
-           });
-  }
-  bool HasExperts(size_t side) const { return sides_[side]->knows_experts; }
-
-  // Shares of the data: gradients are summands before they are reduced, a loss is a mean of means.
-  static void JudgeUnequalData(bool is_gradient, const RowPieces& pieces, layout::Spread& spread) {
-    if ((spread.kind == SpreadKind::kPartial && !is_gradient) || !IsFloating(*pieces.rows[0])) {
-      spread.kind = spread.kind == SpreadKind::kPartial ? spread.kind : SpreadKind::kUnknown;
-    } else if (is_gradient) {
-      spread.kind = SpreadKind::kPartial;
-      spread.is_mean = false;
-    } else if (pieces.pieces.statistics[0].elements == 1) {
-      spread.kind = SpreadKind::kPartial;
-      spread.is_mean = true;
-    } else {
-      spread.kind = SpreadKind::kUnknown;
-    }
-  }
-
-  // Some pieces are the other side's value and some are not: copies that differ. Of parameters,
-  // which must be equal, those that differ from most.
-  void Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,
-               const Placement& other, NewRow& made) const {
-    constexpr double kEqual = 1e-5;
-    layout::PieceStatistics whole = layout::CombineStatistics(other, others.pieces.statistics);
-    std::set<int64_t> wrong;
-    std::set<int64_t> right;
-    double error = 0;
-    for (size_t i = 0; i < pieces.rows.size(); ++i) {
-      layout::PieceStatistics piece = pieces.pieces.statistics[i];
-      if (pieces.pieces.scale != 1) {
-        return;
-      }
-      const double apart = layout::StatisticsApart(piece, whole).value_or(0);
-      const int64_t rank = sides_[side]->ranks[pieces.ranks[i]]->about.rank;
-      (apart <= kEqual ? right : wrong).insert(rank);
-      error = std::max(error, apart);
-    }
-    if (right.empty() && made.row.state == dump::RowState::kParameters) {
-      const auto like_first = [&](size_t i) {
-        return layout::StatisticsApart(pieces.pieces.statistics[i], pieces.pieces.statistics[0])
-                   .value_or(0) <= kEqual;
-      };
-      for (size_t i = 0; i < pieces.rows.size(); ++i) {
-        (like_first(i) ? right : wrong).insert(sides_[side]->ranks[pieces.ranks[i]]->about.rank);
-      }
-    }
-    if (right.empty() || wrong.empty()) {
-      return;
-    }
-    made.joined.suspicion = Suspicion::kReplicasDiffer;
-    made.joined.suspects.assign(wrong.begin(), wrong.end());
-    made.joined.error = error;
-  }
-
-  // Summands are judged by what the reduction behind them makes of them, where that is recorded:
-  // the rows that are read in their place.
-  std::optional<RowPieces> Reduced(size_t side, const RowPieces& pieces,
-                                   const Placement& placement) {
-    const auto tensor = static_cast<size_t>(Axis::kTensor);
-    if (placement.spreads[tensor].kind != SpreadKind::kPartial) {
-      return std::nullopt;
-    }
-    RowPieces reduced = pieces;
-    for (size_t i = 0; i < pieces.rows.size(); ++i) {
-      const SideRow* const row = uses_[side].ReducedBy(pieces.ranks[i], *pieces.rows[i]);
-      const std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
-      if (!shape) {
-        return std::nullopt;
-      }
-      reduced.rows[i] = row;
-      reduced.entries[i] = row->entry;
-      reduced.pieces.shapes[i] = *shape;
-      reduced.pieces.statistics[i] = StatisticsOf(*row, shape);
-    }
-    return reduced;
-  }
-
-  // How the reduced pieces make the whole: copies, or parts along the one dimension that is
-  // smaller.
-  std::optional<Placement> PlacementOfReduced(const RowPieces& pieces, const RowPieces& reduced,
-                                              const Placement& placement) const {
-    const auto tensor = static_cast<size_t>(Axis::kTensor);
-    const Shape& before = pieces.pieces.shapes[0];
-    const Shape& after = reduced.pieces.shapes[0];
-    Placement made = placement;
-    made.spreads[tensor] = {};
-    if (before != after) {
-      if (before.size() != after.size()) {
-        return std::nullopt;
-      }
-      made.spreads[tensor].kind = SpreadKind::kShard;
-      for (size_t axis = 0; axis < before.size(); ++axis) {
-        if (before[axis] != after[axis]) {
-          made.spreads[tensor].dimension = static_cast<int64_t>(axis);
-        }
-      }
-    }
-    return made;
-  }
-
-  // Tokens reach an expert in any order, which statistics do not see.
-  bool MayBeReordered(const Pair& pair, const SideRow& row) const {
-    const DirectedCall& call = *pair.calls[0];
-    if (row.state == dump::RowState::kParameters || call.is_gradient) {
-      return false;
-    }
-    const CallMember& member = call.members.front();
-    const LoadedRank& rank = *sides_[0]->ranks[member.rank];
-    const std::string& path =
-        call.call->is_module ? call.call->path : sides_[0]->buckets[call.call->bucket].key;
-    const size_t experts = path.find("experts.");
-    const bool is_one = experts != std::string::npos && experts + 8 < path.size() &&
-                        path[experts + 8] >= '0' && path[experts + 8] <= '9';
-    return is_one && !dump::LayerState(rank.names[member.entry])
-                          .Has(row.name.substr(std::min<size_t>(1, row.name.size())));
-  }
-
-  bool IsBesideAny(const Pair& pair) const {
-    return IsBesideCommunication(0, *pair.calls[0]) || IsBesideCommunication(1, *pair.calls[1]);
-  }
-
-  // A parallel layer adds its bias behind the reduction, where the layer of one rank gives it to
-  // the product: one side's call has a tensor more.
-  bool TakesOtherTensors(const Pair& pair) const {
-    std::array<size_t, 2> tensors = {0, 0};
-    for (size_t side = 0; side < 2; ++side) {
-      const CallMember& member = pair.calls[side]->members.front();
-      const SideEntry& entry = EntryOf(side, member);
-      for (uint32_t i = 0; i < entry.row_count; ++i) {
-        const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
-        tensors[side] += IsInput(row) && row.is_tensor ? 1 : 0;
-      }
-    }
-    return tensors[0] != tensors[1];
-  }
-
-  // Values that say where something is in a rank's own part, and those of experts where no record
-  // tells which ones a rank has.
-  bool IsOfParts(const Pair& pair, const RowPieces& npu, const RowPieces& bench) const {
-    static const std::unordered_set<std::string_view> kPlaces = {
-        "nonzero",     "where",        "argwhere",    "arange",      "cumsum",
-        "sort",        "argsort",      "unique",      "bincount",    "index_add",
-        "index_add_",  "index_select", "scatter_add", "gather",      "index_put_",
-        "index_copy_", "scatter",      "topk",        "__setitem__", "take_along_dim"};
-    const CallMember& first = pair.calls[0]->members.front();
-    const dump::EntryName& name = sides_[0]->ranks[first.rank]->names[first.entry];
-    const bool several = npu.rows.size() > 1 || bench.rows.size() > 1;
-    const bool places =
-        !name.is_module && kPlaces.contains(name.subject) && !IsFloating(*npu.rows[0]) && several;
-    for (size_t side = 0; side < 2; ++side) {
-      if (IsExpert(side, *pair.calls[side]) && (side == 0 ? npu : bench).rows.size() > 1 &&
-          !HasExperts(side)) {
-        return true;
-      }
-    }
-    return places;
-  }
 
   // Parameters of a vocabulary and their gradients, and the last dimension of what they make.
   static bool MayBePadded(const RowPieces& npu, const layout::Spreads& spreads) {
@@ -1148,60 +490,13 @@ class PairJoiner {
       return;
     }
     const double as_it_is = npu.pieces.scale;
-    for (const double factor : factors_) {
+    for (const double factor : factors_.possible) {
       if (std::fabs(*own - *other * factor) <= 1e-5 * std::fabs(*own)) {
         npu.pieces.scale = 1 / factor;
         return;
       }
     }
     npu.pieces.scale = as_it_is;
-  }
-
-  // What an optimizer is given has fewer elements than what was computed.
-  bool IsFullySharded(size_t side, const std::string& path) const {
-    const auto elements = [&](const std::unordered_map<std::string, JoinedCall>& calls) {
-      const auto found = calls.find(path);
-      double count = 0;
-      if (found != calls.end()) {
-        const CallMember& member = found->second.members.front();
-        const SideEntry& entry = EntryOf(side, member);
-        for (uint32_t i = 0; i < entry.row_count; ++i) {
-          const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
-          count += row.is_tensor ? ElementCount(row.shape) : 0;
-        }
-      }
-      return count;
-    };
-    const double given = elements(sides_[side]->reduced);
-    return given > 0 && given < elements(sides_[side]->gradients);
-  }
-
-  // Summands of a gradient add up to what the backward pass computes, whose factor they share: by
-  // the chain rule. Gradients that are reduced already have one of their own.
-  void ScaleGradient(NewRow& npu, NewRow& bench, RowPieces& pieces, const std::string& path) const {
-    bool summed = false;
-    for (NewRow* const row : {&npu, &bench}) {
-      for (size_t axis = 0; axis + 1 < kAxisCount; ++axis) {
-        layout::Spread& spread = row->joined.placement.spreads[axis];
-        if (spread.kind == SpreadKind::kPartial) {
-          spread.is_mean = false;
-          summed = true;
-        }
-      }
-    }
-    if (!summed) {
-      return;
-    }
-    pieces.pieces.scale = npu.joined.scale = 1 / summed_factor_;
-    // Sharded training reduces after each micro-batch, and keeps the last one's share.
-    for (size_t side = 0; side < 2; ++side) {
-      if (sides_[side]->micro_batches > 1 && IsFullySharded(side, path)) {
-        for (NewRow* const row : {&npu, &bench}) {
-          row->joined.placement.spreads[1].kind = SpreadKind::kUnknown;
-          row->joined.placement.grid[1] = std::max<int64_t>(row->joined.placement.grid[1], 2);
-        }
-      }
-    }
   }
 
   // The outputs of a fused projection have its blocks: those that are as large as the recorded
@@ -1253,23 +548,22 @@ class PairJoiner {
       MakeUncomparable(made.row);
       return;
     }
-    if (const std::optional<RowPieces> reduced = Reduced(side, pieces, shown)) {
-      const std::optional<Placement> placement = PlacementOfReduced(pieces, *reduced, shown);
-      const std::optional<Shape> whole =
-          placement ? layout::WholeShape(*placement, reduced->pieces.shapes) : std::nullopt;
+    if (const auto found = unequal_.Reduced(side, pieces, shown)) {
+      const auto& [reduced, placement] = *found;
+      const std::optional<Shape> whole = layout::WholeShape(placement, reduced.pieces.shapes);
       if (whole && *whole == layout::WholeShape(shown, pieces.pieces.shapes)) {
         const std::string_view name = made.row.name;
         const dump::RowState state = made.row.state;
-        made.row = *reduced->rows[0];
+        made.row = *reduced.rows[0];
         made.row.name = name;
         made.row.state = state;
         made.joined.pieces.clear();
-        for (size_t i = 0; i < reduced->rows.size(); ++i) {
-          made.joined.pieces.push_back({reduced->ranks[i], reduced->rows[i]->data_name});
+        for (size_t i = 0; i < reduced.rows.size(); ++i) {
+          made.joined.pieces.push_back({reduced.ranks[i], reduced.rows[i]->data_name});
         }
-        made.joined.shapes = reduced->pieces.shapes;
-        made.joined.placement = *placement;
-        FillWhole(side, *reduced, whole, made);
+        made.joined.shapes = reduced.pieces.shapes;
+        made.joined.placement = placement;
+        FillWhole(side, reduced, whole, made);
         made.joined.shown = shown;
         return;
       }
@@ -1302,7 +596,7 @@ class PairJoiner {
   }
 
   // Numbers, texts and the like. Sizes and places differ where the layout does.
-  std::pair<NewRow, NewRow> MakeArguments(const Pair& pair, const RowPieces& npu,
+  std::pair<NewRow, NewRow> MakeArguments(const CallPair& pair, const RowPieces& npu,
                                           const RowPieces& bench) {
     NewRow n = Start(0, npu, Placement());
     NewRow b = Start(1, bench, Placement());
@@ -1325,7 +619,7 @@ class PairJoiner {
     const DirectedCall& call = *pair.calls[0];
     const dump::EntryName& name =
         sides_[0]->ranks[call.members[0].rank]->names[call.members[0].entry];
-    if (per_rank || first.is_tensor != other.is_tensor || IsBesideAny(pair) ||
+    if (per_rank || first.is_tensor != other.is_tensor || calls_.IsBesideAny(pair) ||
         (differ(first, other) && is_integer &&
          (MovesData(name) || IsOfSizes(first, other) || name.subject == "arange" ||
           name.subject == "full" || name.subject == "zeros" || name.subject == "ones"))) {
@@ -1428,20 +722,17 @@ class PairJoiner {
 
   static constexpr int64_t kFreshNumber = 1'000'000;  // behind all numbers of the reference
 
-  std::array<JoinedSide*, 2> sides_;
+  Sides sides_;
   PairLayout& layout_;
-  std::vector<Pair> pairs_;
-  std::unordered_set<const JoinedCall*> of_layout_;
-  std::array<ValueUses, 2> uses_;
+  PieceGatherer gatherer_;
+  const LayoutCalls calls_;
+  UnequalPieces unequal_;
+  GradientFactors factors_;
+  std::vector<CallPair> pairs_;
   std::unordered_map<const JoinedCall*, int64_t> numbers_;
   std::unordered_map<std::string, int64_t> fresh_;
   std::map<std::pair<uint32_t, uint32_t>, std::string> names_;  // of the test side's entries
   std::optional<dump::ConstructFile> construct_;
-  double backward_factor_ = 1;
-  double gradient_factor_ = 1;
-  double summed_factor_ = 1;  // of gradients that are summands
-  double reduced_factor_ = 1;
-  std::vector<double> factors_;  // that averages may make
   std::array<std::vector<NewEntry>, 2> entries_;
   std::array<Side, 2> made_;
   std::array<std::vector<JoinedRow>, 2> rows_;

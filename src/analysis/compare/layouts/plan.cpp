@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -22,6 +21,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/pairing.h"
 #include "src/base/strings.h"
@@ -272,12 +273,9 @@ bool PlaceByDumps(RunLayout& run, const std::vector<Side>& sides) {
 void TellContext(const std::vector<JoinedRank*>& ranks, const Side& own, const Side& other,
                  LayoutFacts& facts) {
   const auto sizes_of = [](std::string_view text) {
-    std::pair<int64_t, int64_t> sizes;
-    const std::string copy(text);
-    if (std::sscanf(copy.c_str(), "[%ld, %ld]", &sizes.first, &sizes.second) != 2) {
-      sizes = {0, 0};
-    }
-    return sizes;
+    const std::optional<Shape> shape = ParseShape(text);
+    return shape && shape->size() == 2 ? std::pair((*shape)[0], (*shape)[1])
+                                       : std::pair<int64_t, int64_t>(0, 0);
   };
   const auto [samples, length] = sizes_of(FedTo(own).shape);
   const auto [all_samples, all_length] = sizes_of(FedTo(other).shape);

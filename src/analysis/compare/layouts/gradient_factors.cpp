@@ -1,0 +1,149 @@
+// The factors of gradients: of each direction, the ratio of both sides' statistics that most rows
+// have, where an average over shares of the data can make it.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "src/analysis/compare/layouts/joined_rows.h"
+
+namespace msprobe::analysis::compare::layouts {
+namespace {
+
+using layout::Axis;
+using layout::kAxisCount;
+using layout::Placement;
+using layout::SpreadKind;
+
+constexpr double kFactorDigits = 1e-2;  // a factor of gradients is found up to this
+constexpr double kFactorShare = 0.75;   // of the rows, at least
+constexpr size_t kFactorRows = 400;     // that are looked at
+
+// The median of the ratios where most agree with it.
+std::optional<double> CommonRatio(std::vector<double> ratios) {
+  if (ratios.empty()) {
+    return std::nullopt;
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double median = ratios[ratios.size() / 2];
+  const auto close = std::count_if(ratios.begin(), ratios.end(), [&](double ratio) {
+    return std::fabs(ratio / median - 1) < kFactorDigits;
+  });
+  return static_cast<double>(close) >= kFactorShare * static_cast<double>(ratios.size())
+             ? std::optional(median)
+             : std::nullopt;
+}
+
+// The factors that averages over shares of the data make.
+std::vector<double> PossibleFactors(const Sides& sides) {
+  std::vector<double> factors = {1};
+  for (size_t side = 0; side < 2; ++side) {
+    std::set<int64_t> data;
+    std::set<int64_t> context;
+    for (const auto& rank : sides[side]->ranks) {
+      data.insert(rank->about.place.data);
+      context.insert(rank->about.place.context);
+    }
+    for (const size_t size :
+         {data.size(), context.size(), static_cast<size_t>(sides[side]->micro_batches)}) {
+      const size_t known = factors.size();
+      for (size_t i = 0; i < known && size > 1 && factors.size() < 4096; ++i) {
+        factors.push_back(factors[i] * static_cast<double>(size));
+        factors.push_back(factors[i] / static_cast<double>(size));
+      }
+    }
+  }
+  return factors;
+}
+
+double Nearest(std::optional<double> ratio, const std::vector<double>& factors) {
+  for (const double factor : factors) {
+    if (ratio && std::fabs(*ratio / factor - 1) < kFactorDigits) {
+      return factor;
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPair>& pairs,
+                                    const PieceGatherer& gatherer) {
+  GradientFactors found;
+  found.possible = PossibleFactors(sides);
+  const std::vector<double>& factors = found.possible;
+  if (factors.size() == 1 && sides[0]->reduced.empty() == sides[1]->reduced.empty()) {
+    return found;
+  }
+  std::vector<double> backward;
+  std::vector<double> gradients;
+  std::vector<double> summed_gradients;
+  std::vector<double> reduced;
+  size_t of_each = 0;
+  for (const CallPair& pair : pairs) {
+    of_each +=
+        pair.calls[0] && pair.calls[1] && pair.calls[0]->direction != dump::Direction::kForward ? 1
+                                                                                                : 0;
+  }
+  const size_t stride = std::max<size_t>(of_each / kFactorRows, 1);
+  size_t number = 0;
+  for (const CallPair& pair : pairs) {
+    if (!pair.calls[0] || !pair.calls[1] || pair.calls[0]->direction == dump::Direction::kForward ||
+        number++ % stride != 0) {
+      continue;
+    }
+    std::vector<double>& ratios = pair.calls[0]->is_reduced    ? reduced
+                                  : pair.calls[0]->is_gradient ? gradients
+                                                               : backward;
+    const bool is_reduced = pair.calls[0]->is_reduced;
+    gatherer.ForRows(pair, [&](std::string_view, RowPieces& npu, RowPieces& bench) {
+      if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes ||
+          !npu.rows[0]->is_tensor || !IsFloating(*npu.rows[0])) {
+        return;
+      }
+      const layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
+      if (!spreads.fits || spreads.is_padded) {
+        return;
+      }
+      Placement placement = spreads.npu;
+      bool summed = false;
+      for (size_t axis = 0; axis < kAxisCount; ++axis) {
+        if (!is_reduced && placement.spreads[axis].kind != SpreadKind::kShard &&
+            !npu.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
+          placement.spreads[axis].kind = SpreadKind::kPartial;
+          placement.spreads[axis].is_mean = false;
+          summed = true;
+        }
+      }
+      const layout::PieceStatistics n = layout::CombineStatistics(placement, npu.pieces.statistics);
+      const layout::PieceStatistics b =
+          layout::CombineStatistics(spreads.bench, bench.pieces.statistics);
+      const size_t stat = summed ? 2 : 3;
+      if (n.elements <= 1 || !n.values[stat] || !b.values[stat] || *b.values[stat] == 0 ||
+          !b.values[3] || *n.values[stat] == 0) {
+        return;
+      }
+      const double rms = *b.values[3] / std::sqrt(b.elements);
+      if (summed && std::fabs(*b.values[2]) < 0.05 * rms) {
+        return;  // a mean that cancels says little
+      }
+      (summed && &ratios == &gradients ? summed_gradients : ratios)
+          .push_back(*n.values[stat] / *b.values[stat]);
+    });
+  }
+  const bool any_backward = !backward.empty();
+  found.backward = Nearest(CommonRatio(std::move(backward)), factors);
+  found.summed =
+      any_backward ? found.backward : Nearest(CommonRatio(std::move(summed_gradients)), factors);
+  found.gradient = Nearest(CommonRatio(std::move(gradients)), factors);
+  // A side without reduced gradients has not clipped them either.
+  const std::optional<double> of_reduced = CommonRatio(std::move(reduced));
+  found.reduced = sides[0]->reduced.empty() != sides[1]->reduced.empty()
+                      ? of_reduced.value_or(1)
+                      : Nearest(of_reduced, factors);
+  if (std::fabs(found.reduced - 1) < 1e-5) {
+    found.reduced = 1;
+  }
+  return found;
+}
+
+}  // namespace msprobe::analysis::compare::layouts

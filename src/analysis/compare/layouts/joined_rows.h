@@ -1,0 +1,195 @@
+// Rows of the whole model out of those of ranks: the parts that the joining of rows is made of.
+// Private to its sources: joined_rows (which calls and rows are written), row_pieces (a row of all
+// members of a call), layout_calls (what only the layout makes), gradient_factors, unequal_pieces
+// (copies that differ, and summands).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "src/analysis/compare/layouts/joined_pair.h"
+#include "src/analysis/compare/layouts/joined_side.h"
+#include "src/analysis/compare/layouts/plan.h"
+#include "src/analysis/compare/side.h"
+#include "src/dump/names.h"
+#include "src/layout/inference.h"
+#include "src/layout/placement.h"
+
+namespace msprobe::analysis::compare::layouts {
+
+inline constexpr uint32_t kNoCall = UINT32_MAX;
+using Sides = std::array<JoinedSide*, 2>;  // npu, bench
+
+// A row of a call: the rows of its members, in the order of the grid.
+struct RowPieces {
+  layout::Pieces pieces;
+  std::vector<const SideRow*> rows;
+  std::vector<uint32_t> ranks;  // by row: place among the loaded ranks
+  std::vector<uint32_t> entries;
+  bool is_grid = false;
+  bool has_shapes = false;
+  std::optional<int64_t> stage;
+  std::optional<int64_t> only_rank;
+};
+
+// One direction of a joined call.
+struct DirectedCall {
+  const JoinedCall* call = nullptr;
+  std::vector<CallMember> members;  // with the entries of this direction
+  dump::Direction direction = dump::Direction::kForward;
+  bool is_gradient = false;  // parameters_grad
+  bool is_reduced = false;   // and as the optimizer is given it
+};
+
+// Calls that are written: either side may be missing.
+struct CallPair {
+  std::array<std::optional<DirectedCall>, 2> calls;
+  std::array<double, 2> order = {0, 0};
+};
+
+// A row that is to be written.
+struct NewRow {
+  SideRow row;
+  JoinedRow joined;
+};
+
+// What follows the name of the entry: ".input.0". A file may name a row otherwise.
+std::string_view SuffixOf(const SideEntry& entry, const SideRow& row);
+bool IsFloating(const SideRow& row);
+layout::PieceStatistics PieceStatisticsOf(const SideRow& row, const std::optional<Shape>& shape);
+
+// ---- gradient_factors.cpp ----
+
+// By which gradients of the NPU side are larger: a loss averaged over a rank's share scales all.
+struct GradientFactors {
+  double backward = 1;           // of gradients of values
+  double gradient = 1;           // of parameters, as they were computed
+  double summed = 1;             // of those that are summands
+  double reduced = 1;            // as the optimizer is given them
+  std::vector<double> possible;  // that averages may make
+};
+class PieceGatherer;
+GradientFactors FindGradientFactors(const Sides& sides, const std::vector<CallPair>& pairs,
+                                    const PieceGatherer& gatherer);
+
+// ---- row_pieces.cpp ----
+
+class PieceGatherer {
+ public:
+  explicit PieceGatherer(const Sides& sides) : sides_(sides) {}
+  void SetFactors(GradientFactors factors) { factors_ = std::move(factors); }
+
+  const SideEntry& EntryOf(size_t side, const CallMember& member) const;
+  // The members whose row counts: of a module around several stages the inputs of the first one,
+  // and the results of the last.
+  bool Counts(size_t side, const DirectedCall& call, const CallMember& member,
+              dump::RowState state) const;
+  // The pieces of a row; `place`: where the row stands in the first member.
+  RowPieces Gather(size_t side, const DirectedCall& call, std::string_view suffix, uint32_t place,
+                   dump::RowState state) const;
+  // Calls use(suffix, npu, bench) for the rows that both sides of a pair have.
+  template <typename Use>
+  void ForRows(const CallPair& pair, const Use& use) const {
+    const CallMember& first = pair.calls[0]->members.front();
+    const Side& read = sides_[0]->ranks[first.rank]->side;
+    const SideEntry& entry = read.entries[first.entry];
+    for (uint32_t i = 0; i < entry.row_count; ++i) {
+      const SideRow& row = read.rows[entry.first_row + i];
+      const std::string_view suffix = SuffixOf(entry, row);
+      RowPieces bench = Gather(1, *pair.calls[1], suffix, i, row.state);
+      if (!bench.rows.empty()) {
+        RowPieces npu = Gather(0, *pair.calls[0], suffix, i, row.state);
+        if (!npu.rows.empty()) {
+          use(suffix, npu, bench);
+        }
+      }
+    }
+  }
+
+ private:
+  const SideRow* RowAt(size_t side, const CallMember& member, std::string_view suffix,
+                       uint32_t place) const;
+  size_t StageSize(size_t side, int64_t stage) const;
+  const layout::ParameterRecord* RecordOf(size_t side, const DirectedCall& call,
+                                          std::string_view suffix, dump::RowState state) const;
+
+  Sides sides_;
+  GradientFactors factors_;
+};
+
+// ---- layout_calls.cpp ----
+
+// What only the layout makes: calls that no whole model has, and values that are a rank's own.
+class LayoutCalls {
+ public:
+  // Borrows the sides, whose calls are paired.
+  LayoutCalls(const Sides& sides, const PieceGatherer& gatherer);
+
+  // Communication, moves of data, and unpaired calls next to communication.
+  bool IsOfLayout(const JoinedCall& call) const { return of_layout_.contains(&call); }
+  bool IsExpert(size_t side, const DirectedCall& call) const;
+  // Made inside of a layer that communicates in the middle: what it has before is a part of
+  // something, masked perhaps.
+  bool IsBesideCommunication(size_t side, const DirectedCall& call) const;
+  bool IsBesideAny(const CallPair& pair) const;
+  // A parallel layer adds its bias behind the reduction, where the layer of one rank gives it to
+  // the product: one side's call has a tensor more.
+  bool TakesOtherTensors(const CallPair& pair) const;
+  // Values that say where something is in a rank's own part, and those of experts where no record
+  // tells which ones a rank has.
+  bool IsOfParts(const CallPair& pair, const RowPieces& npu, const RowPieces& bench) const;
+  // Tokens reach an expert in any order, which statistics do not see.
+  bool MayBeReordered(const CallPair& pair, const SideRow& row) const;
+
+ private:
+  void Mark(size_t side);
+
+  Sides sides_;
+  const PieceGatherer& gatherer_;
+  std::unordered_set<const JoinedCall*> of_layout_;
+};
+
+// ---- unequal_pieces.cpp ----
+
+// Pieces that should be equal and are not: copies that differ, or summands. Whether these are
+// reduced later the way of the value through its rank tells; they are read behind the reduction.
+class UnequalPieces {
+ public:
+  UnequalPieces(const Sides& sides, const LayoutCalls& calls, const PieceGatherer& gatherer)
+      : sides_(sides),
+        calls_(calls),
+        gatherer_(gatherer),
+        uses_{ValueUses(*sides[0]), ValueUses(*sides[1])} {}
+
+  // Decides along which axes unequal pieces are summands, and what is wrong with those that are
+  // neither that nor copies.
+  void Judge(size_t side, const DirectedCall& call, const RowPieces& pieces,
+             const RowPieces& others, const layout::Placement& other, NewRow& made);
+  // Summands of a gradient add up to what the backward pass computes, whose factor they share: by
+  // the chain rule. Gradients that are reduced already have one of their own.
+  void ScaleGradient(double summed_factor, NewRow& npu, NewRow& bench, RowPieces& pieces,
+                     const std::string& path) const;
+  // Summands are judged by what the reduction behind them makes of them, where that is recorded:
+  // the rows that are read in their place, and how they make the whole.
+  std::optional<std::pair<RowPieces, layout::Placement>> Reduced(
+      size_t side, const RowPieces& pieces, const layout::Placement& placement);
+
+ private:
+  void Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,
+               const layout::Placement& other, NewRow& made) const;
+  bool IsFullySharded(size_t side, const std::string& path) const;
+
+  Sides sides_;
+  const LayoutCalls& calls_;
+  const PieceGatherer& gatherer_;
+  std::array<ValueUses, 2> uses_;
+};
+
+}  // namespace msprobe::analysis::compare::layouts

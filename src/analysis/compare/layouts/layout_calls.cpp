@@ -1,0 +1,141 @@
+// Which calls and values only the layout makes.
+#include <algorithm>
+#include <unordered_set>
+
+#include "src/analysis/compare/layouts/joined_rows.h"
+#include "src/dump/call_facts.h"
+
+namespace msprobe::analysis::compare::layouts {
+namespace {
+
+// Whether a module, or one below it, has parameters: what has none and is on one side alone moves
+// values of a parallel layer.
+bool HasParameters(const JoinedSide& side, const std::string& path) {
+  return std::any_of(side.gradients.begin(), side.gradients.end(), [&](const auto& known) {
+    return known.first == path || known.first.starts_with(path + ".");
+  });
+}
+
+}  // namespace
+
+LayoutCalls::LayoutCalls(const Sides& sides, const PieceGatherer& gatherer)
+    : sides_(sides), gatherer_(gatherer) {
+  Mark(0);
+  Mark(1);
+}
+
+void LayoutCalls::Mark(size_t side) {
+  const JoinedSide& joined = *sides_[side];
+  for (const Bucket& bucket : joined.buckets) {
+    // All that a parallel layer does around its communication.
+    const auto communicates_alone = [](const JoinedSide& of, const Bucket& calls) {
+      return std::any_of(calls.calls.begin(), calls.calls.end(), [&](uint32_t i) {
+        return of.calls[i].partner == kNoCall && of.calls[i].is_communication;
+      });
+    };
+    const JoinedSide& opposite = *sides_[1 - side];
+    const auto same = opposite.bucket_of.find(bucket.key);
+    const bool around =
+        !bucket.key.empty() && (communicates_alone(joined, bucket) ||
+                                (same != opposite.bucket_of.end() &&
+                                 communicates_alone(opposite, opposite.buckets[same->second])));
+    size_t first = 0;
+    while (first < bucket.calls.size()) {
+      if (joined.calls[bucket.calls[first]].partner != kNoCall) {
+        ++first;
+        continue;
+      }
+      size_t end = first;
+      bool communicates = around;
+      for (; end < bucket.calls.size() && joined.calls[bucket.calls[end]].partner == kNoCall;
+           ++end) {
+        communicates = communicates || joined.calls[bucket.calls[end]].is_communication;
+      }
+      for (; first < end; ++first) {
+        const JoinedCall& call = joined.calls[bucket.calls[first]];
+        const LoadedRank& rank = *joined.ranks[call.members[0].rank];
+        const dump::EntryName& name = rank.names[call.members[0].entry];
+        if (communicates || call.is_communication || MovesData(name) ||
+            (call.is_module && !HasParameters(joined, call.path))) {
+          of_layout_.insert(&call);
+        }
+      }
+    }
+  }
+}
+
+bool LayoutCalls::IsExpert(size_t side, const DirectedCall& call) const {
+  return call.call->path.find("expert") != std::string::npos ||
+         (!call.call->is_module && !call.is_gradient &&
+          call.call->bucket < sides_[side]->buckets.size() &&
+          sides_[side]->buckets[call.call->bucket].key.find("expert") != std::string::npos);
+}
+
+bool LayoutCalls::IsBesideCommunication(size_t side, const DirectedCall& call) const {
+  if (call.call->is_module || call.is_gradient ||
+      call.call->bucket >= sides_[side]->buckets.size()) {
+    return false;
+  }
+  const Bucket& bucket = sides_[side]->buckets[call.call->bucket];
+  return !bucket.key.empty() &&
+         std::any_of(bucket.calls.begin(), bucket.calls.end(), [&](uint32_t other) {
+           const JoinedCall& known = sides_[side]->calls[other];
+           return known.is_communication && known.partner == kNoCall;
+         });
+}
+
+bool LayoutCalls::IsBesideAny(const CallPair& pair) const {
+  return IsBesideCommunication(0, *pair.calls[0]) || IsBesideCommunication(1, *pair.calls[1]);
+}
+
+bool LayoutCalls::TakesOtherTensors(const CallPair& pair) const {
+  std::array<size_t, 2> tensors = {0, 0};
+  for (size_t side = 0; side < 2; ++side) {
+    const CallMember& member = pair.calls[side]->members.front();
+    const SideEntry& entry = gatherer_.EntryOf(side, member);
+    for (uint32_t i = 0; i < entry.row_count; ++i) {
+      const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
+      tensors[side] += IsInput(row) && row.is_tensor ? 1 : 0;
+    }
+  }
+  return tensors[0] != tensors[1];
+}
+
+bool LayoutCalls::IsOfParts(const CallPair& pair, const RowPieces& npu,
+                            const RowPieces& bench) const {
+  static const std::unordered_set<std::string_view> kPlaces = {
+      "nonzero",     "where",        "argwhere",    "arange",      "cumsum",
+      "sort",        "argsort",      "unique",      "bincount",    "index_add",
+      "index_add_",  "index_select", "scatter_add", "gather",      "index_put_",
+      "index_copy_", "scatter",      "topk",        "__setitem__", "take_along_dim"};
+  const CallMember& first = pair.calls[0]->members.front();
+  const dump::EntryName& name = sides_[0]->ranks[first.rank]->names[first.entry];
+  const bool several = npu.rows.size() > 1 || bench.rows.size() > 1;
+  const bool places =
+      !name.is_module && kPlaces.contains(name.subject) && !IsFloating(*npu.rows[0]) && several;
+  for (size_t side = 0; side < 2; ++side) {
+    if (IsExpert(side, *pair.calls[side]) && (side == 0 ? npu : bench).rows.size() > 1 &&
+        !sides_[side]->knows_experts) {
+      return true;
+    }
+  }
+  return places;
+}
+
+bool LayoutCalls::MayBeReordered(const CallPair& pair, const SideRow& row) const {
+  const DirectedCall& call = *pair.calls[0];
+  if (row.state == dump::RowState::kParameters || call.is_gradient) {
+    return false;
+  }
+  const CallMember& member = call.members.front();
+  const LoadedRank& rank = *sides_[0]->ranks[member.rank];
+  const std::string& path =
+      call.call->is_module ? call.call->path : sides_[0]->buckets[call.call->bucket].key;
+  const size_t experts = path.find("experts.");
+  const bool is_one = experts != std::string::npos && experts + 8 < path.size() &&
+                      path[experts + 8] >= '0' && path[experts + 8] <= '9';
+  return is_one && !dump::LayerState(rank.names[member.entry])
+                        .Has(row.name.substr(std::min<size_t>(1, row.name.size())));
+}
+
+}  // namespace msprobe::analysis::compare::layouts

@@ -1,0 +1,167 @@
+// The pieces of a row: what every member of a joined call has under its name, on the grid of ranks
+// and micro-batches.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "src/analysis/compare/layouts/joined_rows.h"
+
+namespace msprobe::analysis::compare::layouts {
+
+using layout::kAxisCount;
+
+std::string_view SuffixOf(const SideEntry& entry, const SideRow& row) {
+  return row.name.starts_with(entry.name) ? row.name.substr(entry.name.size()) : row.name;
+}
+
+layout::PieceStatistics PieceStatisticsOf(const SideRow& row, const std::optional<Shape>& shape) {
+  layout::PieceStatistics statistics;
+  for (size_t stat = 0; stat < kStatCount; ++stat) {
+    const StatValue& value = row.stats[stat];
+    if (value.is_numeric()) {
+      statistics.values[stat] = value.number;
+    } else if (value.kind == StatKind::kBool) {
+      statistics.values[stat] = value.boolean ? 1 : 0;
+    }
+  }
+  statistics.elements = shape ? static_cast<double>(msprobe::ElementCount(*shape)) : 1;
+  return statistics;
+}
+
+bool IsFloating(const SideRow& row) {
+  return row.dtype.find("loat") != std::string_view::npos ||
+         row.dtype.find("complex") != std::string_view::npos;
+}
+
+const SideEntry& PieceGatherer::EntryOf(size_t side, const CallMember& member) const {
+  return sides_[side]->ranks[member.rank]->side.entries[member.entry];
+}
+
+const SideRow* PieceGatherer::RowAt(size_t side, const CallMember& member, std::string_view suffix,
+                                    uint32_t place) const {
+  const Side& read = sides_[side]->ranks[member.rank]->side;
+  const SideEntry& entry = read.entries[member.entry];
+  const auto is_row = [&](uint32_t i) {
+    return SuffixOf(entry, read.rows[entry.first_row + i]) == suffix;
+  };
+  if (place < entry.row_count && is_row(place)) {
+    return &read.rows[entry.first_row + place];
+  }
+  for (uint32_t i = 0; i < entry.row_count; ++i) {
+    if (is_row(i)) {
+      return &read.rows[entry.first_row + i];
+    }
+  }
+  return nullptr;
+}
+
+bool PieceGatherer::Counts(size_t side, const DirectedCall& call, const CallMember& member,
+                           dump::RowState state) const {
+  if (call.call->first_stage == call.call->last_stage) {
+    return true;
+  }
+  const int64_t stage = sides_[side]->ranks[member.rank]->about.place.stage;
+  const bool enters = state == dump::RowState::kInput || state == dump::RowState::kKwargs;
+  const bool of_last = enters == (call.direction == dump::Direction::kBackward);
+  return state == dump::RowState::kParameters || state == dump::RowState::kParametersGrad ||
+         stage == (of_last ? call.call->last_stage : call.call->first_stage);
+}
+
+RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::string_view suffix,
+                                uint32_t place, dump::RowState state) const {
+  const JoinedSide& joined = *sides_[side];
+  struct Found {
+    std::array<int64_t, kAxisCount> at;
+    const SideRow* row;
+    CallMember member;
+  };
+  std::vector<Found> found;
+  std::array<std::set<int64_t>, kAxisCount> values;
+  std::set<int64_t> stages;
+  for (const CallMember& member : call.members) {
+    if (!Counts(side, call, member, state) ||
+        (state == dump::RowState::kParameters && member.micro_batch > 0)) {
+      continue;
+    }
+    const SideRow* const row = RowAt(side, member, suffix, place);
+    if (row == nullptr) {
+      continue;
+    }
+    const RankPlace& at = joined.ranks[member.rank]->about.place;
+    found.push_back({{member.micro_batch, at.data, at.context, at.tensor}, row, member});
+    stages.insert(at.stage);
+    for (size_t axis = 0; axis < kAxisCount; ++axis) {
+      values[axis].insert(found.back().at[axis]);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) { return a.at < b.at; });
+  RowPieces pieces;
+  size_t cells = 1;
+  for (size_t axis = 0; axis < kAxisCount; ++axis) {
+    pieces.pieces.grid[axis] = static_cast<int64_t>(values[axis].size());
+    cells *= values[axis].size();
+  }
+  pieces.is_grid = cells == found.size() && stages.size() == 1 &&
+                   std::adjacent_find(
+                       found.begin(), found.end(),
+                       [](const Found& a, const Found& b) { return a.at == b.at; }) == found.end();
+  pieces.has_shapes = true;
+  std::set<uint32_t> ranks;
+  for (const Found& piece : found) {
+    std::optional<Shape> shape =
+        piece.row->is_tensor ? ParseShape(piece.row->shape) : std::optional(Shape());
+    pieces.has_shapes = pieces.has_shapes && shape.has_value();
+    pieces.pieces.statistics.push_back(PieceStatisticsOf(*piece.row, shape));
+    pieces.pieces.shapes.push_back(shape.value_or(Shape()));
+    pieces.rows.push_back(piece.row);
+    pieces.ranks.push_back(piece.member.rank);
+    pieces.entries.push_back(piece.member.entry);
+    ranks.insert(piece.member.rank);
+  }
+  if (joined.stages > 1 && stages.size() == 1) {
+    pieces.stage = *stages.begin();
+  }
+  if (ranks.size() == 1 && StageSize(side, *stages.begin()) > 1) {
+    pieces.only_rank = joined.ranks[*ranks.begin()]->about.rank;
+  }
+  pieces.pieces.record = RecordOf(side, call, suffix, state);
+  pieces.pieces.scale = side == 0 && (call.direction == dump::Direction::kBackward)
+                            ? 1 / factors_.backward
+                        : side == 0 && call.is_reduced  ? 1 / factors_.reduced
+                        : side == 0 && call.is_gradient ? 1 / factors_.gradient
+                                                        : 1;
+  return pieces;
+}
+
+size_t PieceGatherer::StageSize(size_t side, int64_t stage) const {
+  size_t size = 0;
+  for (const auto& rank : sides_[side]->ranks) {
+    size += rank->about.place.stage == stage ? 1 : 0;
+  }
+  return size;
+}
+
+const layout::ParameterRecord* PieceGatherer::RecordOf(size_t side, const DirectedCall& call,
+                                                       std::string_view suffix,
+                                                       dump::RowState state) const {
+  if (state != dump::RowState::kParameters && state != dump::RowState::kParametersGrad) {
+    return nullptr;
+  }
+  const CallMember& member = call.members.front();
+  const LoadedRank& rank = *sides_[side]->ranks[member.rank];
+  if (!rank.about.record) {
+    return nullptr;
+  }
+  const std::string_view name = suffix.substr(suffix.rfind('.') + 1);
+  const std::string_view local = rank.names[member.entry].subject;
+  for (const std::string_view path : {local, std::string_view(rank.paths[member.entry])}) {
+    const std::string full = path.empty() ? std::string(name) : fmt::format("{}.{}", path, name);
+    if (const layout::ParameterRecord* const record = rank.about.record->Find(full)) {
+      return record;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace msprobe::analysis::compare::layouts

@@ -1,0 +1,222 @@
+// Pieces that should be equal and are not.
+#include <algorithm>
+#include <cmath>
+
+#include "src/analysis/compare/agreement.h"
+#include "src/analysis/compare/layouts/joined_rows.h"
+
+namespace msprobe::analysis::compare::layouts {
+namespace {
+
+using layout::Axis;
+using layout::kAxisCount;
+using layout::Placement;
+using layout::SpreadKind;
+
+// Shares of the data: gradients are summands before they are reduced, a loss is a mean of means.
+void JudgeUnequalData(bool is_gradient, const RowPieces& pieces, layout::Spread& spread) {
+  if ((spread.kind == SpreadKind::kPartial && !is_gradient) || !IsFloating(*pieces.rows[0])) {
+    spread.kind = spread.kind == SpreadKind::kPartial ? spread.kind : SpreadKind::kUnknown;
+  } else if (is_gradient) {
+    spread.kind = SpreadKind::kPartial;
+    spread.is_mean = false;
+  } else if (pieces.pieces.statistics[0].elements == 1) {
+    spread.kind = SpreadKind::kPartial;
+    spread.is_mean = true;
+  } else {
+    spread.kind = SpreadKind::kUnknown;
+  }
+}
+
+// How the reduced pieces make the whole: copies, or parts along the one dimension that is
+// smaller.
+std::optional<Placement> PlacementOfReduced(const RowPieces& pieces, const RowPieces& reduced,
+                                            const Placement& placement) {
+  const auto tensor = static_cast<size_t>(Axis::kTensor);
+  const Shape& before = pieces.pieces.shapes[0];
+  const Shape& after = reduced.pieces.shapes[0];
+  Placement made = placement;
+  made.spreads[tensor] = {};
+  if (before != after) {
+    if (before.size() != after.size()) {
+      return std::nullopt;
+    }
+    made.spreads[tensor].kind = SpreadKind::kShard;
+    for (size_t axis = 0; axis < before.size(); ++axis) {
+      if (before[axis] != after[axis]) {
+        made.spreads[tensor].dimension = static_cast<int64_t>(axis);
+      }
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+void UnequalPieces::Judge(size_t side, const DirectedCall& call, const RowPieces& pieces,
+                          const RowPieces& others, const Placement& other, NewRow& made) {
+  Placement& placement = made.joined.placement;
+  const bool is_gradient = call.direction == dump::Direction::kBackward || call.is_gradient;
+  const bool is_parameter = made.row.state == dump::RowState::kParameters;
+  for (size_t axis = 0; axis < kAxisCount; ++axis) {
+    layout::Spread& spread = placement.spreads[axis];
+    if (placement.grid[axis] == 1 || spread.kind == SpreadKind::kShard ||
+        pieces.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
+      continue;
+    }
+    if ((is_parameter || call.is_reduced) && calls_.IsExpert(side, call) &&
+        !sides_[side]->knows_experts) {
+      spread.kind = SpreadKind::kUnknown;  // other ranks may have other experts
+      continue;
+    }
+    if (is_parameter || call.is_reduced) {
+      if (call.is_reduced && spread.kind == SpreadKind::kPartial) {
+        made.joined.suspicion = Suspicion::kNotReduced;
+      } else {
+        Suspect(side, pieces, others, other, made);
+      }
+      spread = {};
+      continue;
+    }
+    if (static_cast<Axis>(axis) != Axis::kTensor) {
+      JudgeUnequalData(is_gradient, pieces, spread);
+      continue;
+    }
+    const bool is_floating = IsFloating(*pieces.rows[0]);
+    if (!is_floating) {
+      spread = {};
+      spread.kind = SpreadKind::kUnknown;  // places in a part, masks of a range
+      continue;
+    }
+    if (call.is_gradient) {
+      spread = {};
+      spread.kind = SpreadKind::kPartial;  // each rank has seen a part of the sequence
+      continue;
+    }
+    if (call.direction == dump::Direction::kBackward && calls_.IsBesideCommunication(side, call)) {
+      spread = {};
+      spread.kind = SpreadKind::kUnknown;
+      continue;
+    }
+    bool used = false;
+    const SideRow* const reduction =
+        is_floating ? uses_[side].ReductionOf(pieces.ranks[0],
+                                              ValueUses::FingerprintOf(*pieces.rows[0]), 0, &used)
+                    : nullptr;
+    if (reduction != nullptr) {
+      spread = {};
+      spread.kind = SpreadKind::kPartial;
+    } else if (spread.kind == SpreadKind::kPartial && used) {
+      spread = {};
+      made.joined.suspicion = Suspicion::kNotReduced;
+    } else if (spread.kind != SpreadKind::kPartial && calls_.IsBesideCommunication(side, call)) {
+      spread.kind = SpreadKind::kUnknown;
+    } else if (spread.kind != SpreadKind::kPartial) {
+      Suspect(side, pieces, others, other, made);
+    }
+  }
+}
+
+void UnequalPieces::Suspect(size_t side, const RowPieces& pieces, const RowPieces& others,
+                            const Placement& other, NewRow& made) const {
+  constexpr double kEqual = 1e-5;
+  layout::PieceStatistics whole = layout::CombineStatistics(other, others.pieces.statistics);
+  std::set<int64_t> wrong;
+  std::set<int64_t> right;
+  double error = 0;
+  for (size_t i = 0; i < pieces.rows.size(); ++i) {
+    layout::PieceStatistics piece = pieces.pieces.statistics[i];
+    if (pieces.pieces.scale != 1) {
+      return;
+    }
+    const double apart = layout::StatisticsApart(piece, whole).value_or(0);
+    const int64_t rank = sides_[side]->ranks[pieces.ranks[i]]->about.rank;
+    (apart <= kEqual ? right : wrong).insert(rank);
+    error = std::max(error, apart);
+  }
+  if (right.empty() && made.row.state == dump::RowState::kParameters) {
+    const auto like_first = [&](size_t i) {
+      return layout::StatisticsApart(pieces.pieces.statistics[i], pieces.pieces.statistics[0])
+                 .value_or(0) <= kEqual;
+    };
+    for (size_t i = 0; i < pieces.rows.size(); ++i) {
+      (like_first(i) ? right : wrong).insert(sides_[side]->ranks[pieces.ranks[i]]->about.rank);
+    }
+  }
+  if (right.empty() || wrong.empty()) {
+    return;
+  }
+  made.joined.suspicion = Suspicion::kReplicasDiffer;
+  made.joined.suspects.assign(wrong.begin(), wrong.end());
+  made.joined.error = error;
+}
+
+std::optional<std::pair<RowPieces, Placement>> UnequalPieces::Reduced(size_t side,
+                                                                      const RowPieces& pieces,
+                                                                      const Placement& placement) {
+  const auto tensor = static_cast<size_t>(Axis::kTensor);
+  if (placement.spreads[tensor].kind != SpreadKind::kPartial) {
+    return std::nullopt;
+  }
+  RowPieces reduced = pieces;
+  for (size_t i = 0; i < pieces.rows.size(); ++i) {
+    const SideRow* const row = uses_[side].ReducedBy(pieces.ranks[i], *pieces.rows[i]);
+    const std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
+    if (!shape) {
+      return std::nullopt;
+    }
+    reduced.rows[i] = row;
+    reduced.entries[i] = row->entry;
+    reduced.pieces.shapes[i] = *shape;
+    reduced.pieces.statistics[i] = PieceStatisticsOf(*row, shape);
+  }
+  std::optional<Placement> made = PlacementOfReduced(pieces, reduced, placement);
+  return made ? std::optional(std::pair(std::move(reduced), *std::move(made))) : std::nullopt;
+}
+
+bool UnequalPieces::IsFullySharded(size_t side, const std::string& path) const {
+  const auto elements = [&](const std::unordered_map<std::string, JoinedCall>& calls) {
+    const auto found = calls.find(path);
+    double count = 0;
+    if (found != calls.end()) {
+      const CallMember& member = found->second.members.front();
+      const SideEntry& entry = gatherer_.EntryOf(side, member);
+      for (uint32_t i = 0; i < entry.row_count; ++i) {
+        const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
+        count += row.is_tensor ? ElementCount(row.shape) : 0;
+      }
+    }
+    return count;
+  };
+  const double given = elements(sides_[side]->reduced);
+  return given > 0 && given < elements(sides_[side]->gradients);
+}
+
+void UnequalPieces::ScaleGradient(double summed_factor, NewRow& npu, NewRow& bench,
+                                  RowPieces& pieces, const std::string& path) const {
+  bool summed = false;
+  for (NewRow* const row : {&npu, &bench}) {
+    for (size_t axis = 0; axis + 1 < kAxisCount; ++axis) {
+      layout::Spread& spread = row->joined.placement.spreads[axis];
+      if (spread.kind == SpreadKind::kPartial) {
+        spread.is_mean = false;
+        summed = true;
+      }
+    }
+  }
+  if (!summed) {
+    return;
+  }
+  pieces.pieces.scale = npu.joined.scale = 1 / summed_factor;
+  // Sharded training reduces after each micro-batch, and keeps the last one's share.
+  for (size_t side = 0; side < 2; ++side) {
+    if (sides_[side]->micro_batches > 1 && IsFullySharded(side, path)) {
+      for (NewRow* const row : {&npu, &bench}) {
+        row->joined.placement.spreads[1].kind = SpreadKind::kUnknown;
+        row->joined.placement.grid[1] = std::max<int64_t>(row->joined.placement.grid[1], 2);
+      }
+    }
+  }
+}
+
+}  // namespace msprobe::analysis::compare::layouts
