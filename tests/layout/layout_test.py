@@ -1,6 +1,6 @@
-"""The pairs themselves: every layout computes what the whole does, every fault acts where it was planted.
+"""The pairs: every layout computes what the whole does, every fault acts where it was planted, and compare names it.
 
-What compare says about them: run_pairs.py.
+How often compare does over hundreds of pairs: run_pairs.py.
 """
 import os
 import sys
@@ -24,6 +24,18 @@ import runs  # noqa: E402
 
 # One seed for each of some kinds of faults, layouts that differ.
 SEEDS = (2, 9, 10, 12, 14, 17, 18, 27, 29)
+MADE = []  # the pairs of these seeds, in a folder that lives as long as the tests
+
+
+def setUpModule():
+    scratch = tempfile.TemporaryDirectory(prefix="msprobe_layout_")
+    unittest.addModuleCleanup(scratch.cleanup)
+    for seed in SEEDS:
+        pair = pairs.make(scratch.name, seed)
+        if (pair.told.get("skipped") or "").startswith("needs PyTorch"):
+            print("seed %d %s" % (seed, pair.told["skipped"]))
+        else:
+            MADE.append(pair)
 
 
 def gradients(folder, rank):
@@ -75,18 +87,31 @@ class Layouts(unittest.TestCase):
 
 
 class Faults(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        with tempfile.TemporaryDirectory(prefix="msprobe_layout_") as cache:
-            cls.made = [pairs.make(cache, seed) for seed in SEEDS]
-
     def test_every_fault_acts_where_it_was_planted(self):
-        for pair in self.made:
-            if (pair.told.get("skipped") or "").startswith("needs PyTorch"):
-                print("seed %d %s" % (pair.told["seed"], pair.told["skipped"]))
-                continue
+        for pair in MADE:
             self.assertIsNone(pair.told.get("skipped"), pair.told.get("error"))
             self.assertIsNone(pair.told["doubt"], pair.told["seed"])
+
+
+class Answers(unittest.TestCase):
+    """What compare says about each of these pairs."""
+
+    def ask(self, pair, side):
+        with tempfile.TemporaryDirectory(prefix="msprobe_layout_") as out:
+            _, summary, answer = judging.ask(os.environ["MSPROBE"], pair, side, os.path.join(out, "result"))
+            return answer, judging.judge_layouts(pair.told, summary, os.path.join(out, "result"))
+
+    def test_every_fault_is_named_with_its_place_relation_and_ranks(self):
+        for pair in MADE:
+            answer, _ = self.ask(pair, "npu")
+            self.assertEqual(judging.judge(pair.told, answer), "right",
+                             (pair.told["seed"], pair.told["kind"], answer.call, answer.row, answer.relation, answer.ranks))
+
+    def test_a_run_without_its_fault_is_not_accused_and_its_layout_is_told(self):
+        for pair in MADE:
+            answer, layouts = self.ask(pair, "clean")
+            self.assertFalse(answer.named, (pair.told["seed"], answer.call, answer.row))
+            self.assertEqual([], [row for row in layouts if row[2] != row[3]], pair.told["seed"])
 
 
 class Judging(unittest.TestCase):

@@ -48,6 +48,7 @@ class PairJoiner {
     for (const CallPair& pair : pairs_) {
       EmitPair(pair);
     }
+    LeaveOutInnerDifferences(sides_, WrittenPairs());
     Order();
   }
 
@@ -189,12 +190,6 @@ class PairJoiner {
 
   // ---- writing ----
 
-  struct NewEntry {
-    double order = 0;
-    std::string name;
-    std::vector<NewRow> rows;
-  };
-
   std::string NameOf(const CallPair& pair, dump::Direction direction) {
     const size_t side = pair.calls[1] ? 1 : 0;
     const DirectedCall& call = *pair.calls[side];
@@ -298,6 +293,20 @@ class PairJoiner {
     }
   }
 
+  std::vector<WrittenPair> WrittenPairs() {
+    std::vector<WrittenPair> written;
+    std::array<size_t, 2> next = {0, 0};
+    for (const CallPair& pair : pairs_) {
+      if (pair.calls[0] && pair.calls[1]) {
+        written.push_back({&pair, &entries_[0][next[0]], &entries_[1][next[1]]});
+      }
+      for (size_t side = 0; side < 2; ++side) {
+        next[side] += pair.calls[side] ? 1 : 0;
+      }
+    }
+    return written;
+  }
+
   // Every member has as many rows as this one.
   bool IsSame(size_t side, const DirectedCall& call, const CallMember& member) const {
     const uint32_t count = gatherer_.EntryOf(side, member).row_count;
@@ -392,13 +401,6 @@ class PairJoiner {
                 made);
     }
     return made;
-  }
-
-  // Values stay to be seen, but nothing is compared.
-  static void MakeUncomparable(SideRow& row) {
-    row.stats.fill(StatValue());
-    row.data_name = "-1";
-    row.md5 = "N/A";
   }
 
   std::pair<NewRow, NewRow> MakeBoth(const CallPair& pair, RowPieces& npu, RowPieces& bench) {

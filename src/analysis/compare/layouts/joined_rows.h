@@ -56,9 +56,16 @@ struct CallPair {
 
 // A row that is to be written.
 struct NewRow {
-  SideRow row;
+  SideRow row;  // its name is what follows that of the entry
   JoinedRow joined;
 };
+struct NewEntry {
+  double order = 0;
+  std::string name;
+  std::vector<NewRow> rows;
+};
+// Values stay to be seen, but nothing is compared.
+void MakeUncomparable(SideRow& row);
 
 // What follows the name of the entry: ".input.0". A file may name a row otherwise.
 std::string_view SuffixOf(const SideEntry& entry, const SideRow& row);
@@ -125,6 +132,16 @@ class PieceGatherer {
 };
 
 // ---- layout_calls.cpp ----
+
+// A call that both sides made, and what is written of it.
+struct WrittenPair {
+  const CallPair* calls = nullptr;
+  NewEntry* npu = nullptr;
+  NewEntry* bench = nullptr;
+};
+// How a module computes its result is its layout's business: where the result is equal, calls
+// directly inside of it that are not are not compared.
+void LeaveOutInnerDifferences(const Sides& sides, const std::vector<WrittenPair>& written);
 
 // What only the layout makes: calls that no whole model has, and values that are a rank's own.
 class LayoutCalls {

@@ -1,6 +1,9 @@
 // Which calls and values only the layout makes.
 #include <algorithm>
+#include <set>
 #include <unordered_set>
+
+#include <fmt/format.h>
 
 #include "src/analysis/compare/layouts/joined_rows.h"
 #include "src/dump/call_facts.h"
@@ -16,7 +19,75 @@ bool HasParameters(const JoinedSide& side, const std::string& path) {
   });
 }
 
+// By the statistics of both wholes; nullopt where nothing can be compared.
+std::optional<bool> AreEqual(const SideRow& npu, const SideRow& bench) {
+  constexpr double kWide = 2e-5;
+  constexpr double kNarrow = 2e-2;  // 16 bits
+  if (npu.shape != bench.shape) {
+    return false;
+  }
+  const std::optional<Shape> shape = ParseShape(npu.shape);
+  const std::optional<double> apart =
+      layout::StatisticsApart(PieceStatisticsOf(npu, shape), PieceStatisticsOf(bench, shape));
+  const bool is_narrow = npu.dtype.find("16") != std::string_view::npos ||
+                         bench.dtype.find("16") != std::string_view::npos;
+  return apart ? std::optional(*apart <= (is_narrow ? kNarrow : kWide)) : std::nullopt;
+}
+
+NewRow* RowOf(NewEntry& entry, std::string_view name) {
+  const auto found = std::find_if(entry.rows.begin(), entry.rows.end(),
+                                  [&](const NewRow& row) { return row.row.name == name; });
+  return found == entry.rows.end() ? nullptr : &*found;
+}
+
+// All floating results of a module agree, and there is one.
+bool HasEqualResults(const WrittenPair& pair) {
+  bool any = false;
+  for (NewRow& row : pair.npu->rows) {
+    NewRow* const other = RowOf(*pair.bench, row.row.name);
+    if (row.row.state != dump::RowState::kOutput || !row.row.is_tensor || !IsFloating(row.row) ||
+        other == nullptr) {
+      continue;
+    }
+    const std::optional<bool> equal = AreEqual(row.row, other->row);
+    if (equal && !*equal) {
+      return false;
+    }
+    any = any || equal.has_value();
+  }
+  return any;
+}
+
 }  // namespace
+
+void LeaveOutInnerDifferences(const Sides& sides, const std::vector<WrittenPair>& written) {
+  std::set<std::pair<std::string, dump::Direction>> equal;  // by the key of the bucket inside
+  for (const WrittenPair& pair : written) {
+    const JoinedCall& call = *pair.calls->calls[1]->call;
+    if (call.is_module && HasEqualResults(pair)) {
+      equal.emplace(fmt::format("{}#{}#{}", call.path, call.number,
+                                static_cast<int>(dump::Direction::kForward)),
+                    pair.calls->calls[1]->direction);
+    }
+  }
+  for (const WrittenPair& pair : written) {
+    const DirectedCall& directed = *pair.calls->calls[1];
+    const JoinedCall& call = *directed.call;
+    if (call.is_module || directed.is_gradient || directed.direction == dump::Direction::kNone ||
+        call.bucket >= sides[1]->buckets.size() ||
+        !equal.contains({sides[1]->buckets[call.bucket].key, directed.direction})) {
+      continue;
+    }
+    for (NewRow& row : pair.npu->rows) {
+      NewRow* const other = RowOf(*pair.bench, row.row.name);
+      if (other != nullptr && !AreEqual(row.row, other->row).value_or(true)) {
+        MakeUncomparable(row.row);
+        MakeUncomparable(other->row);
+        row.row.shape = other->row.shape;
+      }
+    }
+  }
+}
 
 LayoutCalls::LayoutCalls(const Sides& sides, const PieceGatherer& gatherer)
     : sides_(sides), gatherer_(gatherer) {

@@ -28,6 +28,12 @@ layout::PieceStatistics PieceStatisticsOf(const SideRow& row, const std::optiona
   return statistics;
 }
 
+void MakeUncomparable(SideRow& row) {
+  row.stats.fill(StatValue());
+  row.data_name = "-1";
+  row.md5 = "N/A";
+}
+
 bool IsFloating(const SideRow& row) {
   return row.dtype.find("loat") != std::string_view::npos ||
          row.dtype.find("complex") != std::string_view::npos;
