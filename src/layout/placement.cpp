@@ -7,7 +7,6 @@
 #include "src/layout/placement.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -188,28 +187,6 @@ std::optional<Shape> WholeShape(const Placement& placement, std::span<const Shap
   return Fold(
       placement, std::vector<Shape>(pieces.begin(), pieces.end()),
       [](const Spread& spread, std::span<const Shape> parts) { return JoinShapes(spread, parts); });
-}
-
-std::optional<Shape> ParseShape(std::string_view text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') {
-    return std::nullopt;
-  }
-  Shape shape;
-  const char* at = text.data() + 1;
-  const char* const end = text.data() + text.size() - 1;
-  while (at < end) {
-    int64_t size = 0;
-    const auto [next, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 0) {
-      return std::nullopt;
-    }
-    shape.push_back(size);
-    at = next;
-    while (at < end && (*at == ',' || *at == ' ')) {
-      ++at;
-    }
-  }
-  return shape;
 }
 
 std::optional<std::vector<PartRun>> RunsOf(const Spread& spread, std::span<const int64_t> sizes) {

@@ -79,9 +79,6 @@ PieceStatistics CombineStatistics(const Placement& placement,
 // The shape of the whole; nullopt where the pieces do not fit each other.
 std::optional<Shape> WholeShape(const Placement& placement, std::span<const Shape> pieces);
 
-// "[2, 3]" as ShapeText writes it; nullopt for any other text. The product is not checked.
-std::optional<Shape> ParseShape(std::string_view text);
-
 // The indices of the parts of a shard along its dimension, in the order of the whole.
 struct PartRun {
   size_t part = 0;

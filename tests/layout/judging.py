@@ -176,6 +176,8 @@ def expected_layout(told, side, path, ranks):
     holders = [rank for rank in ranks if any(
         global_path(told[side + "_ranks"][rank], name.rpartition(".")[0]) + "." + name.rpartition(".")[2] == path
         for name in told[side + "_ranks"][rank]["parameters"])]
+    if not holders:
+        return {"no rank has it"}
     dim, blocks = told["placements"][side].get(path, (None, 1))
     parts = min(setup.get("tp", 1), len(holders)) if dim is not None else 1
     found = set()

@@ -378,8 +378,8 @@ def _train(setup, rank, world, folder, plant):
     torch.save(gradients, os.path.join(folder, "gradients%d.pt" % rank))
     with open(os.path.join(folder, "told%d.json" % rank), "w") as file:
         json.dump({"layers": names.layers, "experts": names.experts, "fired": plant.fired if plant is not None else 0,
-                   "parameters": {name: list(parameter.shape) for model, _ in chunks
-                                  for name, parameter in model.named_parameters()}}, file)
+                   "parameters": {("%d." % index if len(chunks) > 1 else "") + name: list(parameter.shape)
+                                  for index, (model, _) in enumerate(chunks) for name, parameter in model.named_parameters()}}, file)
     if world > 1:
         dist.barrier()
         dist.destroy_process_group()

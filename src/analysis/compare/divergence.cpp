@@ -436,6 +436,7 @@ class CallWalk {
         report_.first_origin = point;
       }
     }
+    PreferReplicatedParameter();
     if (history_.drift) {
       report_.first_drift = Named(*history_.drift);
     }
@@ -452,6 +453,21 @@ class CallWalk {
     record_.identical = record_.identical && any_compared;
     record_.agrees = !report_.first_origin && !report_.first_drift && any_compared;
     return {std::move(report_), std::move(record_)};
+  }
+
+  // A module's entry follows the calls inside of it: its parameters, of which ranks have unequal
+  // copies, come before what is computed with them.
+  void PreferReplicatedParameter() {
+    const std::optional<DivergencePoint>& replica =
+        report_.first_of_kind[static_cast<size_t>(OriginKind::kReplica)];
+    if (!replica || !report_.first_origin || report_.first_origin->kind == OriginKind::kReplica ||
+        context_.npu.rows[context_.result.rows[replica->row].pair.npu].state !=
+            RowState::kParameters) {
+      return;
+    }
+    if (history_.containment.IsInside(report_.first_origin->entry, replica->entry)) {
+      report_.first_origin = replica;
+    }
   }
 
   DivergencePoint Named(const DivergencePoint& point) const {

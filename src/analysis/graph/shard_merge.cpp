@@ -39,7 +39,7 @@ constexpr std::string_view kVocabularyLayer = ".VocabParallelEmbedding.";
 
 // Empty: a scalar, or no shape.
 Shape ShapeIn(std::string_view text) {
-  std::optional<Shape> shape = layout::ParseShape(text);
+  std::optional<Shape> shape = ParseShape(text);
   const bool fits = shape && std::all_of(shape->begin(), shape->end(),
                                          [](int64_t size) { return size <= INT32_MAX; });
   return fits ? *std::move(shape) : Shape();

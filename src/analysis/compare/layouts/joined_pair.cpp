@@ -295,6 +295,11 @@ class PieceLoader::OpenPieces {
     return tensor->view;
   }
 
+  Result<tensor::TensorBuffer> Copy(size_t piece) {
+    MSP_ASSIGN_OR_RETURN(const TensorView view, Open(piece));
+    return tensor::MakeContiguous(view, kMostTensorBytes);
+  }
+
   // The whole that they make in this placement.
   Result<layout::WholeTensor> Join(const layout::Placement& placement) {
     return layout::WholeTensor::Make(
@@ -391,7 +396,7 @@ bool PieceLoader::Reconsider(const SideRow& npu, const SideRow& bench,
       }
     }
   }
-  return found;
+  return (error > kOther && TryBoth(npu, bench)) || found;
 }
 
 void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
@@ -439,6 +444,242 @@ void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
       }
     }
   }
+}
+
+namespace {
+
+constexpr auto kSequence = static_cast<size_t>(Axis::kContext);
+constexpr auto kSamples = static_cast<size_t>(Axis::kData);
+
+bool IsCutAlong(const JoinedRow& row, size_t axis) {
+  return row.placement.spreads[axis].kind == SpreadKind::kShard && row.placement.grid[axis] > 1;
+}
+
+// Rows of as many dimensions that are cut along the same ones have the sequence in the same place.
+using CutDimensions = std::array<int64_t, 3>;  // how many, the lower one, the higher one
+CutDimensions CutDimensionsOf(const JoinedRow& row) {
+  const int64_t a = row.placement.spreads[kSequence].dimension;
+  const int64_t b = IsCutAlong(row, kSamples) ? row.placement.spreads[kSamples].dimension : a;
+  return {static_cast<int64_t>(row.shapes[0].size()), std::min(a, b), std::max(a, b)};
+}
+
+struct SequencePlace {
+  int64_t dimension = 0;
+  layout::PartOrder order = layout::PartOrder::kContiguous;
+  auto operator<=>(const SequencePlace&) const = default;
+};
+
+// The placement with the sequence in this place; nullopt where the pieces do not allow it.
+std::optional<layout::Placement> WithSequence(const JoinedRow& row, const SequencePlace& place) {
+  layout::Placement placement = row.placement;
+  layout::Spread& sequence = placement.spreads[kSequence];
+  if (sequence.dimension != place.dimension) {
+    layout::Spread& samples = placement.spreads[kSamples];
+    if (!IsCutAlong(row, kSamples) || samples.dimension != place.dimension) {
+      return std::nullopt;
+    }
+    std::swap(sequence.dimension, samples.dimension);
+  }
+  sequence.order = place.order;
+  return layout::WholeShape(placement, row.shapes) ? std::optional(std::move(placement))
+                                                   : std::nullopt;
+}
+
+}  // namespace
+
+void PieceLoader::ChooseSequenceOrder(const Side& npu, const Side& bench) {
+  constexpr size_t kMostRows = 64;
+  constexpr double kEqual = 1e-3;
+  std::unordered_map<std::string_view, const SideRow*> of_bench;
+  for (const SideRow& row : bench.rows) {
+    of_bench.emplace(row.name, &row);
+  }
+  for (const bool of_npu : {true, false}) {
+    std::vector<JoinedRow>& all = rows_[of_npu ? 0 : 1];
+    const auto is_cut = [](const JoinedRow& joined) {
+      return IsCutAlong(joined, kSequence) &&
+             joined.placement.spreads[kSequence].order == layout::PartOrder::kContiguous;
+    };
+    std::map<CutDimensions, std::map<SequencePlace, size_t>> votes;
+    std::map<layout::PartOrder, size_t> orders;
+    size_t looked_at = 0;
+    for (const SideRow& row : npu.rows) {
+      const auto found = of_bench.find(row.name);
+      if (found == of_bench.end() || row.data_name == "-1" || found->second->data_name == "-1") {
+        continue;
+      }
+      JoinedRow& joined =
+          all[static_cast<size_t>((of_npu ? &row : found->second) - first_rows_[of_npu ? 0 : 1])];
+      if (!is_cut(joined)) {
+        continue;
+      }
+      if (looked_at++ == kMostRows) {
+        break;
+      }
+      const layout::Placement before = joined.placement;
+      const CutDimensions cut = CutDimensionsOf(joined);
+      std::vector<SequencePlace> fitting;
+      for (size_t way = 0; way < 4; ++way) {
+        const SequencePlace place = {cut[1 + way % 2], way < 2 ? layout::PartOrder::kContiguous
+                                                               : layout::PartOrder::kZigzag};
+        if (way % 2 == 1 && cut[1] == cut[2]) {
+          continue;
+        }
+        if (std::optional<layout::Placement> other = WithSequence(joined, place)) {
+          joined.placement = *std::move(other);
+          const bool fits = Compare(
+              row, *found->second, [&](const layout::WholeTensor& n, const layout::WholeTensor& b) {
+                return ErrorOf(n, b) <= kEqual;
+              });
+          if (fits) {
+            fitting.push_back(place);
+          }
+          joined.placement = before;
+        }
+      }
+      if (fitting.size() == 1) {  // values that look the same in every order tell nothing
+        ++votes[cut][fitting[0]];
+        ++orders[fitting[0].order];
+      }
+    }
+    const bool is_zigzag =
+        orders[layout::PartOrder::kZigzag] > orders[layout::PartOrder::kContiguous];
+    for (JoinedRow& joined : all) {
+      if (orders.empty() || !is_cut(joined)) {
+        continue;
+      }
+      SequencePlace place = {
+          joined.placement.spreads[kSequence].dimension,
+          is_zigzag ? layout::PartOrder::kZigzag : layout::PartOrder::kContiguous};
+      if (const auto known = votes.find(CutDimensionsOf(joined)); known != votes.end()) {
+        place = std::max_element(known->second.begin(), known->second.end(),
+                                 [](const auto& a, const auto& b) { return a.second < b.second; })
+                    ->first;
+      }
+      if (std::optional<layout::Placement> other = WithSequence(joined, place)) {
+        joined.placement = *std::move(other);
+      }
+    }
+  }
+}
+
+bool PieceLoader::TryBoth(const SideRow& npu, const SideRow& bench) const {
+  constexpr double kEqual = 1e-5;
+  constexpr double kMostWork = 4e6;  // elements of all ways to join a side
+  std::array<JoinedRow*, 2> joined = {&rows_[0][static_cast<size_t>(&npu - first_rows_[0])],
+                                      &rows_[1][static_cast<size_t>(&bench - first_rows_[1])]};
+  const SideRow* const rows[] = {&npu, &bench};
+  std::array<std::shared_ptr<OpenPieces>, 2> pieces;
+  std::array<std::vector<layout::Placement>, 2> ways;
+  std::array<std::vector<layout::WholeTensor>, 2> wholes;
+  for (size_t side = 0; side < 2; ++side) {
+    const std::vector<layout::Placement> others = AlternativesOf(*joined[side]);
+    if (others.empty() ||
+        static_cast<double>(others.size()) * ElementCount(rows[side]->shape) > kMostWork) {
+      return false;
+    }
+    pieces[side] = PiecesOf(side == 0, *rows[side]);
+    for (const layout::Placement& way : others) {
+      Result<layout::WholeTensor> whole = pieces[side]->Join(way);
+      if (whole.ok()) {
+        wholes[side].push_back(*std::move(whole));
+        ways[side].push_back(way);
+      }
+    }
+  }
+  for (size_t b = 0; b < wholes[1].size(); ++b) {
+    const double norm = 1.001 * SquaresOf(wholes[1][b]);
+    for (size_t n = 0; n < wholes[0].size(); ++n) {
+      if (ErrorOf(wholes[0][n], wholes[1][b], kEqual, norm) > kEqual) {
+        continue;
+      }
+      const std::array<size_t, 2> chosen = {n, b};
+      for (size_t side = 0; side < 2; ++side) {
+        if (!joined[side]->shown && rows[side]->state != dump::RowState::kParameters &&
+            rows[side]->state != dump::RowState::kParametersGrad) {
+          joined[side]->shown = joined[side]->placement;
+        }
+        joined[side]->placement = ways[side][chosen[side]];
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+namespace {
+
+// Every piece in memory, and many ways to join them: of rows up to this.
+constexpr double kMostJoined = 4e6;
+
+}  // namespace
+
+std::vector<size_t> PieceLoader::RepeatedPieces(const SideRow& npu) const {
+  const JoinedRow& joined = RowOf(true, npu);
+  constexpr auto kAxis = static_cast<size_t>(Axis::kMicroBatch);
+  const auto batches = static_cast<size_t>(joined.placement.grid[kAxis]);
+  std::vector<size_t> repeated;
+  if (batches < 2 || joined.placement.spreads[kAxis].kind != SpreadKind::kShard ||
+      npu.data_name == "-1" || ElementCount(npu.shape) > kMostJoined) {
+    return repeated;
+  }
+  const std::shared_ptr<OpenPieces> pieces = PiecesOf(true, npu);
+  const size_t stride = joined.pieces.size() / batches;
+  for (size_t piece = stride; piece < joined.pieces.size(); ++piece) {
+    const Result<tensor::TensorBuffer> now = pieces->Copy(piece);
+    const Result<tensor::TensorBuffer> before = pieces->Copy(piece - stride);
+    if (!now.ok() || !before.ok() || now->view().shape != before->view().shape ||
+        now->view().dtype != before->view().dtype) {
+      continue;
+    }
+    const std::span<const std::byte> bytes = now->view().bytes();
+    const size_t item = DTypeSize(now->view().dtype);
+    const bool is_constant =
+        bytes.size() < 2 * item ||
+        std::equal(bytes.begin() + static_cast<ptrdiff_t>(item), bytes.end(), bytes.begin());
+    if (!is_constant && std::ranges::equal(bytes, before->view().bytes())) {
+      repeated.push_back(piece);
+    }
+  }
+  return repeated;
+}
+
+std::optional<std::pair<size_t, size_t>> PieceLoader::ExchangedParts(const SideRow& npu,
+                                                                     const SideRow& bench) const {
+  constexpr double kEqual = 1e-6;
+  const JoinedRow& joined = RowOf(true, npu);
+  constexpr auto kAxis = static_cast<size_t>(Axis::kTensor);
+  const auto parts = static_cast<size_t>(joined.placement.grid[kAxis]);
+  if (parts < 2 || parts > 16 || joined.placement.spreads[kAxis].kind != SpreadKind::kShard ||
+      npu.data_name == "-1" || bench.data_name == "-1" || ElementCount(npu.shape) > kMostJoined) {
+    return std::nullopt;
+  }
+  const std::shared_ptr<OpenPieces> pieces = PiecesOf(true, npu);
+  const std::shared_ptr<OpenPieces> bench_pieces = PiecesOf(false, bench);
+  const Result<layout::WholeTensor> reference = bench_pieces->Join(RowOf(false, bench).placement);
+  if (!reference.ok()) {
+    return std::nullopt;
+  }
+  const double norm = 1.001 * SquaresOf(*reference);
+  std::vector<layout::Placement> placements = AlternativesOf(joined);
+  placements.insert(placements.begin(), joined.placement);
+  for (size_t a = 0; a < parts; ++a) {
+    for (size_t b = a + 1; b < parts; ++b) {
+      const layout::OpenPiece open = [&](size_t piece) -> Result<TensorView> {
+        const size_t place = piece % parts;  // the tensor axis is the innermost one
+        const size_t other = place == a ? b : place == b ? a : place;
+        return pieces->Open(piece - place + other);
+      };
+      for (const layout::Placement& placement : placements) {
+        const Result<layout::WholeTensor> whole =
+            layout::WholeTensor::Make(placement, open, joined.scale, joined.cut);
+        if (whole.ok() && ErrorOf(*whole, *reference, kEqual, norm) <= kEqual) {
+          return std::pair(a, b);
+        }
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 Result<std::optional<LoadedTensor>> PieceLoader::Load(bool of_npu, const SideRow& row) const {
@@ -499,7 +740,20 @@ Result<layout::WholeTensor> OwnersOf(const JoinedRow& joined, const std::vector<
     same.extent_bytes = sizeof(double);
     return same;
   };
-  return layout::WholeTensor::Make(joined.placement, open);
+  return layout::WholeTensor::Make(joined.placement, open, 1, joined.cut);
+}
+
+// The whole is made of one of the copies of a piece: this one.
+size_t FirstCopyOf(const layout::Placement& placement, size_t piece) {
+  size_t first = 0;
+  size_t stride = 1;
+  for (size_t axis = kAxisCount; axis-- > 0;) {
+    const auto size = static_cast<size_t>(placement.grid[axis]);
+    const size_t place = piece / stride % size;
+    first += placement.spreads[axis].kind == SpreadKind::kReplicated ? 0 : place * stride;
+    stride *= size;
+  }
+  return first;
 }
 
 // The ranks of the NPU side whose pieces differ from the reference, by elements; empty: all, or not
@@ -553,7 +807,7 @@ std::vector<int64_t> DifferingRanks(const PairLayout& layout, const ComparedPair
   bool all = true;
   for (size_t piece = 0; piece < differs.size(); ++piece) {
     all = all && (differs[piece] || !holds[piece]);
-    if (differs[piece]) {
+    if (differs[FirstCopyOf(joined.placement, piece)]) {
       ranks.insert(layout.npu[joined.pieces[piece].rank].rank);
     }
   }
@@ -623,6 +877,39 @@ void CompletePoint(const PairLayout& layout, const ComparedPair& pair, const Pie
                           : fmt::format("one of {} parts that sum up to", npu.pieces.size()),
                  "a reduction is missing?"};
     return;
+  }
+  const SideRow& row = pair.npu.rows[rows.npu];
+  if (pair.result.mode == CompareMode::kRealData) {
+    if (const std::vector<size_t> repeated = loader.RepeatedPieces(row); !repeated.empty()) {
+      point.relation =
+          Relation{RelationKind::kStale, std::nullopt,
+                   "the value of an earlier micro-batch, not that of", "a value is used again?"};
+      std::set<int64_t> ranks;
+      for (const size_t piece : repeated) {
+        ranks.insert(layout.npu[npu.pieces[piece].rank].rank);
+      }
+      point.ranks.assign(ranks.begin(), ranks.end());
+      return;
+    }
+    const bool is_stored =
+        row.state == dump::RowState::kParameters || row.state == dump::RowState::kParametersGrad;
+    const auto exchanged = is_stored && rows.bench != kNoRow
+                               ? loader.ExchangedParts(row, pair.bench.rows[rows.bench])
+                               : std::nullopt;
+    if (exchanged) {
+      point.relation = Relation{RelationKind::kWrongPart, std::nullopt, "other parts of",
+                                "a rank holds another rank's part?"};
+      const auto parts =
+          static_cast<size_t>(npu.placement.grid[static_cast<size_t>(Axis::kTensor)]);
+      std::set<int64_t> ranks;
+      for (size_t piece = 0; piece < npu.pieces.size() && parts > 2; ++piece) {
+        if (piece % parts == exchanged->first || piece % parts == exchanged->second) {
+          ranks.insert(layout.npu[npu.pieces[piece].rank].rank);
+        }
+      }
+      point.ranks.assign(ranks.begin(), ranks.end());
+      return;
+    }
   }
   if (point.relation) {
     ExplainByRanks(layout, pair, loader, rows, *point.relation);
@@ -710,6 +997,7 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   bench = {};
   PieceLoader loader(layout, loaded.npu, loaded.bench, std::move(joined.rows));
   loader.ChooseOrder(loaded.npu, loaded.bench);
+  loader.ChooseSequenceOrder(loaded.npu, loaded.bench);
   source.loader = &loader;
   source.sums_are_joined = true;
   source.replicas = ReplicasOf(layout, loaded, loader);

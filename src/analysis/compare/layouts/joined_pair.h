@@ -70,6 +70,15 @@ class PieceLoader : public TensorLoader {
   // Whether replicas of the data have parts of each micro-batch, or micro-batches are parts of what
   // a replica has: by the first tensors that are cut in both ways. Before any are compared.
   void ChooseOrder(const Side& npu, const Side& bench);
+  // In which order ranks have the parts of a sequence is one fact of a run: as the first tensors
+  // tell.
+  void ChooseSequenceOrder(const Side& npu, const Side& bench);
+  // Pieces of the NPU side that have the value, not a constant, of the micro-batch before.
+  std::vector<size_t> RepeatedPieces(const SideRow& npu) const;
+  // The two parts along the tensor axis that have to change places so that the whole is the
+  // reference's, in any order that parts may have.
+  std::optional<std::pair<size_t, size_t>> ExchangedParts(const SideRow& npu,
+                                                          const SideRow& bench) const;
   // Hands the wholes of both sides to `use`, whose answer it returns; false: they cannot be read.
   using CompareWholes =
       std::function<bool(const layout::WholeTensor& npu, const layout::WholeTensor& bench)>;
@@ -79,6 +88,8 @@ class PieceLoader : public TensorLoader {
  private:
   // The pieces of a row: opened when they are first asked for, and as long as this lives.
   class OpenPieces;
+  // The parts of both sides are in other orders than the common one.
+  bool TryBoth(const SideRow& npu, const SideRow& bench) const;
   std::shared_ptr<OpenPieces> PiecesOf(bool of_npu, const SideRow& row) const;
 
   const PairLayout& pair_;

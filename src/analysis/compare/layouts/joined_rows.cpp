@@ -45,6 +45,8 @@ class PairJoiner {
                                         : factors_.gradient != 1 ? factors_.gradient
                                         : factors_.summed != 1   ? factors_.summed
                                                                  : factors_.backward;
+    unequal_.FindUnreduced(pairs_);
+    FindPadding();
     for (const CallPair& pair : pairs_) {
       EmitPair(pair);
     }
@@ -144,8 +146,40 @@ class PairJoiner {
         both(nullptr, &call);
       }
     }
+    OrderUnpaired();
     for (const auto member : {&JoinedSide::gradients, &JoinedSide::reduced, &JoinedSide::others}) {
       ListNamed(member);
+    }
+  }
+
+  // A call that one side alone made, of a side that follows the other's order, comes behind the
+  // call that the same rank made before it.
+  void OrderUnpaired() {
+    constexpr double kBetween = 1e-4;
+    for (size_t side = 0; side < 2; ++side) {
+      if (IsSimple(side) || !IsSimple(1 - side)) {
+        continue;
+      }
+      std::map<std::pair<uint32_t, uint32_t>, double> order;  // by rank and entry
+      for (const CallPair& pair : pairs_) {
+        if (pair.calls[0] && pair.calls[1]) {
+          for (const CallMember& member : pair.calls[side]->members) {
+            order.emplace(std::pair(member.rank, member.entry), pair.order[side]);
+          }
+        }
+      }
+      for (CallPair& pair : pairs_) {
+        if (!pair.calls[side] || pair.calls[1 - side]) {
+          continue;
+        }
+        const CallMember& member = pair.calls[side]->members.front();
+        auto before = order.upper_bound({member.rank, member.entry});
+        if (before != order.begin() && (--before)->first.first == member.rank) {
+          pair.order[side] = before->second + kBetween * (member.entry - before->first.second);
+        } else {
+          pair.order[side] = -1 + kBetween * member.entry;
+        }
+      }
     }
   }
 
@@ -297,12 +331,9 @@ class PairJoiner {
     std::vector<WrittenPair> written;
     std::array<size_t, 2> next = {0, 0};
     for (const CallPair& pair : pairs_) {
-      if (pair.calls[0] && pair.calls[1]) {
-        written.push_back({&pair, &entries_[0][next[0]], &entries_[1][next[1]]});
-      }
-      for (size_t side = 0; side < 2; ++side) {
-        next[side] += pair.calls[side] ? 1 : 0;
-      }
+      WrittenPair& made = written.emplace_back(WrittenPair{&pair});
+      made.npu = pair.calls[0] ? &entries_[0][next[0]++] : nullptr;
+      made.bench = pair.calls[1] ? &entries_[1][next[1]++] : nullptr;
     }
     return written;
   }
@@ -416,7 +447,7 @@ class PairJoiner {
     layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
     const CallMember& first = pair.calls[0]->members.front();
     if (!spreads.fits || calls_.IsOfParts(pair, npu, bench) ||
-        (spreads.is_padded && !MayBePadded(npu, spreads)) ||
+        (spreads.is_padded && !MayBePadded(npu, bench, spreads)) ||
         (spreads.is_doubtful && MovesData(sides_[0]->ranks[first.rank]->names[first.entry]))) {
       return MakeUnknown(npu, bench);
     }
@@ -465,8 +496,41 @@ class PairJoiner {
 
   // ---- copies that are not equal, and summands ----
 
-  // Parameters of a vocabulary and their gradients, and the last dimension of what they make.
-  static bool MayBePadded(const RowPieces& npu, const layout::Spreads& spreads) {
+  // The sizes of both sides along which parameters are padded.
+  void FindPadding() {
+    for (const CallPair& pair : pairs_) {
+      if (!pair.calls[0] || !pair.calls[1] || !pair.calls[0]->call->is_module ||
+          pair.calls[0]->direction != dump::Direction::kForward) {
+        continue;
+      }
+      gatherer_.ForRows(pair, [&](std::string_view, RowPieces& npu, RowPieces& bench) {
+        if (npu.rows[0]->state != dump::RowState::kParameters || !npu.is_grid || !bench.is_grid ||
+            !npu.has_shapes || !bench.has_shapes || !npu.rows[0]->is_tensor) {
+          return;
+        }
+        const layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
+        if (spreads.fits && spreads.is_padded) {
+          padded_.insert(PaddedSizes(npu, bench, spreads));
+        }
+      });
+    }
+  }
+
+  static std::pair<int64_t, int64_t> PaddedSizes(const RowPieces& npu, const RowPieces& bench,
+                                                 const layout::Spreads& spreads) {
+    const std::optional<Shape> n = layout::WholeShape(spreads.npu, npu.pieces.shapes);
+    const std::optional<Shape> b = layout::WholeShape(spreads.bench, bench.pieces.shapes);
+    for (size_t axis = 0; n && b && axis < n->size() && axis < b->size(); ++axis) {
+      if ((*n)[axis] != (*b)[axis]) {
+        return {(*n)[axis], (*b)[axis]};
+      }
+    }
+    return {0, 0};
+  }
+
+  // Parameters of a vocabulary and their gradients, and what has the same sizes.
+  bool MayBePadded(const RowPieces& npu, const RowPieces& bench,
+                   const layout::Spreads& spreads) const {
     const dump::RowState state = npu.rows[0]->state;
     if (!IsFloating(*npu.rows[0])) {
       return false;
@@ -474,12 +538,7 @@ class PairJoiner {
     if (state == dump::RowState::kParameters || state == dump::RowState::kParametersGrad) {
       return true;
     }
-    const auto whole = layout::WholeShape(spreads.npu, npu.pieces.shapes);
-    return whole && !whole->empty() &&
-           (spreads.npu.padded_to ? spreads.npu : spreads.bench).padded_to.has_value() &&
-           (whole->size() == 2 ||
-            (spreads.npu.padded_to && whole->back() == *spreads.npu.padded_to) ||
-            (spreads.bench.padded_to && whole->back() < *spreads.bench.padded_to));
+    return padded_.contains(PaddedSizes(npu, bench, spreads));
   }
 
   // The gradient of a loss is a number that the way of averaging decides: 1, or 1 over the number
@@ -673,6 +732,7 @@ class PairJoiner {
     NameParents();
     for (size_t side = 0; side < 2; ++side) {
       std::vector<NewEntry>& entries = entries_[side];
+      std::erase_if(entries, [](const NewEntry& entry) { return entry.is_left_out; });
       std::stable_sort(entries.begin(), entries.end(),
                        [](const NewEntry& a, const NewEntry& b) { return a.order < b.order; });
       const Side& first = sides_[side]->ranks[0]->side;
@@ -735,6 +795,7 @@ class PairJoiner {
   std::unordered_map<std::string, int64_t> fresh_;
   std::map<std::pair<uint32_t, uint32_t>, std::string> names_;  // of the test side's entries
   std::optional<dump::ConstructFile> construct_;
+  std::set<std::pair<int64_t, int64_t>> padded_;  // sizes of both sides
   std::array<std::vector<NewEntry>, 2> entries_;
   std::array<Side, 2> made_;
   std::array<std::vector<JoinedRow>, 2> rows_;

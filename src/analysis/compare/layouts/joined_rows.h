@@ -63,6 +63,7 @@ struct NewEntry {
   double order = 0;
   std::string name;
   std::vector<NewRow> rows;
+  bool is_left_out = false;
 };
 // Values stay to be seen, but nothing is compared.
 void MakeUncomparable(SideRow& row);
@@ -133,14 +134,15 @@ class PieceGatherer {
 
 // ---- layout_calls.cpp ----
 
-// A call that both sides made, and what is written of it.
+// A call, and what is written of it; null where a side did not make it.
 struct WrittenPair {
   const CallPair* calls = nullptr;
   NewEntry* npu = nullptr;
   NewEntry* bench = nullptr;
 };
-// How a module computes its result is its layout's business: where the result is equal, calls
-// directly inside of it that are not are not compared.
+// How a module computes its result is its layout's business, and so is what a training loop does
+// around the model: where the result is equal, calls directly inside that are not are not compared,
+// and those that one side alone made are left out. Gradients and parameters show what a loop does.
 void LeaveOutInnerDifferences(const Sides& sides, const std::vector<WrittenPair>& written);
 
 // What only the layout makes: calls that no whole model has, and values that are a rank's own.
@@ -185,6 +187,9 @@ class UnequalPieces {
         gatherer_(gatherer),
         uses_{ValueUses(*sides[0]), ValueUses(*sides[1])} {}
 
+  // Where the gradient that an optimizer is given is a summand, a reduction is missing: what came
+  // into the module's backward was one already. Before any call is judged.
+  void FindUnreduced(const std::vector<CallPair>& pairs);
   // Decides along which axes unequal pieces are summands, and what is wrong with those that are
   // neither that nor copies.
   void Judge(size_t side, const DirectedCall& call, const RowPieces& pieces,
@@ -207,6 +212,7 @@ class UnequalPieces {
   const LayoutCalls& calls_;
   const PieceGatherer& gatherer_;
   std::array<ValueUses, 2> uses_;
+  std::array<std::set<std::pair<uint32_t, uint64_t>>, 2> unreduced_;  // values of ranks
 };
 
 }  // namespace msprobe::analysis::compare::layouts

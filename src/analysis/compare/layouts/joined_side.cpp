@@ -402,6 +402,58 @@ int64_t CountOf(const JoinedSide& side, bool is_expert) {
   return count;
 }
 
+// Calls visit(layer, key) for the parameters of layers: equal keys are equal parameters.
+template <typename Visit>
+void ForLayerParameters(const LoadedRank& rank, const Visit& visit) {
+  for (uint32_t entry = 0; entry < rank.names.size(); ++entry) {
+    const NumberInPath layer = NumberOf(rank.paths[entry], false);
+    if (layer.number < 0 || !rank.names[entry].is_module) {
+      continue;
+    }
+    const SideEntry& rows = rank.side.entries[entry];
+    for (uint32_t i = rows.first_row; i < rows.first_row + rows.row_count; ++i) {
+      const SideRow& row = rank.side.rows[i];
+      if (row.state == dump::RowState::kParameters && row.stats[kNorm].is_numeric()) {
+        visit(layer.number,
+              fmt::format("{} {} {} {} {}", rank.paths[entry].substr(layer.at + layer.size),
+                          row.name.substr(row.name.rfind('.') + 1), row.shape,
+                          row.stats[kMax].number, row.stats[kNorm].number));
+      }
+    }
+  }
+}
+
+// The layers of each stage are those of the other side that have the same weights, of which each
+// has others.
+void NumberLayersByWeights(JoinedSide& side, const JoinedSide& other) {
+  std::map<std::string, std::set<int64_t>> layers;
+  for (const auto& rank : other.ranks) {
+    ForLayerParameters(*rank,
+                       [&](int64_t layer, const std::string& key) { layers[key].insert(layer); });
+  }
+  std::map<int64_t, std::set<int64_t>> offsets;  // by stage
+  for (const auto& rank : side.ranks) {
+    ForLayerParameters(*rank, [&](int64_t layer, const std::string& key) {
+      const auto found = layers.find(key);
+      if (found != layers.end() && found->second.size() == 1) {
+        offsets[rank->about.place.stage].insert(*found->second.begin() - layer);
+      }
+    });
+  }
+  if (std::any_of(offsets.begin(), offsets.end(), [](const auto& stage) {
+        return stage.second.size() != 1 || *stage.second.begin() < 0;
+      })) {
+    return;
+  }
+  for (const auto& rank : side.ranks) {
+    const auto found = offsets.find(rank->about.place.stage);
+    if (found != offsets.end()) {
+      rank->first_layer = *found->second.begin();
+      NamePaths(*rank);
+    }
+  }
+}
+
 void NumberLayers(JoinedSide& side, const JoinedSide& other) {
   std::map<int64_t, int64_t> counts;  // by stage
   for (const auto& rank : side.ranks) {
@@ -415,8 +467,13 @@ void NumberLayers(JoinedSide& side, const JoinedSide& other) {
   for (const auto& [stage, count] : counts) {
     sum += count;
   }
-  // Stages that number their layers as the whole model does have more numbers than layers.
-  if (counts.size() < 2 || sum != CountOf(other, false)) {
+  // Stages that number their layers as the whole model does have more numbers than layers; weights
+  // tell where layers are missing.
+  if (counts.size() < 2) {
+    return;
+  }
+  if (sum != CountOf(other, false)) {
+    NumberLayersByWeights(side, other);
     return;
   }
   std::map<int64_t, int64_t> first;

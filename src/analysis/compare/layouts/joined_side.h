@@ -107,9 +107,10 @@ class ValueUses {
   // The input of the reduction that a value goes to, directly or through linear calls; nullptr
   // where none is recorded. `used`: whether any other call takes it.
   const SideRow* ReductionOf(uint32_t rank, uint64_t value, int depth, bool* used);
-  // What the last of the reductions that follow each other made of a value; nullptr: none is
-  // recorded.
-  const SideRow* ReducedBy(uint32_t rank, const SideRow& row);
+  // What reductions that follow each other made of a value, at most so many; nullptr: none is
+  // recorded. `made`: how many there were.
+  static constexpr int kMostReductions = 4;
+  const SideRow* ReducedBy(uint32_t rank, const SideRow& row, int most, int* made);
 
  private:
   struct Use {

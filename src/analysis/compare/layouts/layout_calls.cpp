@@ -62,8 +62,13 @@ bool HasEqualResults(const WrittenPair& pair) {
 
 void LeaveOutInnerDifferences(const Sides& sides, const std::vector<WrittenPair>& written) {
   std::set<std::pair<std::string, dump::Direction>> equal;  // by the key of the bucket inside
+  bool has_modules = false;
   for (const WrittenPair& pair : written) {
+    if (pair.npu == nullptr || pair.bench == nullptr) {
+      continue;
+    }
     const JoinedCall& call = *pair.calls->calls[1]->call;
+    has_modules = has_modules || call.is_module;
     if (call.is_module && HasEqualResults(pair)) {
       equal.emplace(fmt::format("{}#{}#{}", call.path, call.number,
                                 static_cast<int>(dump::Direction::kForward)),
@@ -71,19 +76,39 @@ void LeaveOutInnerDifferences(const Sides& sides, const std::vector<WrittenPair>
     }
   }
   for (const WrittenPair& pair : written) {
-    const DirectedCall& directed = *pair.calls->calls[1];
+    const size_t side = pair.bench != nullptr ? 1 : 0;
+    const DirectedCall& directed = *pair.calls->calls[side];
     const JoinedCall& call = *directed.call;
     if (call.is_module || directed.is_gradient || directed.direction == dump::Direction::kNone ||
-        call.bucket >= sides[1]->buckets.size() ||
-        !equal.contains({sides[1]->buckets[call.bucket].key, directed.direction})) {
+        call.bucket >= sides[side]->buckets.size()) {
+      continue;
+    }
+    const std::string& key = sides[side]->buckets[call.bucket].key;
+    const bool is_outside = key.empty() || key.ends_with("##");
+    if (!(is_outside && has_modules) && !equal.contains({key, directed.direction})) {
+      continue;
+    }
+    if (pair.npu == nullptr || pair.bench == nullptr) {
+      (side == 0 ? pair.npu : pair.bench)->is_left_out = true;
       continue;
     }
     for (NewRow& row : pair.npu->rows) {
       NewRow* const other = RowOf(*pair.bench, row.row.name);
-      if (other != nullptr && !AreEqual(row.row, other->row).value_or(true)) {
+      const bool is_suspected = row.joined.suspicion != Suspicion::kNone ||
+                                (other != nullptr && other->joined.suspicion != Suspicion::kNone);
+      if (other != nullptr && (is_suspected || !AreEqual(row.row, other->row).value_or(true))) {
+        row.joined.suspicion = other->joined.suspicion = Suspicion::kNone;
         MakeUncomparable(row.row);
         MakeUncomparable(other->row);
         row.row.shape = other->row.shape;
+      } else if (other != nullptr) {
+        // In which order the elements are inside of it does not show outside.
+        row.row.data_name = other->row.data_name = "-1";
+        for (const Stat stat : {kMean, kNorm}) {  // of which parts are summed otherwise
+          if (row.row.stats[stat].is_numeric() && other->row.stats[stat].is_numeric()) {
+            row.row.stats[stat] = other->row.stats[stat];
+          }
+        }
       }
     }
   }
@@ -202,9 +227,14 @@ bool LayoutCalls::MayBeReordered(const CallPair& pair, const SideRow& row) const
   const LoadedRank& rank = *sides_[0]->ranks[member.rank];
   const std::string& path =
       call.call->is_module ? call.call->path : sides_[0]->buckets[call.call->bucket].key;
-  const size_t experts = path.find("experts.");
-  const bool is_one = experts != std::string::npos && experts + 8 < path.size() &&
-                      path[experts + 8] >= '0' && path[experts + 8] <= '9';
+  constexpr std::string_view kList = "experts.";
+  // One expert of several, or a call that deals tokens out to them.
+  bool is_one = !call.call->is_module && path.find("expert") != std::string::npos;
+  for (size_t at = path.find(kList); at != std::string::npos && !is_one;
+       at = path.find(kList, at + 1)) {
+    const size_t number = at + kList.size();
+    is_one = number < path.size() && path[number] >= '0' && path[number] <= '9';
+  }
   return is_one && !dump::LayerState(rank.names[member.entry])
                         .Has(row.name.substr(std::min<size_t>(1, row.name.size())));
 }

@@ -443,30 +443,49 @@ class Planner {
     }
     if (!npu.is_known && !bench.is_known && npu.ranks.size() == bench.ranks.size() &&
         pairs_by_number) {
+      // Ranks pair by their numbers unless the dumps prove other grids: shapes differ, and ranks
+      // are fed the same on one side alone. What is inferred counts only then.
+      RunLayout npu_try = npu;
+      RunLayout bench_try = bench;
+      if (!InferGrids(npu_try, bench_try).value_or(false) || HaveEqualGrids(npu_try, bench_try)) {
+        return false;
+      }
+      npu = std::move(npu_try);
+      bench = std::move(bench_try);
+      return true;
+    }
+    const std::optional<bool> inferred = InferGrids(npu, bench);
+    if (!inferred) {
       return false;
     }
+    if (!*inferred) {
+      notes_.push_back(
+          "the ranks of the two sides differ, and neither a layout.json nor the calls tell how "
+          "they "
+          "share the model: ranks are compared by their numbers; --layout FILE says how");
+      return false;
+    }
+    return !HaveEqualGrids(npu, bench);
+  }
+
+  // Places the ranks of a side that is not known by its dumps. nullopt: there is nothing to infer.
+  std::optional<bool> InferGrids(RunLayout& npu, RunLayout& bench) {
     // A rank that cannot be read is its pair's trouble, not that of all.
     const Result<Side> npu_first = LoadRank(npu.ranks.front());
     const Result<Side> bench_first = LoadRank(bench.ranks.front());
-    if (!npu_first.ok() || !bench_first.ok()) {
-      return false;
-    }
-    if (!npu.is_known && !bench.is_known && !HaveOtherShapes(*npu_first, *bench_first)) {
-      return false;
+    if (!npu_first.ok() || !bench_first.ok() ||
+        (!npu.is_known && !bench.is_known && !HaveOtherShapes(*npu_first, *bench_first))) {
+      return std::nullopt;
     }
     const Result<std::vector<Side>> npu_all = LoadAll(npu);
     const Result<std::vector<Side>> bench_all = LoadAll(bench);
     if (!npu_all.ok() || !bench_all.ok()) {
-      return false;
+      return std::nullopt;
     }
     const std::vector<Side>& npu_sides = *npu_all;
     const std::vector<Side>& bench_sides = *bench_all;
     if ((!npu.is_known && !PlaceByDumps(npu, npu_sides)) ||
         (!bench.is_known && !PlaceByDumps(bench, bench_sides))) {
-      notes_.push_back(
-          "the ranks of the two sides differ, and neither a layout.json nor the calls tell how "
-          "they "
-          "share the model: ranks are compared by their numbers; --layout FILE says how");
       return false;
     }
     for (const bool of_npu : {true, false}) {
@@ -483,7 +502,7 @@ class Planner {
     }
     CountReplicas(npu);
     CountReplicas(bench);
-    return !HaveEqualGrids(npu, bench);
+    return true;
   }
 
   Result<std::vector<Side>> LoadAll(const RunLayout& run) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "msprobe/status.h"
+#include "msprobe/tensor_view.h"
 
 #include "src/analysis/compare/options.h"
 #include "src/analysis/compare/side.h"

@@ -15,12 +15,16 @@ using layout::SpreadKind;
 
 // Shares of the data: gradients are summands before they are reduced, a loss is a mean of means.
 void JudgeUnequalData(bool is_gradient, const RowPieces& pieces, layout::Spread& spread) {
-  if ((spread.kind == SpreadKind::kPartial && !is_gradient) || !IsFloating(*pieces.rows[0])) {
-    spread.kind = spread.kind == SpreadKind::kPartial ? spread.kind : SpreadKind::kUnknown;
+  const bool is_number = pieces.pieces.statistics[0].elements == 1;
+  if (spread.kind == SpreadKind::kPartial && !is_gradient && is_number) {
+    return;  // a count, or a loss
+  }
+  if (!IsFloating(*pieces.rows[0])) {
+    spread.kind = SpreadKind::kUnknown;
   } else if (is_gradient) {
     spread.kind = SpreadKind::kPartial;
     spread.is_mean = false;
-  } else if (pieces.pieces.statistics[0].elements == 1) {
+  } else if (is_number) {
     spread.kind = SpreadKind::kPartial;
     spread.is_mean = true;
   } else {
@@ -52,6 +56,47 @@ std::optional<Placement> PlacementOfReduced(const RowPieces& pieces, const RowPi
 }
 
 }  // namespace
+
+void UnequalPieces::FindUnreduced(const std::vector<CallPair>& pairs) {
+  std::array<std::set<std::string_view>, 2> modules;
+  for (const CallPair& pair : pairs) {
+    if (!pair.calls[0] || !pair.calls[1] || !pair.calls[0]->is_reduced) {
+      continue;
+    }
+    gatherer_.ForRows(pair, [&](std::string_view, RowPieces& npu, RowPieces& bench) {
+      if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes) {
+        return;
+      }
+      const layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
+      constexpr auto kTensor = static_cast<size_t>(Axis::kTensor);
+      for (size_t side = 0; side < 2 && spreads.fits; ++side) {
+        const Placement& placement = side == 0 ? spreads.npu : spreads.bench;
+        if (placement.grid[kTensor] > 1 &&
+            placement.spreads[kTensor].kind == SpreadKind::kPartial) {
+          modules[side].insert(pair.calls[side]->call->path);
+        }
+      }
+    });
+  }
+  for (size_t side = 0; side < 2; ++side) {
+    for (const CallPair& pair : pairs) {
+      const std::optional<DirectedCall>& call = pair.calls[side];
+      if (!call || call->direction != dump::Direction::kBackward || !call->call->is_module ||
+          !modules[side].contains(call->call->path)) {
+        continue;
+      }
+      for (const CallMember& member : call->members) {
+        const SideEntry& entry = gatherer_.EntryOf(side, member);
+        for (uint32_t i = 0; i < entry.row_count; ++i) {
+          const SideRow& row = sides_[side]->ranks[member.rank]->side.rows[entry.first_row + i];
+          if (row.is_tensor && IsInput(row)) {
+            unreduced_[side].emplace(member.rank, ValueUses::FingerprintOf(row));
+          }
+        }
+      }
+    }
+  }
+}
 
 void UnequalPieces::Judge(size_t side, const DirectedCall& call, const RowPieces& pieces,
                           const RowPieces& others, const Placement& other, NewRow& made) {
@@ -103,6 +148,8 @@ void UnequalPieces::Judge(size_t side, const DirectedCall& call, const RowPieces
         is_floating ? uses_[side].ReductionOf(pieces.ranks[0],
                                               ValueUses::FingerprintOf(*pieces.rows[0]), 0, &used)
                     : nullptr;
+    used = used ||
+           unreduced_[side].contains({pieces.ranks[0], ValueUses::FingerprintOf(*pieces.rows[0])});
     if (reduction != nullptr) {
       spread = {};
       spread.kind = SpreadKind::kPartial;
@@ -158,20 +205,39 @@ std::optional<std::pair<RowPieces, Placement>> UnequalPieces::Reduced(size_t sid
   if (placement.spreads[tensor].kind != SpreadKind::kPartial) {
     return std::nullopt;
   }
-  RowPieces reduced = pieces;
-  for (size_t i = 0; i < pieces.rows.size(); ++i) {
-    const SideRow* const row = uses_[side].ReducedBy(pieces.ranks[i], *pieces.rows[i]);
-    const std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
-    if (!shape) {
-      return std::nullopt;
+  // Behind the first reduction that makes the ranks equal, or leaves each a part: a further one is
+  // over other ranks.
+  std::optional<std::pair<RowPieces, Placement>> found;
+  for (int most = 1; most <= ValueUses::kMostReductions; ++most) {
+    RowPieces reduced = pieces;
+    bool further = false;
+    for (size_t i = 0; i < pieces.rows.size(); ++i) {
+      int made = 0;
+      const SideRow* const row =
+          uses_[side].ReducedBy(pieces.ranks[i], *pieces.rows[i], most, &made);
+      const std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
+      if (!shape) {
+        return std::nullopt;
+      }
+      further = further || made == most;
+      reduced.rows[i] = row;
+      reduced.entries[i] = row->entry;
+      reduced.pieces.shapes[i] = *shape;
+      reduced.pieces.statistics[i] = PieceStatisticsOf(*row, shape);
     }
-    reduced.rows[i] = row;
-    reduced.entries[i] = row->entry;
-    reduced.pieces.shapes[i] = *shape;
-    reduced.pieces.statistics[i] = PieceStatisticsOf(*row, shape);
+    std::optional<Placement> made = PlacementOfReduced(pieces, reduced, placement);
+    const bool is_done = reduced.pieces.shapes[0] != pieces.pieces.shapes[0] ||
+                         reduced.pieces.AreEqualAlong(Axis::kTensor);
+    if (!further || !made) {
+      break;
+    }
+    found.emplace(std::move(reduced), *std::move(made));
+    if (is_done) {
+      return found;
+    }
   }
-  std::optional<Placement> made = PlacementOfReduced(pieces, reduced, placement);
-  return made ? std::optional(std::pair(std::move(reduced), *std::move(made))) : std::nullopt;
+  // Gradients are reduced over the replicas of the data, too, which says nothing of this.
+  return pieces.rows[0]->state == dump::RowState::kParametersGrad ? std::nullopt : found;
 }
 
 bool UnequalPieces::IsFullySharded(size_t side, const std::string& path) const {

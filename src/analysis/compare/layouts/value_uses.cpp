@@ -83,12 +83,12 @@ const SideRow* ValueUses::ReductionOf(uint32_t rank, uint64_t value, int depth, 
   return nullptr;
 }
 
-const SideRow* ValueUses::ReducedBy(uint32_t rank, const SideRow& row) {
-  constexpr int kMostReductions = 4;
+const SideRow* ValueUses::ReducedBy(uint32_t rank, const SideRow& row, int most, int* count) {
   const LoadedRank& loaded = *side_.ranks[rank];
   const SideRow* made = nullptr;
   uint64_t value = FingerprintOf(row);
-  for (int i = 0; i < kMostReductions; ++i) {
+  *count = 0;
+  for (int i = 0; i < most; ++i) {
     const auto [first, last] = UsesOf(rank).equal_range(value);
     const SideRow* next = nullptr;
     for (auto use = first; use != last && next == nullptr; ++use) {
@@ -105,6 +105,7 @@ const SideRow* ValueUses::ReducedBy(uint32_t rank, const SideRow& row) {
       break;
     }
     made = next;
+    ++*count;
     value = FingerprintOf(*next);
   }
   return made;
