@@ -201,14 +201,16 @@ void ForgetOnInterrupt(int slot) {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using PatienceClock = std::chrono::steady_clock;
 
 // Reads until the other end is closed or the time is over; whether it was closed.
-bool ReadToEnd(int descriptor, Clock::time_point deadline, size_t most_bytes, ChildEnd& end) {
+bool ReadToEnd(int descriptor, PatienceClock::time_point deadline, size_t most_bytes,
+               ChildEnd& end) {
   std::array<char, 65536> block;
   for (;;) {
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - PatienceClock::now())
+            .count();
     if (left <= 0) {
       return false;
     }
@@ -234,10 +236,11 @@ bool ReadToEnd(int descriptor, Clock::time_point deadline, size_t most_bytes, Ch
 
 // A process that it started may still hold the pipe open: the end of the pipe is awaited until the
 // deadline as well.
-void WaitFor(pid_t child, bool closed, Clock::time_point deadline, ChildEnd& end) {
+void WaitFor(pid_t child, bool closed, PatienceClock::time_point deadline, ChildEnd& end) {
   int state = 0;
   pid_t ended = 0;
-  while (closed && (ended = ::waitpid(child, &state, WNOHANG)) == 0 && Clock::now() < deadline) {
+  while (closed && (ended = ::waitpid(child, &state, WNOHANG)) == 0 &&
+         PatienceClock::now() < deadline) {
     ::usleep(1000);
   }
   if (ended != child) {
@@ -325,7 +328,7 @@ Result<ChildEnd> RunChild(const ChildOptions& options) {
         fmt::format("cannot run {}: {}", Printable(options.program[0]), std::strerror(failure)));
   }
   ChildEnd end;
-  const Clock::time_point deadline = Clock::now() + options.patience;
+  const PatienceClock::time_point deadline = PatienceClock::now() + options.patience;
   const bool closed = ReadToEnd(ends[0], deadline, options.most_bytes, end);
   ::close(ends[0]);
   WaitFor(child, closed, deadline, end);

@@ -269,6 +269,29 @@ ComparePartial CompareBlock(DType npu_dtype, const std::byte* npu, DType bench_d
   return converted(&KernelTable::compare_float64, double{});
 }
 
+BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, size_t element_count, bool sums,
+                              const std::function<BoundedRun(size_t first, size_t count)>& read) {
+  const RelativeRule rule = MakePlan(npu_dtype, bench_dtype, RelativeArithmetic::kOfDTypes).rule;
+  internal::BoundedLanes lanes;
+  for (size_t first = 0; first < element_count; first += kBoundedRunElements) {
+    const size_t size = std::min(kBoundedRunElements, element_count - first);
+    const size_t grouped = size / kGroupElements * kGroupElements;
+    const BoundedRun run = read(first, size);
+    internal::ActiveTable().compare_bounded(run.npu, run.bench, run.bounds, grouped, rule, sums,
+                                            lanes);
+    internal::PlainTable().compare_bounded(run.npu + grouped, run.bench + grouped,
+                                           run.bounds + grouped, size - grouped, rule, sums, lanes);
+  }
+  BoundedPartial partial;
+  partial.sums.element_count = element_count;
+  Finish(lanes, partial.sums);
+  partial.npu_sum = SumOfLanes(lanes.npu_sum);
+  partial.bench_sum = SumOfLanes(lanes.bench_sum);
+  partial.beyond = lanes.beyond;
+  partial.all_finite = SquaresAreFinite(partial.sums);
+  return partial;
+}
+
 void MergeCompare(ComparePartial& into, const ComparePartial& next) {
   into.element_count += next.element_count;
   into.nonfinite_mismatch_count += next.nonfinite_mismatch_count;

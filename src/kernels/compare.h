@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "msprobe/dtype.h"
 
@@ -53,5 +54,26 @@ void MergeCompare(ComparePartial& into, const ComparePartial& next);
 ComparePartial CompareTensors(DType npu_dtype, const std::byte* npu, DType bench_dtype,
                               const std::byte* bench, size_t element_count,
                               RelativeArithmetic arithmetic = RelativeArithmetic::kOfDTypes);
+
+// Float32 elements of both sides, and how far apart each pair may be.
+struct BoundedRun {
+  const float* npu = nullptr;
+  const float* bench = nullptr;
+  const float* bounds = nullptr;
+};
+// CompareBlock of values that are made run by run: `read` gives elements [first, first + count),
+// and is called with runs that stay in a cache, in order. The dtypes are those of the sides before
+// they were widened. Without the shares of small relative errors; nothing where an element is not
+// finite.
+inline constexpr size_t kBoundedRunElements = 1024;
+struct BoundedPartial {
+  ComparePartial sums;
+  double npu_sum = 0;  // of the elements, when asked for
+  double bench_sum = 0;
+  uint64_t beyond = 0;  // elements that are farther apart than their bounds
+  bool all_finite = false;
+};
+BoundedPartial CompareBounded(DType npu_dtype, DType bench_dtype, size_t element_count, bool sums,
+                              const std::function<BoundedRun(size_t first, size_t count)>& read);
 
 }  // namespace msprobe::kernels

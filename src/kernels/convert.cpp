@@ -29,13 +29,19 @@ void WidenBool(const std::byte* data, std::span<Out> out) {
   }
 }
 
-template <class Out>
-void WidenBFloat16(const std::byte* data, std::span<Out> out) {
+void WidenBFloat16(const std::byte* data, std::span<double> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     uint16_t bits;
     std::memcpy(&bits, data + 2 * i, sizeof(bits));
     out[i] = tensor::BFloat16ToFloat(bits);
   }
+}
+
+void WidenBFloat16(const std::byte* data, std::span<float> out) {
+  const size_t grouped = out.size() / internal::kGroupElements * internal::kGroupElements;
+  internal::ActiveTable().widen_bfloat16(data, grouped, out.data());
+  internal::PlainTable().widen_bfloat16(data + 2 * grouped, out.size() - grouped,
+                                        out.data() + grouped);
 }
 
 void WidenFloat16(const std::byte* data, std::span<float> out) {

@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include "src/kernels/codes.h"
 #include "src/kernels/ratios.h"
 
 namespace msprobe::kernels::internal {
@@ -67,6 +68,12 @@ struct CompareLanes {
   uint64_t different_count = 0;
 };
 
+struct BoundedLanes : CompareLanes {
+  double npu_sum[kCompareLanes] = {};
+  double bench_sum[kCompareLanes] = {};
+  uint64_t beyond = 0;  // elements that are farther apart than their bounds
+};
+
 struct RatioLanes {
   double sum[kRatioLanes] = {};
   double largest = 0;
@@ -113,6 +120,15 @@ using BoundFunction = void (*)(const double* found, const double* wanted, const 
 using DigestFunction = void (*)(const std::byte* data, size_t count, const uint32_t* keys_a,
                                 const uint32_t* keys_b, uint64_t* sums);
 using WidenFunction = void (*)(const std::byte* data, size_t count, float* out);
+// See codes.h.
+using NibbleFunction = void (*)(const std::byte* bytes, size_t count, NibbleOrder order,
+                                const NibbleRule& rule, float* values, float* bounds);
+using ByteFunction = void (*)(ByteCode code, const std::byte* codes, size_t count,
+                              const ByteRule& rule, float* values, float* bounds);
+// As CompareFunction without the shares of small relative errors. `sums`: of the elements, too.
+using BoundedFunction = void (*)(const float* npu, const float* bench, const float* bounds,
+                                 size_t count, const RelativeRule& rule, bool sums,
+                                 BoundedLanes& lanes);
 
 // A tile of a matrix product: c[i * c_stride + j] += sum over p in rising order of a[p * rows + i]
 // * b[p * columns + j], for the rows and columns of the tile; `from_zero`: what stands in c is not
@@ -137,7 +153,10 @@ struct KernelTable {
   // double.
   CompareFunction compare_float32, compare_bfloat16, compare_float16, compare_widened_float16,
       compare_float64;
-  WidenFunction widen_float16;
+  BoundedFunction compare_bounded;
+  WidenFunction widen_float16, widen_bfloat16;
+  NibbleFunction nibbles;
+  ByteFunction bytes;
   DigestFunction digest_float32, digest_bfloat16, digest_float16, digest_float32_as_bfloat16,
       digest_float32_as_float16;
   RatioFunction<float> ratios_float32, ratios_bfloat16, ratios_float16;

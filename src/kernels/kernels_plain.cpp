@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "src/kernels/scalar_steps.h"
+#include "src/kernels/coded_steps.h"
 
 namespace msprobe::kernels::internal {
 namespace {
@@ -45,6 +45,12 @@ void Compare(const std::byte* npu, const std::byte* bench, size_t count, const R
 void WidenFloat16(const std::byte* data, size_t count, float* out) {
   for (size_t i = 0; i < count; ++i) {
     out[i] = Float16Element::Load(data + i * Float16Element::kBytes);
+  }
+}
+
+void WidenBFloat16(const std::byte* data, size_t count, float* out) {
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = BFloat16Element::Load(data + i * BFloat16Element::kBytes);
   }
 }
 
@@ -134,7 +140,11 @@ constexpr KernelTable kPlainTable = {
     .compare_float16 = Compare<Float16Element, Float16Relative>,
     .compare_widened_float16 = Compare<Float32Element, Float16Relative>,
     .compare_float64 = Compare<Float64Element, Float64Relative>,
+    .compare_bounded = BoundedSteps,
     .widen_float16 = WidenFloat16,
+    .widen_bfloat16 = WidenBFloat16,
+    .nibbles = NibbleSteps,
+    .bytes = ByteSteps,
     .digest_float32 = DigestRun<Float32Element, Unrounded<float>>,
     .digest_bfloat16 = DigestRun<BFloat16Element, Unrounded<float>>,
     .digest_float16 = DigestRun<Float16Element, Unrounded<float>>,

@@ -14,6 +14,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "src/kernels/coded_steps.h"
 #include "src/kernels/kernel_table.h"
 #include "src/kernels/matrix_product-inl.h"
 #include "src/kernels/scalar_steps.h"
@@ -550,6 +551,7 @@ void WidenFloat16(const std::byte* data, size_t count, float* out) {
 }  // namespace msprobe::kernels::internal
 HWY_AFTER_NAMESPACE();
 
+#include "src/kernels/codes-inl.h"
 #include "src/kernels/digest-inl.h"
 #include "src/kernels/ratios-inl.h"
 
@@ -582,7 +584,11 @@ const KernelTable MSPROBE_KERNEL_TABLE = {
     .compare_widened_float16 = HWY_NAMESPACE::CompareRun<HWY_NAMESPACE::Float32Source,
                                                          HWY_NAMESPACE::VectorFloat16Relative>,
     .compare_float64 = HWY_NAMESPACE::CompareFloat64,
+    .compare_bounded = HWY_NAMESPACE::CompareBounded,
     .widen_float16 = HWY_NAMESPACE::WidenFloat16,
+    .widen_bfloat16 = HWY_NAMESPACE::WidenBFloat16,
+    .nibbles = HWY_NAMESPACE::Nibbles,
+    .bytes = HWY_NAMESPACE::Bytes,
     .digest_float32 = HWY_NAMESPACE::Digest<HWY_NAMESPACE::Float32Source, HWY_NAMESPACE::Unrounded>,
     .digest_bfloat16 =
         HWY_NAMESPACE::Digest<HWY_NAMESPACE::BFloat16Source, HWY_NAMESPACE::Unrounded>,

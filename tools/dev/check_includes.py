@@ -64,7 +64,7 @@ NAMESPACE = re.compile(r"^namespace msprobe::([\w:]+) \{", re.M)
 HEADERS_OF_ONE_FILE = {
     "src/analysis/config_check/result_json.h", "src/analysis/graph/database.h", "src/analysis/graph/shard_merge.h",
     "src/capture/log_writer.h",
-    "src/kernels/digest-inl.h", "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h",
+    "src/kernels/codes-inl.h", "src/kernels/digest-inl.h", "src/kernels/matrix_product-inl.h", "src/kernels/ratios-inl.h", "src/monitor/row_builder.h",
     "src/online/openssl_library.h",
     "src/profile/ascend_text/trace.h"}
 # Components with another namespace.

@@ -1,6 +1,7 @@
 #include "src/analysis/ckpt/block_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -600,10 +601,111 @@ std::pair<const std::byte*, const std::byte*> StoredSides(const Box& box, int64_
   return {stored_a, stored_b};
 }
 
+bool HaveOneFormat(const Box& box) {
+  return box.coded_a == nullptr || box.coded_b == nullptr
+             ? box.coded_a == box.coded_b
+             : box.coded_a->format() == box.coded_b->format();
+}
+
+// Whether codes may be decoded and compared run by run while they lie in a cache.
+bool IsComparedInRuns(const Box& box, const Tolerance& tolerance, bool float32) {
+  const auto fits = [](DType dtype) {
+    return GetDTypeInfo(dtype).kind == DTypeKind::kFloat && dtype != DType::kFloat64;
+  };
+  return (box.coded_a != nullptr || box.coded_b != nullptr) && !float32 && !tolerance.given() &&
+         box.plain_a && box.plain_b && fits(box.a.dtype) && fits(box.b.dtype);
+}
+
+// One side of a run as float32.
+class RunReader {
+ public:
+  RunReader(const io::CodedTensor* coded, int64_t coded_first, const TensorView& view,
+            const std::byte* stored, DType partner, const io::CodedTensor::ReadCodes& read)
+      : coded_(coded),
+        first_(coded_first),
+        dtype_(view.dtype),
+        stored_(stored),
+        partner_(partner),
+        read_(read) {}
+
+  const float* Read(size_t first, size_t count, float* bounds) {
+    if (coded_ != nullptr) {
+      coded_->DecodeFrom(read_.bytes.empty() ? nullptr : &read_,
+                         first_ + static_cast<int64_t>(first), count, partner_, values_.data(),
+                         bounds);
+    } else {
+      const size_t bytes = DTypeSize(dtype_);
+      kernels::WidenToFloat(dtype_, {stored_ + first * bytes, count * bytes},
+                            std::span(values_).first(count));
+    }
+    return values_.data();
+  }
+
+ private:
+  const io::CodedTensor* coded_;
+  int64_t first_;
+  DType dtype_;
+  const std::byte* stored_;
+  DType partner_;
+  const io::CodedTensor::ReadCodes& read_;
+  alignas(64) std::array<float, kernels::kBoundedRunElements> values_;
+};
+
+// The sums of a block in one walk over its codes. nullopt where an element is not finite.
+std::optional<PairSums> SumsInRuns(const Box& box, int64_t first, int64_t count, bool means,
+                                   BlockScratch& scratch) {
+  // Codes are read for the whole block, as stored numbers are.
+  const auto reader = [&](const io::CodedTensor* coded, int64_t coded_first, const TensorView& view,
+                          DType partner, std::vector<std::byte>& bytes,
+                          io::CodedTensor::ReadCodes& codes) {
+    const std::byte* stored = nullptr;
+    if (coded == nullptr) {
+      stored = Stored(view, /*plain=*/true, first, count, bytes);
+    } else {
+      coded->Read(coded_first + first, static_cast<size_t>(count), codes);
+    }
+    return RunReader(coded, coded_first + first, view, stored, partner, codes);
+  };
+  RunReader a =
+      reader(box.coded_a, box.coded_first_a, box.a, box.b.dtype, scratch.stored_a, scratch.codes_a);
+  RunReader b =
+      reader(box.coded_b, box.coded_first_b, box.b, box.a.dtype, scratch.stored_b, scratch.codes_b);
+  alignas(64) std::array<float, kernels::kBoundedRunElements> bounds;
+  alignas(64) std::array<float, kernels::kBoundedRunElements> other_bounds;
+  const bool both = box.coded_a != nullptr && box.coded_b != nullptr;
+  bool equal_bits = HaveOneFormat(box) && box.a.dtype == box.b.dtype;
+  const kernels::BoundedPartial partial = kernels::CompareBounded(
+      box.a.dtype, box.b.dtype, static_cast<size_t>(count), means,
+      [&](size_t begin, size_t size) -> kernels::BoundedRun {
+        const float* of_a = a.Read(begin, size, bounds.data());
+        const float* of_b = b.Read(begin, size, both ? other_bounds.data() : bounds.data());
+        for (size_t i = 0; both && i < size; ++i) {
+          bounds[i] += other_bounds[i];
+        }
+        equal_bits = equal_bits && std::memcmp(of_a, of_b, size * sizeof(float)) == 0;
+        return {of_a, of_b, bounds.data()};
+      });
+  if (!partial.all_finite) {
+    return std::nullopt;
+  }
+  PairSums sums;
+  sums.finite = partial.sums;
+  sums.sum_a = partial.npu_sum;
+  sums.sum_b = partial.bench_sum;
+  sums.beyond_a = sums.beyond_b = sums.finite.different_count > 0 ? partial.beyond : 0;
+  sums.equal_bits = equal_bits && sums.finite.different_count == 0;
+  return sums;
+}
+
 }  // namespace
 
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
                      bool means, bool float32, BlockScratch& scratch) {
+  if (IsComparedInRuns(box, tolerance, float32)) {
+    if (std::optional<PairSums> sums = SumsInRuns(box, first, count, means, scratch)) {
+      return *std::move(sums);
+    }
+  }
   const auto size = static_cast<size_t>(count);
   const auto [stored_a, stored_b] = StoredSides(box, first, count, scratch);
   PairSums sums;
@@ -667,12 +769,20 @@ PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Toleran
   if (!is_counted) {
     sums.beyond_a = sums.beyond_b = DifferingElements(finite);
   }
-  const bool same_format = box.coded_a == nullptr || box.coded_b == nullptr
-                               ? box.coded_a == box.coded_b
-                               : box.coded_a->format() == box.coded_b->format();
-  sums.equal_bits = DifferingElements(finite) == 0 && same_format && box.a.dtype == box.b.dtype &&
+  sums.equal_bits = DifferingElements(finite) == 0 && HaveOneFormat(box) &&
+                    box.a.dtype == box.b.dtype &&
                     std::memcmp(stored_a, stored_b, size * DTypeSize(box.a.dtype)) == 0;
   return sums;
+}
+
+std::pair<std::span<const double>, std::span<const double>> DoublesOfBlock(const Box& box,
+                                                                           int64_t first,
+                                                                           int64_t count,
+                                                                           BlockScratch& scratch) {
+  const auto size = static_cast<size_t>(count);
+  const auto [stored_a, stored_b] = StoredSides(box, first, count, scratch);
+  return {InDouble(box.a.dtype, stored_a, size, scratch.double_a),
+          InDouble(box.b.dtype, stored_b, size, scratch.double_b)};
 }
 
 void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "msprobe/status.h"
@@ -58,12 +60,20 @@ struct BlockScratch {
   std::vector<float> bounds_a;
   std::vector<float> bounds_b;
   std::vector<float> turned;
+  io::CodedTensor::ReadCodes codes_a;
+  io::CodedTensor::ReadCodes codes_b;
 };
 
 // Elements [first, first + count) of the box in row-major order, at most tensor::kSumBlockElements.
 // `float32`: every element is rounded to float32 first, of a complex one the real part counts.
 PairSums SumsOfBlock(const Box& box, int64_t first, int64_t count, const Tolerance& tolerance,
                      bool means, bool float32, BlockScratch& scratch);
+
+// The elements themselves; valid until the next call with this scratch.
+std::pair<std::span<const double>, std::span<const double>> DoublesOfBlock(const Box& box,
+                                                                           int64_t first,
+                                                                           int64_t count,
+                                                                           BlockScratch& scratch);
 
 // The sums of products alone, beyond the range of double, added to `sums`.
 void WideSumsOfBlock(const Box& box, int64_t first, int64_t count, BlockScratch& scratch,

@@ -97,8 +97,8 @@ class MergedWeight final : public io::CodedTensor {
     }
   }
 
-  void Decode(int64_t first, size_t count, DType partner, float* values,
-              float* bounds) const override {
+  void DecodeFrom(const ReadCodes* /*read*/, int64_t first, size_t count, DType partner,
+                  float* values, float* bounds) const override {
     const int64_t columns = shape()[1];
     std::vector<double> sums;
     std::vector<double> sizes;

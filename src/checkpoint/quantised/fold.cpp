@@ -327,8 +327,11 @@ class Folder {
     }
     int64_t scale_columns = scales.shape.size() < 2 ? 1 : scales.shape.back();
     Shape squeezed = Squeezed(scales.shape);
-    if (scales.shape.size() > shape.size() && squeezed.size() == 2) {
-      scale_columns = squeezed.back();  // [R / 128, 1, C / 128, 1]
+    if (scales.shape.size() == 4 && shape.size() == 2 && scales.shape[1] == 1 &&
+        scales.shape[3] == 1) {
+      scale_columns = scales.shape[2];  // [R / 128, 1, C / 128, 1], of few rows [1, 1, C / 128, 1]
+    } else if (scales.shape.size() > shape.size() && squeezed.size() == 2) {
+      scale_columns = squeezed.back();
     }
     if (scale_columns <= 0 || scale_count % (scale_columns * matrices) != 0) {
       return Misfit("scales", shape, scales.shape);

@@ -4,10 +4,14 @@
 // has.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,8 +40,22 @@ class CodedTensor {
   // a number that was rounded to this format may lie from each value: derived from the codes and
   // their scales, not a tolerance. `partner` is the dtype of what they are compared with, for
   // values that are computed and have no format of their own. Thread-safe.
-  virtual void Decode(int64_t first, size_t count, DType partner, float* values,
-                      float* bounds) const = 0;
+  void Decode(int64_t first, size_t count, DType partner, float* values, float* bounds) const {
+    DecodeFrom(nullptr, first, count, partner, values, bounds);
+  }
+
+  // Bytes of codes that were read from their file.
+  struct ReadCodes {
+    std::vector<std::byte> scratch;
+    std::span<const std::byte> bytes;  // empty: nothing was read
+    size_t first = 0;                  // byte of all codes that they begin with
+  };
+  // Reads the codes of elements at once that are then decoded in runs. Reads nothing where codes do
+  // not lie in the order of the elements.
+  virtual void Read(int64_t first, size_t count, ReadCodes& read) const;
+  // Decode of elements among those that were read.
+  virtual void DecodeFrom(const ReadCodes* read, int64_t first, size_t count, DType partner,
+                          float* values, float* bounds) const = 0;
 
   // For the search for causes.
   virtual std::vector<Reading> OtherReadings() const { return {}; }
@@ -45,6 +63,12 @@ class CodedTensor {
   virtual int64_t group_columns() const { return 0; }
   // Scales of one all over, or a level of them that is one.
   virtual bool is_unscaled() const { return false; }
+  // The magnitudes of its scales, of all levels together; nullopt where it has none.
+  struct ScaleRange {
+    float least = 0;
+    float most = 0;
+  };
+  virtual std::optional<ScaleRange> Scales() const { return std::nullopt; }
   // The bytes of codes that hold it, for limits and for progress.
   virtual uint64_t stored_bytes() const = 0;
 
@@ -59,6 +83,10 @@ class CodedTensor {
  protected:
   CodedTensor(Shape shape, std::string format)
       : shape_(std::move(shape)), format_(std::move(format)) {}
+  static void Widen(float scale, std::optional<ScaleRange>& range) {
+    range = range ? ScaleRange{std::min(range->least, scale), std::max(range->most, scale)}
+                  : ScaleRange{scale, scale};
+  }
   void set_format(std::string format) { format_ = std::move(format); }
 
  private:

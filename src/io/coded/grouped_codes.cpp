@@ -12,6 +12,7 @@
 
 #include "src/base/mapped_reads.h"
 #include "src/io/contents.h"
+#include "src/kernels/codes.h"
 #include "src/kernels/convert.h"
 #include "src/tensor/float_bits.h"
 
@@ -34,6 +35,10 @@ std::string_view ShortDTypeName(DType dtype) {
     default:
       return DTypeName(dtype);
   }
+}
+
+void CodedTensor::Read(int64_t /*first*/, size_t /*count*/, ReadCodes& read) const {
+  read.bytes = {};
 }
 
 namespace {
@@ -124,6 +129,7 @@ class GroupedCodes final : public CodedTensor {
       : CodedTensor(layout.shape, std::move(format)),
         layout_(std::move(layout)),
         table_(MakeTable(layout_)),
+        nibbles_(MakeNibbleRule(layout_, table_)),
         rows_(layout_.columns == 0 ? 0 : ElementCount(layout_.shape) / layout_.columns) {
     // Full words of a little-endian file are bytes in order.
     if (layout_.packing == CodePacking::kWordsByRow && layout_.bits == 4 &&
@@ -136,51 +142,49 @@ class GroupedCodes final : public CodedTensor {
     }
   }
 
-  void Decode(int64_t first, size_t count, DType /*partner*/, float* values,
-              float* bounds) const override {
-    std::vector<std::byte>& scratch = Scratch();
-    std::span<const std::byte> read;
-    int64_t read_from = 0;  // the byte of the codes that `read` begins with
-    if (layout_.packing <= CodePacking::kHighNibbleFirst) {
-      const int64_t per_byte = layout_.packing == CodePacking::kBytes ? 1 : 2;
-      read_from = first / per_byte;
-      const int64_t end = (first + static_cast<int64_t>(count) + per_byte - 1) / per_byte;
-      read = base::ReadMapped(layout_.codes.subspan(static_cast<size_t>(read_from),
-                                                    static_cast<size_t>(end - read_from)),
-                              scratch);
+  void Read(int64_t first, size_t count, ReadCodes& read) const override {
+    read.bytes = {};
+    if (layout_.packing > CodePacking::kHighNibbleFirst) {
+      return;
     }
-    uint8_t codes[kRunElements];
+    const int64_t per_byte = layout_.packing == CodePacking::kBytes ? 1 : 2;
+    const int64_t end = (first + static_cast<int64_t>(count) + per_byte - 1) / per_byte;
+    read.first = static_cast<size_t>(first / per_byte);
+    read.bytes = base::ReadMapped(
+        layout_.codes.subspan(read.first, static_cast<size_t>(end) - read.first), read.scratch);
+  }
+
+  void DecodeFrom(const ReadCodes* read_codes, int64_t first, size_t count, DType /*partner*/,
+                  float* values, float* bounds) const override {
+    if (read_codes == nullptr) {
+      thread_local ReadCodes own;
+      Read(first, count, own);
+      read_codes = &own;
+    }
+    const std::span<const std::byte> read = read_codes->bytes;
+    // The byte of the codes that `read` begins with.
+    const auto read_from = static_cast<int64_t>(read_codes->first);
+    int64_t row = first / layout_.columns;
+    int64_t column = first % layout_.columns;
     while (count > 0) {
-      const int64_t row = first / layout_.columns;
-      const int64_t column = first % layout_.columns;
-      int64_t run = std::min<int64_t>({static_cast<int64_t>(count), layout_.columns - column,
-                                       static_cast<int64_t>(kRunElements)});
-      if (layout_.column_groups == nullptr) {
-        run = std::min(run, layout_.group_columns - column % layout_.group_columns);
-      }
-      if (!read.empty()) {
-        Unpack(read, first, read_from, run, codes);
-      } else if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
-                 order_ == NibbleOrder::kOwn) {
-        UnpackColumn(row, column, run, codes);
+      int64_t run = std::min<int64_t>(static_cast<int64_t>(count), layout_.columns - column);
+      if (layout_.column_groups != nullptr) {
+        run = std::min(run, static_cast<int64_t>(kRunElements));
+        DecodeInOtherOrder(row, column, run, read, first, read_from, values, bounds);
       } else {
-        for (int64_t i = 0; i < run; ++i) {
-          codes[i] =
-              CodeAt(layout_.codes, layout_.packing, rows_, layout_.columns, row, column + i);
-        }
-      }
-      if (layout_.column_groups == nullptr) {
-        Scale(row, column / layout_.group_columns, codes, run, values, bounds);
-      } else {
-        for (int64_t i = 0; i < run; ++i) {
-          Scale(row, (*layout_.column_groups)[static_cast<size_t>(column + i)], codes + i, 1,
-                values + i, bounds == nullptr ? nullptr : bounds + i);
-        }
+        const int64_t group = column / layout_.group_columns;
+        run = std::min(run, (group + 1) * layout_.group_columns - column);
+        run = DecodeGroup(row, column, group, run, read, first, read_from, values, bounds);
       }
       values += run;
       bounds = bounds == nullptr ? nullptr : bounds + run;
       first += run;
+      column += run;
       count -= static_cast<size_t>(run);
+      if (column == layout_.columns) {
+        column = 0;
+        ++row;
+      }
     }
   }
 
@@ -272,6 +276,24 @@ class GroupedCodes final : public CodedTensor {
   }
   uint64_t stored_bytes() const override { return layout_.codes.size(); }
 
+  std::optional<ScaleRange> Scales() const override {
+    if (layout_.scales.bytes.empty() && layout_.factor == 1) {
+      return std::nullopt;
+    }
+    std::optional<ScaleRange> range;
+    const int64_t height = layout_.matrix_rows > 0 ? 1 : layout_.group_rows;
+    const int64_t groups =
+        layout_.column_groups != nullptr
+            ? *std::max_element(layout_.column_groups->begin(), layout_.column_groups->end()) + 1
+            : (layout_.columns + layout_.group_columns - 1) / layout_.group_columns;
+    for (int64_t row = 0; row < rows_; row += height) {
+      for (int64_t group = 0; group < groups; ++group) {
+        Widen(std::fabs(ScaleOf(row, group).scale), range);
+      }
+    }
+    return range;
+  }
+
   bool is_unscaled() const override {
     if (layout_.scales.bytes.empty()) {
       return layout_.factor == 1;
@@ -296,11 +318,129 @@ class GroupedCodes final : public CodedTensor {
   // The order of the eight codes of a word, for readings of a writer that had another in mind.
   enum class NibbleOrder : uint8_t { kOwn, kPairs, kReversed, kStraight, kInterleaved };
 
-  static std::vector<std::byte>& Scratch() {
-    thread_local std::vector<std::byte> scratch;
-    return scratch;
+  // A run of one scale, or its beginning: by the kernels where codes are bytes or nibbles in a row.
+  int64_t DecodeGroup(int64_t row, int64_t column, int64_t group, int64_t run,
+                      std::span<const std::byte> read, int64_t first, int64_t read_from,
+                      float* values, float* bounds) const {
+    if (!read.empty() && layout_.packing == CodePacking::kBytes) {
+      if (const std::optional<kernels::ByteCode> code = OfBits()) {
+        const GroupScale scale = ScaleOf(row, group);
+        if (scale.error == 0) {
+          const float end =
+              layout_.power_of_two_scales && *code != kernels::ByteCode::kInt8 ? 2 : 1;
+          const kernels::ByteRule rule = {.scale = scale.scale,
+                                          .size = std::fabs(scale.scale),
+                                          .inner_steps = 0.5F + kSlack,
+                                          .end_steps = end + kSlack,
+                                          .relative = kWriterError,
+                                          .most_steps = kMostWriterSteps};
+          kernels::DecodeBytes(*code, read.data() + (first - read_from), static_cast<size_t>(run),
+                               rule, values, bounds);
+          return run;
+        }
+      }
+    } else if (!read.empty() && layout_.bits == 4 && first % 2 == 0) {
+      const auto order = layout_.packing == CodePacking::kLowNibbleFirst
+                             ? kernels::NibbleOrder::kLowFirst
+                             : kernels::NibbleOrder::kHighFirst;
+      kernels::DecodeNibbles(read.data() + (first / 2 - read_from), static_cast<size_t>(run), order,
+                             NibbleRuleOf(row, group), values, bounds);
+      return run;
+    } else if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
+               order_ == NibbleOrder::kOwn && column % 8 == 0) {
+      // Eight codes of a row lie in one word; the next eight in the word `rows_` further on.
+      uint32_t words[kRunElements / 8];
+      run = std::min(run, static_cast<int64_t>(kRunElements));
+      const std::byte* at =
+          layout_.codes.data() + static_cast<size_t>(column / 8 * rows_ + row) * sizeof(uint32_t);
+      for (int64_t i = 0; i < (run + 7) / 8; ++i) {
+        std::memcpy(&words[i], at + static_cast<size_t>(i * rows_) * sizeof(uint32_t),
+                    sizeof(uint32_t));
+      }
+      kernels::DecodeNibbles(reinterpret_cast<const std::byte*>(words), static_cast<size_t>(run),
+                             kernels::NibbleOrder::kLowFirst, NibbleRuleOf(row, group), values,
+                             bounds);
+      return run;
+    }
+    uint8_t codes[kRunElements];
+    run = std::min(run, static_cast<int64_t>(kRunElements));
+    UnpackRun(row, column, run, read, first, read_from, codes);
+    Scale(row, group, codes, run, values, bounds);
+    return run;
   }
 
+  // Columns that were quantised in another order: each has a group of its own.
+  void DecodeInOtherOrder(int64_t row, int64_t column, int64_t run, std::span<const std::byte> read,
+                          int64_t first, int64_t read_from, float* values, float* bounds) const {
+    uint8_t codes[kRunElements];
+    UnpackRun(row, column, run, read, first, read_from, codes);
+    for (int64_t i = 0; i < run; ++i) {
+      Scale(row, (*layout_.column_groups)[static_cast<size_t>(column + i)], codes + i, 1,
+            values + i, bounds == nullptr ? nullptr : bounds + i);
+    }
+  }
+
+  void UnpackRun(int64_t row, int64_t column, int64_t run, std::span<const std::byte> read,
+                 int64_t first, int64_t read_from, uint8_t* codes) const {
+    if (!read.empty()) {
+      Unpack(read, first, read_from, run, codes);
+    } else if (layout_.packing == CodePacking::kWordsByColumn && layout_.bits == 4 &&
+               order_ == NibbleOrder::kOwn) {
+      UnpackColumn(row, column, run, codes);
+    } else {
+      for (int64_t i = 0; i < run; ++i) {
+        codes[i] = CodeAt(layout_.codes, layout_.packing, rows_, layout_.columns, row, column + i);
+      }
+    }
+  }
+
+  // Codes of eight bits that the kernels know.
+  std::optional<kernels::ByteCode> OfBits() const {
+    if (layout_.bits != 8) {
+      return std::nullopt;
+    }
+    switch (layout_.kind) {
+      case CodeKind::kFloat8E4M3:
+        return kernels::ByteCode::kFloat8E4M3;
+      case CodeKind::kFloat8E5M2:
+        return kernels::ByteCode::kFloat8E5M2;
+      case CodeKind::kSigned:
+        return kernels::ByteCode::kInt8;
+      default:
+        return std::nullopt;
+    }
+  }
+
+  // The rule of the sixteen codes of four bits, of a group.
+  kernels::NibbleRule NibbleRuleOf(int64_t row, int64_t group) const {
+    const GroupScale of_group = ScaleOf(row, group);
+    kernels::NibbleRule rule = nibbles_;
+    rule.scale = of_group.scale;
+    rule.reach = std::fabs(of_group.scale) + of_group.error;
+    rule.error = of_group.error;
+    if (layout_.kind == CodeKind::kUnsigned) {
+      rule.zero = static_cast<float>(ZeroOf(row, group));
+    }
+    return rule;
+  }
+
+  static kernels::NibbleRule MakeNibbleRule(const CodeLayout& layout, const CodeTable& table) {
+    kernels::NibbleRule rule;
+    for (unsigned code = 0; code < 16; ++code) {
+      rule.numbers[code] = table.number[code];
+      rule.steps[code] = table.bound[code];
+      if (layout.kind == CodeKind::kUnsigned) {
+        const unsigned number = code ^ layout.flipped_bits;
+        rule.numbers[code] = static_cast<float>(number);
+        rule.steps[code] = (number == 0 || number == 15 ? 1.F : 0.5F) + kSlack;
+        rule.relative = kWriterError;
+        rule.most_steps = kMostWriterSteps;
+        // A writer that adds the zero point in bfloat16 rounds the sum, however small its value.
+        rule.added = layout.zero_packing ? 7.5F : 0.F;
+      }
+    }
+    return rule;
+  }
   void Unpack(std::span<const std::byte> read, int64_t first, int64_t read_from, int64_t run,
               uint8_t* codes) const {
     if (layout_.packing == CodePacking::kBytes) {
@@ -542,6 +682,7 @@ class GroupedCodes final : public CodedTensor {
 
   CodeLayout layout_;
   CodeTable table_;
+  kernels::NibbleRule nibbles_;  // of codes of four bits, without their scale
   int64_t rows_;
   bool inverse_ = false;
   bool was_words_ = false;

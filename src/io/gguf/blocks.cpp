@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kMostElements = 256;
 constexpr size_t kMostRuns = 16;
+constexpr size_t kBlocksInOneRead = 256;
 constexpr float kBlockSlack = 0x1p-18F;  // of float32 arithmetic
 
 // One block taken apart.
@@ -301,18 +302,28 @@ class GgufBlocks final : public CodedTensor {
     }
   }
 
-  void Decode(int64_t first, size_t count, DType /*partner*/, float* values,
-              float* bounds) const override {
-    thread_local std::vector<std::byte> scratch;
+  void Read(int64_t first, size_t count, ReadCodes& read) const override {
+    const int64_t elements = type_.type.block_elements;
+    const auto block_bytes = static_cast<size_t>(type_.type.block_bytes);
+    const auto first_block = static_cast<size_t>(first / elements);
+    const auto end_block =
+        static_cast<size_t>((first + static_cast<int64_t>(count) + elements - 1) / elements);
+    read.first = first_block * block_bytes;
+    read.bytes = base::ReadMapped(
+        bytes_.subspan(read.first, (end_block - first_block) * block_bytes), read.scratch);
+  }
+
+  void DecodeFrom(const ReadCodes* read, int64_t first, size_t count, DType /*partner*/,
+                  float* values, float* bounds) const override {
+    if (read == nullptr) {
+      thread_local ReadCodes own;
+      Read(first, count, own);
+      read = &own;
+    }
     const int64_t elements = type_.type.block_elements;
     const int64_t block_bytes = type_.type.block_bytes;
-    const int64_t first_block = first / elements;
-    const int64_t end_block = (first + static_cast<int64_t>(count) + elements - 1) / elements;
-    const std::span<const std::byte> blocks = base::ReadMapped(
-        bytes_.subspan(static_cast<size_t>(first_block * block_bytes),
-                       static_cast<size_t>((end_block - first_block) * block_bytes)),
-        scratch);
-    const std::byte* block = blocks.data();
+    const std::byte* block =
+        read->bytes.data() + (static_cast<size_t>(first / elements * block_bytes) - read->first);
     int64_t skipped = first % elements;
     Parts parts;
     while (count > 0) {
@@ -351,6 +362,28 @@ class GgufBlocks final : public CodedTensor {
       add("zero_point", {{}, {}, zero});
     }
     return readings;
+  }
+
+  std::optional<ScaleRange> Scales() const override {
+    std::optional<ScaleRange> range;
+    ReadCodes read;
+    Parts parts;
+    const auto count = static_cast<size_t>(ElementCount(shape()));
+    const auto runs = static_cast<size_t>(type_.type.block_elements / type_.run_elements);
+    for (size_t first = 0; first < count; first += kBlocksInOneRead * kMostElements) {
+      Read(static_cast<int64_t>(first), std::min(count - first, kBlocksInOneRead * kMostElements),
+           read);
+      const auto block_bytes = static_cast<size_t>(type_.type.block_bytes);
+      for (size_t at = 0; at + block_bytes <= read.bytes.size(); at += block_bytes) {
+        type_.take_apart(read.bytes.data() + at, parts);
+        for (size_t run = 0; run < runs; ++run) {
+          // The integers of mxfp4 are twice its numbers.
+          const float halves = type_.take_apart == TakeMxfp4 ? 2 : 1;
+          Widen(std::fabs(parts.runs[run].scale) * halves, range);
+        }
+      }
+    }
+    return range;
   }
 
   int64_t group_columns() const override { return type_.run_elements; }

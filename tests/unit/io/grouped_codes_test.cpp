@@ -1,7 +1,9 @@
 #include "src/io/coded/grouped_codes.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -45,6 +47,81 @@ TEST(MakeGroupedCodes, ScalesAnyRunOfElements) {
   // The last code of the range stands for all that was cut off: a whole step, and a quarter.
   EXPECT_GE(bounds[2], 2.0F);
   EXPECT_LE(bounds[2], 2.51F);
+}
+
+// Whatever the packing: runs, which the kernels decode, are the elements one by one, and so are
+// runs of codes that were read ahead.
+TEST(MakeGroupedCodes, DecodesRunsAsOneByOne) {
+  constexpr int64_t kRows = 16;
+  constexpr int64_t kColumns = 96;
+  std::string codes(kRows * kColumns, '\0');
+  for (size_t i = 0; i < codes.size(); ++i) {
+    codes[i] = static_cast<char>(i * 37 % 251);
+    codes[i] = (codes[i] & 0x7C) == 0x7C ? '\0' : codes[i];  // no NaN
+  }
+  std::vector<float> scales;
+  for (int i = 0; i < kRows * 3; ++i) {
+    scales.push_back(0.25F + static_cast<float>(i) / 8);
+  }
+  struct Case {
+    CodeKind kind;
+    unsigned bits;
+    CodePacking packing;
+  };
+  const Case cases[] = {
+      {CodeKind::kFloat8E4M3, 8, CodePacking::kBytes},
+      {CodeKind::kFloat8E5M2, 8, CodePacking::kBytes},
+      {CodeKind::kSigned, 8, CodePacking::kBytes},
+      {CodeKind::kUnsigned, 8, CodePacking::kBytes},
+      {CodeKind::kUnsigned, 4, CodePacking::kLowNibbleFirst},
+      {CodeKind::kFloat4E2M1, 4, CodePacking::kHighNibbleFirst},
+      {CodeKind::kUnsigned, 4, CodePacking::kWordsByRow},
+      {CodeKind::kUnsigned, 3, CodePacking::kWordsByRow},
+      {CodeKind::kUnsigned, 4, CodePacking::kWordsByColumn},
+      {CodeKind::kUnsigned, 4, CodePacking::kInterleaved},
+  };
+  for (const Case& of : cases) {
+    CodeLayout layout;
+    layout.shape = {kRows, kColumns};
+    layout.columns = kColumns;
+    layout.kind = of.kind;
+    layout.bits = of.bits;
+    layout.packing = of.packing;
+    layout.codes = Bytes(codes);
+    layout.zero = 7;
+    layout.group_columns = 32;
+    layout.scales.bytes = std::as_bytes(std::span(scales));
+    layout.scales.row_stride = 3;
+    layout.scales.column_stride = 1;
+    const auto coded = MakeGroupedCodes(layout, "");
+    ASSERT_TRUE(coded.ok()) << coded.status().message();
+    std::vector<float> values(kRows * kColumns);
+    std::vector<float> bounds(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      (*coded)->Decode(static_cast<int64_t>(i), 1, DType::kFloat32, &values[i], &bounds[i]);
+    }
+    CodedTensor::ReadCodes read;
+    (*coded)->Read(64, 1000, read);
+    for (const auto& [first, count] : {std::pair<int64_t, size_t>{0, values.size()},
+                                       {1, 95},
+                                       {7, 300},
+                                       {64, 1000},
+                                       {70, 33},
+                                       {95, 2}}) {
+      for (const bool is_read : {false, true}) {
+        if (is_read && (read.bytes.empty() || first < 64)) {
+          continue;
+        }
+        std::vector<float> run(count);
+        std::vector<float> of_run(count);
+        (*coded)->DecodeFrom(is_read ? &read : nullptr, first, count, DType::kFloat32, run.data(),
+                             of_run.data());
+        const auto begin = static_cast<size_t>(first);
+        EXPECT_TRUE(std::equal(run.begin(), run.end(), values.begin() + first)) << begin;
+        EXPECT_TRUE(std::equal(of_run.begin(), of_run.end(), bounds.begin() + first)) << begin;
+      }
+    }
+  }
 }
 
 TEST(MakeGroupedCodes, RefusesArraysThatAreTooShort) {
