@@ -579,8 +579,15 @@ Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideO
 }
 
 std::string LoadedRank::GlobalPath(std::string_view local) const {
-  const std::string_view path = WithoutWrapper(local, is_wrapped);
-  std::string global = about.record ? about.record->GlobalPath(path) : std::string(path);
+  // A record knows the paths as they are in the dump; what a user gives may leave wrappers out.
+  std::string global(local);
+  if (about.record) {
+    global = about.record->GlobalPath(local);
+  }
+  if (global == local) {
+    global = WithoutWrapper(local, is_wrapped);
+    global = about.record ? about.record->GlobalPath(global) : global;
+  }
   for (const auto& [offset, is_expert] :
        {std::pair(first_layer, false), std::pair(first_expert, true)}) {
     if (offset != 0) {
