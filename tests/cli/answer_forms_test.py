@@ -91,6 +91,7 @@ COMMANDS = {
                                      "{data}/accuracy/precision_compare/gpu.csv -o out", "error", "LESS ACCURATE"),
     "ckpt_compare": Command("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json",
                             "different", "DIFFERENT"),
+    "digest": Command("digest {data}/ckpt/single_vs_tp2pp2/a -o out/digest.json", None, "DIGESTED"),
     "config_check -c": Command("config_check -c {example}/config_check/gpu.zip {example}/config_check/npu.zip -o out", "error",
                                "NOT THE SAME EXPERIMENT"),
     "config_check -d": Command("config_check -d {example}/config_check/train.sh -o out/mine.zip", None, "COLLECTED"),
