@@ -12,6 +12,7 @@ set(MSPROBE_COMPONENTS
   "layout:kernels json tensor base"
   "analysis/compare:analysis/kernel_dump analysis/recheck layout dump io kernels json report tensor base"
   "analysis/isolate:dump report base"
+  "analysis/compile_check:report base"
   "analysis/inspect:dump io json kernels report tensor base"
   "device:tensor base"
   "monitor:json kernels tensor base"
@@ -38,7 +39,7 @@ set(MSPROBE_COMPONENTS
   "analysis/accuracy:online dump io kernels json report tensor base"
   "analysis/repro:analysis/accuracy analysis/recheck reference dump io kernels json report tensor base"
   "serve:analysis/graph report json base"
-  "commands:digest analysis/accuracy analysis/ckpt analysis/compare analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
+  "commands:digest analysis/accuracy analysis/ckpt analysis/compare analysis/compile_check analysis/config_check analysis/grad analysis/graph analysis/inspect analysis/isolate analysis/kernel_dump analysis/monitor analysis/nonfinite analysis/perf analysis/recheck analysis/repro analysis/response_anomaly analysis/rl capture device dump io json monitor online report serve kernels tensor base"
 )
 
 # msprobe_component(<name> [RUNS_BRIEFLY] SOURCES file... [DEPENDENCIES target...]): one static library msprobe_<name>, linked as the plan

@@ -25,6 +25,7 @@ std::unique_ptr<Command> MakeGradCompare();
 std::unique_ptr<Command> MakeGraph(std::string_view name);
 std::unique_ptr<Command> MakeHelp(Command& program);
 std::unique_ptr<Command> MakeIsolate();
+std::unique_ptr<Command> MakeCompileCheck();
 std::unique_ptr<Command> MakeMergeResult();
 std::unique_ptr<Command> MakeMonitor();
 std::unique_ptr<Command> MakeMonitorRun();

@@ -40,6 +40,7 @@ Program::Program()
   Take(MakeNanAnalyze("nan_analyze"));
   Take(MakeRecheck());
   Take(MakeIsolate());
+  Take(MakeCompileCheck());
   Take(MakeRunUt("run_ut"));
   Take(MakeFreeBenchmark());
   Take(MakeRepro());

@@ -79,6 +79,16 @@ def package(places, folder):
     (folder / "watch.json").write_text('{"targets": {"": {"input": "tuple[1]:0"}}}')
 
 
+CHECKED = ("graph,kernel,nodes,module,code,output,dtype,error,bound,verdict,reason\\r\\n"
+           "0/0 forward,cpp_fused_gelu_0,mul,layers.0,model.py:12,buf1,float32,0.5,1e-06,wrong,\\r\\n")
+
+
+def checked_graphs(places, folder):
+    """A package that does nothing, and a script that leaves the table of a compiled graph."""
+    package(places, folder)
+    (folder / "script.sh").write_text("echo hello\nmkdir -p out\nprintf '%s' > out/compile_check.csv\n" % CHECKED)
+
+
 COMMANDS = {
     "code_mapping": Command("code_mapping {data}/kernel_dump/code_mapping/dump --ir {data}/kernel_dump/code_mapping/ir.txt -o out", None, "MAPPED"),
     "compare": Command("compare {example}/npu {example}/bench -o out", "different", "DIFFERENT"),
@@ -92,6 +102,7 @@ COMMANDS = {
     "ckpt_compare": Command("ckpt_compare {data}/ckpt/single_vs_tp2pp2/a {data}/ckpt/single_vs_tp2pp2/b -o out/similarity.json",
                             "different", "DIFFERENT"),
     "digest": Command("digest {data}/ckpt/single_vs_tp2pp2/a -o out/digest.json", None, "DIGESTED"),
+    "compile_check": Command("compile_check -o out -- sh script.sh", "wrong", "WRONG", LAUNCH, checked_graphs),
     "config_check -c": Command("config_check -c {example}/config_check/gpu.zip {example}/config_check/npu.zip -o out", "error",
                                "NOT THE SAME EXPERIMENT"),
     "config_check -d": Command("config_check -d {example}/config_check/train.sh -o out/mine.zip", None, "COLLECTED"),

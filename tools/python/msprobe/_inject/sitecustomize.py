@@ -19,6 +19,8 @@ _MODULES = {
         "mindspore": ("mindspore", "msprobe.mindspore.autocapture")},
     "MSPROBE_MONITOR_FRAMEWORK": {
         "pytorch": ("torch", "msprobe.pytorch.monitor.autocapture")},
+    "MSPROBE_COMPILE_CHECK_FRAMEWORK": {
+        "pytorch": ("torch", "msprobe.pytorch.compile_check.autocapture")},
 }
 
 

@@ -1,0 +1,164 @@
+"""A value in float64 and how far a compiled kernel may be from it.
+
+Every rule takes values with bounds and gives a value with a bound. The model of rounding is the standard one: an operation
+in a dtype with unit roundoff u gives fl(a op b) = (a op b)(1 + d), |d| <= u (N. J. Higham, Accuracy and Stability of Numerical
+Algorithms, 2nd ed., SIAM 2002, section 2.2). What goes in with an error e comes out with |f'| e, or for monotone functions
+exactly between the values at both ends of its interval. A sum of n terms adds gamma(n) times the sum of magnitudes, where
+gamma grows like the root of n: rounding errors of many terms are independent (N. J. Higham and T. Mary, SIAM J. Sci. Comput.
+41, 2019), and never exceeds the n u of the worst order.
+
+A generated kernel keeps float16 and bfloat16 values in float32 registers inside of a chain, or rounds them at each node: u of the
+node's dtype bounds both.
+"""
+import math
+
+import torch
+
+UNIT = {torch.float64: 2.0 ** -53, torch.float32: 2.0 ** -24, torch.bfloat16: 2.0 ** -8, torch.float16: 2.0 ** -11}
+# Below it a kernel may flush to zero.
+TINY = {torch.float64: 2.0 ** -1022, torch.float32: 2.0 ** -126, torch.bfloat16: 2.0 ** -126, torch.float16: 2.0 ** -24}
+# Of vectorised functions (exp, log, tanh, erf and the like) in units in the last place: libraries of vector functions guarantee
+# 1 to 4; a half for the rounding of the result.
+FUNCTION_UNITS = 8
+# A compiler may contract, reorder and take approximate forms of what the graph says.
+SLACK = 2.0
+_FEW = 16  # terms; up to so many the worst order is the bound
+
+
+class NoRule(Exception):
+    """Nothing is known of an operation; its text is the reason."""
+
+
+def unit(dtype):
+    return UNIT.get(dtype, 0.0)
+
+
+def gamma(terms, dtype):
+    """How much of the sum of magnitudes a sum of so many terms may be off."""
+    terms = max(int(terms), 1)
+    return unit(dtype) * (terms if terms <= _FEW else max(_FEW, 4 * math.sqrt(terms)))
+
+
+class Bounded:
+    """`value`: float64 for floating-point dtypes, as it is otherwise. `error`: None where the value is exact, else float64 of the
+    same shape; for integers and booleans 0, or infinite where the kernel may decide otherwise. `dtype`: that of the program."""
+
+    __slots__ = ("value", "error", "dtype")
+
+    def __init__(self, value, error, dtype):
+        self.value = value
+        self.error = error
+        self.dtype = dtype
+
+    @classmethod
+    def exact(cls, tensor):
+        floating = tensor.dtype.is_floating_point
+        return cls(tensor.double() if floating else tensor, None, tensor.dtype)
+
+    def mapped(self, function):
+        """By a function that only moves elements."""
+        return Bounded(function(self.value), None if self.error is None else function(self.error), self.dtype)
+
+    @property
+    def spread(self):
+        """The error as a tensor that broadcasts."""
+        return 0.0 if self.error is None else self.error
+
+    def floating(self):
+        return self.dtype.is_floating_point
+
+
+def value_of(argument):
+    return argument.value if isinstance(argument, Bounded) else argument
+
+
+def error_of(argument):
+    return argument.spread if isinstance(argument, Bounded) else 0.0
+
+
+def largest(*errors):
+    """The larger error, element by element; numbers and tensors."""
+    result = 0.0
+    for error in errors:
+        if isinstance(error, torch.Tensor) and isinstance(result, torch.Tensor):
+            result = torch.maximum(*torch.broadcast_tensors(result, error))
+        elif isinstance(error, torch.Tensor):
+            result = error.clamp(min=result)
+        elif isinstance(result, torch.Tensor):
+            result = result.clamp(min=error)
+        else:
+            result = max(result, error)
+    return result
+
+
+def rounded(value, error, dtype, units=1.0):
+    """What comes out of one operation: `error` came in, and the result is rounded."""
+    if not dtype.is_floating_point:
+        return Bounded(value, None, dtype)
+    step = unit(dtype)
+    if not isinstance(error, torch.Tensor) and not error and units <= 2 and dtype in UNIT and \
+            torch.equal(value.to(dtype).double(), value):
+        return Bounded(value, None, dtype)  # a sum, product or quotient that the dtype can hold is not rounded
+    total = value.abs().mul_(units * step)
+    total += TINY[dtype] if dtype in TINY else 0.0
+    if isinstance(error, torch.Tensor) or error:
+        total += error
+    # An infinity is exact where what went in is sure.
+    sure = torch.isinf(value)
+    if isinstance(error, torch.Tensor):
+        sure = sure & torch.isfinite(error)
+    return Bounded(value, torch.where(sure, 0.0, torch.nan_to_num(total, nan=math.inf, posinf=math.inf)), dtype)
+
+
+class Distance:
+    """How far a kernel's result is from a bounded value. `ratio`: the worst error over its bound; `error` and `bound` are of that
+    element. `share`: how many elements are within. `loose`: the bounds are no smaller than the values."""
+
+    __slots__ = ("ratio", "error", "bound", "share", "loose", "index")
+
+    def __init__(self, ratio, error, bound, share, loose, index):
+        self.ratio = ratio
+        self.error = error
+        self.bound = bound
+        self.share = share
+        self.loose = loose
+        self.index = index
+
+
+def distance(actual, expected):
+    """`actual`: the kernel's tensor, of the shape of expected.value."""
+    if actual.numel() == 0:
+        return Distance(0.0, 0.0, 0.0, 1.0, False, 0)
+    value = expected.value
+    if not expected.floating():
+        off = (actual != value).double()
+        bound = torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape)
+        return _worst(off, bound, bool((bound > 0).all()))
+    actual = actual.double()
+    off = (actual - value).abs_()
+    bound = (torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape).clone())
+    bound *= SLACK
+    finite = torch.isfinite(value) & torch.isfinite(actual)
+    if not bool(finite.all()):
+        limit = torch.finfo(expected.dtype).max
+        # Both beyond the range with one sign, or both NaN.
+        alike = (torch.isnan(value) & torch.isnan(actual)) | ((value.abs() + bound > limit) & (actual.abs() >= limit)
+                                                              & (torch.sign(value) == torch.sign(actual)))
+        alike |= torch.isinf(bound)
+        off = torch.where(finite, off, torch.where(alike, 0.0, math.inf))
+    measured = value[finite] if not bool(finite.all()) else value
+    loose = measured.numel() > 0 and _is_loose(measured, bound[finite] if measured is not value else bound)
+    return _worst(off, bound, loose)
+
+
+def _is_loose(value, bound):
+    """Whether a wrong result would pass: over the tensor, bounds reach a quarter of the values."""
+    scale = torch.linalg.vector_norm(value)
+    return bool(torch.linalg.vector_norm(bound) > 0.25 * scale) and bool(scale > 0)
+
+
+def _worst(off, bound, loose):
+    ratio = torch.where(off > 0, off / bound, torch.zeros_like(off)).nan_to_num_(nan=0.0, posinf=math.inf).reshape(-1)
+    index = int(torch.argmax(ratio))
+    inside = float((ratio <= 1).double().mean())
+    return Distance(float(ratio[index]), float(off.reshape(-1)[index]), float(bound.reshape(-1)[index]), inside, loose, index)

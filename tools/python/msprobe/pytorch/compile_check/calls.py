@@ -1,0 +1,744 @@
+"""One call of a compiled graph, looked at: every kernel's result against the nodes of the graph that it must be.
+
+What inductor calls a buffer is found to be a node by its value. The arguments of the graph are its placeholders. A kernel reads
+buffers that are known by then; from their captured values, and from nothing else, the nodes that it may have computed are
+computed in float64 (evaluation.py), and each of its outputs is held against those of its dtype and size. An output within the bound of a node is
+that node, and right. One that fits none is wrong at the node that somebody else needs and that it is nearest to, or, where no such
+node is left, an intermediate of the code generator, which is not checked. Either way what the kernel left is what later ones are
+judged from, so that only the first wrong kernel is called wrong.
+
+Generated kernels are reached through their names in the module of generated code, which lead to doors (Door) while such a call runs;
+operators of the framework's own libraries through a dispatch mode. Nothing of either is in place at other times.
+"""
+import re
+import sys
+import time
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from msprobe.pytorch.compile_check import rules
+from msprobe.pytorch.compile_check.bounded import Bounded, Distance, NoRule, distance
+from msprobe.pytorch.compile_check.evaluation import Evaluation
+from msprobe.pytorch.compile_check.graphs import code_of, module_of
+from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG
+
+_MOST_NODES = 200  # named in a row
+_CALLED = re.compile(r"((?:extern_kernels|torch\.ops|aten|mkldnn\w*|inductor_ops)[\w.]*)\(")
+# Operators of a wrapper that compute nothing.
+_PLAIN = frozenset("""empty_strided empty as_strided view reshape permute expand detach alias _reshape_alias t transpose select slice
+unsqueeze squeeze resize_ set_ new_empty_strided is_pinned _local_scalar_dense item lift""".split())
+_SCATTERS = frozenset(("scatter_reduce", "scatter_add", "index_add", "index_put", "_unsafe_index_put"))
+INTERMEDIATE = "an intermediate of the code generator, no node of the graph"
+UNKNOWN = "made of a buffer of which it is not known what node it is"
+LOOSE = "the bound is as large as the values"
+
+
+class Entry:
+    """Where in a storage a node's value lies."""
+
+    __slots__ = ("node", "shape", "stride", "offset", "dtype", "size")
+
+    def __init__(self, node, tensor, size=None):
+        self.node = node
+        self.shape = tuple(tensor.shape)
+        self.stride = tuple(tensor.stride())
+        self.offset = tensor.storage_offset()
+        self.dtype = tensor.dtype
+        self.size = tuple(size) if size is not None else self.shape  # of the node
+
+    def extent(self):
+        return self.offset, self.offset + sum((size - 1) * step for size, step in zip(self.shape, self.stride)) + 1
+
+    def view(self, tensor):
+        return torch.as_strided(tensor, self.shape, self.stride, self.offset).reshape(self.size)
+
+
+class Buffers:
+    """What is known to lie where."""
+
+    def __init__(self):
+        self._entries = {}
+
+    @staticmethod
+    def place(tensor):
+        storage = tensor.untyped_storage()
+        return storage.data_ptr(), storage.nbytes()
+
+    def of(self, tensor):
+        return [entry for entry in self._entries.get(self.place(tensor), ()) if entry.dtype == tensor.dtype]
+
+    def put(self, tensor, node, size=None):
+        if tensor.numel():
+            self._entries.setdefault(self.place(tensor), []).append(Entry(node, tensor, size))
+
+    def written(self, tensor):
+        """Forgets what a kernel has overwritten."""
+        if not tensor.numel():
+            return
+        begin, end = Entry(None, tensor).extent()
+        entries = self._entries.get(self.place(tensor), [])
+        self._entries[self.place(tensor)] = [entry for entry in entries
+                                              if entry.extent()[1] <= begin or entry.extent()[0] >= end]
+
+
+class Suspect:
+    """An output of a kernel that does not have the value of any node; `node` is the one that it may have to be. Has a dtype, as a tensor has."""
+
+    __slots__ = ("kernel", "output", "dtype", "count", "node", "far", "nodes", "judged")
+
+    def __init__(self, kernel, output, dtype, count, node, far, nodes):
+        self.kernel = kernel
+        self.output = output
+        self.dtype = dtype
+        self.count = count
+        self.node = node
+        self.far = far
+        self.nodes = nodes
+        self.judged = False
+
+
+class CheckedCall:
+    """`rows`: rows.Rows. `budget`: of time and memory."""
+
+    def __init__(self, graph, rows, budget):
+        self._graph = graph
+        self._rows = rows
+        self._budget = budget
+        self._buffers = Buffers()
+        self._numbers = {}
+        self._matched = set()  # nodes that lie in a buffer
+        self._suspects = []
+        self._supposed = Buffers()  # where nodes of suspects lie, if they are those
+
+    # ---- the call ----
+
+    def run(self, function, args):
+        for node, value in zip(self._graph.placeholders, args):
+            if isinstance(value, torch.Tensor):
+                self._buffers.put(value, node, self._size(node, value))
+            elif isinstance(value, (int, float)):
+                self._numbers[node] = value
+        names = self._graph.module
+        replaced = {}
+        try:
+            for name, kernel in self._graph.kernels.items():
+                if name in names:
+                    replaced[name] = names[name]
+                    names[name] = Door(names[name], kernel, self)
+            with _Externs(self, names):
+                result = function(args)
+        finally:
+            names.update(replaced)
+        self._check_outputs(result)
+        self._judge_suspects()
+        return result
+
+    @staticmethod
+    def _size(node, tensor):
+        return tensor.shape
+
+    def _safely(self, graph_row, function, *arguments):
+        """The training goes on, whatever happens here."""
+        try:
+            with torch.no_grad(), torch._C._DisableTorchDispatch():
+                return function(*arguments)
+        except Exception as error:
+            self._rows.add(self._graph.name, *graph_row, NOT_CHECKED,
+                           reason="%s: %s" % (type(error).__name__, str(error).split("\n")[0][:120]))
+            return None
+
+    def _inputs(self, tensors):
+        """{node: captured value} of everything that lies in the storages of tensors."""
+        return self._before(tensors, ())[0]
+
+    # ---- generated kernels ----
+
+    def kernel(self, original, kernel, args, kwargs):
+        tensors = [(index, item) for index, item in enumerate(args) if isinstance(item, torch.Tensor)]
+        writes = [item for index, item in tensors
+                  if kernel.reads_only is None or index >= len(kernel.reads_only) or not kernel.reads_only[index]]
+        names = _names_of(sys._getframe(2).f_locals, writes)
+        for name in names:
+            self._rows.seen(self._graph.name, kernel.name, name)
+        row = (kernel.name, names[0] if names else "")
+        before = self._safely(row, self._before, [item for _, item in tensors], writes)
+        result = original(*args, **kwargs)
+        if before is not None:
+            self._safely(row, self._judge_kernel, kernel, before, writes, names)
+        return result
+
+    def _before(self, tensors, writes):
+        """({node: captured value}, the same of suspects, whether something is read that is not known): what lies in the storages of
+        tensors. Of those that will be overwritten, copies."""
+        places = {Buffers.place(item) for item in writes}
+        found = []
+        for buffers in (self._buffers, self._supposed):
+            known = {}
+            for tensor in tensors:
+                for entry in buffers.of(tensor):
+                    if entry.node not in known:
+                        view = entry.view(tensor)
+                        known[entry.node] = view.clone() if Buffers.place(tensor) in places else view
+            found.append(known)
+        found.append(any(not self._buffers.of(tensor) and tensor.numel() for tensor in tensors if Buffers.place(tensor) not in places))
+        return found
+
+    def _written(self, item):
+        self._buffers.written(item)
+        self._supposed.written(item)
+
+    def _judge_kernel(self, kernel, given, writes, names):
+        for item in writes:
+            self._written(item)
+        reason = self._budget.refuses(sum(item.numel() for item in writes) * 8 * 6)
+        if reason:
+            for name, item in zip(names, writes):
+                self._row(kernel.name, name, NOT_CHECKED, item, reason=reason)
+            return
+        graph = self._graph
+        known, supposed, unknown = given
+        evaluation = self._evaluation(known)
+        search = _Search(graph, evaluation, self._matched)
+        left = list(zip(names, writes))
+
+        def match(left, allowed, search=search, evaluation=evaluation):
+            return search.match(left, allowed, lambda name, item, same, far: self._right(kernel.name, name, item, same, far, evaluation))
+
+        left = [(name, item) for name, item in left if not self._copied(kernel.name, name, item, known, evaluation)]
+        left = left and match(left, graph.fused(kernel.name))
+        left = left and match(left, lambda node: not graph.is_random(node))
+        if left:
+            fewer = search.take_random(left, lambda name, item, node: self._taken(kernel.name, name, item, node))
+            left = match(fewer, lambda node: True) if len(fewer) < len(left) else fewer
+        if left and supposed:
+            other = self._evaluation({**supposed, **known})
+            fewer = match(left, lambda node: True, _Search(graph, other, self._matched), other)
+            if len(fewer) < len(left):
+                self._confirm(supposed)
+            left = fewer
+        for name, item in left:
+            best = None if unknown else search.nearest(item)
+            if best is None:
+                self._row(kernel.name, name, NOT_CHECKED, item, reason=search.reason(item) or (UNKNOWN if unknown else INTERMEDIATE))
+                continue
+            node, far = best
+            self._supposed.put(item, node, _shape_of(evaluation, node))
+            self._suspects.append(Suspect(kernel.name, name, item.dtype, item.numel(), node, far, evaluation.made_of(node)))
+
+    def _copied(self, kernel_name, name, item, known, evaluation):
+        """Whether an output is something that the kernel was given, in another layout."""
+        if self._buffers.of(item):
+            return False
+        same = [node for node, value in known.items() if value.dtype == item.dtype and value.shape == item.shape and torch.equal(value, item)]
+        if same and bool(item.any()):
+            self._known(item, same, evaluation)
+            self._row(kernel_name, name, RIGHT, item, Distance(0.0, 0.0, 0.0, 1.0, False, 0), same[:1])
+        return bool(same) and bool(item.any())
+
+    def _evaluation(self, known, shortcuts=()):
+        return Evaluation(self._graph, {node: Bounded.exact(value) for node, value in known.items()}, self._numbers, shortcuts)
+
+    # ---- outputs without a node ----
+
+    def _confirm(self, nodes):
+        """Later kernels make the right thing of it: it is that node, and wrong."""
+        for suspect in self._suspects:
+            if suspect.node in nodes and not suspect.judged:
+                self._accuse(suspect)
+
+    def _accuse(self, suspect):
+        suspect.judged = True
+        self._matched.add(suspect.node)
+        self._row(suspect.kernel, suspect.output, WRONG, suspect, suspect.far, suspect.nodes, reason=_how_wrong(suspect.far, suspect.count))
+
+    def _judge_suspects(self):
+        """At the end: a node that lies in no buffer is in the one that is nearest to it."""
+        left = sorted((suspect for suspect in self._suspects if not suspect.judged), key=lambda suspect: (-suspect.far.share, suspect.far.ratio))
+        for suspect in left:
+            if suspect.node in self._matched:
+                self._row(suspect.kernel, suspect.output, NOT_CHECKED, suspect, reason=INTERMEDIATE)
+            else:
+                self._accuse(suspect)
+
+    def _known(self, item, nodes, evaluation):
+        """From here on these nodes lie in the buffer."""
+        self._matched.add(nodes[0])
+        for node in nodes:
+            self._buffers.put(item, node, None if evaluation is None else _shape_of(evaluation, node))
+
+    def _right(self, kernel_name, name, item, same, far, evaluation):
+        self._known(item, same, evaluation)
+        node = same[0]
+        nodes = evaluation.made_of(node)
+        if far.loose:
+            self._row(kernel_name, name, NOT_CHECKED, item, far, nodes, reason=LOOSE)
+        else:
+            measured = [part for part in nodes if not rules.has_rule(part.target) and part.op == "call_function"]
+            self._row(kernel_name, name, RIGHT, item, far, nodes,
+                      reason="bound measured: no rule for %s" % rules.name_of(measured[0].target) if measured else "")
+
+    def _taken(self, kernel_name, name, item, node):
+        self._known(item, [node], None)
+        self._row(kernel_name, name, NOT_CHECKED, item, None, [node], reason="random numbers, taken as they are")
+
+    def _row(self, kernel_name, output, verdict, item, far=None, nodes=(), reason=""):
+        self._rows.add(self._graph.name, kernel_name, output, verdict, far.ratio if far else 0.0,
+                       nodes=" ".join(node.name for node in nodes[:_MOST_NODES]),
+                       module="; ".join(_each_once(module_of(node) for node in nodes)),
+                       code="; ".join(_each_once(code_of(node) for node in nodes)),
+                       dtype=str(item.dtype).replace("torch.", ""), error="%.6g" % far.error if far else "",
+                       bound="%.6g" % far.bound if far else "", reason=reason)
+
+    # ---- operators of libraries ----
+
+    def extern(self, function, args, kwargs, call):
+        """Runs an operator that the wrapper calls, and judges it by what it was given."""
+        name, output = call
+        written = _written_arguments(function, args, kwargs)
+        tensors = [item for item in _tensors((args, kwargs)) if not any(item is other for other in written)]
+        in_place = [item for item in written if any(item is other for other in _tensors(args))]
+        given, known, supposed = None, {}, {}
+        try:
+            with torch._C._DisableTorchDispatch():
+                known, supposed, _ = self._before(tensors + in_place, in_place)
+                given = _bounded_arguments(args, {key: item for key, item in kwargs.items()
+                                                  if not any(item is other for other in written)}, in_place)
+        except Exception as error:
+            self._rows.add(self._graph.name, name, output or "", NOT_CHECKED, reason=str(error)[:120])
+        result = function(*args, **kwargs)
+        outputs = [item for item in (written or _tensors(result)) if item.numel()]
+        self._safely((name, output or ""), self._judge_extern, function, name, output, given, known, supposed, outputs)
+        return result
+
+    def _judge_extern(self, function, name, output, given, known, supposed, outputs):
+        for item in outputs:
+            self._written(item)
+        names = [output or "result"] if len(outputs) == 1 else ["%s.%d" % (output or "result", index) for index in range(len(outputs))]
+        target = _functional(function)
+        if rules.name_of(function) in rules.RANDOM:
+            self._take_seeds(name, output, outputs)
+            return
+        reason = self._budget.refuses(sum(item.numel() for item in outputs) * 8 * 4)
+        expected = shared = None
+        if given is not None and not reason and rules.name_of(function) not in rules.RANDOM:
+            try:
+                shared = rules.apply(target, given[0], given[1], _first_dtype(outputs))
+                expected = [part for part in (shared if isinstance(shared, (tuple, list)) else [shared]) if part is not None]
+            except NoRule as error:
+                reason = str(error)
+        shortcuts = [(rules.name_of(target), given[0], shared)] if expected else ()
+        evaluation = self._evaluation(known, shortcuts)
+        with_suspects = self._evaluation({**supposed, **known}, shortcuts) if supposed else None
+        for index, (item, label) in enumerate(zip(outputs, names)):
+            far = None
+            if expected and index < len(expected) and isinstance(expected[index], Bounded) and \
+                    expected[index].value.numel() == item.numel():
+                far = distance(item.reshape(expected[index].value.shape), expected[index])
+            self._link_extern(function, name, label, item, far, evaluation, with_suspects, supposed, reason)
+
+    def _take_seeds(self, name, output, outputs):
+        """What the wrapper draws: the next node that draws numbers and fits."""
+        for item in outputs:
+            node = next((node for node in self._graph.nodes if self._graph.is_random(node) and node not in self._matched
+                         and isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].dtype == item.dtype
+                         and (_static_shape(node) or [item.numel()]) == list(item.shape)), None)
+            if node is not None:
+                self._matched.add(node)
+                self._buffers.put(item, node)
+            self._row(name, output or "result", NOT_CHECKED, item, None, [node] if node else [], reason="random numbers, taken as they are")
+
+    def _link_extern(self, function, name, label, item, far, evaluation, with_suspects, supposed, reason):
+        search = _Search(self._graph, evaluation, self._matched)
+        base = rules.name_of(_functional(function))
+        graph = self._graph
+
+        def allowed(node):
+            target = rules.name_of(node.target)
+            return target == base or graph.is_move(node) or base.endswith("addmm") and target in ("mm", "bmm", "addmm", "baddbmm", "add", "mul") \
+                or base in _SCATTERS and target in _SCATTERS or base in ("mm", "bmm", "mv", "dot") and target in ("mm", "bmm", "mv", "dot", "mul", "sum")
+
+        found = []
+        if far is not None and far.ratio <= 1:
+            search.match([(label, item)], allowed, lambda _, __, same, ___: found.extend(same))
+            if not found and with_suspects is not None:
+                search = _Search(graph, with_suspects, self._matched)
+                search.match([(label, item)], allowed, lambda _, __, same, ___: found.extend(same))
+                if found:
+                    self._confirm(supposed)
+                    evaluation = with_suspects
+        node = found[0] if found else search.by_structure(item, allowed, base)
+        nodes = evaluation.made_of(node) if node is not None else []
+        if node is not None:
+            self._known(item, found or [node], evaluation)
+        measured = not rules.has_rule(_functional(function))
+        if far is None:
+            self._row(name, label, NOT_CHECKED, item, None, nodes, reason=reason or "nothing is known of what it was given")
+        elif far.ratio > 1:
+            self._row(name, label, WRONG, item, far, nodes, reason=_how_wrong(far, item.numel()))
+        elif far.loose:
+            self._row(name, label, NOT_CHECKED, item, far, nodes, reason=LOOSE)
+        else:
+            self._row(name, label, RIGHT, item, far, nodes,
+                      reason="bound measured: no rule for %s" % base if measured else "")
+            if node is not None and not found:
+                far_of_node = search.distance_to(node, item)
+                if far_of_node is not None and far_of_node.ratio > 1:
+                    self._row("graph", label, WRONG, item, far_of_node, nodes,
+                              reason="%s is given other arguments than %s has in the graph" % (name, node.name))
+
+    # ---- the graph's outputs ----
+
+    def _check_outputs(self, result):
+        items = result if isinstance(result, (list, tuple)) else (result,)
+        for index, (node, item) in enumerate(zip(self._graph.outputs, items)):
+            if isinstance(node, torch.fx.Node) and isinstance(item, torch.Tensor) and item.numel():
+                self._safely(("graph", "output %d" % index), self._check_output, index, node, item)
+
+    def _check_output(self, index, node, item):
+        label = "output %d" % index
+        known = self._inputs([item])
+        for suspect in self._suspects:
+            if not suspect.judged and any(entry.node is suspect.node is node for entry in self._supposed.of(item)):
+                self._accuse(suspect)
+                self._row("graph", label, NOT_CHECKED, item, None, [node], reason="a wrong kernel made it: %s" % suspect.kernel)
+                return
+        if not known:
+            self._row("graph", label, NOT_CHECKED, item, None, [node], reason="not known which node lies in this buffer")
+            return
+        evaluation = self._evaluation(known)
+        if node not in known and node not in evaluation.reachable(self._graph.is_move):
+            other = next(iter(known))
+            if self._same_by_views(node, known):
+                self._row("graph", label, RIGHT, item, None, [node])
+            elif node in self._matched:
+                self._row("graph", label, WRONG, item, None, [node], reason="%s is returned in place of %s" % (other.name, node.name))
+            else:
+                self._row("graph", label, NOT_CHECKED, item, None, [node],
+                          reason="%s lies there; %s was not found" % (other.name, node.name))
+            return
+        expected = evaluation.value(node)
+        if tuple(expected.value.shape) != tuple(item.shape):
+            self._row("graph", label, WRONG, item, None, [node], reason="shape %s in place of %s" % (
+                list(item.shape), list(expected.value.shape)))
+            return
+        far = distance(item, expected)
+        self._row("graph", label, RIGHT if far.ratio <= 1 else WRONG, item, far, [node],
+                  reason="" if far.ratio <= 1 else "the wrapper returns other elements than %s" % node.name)
+
+    def _same_by_views(self, node, known):
+        """Whether a known node is a view of this one."""
+        seen = set()
+        waiting = list(known)
+        while waiting:
+            item = waiting.pop()
+            if item is node:
+                return True
+            if item in seen or not self._graph.is_move(item):
+                continue
+            seen.add(item)
+            waiting.extend(item.all_input_nodes)
+        return False
+
+
+class _Search:
+    """Which nodes the outputs of one kernel are."""
+
+    def __init__(self, graph, evaluation, matched):
+        self._graph = graph
+        self._evaluation = evaluation
+        self._matched = matched
+        self._reachable = []
+        self._tried = {}  # (id(tensor), node): Distance
+        self._reasons = {}
+
+    def _candidates(self, item):
+        available = set(self._reachable)
+        constants = [node for node in self._graph.free_nodes if node not in available and node.op == "call_function"]
+        found = [node for node in self._reachable + constants if self._fits(node, item)]
+        return sorted(found, key=lambda node: (self._is_view(node), not self._needed(node, available), self._graph.order[node]))
+
+    def _is_view(self, node):
+        return rules.name_of(node.target) in _VIEWS and isinstance(node.meta.get("val"), torch.Tensor)
+
+    def _needed(self, node, available):
+        if node in self._graph.returned:
+            return True
+        waiting, seen = list(node.users), set()
+        while waiting:
+            user = waiting.pop()
+            if user not in available:
+                return True
+            if self._is_view(user) and user not in seen:
+                if user in self._graph.returned:
+                    return True
+                seen.add(user)
+                waiting.extend(user.users)
+        return False
+
+    def _fits(self, node, item):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or value.dtype != item.dtype:
+            return False
+        sizes = list(value.shape)
+        if not all(type(size) is int for size in sizes):
+            return len(sizes) == 0 or item.numel() > 0
+        count = 1
+        for size in sizes:
+            count *= size
+        return count == item.numel()
+
+    def match(self, left, allowed, found):
+        """Calls found(name, item, nodes, distance) for outputs that are nodes, those of equal values together, the likeliest first;
+        returns the other outputs. Nodes that others need are tried first; the rest only where none of them fits."""
+        self._reachable = self._evaluation.reachable(allowed)
+        available = set(self._reachable)
+        rest = []
+        for name, item in left:
+            fitting, first = [], None
+            candidates = self._candidates(item)
+            for node in candidates:
+                if fitting and (self._is_view(node) or not self._needed(node, available)):
+                    break
+                far = self.distance_to(node, item)
+                if far is not None and far.ratio <= 1:
+                    fitting.append((node, far))
+            if not fitting:
+                rest.append((name, item))
+                continue
+            first = next((pair for pair in fitting if pair[0] not in self._matched), fitting[0])
+            value = self._evaluation.value(first[0]).value
+            alike = [node for node, _ in fitting if node is not first[0] and _equal(self._evaluation.value(node).value, value)]
+            found(name, item, [first[0]] + alike, first[1])
+        return rest
+
+    def distance_to(self, node, item):
+        key = (id(item), node)
+        if key not in self._tried:
+            self._tried[key] = None
+            try:
+                expected = self._evaluation.value(node)
+            except NoRule as error:
+                self._reasons.setdefault(id(item), str(error))
+                return None
+            if not isinstance(expected, Bounded) or expected.value.numel() != item.numel():
+                return None
+            if tuple(expected.value.shape) != tuple(item.shape) and not item.is_contiguous():
+                return None
+            self._tried[key] = distance(item.reshape(expected.value.shape), expected)
+        return self._tried[key]
+
+    def take_random(self, left, taken):
+        """Outputs that are made of random numbers: the first node of that kind that fits is taken to be it."""
+        graph, rest = self._graph, []
+        self._reachable = self._evaluation.reachable(lambda node: True)
+        random = set()
+        for node in graph.nodes:
+            if graph.is_random(node) or any(item in random for item in node.all_input_nodes):
+                random.add(node)
+        for name, item in left:
+            nodes = [node for node in graph.nodes if node in random and node not in self._matched and self._fits(node, item)
+                     and not self._is_view(node) and (node in self._reachable or graph.is_random(node))
+                     and self._needed(node, set(self._reachable))]
+            if not nodes or not self._blocked(nodes[0]):
+                rest.append((name, item))
+                continue
+            self._evaluation.add(nodes[0], Bounded.exact(item.reshape(_static_shape(nodes[0]) or item.shape).clone()))
+            taken(name, item, nodes[0])
+            self._matched.add(nodes[0])
+            self._tried.clear()
+        return rest
+
+    def _blocked(self, node):
+        try:
+            self._evaluation.value(node)
+            return False
+        except NoRule as error:
+            return str(error) == rules.RANDOM_NUMBERS
+
+    def nearest(self, item):
+        """(node, distance) of the node that this output should be: one that others need, that is in no other buffer."""
+        available = set(self._reachable)
+        best = None
+        for node in self._candidates(item):
+            if (id(item), node) in self._tried and self._tried[(id(item), node)] is None:
+                return None  # a node that cannot be computed may be it
+            far = self._tried.get((id(item), node))
+            if node in self._graph.free_nodes or far is None or node in self._matched or self._is_view(node) or not self._needed(node, available):
+                continue
+            if best is None or (far.share, -far.ratio) > (best[1].share, -best[1].ratio):
+                best = (node, far)
+        return best
+
+    def by_structure(self, item, allowed, base):
+        self._reachable = self._evaluation.reachable(allowed)
+        for node in self._reachable:
+            if node not in self._matched and self._fits(node, item) and rules.name_of(node.target) == base:
+                return node
+        return None
+
+    def reason(self, item):
+        return self._reasons.get(id(item), "")
+
+
+_VIEWS = frozenset("""view _unsafe_view reshape permute transpose t expand unsqueeze squeeze slice select alias detach split
+split_with_sizes unbind diagonal as_strided lift_fresh_copy""".split())
+
+
+class Door:
+    """Stands for a generated kernel while a checked call runs."""
+
+    def __init__(self, original, kernel, call):
+        self._original = original
+        self._kernel = kernel
+        self._call = call
+
+    def __call__(self, *args, **kwargs):
+        return self._call.kernel(self._original, self._kernel, args, kwargs)
+
+    def run(self, *args, **kwargs):  # Triton's
+        return self._call.kernel(self._original.run, self._kernel, args, kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self._original, name)
+
+
+class _Externs(TorchDispatchMode):
+    """Sees the operators that a wrapper calls itself."""
+
+    def __init__(self, call, names):
+        super().__init__()
+        self._call = call
+        self._names = names
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if rules.name_of(function) in _PLAIN or function.namespace == "prim":
+            return function(*args, **kwargs)
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_globals is not self._names:
+            frame = frame.f_back
+        if frame is None:
+            return function(*args, **kwargs)
+        return self._call.extern(function, args, kwargs, self._place(frame, function, args, kwargs))
+
+    def _place(self, frame, function, args, kwargs):
+        """(name, output) as they stand in the generated code."""
+        line = _line(self._call._graph.text, frame)
+        called = _CALLED.search(line)
+        name = called.group(1) if called else "aten.%s" % rules.name_of(function)
+        left = re.match(r"\s*(\w+) = ", line)
+        out = kwargs.get("out")
+        if isinstance(out, torch.Tensor):
+            return name, (_names_of(frame.f_locals, [out]) or ["out"])[0]
+        if left:
+            return name, left.group(1)
+        written = _written_arguments(function, args, kwargs)
+        return name, (_names_of(frame.f_locals, written) or [""])[0]
+
+
+def _line(text, frame):
+    lines = text.split("\n")
+    number = frame.f_lineno
+    if 0 < number <= len(lines) and _CALLED.search(lines[number - 1]):
+        return lines[number - 1]
+    import linecache
+    return linecache.getline(frame.f_code.co_filename, number)
+
+
+def _names_of(names, tensors):
+    """The names that variables of a wrapper have."""
+    by_id = {id(value): name for name, value in names.items()}
+    return [by_id.get(id(tensor), "argument %d" % index) for index, tensor in enumerate(tensors)]
+
+
+def _tensors(item):
+    if isinstance(item, torch.Tensor):
+        return [item]
+    if isinstance(item, dict):
+        return [tensor for part in item.values() for tensor in _tensors(part)]
+    if isinstance(item, (list, tuple)):
+        return [tensor for part in item for tensor in _tensors(part)]
+    return []
+
+
+def _written_arguments(function, args, kwargs):
+    written = []
+    for index, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = kwargs.get(argument.name, args[index] if index < len(args) else None)
+            written.extend(_tensors(value))
+    return written
+
+
+def _bounded_arguments(args, kwargs, copied):
+    def bounded(item):
+        if isinstance(item, torch.Tensor):
+            kept = item.clone() if any(item is other for other in copied) else item
+            return Bounded.exact(kept)
+        if isinstance(item, (list, tuple)):
+            return [bounded(part) for part in item]
+        return item
+    return [bounded(item) for item in args], {key: bounded(item) for key, item in kwargs.items()}
+
+
+def _functional(function):
+    """aten.mm.default for aten.mm.out, aten.index_put.default for aten.index_put_.default."""
+    packet, overload = function._overloadpacket, function._overloadname
+    name = rules.name_of(function)
+    if name.endswith("_") and function.namespace == "aten" and hasattr(torch.ops.aten, name[:-1]):
+        packet = getattr(torch.ops.aten, name[:-1])
+        return getattr(packet, overload, function)
+    if overload in ("out", "default"):
+        return getattr(packet, "default", function)
+    return getattr(packet, overload[:-len("_out")], function) if overload.endswith("_out") else function
+
+
+def _first_dtype(outputs):
+    floating = [item.dtype for item in outputs if item.dtype.is_floating_point]
+    return floating[0] if floating else outputs[0].dtype if outputs else torch.float32
+
+
+def _shape_of(evaluation, node):
+    value = evaluation.value(node) if node is not None else None
+    return tuple(value.value.shape) if isinstance(value, Bounded) else None
+
+
+def _static_shape(node):
+    sizes = list(node.meta["val"].shape)
+    return sizes if all(type(size) is int for size in sizes) else None
+
+
+def _equal(one, other):
+    return one.numel() == other.numel() and torch.equal(one.reshape(-1), other.reshape(-1))
+
+
+def _each_once(texts):
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _how_wrong(far, count):
+    if far.share >= 1:
+        return ""
+    if far.share == 0:
+        return "no element is within its bound"
+    return "%d of %d elements beyond their bounds" % (round((1 - far.share) * count), count)
+
+
+class Budget:
+    """Seconds of a process and bytes of a kernel that checking may take."""
+
+    def __init__(self, seconds=None, megabytes=None):
+        self._seconds = seconds
+        self._bytes = None if megabytes is None else megabytes * 1000000
+        self.spent = 0.0
+
+    def refuses(self, size):
+        if self._seconds is not None and self.spent > self._seconds:
+            return "the budget of %g s is spent" % self._seconds
+        if self._bytes is not None and size > self._bytes:
+            return "takes about %d MB, the budget is %d MB" % (size // 1000000, self._bytes // 1000000)
+        return ""
+
+    def timed(self):
+        return time.monotonic()
