@@ -17,7 +17,7 @@ import torch
 UNIT = {torch.float64: 2.0 ** -53, torch.float32: 2.0 ** -24, torch.bfloat16: 2.0 ** -8, torch.float16: 2.0 ** -11}
 # Below it a kernel may flush to zero.
 TINY = {torch.float64: 2.0 ** -1022, torch.float32: 2.0 ** -126, torch.bfloat16: 2.0 ** -126, torch.float16: 2.0 ** -24}
-# Of vectorised functions (exp, log, tanh, erf and the like) in units in the last place: libraries of vector functions guarantee
+# Of vectorised functions (exp, log, tanh, erf and the like) in units in the last place: vector libraries state
 # 1 to 4; a half for the rounding of the result.
 FUNCTION_UNITS = 8
 # A compiler may contract, reorder and take approximate forms of what the graph says.
