@@ -17,8 +17,8 @@ import torch
 UNIT = {torch.float64: 2.0 ** -53, torch.float32: 2.0 ** -24, torch.bfloat16: 2.0 ** -8, torch.float16: 2.0 ** -11}
 # Below it a kernel may flush to zero.
 TINY = {torch.float64: 2.0 ** -1022, torch.float32: 2.0 ** -126, torch.bfloat16: 2.0 ** -126, torch.float16: 2.0 ** -24}
-# Of vectorised functions (exp, log, tanh, erf and the like) in units in the last place: vector libraries state
-# 1 to 4; a half for the rounding of the result.
+# Errors of vectorised functions (exp, log, tanh, erf and the like) in units in the last place: vector libraries state 1 to 4, and
+# half a unit is the rounding of the result.
 FUNCTION_UNITS = 8
 # A compiler may contract, reorder and take approximate forms of what the graph says.
 SLACK = 2.0
@@ -103,8 +103,8 @@ def rounded(value, error, dtype, units=1.0):
     total += TINY[dtype] if dtype in TINY else 0.0
     if isinstance(error, torch.Tensor) or error:
         total += error
-    # An infinity is exact where what went in is sure.
-    sure = torch.isinf(value)
+    # Infinities and NaN are exact where what went in is sure.
+    sure = ~torch.isfinite(value)
     if isinstance(error, torch.Tensor):
         sure = sure & torch.isfinite(error)
     return Bounded(value, torch.where(sure, 0.0, torch.nan_to_num(total, nan=math.inf, posinf=math.inf)), dtype)

@@ -557,14 +557,18 @@ class _Search:
             return str(error) == rules.RANDOM_NUMBERS
 
     def nearest(self, item):
-        """(node, distance) of the node that this output should be: one that others need, that is in no other buffer."""
+        """(node, distance) of the node that this output should be: one that others need, that is in no other buffer. Constants are asked
+        of kernels that are given nothing, views of kernels that only move elements: others have them in no buffer."""
         available = set(self._reachable)
+        constants = not self._evaluation.is_given
+        views = all(self._graph.is_move(node) for node in self._reachable if self._needed(node, available) or not self._is_view(node))
         best = None
         for node in self._candidates(item):
             if (id(item), node) in self._tried and self._tried[(id(item), node)] is None:
                 return None  # a node that cannot be computed may be it
             far = self._tried.get((id(item), node))
-            if node in self._graph.free_nodes or far is None or node in self._matched or self._is_view(node) or not self._needed(node, available):
+            if far is None or node in self._matched or not self._needed(node, available) or \
+                    node in self._graph.free_nodes and not constants or self._is_view(node) and not views:
                 continue
             if best is None or (far.share, -far.ratio) > (best[1].share, -best[1].ratio):
                 best = (node, far)

@@ -35,6 +35,11 @@ class Evaluation:
                 found.append(node)
         return found
 
+    @property
+    def is_given(self):
+        """Whether anything is known from the beginning."""
+        return bool(self._known)
+
     def add(self, node, bounded):
         """One more that is known."""
         self._values[node] = bounded

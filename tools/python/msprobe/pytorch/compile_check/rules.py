@@ -427,11 +427,12 @@ def _prod(target, args, kwargs, dtype):
     if not dtype.is_floating_point:
         return _integers(target, args, kwargs, dtype)
     value = target(item.value, *args[1:], **kwargs)
-    relative = 0.0
+    error = 0.0
     if item.error is not None:
-        raise NoRule("a product of values that are not exact")
+        magnitude = item.value.abs()
+        error = target(magnitude + item.error, *args[1:], **kwargs) - target(magnitude, *args[1:], **kwargs)
     terms = item.value.numel() if len(args) < 2 else item.value.shape[args[1]]
-    return rounded(value, relative, dtype, max(terms, 1))
+    return rounded(value, error, dtype, max(terms, 1))
 
 
 def _extreme(target, args, kwargs, dtype):
