@@ -523,14 +523,16 @@ report::Verdict MakeVerdict(const Comparison& comparison,
                    : "no common parameter has any element");
   } else if (different > 0) {
     say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, different,
-        comparison.of_digests
-            ? fmt::format(
-                  "{} of {}, first {} in rows {}{}", FormatCount(different),
-                  Plural(total, "common parameter"), largest.front()->name, largest.front()->rows,
-                  largest.front()->cause.empty() ? ""
-                                                 : fmt::format(" ({})", largest.front()->cause))
-            : fmt::format("{} of {}, most of all {}", FormatCount(different),
-                          Plural(total, "common parameter"), largest.front()->name));
+        !comparison.of_digests
+            ? fmt::format("{} of {}, most of all {}", FormatCount(different),
+                          Plural(total, "common parameter"), largest.front()->name)
+        : largest.front()->cause.empty()
+            ? fmt::format("{} of {}, first {} in rows {}", FormatCount(different),
+                          Plural(total, "common parameter"), largest.front()->name,
+                          largest.front()->rows)
+            : fmt::format("{} of {}, first {} in rows {} ({})", FormatCount(different),
+                          Plural(total, "common parameter"), largest.front()->name,
+                          largest.front()->rows, largest.front()->cause));
   } else if (broken > 0) {
     say("DIFFERENT", Tone::kBad, AnswerOutcome::kFindings, broken,
         fmt::format("{} could not be compared", Plural(broken, "common parameter")));
