@@ -363,7 +363,7 @@ class Completion(unittest.TestCase):
 
     def test_bash_completes_commands(self):
         self.assertIn("compare", self.complete("msprobe "))
-        self.assertEqual(self.complete("msprobe comp"), ["compare", "completion"])
+        self.assertEqual(self.complete("msprobe comp"), ["compare", "compile_check", "completion"])
         self.assertIn("diff", self.complete("msprobe monitor "))
         self.assertEqual(self.complete("msprobe -q monitor an"), ["analyse"])
         self.assertEqual(self.complete("msprobe completion z"), ["zsh"])
@@ -395,7 +395,7 @@ class Completion(unittest.TestCase):
     def test_fish_completes_commands_flags_and_values(self):
         if shutil.which("fish") is None:
             self.skipTest("fish is not installed")
-        for line, wanted in (("msprobe comp", ["compare", "completion"]), ("msprobe monitor di", ["diff"]),
+        for line, wanted in (("msprobe comp", ["compare", "compile_check", "completion"]), ("msprobe monitor di", ["diff"]),
                              ("msprobe monitor diff --fail", ["--fail-on"]), ("msprobe dump --level L", ["L0", "L1", "L2"]),
                              ("msprobe compare --format xlsx,c", ["xlsx,csv"])):
             ended = subprocess.run(["fish", "--no-config", "-c", "$argv[1] completion fish | source; complete -C $argv[2]", MSPROBE, line],
