@@ -58,12 +58,25 @@ Output OutputOf(std::span<const Cell> row) {
           text(kBoundColumn), text(kReasonColumn)};
 }
 
-std::string WhereText(const Output& output) {
-  std::string where = fmt::format("{} of graph {}", output.kernel, output.graph);
-  if (output.kernel == kGraphKernel) where = fmt::format("graph {}", output.graph);
-  if (!output.module.empty()) where += fmt::format(", {}", output.module);
-  if (!output.code.empty()) where += fmt::format(" ({})", output.code);
-  return where;
+// The graph, the module and the line of code: "0/0 forward, layers.0.act (model.py:12)".
+std::string PlaceText(const Output& output) {
+  std::string place = output.graph;
+  if (!output.module.empty()) place += fmt::format(", {}", output.module);
+  if (!output.code.empty()) place += fmt::format(" ({})", output.code);
+  return place;
+}
+
+std::string WrongText(const Output& output) {
+  const std::string place = PlaceText(output);
+  const bool is_graph = output.kernel == kGraphKernel;
+  if (output.error.empty()) {
+    return is_graph ? fmt::format("what graph {} returns: {}", place, output.reason)
+                    : fmt::format("{} of graph {}: {}", output.kernel, place, output.reason);
+  }
+  return is_graph ? fmt::format("what graph {} returns: {} is off by {}, the bound is {}", place,
+                                output.output, output.error, output.bound)
+                  : fmt::format("{} of graph {}: {} is off by {}, the bound is {}", output.kernel,
+                                place, output.output, output.error, output.bound);
 }
 
 report::Verdict MakeVerdict(const Verdicts& verdicts) {
@@ -71,15 +84,8 @@ report::Verdict MakeVerdict(const Verdicts& verdicts) {
   verdict.number = static_cast<double>(verdicts.wrong.size());
   verdict.unit = "outputs";
   if (!verdicts.wrong.empty()) {
-    const Output& first = verdicts.wrong.front();
-    std::string text = WhereText(first);
-    if (!first.error.empty()) {
-      text +=
-          fmt::format(": {} is off by {}, the bound is {}", first.output, first.error, first.bound);
-    } else if (!first.reason.empty()) {
-      text += fmt::format(": {}", first.reason);
-    }
-    verdict.Say("WRONG", std::move(text), report::Tone::kBad, report::AnswerOutcome::kFindings);
+    verdict.Say("WRONG", WrongText(verdicts.wrong.front()), report::Tone::kBad,
+                report::AnswerOutcome::kFindings);
   } else if (verdicts.right == 0) {
     verdict.Say("NOTHING CHECKED", "no result of a compiled graph was held against its operators",
                 report::Tone::kCaution, report::AnswerOutcome::kNothingCompared);
