@@ -169,15 +169,8 @@ class Reader {
 
   Result<int64_t> Integer(const Json& value, std::string_view where, int64_t least,
                           int64_t most) const {
-    if (!value.is_number_integer() || json::IsBigInteger(value) ||
-        (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)) {
-      return Error(where, "must be an integer");
-    }
-    const int64_t number = json::IntOf(value);
-    if (number < least || number > most) {
-      return Error(where, fmt::format("is {}, not from {} to {}", number, least, most));
-    }
-    return number;
+    const Result<int64_t> number = json::IntegerIn(value, least, most);
+    return number.ok() ? number : Error(where, number.status().message());
   }
 
   Result<Shape> Numbers(const Json& value, std::string_view where, size_t most_items) const {

@@ -261,6 +261,18 @@ std::span<const Json> ItemsOf(const Json& list) {
                          : std::span<const Json>();
 }
 
+Result<int64_t> IntegerIn(const Json& value, int64_t least, int64_t most) {
+  if (!value.is_number_integer() || IsBigInteger(value) ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)) {
+    return BadFormatError("must be an integer");
+  }
+  const int64_t number = IntOf(value);
+  if (number < least || number > most) {
+    return BadFormatError(fmt::format("is {}, not from {} to {}", number, least, most));
+  }
+  return number;
+}
+
 int64_t IntOf(const Json& value) { return value.is_number_integer() ? value.get<int64_t>() : 0; }
 
 double NumberOf(const Json& value) {

@@ -28,6 +28,9 @@ const Json* FindGiven(const Json& object, std::string_view key);
 const Json& Member(const Json& object, std::string_view key);
 std::span<const Json> ItemsOf(const Json& list);
 int64_t IntOf(const Json& value);
+// From `least` to `most`. The error is what a message says behind the name of the value: "must be
+// an integer".
+Result<int64_t> IntegerIn(const Json& value, int64_t least, int64_t most);
 double NumberOf(const Json& value);
 bool BoolOf(const Json& value);
 const std::string& TextOf(const Json& value);

@@ -149,8 +149,8 @@ def campaign(names, count, seed, check):
             continue
         wrong = [row for row in rows if row["verdict"] == "wrong"]
         first = next((row for row in wrong if row["kernel"] != "graph"), None)
-        kernel = re.search(r"extern", planter.text) and _kernel_name(rows, planter, texts[name])
-        right = first is not None and (kernel is None or first["kernel"] == kernel)
+        kernel = _kernel_name(planter)
+        right = first is not None and first["kernel"] == kernel
         total += 1
         named += right
         by_kind[kind][0] += 1
@@ -165,9 +165,8 @@ def campaign(names, count, seed, check):
     return {"faults": total, "named": named, "kinds": {kind: tuple(counts) for kind, counts in by_kind.items()}}
 
 
-def _kernel_name(rows, planter, texts):
-    """Generated modules hold kernels in the order in which they are compiled; their rows come in the order of calls. The name is
-    found through a module whose text holds the unchanged kernel."""
+def _kernel_name(planter):
+    """As the generated module that holds the changed kernel calls it."""
     from torch._inductor.codecache import PyCodeCache
     modules = PyCodeCache.modules.values() if isinstance(PyCodeCache.modules, dict) else PyCodeCache.modules
     for module in modules:

@@ -112,7 +112,7 @@ class Experts(nn.Module):
 
 
 class Function(nn.Module):
-    def __init__(self, function, parameters=1):
+    def __init__(self, function):
         super().__init__()
         self.function = function
         self.weight = nn.Parameter(torch.rand(8) + 0.5)

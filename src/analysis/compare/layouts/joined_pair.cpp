@@ -399,13 +399,32 @@ bool PieceLoader::Reconsider(const SideRow& npu, const SideRow& bench,
   return (error > kOther && TryBoth(npu, bench)) || found;
 }
 
-void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
-  constexpr size_t kMostRows = 4;
-  constexpr double kEqual = 1e-3;
+namespace {
+
+using RowsWithTensors = std::pair<const SideRow*, const SideRow*>;
+
+// Rows of one name whose tensors both sides have, in the order of the NPU side.
+std::vector<RowsWithTensors> PairsWithTensors(const Side& npu, const Side& bench) {
   std::unordered_map<std::string_view, const SideRow*> of_bench;
   for (const SideRow& row : bench.rows) {
     of_bench.emplace(row.name, &row);
   }
+  std::vector<RowsWithTensors> pairs;
+  for (const SideRow& row : npu.rows) {
+    const auto found = of_bench.find(row.name);
+    if (found != of_bench.end() && row.data_name != "-1" && found->second->data_name != "-1") {
+      pairs.emplace_back(&row, found->second);
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
+  constexpr size_t kMostRows = 4;
+  constexpr double kEqual = 1e-3;
+  const std::vector<RowsWithTensors> pairs = PairsWithTensors(npu, bench);
   for (const bool of_npu : {true, false}) {
     const auto cuts_twice = [&](const SideRow& row) {
       const layout::Placement& placement = RowOf(of_npu, row).placement;
@@ -416,23 +435,23 @@ void PieceLoader::ChooseOrder(const Side& npu, const Side& bench) {
     };
     size_t looked_at = 0;
     size_t better = 0;
-    for (const SideRow& row : npu.rows) {
-      const auto found = of_bench.find(row.name);
-      if (found == of_bench.end() || row.data_name == "-1" || found->second->data_name == "-1" ||
-          !cuts_twice(of_npu ? row : *found->second) || looked_at == kMostRows) {
+    for (const auto& [row, partner] : pairs) {
+      if (looked_at == kMostRows) {
+        break;
+      }
+      const SideRow& own = of_npu ? *row : *partner;
+      if (!cuts_twice(own)) {
         continue;
       }
-      JoinedRow& joined =
-          rows_[of_npu ? 0 : 1]
-               [static_cast<size_t>((of_npu ? &row : found->second) - first_rows_[of_npu ? 0 : 1])];
+      const size_t side = of_npu ? 0 : 1;
+      JoinedRow& joined = rows_[side][static_cast<size_t>(&own - first_rows_[side])];
       std::array<double, 2> errors = {HUGE_VAL, HUGE_VAL};
       for (const bool data_first : {false, true}) {
         joined.placement.data_outside = data_first;
-        Compare(row, *found->second,
-                [&](const layout::WholeTensor& n, const layout::WholeTensor& b) {
-                  errors[data_first ? 1 : 0] = ErrorOf(n, b);
-                  return true;
-                });
+        Compare(*row, *partner, [&](const layout::WholeTensor& n, const layout::WholeTensor& b) {
+          errors[data_first ? 1 : 0] = ErrorOf(n, b);
+          return true;
+        });
       }
       joined.placement.data_outside = false;
       ++looked_at;
@@ -490,10 +509,7 @@ std::optional<layout::Placement> WithSequence(const JoinedRow& row, const Sequen
 void PieceLoader::ChooseSequenceOrder(const Side& npu, const Side& bench) {
   constexpr size_t kMostRows = 64;
   constexpr double kEqual = 1e-3;
-  std::unordered_map<std::string_view, const SideRow*> of_bench;
-  for (const SideRow& row : bench.rows) {
-    of_bench.emplace(row.name, &row);
-  }
+  const std::vector<RowsWithTensors> pairs = PairsWithTensors(npu, bench);
   for (const bool of_npu : {true, false}) {
     std::vector<JoinedRow>& all = rows_[of_npu ? 0 : 1];
     const auto is_cut = [](const JoinedRow& joined) {
@@ -503,13 +519,9 @@ void PieceLoader::ChooseSequenceOrder(const Side& npu, const Side& bench) {
     std::map<CutDimensions, std::map<SequencePlace, size_t>> votes;
     std::map<layout::PartOrder, size_t> orders;
     size_t looked_at = 0;
-    for (const SideRow& row : npu.rows) {
-      const auto found = of_bench.find(row.name);
-      if (found == of_bench.end() || row.data_name == "-1" || found->second->data_name == "-1") {
-        continue;
-      }
+    for (const auto& [row, partner] : pairs) {
       JoinedRow& joined =
-          all[static_cast<size_t>((of_npu ? &row : found->second) - first_rows_[of_npu ? 0 : 1])];
+          all[static_cast<size_t>((of_npu ? row : partner) - first_rows_[of_npu ? 0 : 1])];
       if (!is_cut(joined)) {
         continue;
       }
@@ -528,7 +540,7 @@ void PieceLoader::ChooseSequenceOrder(const Side& npu, const Side& bench) {
         if (std::optional<layout::Placement> other = WithSequence(joined, place)) {
           joined.placement = *std::move(other);
           const bool fits = Compare(
-              row, *found->second, [&](const layout::WholeTensor& n, const layout::WholeTensor& b) {
+              *row, *partner, [&](const layout::WholeTensor& n, const layout::WholeTensor& b) {
                 return ErrorOf(n, b) <= kEqual;
               });
           if (fits) {

@@ -8,8 +8,7 @@ from msprobe.pytorch import compile_check
 
 def activate():
     # Processes that compile for others import PyTorch as well.
-    if any("compile_worker" in argument for argument in sys.argv) or "torch._inductor.compile_worker" in " ".join(sys.orig_argv
-                                                                                                                  if hasattr(sys, "orig_argv") else []):
+    if any("compile_worker" in argument for argument in getattr(sys, "orig_argv", sys.argv)):
         return
     options = json.loads(os.environ.get("MSPROBE_COMPILE_CHECK_OVERRIDES") or "{}")
     compile_check.start(options.get("output", "./compile_checked"), None if options.get("all_steps") else options.get("steps", (0,)),

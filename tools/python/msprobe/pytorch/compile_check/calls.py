@@ -10,9 +10,9 @@ judged from, so that only the first wrong kernel is called wrong.
 Generated kernels are reached through their names in the module of generated code, which lead to doors (Door) while such a call runs;
 operators of the framework's own libraries through a dispatch mode. Nothing of either is in place at other times.
 """
+import linecache
 import re
 import sys
-import time
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -114,29 +114,29 @@ class CheckedCall:
     # ---- the call ----
 
     def run(self, function, args):
-        for node, value in zip(self._graph.placeholders, args):
-            if isinstance(value, torch.Tensor):
-                self._buffers.put(value, node, self._size(node, value))
-            elif isinstance(value, (int, float)):
-                self._numbers[node] = value
         names = self._graph.module
-        replaced = {}
+        if self._safely(("graph", ""), self._take, args) is None:
+            return function(args)
+        doors = {name: Door(names[name], kernel, self) for name, kernel in self._graph.kernels.items() if name in names}
+        originals = {name: names[name] for name in doors}
+        names.update(doors)
         try:
-            for name, kernel in self._graph.kernels.items():
-                if name in names:
-                    replaced[name] = names[name]
-                    names[name] = Door(names[name], kernel, self)
             with _Externs(self, names):
                 result = function(args)
         finally:
-            names.update(replaced)
-        self._check_outputs(result)
-        self._judge_suspects()
+            names.update(originals)
+        self._safely(("graph", ""), self._check_outputs, result)
+        self._safely(("graph", ""), self._judge_suspects)
         return result
 
-    @staticmethod
-    def _size(node, tensor):
-        return tensor.shape
+    def _take(self, args):
+        """The arguments of the graph are its placeholders."""
+        for node, value in zip(self._graph.placeholders, args):
+            if isinstance(value, torch.Tensor):
+                self._buffers.put(value, node)
+            elif isinstance(value, (int, float)):
+                self._numbers[node] = value
+        return True
 
     def _safely(self, graph_row, function, *arguments):
         """The training goes on, whatever happens here."""
@@ -155,18 +155,22 @@ class CheckedCall:
     # ---- generated kernels ----
 
     def kernel(self, original, kernel, args, kwargs):
-        tensors = [(index, item) for index, item in enumerate(args) if isinstance(item, torch.Tensor)]
-        writes = [item for index, item in tensors
-                  if kernel.reads_only is None or index >= len(kernel.reads_only) or not kernel.reads_only[index]]
-        names = _names_of(sys._getframe(2).f_locals, writes)
-        for name in names:
-            self._rows.seen(self._graph.name, kernel.name, name)
-        row = (kernel.name, names[0] if names else "")
-        before = self._safely(row, self._before, [item for _, item in tensors], writes)
+        frame = sys._getframe(2)
+        before = self._safely((kernel.name, ""), self._before_kernel, kernel, args, frame.f_locals)
         result = original(*args, **kwargs)
         if before is not None:
-            self._safely(row, self._judge_kernel, kernel, before, writes, names)
+            writes, names, given = before
+            self._safely((kernel.name, names[0] if names else ""), self._judge_kernel, kernel, given, writes, names)
         return result
+
+    def _before_kernel(self, kernel, args, variables):
+        tensors = [(index, item) for index, item in enumerate(args) if isinstance(item, torch.Tensor)]
+        reads_only = kernel.reads_only or ()
+        writes = [item for index, item in tensors if index >= len(reads_only) or not reads_only[index]]
+        names = _names_of(variables, writes)
+        for name in names:
+            self._rows.seen(self._graph.name, kernel.name, name)
+        return writes, names, self._before([item for _, item in tensors], writes)
 
     def _before(self, tensors, writes):
         """({node: captured value}, the same of suspects, whether something is read that is not known): what lies in the storages of
@@ -292,36 +296,49 @@ class CheckedCall:
 
     # ---- operators of libraries ----
 
-    def extern(self, function, args, kwargs, call):
+    def extern(self, function, args, kwargs, frame):
         """Runs an operator that the wrapper calls, and judges it by what it was given."""
-        name, output = call
+        before = self._safely(("aten.%s" % rules.name_of(function), ""), self._before_extern, function, args, kwargs, frame)
+        result = function(*args, **kwargs)
+        if before is not None:
+            name, output, written, given, known, supposed = before
+            outputs = [item for item in (written or _tensors(result)) if item.numel()]
+            self._safely((name, output), self._judge_extern, function, name, output, given, known, supposed, outputs)
+        return result
+
+    def _before_extern(self, function, args, kwargs, frame):
+        name, output = self._place(frame, function, args, kwargs)
         written = _written_arguments(function, args, kwargs)
         tensors = [item for item in _tensors((args, kwargs)) if not any(item is other for other in written)]
         in_place = [item for item in written if any(item is other for other in _tensors(args))]
-        given, known, supposed = None, {}, {}
-        try:
-            with torch._C._DisableTorchDispatch():
-                known, supposed, _ = self._before(tensors + in_place, in_place)
-                given = _bounded_arguments(args, {key: item for key, item in kwargs.items()
-                                                  if not any(item is other for other in written)}, in_place)
-        except Exception as error:
-            self._rows.add(self._graph.name, name, output or "", NOT_CHECKED, reason=str(error)[:120])
-        result = function(*args, **kwargs)
-        outputs = [item for item in (written or _tensors(result)) if item.numel()]
-        self._safely((name, output or ""), self._judge_extern, function, name, output, given, known, supposed, outputs)
-        return result
+        known, supposed, _ = self._before(tensors + in_place, in_place)
+        given = _bounded_arguments(args, {key: item for key, item in kwargs.items()
+                                          if not any(item is other for other in written)}, in_place)
+        return name, output, written, given, known, supposed
+
+    def _place(self, frame, function, args, kwargs):
+        """(name, output) as they stand in the generated code."""
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        called = _CALLED.search(line)
+        name = called.group(1) if called else "aten.%s" % rules.name_of(function)
+        left = re.match(r"\s*(\w+) = ", line)
+        written = _written_arguments(function, args, kwargs)
+        if left and not written:
+            return name, left.group(1)
+        return name, (_names_of(frame.f_locals, written) or [""])[0]
 
     def _judge_extern(self, function, name, output, given, known, supposed, outputs):
         for item in outputs:
             self._written(item)
-        names = [output or "result"] if len(outputs) == 1 else ["%s.%d" % (output or "result", index) for index in range(len(outputs))]
-        target = _functional(function)
+        output = output or "result"
+        names = [output] if len(outputs) == 1 else ["%s.%d" % (output, index) for index in range(len(outputs))]
+        target = rules.functional(function)
         if rules.name_of(function) in rules.RANDOM:
             self._take_seeds(name, output, outputs)
             return
         reason = self._budget.refuses(sum(item.numel() for item in outputs) * 8 * 4)
         expected = shared = None
-        if given is not None and not reason and rules.name_of(function) not in rules.RANDOM:
+        if not reason:
             try:
                 shared = rules.apply(target, given[0], given[1], _first_dtype(outputs))
                 expected = [part for part in (shared if isinstance(shared, (tuple, list)) else [shared]) if part is not None]
@@ -346,11 +363,11 @@ class CheckedCall:
             if node is not None:
                 self._matched.add(node)
                 self._buffers.put(item, node)
-            self._row(name, output or "result", NOT_CHECKED, item, None, [node] if node else [], reason="random numbers, taken as they are")
+            self._row(name, output, NOT_CHECKED, item, None, [node] if node else [], reason="random numbers, taken as they are")
 
     def _link_extern(self, function, name, label, item, far, evaluation, with_suspects, supposed, reason):
         search = _Search(self._graph, evaluation, self._matched)
-        base = rules.name_of(_functional(function))
+        base = rules.name_of(rules.functional(function))
         graph = self._graph
 
         def allowed(node):
@@ -371,7 +388,7 @@ class CheckedCall:
         nodes = evaluation.made_of(node) if node is not None else []
         if node is not None:
             self._known(item, found or [node], evaluation)
-        measured = not rules.has_rule(_functional(function))
+        measured = not rules.has_rule(rules.functional(function))
         if far is None:
             self._row(name, label, NOT_CHECKED, item, None, nodes, reason=reason or "nothing is known of what it was given")
         elif far.ratio > 1:
@@ -617,37 +634,12 @@ class _Externs(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if rules.name_of(function) in _PLAIN or function.namespace == "prim":
-            return function(*args, **kwargs)
-        frame = sys._getframe(1)
-        while frame is not None and frame.f_globals is not self._names:
-            frame = frame.f_back
-        if frame is None:
-            return function(*args, **kwargs)
-        return self._call.extern(function, args, kwargs, self._place(frame, function, args, kwargs))
-
-    def _place(self, frame, function, args, kwargs):
-        """(name, output) as they stand in the generated code."""
-        line = _line(self._call._graph.text, frame)
-        called = _CALLED.search(line)
-        name = called.group(1) if called else "aten.%s" % rules.name_of(function)
-        left = re.match(r"\s*(\w+) = ", line)
-        out = kwargs.get("out")
-        if isinstance(out, torch.Tensor):
-            return name, (_names_of(frame.f_locals, [out]) or ["out"])[0]
-        if left:
-            return name, left.group(1)
-        written = _written_arguments(function, args, kwargs)
-        return name, (_names_of(frame.f_locals, written) or [""])[0]
-
-
-def _line(text, frame):
-    lines = text.split("\n")
-    number = frame.f_lineno
-    if 0 < number <= len(lines) and _CALLED.search(lines[number - 1]):
-        return lines[number - 1]
-    import linecache
-    return linecache.getline(frame.f_code.co_filename, number)
+        frame = None
+        if isinstance(function, torch._ops.OpOverload) and rules.name_of(function) not in _PLAIN and function.namespace != "prim":
+            frame = sys._getframe(1)
+            while frame is not None and frame.f_globals is not self._names:
+                frame = frame.f_back
+        return function(*args, **kwargs) if frame is None else self._call.extern(function, args, kwargs, frame)
 
 
 def _names_of(names, tensors):
@@ -684,18 +676,6 @@ def _bounded_arguments(args, kwargs, copied):
             return [bounded(part) for part in item]
         return item
     return [bounded(item) for item in args], {key: bounded(item) for key, item in kwargs.items()}
-
-
-def _functional(function):
-    """aten.mm.default for aten.mm.out, aten.index_put.default for aten.index_put_.default."""
-    packet, overload = function._overloadpacket, function._overloadname
-    name = rules.name_of(function)
-    if name.endswith("_") and function.namespace == "aten" and hasattr(torch.ops.aten, name[:-1]):
-        packet = getattr(torch.ops.aten, name[:-1])
-        return getattr(packet, overload, function)
-    if overload in ("out", "default"):
-        return getattr(packet, "default", function)
-    return getattr(packet, overload[:-len("_out")], function) if overload.endswith("_out") else function
 
 
 def _first_dtype(outputs):
@@ -743,6 +723,3 @@ class Budget:
         if self._bytes is not None and size > self._bytes:
             return "takes about %d MB, the budget is %d MB" % (size // 1000000, self._bytes // 1000000)
         return ""
-
-    def timed(self):
-        return time.monotonic()

@@ -46,11 +46,6 @@ class Evaluation:
         self._known |= {node}
         self._failed.clear()
 
-    def forget(self, node):
-        """Its memory; it is computed again where it is asked for."""
-        if node not in self._known:
-            self._values.pop(node, None)
-
     def value(self, node):
         """Bounded, a tuple of them, or a number. NoRule with the reason where it cannot be computed."""
         if node in self._values:
@@ -86,7 +81,7 @@ class Evaluation:
                 raise NoRule("%s: %s" % (node.name, str(error).split("\n")[0][:80]))
         if node.target is operator.getitem:
             return args[0][args[1]]
-        name = rules.name_of(node.target)
+        name = rules.name_of(rules.functional(node.target))
         for known_name, known_args, result in self._shortcuts:
             if name == known_name and _alike(args, known_args):
                 return result

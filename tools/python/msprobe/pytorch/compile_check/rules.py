@@ -24,6 +24,20 @@ def name_of(target):
     return name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
 
 
+def functional(target):
+    """The form of an operator that leaves its arguments as they are: aten.mm.default for aten.mm.out, aten.index_put.default for
+    aten.index_put_.default. The operator itself where there is none."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return target
+    packet, overload = target._overloadpacket, target._overloadname
+    name = name_of(target)
+    if name.endswith("_") and target.namespace == "aten" and hasattr(torch.ops.aten, name[:-1]):
+        return getattr(getattr(torch.ops.aten, name[:-1]), overload, target)
+    if overload == "out":
+        return getattr(packet, "default", target)
+    return getattr(packet, overload[:-len("_out")], target) if overload.endswith("_out") else target
+
+
 def mapped(arguments, function):
     """`arguments` with function(x) for every Bounded in it."""
     if isinstance(arguments, Bounded):
@@ -51,10 +65,6 @@ def _values(arguments):
 
 # ---- movements: values and errors go the same way ----
 
-def _errors_or_none(tensors):
-    return None if all(item.error is None for item in tensors) else True
-
-
 def _filled(item):
     return item.error if item.error is not None else torch.zeros(item.value.shape, dtype=torch.float64)
 
@@ -65,10 +75,11 @@ def _move(target, args, kwargs, dtype):
         target = torch.ops.aten.reshape.default  # values here lie in memory as they come
     value = target(*_values(args), **_values(kwargs))
     error = None
-    if _errors_or_none(bounded_in((args, kwargs))):
+    inputs = bounded_in((args, kwargs))
+    if any(item.error is not None for item in inputs):
         # Indices move nothing by their own errors, but where one may be another, anything may come out.
-        moving = [item for item in bounded_in((args, kwargs)) if item.floating() == dtype.is_floating_point]
-        if any(item.error is not None for item in bounded_in((args, kwargs)) if item not in moving):
+        moving = [item for item in inputs if item.floating() == dtype.is_floating_point]
+        if any(item.error is not None for item in inputs if item not in moving):
             error = _everywhere(value)
         else:
             error = target(*mapped(args, lambda item: _filled(item) if item in moving else item.value),
@@ -76,8 +87,6 @@ def _move(target, args, kwargs, dtype):
     if isinstance(value, (list, tuple)):
         errors = error if error is not None else [None] * len(value)
         return [Bounded(part, None if spread is None else spread.abs(), dtype) for part, spread in zip(value, errors)]
-    if kwargs and dtype is None:
-        raise NoRule("a dtype is not known")
     return Bounded(value, None if error is None else error.abs(), dtype)
 
 
@@ -136,11 +145,6 @@ def _compare_with_zero(item, dtype):
 
 # ---- arithmetic ----
 
-def _scaled(args, kwargs):
-    """(a, b, factor of b) of add and sub."""
-    return args[0], args[1], kwargs.get("alpha", 1)
-
-
 def _constant(item, dtype):
     """The error of a number that a kernel holds in its dtype."""
     return abs(item) * unit(dtype) if isinstance(item, float) and not math.isinf(item) and item == item and \
@@ -162,7 +166,7 @@ def _integers(target, args, kwargs, dtype):
 def _add(target, args, kwargs, dtype):
     if not dtype.is_floating_point:
         return _integers(target, args, kwargs, dtype)
-    a, b, alpha = _scaled(args, kwargs)
+    a, b, alpha = args[0], args[1], kwargs.get("alpha", 1)
     value = target(*_values(args), **_values(kwargs))
     error = _error(a, dtype) + abs(value_of(alpha)) * _error(b, dtype)
     if alpha != 1:  # the factor is rounded, and so is the product
@@ -200,13 +204,9 @@ def _div(target, args, kwargs, dtype):
     a, b = args[:2]
     ea, eb = _error(a, dtype), _error(b, dtype)
     exact = torch.ops.aten.div(*_values([a if isinstance(a, Bounded) else torch.tensor(float(a), dtype=torch.float64), b]))
-    divisor = abs_of(b) - eb
-    if isinstance(eb, torch.Tensor) or eb:
-        divisor = torch.clamp(divisor, min=0.0) if isinstance(divisor, torch.Tensor) else max(divisor, 0.0)
-    error = (ea + _times(exact.abs(), eb)) / divisor if isinstance(ea + _times(exact.abs(), eb), torch.Tensor) else \
-        (ea + _times(exact.abs(), eb)) / divisor if isinstance(divisor, torch.Tensor) or divisor else math.inf
-    if isinstance(error, float) and error == 0.0:
-        error = 0.0
+    error = ea + _times(exact.abs(), eb)
+    if isinstance(error, torch.Tensor) or error:
+        error = error / torch.clamp(torch.as_tensor(abs_of(b), dtype=torch.float64) - eb, min=0.0)
     result = rounded(exact, error, dtype, 2.0)
     return result if mode is None else _stepped(result, torch.floor if mode == "floor" else torch.trunc, dtype)
 
@@ -814,7 +814,7 @@ def _native(target, args, kwargs, dtype):
 
 _MOVES = """view _unsafe_view reshape permute transpose t expand unsqueeze squeeze slice select cat stack clone alias detach split
 split_with_sizes unbind flip roll repeat diagonal index_select gather index _unsafe_index embedding tril triu lift_fresh_copy
-contiguous select_scatter slice_scatter masked_fill_ unfold pixel_shuffle pixel_unshuffle upsample_nearest2d upsample_nearest1d
+contiguous select_scatter slice_scatter unfold pixel_shuffle pixel_unshuffle upsample_nearest2d upsample_nearest1d
 movedim narrow broadcast_in_dim scatter unsafe_split unsafe_chunk chunk hstack vstack reflection_pad1d reflection_pad2d
 replication_pad2d view_as_real diagonal_copy permute_copy rot90 take index_copy im2col broadcast_to swapaxes as_strided_copy
 inductor_force_stride_order _adjust_shape""".split()
@@ -843,7 +843,7 @@ _RULES.update({
     "_low_memory_max_pool_with_offsets": _max_pool,
     "_low_memory_max_pool2d_with_offsets": _max_pool, "max_pool2d_with_indices": _max_pool, "argmax": _where_extreme, "argmin": _where_extreme, "sort": _ordered, "topk": _ordered, "mm": _mm, "bmm": _mm, "mv": _mm,
     "dot": _mm, "matmul": _mm, "addmm": _addmm, "baddbmm": _addmm, "bias_addmm": _addmm, "convolution": _convolution,
-    "convolution_backward": _convolution_backward, "index_put": _index_put, "index_put_": _index_put,
+    "convolution_backward": _convolution_backward, "index_put": _index_put,
     "_unsafe_index_put": _index_put, "_unsafe_masked_index_put_accumulate": _masked_index_put, "scatter_reduce": _scatter_reduce, "index_add": _linear(0, 3), "scatter_add": _linear(0, 3), "embedding_dense_backward": _linear(0),
     "avg_pool2d": _linear(0), "avg_pool2d_backward": _linear(0), "avg_pool1d": _linear(0), "_adaptive_avg_pool2d": _linear(0),
     "_adaptive_avg_pool2d_backward": _linear(0), "upsample_bilinear2d": _linear(0), "col2im": _linear(0),
@@ -862,15 +862,18 @@ MOVES = frozenset(_MOVES) | {"convert_element_type", "getitem", "copy_", "copy",
 
 
 def has_rule(target):
-    return target is operator.getitem or name_of(target) in _RULES
+    return target is operator.getitem or name_of(functional(target)) in _RULES
 
 
 def apply(target, args, kwargs, dtype):
     """The bounded results of one operator. `dtype`: that of the result (of the first floating-point one of several).
     NoRule where nothing can be said."""
+    target = functional(target)
     name = name_of(target)
     if name in RANDOM:
         raise NoRule(RANDOM_NUMBERS)
+    if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable and name not in _RULES:
+        raise NoRule("%s changes its arguments" % name)  # which may be the program's own tensors
     if not isinstance(target, torch._ops.OpOverload) and name not in _RULES:
         raise NoRule("no rule for %s" % name)
     rule = _RULES.get(name)

@@ -74,7 +74,7 @@ class Watch:
             setattr(self._place, _FUNCTION, self._inner)
         with self._lock:
             if self._rows is not None:
-                self._write()
+                self._safely(self._rows.write)
                 counts = self._rows.counts()
                 log(_native.LOG_INFO, "compile_check: %d right, %d wrong, %d not checked: %s" % (
                     counts[RIGHT], counts[WRONG], counts[NOT_CHECKED], os.path.normpath(self._rows.path)))
@@ -147,15 +147,11 @@ class Watch:
             rank = _rank()
             self._rows = Rows(os.path.join(self._output, FILE if rank is None else os.path.join("rank%d" % rank, FILE)), self._only_kernels)
         graph.shapes.add(tuple(item for item in args if isinstance(item, int)))
-        call = CheckedCall(graph, self._rows, self._budget)
         with self._lock, own_work():
-            result = call.run(function, args)
+            result = CheckedCall(graph, self._rows, self._budget).run(function, args)
             self._budget.spent += time.monotonic() - begin
-            self._safely(self._write)
+            self._safely(self._rows.write)
         return result
-
-    def _write(self):
-        self._rows.write()
 
 
 class _Afterwards(importlib.abc.MetaPathFinder):
