@@ -217,7 +217,7 @@ Status CheckPlace(const StepPlace& place) {
 StepFolder::StepFolder(StepFolder&& other) noexcept
     : place_(std::move(other.place_)),
       path_(std::move(other.path_)),
-      tensor_path_(std::move(other.tensor_path_)),
+      with_tensors_(other.with_tensors_),
       log_descriptor_(std::exchange(other.log_descriptor_, -1)),
       replaced_(other.replaced_) {}
 
@@ -244,9 +244,9 @@ Result<StepFolder> StepFolder::Claim(StepPlace place, bool with_tensors) {
                                  std::strerror(errno)));
     }
   }
+  folder.with_tensors_ = with_tensors;
   if (with_tensors) {
-    folder.tensor_path_ = folder.path_ / dump::kTensorFolderName;
-    MSP_RETURN_IF_ERROR(base::CreateFolders(folder.tensor_path_));
+    MSP_RETURN_IF_ERROR(base::CreateFolders(folder.path_ / dump::kTensorFolderName));
   }
   return folder;
 }
@@ -284,9 +284,6 @@ Status StepFolder::MoveTo(int64_t rank) {
   ::rmdir(path_.c_str());  // stays when it holds files of others
   place_ = std::move(place);
   path_ = target;
-  if (!tensor_path_.empty()) {
-    tensor_path_ = path_ / dump::kTensorFolderName;
-  }
   return {};
 }
 

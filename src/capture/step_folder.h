@@ -19,7 +19,7 @@ namespace msprobe::capture {
 inline constexpr const char* kErrorLogName = "dump_error_info.log";
 
 // Everything a capture leaves in a rank folder beside its log.
-inline constexpr std::array<std::string_view, 9> kResultNames = {dump::kDumpFileName,
+inline constexpr std::array<std::string_view, 10> kResultNames = {dump::kDumpFileName,
                                                                  dump::kDebugFileName,
                                                                  dump::kStackFileName,
                                                                  dump::kConstructFileName,
@@ -27,7 +27,8 @@ inline constexpr std::array<std::string_view, 9> kResultNames = {dump::kDumpFile
                                                                  dump::kLayoutFileName,
                                                                  dump::kReducedGradientsFileName,
                                                                  kErrorLogName,
-                                                                 dump::kTensorFolderName};
+                                                                 dump::kTensorFolderName,
+                                                                 dump::kReducedTensorFolderName};
 
 struct StepPlace {
   std::string dump_path;
@@ -59,7 +60,7 @@ class StepFolder {
   const StepPlace& place() const { return place_; }
   const base::Path& path() const { return path_; }
   // Empty without.
-  const base::Path& tensor_path() const { return tensor_path_; }
+  bool with_tensors() const { return with_tensors_; }
 
   // The locked, empty records.log, open for appending; the caller owns it from now on.
   int TakeLogDescriptor() { return std::exchange(log_descriptor_, -1); }
@@ -78,7 +79,7 @@ class StepFolder {
 
   StepPlace place_;
   base::Path path_;
-  base::Path tensor_path_;
+  bool with_tensors_ = false;
   int log_descriptor_ = -1;
   bool replaced_ = false;
 };

@@ -86,9 +86,9 @@ Result<std::shared_ptr<StepRecording>> StepRecording::Begin(std::shared_ptr<Engi
       });
   recording->TellReplaced();
   MSP_RETURN_IF_ERROR(recording->LoadBench());
-  if (!recording->folder_.tensor_path().empty()) {
+  if (recording->folder_.with_tensors()) {
     TensorFiles::Options options;
-    options.folder = recording->folder_.tensor_path();
+    options.rank_folder = recording->folder_.path();
     options.kind =
         settings.framework == Framework::kPyTorch ? TensorFileKind::kPt : TensorFileKind::kNpy;
     options.deduplicate = settings.deduplicate;
@@ -481,7 +481,7 @@ Status StepRecording::MoveToRank(int64_t rank) {
   MSP_RETURN_IF_ERROR(LoadBench());
   errors_->SetPath(folder_.path() / kErrorLogName);
   if (tensor_files_ != nullptr) {
-    tensor_files_->SetFolder(folder_.tensor_path());
+    tensor_files_->SetFolder(folder_.path());
   }
   start_outdated_ = true;
   return WriteStart();

@@ -14,6 +14,7 @@
 #include "src/base/files.h"
 #include "src/base/strings.h"
 #include "src/base/threads.h"
+#include "src/dump/layout.h"
 #include "src/io/tensor_output.h"
 #include "src/kernels/crc32.h"
 
@@ -215,7 +216,7 @@ Status TensorFiles::WriteFile(const std::string& name, uint64_t ticket, const Te
     if (!IsLatest(name, ticket)) {
       return {};
     }
-    path = options_.folder / name;
+    MSP_ASSIGN_OR_RETURN(path, PlaceOf(name));
   }
   MSP_ASSIGN_OR_RETURN(base::AtomicFile file,
                        base::AtomicFile::Create(path, base::Existing::kReplace));
@@ -252,26 +253,39 @@ bool TensorFiles::TryToLinkFile(const DuplicateTable::Original& original, const 
   if (!IsLatest(original.name, original.ticket)) {
     return false;
   }
-  const base::Path from = options_.folder / original.name;
-  const base::Path to = options_.folder / name;
+  const Result<base::Path> from = PlaceOf(original.name);
+  const Result<base::Path> to = PlaceOf(name);
+  if (!from.ok() || !to.ok()) {
+    return false;
+  }
   if (names_[name].exists) {
     // A link cannot replace a file; a renamed one can.
     const base::Path temporary =
-        options_.folder / fmt::format(".msprobe-{}-link-{}.tmp", ::getpid(), ticket);
-    if (::link(from.c_str(), temporary.c_str()) != 0) {
+        to->parent_path() / fmt::format(".msprobe-{}-link-{}.tmp", ::getpid(), ticket);
+    if (::link(from->c_str(), temporary.c_str()) != 0) {
       return false;
     }
-    if (::rename(temporary.c_str(), to.c_str()) != 0) {
+    if (::rename(temporary.c_str(), to->c_str()) != 0) {
       ::unlink(temporary.c_str());
       return false;
     }
-  } else if (::link(from.c_str(), to.c_str()) != 0) {
+  } else if (::link(from->c_str(), to->c_str()) != 0) {
     return false;
   }
   CountFile(name, size_bytes);
   ++counts_.deduplicated;
   ++totals_->deduplicated_files;
   return true;
+}
+
+Result<base::Path> TensorFiles::PlaceOf(const std::string& name) const {
+  const std::string_view folder_name = dump::TensorFolderOf(name);
+  const base::Path folder = options_.rank_folder / folder_name;
+  // dump_tensor_data was made with the rank's folder; the other one exists where it holds files.
+  if (folder_name != dump::kTensorFolderName) {
+    MSP_RETURN_IF_ERROR(base::CreateFolders(folder));
+  }
+  return folder / name;
 }
 
 bool TensorFiles::IsLatest(const std::string& name, uint64_t ticket) const {
@@ -314,9 +328,9 @@ TensorFileCounts TensorFiles::counts() const {
   return counts_;
 }
 
-void TensorFiles::SetFolder(base::Path folder) {
+void TensorFiles::SetFolder(base::Path rank_folder) {
   const std::lock_guard lock(mutex_);
-  options_.folder = std::move(folder);
+  options_.rank_folder = std::move(rank_folder);
 }
 
 namespace {

@@ -121,7 +121,7 @@ class DuplicateTable {
 class TensorFiles {
  public:
   struct Options {
-    base::Path folder;
+    base::Path rank_folder;  // dump::TensorFolderOf() of it gets a file
     TensorFileKind kind = TensorFileKind::kPt;
     bool deduplicate = true;
     uint64_t deduplicate_from_bytes = 0;
@@ -151,7 +151,7 @@ class TensorFiles {
   TensorFileCounts counts() const;
 
   // To be called while idle; the folder was renamed.
-  void SetFolder(base::Path folder);
+  void SetFolder(base::Path rank_folder);
 
  private:
   struct NameState {
@@ -178,6 +178,7 @@ class TensorFiles {
   bool TryToLinkFile(const DuplicateTable::Original& original, const std::string& name,
                      uint64_t ticket, size_t size_bytes);
   void Finish(const std::string& name, size_t size_bytes, const Status& status) noexcept;
+  Result<base::Path> PlaceOf(const std::string& name) const;      // mutex_ held
   bool IsLatest(const std::string& name, uint64_t ticket) const;  // mutex_ held
   void CountFile(const std::string& name, size_t size_bytes);     // mutex_ held
 

@@ -14,6 +14,7 @@
 #include "src/base/output_files.h"
 #include "src/base/strings.h"
 #include "src/dump/json_source.h"
+#include "src/dump/names.h"
 
 namespace msprobe::dump {
 namespace {
@@ -173,6 +174,12 @@ Status AddFilesOfSteps(const fs::path& folder, int levels,
 }
 
 }  // namespace
+
+const char* TensorFolderOf(std::string_view data_name) {
+  const std::string of_reduced = std::string(kReducedGradientsEnd) + '.';
+  return data_name.find(of_reduced) == std::string_view::npos ? kTensorFolderName
+                                                              : kReducedTensorFolderName;
+}
 
 NumberedName ParseRankName(std::string_view name) {
   if (name == "rank") {

@@ -24,6 +24,11 @@ inline constexpr const char* kManifestFileName = "manifest.json";  // of our own
 inline constexpr const char* kLayoutFileName = "layout.json";
 inline constexpr const char* kReducedGradientsFileName = "reduced_gradients.json";
 inline constexpr const char* kTensorFolderName = "dump_tensor_data";
+// Beside it, so that dump_tensor_data holds what dump.json names and nothing else.
+inline constexpr const char* kReducedTensorFolderName = "reduced_tensor_data";
+
+// Which of both folders holds the tensor file of this name.
+const char* TensorFolderOf(std::string_view data_name);
 
 // One rank of one step: the folder that holds dump.json and/or debug.json.
 struct RankFolder {

@@ -31,7 +31,7 @@ class Rank:
         for entry, members in self._load("reduced_gradients.json")["data"].items():
             path = entry[len("Module."):-len(".parameters_grad.reduced")].rpartition(".")[0]   # without the class
             for name, (described,) in members.items():
-                found[path + "." + name] = torch.load(os.path.join(self._folder, "dump_tensor_data", described["data_name"]))
+                found[path + "." + name] = torch.load(os.path.join(self._folder, "reduced_tensor_data", described["data_name"]))
         return found
 
     def globally(self, path):

@@ -58,7 +58,8 @@ class Dump:
 
     def tensor(self, name, step=0, rank="rank"):
         import torch
-        return torch.load(self.path("step%d" % step, rank, "dump_tensor_data", name))
+        folder = "reduced_tensor_data" if ".parameters_grad.reduced." in name else "dump_tensor_data"
+        return torch.load(self.path("step%d" % step, rank, folder, name))
 
     def errors(self, step=0, rank="rank"):
         path = self.path("step%d" % step, rank, "dump_error_info.log")

@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::string_view kOptimizerParent = "optimizer";
 constexpr std::string_view kReducedEnd = ".reduced";
-constexpr const char* kReducedFileName = "reduced_gradients.json";
 
 uint64_t LetterOf(const dump::EntryName& name, const std::string& path) {
   const std::hash<std::string_view> hash;
@@ -562,7 +561,7 @@ Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideO
   if (Result<dump::ConstructFile> read = dump::ConstructFile::Read(construct); read.ok()) {
     loaded->construct = *std::move(read);
   }
-  if (const std::filesystem::path reduced = rank.folder.folder / kReducedFileName;
+  if (const std::filesystem::path reduced = rank.folder.folder / dump::kReducedGradientsFileName;
       base::Exists(reduced)) {
     MSP_ASSIGN_OR_RETURN(const Side gradients, LoadSide(reduced, options));
     AppendEntries(gradients, loaded->side);

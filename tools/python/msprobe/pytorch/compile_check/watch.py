@@ -17,6 +17,7 @@ import torch
 from msprobe import _native
 from msprobe._intercept import runtime
 from msprobe._intercept.runtime import described, log, own_work, say_once
+from msprobe._intercept.slots import Slot
 from msprobe.pytorch.compile_check.calls import Budget, CheckedCall
 from msprobe.pytorch.compile_check.graphs import Graph
 from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG, Rows
@@ -39,7 +40,7 @@ class Watch:
         self._budget = Budget(seconds, megabytes)
         self._rows = None
         self._lock = threading.RLock()
-        self._place = None
+        self._slot = None
         self._inner = None
         self._running = False
         self._names = {}
@@ -59,8 +60,9 @@ class Watch:
         if not hasattr(module, _FUNCTION):
             raise ValueError("PyTorch %s has no inductor that is known here; 2.6 to 2.13 have" % torch.__version__)
         _without_cached_autograd()
-        self._place, self._inner = module, getattr(module, _FUNCTION)
-        setattr(module, _FUNCTION, self._counted(self._inner))
+        self._inner = getattr(module, _FUNCTION)
+        self._slot = Slot(module, _FUNCTION, self._counted(self._inner))
+        self._slot.put()
 
     def _after_fork(self):
         """Processes that compile for this one, and those that load data."""
@@ -70,8 +72,8 @@ class Watch:
         if not self._running:
             return
         self._running = False
-        if self._place is not None:
-            setattr(self._place, _FUNCTION, self._inner)
+        if self._slot is not None:
+            self._slot.take()
         with self._lock:
             if self._rows is not None:
                 self._safely(self._rows.write)
