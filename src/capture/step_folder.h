@@ -20,15 +20,15 @@ inline constexpr const char* kErrorLogName = "dump_error_info.log";
 
 // Everything a capture leaves in a rank folder beside its log.
 inline constexpr std::array<std::string_view, 10> kResultNames = {dump::kDumpFileName,
-                                                                 dump::kDebugFileName,
-                                                                 dump::kStackFileName,
-                                                                 dump::kConstructFileName,
-                                                                 dump::kManifestFileName,
-                                                                 dump::kLayoutFileName,
-                                                                 dump::kReducedGradientsFileName,
-                                                                 kErrorLogName,
-                                                                 dump::kTensorFolderName,
-                                                                 dump::kReducedTensorFolderName};
+                                                                  dump::kDebugFileName,
+                                                                  dump::kStackFileName,
+                                                                  dump::kConstructFileName,
+                                                                  dump::kManifestFileName,
+                                                                  dump::kLayoutFileName,
+                                                                  dump::kReducedGradientsFileName,
+                                                                  kErrorLogName,
+                                                                  dump::kTensorFolderName,
+                                                                  dump::kReducedTensorFolderName};
 
 struct StepPlace {
   std::string dump_path;

@@ -78,8 +78,8 @@ Result<Recovery> RecoverRankFolder(const base::Path& rank_folder) {
   Recovery recovery;
   MSP_ASSIGN_OR_RETURN(recovery.nothing_recorded, RemoveLogWithoutHeader(rank_folder));
   // Before anything is written here, as a writer removes what it finds unfinished without counting.
-  for (const base::Path& folder : {rank_folder, rank_folder / kTensorFolderName,
-                                   rank_folder / kReducedTensorFolderName}) {
+  for (const base::Path& folder :
+       {rank_folder, rank_folder / kTensorFolderName, rank_folder / kReducedTensorFolderName}) {
     MSP_ASSIGN_OR_RETURN(const uint64_t removed, RemoveUnfinished(folder));
     recovery.removed_files += removed;
   }

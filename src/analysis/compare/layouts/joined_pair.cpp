@@ -286,10 +286,10 @@ class PieceLoader::OpenPieces {
     if (!file) {
       const Piece& of = row_.pieces[piece];
       MSP_RETURN_IF_ERROR(dump::CheckDataName(of.data_name));
-      MSP_ASSIGN_OR_RETURN(
-          file, TensorFile::Open(ranks_[of.rank].folder.folder /
-                                     dump::TensorFolderOf(of.data_name) / of.data_name,
-                                 {}));
+      MSP_ASSIGN_OR_RETURN(file,
+                           TensorFile::Open(ranks_[of.rank].folder.folder /
+                                                dump::TensorFolderOf(of.data_name) / of.data_name,
+                                            {}));
     }
     MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file->Single());
     MSP_RETURN_IF_ERROR(tensor->status);
