@@ -98,6 +98,10 @@ class _Both:
         return self
 
     def __call__(self, *args):
+        with torch._C._DisableTorchDispatch():  # these operators are not the wrapper's
+            self._run(*args)
+
+    def _run(self, *args):
         self.result()
         copies = [_copy(item) for item in args]
         self._right(*copies)
@@ -123,13 +127,13 @@ def campaign(names, count, seed, check):
     torch._inductor.config.fx_graph_cache = False
     torch._inductor.config.compile_threads = 1
     generator = random.Random(seed)
-    texts = {}
-    total, named, by_kind = 0, 0, collections.defaultdict(lambda: [0, 0])
+    texts, places = {}, {}
+    total, named, placed, by_kind = 0, 0, 0, collections.defaultdict(lambda: [0, 0])
     while total < count:
         name = generator.choice(names)
         with Planter() as planter, tempfile.TemporaryDirectory() as folder:
             if name not in texts:
-                check(name, folder)
+                places[name] = {_key(row): (row["module"], row["code"]) for row in check(name, folder)}
                 texts[name] = planter.seen
                 planter.seen = []
             if not texts[name]:
@@ -151,8 +155,12 @@ def campaign(names, count, seed, check):
         first = next((row for row in wrong if row["kernel"] != "graph"), None)
         kernel = _kernel_name(planter)
         right = first is not None and first["kernel"] == kernel
+        at_its_place = right and places[name].get(_key(first)) == (first["module"], first["code"])
         total += 1
         named += right
+        placed += at_its_place
+        if right and not at_its_place:
+            print("PLACE %s %s %s: %s in place of %s" % (name, kind, _key(first), (first["module"], first["code"]), places[name].get(_key(first))))
         by_kind[kind][0] += 1
         by_kind[kind][1] += right
         if not right:
@@ -161,8 +169,12 @@ def campaign(names, count, seed, check):
                 if row["kernel"] == kernel:
                     print("      %(verdict)s %(output)s %(nodes).60s %(error)s %(bound)s %(reason).90s" % row)
         if total % 20 == 0:
-            print("%d faults, %d named" % (total, named), flush=True)
-    return {"faults": total, "named": named, "kinds": {kind: tuple(counts) for kind, counts in by_kind.items()}}
+            print("%d faults, %d named, %d with module and line" % (total, named, placed), flush=True)
+    return {"faults": total, "named": named, "placed": placed, "kinds": {kind: tuple(counts) for kind, counts in by_kind.items()}}
+
+
+def _key(row):
+    return row["graph"], row["kernel"], row["output"]
 
 
 def _kernel_name(planter):

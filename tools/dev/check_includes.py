@@ -53,7 +53,8 @@ OWN_FILES = {"src/monitor/writer.cpp", "src/database/sqlite_file.cpp", "src/moni
 PYTHON_OPENING = re.compile(r"(?<![\w.])open\(|\bos\.open\(|\bnp\.load\(|\btorch\.load\(|\bread_(?:text|bytes)\(\)")
 PYTHON_NO_INPUT = re.compile(r"\"[wx]b?\"|O_WRONLY|O_CREAT")
 # With /proc and the paths of rules, which no one else can choose.
-PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_accuracy/confine.py", "tools/python/msprobe/_intercept/functions.py"}
+PYTHON_OWN_FILES = {"tools/python/msprobe/_files.py", "tools/python/msprobe/_accuracy/confine.py", "tools/python/msprobe/_intercept/functions.py",
+                    "tools/python/msprobe/pytorch/compile_check/alone.py"}
 COMMENT = re.compile(r'R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?P<comment>//[^\n]*)', re.S)
 # A file of this repository: sources and pages by any part of their path, other files by their path from the root.
 NAMED_FILE = re.compile(r"(?<![\w./*<-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|md|cmake))\b(?![\w(])"

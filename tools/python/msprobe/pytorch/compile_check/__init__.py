@@ -11,7 +11,8 @@
 _watch = None
 
 
-def start(output="./compile_checked", step=(0,), graph=None, kernel=None, seconds=None, megabytes=None):
+def start(output="./compile_checked", step=(0,), graph=None, kernel=None, seconds=None, megabytes=None, repro=None,
+          against=None):
     """Checks graphs that inductor compiles from here on.
 
     output: folder of compile_check.csv; with ranks of its own folder rank<N>.
@@ -19,13 +20,19 @@ def start(output="./compile_checked", step=(0,), graph=None, kernel=None, second
         of them.
     graph, kernel: names of graphs ("0/0", "0/0 backward") and of kernels; None: all.
     seconds, megabytes: what checking may take in all, and for one kernel.
+    repro: a folder for kernels alone, those that are wrong or, with `kernel`, those chosen: source, inputs and run.py, which says again
+        what was said here.
+    against: "eager" also holds the outputs of whole graphs against their operators run one by one.
     Raises RuntimeError where a check is running already, ValueError where this PyTorch has no inductor that is known.
     """
     global _watch
     from msprobe.pytorch.compile_check.watch import Watch
+    if against not in (None, "eager"):
+        raise ValueError("against: 'eager' or None")
     if _watch is not None:
         raise RuntimeError("compile_check is running already: call stop() first")
-    watch = Watch(str(output), None if step is None else [step] if isinstance(step, int) else list(step), graph, kernel, seconds, megabytes)
+    watch = Watch(str(output), None if step is None else [step] if isinstance(step, int) else list(step), graph, kernel, seconds, megabytes,
+                  None if repro is None else str(repro), against)
     watch.install()
     _watch = watch
 

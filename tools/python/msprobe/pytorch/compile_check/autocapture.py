@@ -12,4 +12,5 @@ def activate():
         return
     options = json.loads(os.environ.get("MSPROBE_COMPILE_CHECK_OVERRIDES") or "{}")
     compile_check.start(options.get("output", "./compile_checked"), None if options.get("all_steps") else options.get("steps", (0,)),
-                        options.get("graphs"), options.get("kernels"), options.get("seconds"), options.get("megabytes"))
+                        options.get("graphs"), options.get("kernels"), options.get("seconds"), options.get("megabytes"), options.get("repro"),
+                        options.get("against"))

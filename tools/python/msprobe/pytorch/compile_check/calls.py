@@ -19,9 +19,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from msprobe.pytorch.compile_check import rules
 from msprobe.pytorch.compile_check.bounded import Bounded, Distance, NoRule, distance
+from msprobe.pytorch.compile_check.eager import EagerCall
 from msprobe.pytorch.compile_check.evaluation import Evaluation
 from msprobe.pytorch.compile_check.graphs import code_of, module_of
+from msprobe.pytorch.compile_check.repro import Extract, place_of, source_of_kernel, source_of_operator
 from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG
+from msprobe.pytorch.compile_check.search import Search, is_part, is_view, static_shape
 
 _MOST_NODES = 200  # named in a row
 _CALLED = re.compile(r"((?:extern_kernels|torch\.ops|aten|mkldnn\w*|inductor_ops)[\w.]*)\(")
@@ -85,23 +88,26 @@ class Buffers:
 class Suspect:
     """An output of a kernel that does not have the value of any node; `node` is the one that it may have to be. Has a dtype, as a tensor has."""
 
-    __slots__ = ("kernel", "output", "dtype", "count", "node", "far", "nodes", "judged")
+    __slots__ = ("kernel", "output", "is_part", "dtype", "count", "node", "far", "nodes", "judged", "extract", "expected")
 
-    def __init__(self, kernel, output, dtype, count, node, far, nodes):
+    def __init__(self, kernel, output, part, dtype, count, node, far, nodes):
         self.kernel = kernel
         self.output = output
+        self.is_part = part  # of a larger buffer
         self.dtype = dtype
         self.count = count
         self.node = node
         self.far = far
         self.nodes = nodes
         self.judged = False
+        self.extract = self.expected = None
 
 
 class CheckedCall:
-    """`rows`: rows.Rows. `budget`: of time and memory."""
+    """`rows`: rows.Rows. `budget`: of time and memory. `folders`: repro.Folders, or None. `against_eager`: whether outputs of the graph
+    are also held against those of its operators, run one by one."""
 
-    def __init__(self, graph, rows, budget):
+    def __init__(self, graph, rows, budget, folders=None, against_eager=False):
         self._graph = graph
         self._rows = rows
         self._budget = budget
@@ -110,6 +116,11 @@ class CheckedCall:
         self._matched = set()  # nodes that lie in a buffer
         self._suspects = []
         self._supposed = Buffers()  # where nodes of suspects lie, if they are those
+        self._folders = folders
+        self._extract = None  # of the kernel that is being judged
+        self._pending = []  # extracts of suspects
+        self._seeds = {}
+        self._against_eager = against_eager
 
     # ---- the call ----
 
@@ -117,6 +128,7 @@ class CheckedCall:
         names = self._graph.module
         if self._safely(("graph", ""), self._take, args) is None:
             return function(args)
+        eager = self._safely(("graph", ""), EagerCall, self._graph, args) if self._against_eager else None
         doors = {name: Door(names[name], kernel, self) for name, kernel in self._graph.kernels.items() if name in names}
         originals = {name: names[name] for name in doors}
         names.update(doors)
@@ -127,7 +139,37 @@ class CheckedCall:
             names.update(originals)
         self._safely(("graph", ""), self._check_outputs, result)
         self._safely(("graph", ""), self._judge_suspects)
+        for extract in self._pending:
+            self._safely((extract.kernel, ""), self._write, extract)
+        if eager is not None:
+            self._safely(("graph", ""), eager.compare, result, self._seeds, self._numbers, self._eager_row)
         return result
+
+    def _eager_row(self, index, node, item, verdict, far, reason):
+        self._row("graph", "output %d against eager" % index, verdict, item, far, [node], reason=reason)
+
+    # ---- kernels alone ----
+
+    def _begin_extract(self, kernel, source, args, kwargs):
+        return Extract(self._graph.name, kernel, source, args, kwargs)
+
+    def _extracted(self, kernel, source, args, kwargs):
+        if self._folders is None or source is None:
+            return None
+        return self._safely((kernel, ""), self._begin_extract, kernel, source, args, kwargs)
+
+    def _end_extract(self):
+        extract, self._extract = self._extract, None
+        if extract is None:
+            return
+        if any(suspect.extract is extract for suspect in self._suspects):
+            self._pending.append(extract)
+        else:
+            self._write(extract)
+
+    def _write(self, extract):
+        if self._folders.wants(extract):
+            self._folders.write(extract)
 
     def _take(self, args):
         """The arguments of the graph are its placeholders."""
@@ -157,10 +199,16 @@ class CheckedCall:
     def kernel(self, original, kernel, args, kwargs):
         frame = sys._getframe(2)
         before = self._safely((kernel.name, ""), self._before_kernel, kernel, args, frame.f_locals)
+        extract = self._extracted(kernel.name, source_of_kernel(kernel), args, kwargs)
         result = original(*args, **kwargs)
         if before is not None:
             writes, names, given = before
-            self._safely((kernel.name, names[0] if names else ""), self._judge_kernel, kernel, given, writes, names)
+            row = (kernel.name, names[0] if names else "")
+            if extract is not None:
+                extract.places = {name: place_of(item, args, kwargs) for name, item in zip(names, writes)}
+            self._extract = extract
+            self._safely(row, self._judge_kernel, kernel, given, writes, names)
+            self._safely(row, self._end_extract)
         return result
 
     def _before_kernel(self, kernel, args, variables):
@@ -203,7 +251,7 @@ class CheckedCall:
         graph = self._graph
         known, supposed, unknown = given
         evaluation = self._evaluation(known)
-        search = _Search(graph, evaluation, self._matched)
+        search = Search(graph, evaluation, self._matched)
         left = list(zip(names, writes))
 
         def match(left, allowed, search=search, evaluation=evaluation):
@@ -217,18 +265,21 @@ class CheckedCall:
             left = match(fewer, lambda node: True) if len(fewer) < len(left) else fewer
         if left and supposed:
             other = self._evaluation({**supposed, **known})
-            fewer = match(left, lambda node: True, _Search(graph, other, self._matched), other)
+            fewer = match(left, lambda node: True, Search(graph, other, self._matched), other)
             if len(fewer) < len(left):
                 self._confirm(supposed)
             left = fewer
         for name, item in left:
-            best = None if unknown else search.nearest(item)
+            best = None if unknown else search.nearest(item, graph.fused(kernel.name))
             if best is None:
                 self._row(kernel.name, name, NOT_CHECKED, item, reason=search.reason(item) or (UNKNOWN if unknown else INTERMEDIATE))
                 continue
             node, far = best
             self._supposed.put(item, node, _shape_of(evaluation, node))
-            self._suspects.append(Suspect(kernel.name, name, item.dtype, item.numel(), node, far, evaluation.made_of(node)))
+            suspect = Suspect(kernel.name, name, is_part(item), item.dtype, item.numel(), node, far, evaluation.made_of(node))
+            if self._extract is not None:
+                suspect.extract, suspect.expected = self._extract, evaluation.value(node)
+            self._suspects.append(suspect)
 
     def _copied(self, kernel_name, name, item, known, evaluation):
         """Whether an output is something that the kernel was given, in another layout."""
@@ -237,6 +288,7 @@ class CheckedCall:
         same = [node for node, value in known.items() if value.dtype == item.dtype and value.shape == item.shape and torch.equal(value, item)]
         if same and bool(item.any()):
             self._known(item, same, evaluation)
+            self._expects(name, evaluation.value(same[0]), same[:1])
             self._row(kernel_name, name, RIGHT, item, Distance(0.0, 0.0, 0.0, 1.0, False, 0), same[:1])
         return bool(same) and bool(item.any())
 
@@ -251,17 +303,24 @@ class CheckedCall:
             if suspect.node in nodes and not suspect.judged:
                 self._accuse(suspect)
 
+    def _expects(self, name, expected, nodes):
+        if self._extract is not None:
+            self._extract.expects(name, expected, nodes)
+
     def _accuse(self, suspect):
         suspect.judged = True
         self._matched.add(suspect.node)
-        self._row(suspect.kernel, suspect.output, WRONG, suspect, suspect.far, suspect.nodes, reason=_how_wrong(suspect.far, suspect.count))
+        if suspect.extract is not None:
+            suspect.extract.expects(suspect.output, suspect.expected, suspect.nodes)
+        self._row(suspect.kernel, suspect.output, WRONG, suspect, suspect.far, suspect.nodes,
+                  reason=_how_wrong(suspect.far, suspect.count), extract=suspect.extract)
 
     def _judge_suspects(self):
         """At the end: a node that lies in no buffer is in the one that is nearest to it."""
         left = sorted((suspect for suspect in self._suspects if not suspect.judged), key=lambda suspect: (-suspect.far.share, suspect.far.ratio))
         for suspect in left:
-            if suspect.node in self._matched:
-                self._row(suspect.kernel, suspect.output, NOT_CHECKED, suspect, reason=INTERMEDIATE)
+            if suspect.node in self._matched and not (suspect.is_part and suspect.node in self._graph.free_nodes):
+                self._row(suspect.kernel, suspect.output, NOT_CHECKED, suspect, reason=INTERMEDIATE, extract=suspect.extract)
             else:
                 self._accuse(suspect)
 
@@ -275,6 +334,7 @@ class CheckedCall:
         self._known(item, same, evaluation)
         node = same[0]
         nodes = evaluation.made_of(node)
+        self._expects(name, evaluation.value(node), nodes)
         if far.loose:
             self._row(kernel_name, name, NOT_CHECKED, item, far, nodes, reason=LOOSE)
         else:
@@ -286,24 +346,35 @@ class CheckedCall:
         self._known(item, [node], None)
         self._row(kernel_name, name, NOT_CHECKED, item, None, [node], reason="random numbers, taken as they are")
 
-    def _row(self, kernel_name, output, verdict, item, far=None, nodes=(), reason=""):
-        self._rows.add(self._graph.name, kernel_name, output, verdict, far.ratio if far else 0.0,
-                       nodes=" ".join(node.name for node in nodes[:_MOST_NODES]),
-                       module="; ".join(_each_once(module_of(node) for node in nodes)),
-                       code="; ".join(_each_once(code_of(node) for node in nodes)),
+    def _row(self, kernel_name, output, verdict, item, far=None, nodes=(), reason="", extract=None):
+        computing = [node for node in nodes if not is_view(node)] or nodes  # a view may stand in the module before
+        columns = dict(nodes=" ".join(node.name for node in nodes[:_MOST_NODES]),
+                       module="; ".join(_each_once(module_of(node) for node in computing)),
+                       code="; ".join(_each_once(code_of(node) for node in computing)),
                        dtype=str(item.dtype).replace("torch.", ""), error="%.6g" % far.error if far else "",
                        bound="%.6g" % far.bound if far else "", reason=reason)
+        self._rows.add(self._graph.name, kernel_name, output, verdict, far.ratio if far else 0.0, **columns)
+        extract = extract or self._extract
+        if extract is not None and extract.kernel == kernel_name:
+            extract.rows[output] = dict(columns, graph=self._graph.name, kernel=kernel_name, output=output, verdict=verdict)
 
     # ---- operators of libraries ----
 
     def extern(self, function, args, kwargs, frame):
         """Runs an operator that the wrapper calls, and judges it by what it was given."""
         before = self._safely(("aten.%s" % rules.name_of(function), ""), self._before_extern, function, args, kwargs, frame)
+        extract = self._extracted(before[0], source_of_operator(function), args, kwargs) if before is not None else None
         result = function(*args, **kwargs)
         if before is not None:
             name, output, written, given, known, supposed = before
             outputs = [item for item in (written or _tensors(result)) if item.numel()]
-            self._safely((name, output), self._judge_extern, function, name, output, given, known, supposed, outputs)
+            names = _labels(output, outputs)
+            if extract is not None:
+                results = result if isinstance(result, (list, tuple)) else (result,)
+                extract.places = {label: place_of(item, args, kwargs, results) for label, item in zip(names, outputs)}
+            self._extract = extract
+            self._safely((name, output), self._judge_extern, function, name, output, given, known, supposed, outputs, names)
+            self._safely((name, output), self._end_extract)
         return result
 
     def _before_extern(self, function, args, kwargs, frame):
@@ -327,11 +398,9 @@ class CheckedCall:
             return name, left.group(1)
         return name, (_names_of(frame.f_locals, written) or [""])[0]
 
-    def _judge_extern(self, function, name, output, given, known, supposed, outputs):
+    def _judge_extern(self, function, name, output, given, known, supposed, outputs, names):
         for item in outputs:
             self._written(item)
-        output = output or "result"
-        names = [output] if len(outputs) == 1 else ["%s.%d" % (output, index) for index in range(len(outputs))]
         target = rules.functional(function)
         if rules.name_of(function) in rules.RANDOM:
             self._take_seeds(name, output, outputs)
@@ -352,6 +421,7 @@ class CheckedCall:
             if expected and index < len(expected) and isinstance(expected[index], Bounded) and \
                     expected[index].value.numel() == item.numel():
                 far = distance(item.reshape(expected[index].value.shape), expected[index])
+                self._expects(label, expected[index], [])
             self._link_extern(function, name, label, item, far, evaluation, with_suspects, supposed, reason)
 
     def _take_seeds(self, name, output, outputs):
@@ -359,14 +429,15 @@ class CheckedCall:
         for item in outputs:
             node = next((node for node in self._graph.nodes if self._graph.is_random(node) and node not in self._matched
                          and isinstance(node.meta.get("val"), torch.Tensor) and node.meta["val"].dtype == item.dtype
-                         and (_static_shape(node) or [item.numel()]) == list(item.shape)), None)
+                         and (static_shape(node) or [item.numel()]) == list(item.shape)), None)
             if node is not None:
                 self._matched.add(node)
                 self._buffers.put(item, node)
+                self._seeds[node] = item.clone()
             self._row(name, output, NOT_CHECKED, item, None, [node] if node else [], reason="random numbers, taken as they are")
 
     def _link_extern(self, function, name, label, item, far, evaluation, with_suspects, supposed, reason):
-        search = _Search(self._graph, evaluation, self._matched)
+        search = Search(self._graph, evaluation, self._matched)
         base = rules.name_of(rules.functional(function))
         graph = self._graph
 
@@ -379,7 +450,7 @@ class CheckedCall:
         if far is not None and far.ratio <= 1:
             search.match([(label, item)], allowed, lambda _, __, same, ___: found.extend(same))
             if not found and with_suspects is not None:
-                search = _Search(graph, with_suspects, self._matched)
+                search = Search(graph, with_suspects, self._matched)
                 search.match([(label, item)], allowed, lambda _, __, same, ___: found.extend(same))
                 if found:
                     self._confirm(supposed)
@@ -388,6 +459,8 @@ class CheckedCall:
         nodes = evaluation.made_of(node) if node is not None else []
         if node is not None:
             self._known(item, found or [node], evaluation)
+        if self._extract is not None and label in self._extract.outputs:
+            self._extract.nodes[label] = nodes
         measured = not rules.has_rule(rules.functional(function))
         if far is None:
             self._row(name, label, NOT_CHECKED, item, None, nodes, reason=reason or "nothing is known of what it was given")
@@ -415,9 +488,11 @@ class CheckedCall:
     def _check_output(self, index, node, item):
         label = "output %d" % index
         known = self._inputs([item])
+        lying = {entry.node for entry in self._supposed.of(item)}
         for suspect in self._suspects:
-            if not suspect.judged and any(entry.node is suspect.node is node for entry in self._supposed.of(item)):
+            if suspect.node in lying and not suspect.judged and suspect.node is node:
                 self._accuse(suspect)
+            if suspect.node in lying and suspect.judged:
                 self._row("graph", label, NOT_CHECKED, item, None, [node], reason="a wrong kernel made it: %s" % suspect.kernel)
                 return
         if not known:
@@ -456,154 +531,6 @@ class CheckedCall:
             seen.add(item)
             waiting.extend(item.all_input_nodes)
         return False
-
-
-class _Search:
-    """Which nodes the outputs of one kernel are."""
-
-    def __init__(self, graph, evaluation, matched):
-        self._graph = graph
-        self._evaluation = evaluation
-        self._matched = matched
-        self._reachable = []
-        self._tried = {}  # (id(tensor), node): Distance
-        self._reasons = {}
-
-    def _candidates(self, item):
-        available = set(self._reachable)
-        constants = [node for node in self._graph.free_nodes if node not in available and node.op == "call_function"]
-        found = [node for node in self._reachable + constants if self._fits(node, item)]
-        return sorted(found, key=lambda node: (self._is_view(node), not self._needed(node, available), self._graph.order[node]))
-
-    def _is_view(self, node):
-        return rules.name_of(node.target) in _VIEWS and isinstance(node.meta.get("val"), torch.Tensor)
-
-    def _needed(self, node, available):
-        if node in self._graph.returned:
-            return True
-        waiting, seen = list(node.users), set()
-        while waiting:
-            user = waiting.pop()
-            if user not in available:
-                return True
-            if self._is_view(user) and user not in seen:
-                if user in self._graph.returned:
-                    return True
-                seen.add(user)
-                waiting.extend(user.users)
-        return False
-
-    def _fits(self, node, item):
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor) or value.dtype != item.dtype:
-            return False
-        sizes = list(value.shape)
-        if not all(type(size) is int for size in sizes):
-            return len(sizes) == 0 or item.numel() > 0
-        count = 1
-        for size in sizes:
-            count *= size
-        return count == item.numel()
-
-    def match(self, left, allowed, found):
-        """Calls found(name, item, nodes, distance) for outputs that are nodes, those of equal values together, the likeliest first;
-        returns the other outputs. Nodes that others need are tried first; the rest only where none of them fits."""
-        self._reachable = self._evaluation.reachable(allowed)
-        available = set(self._reachable)
-        rest = []
-        for name, item in left:
-            fitting, first = [], None
-            candidates = self._candidates(item)
-            for node in candidates:
-                if fitting and (self._is_view(node) or not self._needed(node, available)):
-                    break
-                far = self.distance_to(node, item)
-                if far is not None and far.ratio <= 1:
-                    fitting.append((node, far))
-            if not fitting:
-                rest.append((name, item))
-                continue
-            first = next((pair for pair in fitting if pair[0] not in self._matched), fitting[0])
-            value = self._evaluation.value(first[0]).value
-            alike = [node for node, _ in fitting if node is not first[0] and _equal(self._evaluation.value(node).value, value)]
-            found(name, item, [first[0]] + alike, first[1])
-        return rest
-
-    def distance_to(self, node, item):
-        key = (id(item), node)
-        if key not in self._tried:
-            self._tried[key] = None
-            try:
-                expected = self._evaluation.value(node)
-            except NoRule as error:
-                self._reasons.setdefault(id(item), str(error))
-                return None
-            if not isinstance(expected, Bounded) or expected.value.numel() != item.numel():
-                return None
-            if tuple(expected.value.shape) != tuple(item.shape) and not item.is_contiguous():
-                return None
-            self._tried[key] = distance(item.reshape(expected.value.shape), expected)
-        return self._tried[key]
-
-    def take_random(self, left, taken):
-        """Outputs that are made of random numbers: the first node of that kind that fits is taken to be it."""
-        graph, rest = self._graph, []
-        self._reachable = self._evaluation.reachable(lambda node: True)
-        random = set()
-        for node in graph.nodes:
-            if graph.is_random(node) or any(item in random for item in node.all_input_nodes):
-                random.add(node)
-        for name, item in left:
-            nodes = [node for node in graph.nodes if node in random and node not in self._matched and self._fits(node, item)
-                     and not self._is_view(node) and (node in self._reachable or graph.is_random(node))
-                     and self._needed(node, set(self._reachable))]
-            if not nodes or not self._blocked(nodes[0]):
-                rest.append((name, item))
-                continue
-            self._evaluation.add(nodes[0], Bounded.exact(item.reshape(_static_shape(nodes[0]) or item.shape).clone()))
-            taken(name, item, nodes[0])
-            self._matched.add(nodes[0])
-            self._tried.clear()
-        return rest
-
-    def _blocked(self, node):
-        try:
-            self._evaluation.value(node)
-            return False
-        except NoRule as error:
-            return str(error) == rules.RANDOM_NUMBERS
-
-    def nearest(self, item):
-        """(node, distance) of the node that this output should be: one that others need, that is in no other buffer. Constants are asked
-        of kernels that are given nothing, views of kernels that only move elements: others have them in no buffer."""
-        available = set(self._reachable)
-        constants = not self._evaluation.is_given
-        views = all(self._graph.is_move(node) for node in self._reachable if self._needed(node, available) or not self._is_view(node))
-        best = None
-        for node in self._candidates(item):
-            if (id(item), node) in self._tried and self._tried[(id(item), node)] is None:
-                return None  # a node that cannot be computed may be it
-            far = self._tried.get((id(item), node))
-            if far is None or node in self._matched or not self._needed(node, available) or \
-                    node in self._graph.free_nodes and not constants or self._is_view(node) and not views:
-                continue
-            if best is None or (far.share, -far.ratio) > (best[1].share, -best[1].ratio):
-                best = (node, far)
-        return best
-
-    def by_structure(self, item, allowed, base):
-        self._reachable = self._evaluation.reachable(allowed)
-        for node in self._reachable:
-            if node not in self._matched and self._fits(node, item) and rules.name_of(node.target) == base:
-                return node
-        return None
-
-    def reason(self, item):
-        return self._reasons.get(id(item), "")
-
-
-_VIEWS = frozenset("""view _unsafe_view reshape permute transpose t expand unsqueeze squeeze slice select alias detach split
-split_with_sizes unbind diagonal as_strided lift_fresh_copy""".split())
 
 
 class Door:
@@ -658,6 +585,11 @@ def _tensors(item):
     return []
 
 
+def _labels(output, outputs):
+    output = output or "result"
+    return [output] if len(outputs) == 1 else ["%s.%d" % (output, index) for index in range(len(outputs))]
+
+
 def _written_arguments(function, args, kwargs):
     written = []
     for index, argument in enumerate(function._schema.arguments):
@@ -686,15 +618,6 @@ def _first_dtype(outputs):
 def _shape_of(evaluation, node):
     value = evaluation.value(node) if node is not None else None
     return tuple(value.value.shape) if isinstance(value, Bounded) else None
-
-
-def _static_shape(node):
-    sizes = list(node.meta["val"].shape)
-    return sizes if all(type(size) is int for size in sizes) else None
-
-
-def _equal(one, other):
-    return one.numel() == other.numel() and torch.equal(one.reshape(-1), other.reshape(-1))
 
 
 def _each_once(texts):

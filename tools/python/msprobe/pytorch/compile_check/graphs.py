@@ -102,7 +102,7 @@ class Graph:
         result = graph.graph_copy(gm.graph, known)
         self.owner = gm
         self.graph = graph
-        result = _with_moments_apart(graph, result)
+        result = _with_means_apart(graph, _with_moments_apart(graph, result))
         self.nodes = list(graph.nodes)
         self.placeholders = [node for node in self.nodes if node.op == "placeholder"]
         self.constants = {}
@@ -152,7 +152,7 @@ class Graph:
 def _with_moments_apart(graph, result):
     """Variances as quotients of sums of squared deviations, which generated code may keep in a buffer of their own; and means.
     `result`: nodes of the graph that are returned."""
-    replaced = {}
+    replaced, made, split = {}, [], []
     for node in list(graph.nodes):
         if node.op != "call_function" or name_of(node.target) not in ("var_mean", "var") or "correction" not in str(node.target):
             continue
@@ -175,7 +175,9 @@ def _with_moments_apart(graph, result):
             mean = graph.create_node("call_function", torch.ops.aten.mean.dim, (tensor, dims, keepdim))
         for new in (deviations, variance, mean):
             new.meta = dict(node.meta, val=first)
+        made += [mean, variance]
         if isinstance(value, (tuple, list)):
+            split.append(node)
             for user in list(node.users):
                 replaced[user] = (variance, mean)[user.args[1]]
         else:
@@ -185,10 +187,43 @@ def _with_moments_apart(graph, result):
         name = old.name
         graph.erase_node(old)
         new.name = name
-    for node in [node for node in graph.nodes if node.op == "call_function" and name_of(node.target) in ("var_mean", "var", "mean") and not node.users]:
-        if node not in replaced.values():
+    returned = set(replaced.values()) | set(_nodes_in(result))
+    for node in made + split:
+        if not node.users and node not in returned:
             graph.erase_node(node)
     return torch.fx.node.map_aggregate(result, lambda item: replaced.get(item, item) if isinstance(item, torch.fx.Node) else item)
+
+
+def _with_means_apart(graph, result):
+    """Means as quotients of sums, for the same reason."""
+    replaced = {}
+    for node in list(graph.nodes):
+        shape = getattr(node.args[0], "meta", {}).get("val") if node.op == "call_function" and name_of(node.target) == "mean" else None
+        if not isinstance(shape, torch.Tensor) or shape.dtype not in (torch.float32, torch.float64) or not shape.dim() or \
+                not all(type(size) is int for size in shape.shape) or node.kwargs.get("dtype") is not None:
+            continue
+        dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+        dims = [dim % shape.dim() for dim in ([dims] if isinstance(dims, int) else dims)] if dims else list(range(shape.dim()))
+        keepdim = node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False)
+        count = 1
+        for dim in dims:
+            count *= shape.shape[dim]
+        with graph.inserting_before(node):
+            total = graph.create_node("call_function", torch.ops.aten.sum.dim_IntList, (node.args[0], dims, keepdim), name=node.name + "_sum")
+            mean = graph.create_node("call_function", torch.ops.aten.div.Tensor, (total, count))
+        total.meta, mean.meta = dict(node.meta), dict(node.meta)
+        replaced[node] = mean
+        node.replace_all_uses_with(mean)
+        name = node.name
+        graph.erase_node(node)
+        mean.name = name
+    return torch.fx.node.map_aggregate(result, lambda item: replaced.get(item, item) if isinstance(item, torch.fx.Node) else item)
+
+
+def _nodes_in(result):
+    found = []
+    torch.fx.node.map_aggregate(result, lambda item: found.append(item) if isinstance(item, torch.fx.Node) else item)
+    return found
 
 
 def _module_of_code(compiled):

@@ -377,6 +377,17 @@ def _where(target, args, kwargs, dtype):
     return Bounded(value.double(), error.broadcast_to(value.shape), dtype)
 
 
+def _classes(target, args, kwargs, dtype):
+    """isnan, isinf, isfinite: sure where a value is, to within its error."""
+    item = args[0]
+    value = target(item.value)
+    unsure = None
+    if item.error is not None and item.floating():
+        largest_error = torch.finfo(item.dtype).max - item.value.abs()
+        unsure = torch.where(torch.isfinite(item.value) & (item.error >= largest_error), math.inf, 0.0)
+    return Bounded(value, unsure, dtype)
+
+
 def _comparison(target, args, kwargs, dtype):
     value = target(*_values(args))
     a, b = args[:2]
@@ -817,7 +828,7 @@ split_with_sizes unbind flip roll repeat diagonal index_select gather index _uns
 contiguous select_scatter slice_scatter unfold pixel_shuffle pixel_unshuffle upsample_nearest2d upsample_nearest1d
 movedim narrow broadcast_in_dim scatter unsafe_split unsafe_chunk chunk hstack vstack reflection_pad1d reflection_pad2d
 replication_pad2d view_as_real diagonal_copy permute_copy rot90 take index_copy im2col broadcast_to swapaxes as_strided_copy
-inductor_force_stride_order _adjust_shape""".split()
+inductor_force_stride_order _adjust_shape rev""".split()
 _COMPARISONS = "eq ne lt le gt ge".split()
 _LOGIC = """logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor any all bitwise_left_shift
 bitwise_right_shift __and__ __or__ __lshift__ __rshift__""".split()
@@ -837,7 +848,7 @@ _RULES.update({
     "addcdiv": _addcdiv, "lerp": _lerp, "square": lambda target, args, kwargs, dtype: _mul(torch.ops.aten.mul, [args[0], args[0]], {}, dtype),
     "gelu": _smooth(1.13), "silu": _smooth(1.1), "hardswish": _smooth(1.5), "mish": _smooth(1.1), "leaky_relu": _smooth(1.0),
     "minimum": _choice, "maximum": _choice, "clamp": _choice, "clamp_min": _choice, "clamp_max": _choice, "relu": _choice,
-    "where": _where, "floor": _steps(torch.floor), "ceil": _steps(torch.ceil), "round": _steps(torch.round),
+    "where": _where, "isnan": _classes, "isinf": _classes, "isfinite": _classes, "floor": _steps(torch.floor), "ceil": _steps(torch.ceil), "round": _steps(torch.round),
     "trunc": _steps(torch.trunc), "sign": _steps(torch.sign), "sum": _sum, "mean": _sum, "prod": _prod, "amax": _extreme,
     "amin": _extreme, "var": _moments, "var_mean": _moments, "std": _moments, "std_mean": _moments, "squared_deviations": _deviations, "cumsum": _cumulative,
     "_low_memory_max_pool_with_offsets": _max_pool,

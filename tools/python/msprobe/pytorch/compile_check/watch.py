@@ -20,6 +20,7 @@ from msprobe._intercept.runtime import described, log, own_work, say_once
 from msprobe._intercept.slots import Slot
 from msprobe.pytorch.compile_check.calls import Budget, CheckedCall
 from msprobe.pytorch.compile_check.graphs import Graph
+from msprobe.pytorch.compile_check.repro import Folders
 from msprobe.pytorch.compile_check.rows import NOT_CHECKED, RIGHT, WRONG, Rows
 
 FILE = "compile_check.csv"
@@ -30,14 +31,17 @@ _MOST_SHAPES = 3
 
 class Watch:
     """One at a time. `steps`: numbers of the calls of each graph to check. `graphs`, `kernels`: only these; None: all.
-    `seconds`, `megabytes`: what checking may take."""
+    `seconds`, `megabytes`: what checking may take. `repro`: a folder for kernels alone, or None. `against`: "eager" or None."""
 
-    def __init__(self, output, steps=(0,), graphs=None, kernels=None, seconds=None, megabytes=None):
+    def __init__(self, output, steps=(0,), graphs=None, kernels=None, seconds=None, megabytes=None, repro=None, against=None):
         self._output = output
         self._steps = steps
         self._only_graphs = graphs
         self._only_kernels = kernels
         self._budget = Budget(seconds, megabytes)
+        self._repro = repro
+        self._folders = None
+        self._against_eager = against == "eager"
         self._rows = None
         self._lock = threading.RLock()
         self._slot = None
@@ -147,10 +151,13 @@ class Watch:
         begin = time.monotonic()
         if self._rows is None:
             rank = _rank()
-            self._rows = Rows(os.path.join(self._output, FILE if rank is None else os.path.join("rank%d" % rank, FILE)), self._only_kernels)
+            own = "" if rank is None else "rank%d" % rank
+            self._rows = Rows(os.path.join(self._output, own, FILE), self._only_kernels)
+            if self._repro is not None:
+                self._folders = Folders(os.path.join(self._repro, own), self._only_kernels)
         graph.shapes.add(tuple(item for item in args if isinstance(item, int)))
         with self._lock, own_work():
-            result = CheckedCall(graph, self._rows, self._budget).run(function, args)
+            result = CheckedCall(graph, self._rows, self._budget, self._folders, self._against_eager).run(function, args)
             self._budget.spent += time.monotonic() - begin
             self._safely(self._rows.write)
         return result
