@@ -53,6 +53,18 @@ class Entry:
     def extent(self):
         return self.offset, self.offset + sum((size - 1) * step for size, step in zip(self.shape, self.stride)) + 1
 
+    def overlaps(self, other):
+        """Whether an element of one lies where one of the other does; columns of one matrix do not, though their ranges cross."""
+        (begin, end), (other_begin, other_end) = self.extent(), other.extent()
+        if end <= other_begin or other_end <= begin:
+            return False
+        if self.dtype != other.dtype:  # counted in other units
+            return True
+        first, last = min(begin, other_begin), max(end, other_end)
+        marked = torch.zeros(last - first, dtype=torch.bool)
+        torch.as_strided(marked, other.shape, other.stride, other.offset - first).fill_(True)
+        return bool(torch.as_strided(marked, self.shape, self.stride, self.offset - first).any())
+
     def view(self, tensor):
         return torch.as_strided(tensor, self.shape, self.stride, self.offset).reshape(self.size)
 
@@ -79,10 +91,9 @@ class Buffers:
         """Forgets what a kernel has overwritten."""
         if not tensor.numel():
             return
-        begin, end = Entry(None, tensor).extent()
+        region = Entry(None, tensor)
         entries = self._entries.get(self.place(tensor), [])
-        self._entries[self.place(tensor)] = [entry for entry in entries
-                                              if entry.extent()[1] <= begin or entry.extent()[0] >= end]
+        self._entries[self.place(tensor)] = [entry for entry in entries if not entry.overlaps(region)]
 
 
 class Suspect:
@@ -116,6 +127,7 @@ class CheckedCall:
         self._matched = set()  # nodes that lie in a buffer
         self._suspects = []
         self._supposed = Buffers()  # where nodes of suspects lie, if they are those
+        self._strange = set()  # places that a kernel wrote, and of which it is not known what lies there
         self._folders = folders
         self._extract = None  # of the kernel that is being judged
         self._pending = []  # extracts of suspects
@@ -233,7 +245,8 @@ class CheckedCall:
                         view = entry.view(tensor)
                         known[entry.node] = view.clone() if Buffers.place(tensor) in places else view
             found.append(known)
-        found.append(any(not self._buffers.of(tensor) and tensor.numel() for tensor in tensors if Buffers.place(tensor) not in places))
+        found.append(any(not self._buffers.of(tensor) and tensor.numel() for tensor in tensors
+                         if Buffers.place(tensor) not in places or Buffers.place(tensor) in self._strange))
         return found
 
     def _written(self, item):
@@ -272,6 +285,7 @@ class CheckedCall:
         for name, item in left:
             best = None if unknown else search.nearest(item, graph.fused(kernel.name))
             if best is None:
+                self._strange.add(Buffers.place(item))
                 self._row(kernel.name, name, NOT_CHECKED, item, reason=search.reason(item) or (UNKNOWN if unknown else INTERMEDIATE))
                 continue
             node, far = best
@@ -326,6 +340,7 @@ class CheckedCall:
 
     def _known(self, item, nodes, evaluation):
         """From here on these nodes lie in the buffer."""
+        self._strange.discard(Buffers.place(item))
         self._matched.add(nodes[0])
         for node in nodes:
             self._buffers.put(item, node, None if evaluation is None else _shape_of(evaluation, node))
@@ -459,6 +474,8 @@ class CheckedCall:
         nodes = evaluation.made_of(node) if node is not None else []
         if node is not None:
             self._known(item, found or [node], evaluation)
+        else:
+            self._strange.add(Buffers.place(item))
         if self._extract is not None and label in self._extract.outputs:
             self._extract.nodes[label] = nodes
         measured = not rules.has_rule(rules.functional(function))
