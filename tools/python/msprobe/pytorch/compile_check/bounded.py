@@ -22,6 +22,8 @@ TINY = {torch.float64: 2.0 ** -1022, torch.float32: 2.0 ** -126, torch.bfloat16:
 FUNCTION_UNITS = 8
 # A compiler may contract, reorder and take approximate forms of what the graph says.
 SLACK = 2.0
+_LEAST = 1e-300  # of a bound; no difference of two float64 values that are in use is below it
+_SAMPLE = 256  # elements
 _FEW = 16  # terms; up to so many the worst order is the bound
 
 
@@ -103,6 +105,8 @@ def rounded(value, error, dtype, units=1.0):
     total += TINY[dtype] if dtype in TINY else 0.0
     if isinstance(error, torch.Tensor) or error:
         total += error
+    if _is_finite(total):
+        return Bounded(value, total, dtype)
     # Infinities and NaN are exact where what went in is sure.
     sure = ~torch.isfinite(value)
     if isinstance(error, torch.Tensor):
@@ -125,6 +129,22 @@ class Distance:
         self.index = index
 
 
+def _is_finite(tensor):
+    """Whether all elements surely are: neither infinities nor NaN leave a sum."""
+    return math.isfinite(float(tensor.sum()))
+
+
+def is_surely_beyond(actual, expected):
+    """Whether some of a few elements is beyond its bound: tells most nodes from what a kernel left without looking at all of it."""
+    count = actual.numel()
+    if count <= 2 * _SAMPLE or not expected.floating():
+        return False
+    places = torch.arange(_SAMPLE) * (count // _SAMPLE) + torch.arange(_SAMPLE) % (count // _SAMPLE)
+    value = expected.value.reshape(-1)[places]
+    error = None if expected.error is None else expected.error.broadcast_to(expected.value.shape).reshape(-1)[places]
+    return distance(actual.reshape(-1)[places], Bounded(value, error, expected.dtype)).ratio > 1
+
+
 def distance(actual, expected):
     """`actual`: the kernel's tensor, of the shape of expected.value."""
     if actual.numel() == 0:
@@ -136,19 +156,21 @@ def distance(actual, expected):
         return _worst(off, bound, bool((bound > 0).all()))
     actual = actual.double()
     off = (actual - value).abs_()
-    bound = (torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape).clone())
-    bound *= SLACK
-    finite = torch.isfinite(value) & torch.isfinite(actual)
-    if not bool(finite.all()):
+    bound = torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape) * SLACK
+    finite = None
+    if not _is_finite(off):
+        finite = torch.isfinite(value) & torch.isfinite(actual)
         limit = torch.finfo(expected.dtype).max
         # Both beyond the range with one sign, or both NaN.
         alike = (torch.isnan(value) & torch.isnan(actual)) | ((value.abs() + bound > limit) & (actual.abs() >= limit)
                                                               & (torch.sign(value) == torch.sign(actual)))
         alike |= torch.isinf(bound)
         off = torch.where(finite, off, torch.where(alike, 0.0, math.inf))
-    measured = value[finite] if not bool(finite.all()) else value
-    loose = measured.numel() > 0 and _is_loose(measured, bound[finite] if measured is not value else bound)
-    return _worst(off, bound, loose)
+    far = _worst(off, bound, False)
+    if far.ratio <= 1:
+        measured = value if finite is None else value[finite]
+        far.loose = measured.numel() > 0 and _is_loose(measured, bound if finite is None else bound[finite])
+    return far
 
 
 def _is_loose(value, bound):
@@ -158,7 +180,11 @@ def _is_loose(value, bound):
 
 
 def _worst(off, bound, loose):
-    ratio = torch.where(off > 0, off / bound, torch.zeros_like(off)).nan_to_num_(nan=0.0, posinf=math.inf).reshape(-1)
+    ratio = (off / (bound + _LEAST)).reshape(-1)
     index = int(torch.argmax(ratio))
-    inside = float((ratio <= 1).double().mean())
+    if not float(ratio[index]) < 1 / _LEAST ** 0.5:  # no bound, or infinite by an infinite one
+        ratio = off.reshape(-1) / bound.reshape(-1)
+        ratio = ratio.nan_to_num_(nan=0.0, posinf=math.inf)
+        index = int(torch.argmax(ratio))
+    inside = 1.0 if float(ratio[index]) <= 1 else float((ratio <= 1).double().mean())
     return Distance(float(ratio[index]), float(off.reshape(-1)[index]), float(bound.reshape(-1)[index]), inside, loose, index)

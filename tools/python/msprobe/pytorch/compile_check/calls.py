@@ -307,7 +307,7 @@ class CheckedCall:
         return bool(same) and bool(item.any())
 
     def _evaluation(self, known, shortcuts=()):
-        return Evaluation(self._graph, {node: Bounded.exact(value) for node, value in known.items()}, self._numbers, shortcuts)
+        return Evaluation(self._graph, known, self._numbers, shortcuts)
 
     # ---- outputs without a node ----
 

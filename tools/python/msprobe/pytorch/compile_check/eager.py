@@ -27,7 +27,7 @@ class EagerCall:
         """Calls row(index, node, item, verdict, distance or None, reason) for each output."""
         graph = self._graph
         given = {node: value for node, value in zip(graph.placeholders, self._args) if isinstance(value, torch.Tensor)}
-        exact = Evaluation(graph, {node: Bounded.exact(value.clone()) for node, value in {**given, **seeds}.items()}, numbers)
+        exact = Evaluation(graph, {node: value.clone() for node, value in {**given, **seeds}.items()}, numbers)
         items = result if isinstance(result, (list, tuple)) else (result,)
         wanted = [(index, node, item) for index, (node, item) in enumerate(zip(graph.outputs, items))
                   if isinstance(node, torch.fx.Node) and isinstance(item, torch.Tensor) and item.numel()]

@@ -8,12 +8,13 @@ from msprobe.pytorch.compile_check.bounded import Bounded, NoRule
 
 
 class Evaluation:
-    """`known`: {node: Bounded}, what a kernel is given. `numbers`: {node: int} of a graph with changing shapes.
+    """`known`: {node: tensor}, what a kernel is given. `numbers`: {node: int} of a graph with changing shapes.
     `shortcuts`: [(name, arguments, result)], operators that were computed already."""
 
     def __init__(self, graph, known, numbers, shortcuts=()):
         self._graph = graph
-        self._values = dict(known)
+        self._given = dict(known)
+        self._values = {}
         self._numbers = numbers
         self._known = frozenset(known)
         self._shortcuts = shortcuts
@@ -50,6 +51,9 @@ class Evaluation:
         """Bounded, a tuple of them, or a number. NoRule with the reason where it cannot be computed."""
         if node in self._values:
             return self._values[node]
+        if node in self._given:
+            self._values[node] = Bounded.exact(self._given[node])
+            return self._values[node]
         if node in self._failed:
             raise NoRule(self._failed[node])
         try:
@@ -71,7 +75,7 @@ class Evaluation:
             raise NoRule("a part of the graph that is not a tensor")
         if node.op != "call_function":
             raise NoRule("%s is not among what this kernel is given" % node.name)
-        args = [self._zeros(item) if item is _shape_only(node) and item not in self._values else self._arguments(item) for item in node.args]
+        args = [self._zeros(item) if item is _shape_only(node) and item not in self._values and item not in self._given else self._arguments(item) for item in node.args]
         kwargs = self._arguments(dict(node.kwargs))
         dtype = graph.dtype(node)
         if dtype is None:  # sizes and other numbers

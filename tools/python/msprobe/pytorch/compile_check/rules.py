@@ -4,6 +4,7 @@
 "var_mean") in the tables at the end of this file. What no table has is computed by the framework itself in float64, and how far
 it is from the framework's own result in the dtype of the program tells how much noise is usual; such a bound is measured, not derived.
 """
+import functools
 import math
 import operator
 
@@ -17,6 +18,7 @@ MEASURED_TIMES = 32
 RANDOM_NUMBERS = "random numbers"
 
 
+@functools.lru_cache(maxsize=None)
 def name_of(target):
     """"mul" of torch.ops.aten.mul.Tensor."""
     packet = getattr(target, "_overloadpacket", None)

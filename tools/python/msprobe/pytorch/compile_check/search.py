@@ -1,8 +1,13 @@
 """Which nodes of a graph the outputs of one kernel are, found by their values."""
+import math
+
 import torch
 
 from msprobe.pytorch.compile_check import rules
-from msprobe.pytorch.compile_check.bounded import Bounded, NoRule, distance
+from msprobe.pytorch.compile_check.bounded import Bounded, Distance, NoRule, distance, is_surely_beyond
+
+
+BEYOND = Distance(math.inf, math.inf, 0.0, 0.0, False, 0)
 
 
 class Search:
@@ -61,7 +66,7 @@ class Search:
             for node in candidates:
                 if fitting and (is_view(node) or not self._needed(node, available)):
                     break
-                far = self.distance_to(node, item)
+                far = self.distance_to(node, item, True)
                 if far is not None and far.ratio <= 1:
                     fitting.append((node, far))
             if not fitting:
@@ -73,9 +78,10 @@ class Search:
             found(name, item, [first[0]] + alike, first[1])
         return rest
 
-    def distance_to(self, node, item):
+    def distance_to(self, node, item, only_within=False):
+        """None where the node cannot be computed, or has another shape. `only_within`: of what is beyond its bounds it need not be said how far."""
         key = (id(item), node)
-        if key not in self._tried:
+        if key not in self._tried or self._tried[key] is BEYOND and not only_within:
             self._tried[key] = None
             try:
                 expected = self._evaluation.value(node)
@@ -86,7 +92,8 @@ class Search:
                 return None
             if tuple(expected.value.shape) != tuple(item.shape) and not item.is_contiguous():
                 return None
-            self._tried[key] = distance(item.reshape(expected.value.shape), expected)
+            shaped = item.reshape(expected.value.shape)
+            self._tried[key] = BEYOND if only_within and is_surely_beyond(shaped, expected) else distance(shaped, expected)
         return self._tried[key]
 
     def take_random(self, left, taken):
