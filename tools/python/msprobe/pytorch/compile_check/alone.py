@@ -28,7 +28,7 @@ def judged(actual, value, bound):
         alike = (torch.isnan(value) & torch.isnan(actual)) | (actual.double() == value)
         off = torch.where(alike, 0.0, off.nan_to_num(float("inf"), float("inf")))
     else:
-        off = (actual != value).double()
+        off = torch.where(actual != value, (actual.double() - value.double()).abs().clamp(min=1.0), 0.0)
     beyond = off > bound
     ratio = torch.where(off > 0, off / bound, 0.0).nan_to_num(0.0, float("inf")).reshape(-1)
     worst = int(ratio.argmax())

@@ -151,7 +151,7 @@ def distance(actual, expected):
         return Distance(0.0, 0.0, 0.0, 1.0, False, 0)
     value = expected.value
     if not expected.floating():
-        off = (actual != value).double()
+        off = torch.where(actual != value, (actual.double() - value.double()).abs().clamp(min=1.0), 0.0)
         bound = torch.zeros_like(off) if expected.error is None else expected.error.broadcast_to(off.shape)
         return _worst(off, bound, bool((bound > 0).all()))
     actual = actual.double()
