@@ -142,8 +142,10 @@ std::vector<Candidate> CandidatesOf(const Pieces& pieces) {
           next.cost += !equal[axis] ? 0 : constant ? kCostOfConstantParts : kCostOfEqualParts;
           for (size_t other = 0; other < axis; ++other) {
             const Spread& before = next.placement.spreads[other];
+            // Micro-batches and replicas of the data both have samples, along one dimension.
+            const bool are_samples = static_cast<Axis>(axis) == Axis::kData;
             next.cost += before.kind == SpreadKind::kShard && pieces.grid[other] > 1 &&
-                                 before.dimension == spread.dimension
+                                 (before.dimension == spread.dimension) != are_samples
                              ? kCostOfSharedDimension
                              : 0;
           }

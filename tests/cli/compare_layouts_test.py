@@ -73,24 +73,28 @@ class Model:
         self.down = draw.standard_normal((WIDTH, INNER)).astype(numpy.float32)
         self.norm = draw.standard_normal(WIDTH).astype(numpy.float32) + 3
 
-    def run(self, folder, tp=1, dp=1, micro_batches=1, tensors=False, layout=False, fault="", blocks=True, ranks=None):
+    def run(self, folder, tp=1, dp=1, micro_batches=1, tensors=False, layout=False, fault="", blocks=True, ranks=None, split=False):
         world = tp * dp
         step = folder / "step0"
         for rank in range(world):
             if ranks is None or rank in ranks:
-                recorded = self.layout(rank, tp, dp) if layout else None
-                self.rank(rank, tp, dp, micro_batches, tensors, fault).write(step / ("rank" if world == 1 else "rank%d" % rank), recorded)
+                recorded = self.layout(rank, tp, dp, split) if layout else None
+                self.rank(rank, tp, dp, micro_batches, tensors, fault, split).write(step / ("rank" if world == 1 else "rank%d" % rank), recorded)
         return folder
 
     @staticmethod
-    def layout(rank, tp, dp):
+    def layout(rank, tp, dp, split=False):
         t, d = rank % tp, rank // tp
+        if split:
+            return {"rank": 0, "world_size": 1, "parameters": {"model.%s.weight" % name: {"kind": "replicated"} for name in (
+                "first_norm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")}}
         return {"rank": rank, "world_size": tp * dp, "groups": {"tp": [d * tp + i for i in range(tp)], "dp": [i * tp + t for i in range(dp)]},
                 "parameters": {"up.weight": {"kind": "shard", "dim": 0, "part": t, "parts": tp, "global_shape": [2 * INNER, WIDTH], "blocks": [INNER, INNER]},
                                "down.weight": {"kind": "shard", "dim": 1, "part": t, "parts": tp, "global_shape": [WIDTH, INNER]},
                                "norm.weight": {"kind": "replicated"}}}
 
-    def rank(self, rank, tp, dp, micro_batches, tensors, fault):
+    def rank(self, rank, tp, dp, micro_batches, tensors, fault, split=False):
+        """split: of another implementation, which has two projections in place of the fused one, and other names."""
         made = Rank(tensors)
         t, d = rank % tp, rank // tp
         group = {"type": "torch.ProcessGroup", "group_ranks": [d * tp + i for i in range(tp)], "group_id": "g%d" % d}
@@ -114,6 +118,19 @@ class Model:
             end = ".forward.%d" % number
             kind = ("ColumnParallelLinear", "RowParallelLinear") if tp > 1 else ("Linear", "Linear")
             modules = {"norm": "Module.norm.Norm" + end, "up": "Module.up.%s%s" % (kind[0], end), "down": "Module.down.%s%s" % (kind[1], end), "": "Module.Net" + end}
+            if split:
+                gate, up = numpy.split(self.up, 2)
+                wrong = 1.5 if fault == "down scaled" else 1
+                made.call("Module.model.first_norm.RMSNorm" + end, [x], [scaled], "Module.model.Net" + end, parameters={"weight": norm})
+                made.call("Module.model.mlp.gate_proj.Linear" + end, [scaled], [scaled @ gate.T], "Module.model.mlp.MLP" + end, parameters={"weight": gate})
+                made.call("Module.model.mlp.up_proj.Linear" + end, [scaled], [scaled @ up.T], "Module.model.mlp.MLP" + end, parameters={"weight": up})
+                made.call("Module.model.mlp.act.Product" + end, [scaled @ gate.T, scaled @ up.T], [products[0]], "Module.model.mlp.MLP" + end)
+                made.call("Module.model.mlp.down_proj.Linear" + end, [products[0]], [total * wrong], "Module.model.mlp.MLP" + end, parameters={"weight": self.down})
+                made.call("Module.model.mlp.MLP" + end, [scaled], [total * wrong], "Module.model.Net" + end)
+                made.call("Module.model.Net" + end, [x, x], [total * wrong], None)
+                slope = (2 * total / total.size).astype(numpy.float32)
+                gradient = gradient + (slope * x).sum(axis=0).astype(numpy.float32)
+                continue
             made.call("Tensor.__mul__.%d.forward" % (2 * number), [x, norm], [scaled], modules["norm"])
             made.call(modules["norm"], [x], [scaled], modules[""], parameters={"weight": norm})
             made.call("Functional.linear.%d.forward" % (2 * number), [scaled, ups[t]], [hidden[t]], modules["up"])
@@ -129,7 +146,7 @@ class Model:
             slope = (2 * total / total.size).astype(numpy.float32)
             made.call("Functional.mse_loss.%d.backward" % number, [numpy.array(1, numpy.float32)], [slope], None)
             gradient = gradient + (slope * x).sum(axis=0).astype(numpy.float32)
-        made.gradient("Module.norm.Norm", {"weight": gradient})
+        made.gradient("Module.model.first_norm.RMSNorm" if split else "Module.norm.Norm", {"weight": gradient})
         return made
 
 
@@ -229,6 +246,34 @@ class CompareLayouts(unittest.TestCase):
         pair = self.compare(self.cut(micro_batches=2), self.one())
         self.assertEqual((pair["verdict"], pair["counts"]["npu_only"], pair["counts"]["bench_only"]), ("agree", 0, 0))
         self.assertEqual(self.rows["Functional.linear.0.forward.output.0"]["NPU Layout"], "shard dim 0 x2")
+
+    def test_replicas_with_several_micro_batches_each_are_joined_with_all_of_them(self):
+        for tensors in (False, True):
+            with self.subTest(tensors=tensors):
+                self.setUp()
+                pair = self.compare(self.cut(dp=2, micro_batches=2, layout=True, tensors=tensors), self.one(micro_batches=2, layout=True, tensors=tensors))
+                self.assertEqual(pair["verdict"], "agree")
+                row = self.rows["Functional.linear.0.forward.output.0"]
+                self.assertEqual((row["NPU Layout"], row["Bench Layout"]), ("shard dim 0 x4", "shard dim 0 x2"))
+
+    def test_another_implementation_is_paired_by_what_it_is_made_of(self):
+        for tensors, tp in ((False, 1), (True, 1), (False, 2), (True, 2)):
+            with self.subTest(tensors=tensors, tp=tp):
+                self.setUp()
+                other = self.one(tensors=tensors, layout=True, split=True)
+                pair = self.compare(self.cut(tp=tp, tensors=tensors, layout=True), other)
+                self.assertIn(pair["verdict"], ("agree", "identical"))
+                self.assertEqual(pair["counts"]["npu_only"], 0)
+                fused = self.rows["Module.model.mlp.gate_proj+up_proj.Linear.forward.0.parameters.weight"]
+                self.assertEqual((fused["Bench Layout"], fused["Paired By"]), ("shard dim 0 x2", "weights"))
+                self.assertIn("Module.model.mlp.down_proj.Linear.forward.0.output.0", self.rows)
+                self.assertEqual(self.rows["Module.model.first_norm.RMSNorm.parameters_grad.weight"]["Paired By"], "weights")
+
+    def test_a_fault_of_another_implementation_is_named(self):
+        wrong = self.one(tensors=True, layout=True, split=True, fault="down scaled")
+        point = self.compare(wrong, self.cut(tensors=True, layout=True))["first_divergence"]
+        self.assertEqual((point["kind"], point["call"], point["relation"]["kind"]), ("computation", "Module.down.Linear.forward.0", "scale"))
+        self.assertAlmostEqual(point["relation"]["factor"], 1.5, 4)
 
     def test_a_user_may_say_how_a_run_is_cut(self):
         given = self.folder / "layouts.json"

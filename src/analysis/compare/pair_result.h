@@ -167,6 +167,8 @@ struct PairResult {
   // How each row's pieces are spread, by row of the sides, where ranks were joined.
   std::vector<std::string_view> npu_layouts;
   std::vector<std::string_view> bench_layouts;
+  // By what each row of the test side was paired, where the sides name their modules differently.
+  std::vector<std::string_view> paired_by;
   std::string_view first_unreadable;  // the message of the first of them, in row order
   // The column Relation by row, kept by the arena; where layouts differ. Empty: no such column.
   std::vector<std::string_view> relations;

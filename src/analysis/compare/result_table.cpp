@@ -218,6 +218,9 @@ class TableLines::LineWriter {
               ? ""
               : result_.relations[static_cast<size_t>(line.result - result_.rows.data())]));
     }
+    if (!result_.paired_by.empty()) {
+      cells_.push_back(LayoutCell(line.npu, lines_.npu_, result_.paired_by));
+    }
     const bool filled = spec_.colours && line.result != nullptr;
     table_.AddRow(cells_, filled ? line.result->fill : report::Fill::kNone);
   }
@@ -293,7 +296,7 @@ std::vector<std::string> MetricColumns(CompareMode mode) {
 }
 
 std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Edition edition,
-                                       bool with_layouts) {
+                                       bool with_layouts, bool with_pairing) {
   const TableSpec& spec = SpecOf(edition);
   std::vector<std::string> columns = {
       std::string(kNpuNameColumn), "Bench Name",        "NPU Dtype", "Bench Dtype",
@@ -328,6 +331,9 @@ std::vector<std::string> ResultColumns(CompareMode mode, bool with_stack, Editio
   if (with_layouts) {
     add({"NPU Layout", "Bench Layout", "Relation"});
   }
+  if (with_pairing) {
+    add({"Paired By"});
+  }
   return columns;
 }
 
@@ -340,8 +346,9 @@ constexpr std::string_view kSheetName = "Sheet";
 report::Table MakeResultTable(const Side& npu, const Side& bench, const PairResult& result,
                               const dump::StackFile* stack, const std::vector<bool>* keep) {
   const TableLines lines(npu, bench, result, stack, keep);
-  Table table(std::string(kSheetName), ResultColumns(result.mode, stack != nullptr, result.edition,
-                                                     !result.npu_layouts.empty()));
+  Table table(std::string(kSheetName),
+              ResultColumns(result.mode, stack != nullptr, result.edition,
+                            !result.npu_layouts.empty(), !result.paired_by.empty()));
   lines.AddTo(0, lines.count(), table);
   return table;
 }
@@ -352,7 +359,8 @@ report::Table ResultTableInBlocks(const Side& npu, const Side& bench, const Pair
   const auto lines = std::make_shared<const TableLines>(npu, bench, result, stack, keep);
   return Table(
       std::string(kSheetName),
-      ResultColumns(result.mode, stack != nullptr, result.edition, !result.npu_layouts.empty()),
+      ResultColumns(result.mode, stack != nullptr, result.edition, !result.npu_layouts.empty(),
+                    !result.paired_by.empty()),
       lines->count(), needs_text_bytes ? lines->TextBytes() : 0,
       [lines](size_t first, size_t count, Table& rows) { lines->AddTo(first, count, rows); });
 }

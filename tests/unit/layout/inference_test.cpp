@@ -91,6 +91,14 @@ TEST(Inference, TellsTwoAxesApart) {
             "replicated x2 + shard dim 0 x2");
 }
 
+TEST(Inference, MicroBatchesAndReplicasHaveSamplesAlongOneDimension) {
+  constexpr size_t kMicroBatch = 0;
+  Pieces pieces = Parts(kMicroBatch, {1, 2}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}});
+  pieces.grid = {2, 2, 1, 1};
+  const Pieces batches = Parts(kMicroBatch, {2, 2}, {{1, 2, 5, 6}, {3, 4, 7, 8}});
+  EXPECT_EQ(InferSpreads(pieces, batches).npu.Text(), "shard dim 0 x4");
+}
+
 TEST(Inference, SaysUnknownWhereShapesDoNotFit) {
   const Spreads spreads =
       InferSpreads(Parts(kTensor, {3}, {{1, 2, 3}, {4, 5, 6}}), Whole({2}, {1, 2}));

@@ -40,6 +40,81 @@ int64_t StageCount(const JoinedSide& side) {
   return static_cast<int64_t>(stages.size());
 }
 
+size_t ReplicaCount(const JoinedSide& side) {
+  std::set<int64_t> replicas;
+  for (const auto& rank : side.ranks) {
+    replicas.insert(rank->about.place.data);
+  }
+  return replicas.size();
+}
+
+// Other numbers of replicas share the data out in another way: the n-th micro-batch of both sides
+// has other samples, and only all of them together are the same. How often most modules are called.
+void JoinMicroBatches(JoinedSide& npu, JoinedSide& bench) {
+  if (ReplicaCount(npu) == ReplicaCount(bench)) {
+    return;
+  }
+  std::map<int64_t, size_t> votes;
+  for (const auto& [letter, count] : CallCounts(npu)) {
+    if (count % npu.micro_batches == 0) {
+      ++votes[count / npu.micro_batches];
+    }
+  }
+  const auto most = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != votes.end() && most->first > 1) {
+    npu.micro_batches *= most->first;
+    bench.micro_batches *= most->first;
+    npu.joins_all_batches = bench.joins_all_batches = true;
+  }
+}
+
+// Whether the gradients that the backward pass computes are those of the last micro-batch alone,
+// because a framework adds them up elsewhere: they are not all one multiple of what the optimizer
+// is given.
+bool KeepsLastBatch(const JoinedSide& side) {
+  constexpr double kSameRatio = 1e-2;
+  constexpr double kMostRows = 0.75;
+  if (side.micro_batches < 2 || side.reduced.empty() || ReplicaCount(side) > 1) {
+    return false;
+  }
+  const auto norms = [&](const JoinedCall& call) {
+    std::map<std::string_view, double> found;  // by the name of the parameter
+    const Side& read = side.ranks[call.members[0].rank]->side;
+    const SideEntry& entry = read.entries[call.members[0].entry];
+    for (uint32_t i = entry.first_row; i < entry.first_row + entry.row_count; ++i) {
+      const SideRow& row = read.rows[i];
+      if (row.is_tensor && row.stats[kNorm].is_numeric()) {
+        found[row.name.substr(row.name.rfind('.') + 1)] = row.stats[kNorm].number;
+      }
+    }
+    return found;
+  };
+  std::vector<double> ratios;
+  for (const auto& [path, call] : side.gradients) {
+    const auto given = side.reduced.find(path);
+    if (given == side.reduced.end() || given->second.members[0].rank != call.members[0].rank) {
+      continue;
+    }
+    const auto of_given = norms(given->second);
+    for (const auto& [name, norm] : norms(call)) {
+      const auto other = of_given.find(name);
+      if (other != of_given.end() && norm > 0) {
+        ratios.push_back(other->second / norm);
+      }
+    }
+  }
+  if (ratios.empty()) {
+    return false;
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double median = ratios[ratios.size() / 2];
+  const auto close = std::count_if(ratios.begin(), ratios.end(), [&](double ratio) {
+    return std::fabs(ratio - median) <= kSameRatio * median;
+  });
+  return static_cast<double>(close) < kMostRows * static_cast<double>(ratios.size());
+}
+
 // How many times as often one side makes each of its calls: micro-batches that the other side does
 // in one. The ratio that most calls have.
 void FindMicroBatches(JoinedSide& npu, JoinedSide& bench) {
@@ -62,6 +137,7 @@ void FindMicroBatches(JoinedSide& npu, JoinedSide& bench) {
   if (most != votes.end()) {
     npu.micro_batches = most->first.first;
     bench.micro_batches = most->first.second;
+    JoinMicroBatches(npu, bench);
   }
 }
 
@@ -293,7 +369,12 @@ class PieceLoader::OpenPieces {
     }
     MSP_ASSIGN_OR_RETURN(const NamedTensor* tensor, file->Single());
     MSP_RETURN_IF_ERROR(tensor->status);
-    return tensor->view;
+    TensorView view = tensor->view;
+    if (row_.is_swapped && view.shape.size() >= 2) {
+      std::swap(view.shape[0], view.shape[1]);
+      std::swap(view.strides[0], view.strides[1]);
+    }
+    return view;
   }
 
   Result<tensor::TensorBuffer> Copy(size_t piece) {
@@ -994,9 +1075,12 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
   }
   NumberParts(npu, bench);
   NumberParts(bench, npu);
+  PairNames(npu, bench);
   FindMicroBatches(npu, bench);
   JoinCalls(npu, bench);
   PairCalls(npu, bench);
+  npu.keeps_last_batch = KeepsLastBatch(npu);
+  bench.keeps_last_batch = KeepsLastBatch(bench);
   JoinedRows joined = JoinRows(npu, bench, layout);
   LoadedPair loaded = std::move(joined.loaded);
   PairSource source;
@@ -1006,6 +1090,7 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
     return UnsupportedError("checksums of parts do not tell that of the whole")
         .WithHint("dump both sides with statistics or tensors to compare other layouts");
   }
+  const std::map<std::string, std::string> paired_by = std::move(npu.paired_by);
   npu = {};
   bench = {};
   PieceLoader loader(layout, loaded.npu, loaded.bench, std::move(joined.rows));
@@ -1024,6 +1109,14 @@ Result<ComparedPair> CompareJoined(const Options& options, const PlannedPair& pl
     for (const SideRow& row : rows.rows) {
       texts.push_back(
           (side == 0 ? pair.npu : pair.bench).Intern(loader.RowOf(side == 0, row).Text()));
+    }
+  }
+  if (!paired_by.empty()) {
+    for (const SideRow& row : pair.npu.rows) {
+      const dump::EntryName name = dump::ParseEntryName(pair.npu.entries[row.entry].name);
+      const auto known = paired_by.find(std::string(name.subject));
+      pair.result.paired_by.push_back(known == paired_by.end() ? std::string_view()
+                                                               : pair.npu.Intern(known->second));
     }
   }
   for (std::optional<DivergencePoint>& point : pair.divergence.first_of_kind) {

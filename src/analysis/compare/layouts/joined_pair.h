@@ -48,6 +48,7 @@ struct JoinedRow {
   std::optional<layout::Placement> shown;
   std::optional<Shape> cut;  // what is compared of a whole that is padded
   double scale = 1;
+  bool is_swapped = false;  // the first two dimensions of each piece
   Suspicion suspicion = Suspicion::kNone;
   std::vector<int64_t> suspects;  // ranks that differ from the others
   double error = 0;               // how far they do, relative

@@ -102,7 +102,8 @@ class PairJoiner {
       const auto found =
           rank.entry_of.find(dump::WithDirection(rank.side.entries[member.entry].name, direction));
       if (found != rank.entry_of.end()) {
-        directed.members.push_back({member.rank, member.micro_batch, found->second});
+        directed.members.push_back(member);
+        directed.members.back().entry = found->second;
       }
     }
     return directed.members.empty() ? std::nullopt : std::optional(std::move(directed));
@@ -285,7 +286,8 @@ class PairJoiner {
         for (uint32_t i = 0; i < entry.row_count; ++i) {
           const SideRow& row = read.rows[entry.first_row + i];
           const std::string_view suffix = SuffixOf(entry, row);
-          if (!gatherer_.Counts(side, call, member, row.state) || !known.insert(suffix).second) {
+          if (!gatherer_.Counts(side, call, member, row.state) || !known.insert(suffix).second ||
+              !IsOfAnyImplementation(*sides_[side], *call.call, call.direction, row, suffix)) {
             continue;
           }
           if (side == 1) {
@@ -303,6 +305,9 @@ class PairJoiner {
             other = gatherer_.Gather(1, *pair.calls[1], suffix, i, row.state);
           }
           if (other.rows.empty()) {
+            if (pair.calls[1 - side] && sides_[side]->has_other_names) {
+              continue;
+            }
             const LoadedRank& rank = *sides_[side]->ranks[member.rank];
             // As many parts as the layout asks for; arguments that one side leaves out.
             if (pair.calls[1 - side] && (MovesData(rank.names[member.entry]) || !row.is_tensor)) {
@@ -355,6 +360,7 @@ class PairJoiner {
     placement.stage = pieces.stage;
     placement.only_rank = pieces.only_rank;
     made.joined.scale = pieces.pieces.scale;
+    made.joined.is_swapped = pieces.is_swapped;
     made.joined.shapes = pieces.pieces.shapes;
     made.joined.placement = std::move(placement);
     for (size_t i = 0; i < pieces.rows.size(); ++i) {
@@ -441,7 +447,11 @@ class PairJoiner {
     if (calls_.IsBesideAny(pair) && (!IsFloating(*npu.rows[0]) || calls_.TakesOtherTensors(pair))) {
       return MakeUnknown(npu, bench);
     }
-    if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes) {
+    if (!npu.is_grid || !bench.is_grid || !npu.has_shapes || !bench.has_shapes ||
+        IsOfLastBatch(pair) ||
+        // Parts of samples on both sides, or sums over them: nothing is whole.
+        (sides_[0]->joins_all_batches && npu.rows[0]->state != dump::RowState::kParameters &&
+         !pair.calls[0]->is_gradient && npu.pieces.shapes[0].size() == 1)) {
       return MakeUnknown(npu, bench);
     }
     layout::Spreads spreads = layout::InferSpreads(npu.pieces, bench.pieces);
@@ -492,6 +502,18 @@ class PairJoiner {
       n.row.shape = made_[0].Intern(b.row.shape);  // another shape would be a difference
     }
     return {std::move(n), std::move(b)};
+  }
+
+  // A gradient may be that of the last micro-batch alone, where it is added up elsewhere. What the
+  // optimizer is given is complete.
+  bool IsOfLastBatch(const CallPair& pair) const {
+    if (!pair.calls[0]->is_gradient || pair.calls[0]->is_reduced) {
+      return false;
+    }
+    const bool both = sides_[0]->reduced.contains(pair.calls[0]->call->path) &&
+                      sides_[1]->reduced.contains(pair.calls[1]->call->path);
+    return (sides_[0]->joins_all_batches && both) || sides_[0]->keeps_last_batch ||
+           sides_[1]->keeps_last_batch;
   }
 
   // ---- copies that are not equal, and summands ----

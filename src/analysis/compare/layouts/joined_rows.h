@@ -35,6 +35,8 @@ struct RowPieces {
   std::vector<uint32_t> entries;
   bool is_grid = false;
   bool has_shapes = false;
+  bool is_fused = false;    // of modules that are one on the other side
+  bool is_swapped = false;  // the first two dimensions of each piece
   std::optional<int64_t> stage;
   std::optional<int64_t> only_rank;
 };

@@ -82,6 +82,16 @@ class CallJoiner {
     for (BucketNodes& bucket : buckets_) {
       JoinBucket(bucket);
     }
+    if (side_.has_other_names) {
+      for (JoinedCall& call : side_.calls) {
+        NoteParts(call);
+      }
+      for (const auto calls : {&JoinedSide::gradients, &JoinedSide::reduced}) {
+        for (auto& [path, call] : side_.*calls) {
+          NoteParts(call);
+        }
+      }
+    }
   }
 
  private:
@@ -182,7 +192,18 @@ class CallJoiner {
   }
 
   static void AddMember(JoinedCall& call, uint32_t rank, uint32_t micro_batch, uint32_t entry) {
-    call.members.push_back({rank, micro_batch, entry});
+    call.members.push_back({rank, micro_batch, entry, 0, 1});
+  }
+
+  // Which part of a fused module each member is.
+  void NoteParts(JoinedCall& call) const {
+    for (CallMember& member : call.members) {
+      const LoadedRank& rank = *side_.ranks[member.rank];
+      if (!rank.fused.empty()) {
+        member.part = rank.fused[member.entry].part;
+        member.parts = rank.fused[member.entry].parts;
+      }
+    }
   }
 
   void JoinBucket(BucketNodes& bucket) {
@@ -344,10 +365,12 @@ namespace {
 
 void NamePaths(LoadedRank& rank) {
   rank.paths.clear();
+  rank.fused.assign(rank.new_names.empty() ? 0 : rank.names.size(), NewName());
   for (const dump::EntryName& name : rank.names) {
     std::string& path = rank.paths.emplace_back();
     if (name.is_module || name.is_parameters_grad) {
-      path = rank.GlobalPath(name.subject);
+      NewName* const fused = rank.fused.empty() ? nullptr : &rank.fused[rank.paths.size() - 1];
+      path = rank.GlobalPath(name.subject, fused);
     }
   }
 }
@@ -577,7 +600,12 @@ Result<std::unique_ptr<LoadedRank>> LoadRank(const JoinedRank& rank, const SideO
   return loaded;
 }
 
-std::string LoadedRank::GlobalPath(std::string_view local) const {
+void LoadedRank::Rename(std::map<std::string, NewName> renamed) {
+  new_names = std::move(renamed);
+  NamePaths(*this);
+}
+
+std::string LoadedRank::GlobalPath(std::string_view local, NewName* as) const {
   // A record knows the paths as they are in the dump; what a user gives may leave wrappers out.
   std::string global(local);
   if (about.record) {
@@ -592,6 +620,12 @@ std::string LoadedRank::GlobalPath(std::string_view local) const {
     if (offset != 0) {
       global = Renumbered(global, is_expert, offset);
     }
+  }
+  if (const auto renamed = new_names.find(global); renamed != new_names.end()) {
+    if (as != nullptr) {
+      *as = renamed->second;
+    }
+    return renamed->second.path;
   }
   return global;
 }
@@ -635,6 +669,9 @@ void PairCalls(JoinedSide& npu, JoinedSide& bench) {
       npu.calls[call].partner = other->second;
       bench.calls[other->second].partner = call;
     }
+  }
+  if (npu.has_other_names) {
+    return;  // of other implementations only the modules are the same
   }
   for (const Bucket& bucket : npu.buckets) {
     const auto other = bench.bucket_of.find(bucket.key);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,14 @@
 
 namespace msprobe::analysis::compare::layouts {
 
+// The path that a module has on both sides, where they name it differently. Several modules may be
+// fused into one.
+struct NewName {
+  std::string path;
+  uint32_t part = 0;
+  uint32_t parts = 1;
+};
+
 // One rank as it was read.
 struct LoadedRank {
   JoinedRank about;
@@ -31,11 +40,16 @@ struct LoadedRank {
   std::unordered_map<std::string_view, uint32_t> entry_of;
 
   // The path that the whole model has for a module of this rank.
-  std::string GlobalPath(std::string_view local) const;
+  // `as`, if given, gets the new name where it has one.
+  std::string GlobalPath(std::string_view local, NewName* as = nullptr) const;
   bool is_wrapped = false;  // all modules are below one named "module"
   // What no record tells: by how much layers and experts are numbered higher in the whole model.
   int64_t first_layer = 0;
   int64_t first_expert = 0;
+  std::map<std::string, NewName> new_names;  // by the path that this side has
+  // Takes them, and names the entries anew.
+  void Rename(std::map<std::string, NewName> renamed);
+  std::vector<NewName> fused;      // by entry, where some are: which part of the module it is
   std::vector<std::string> paths;  // by entry: the global path of a module; empty for other calls
 };
 
@@ -43,6 +57,8 @@ struct CallMember {
   uint32_t rank = 0;         // place among the loaded ranks
   uint32_t micro_batch = 0;  // of a call that each micro-batch makes
   uint32_t entry = 0;
+  uint32_t part = 0;  // of several modules that are one on the other side
+  uint32_t parts = 1;
 };
 
 // A forward call of the whole model, or a group of parameter gradients: who made it.
@@ -69,8 +85,14 @@ struct JoinedSide {
   std::vector<std::unique_ptr<LoadedRank>> ranks;
   int64_t stages = 1;
   int64_t micro_batches = 1;
-  bool knows_experts = false;     // which ones each rank has
-  std::vector<JoinedCall> calls;  // by bucket
+  bool joins_all_batches = false;  // there are several micro-batches on both sides
+  bool keeps_last_batch = false;   // of several, in the gradients of the backward pass
+  bool knows_experts = false;      // which ones each rank has
+  bool has_other_names = false;    // modules were paired by what they are
+  // The batch is in front of the sequence on the other side alone.
+  bool swaps_axes = false;
+  std::map<std::string, std::string> paired_by;  // path of the reference: what told
+  std::vector<JoinedCall> calls;                 // by bucket
   std::vector<Bucket> buckets;
   std::unordered_map<std::string, size_t> bucket_of;
   std::unordered_map<std::string, uint32_t> module_call;  // by path and number
@@ -88,6 +110,16 @@ void NumberParts(JoinedSide& side, const JoinedSide& other);
 
 // How many times each call is made, over the stages of a run: by letter.
 std::unordered_map<uint64_t, int64_t> CallCounts(const JoinedSide& side);
+
+// Where both sides name the modules of one model differently: gives those that are the same one
+// path.
+void PairNames(JoinedSide& npu, JoinedSide& bench);
+
+bool HoldsParameters(const JoinedSide& side, const CallMember& member);
+// Modules around others take and give different things in each implementation: only the first
+// result, and its gradient, is the same. Of a module with parameters the first argument is, too.
+bool IsOfAnyImplementation(const JoinedSide& side, const JoinedCall& call,
+                           dump::Direction direction, const SideRow& row, std::string_view suffix);
 
 // Fills calls and buckets of both sides from their ranks.
 void JoinCalls(JoinedSide& npu, JoinedSide& bench);

@@ -122,6 +122,11 @@ LayoutCalls::LayoutCalls(const Sides& sides, const PieceGatherer& gatherer)
 
 void LayoutCalls::Mark(size_t side) {
   const JoinedSide& joined = *sides_[side];
+  for (const JoinedCall& call : joined.calls) {
+    if (joined.has_other_names && !HoldsParameters(joined, call.members[0])) {
+      of_layout_.insert(&call);  // of another implementation: what it is made of
+    }
+  }
   for (const Bucket& bucket : joined.buckets) {
     // All that a parallel layer does around its communication.
     const auto communicates_alone = [](const JoinedSide& of, const Bucket& calls) {

@@ -436,7 +436,7 @@ class Planner {
   // Whether ranks must be joined. Fills in what the dumps tell of a side without records.
   bool Differ(RunLayout& npu, RunLayout& bench, bool pairs_by_number) {
     if (npu.is_known && bench.is_known) {
-      return !HaveEqualGrids(npu, bench);
+      return !HaveEqualGrids(npu, bench) || (!HasMapping() && HaveOtherNames(npu, bench));
     }
     if (npu.ranks.size() == 1 && bench.ranks.size() == 1) {
       return false;
@@ -533,6 +533,31 @@ class Planner {
       const auto found = row.is_tensor ? shapes.find(row.name) : shapes.end();
       return found != shapes.end() && found->second != row.shape;
     });
+  }
+
+  // The user says which rows are partners.
+  bool HasMapping() const {
+    const MatchRules& match = options_.match;
+    return match.data_mapping.given || match.cell_mapping.given || match.api_mapping.given ||
+           match.layer_mapping.given;
+  }
+
+  // Few parameters of one side have a name of the other's: another implementation.
+  static bool HaveOtherNames(const RunLayout& npu, const RunLayout& bench) {
+    constexpr size_t kKnownShare = 2;  // one of as many is known
+    const auto& first = npu.ranks[0].record;
+    const auto& other = bench.ranks[0].record;
+    if (!first || !other || first->parameters.empty() || other->parameters.empty()) {
+      return false;
+    }
+    std::unordered_set<std::string> names;
+    for (const auto& [name, parameter] : other->parameters) {
+      names.insert(other->GlobalPath(name));
+    }
+    const auto known = static_cast<size_t>(std::count_if(
+        first->parameters.begin(), first->parameters.end(),
+        [&](const auto& one) { return names.contains(first->GlobalPath(one.first)); }));
+    return known * kKnownShare < std::min(first->parameters.size(), names.size());
   }
 
   static bool HaveEqualGrids(const RunLayout& npu, const RunLayout& bench) {

@@ -7,8 +7,30 @@
 #include "src/analysis/compare/layouts/joined_rows.h"
 
 namespace msprobe::analysis::compare::layouts {
+namespace {
 
+using layout::Axis;
 using layout::kAxisCount;
+using layout::SpreadKind;
+
+// Weights of fused projections lie one below the other, their results side by side. They take one
+// value, whose gradient is the sum of theirs.
+void ExpectFused(const DirectedCall& call, dump::RowState state, RowPieces& pieces) {
+  const bool is_parameter = state == dump::RowState::kParameters || call.is_gradient;
+  const bool backward = call.direction == dump::Direction::kBackward;
+  const bool is_result = state == (backward ? dump::RowState::kInput : dump::RowState::kOutput);
+  layout::Spread expected;
+  if ((is_parameter || is_result) && !pieces.pieces.shapes[0].empty()) {
+    expected.kind = SpreadKind::kShard;
+    expected.dimension =
+        is_parameter ? 0 : static_cast<int64_t>(pieces.pieces.shapes[0].size()) - 1;
+  } else if (backward) {
+    expected.kind = SpreadKind::kPartial;
+  }
+  pieces.pieces.expected[static_cast<size_t>(Axis::kTensor)] = expected;
+}
+
+}  // namespace
 
 std::string_view SuffixOf(const SideEntry& entry, const SideRow& row) {
   return row.name.starts_with(entry.name) ? row.name.substr(entry.name.size()) : row.name;
@@ -94,7 +116,11 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
       continue;
     }
     const RankPlace& at = joined.ranks[member.rank]->about.place;
-    found.push_back({{member.micro_batch, at.data, at.context, at.tensor}, row, member});
+    constexpr int64_t kPartStride = int64_t{1} << 32U;  // beyond all ranks
+    found.push_back({{member.micro_batch, at.data, at.context,
+                      at.tensor + kPartStride * static_cast<int64_t>(member.part)},
+                     row,
+                     member});
     stages.insert(at.stage);
     for (size_t axis = 0; axis < kAxisCount; ++axis) {
       values[axis].insert(found.back().at[axis]);
@@ -118,6 +144,12 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
     std::optional<Shape> shape =
         piece.row->is_tensor ? ParseShape(piece.row->shape) : std::optional(Shape());
     pieces.has_shapes = pieces.has_shapes && shape.has_value();
+    pieces.is_fused = pieces.is_fused || piece.member.parts > 1;
+    if (side == 0 && joined.swaps_axes && shape && shape->size() >= 3 &&
+        state != dump::RowState::kParameters && !call.is_gradient) {
+      std::swap((*shape)[0], (*shape)[1]);
+      pieces.is_swapped = true;
+    }
     pieces.pieces.statistics.push_back(PieceStatisticsOf(*piece.row, shape));
     pieces.pieces.shapes.push_back(shape.value_or(Shape()));
     pieces.rows.push_back(piece.row);
@@ -131,7 +163,17 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
   if (ranks.size() == 1 && StageSize(side, *stages.begin()) > 1) {
     pieces.only_rank = joined.ranks[*ranks.begin()]->about.rank;
   }
-  pieces.pieces.record = RecordOf(side, call, suffix, state);
+  if (!pieces.is_fused) {
+    pieces.pieces.record = RecordOf(side, call, suffix, state);
+  } else {
+    ExpectFused(call, state, pieces);
+    // In a fused projection query, key and value take turns by heads: equal parts are understood.
+    pieces.is_grid =
+        pieces.is_grid &&
+        (found[0].member.parts == 2 ||
+         (values[kAxisCount - 1].size() == found[0].member.parts &&
+          std::set<Shape>(pieces.pieces.shapes.begin(), pieces.pieces.shapes.end()).size() == 1));
+  }
   pieces.pieces.scale = side == 0 && (call.direction == dump::Direction::kBackward)
                             ? 1 / factors_.backward
                         : side == 0 && call.is_reduced  ? 1 / factors_.reduced

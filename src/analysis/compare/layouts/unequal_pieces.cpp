@@ -109,6 +109,11 @@ void UnequalPieces::Judge(size_t side, const DirectedCall& call, const RowPieces
         pieces.pieces.AreEqualAlong(static_cast<Axis>(axis))) {
       continue;
     }
+    if (pieces.is_fused && static_cast<Axis>(axis) == Axis::kTensor) {
+      spread = {};
+      spread.kind = SpreadKind::kPartial;  // gradients of what several modules take
+      continue;
+    }
     if ((is_parameter || call.is_reduced) && calls_.IsExpert(side, call) &&
         !sides_[side]->knows_experts) {
       spread.kind = SpreadKind::kUnknown;  // other ranks may have other experts
@@ -215,9 +220,12 @@ std::optional<std::pair<RowPieces, Placement>> UnequalPieces::Reduced(size_t sid
       int made = 0;
       const SideRow* const row =
           uses_[side].ReducedBy(pieces.ranks[i], *pieces.rows[i], most, &made);
-      const std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
+      std::optional<Shape> shape = row == nullptr ? std::nullopt : ParseShape(row->shape);
       if (!shape) {
         return std::nullopt;
+      }
+      if (pieces.is_swapped && shape->size() >= 3) {
+        std::swap((*shape)[0], (*shape)[1]);
       }
       further = further || made == most;
       reduced.rows[i] = row;
