@@ -27,6 +27,11 @@ constexpr double kCostOfPadding = 3;
 constexpr double kMostCostOfValues = 1.5;
 constexpr double kDoubtful = kCostOfEqualParts + kMostCostOfValues;  // parts that are copies
 constexpr double kApart = 1e-3;
+// Rounding to a narrow dtype moves the mean of a sum by more: allowed are this many units, where no
+// piece is a copy of the other side's whole, and no more than a share of what the closest one is
+// apart.
+constexpr double kUnitsApart = 4;
+constexpr double kShareOfCopy = 1.0 / 16;
 constexpr size_t kMostCandidates = 4096;
 
 bool SameNumber(const std::optional<double>& a, const std::optional<double>& b) {
@@ -217,6 +222,27 @@ bool IsPadded(const Shape& a, const Shape& b) {
   return smaller > 1 && larger - smaller < (smaller + 1) / 2;
 }
 
+// How far the sum of the means may be from the mean of the other side's whole, relative.
+double AllowedApart(const Pieces& pieces, const PieceStatistics& other,
+                    const std::vector<size_t>& axes, const Placement& placement) {
+  double closest_copy = HUGE_VAL;
+  double norms = 0;
+  for (const PieceStatistics& piece : pieces.statistics) {
+    const PieceStatistics copy = Scaled(piece, pieces.scale);
+    closest_copy = std::min(closest_copy, StatisticsApart(copy, other).value_or(0));
+    norms += std::fabs(copy.values[3].value_or(0));
+  }
+  const bool only_copies =
+      axes.size() == 1 && static_cast<Axis>(axes[0]) == Axis::kTensor &&
+      std::all_of(placement.spreads.begin(), placement.spreads.end(),
+                  [](const Spread& spread) { return spread.kind == SpreadKind::kReplicated; });
+  const bool may_be_sum =
+      other.values[3] && std::fabs(*other.values[3]) <= norms * (1 + pieces.unit);
+  return only_copies && may_be_sum ? std::clamp(closest_copy * kShareOfCopy, kApart,
+                                                std::max(kApart, kUnitsApart * pieces.unit))
+                                   : kApart;
+}
+
 // Copies that are not equal along an axis are summands where they add up to the other side's whole.
 // Over shares of the data the whole may be their mean. All such axes are decided together.
 void TellSummands(const Pieces& pieces, const PieceStatistics& other, Placement& placement) {
@@ -240,7 +266,7 @@ void TellSummands(const Pieces& pieces, const PieceStatistics& other, Placement&
   // Each axis is a digit: copies, a sum, a mean. The closest one counts, and the first of equal
   // ones.
   const Placement before = placement;
-  double closest = kApart * scale;
+  double closest = AllowedApart(pieces, other, axes, placement) * scale;
   size_t choices = 1;
   for (size_t i = 0; i < axes.size(); ++i) {
     choices *= 3;

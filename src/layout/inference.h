@@ -22,6 +22,7 @@ struct Pieces {
   // What the tensor must be like where the layout is recorded or other rows told it.
   std::array<std::optional<Spread>, kAxisCount> expected;
   double scale = 1;  // the values of this side times this are those of the whole
+  double unit = 0;   // the unit roundoff of the dtype that the pieces are rounded to
 
   // All pieces along this axis are equal, as far as statistics show.
   bool AreEqualAlong(Axis axis) const;

@@ -67,6 +67,17 @@ TEST(Inference, TakesPiecesThatAddUpForSummands) {
             "replicated x2");
 }
 
+TEST(Inference, SummandsThatWereRoundedToANarrowDtypeAreSummandsWhereNoneIsACopy) {
+  Pieces summands = Parts(kTensor, {4}, {{1, -2, 3, 1}, {2, 1, -1, 1.5}});
+  EXPECT_EQ(InferSpreads(summands, Whole({4}, {3.04, -1, 2.02, 2.52})).npu.Text(), "replicated x2");
+  summands.unit = 0x1p-8;  // bfloat16
+  EXPECT_EQ(InferSpreads(summands, Whole({4}, {3.04, -1, 2.02, 2.52})).npu.Text(), "partial x2");
+  EXPECT_EQ(InferSpreads(summands, Whole({4}, {3.5, -1, 2.5, 2.5})).npu.Text(), "replicated x2");
+  Pieces one_is_right = Parts(kTensor, {4}, {{1, -2, 3, 1}, {0.1, -0.1, 0.1, -0.08}});
+  one_is_right.unit = 0x1p-8;
+  EXPECT_EQ(InferSpreads(one_is_right, Whole({4}, {1, -2, 3, 1})).npu.Text(), "replicated x2");
+}
+
 TEST(Inference, ConstantPartsAreStillParts) {
   EXPECT_EQ(
       InferSpreads(Parts(kTensor, {2}, {{0, 0}, {0, 0}}), Whole({4}, {0, 0, 0, 0})).npu.Text(),

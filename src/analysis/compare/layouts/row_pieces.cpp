@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "msprobe/dtype.h"
+
 #include "src/analysis/compare/layouts/joined_rows.h"
+#include "src/tensor/float_limits.h"
 
 namespace msprobe::analysis::compare::layouts {
 namespace {
@@ -157,6 +160,9 @@ RowPieces PieceGatherer::Gather(size_t side, const DirectedCall& call, std::stri
     pieces.entries.push_back(piece.member.entry);
     ranks.insert(piece.member.rank);
   }
+  const std::optional<DType> dtype =
+      found.empty() ? std::nullopt : ParseDType(found.front().row->dtype);
+  pieces.pieces.unit = dtype ? tensor::FormatOf(*dtype).unit : 0;
   if (joined.stages > 1 && stages.size() == 1) {
     pieces.stage = *stages.begin();
   }
