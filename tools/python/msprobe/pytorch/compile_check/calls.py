@@ -268,7 +268,14 @@ class CheckedCall:
         left = list(zip(names, writes))
 
         def match(left, allowed, search=search, evaluation=evaluation):
-            return search.match(left, allowed, lambda name, item, same, far: self._right(kernel.name, name, item, same, far, evaluation))
+            return search.match(left, allowed, lambda *output: found(*output, search, evaluation))
+
+        def found(name, item, same, far, search, evaluation):
+            other = search.covers_more(item, same[0], kernel.name) if len(writes) == 1 else None
+            if other is None:
+                self._right(kernel.name, name, item, same, far, evaluation)
+            else:
+                self._suspect(kernel.name, name, item, *other, evaluation)
 
         left = [(name, item) for name, item in left if not self._copied(kernel.name, name, item, known, evaluation)]
         left = left and match(left, graph.fused(kernel.name))
@@ -288,12 +295,14 @@ class CheckedCall:
                 self._strange.add(Buffers.place(item))
                 self._row(kernel.name, name, NOT_CHECKED, item, reason=search.reason(item) or (UNKNOWN if unknown else INTERMEDIATE))
                 continue
-            node, far = best
-            self._supposed.put(item, node, _shape_of(evaluation, node))
-            suspect = Suspect(kernel.name, name, is_part(item), item.dtype, item.numel(), node, far, evaluation.made_of(node))
-            if self._extract is not None:
-                suspect.extract, suspect.expected = self._extract, evaluation.value(node)
-            self._suspects.append(suspect)
+            self._suspect(kernel.name, name, item, *best, evaluation)
+
+    def _suspect(self, kernel_name, name, item, node, far, evaluation):
+        self._supposed.put(item, node, _shape_of(evaluation, node))
+        suspect = Suspect(kernel_name, name, is_part(item), item.dtype, item.numel(), node, far, evaluation.made_of(node))
+        if self._extract is not None:
+            suspect.extract, suspect.expected = self._extract, evaluation.value(node)
+        self._suspects.append(suspect)
 
     def _copied(self, kernel_name, name, item, known, evaluation):
         """Whether an output is something that the kernel was given, in another layout."""

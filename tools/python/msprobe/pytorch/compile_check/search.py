@@ -129,7 +129,7 @@ class Search:
         whether the kernel's name says that it computes a node. Constants are asked of kernels that are given nothing and of parts
         of a larger buffer, views of kernels that only move elements: others have them in no buffer."""
         available = set(self._reachable)
-        computed = [node for node in self._evaluation.reachable(fused) if not self._graph.is_move(node)]
+        computed = [node for node in self._evaluation.reachable(fused) if not self._graph.is_move(node) and node not in self._graph.free_nodes]
         constants = not self._evaluation.is_given or is_part(item)
         views = not computed
         best = None
@@ -147,6 +147,25 @@ class Search:
             if best is None or order > best[0]:
                 best = (order, node, far)
         return None if best is None else best[1:]
+
+    def covers_more(self, item, found, kernel_name):
+        """(node, distance) where the only output of a kernel must be another node than `found`: one whose value it does not have, and that is made
+        of more of the operators in the kernel's name. Masks and constants are easily alike; None for other values."""
+        if item.dtype.is_floating_point and self._evaluation.is_given:
+            return None
+        graph = self._graph
+
+        def covered(node):
+            return {graph.ops[part] for part in self._evaluation.made_of(node) if graph.ops.get(part) and graph.ops[part] in kernel_name}
+
+        least = covered(found)
+        self._reachable = self._evaluation.reachable(graph.fused(kernel_name))
+        for node in self._candidates(item):
+            if node is not found and least < covered(node):
+                far = self.distance_to(node, item)
+                if far is not None and far.ratio > 1:
+                    return node, far
+        return None
 
     def by_structure(self, item, allowed, base):
         self._reachable = self._evaluation.reachable(allowed)
